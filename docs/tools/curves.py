@@ -24,12 +24,13 @@ RESULTS = Path(__file__).parents[2] / "experiments/results"
 EPISODES = 10  # Evaluations of fewer episodes are omitted.
 RECORDED = {
     "pong_ppo": ("env_steps", {"Xeon": "pong_ppo_winograd", "EPYC": "pong_ppo_wide"}),
-    "pong_a2c": ("env_steps", {"A2C": "pong_a2c_seed1"}),
+    "pong_pqn": ("env_steps", {"PQN": "pong_pqn/seed*"}),
+    "pong_a2c": ("env_steps", {"A2C": "pong_a2c/seed*"}),
     "pong_a3c": ("env_steps", {"A3C": "pong_a3c"}),
     "pong_rainbow": ("env_steps", {"epsilon-Rainbow": "pong_rainbow"}),
     "pong_dqn": ("updates", {"one learner": "pong_dqn_single", "Gorila": "pong_gorila"}),
 }
-"""Maps a picture to its x axis and the folder of each label."""
+"""Maps a picture to its x axis and the folders of each label, one folder per seed."""
 STYLE = {"font.size": 16, "svg.fonttype": "none", "svg.hashsalt": "accel_rl"}
 
 
@@ -47,12 +48,17 @@ def pictures(runs: BySetting) -> dict[str, str]:
     for name, (x, folders) in RECORDED.items():
         curves = []
         for label, folder in folders.items():
-            columns = read_columns(RESULTS / folder, x, ("score", "eval_score", "eval_episodes"))
-            (steps, scores), enough = columns["eval_score"], columns["eval_episodes"][1] >= EPISODES
-            curves += [
-                Curve(f"{label}, training", [columns["score"][0]], [columns["score"][1]], kind=label),
-                Curve(f"{label}, evaluation", [steps[enough]], [scores[enough]], kind=f"{label}, evaluation"),
-            ]
+            found_runs = sorted(RESULTS.glob(folder))
+            seeds = f", {len(found_runs)} seeds" if len(found_runs) > 1 else ""
+            training = Curve(f"{label}, training{seeds}", kind=label)
+            evaluation = Curve(f"{label}, evaluation{seeds}", kind=f"{label}, evaluation")
+            for run in found_runs:
+                columns = read_columns(run, x, ("score", "eval_score", "eval_episodes"))
+                (steps, scores), enough = columns["eval_score"], columns["eval_episodes"][1] >= EPISODES
+                for curve, (a, b) in ((training, columns["score"]), (evaluation, (steps[enough], scores[enough]))):
+                    curve.x.append(a)
+                    curve.y.append(b)
+            curves += [training, evaluation]
         found[name] = _svg(curves, x)
     for game, names in _games(runs).items():
         curves = []

@@ -19,7 +19,16 @@ from experiments import cpu, sampling
 
 @pytest.mark.parametrize(
     "make",
-    [cpu.pong_a2c, cpu.pong_ppo, cpu.cartpole_a2c, cpu.cartpole_impala, cpu.cartpole_ppo, dalton.table_3]
+    [
+        cpu.pong_a2c,
+        cpu.pong_ppo,
+        cpu.pong_pqn,
+        cpu.cartpole_pqn,
+        cpu.cartpole_a2c,
+        cpu.cartpole_impala,
+        cpu.cartpole_ppo,
+        dalton.table_3,
+    ]
     + [cpu.pong_rainbow, cpu.cartpole_dqn, cpu.cartpole_c51, cpu.cartpole_rainbow, stooke.dqn_scaling]
     + [stooke.c51_scaling, stooke.rainbow_512, stooke.secondary_learner, stooke.optimizers]
     + [gorila.gorila, gorila.single, gorila.tables, gorila.pong_small, gorila.pong_small_single]
