@@ -72,7 +72,7 @@ def test_an_unfinished_run_is_not_added(models, tmp_path, capsys):
 
 
 # Every agent takes seconds, and the suite grows: the fast set has one.
-AGENTS = [pytest.param(name, 200, marks=() if name == NAMES[-1] else pytest.mark.slow) for name in NAMES]
+AGENTS = [pytest.param(name, 400, marks=() if name == NAMES[-1] else pytest.mark.slow) for name in NAMES]
 
 
 @pytest.mark.parametrize(("name", "limit"), [*AGENTS, *(pytest.param(n, None, marks=pytest.mark.slow) for n in NAMES)])
