@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from accel_rl.config.outputs import EvaluationConfig
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.sweeps.grid import Grid, grid
 
@@ -34,15 +35,12 @@ def pong_pqn(seed: int = 1) -> TrainConfig:
     """PQN reaches an evaluation above 18 on Pong within 6 minutes, without a GPU and in float32 (docs/algorithms.md,
     Trials of PQN). With one epoch instead of two, the run has nearly twice as many env steps in the same time. On
     Breakout, two epochs are better."""
-    base = default_config("pqn")
+    base = _pong("pqn", 1_800_000, seed)
     return replace(
         base,
-        env=replace(base.env, game="pong"),
         sampler=replace(base.sampler, envs=16, horizon=64),
         algo=replace(base.algo, epochs=1),  # type: ignore[call-arg]
-        evaluation=replace(base.evaluation, interval=900_000, episodes=30),
-        env_steps=1_800_000,
-        seed=seed,
+        evaluation=EvaluationConfig(interval=900_000, episodes=30),
     )
 
 
