@@ -31,13 +31,12 @@ COMMANDS = {
 
 PLACES = {
     "train": "accel_rl.cli.train_command:main",
-    **{name: f"accel_rl.cli.{name}:main" for name in ("doctor", "tune", "bench", "completion")},
+    **{name: f"accel_rl.cli.{name}:main" for name in ("doctor", "tune", "bench", "completion", "sweep")},
     **{
         name: f"accel_rl.cli.run_commands:{name}_command"
         for name in ("resume", "evaluate", "watch", "export", "push", "pull", "starts")
     },
     **{name: f"accel_rl.cli.report_commands:{name}_command" for name in ("plot", "report", "games", "runs")},
-    "sweep": "accel_rl.sweeps.sweep_command:sweep",
     "search": "accel_rl.sweeps.search_command:search",
     "status": "accel_rl.sweeps.sweep_display:status",
 }

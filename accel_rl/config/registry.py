@@ -48,8 +48,9 @@ def find(name: str, flag: str = "algorithm") -> Any:
         module = importlib.import_module(module_name) if name in ALGORITHMS else _user_module_or_paper(module_name)
     except ModuleNotFoundError as e:
         if e.name is not None and (module_name == e.name or module_name.startswith(e.name + ".")):
+            where = "; it is a folder of the repository, not of the package" if e.name == "experiments" else ""
             raise ConfigError(
-                f"{flag} {name!r}: there is no module {e.name!r} on the path{nearest(e.name, papers())}"
+                f"{flag} {name!r}: there is no module {e.name!r} on the path{where or nearest(e.name, papers())}"
             ) from e
         raise ConfigError(f"{flag} {name!r}: it cannot be imported ({' '.join(str(e).split())})") from e
     except Exception as e:  # If the user's file has an error, the message names the file and the line.

@@ -24,7 +24,7 @@ from shlex import quote
 from accel_rl.config.arguments import parse, positionals, stdout, value_of
 from accel_rl.config.trust import TrustOptions, code_names
 from accel_rl.runners.signals import StopRequest
-from accel_rl.sweeps import expected_hours, idle
+from accel_rl.sweeps import expected_hours, idle, pause
 from accel_rl.sweeps.feeder import Feeder
 from accel_rl.sweeps.grid import Grid, find_grid, pairs, prepared
 from accel_rl.sweeps.layout import Layout, Placing, lay_out, needs_of_begun, placing
@@ -124,9 +124,9 @@ def sweep(argv: list[str]) -> int:
     words, options = positionals(argv, names, "accel-rl sweep")
     o = parse(Options, options, "accel-rl sweep EXPERIMENT", __doc__ or "")
     if o.pause:
-        return show([idle.pause(SweepFolder(Path(o.pause).expanduser()))])
+        return show([pause.pause(Path(o.pause).expanduser())])
     if o.unpause:
-        return show([idle.unpause(SweepFolder(Path(o.unpause).expanduser()))])
+        return show([pause.unpause(Path(o.unpause).expanduser())])
     if o.prune:
         return show(prune(SweepFolder(Path(o.prune).expanduser()), o.dry_run))
     if o.machine and not o.dry_run:
@@ -191,7 +191,7 @@ def resume(o: Options, experiments: Sequence[str] = ()) -> int:
     members = [m for name in experiments for m in find_grid(name).members]
     trust = o.trust or {name for m in members for name in code_names(m.config.to_dict())}
     folder = SweepFolder(Path(o.resume).expanduser())
-    idle.release(folder)
+    pause.release(folder.path)
     if "search" in folder.plan:
         raise ConfigError(f"{folder.path} is a search: accel-rl search --resume {folder.path}")
     placed = folder.plan["placing"]

@@ -8,10 +8,15 @@ import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from accel_rl.system.errors import ConfigError
+
+CHECKOUT = Path(__file__).parents[2]
+"""`CHECKOUT` is the folder of the repository if accel_rl was installed with `pip install -e`. The folder contains the
+package `experiments`, which is not in a wheel."""
 
 
 def after_import(name: str, then: str) -> None:
@@ -51,7 +56,8 @@ class _AfterImport(MetaPathFinder):
 
 
 def import_user_module(name: str) -> ModuleType:
-    """Import a user's module. The current folder is searched first, as by `python -m`. Raises ImportError.
+    """Import a user's module. The current folder is searched first, as by `python -m`, and the package `experiments` of
+    a checkout is found from every folder. Raises ImportError.
 
     `name` is the name of a module, or the path of its file (`grids/sizes.py`), whose folder is then searched first.
 
@@ -69,6 +75,12 @@ def import_user_module(name: str) -> ModuleType:
         name = name.removesuffix(".py")
     if folder and folder not in sys.path:
         sys.path.insert(0, folder)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as e:
+        if e.name != "experiments" or str(CHECKOUT) in sys.path or not (CHECKOUT / "experiments").is_dir():
+            raise
+    sys.path.append(str(CHECKOUT))
     return importlib.import_module(name)
 
 

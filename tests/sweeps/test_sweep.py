@@ -34,6 +34,11 @@ NAMES = ["envs=4,seed=0", "envs=4,seed=1", "envs=8,seed=0"]
 start, run = partial(start_module, module="launch.sweep"), partial(run_module, module="launch.sweep")
 
 
+def tree(pid: int) -> list[psutil.Process]:
+    sweep_process = psutil.Process(pid)
+    return [sweep_process, *sweep_process.children(recursive=True)]
+
+
 def states(folder: Path) -> dict[str, str]:
     return {n: r["status"] for n, r in json.loads((folder / "state.json").read_text()).items()}
 

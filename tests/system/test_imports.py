@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from accel_rl.config.registry import find_algorithm
+from accel_rl.config.registry import find, find_algorithm
+from accel_rl.system import imports
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.imports import after_import, import_user_module
 
@@ -93,3 +94,27 @@ def test_files_of_the_current_folder_do_not_replace_modules_of_python(tmp_path: 
     command = [sys.executable, "-P", "-c", TRAIN, "train", "a2c", "--env", "CartPole-v1", *SMALL, "--run-dir", "run"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_experiments_of_a_checkout_are_found_from_every_folder(tmp_path, monkeypatch):
+    experiments = tmp_path / "checkout" / "experiments"
+    experiments.mkdir(parents=True)
+    (experiments / "__init__.py").write_text("")
+    (experiments / "of_a_checkout.py").write_text("found = 2\n")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if p and not (Path(p) / "experiments").is_dir()])
+    loaded = [name for name in sys.modules if name.partition(".")[0] == "experiments"]
+    kept = {name: sys.modules.pop(name) for name in loaded}
+    try:
+        monkeypatch.setattr(imports, "CHECKOUT", tmp_path)  # as with a wheel
+        with pytest.raises(ConfigError, match="no module 'experiments' on the path; it is a folder of the repository"):
+            find("experiments.of_a_checkout:found")
+        monkeypatch.setattr(imports, "CHECKOUT", tmp_path / "checkout")
+        assert find("experiments.of_a_checkout:found") == 2
+        with pytest.raises(ConfigError, match=r"no module 'experiments\.none'"):
+            find("experiments.none:found")
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "experiments"]:
+            del sys.modules[name]
+        sys.modules.update(kept)
