@@ -2,7 +2,8 @@
 
 import sys
 
-from accel_rl.sweeps.sweep_command import main
+from accel_rl.cli.sweep import main
+from accel_rl.system.errors import ended
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(ended("accel-rl sweep", main, sys.argv[1:]))

@@ -212,6 +212,8 @@ SHOWN = 5
 def begun(words: list[str], o: SearchOptions) -> tuple[SweepFolder, str, SearchOptions]:
     """Return the folder, the search space and the options of a new search, or of a search to resume."""
     if not o.resume:
+        if not words:
+            raise ConfigError("--resume needs a search's folder, and got ''")
         default = Path("runs") / f"{words[0].rpartition(':')[2]}-{time.strftime('%Y%m%d-%H%M%S')}"
         folder = SweepFolder(Path(o.out).expanduser() if o.out else default)
         folder.check_new()

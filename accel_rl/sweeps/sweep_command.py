@@ -133,6 +133,8 @@ def sweep(argv: list[str]) -> int:
         raise ConfigError("--machine describes another machine: use it with --dry-run")
     if o.resume:
         return resume(o, words)
+    if not words:
+        raise ConfigError("--resume, --pause, --unpause and --prune need a sweep's folder, and got ''")
     grid = make_grid(words[0], o)
     if o.idle:
         grid = grid.changed(idle.patient)

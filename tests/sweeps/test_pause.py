@@ -73,3 +73,10 @@ def test_a_pause_does_not_wait_for_torch(flag, tmp_path):
     ended = subprocess.run(command, capture_output=True, text=True)
     assert ended.returncode == 2
     assert f"{flag} {tmp_path}: no sweep is" in ended.stderr and ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("flag", ["--pause", "--resume"])
+def test_an_empty_folder_is_refused(flag, capsys):
+    assert sweep.main([flag, ""]) == 2
+    err = capsys.readouterr().err
+    assert "need a sweep's folder, and got ''" in err and err.count("\n") == 1

@@ -180,6 +180,12 @@ def test_bad_input_is_one_line_and_starts_nothing(argv, words, tmp_path, monkeyp
     assert not list(tmp_path.iterdir())
 
 
+def test_an_empty_folder_is_refused(capsys):
+    assert search.main(["--resume", ""]) == 2
+    err = capsys.readouterr().err
+    assert "--resume needs a search's folder, and got ''" in err and err.count("\n") == 1
+
+
 def test_a_resumed_search_keeps_its_options(tmp_path, capsys):
     folder = tmp_path / "search"
     folder.mkdir()
