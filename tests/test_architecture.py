@@ -30,9 +30,9 @@ FLOORS = [
     {"papers"},
     {"report"},
     {"api"},
-    {"gym", "launch"},
+    {"gym"},
     {"cli"},
-    {"benchmarks"},
+    {"launch", "benchmarks"},
     {"experiments"},
     {"__main__"},
 ]
