@@ -161,7 +161,7 @@ def improvements_table(matrices: Matrices, settings: Sequence[str]) -> Table:
 def intervals(summaries: Mapping[str, Summary], colour: Mapping[str, object]) -> bytes:
     """Draw median and interquartile mean of each setting with their intervals, in percent, as a PNG."""
     figure, axes = pyplot().subplots(  # type: ignore[attr-defined]
-        1, 2, figsize=(10, 0.32 * len(summaries) + 1.2), dpi=100, sharey=True, layout="constrained"
+        1, 2, figsize=(10, 0.32 * len(summaries) + 1.4), dpi=100, sharey=True, layout="constrained"
     )
     for i, (setting, summary) in enumerate(summaries.items()):
         for panel, v in zip(axes, (summary.median, summary.iqm), strict=True):
@@ -170,7 +170,8 @@ def intervals(summaries: Mapping[str, Summary], colour: Mapping[str, object]) ->
                 panel.plot([100 * v.low, 100 * v.high], [i, i], color=c, linewidth=8, alpha=0.35, solid_capstyle="butt")
             panel.plot([100 * v.value], [i], marker="|", markersize=14, color=c)
     for panel, title in zip(axes, ("median", "interquartile mean"), strict=True):
-        panel.set_title(f"{title}, % between random and human", fontsize=10)
+        panel.set_title(title, fontsize=10)
+        panel.set_xlabel("% between random and human", fontsize=8)
         panel.grid(alpha=0.3, axis="x")
         panel.tick_params(labelsize=8)
     axes[0].set_yticks(range(len(summaries)), list(summaries), fontsize=8)

@@ -29,9 +29,19 @@ APART = (
     "env.game",
     "env.id",
     "sampler.cores",
+    "sampler.timeout_s",
+    "sampler.start_timeout_s",
+    "distributed.timeout_s",
+    "gorila.timeout_s",
+    "checkpoint.interval",
+    "checkpoint.keep",
+    "log.interval",
+    "log.tensorboard",
     "strict",
     "evaluation.starts_file",
 )
+"""Runs that differ only in the settings `APART` have the same label. These settings do not change what a run
+learns."""
 CSV_COLUMNS = ("game", "seed", "step", "score", "tool", "wall_s")
 
 

@@ -39,6 +39,23 @@ def test_exported_models_are_no_runs(copied):
         find_runs([copied / "a" / "model"])
 
 
+def test_seeds_with_other_timeouts_and_intervals_of_files_have_one_label(tmp_path):
+    """A sweep with --idle has longer timeouts than a run without."""
+    config = default_config("pqn")
+    patient = replace(
+        config,
+        sampler=replace(config.sampler, timeout_s=3600.0),
+        distributed=replace(config.distributed, timeout_s=3600.0),
+        checkpoint=replace(config.checkpoint, interval=123_456),
+        log=replace(config.log, interval=10_000),
+        seed=2,
+    )
+    write_run(tmp_path / "a", config, scores=(0.0, 1.0))
+    write_run(tmp_path / "b", patient, scores=(0.0, 1.0))
+    write_run(tmp_path / "c", replace(config, algo=replace(config.algo, gamma=0.98)), scores=(0.0, 1.0))
+    assert [run.setting for run in read_runs([tmp_path])] == ["pqn, gamma=0.99", "pqn, gamma=0.99", "pqn, gamma=0.98"]
+
+
 def test_a_copy_is_no_second_seed(copied, tmp_path, capsys):
     assert len(distinct(read_runs([copied]))) == 2
     assert main(["report", str(copied), "--out", str(tmp_path / "out"), "--reps", "20"]) == 0
