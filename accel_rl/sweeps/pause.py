@@ -1,8 +1,8 @@
 """The processes of a sweep can be paused.
 
-`accel-rl sweep --pause FOLDER` stops every process of the sweep (SIGSTOP), whose memory stays allocated. `accel-rl
-sweep --unpause FOLDER` continues a paused sweep. A pause takes effect within a second, so this module does not import
-torch.
+`accel-rl sweep --pause FOLDER` stops every process of the sweep (SIGSTOP). The memory of the processes stays allocated.
+`accel-rl sweep --unpause FOLDER` continues a paused sweep. A pause takes effect within a second, so this module does
+not import torch.
 """
 
 import contextlib
