@@ -2,7 +2,8 @@
 detected.
 
 A checkpoint is a folder that contains state.json, state.safetensors and MANIFEST.json. The manifest lists the sha256 of
-the other two files, the names of the segments, and a checksum of the manifest itself. A checkpoint's folder is written
+the other two files, the names of the segments, the run's times, and a checksum of the manifest itself. Without the
+times, the files of two equal runs are equal. A checkpoint's folder is written
 under a temporary name, synced, and renamed, so a folder with its final name is complete. Large parts of a state that no
 longer change (the rows of a replay) are segments. Segments are files outside the checkpoint folders, written once and
 shared by all checkpoints that contain them.
@@ -22,8 +23,7 @@ from accel_rl.checkpoints.state_tree import decode, encode
 from accel_rl.system.durable_files import sync_folder, write_synced
 from accel_rl.system.errors import ConfigError, RunError
 
-FORMAT = "accel_rl checkpoint 4"
-WITHOUT_CHECKSUM = "accel_rl checkpoint 2"  # In this format, a manifest contains no checksum of itself.
+FORMAT = "accel_rl checkpoint 5"
 _FILES = ("state.json", "state.safetensors")
 _NAME = re.compile(r"\d{12}", re.ASCII)
 _WRITING = re.compile(r"\.writing-\d+-.*", re.ASCII)
@@ -47,9 +47,10 @@ class Checkpoints:
     def path(self, env_steps: int) -> Path:
         return self.folder / f"{env_steps:012d}"
 
-    def save(self, env_steps: int, state: dict[str, Any]) -> Path:
-        """Write a checkpoint atomically, and then remove all but the newest `keep` checkpoints. Raises RunError if the
-        disk is full; earlier checkpoints are then unchanged."""
+    def save(self, env_steps: int, state: dict[str, Any], time: dict[str, Any] | None = None) -> Path:
+        """Write a checkpoint atomically, and then remove all but the newest `keep` checkpoints. `time` is the state of
+        clocks, the key `time` of a loaded checkpoint. Raises RunError if the disk is full; earlier checkpoints are then
+        unchanged."""
         final = self.path(env_steps)
         temporary = self.folder / f".writing-{os.getpid()}-{env_steps}"
         try:
@@ -62,7 +63,7 @@ class Checkpoints:
                 write_synced(temporary / name, data)
             self.segments.sync()
             sums = {n: hashlib.sha256(d).hexdigest() for n, d in zip(_FILES, (text, tensors), strict=True)}
-            manifest = {"format": FORMAT, "env_steps": env_steps, "sha256": sums} | self.segments.named()
+            manifest = {"format": FORMAT, "env_steps": env_steps, "time": time, "sha256": sums} | self.segments.named()
             manifest["checksum"] = _checksum(manifest)
             write_synced(temporary / "MANIFEST.json", json.dumps(manifest, indent=1).encode())
             sync_folder(temporary)
@@ -161,7 +162,7 @@ def load(path: Path) -> dict[str, Any]:
             if hashlib.sha256(content).hexdigest() != manifest["sha256"][name]:
                 raise ConfigError(f"{path / name} is damaged (its sha256 is not the manifest's){_others(path)}")
             data.append(content)
-        return decode(data[0], data[1], segments.get)
+        return {**decode(data[0], data[1], segments.get), "time": manifest["time"]}
     except ConfigError:
         raise
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as e:
@@ -175,13 +176,11 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         manifest = json.loads((path / "MANIFEST.json").read_bytes())
     except RecursionError as e:
         raise ValueError(f"{path / 'MANIFEST.json'} is nested too deeply") from e
-    if not isinstance(manifest, dict) or manifest.get("format") not in (FORMAT, WITHOUT_CHECKSUM):
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         got = manifest.get("format") if isinstance(manifest, dict) else manifest
         raise ConfigError(f"{path}: its format is {got!r}, and this version of accel_rl reads {FORMAT!r} alone")
-    if manifest["format"] == FORMAT or "checksum" in manifest:
-        checksum = manifest.pop("checksum", None)
-        if checksum != _checksum(manifest):
-            raise ConfigError(f"{path / 'MANIFEST.json'} is damaged (its checksum differs){_others(path)}")
+    if manifest.pop("checksum", None) != _checksum(manifest):
+        raise ConfigError(f"{path / 'MANIFEST.json'} is damaged (its checksum differs){_others(path)}")
     return manifest
 
 

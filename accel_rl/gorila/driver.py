@@ -95,6 +95,7 @@ class Driver:
         counters = self.counters
         counters.env_steps = counters.saved_at = state["env_steps"]
         counters.evaluated_at, counters.logged_at = state["evaluated_at"], state["logged_at"]
+        self.reporter.time.load_state_dict(state["time"])
         self.learner.algo.agent.load_state_dict(state["learner"]["algo"]["agent"])
         self.learner.load_trained(state["learner"])
         counts = [MemberCount.from_dict(d) for d in state["members"]]
@@ -116,6 +117,7 @@ class Driver:
         try:
             with StopRequest() as stop, output.written(self.reporter.record, self.reporter.event):
                 self.reporter.begin(self.counters.env_steps)
+                self.pushes.since_last(self._shard_counts(), self.board.total)
                 self.callbacks("on_start")
                 while not (stop or self.callbacks.stopped or self._done() or self.members.ended):
                     self._turn(ending=False)
@@ -133,7 +135,9 @@ class Driver:
                 self.run_folder.raise_if_moved(self.counters.env_steps)
                 self.callbacks("on_end")
                 score = episode_metrics(self.board.recent)["score"]
-                return Result(self.counters.env_steps, score, self.evaluation, stop.exit_code, self.reporter.wall_s)
+                return Result(
+                    self.counters.env_steps, score, self.evaluation, stop.exit_code, self.reporter.time.wall_s
+                )
         except RunError as error:
             raise self.run_folder.logged(error) from error
         finally:
@@ -200,7 +204,7 @@ class Driver:
 
     def _finish_evaluation(self) -> None:
         """At the run's end, wait for the running evaluation, and evaluate the final parameters."""
-        self.reporter.pause("evaluating")
+        self.reporter.evaluating()
         self._await_evaluation()
         if self.counters.env_steps != self.counters.evaluated_at:
             self._begin_evaluation()
@@ -230,7 +234,7 @@ class Driver:
             "updates": self.updates,
             "episodes": work.episodes,
             **episode_metrics(self.board.recent),
-            **self.pushes.since_last([counts for _, counts in self.shards.status], work),
+            **self.pushes.since_last(self._shard_counts(), work),
             "skipped_updates": work.skipped,
             "bundles_running": members.running,
             "bundles_replaced": members.replaced,
@@ -245,6 +249,9 @@ class Driver:
         values |= self.callbacks.row(list(values))
         self.reporter.write(self.counters, values, evaluations, {})
         self.counters.logged_at = self.counters.env_steps
+
+    def _shard_counts(self) -> list[ShardCounts]:
+        return [counts for _, counts in self.shards.status]
 
     def _end_members(self) -> None:
         """Request that the members end, and wait until their processes have ended. If a member does not end, a
@@ -265,7 +272,7 @@ class Driver:
         counters = self.counters
         counters.saved_at = counters.env_steps
         checkpoints = Checkpoints(self.run_folder.path / "checkpoints", self.config.checkpoint.keep)
-        checkpoints.save(counters.env_steps, self.state_dict(self._snapshot()))
+        checkpoints.save(counters.env_steps, self.state_dict(self._snapshot()), self.reporter.time.state_dict())
         self.callbacks("on_checkpoint", checkpoints.path(counters.env_steps))
 
     def _snapshot(self) -> list[Snapshot]:

@@ -29,6 +29,7 @@ TAGS = {
     "grad_norm": "losses/grad_norm",
     "param_norm": "losses/param_norm",
     "wall_s": "time/wall_s",
+    "paused_s": "time/paused_s",
     "cpu_s": "time/cpu_s",
     "joules": "time/joules",
     "sync_s": "time/sync_s",

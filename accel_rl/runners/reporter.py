@@ -1,6 +1,5 @@
 """The reporter writes a run's metrics to sinks such as metrics.csv, and displays progress and events."""
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,20 +13,20 @@ from accel_rl.runners.evaluation import Evaluation
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.ranks.context import RankContext
 from accel_rl.runners.run_folder import RunFolder
+from accel_rl.runners.run_time import RunTime
 from accel_rl.samplers.episodes import EpisodeTracker
 from accel_rl.system.counts import counted
-from accel_rl.system.usage import PackageEnergy, cpu_seconds
-
-USAGE = ("cpu_s", "joules")
 
 
 @dataclass(slots=True)
 class Counters:
-    """`Counters` has the env steps of the run, and the env steps at the last evaluation, report and checkpoint."""
+    """`Counters` has the env steps of the run, and the env steps at the last evaluation, report and checkpoint.
+    `logged_episodes` is the number of episodes at the last report."""
 
     env_steps: int = 0
     evaluated_at: int = 0
     logged_at: int = 0
+    logged_episodes: int = 0
     saved_at: int = 0
 
     def due(self, last: int, interval: int, done: bool) -> bool:
@@ -51,12 +50,7 @@ class Reporter:
         self._sinks: list[Sink] = []
         self._further_sinks = sinks
         self._csv: CsvSink | None = None
-        self._episodes = 0  # At the last row of metrics, `_episodes` episodes had ended.
-        self._wall_before = 0.0  # `_wall_before` is the wall time of the run's earlier processes, in seconds.
-        self._usage_before: dict[str, float] = {}  # The CPU time and energy of the run's earlier processes
-        self._began = self._row_at = time.monotonic()
-        self._cpu_began = cpu_seconds()
-        self._energy = PackageEnergy()
+        self.time = RunTime(counts_usage=config.distributed.size == 1 and config.cluster == "none")
 
     def open(self, env_steps: int, rows: int, updates: int | None = None) -> None:
         """Open the metrics sinks at env step `env_steps`. `rows` is the number of valid rows of metrics.csv. Later rows
@@ -69,10 +63,6 @@ class Reporter:
                 f"metrics.csv has {self._csv.rows:,} of the {rows:,} rows that were written before the checkpoint; the "
                 "others are lost"
             )
-        self._wall_before = float(self._csv.last.get("wall_s") or 0.0)
-        for name in USAGE:
-            self._usage_before[name] = float(self._csv.last.get(name) or "nan") if self._csv.rows else 0.0
-        self._episodes = int(self._csv.last.get("episodes") or 0)
         self._sinks.append(self._csv)
         self._sinks += tensorboard_sink(self.config, self.run_folder.path, env_steps)
         self._sinks += wandb_sink(self.config, self.run_folder.path)
@@ -89,8 +79,7 @@ class Reporter:
 
     def begin(self, env_steps: int) -> None:
         """Start the clock of the run, when sampling begins."""
-        self._began = self._row_at = time.monotonic()
-        self._cpu_began, self._energy = cpu_seconds(), PackageEnergy()
+        self.time.begin()
         self.resume(env_steps)
 
     @property
@@ -103,32 +92,21 @@ class Reporter:
         if self._csv is not None:
             self._csv.sync()
 
-    @property
-    def wall_s(self) -> float:
-        """Return the wall time of the run in seconds, without pauses between two launches."""
-        return self._wall_before + time.monotonic() - self._began
-
-    def _usage(self) -> Row:
-        """Return the CPU time and the energy of the run so far, if both can be measured. The CPU time and the energy of
-        a run with several ranks are unknown."""
-        if self.config.distributed.size > 1 or self.config.cluster != "none":
-            return {}
-        used = {"cpu_s": cpu_seconds() - self._cpu_began, "joules": self._energy.joules()}
-        return {name: round(self._usage_before[name] + x, 3) for name, x in used.items() if x is not None}
-
     def progress(self, done: int, recent: Iterable[tuple[float, int]]) -> None:
         """Display the progress and the mean score of the `recent` training episodes, given as (score, length)."""
         assert self._progress is not None
         self._progress.update(done, episode_metrics(list(recent))["score"])
 
-    def pause(self, what: str) -> None:
-        """Display an activity other than training, such as an evaluation, whose time does not count in steps/s."""
+    def evaluating(self) -> None:
+        """Display that the run evaluates. The time until `resume` does not count in steps/s."""
         assert self._progress is not None
-        self._progress.pause(what)
+        self.time.evaluate()
+        self._progress.pause("evaluating")
 
     def resume(self, env_steps: int) -> None:
         """Display that training continues."""
         assert self._progress is not None
+        self.time.train()
         self._progress.resume(env_steps)
 
     def record(self, line: str) -> None:
@@ -169,29 +147,29 @@ class Reporter:
             "updates": updates,
             "episodes": episodes_of_all,
             **episode_metrics(recent),
-            "new_score": self._new_score(recent, episodes_of_all),
+            "new_score": self._new_score(recent, episodes_of_all - counters.logged_episodes),
             **{f"info/{name}": mean for name, mean in episodes.means().items()},
             **self.recorder.means(),
             "learning_rate": learner.learning_rate,
             "skipped_updates": learner.gradient_sync.skips.total,
         }
         row |= further(list(row))
-        self._episodes = episodes_of_all
+        counters.logged_episodes = episodes_of_all
         self.write(counters, row, evaluations, learner.gradient_sync.times)
 
-    def _new_score(self, recent: list[tuple[float, int]], episodes: int) -> float:
+    def _new_score(self, recent: list[tuple[float, int]], ended: int) -> float:
         """Return the mean score of the episodes that ended since the last row, or NaN if no episode ended. With several
         ranks the score is NaN, because the ranks' recent episodes have no common order. The list `recent` has at most
         --log.window episodes."""
-        new = min(episodes - self._episodes, len(recent))
+        new = min(ended, len(recent))
         if new <= 0 or self.config.distributed.size > 1:
             return float("nan")
         return episode_metrics(recent[-new:])["score"]
 
     def write(self, counters: Counters, values: Row, evaluations: list[Evaluation], times: dict[str, float]) -> None:
-        """Write a row with `values`, the evaluations, the wall time, and the seconds `times` spent in each activity."""
+        """Write a row with `values`, the evaluations, the run's time, and the seconds `times` spent in each
+        activity."""
         evaluation = evaluations[0] if evaluations else None
-        now, wall = time.monotonic(), self.wall_s
         row: Row = {
             "env_steps": counters.env_steps,
             **values,
@@ -199,14 +177,11 @@ class Reporter:
             "eval_score_std": evaluation.std if evaluation else float("nan"),
             "eval_episodes": len(evaluation.scores) if evaluation else "",
             "eval_steps": sum(evaluation.lengths) if evaluation else "",
-            "wall_s": round(wall, 3),
-            **self._usage(),
-            "steps_per_s": round((counters.env_steps - counters.logged_at) / max(now - self._row_at, 1e-9), 1),
+            **self.time.row(counters.env_steps - counters.logged_at),
         }
         row |= {name: round(s, 3) for name, s in times.items()}
         if len(evaluations) > 1:
             row["secondary/eval_score"] = evaluations[1].mean
-        self._row_at = now
         if self._csv is not None:
             self._csv.path = self.run_folder.path / "metrics.csv"
         for sink in self._sinks:
@@ -218,6 +193,7 @@ class Reporter:
     def close(self) -> None:
         with ExitStack() as closing:  # All parts are closed, even if a user's sink raises an error.
             closing.callback(self.run_folder.release)
+            closing.callback(self.time.close)
             if self._progress is not None:
                 closing.callback(self._progress.close)
             sinks, self._sinks = self._sinks, []

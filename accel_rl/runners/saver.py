@@ -59,7 +59,7 @@ class Saver:
         self.counters.saved_at = self.counters.env_steps
         self.reporter.sync()
         with self.context.barrier.saving():
-            self.checkpoints.save(self.counters.env_steps, self.state_dict())
+            self.checkpoints.save(self.counters.env_steps, self.state_dict(), self._time())
         self.callbacks("on_checkpoint", self.checkpoints.path(self.counters.env_steps))
 
     @property
@@ -68,6 +68,10 @@ class Saver:
         steps = self.checkpoints.steps()
         return steps[-1] if steps else None
 
+    def _time(self) -> dict[str, Any]:
+        """Return the state of all clocks."""
+        return {**self.reporter.time.state_dict(), "activities": self.learner.gradient_sync.times}
+
     def state_dict(self) -> dict[str, Any]:
         counters, device = self.counters, self.learner.algo.device
         return {
@@ -75,6 +79,7 @@ class Saver:
             "env_steps": counters.env_steps,
             "evaluated_at": counters.evaluated_at,
             "logged_at": counters.logged_at,
+            "logged_episodes": counters.logged_episodes,
             "rows": self.reporter.rows,
             "recorder": self.reporter.recorder.state_dict(),
             "callbacks": self.callbacks.training.metrics.state_dict(),
@@ -91,6 +96,9 @@ class Saver:
         counters, device = self.counters, self.learner.algo.device
         counters.env_steps = counters.saved_at = state["env_steps"]
         counters.evaluated_at, counters.logged_at = state["evaluated_at"], state["logged_at"]
+        counters.logged_episodes = state["logged_episodes"]
+        self.reporter.time.load_state_dict(state["time"])
+        self.learner.gradient_sync.times.update(state["time"]["activities"])
         self.reporter.recorder.load_state_dict(state["recorder"], device)
         self.callbacks.training.metrics.load_state_dict(state.get("callbacks", {"groups": []}), device)
         self.learner.load_state_dict(state["learner"])

@@ -287,7 +287,7 @@ class Trainer:
             self.context.barrier.beat()
             return bool(stop)
 
-        self.reporter.pause("evaluating")
+        self.reporter.evaluating()
         multiply_in("float32", self.plan.device)
         evaluations = []
         for learner in self.learners:
@@ -307,7 +307,7 @@ class Trainer:
         return evaluations
 
     def _result(self, stop: StopRequest) -> Result:
-        wall = self.reporter.wall_s
+        wall = self.reporter.time.wall_s
         recent, _, _ = self.context.clock.report(self.sampler.episodes, self.learner.updates)
         score = episode_metrics(recent)["score"]
         return Result(self.counters.env_steps, score, self.evaluation, stop.exit_code, wall, self._shares())

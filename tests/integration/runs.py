@@ -42,9 +42,13 @@ def run(
 
 
 def checkpoint_bytes(run_dir: Path, env_steps: int | None = None) -> dict[str, bytes]:
+    """Return the files of the newest checkpoint, or of the one at `env_steps`; of the manifest, all but the times."""
     folders = sorted((run_dir / "checkpoints").iterdir())
     folder = folders[-1] if env_steps is None else run_dir / "checkpoints" / f"{env_steps:012d}"
-    return {p.name: p.read_bytes() for p in sorted(folder.iterdir())}
+    files = {p.name: p.read_bytes() for p in sorted(folder.iterdir())}
+    manifest = json.loads(files["MANIFEST.json"])
+    assert manifest.pop("time")["wall_s"] > 0 and manifest.pop("checksum")
+    return {**files, "MANIFEST.json": json.dumps(manifest).encode()}
 
 
 def difference(a: Path, b: Path) -> list[str]:
