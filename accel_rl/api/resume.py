@@ -11,7 +11,6 @@ from accel_rl.api.launch import check_device, checked, run_to_end
 from accel_rl.api.model_folder import ModelFolder
 from accel_rl.api.options import ResumeOptions
 from accel_rl.api.trained_agent import read_state
-from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.advice import settings_of
 from accel_rl.config.changeable import CHANGEABLE, flag, with_changes
 from accel_rl.config.resolved import Resolved
@@ -24,8 +23,8 @@ from accel_rl.runners.observers import Observers
 from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.ranks import torchrun
 from accel_rl.runners.ranks.rank_config import rank_config
+from accel_rl.runners.rewind import rewind
 from accel_rl.runners.run_folder import RunFolder
-from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.output import steady_output
 
@@ -73,8 +72,8 @@ def _resume(
     for line in (*_change_lines(recorded), *_schedule_lines(config, recorded)):
         print(line, flush=True)
         run.event(line)
-    if changes.checkpoint and state is not None:
-        _set_aside(run, state["env_steps"])
+    if state is not None:
+        rewind(run, state["env_steps"], chosen=bool(changes.checkpoint))
     if changes.device:
         run.event(f"continued on {config.device}")
     if played != config.env.backend:
@@ -82,17 +81,6 @@ def _resume(
     if state is None:
         print(f"{run.path} has no checkpoint yet: starting from the beginning", flush=True)
     return run_to_end(placed, plan, run, state, objects)
-
-
-def _set_aside(run: RunFolder, env_steps: int) -> None:
-    """Move the checkpoints of all ranks after `env_steps` to folders abandoned-1 ..., so that no later resume continues
-    from them."""
-    for folder in (run.path, *(run.path / "ranks").glob("*")):
-        if later := Checkpoints(folder / "checkpoints").set_aside(env_steps):
-            what = f"{counted(len(later), 'later checkpoint')} (up to {later[-1]:,} env steps)"
-            line = f"{what} moved to {folder}/abandoned-..., because the run continues from {env_steps:,} env steps"
-            print(line, flush=True)
-            run.event(line)
 
 
 def _changed(run: RunFolder, config: TrainConfig, changes: ResumeOptions) -> TrainConfig:

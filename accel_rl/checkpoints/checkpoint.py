@@ -53,6 +53,7 @@ class Checkpoints:
         unchanged."""
         final = self.path(env_steps)
         temporary = self.folder / f".writing-{os.getpid()}-{env_steps}"
+        times = {} if time is None else {"time": time}
         try:
             self.segments.begin()
             text, tensors = encode(state, self.segments.put)
@@ -63,7 +64,7 @@ class Checkpoints:
                 write_synced(temporary / name, data)
             self.segments.sync()
             sums = {n: hashlib.sha256(d).hexdigest() for n, d in zip(_FILES, (text, tensors), strict=True)}
-            manifest = {"format": FORMAT, "env_steps": env_steps, "time": time, "sha256": sums} | self.segments.named()
+            manifest = {"format": FORMAT, "env_steps": env_steps, "sha256": sums, **times} | self.segments.named()
             manifest["checksum"] = _checksum(manifest)
             write_synced(temporary / "MANIFEST.json", json.dumps(manifest, indent=1).encode())
             sync_folder(temporary)
@@ -101,7 +102,7 @@ class Checkpoints:
     def _collect(self) -> None:
         """Remove the segments to which no checkpoint refers."""
         held: set[str] = set()
-        abandoned = (path for folder in self._abandoned() for path in folder.iterdir())
+        abandoned = (p for folder in self._abandoned() for p in folder.iterdir() if _NAME.fullmatch(p.name))
         for path in (*map(self.path, self.steps()), *abandoned):
             try:
                 held |= set(_read_manifest(path).get("segments", []))
@@ -162,7 +163,8 @@ def load(path: Path) -> dict[str, Any]:
             if hashlib.sha256(content).hexdigest() != manifest["sha256"][name]:
                 raise ConfigError(f"{path / name} is damaged (its sha256 is not the manifest's){_others(path)}")
             data.append(content)
-        return {**decode(data[0], data[1], segments.get), "time": manifest["time"]}
+        state = decode(data[0], data[1], segments.get)
+        return {**state, "time": manifest["time"]} if "time" in manifest else state
     except ConfigError:
         raise
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as e:

@@ -2,6 +2,7 @@
 the end)."""
 
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,9 @@ class BestAgent:
     """`BestAgent` stores the network with the highest mean evaluation score so far in the run's folder `best`.
 
     The best network's file is written atomically, and verified when it is read. Of networks with equal scores, the
-    first is stored. The best score is stored with the network, so that a resumed run continues the comparison. Only one
-    process may write the best network.
+    first is stored. The best score is stored with the network, so that a resumed run continues the comparison. For each
+    of the run's checkpoints, the network that was the best until then is stored too, because the run can continue from
+    there (`rewind`). Only one process may write the best network.
     """
 
     def __init__(self, run: RunFolder, folder: str = "best"):
@@ -35,8 +37,7 @@ class BestAgent:
 
     @property
     def _kept(self) -> Checkpoints:
-        # The file of a network is numbered by time, since env steps can decrease after a resume.
-        return Checkpoints(self._run.path / self._folder / "checkpoints", keep=1)
+        return Checkpoints(self._run.path / self._folder / "checkpoints", keep=sys.maxsize)
 
     @property
     def score(self) -> float:
@@ -55,8 +56,11 @@ class BestAgent:
         kept = self._kept
         kept.folder.parent.mkdir(exist_ok=True)
         kept.clean()
-        number = max(kept.steps(), default=0) + 1
-        kept.save(number, {"env_steps": env_steps, "evaluation": evaluation.to_dict(), "learner": state})
+        kept.save(env_steps, {"env_steps": env_steps, "evaluation": evaluation.to_dict(), "learner": state})
+        *earlier, _ = kept.steps()
+        starts = Checkpoints(self._run.path / "checkpoints").steps()
+        needed = {max((best for best in earlier if best <= start), default=None) for start in starts}
+        kept.remove(set(earlier) - needed)
         self._score = evaluation.mean
         return True
 

@@ -5,8 +5,10 @@ import math
 import pytest
 import torch
 
+from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.runners import stored_agents as best_agent
 from accel_rl.runners.evaluation import Evaluation
+from accel_rl.runners.rewind import rewind
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.stored_agents import BestAgent, agent_state
 from accel_rl.system.errors import ConfigError, RunError
@@ -30,15 +32,33 @@ def test_the_highest_score_stays(tmp_path):
     assert found["env_steps"] == 1 and found["evaluation"]["score_mean"] == best.score == 5.0
     assert found["learner"]["network"]["w"].tolist() == [5.0] * 4
     assert found["learner"]["algo"]["agent"] == {"epsilon": 0.1}
-    assert len(list((tmp_path / "best" / "checkpoints").iterdir())) == 1
+    assert [p.name for p in (tmp_path / "best" / "checkpoints").iterdir()] == [f"{1:012d}"]
 
 
 def test_a_resumed_run_goes_on_from_its_best_of_before(tmp_path):
     BestAgent(RunFolder(tmp_path)).note(2_000, of(5.0), state(5.0))
-    resumed = BestAgent(RunFolder(tmp_path))  # from a checkpoint of 1,000 env steps
-    assert not resumed.note(1_500, of(4.0), state(4.0))
-    assert resumed.note(1_600, of(6.0), state(6.0))
-    assert resumed.load()["env_steps"] == BestAgent(RunFolder(tmp_path)).load()["env_steps"] == 1_600
+    resumed = BestAgent(RunFolder(tmp_path))  # from a checkpoint of 2,000 env steps
+    assert not resumed.note(2_500, of(4.0), state(4.0))
+    assert resumed.note(2_600, of(6.0), state(6.0))
+    assert resumed.load()["env_steps"] == BestAgent(RunFolder(tmp_path)).load()["env_steps"] == 2_600
+
+
+def test_the_best_network_until_each_checkpoint_stays(tmp_path):
+    run, best = RunFolder(tmp_path), BestAgent(RunFolder(tmp_path))
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    for env_steps in range(100, 1_000, 100):
+        best.note(env_steps, of(env_steps), state(env_steps))
+        if env_steps in (400, 700):
+            checkpoints.save(env_steps + 50, {})
+    assert sorted(int(p.name) for p in (tmp_path / "best" / "checkpoints").iterdir()) == [400, 700, 900]
+    rewind(run, 450, chosen=True)
+    assert checkpoints.steps() == [450] and BestAgent(run).load()["env_steps"] == 400
+    resumed = BestAgent(run)
+    assert not resumed.note(500, of(399.0), state(0.0)) and resumed.note(600, of(401.0), state(1.0))
+    assert sorted(p.name for p in (tmp_path / "abandoned-1").iterdir()) == [f"{750:012d}", "best"]
+    rewind(run, 450, chosen=False)  # A kill lost the checkpoint at 650; its network would be of another run.
+    assert checkpoints.steps() == [450] and BestAgent(run).load()["env_steps"] == 400
+    assert [p.name for p in (tmp_path / "abandoned-2/best/checkpoints").iterdir()] == [f"{600:012d}"]
 
 
 def test_an_interrupted_write_leaves_the_last_one(tmp_path, monkeypatch):

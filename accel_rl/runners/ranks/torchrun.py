@@ -27,6 +27,7 @@ from accel_rl.runners.initial_network import InitialNetwork
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks import async_context, sync_context
 from accel_rl.runners.ranks.rank_config import rank_config
+from accel_rl.runners.rewind import rewind
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.errors import ConfigError, RunError, exit_with
 from accel_rl.system.process import die_with_parent
@@ -166,4 +167,6 @@ def _opened(
     launches.record(run, steps[-1] if steps else 0)
     if steps or (path / "metrics.csv").exists():
         run.event(f"went on at {steps[-1] if steps else 0} env steps, started by {launcher}")
+    if steps:
+        rewind(run, steps[-1], chosen=False)
     return run, begun, steps[-1] if steps else -1
