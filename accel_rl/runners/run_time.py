@@ -4,7 +4,7 @@ other files of the checkpoint depend on settings and seed alone."""
 import time
 from typing import Any
 
-from accel_rl.system.pauses import Pauses
+from accel_rl.runners.pauses import Pauses
 from accel_rl.system.usage import PackageEnergy, cpu_seconds
 
 UNKNOWN = float("nan")

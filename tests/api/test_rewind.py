@@ -1,5 +1,5 @@
-"""A run that continues from an older checkpoint: every file that it derives from its state is of the run that metrics.csv
-describes."""
+"""A run that continues from an older checkpoint: every file that it derives from its state is of the run that
+metrics.csv describes."""
 
 import accel_rl
 from accel_rl.api.trained_agent import read_state

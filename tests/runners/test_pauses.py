@@ -8,7 +8,7 @@ import pytest
 
 PROGRAM = """
 import os, subprocess, sys, time
-from accel_rl.system.pauses import Pauses
+from accel_rl.runners.pauses import Pauses
 what, act, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
 if "idle" in what:
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
