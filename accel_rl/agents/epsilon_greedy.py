@@ -17,7 +17,7 @@ class EpsilonGreedyAgent:
 
     `epsilon` is one number for all environments, or one number per environment [B]. If epsilon is 1 for all
     environments and the agent records nothing, no observation is needed. If epsilon is one number, environment i
-    explores with probability epsilon ** powers[i].
+    explores with probability epsilon ** powers[i] (`spread`).
 
     A subclass overrides `record` to record values at every step, such as the largest action value.
     """
@@ -29,12 +29,15 @@ class EpsilonGreedyAgent:
         model: Any,
         epsilon: float | Tensor = 1.0,
         epsilon_evaluation: float = 0.05,
-        powers: Tensor | None = None,
     ):
         self.model, self.epsilon_evaluation = model, epsilon_evaluation
-        self._powers = powers
+        self._powers: Tensor | None = None
         self.epsilon = epsilon
         self.explores = True  # If true, a noisy network adds noise to its weights when the agent acts.
+
+    def spread(self, powers: Tensor) -> None:
+        """Set the exponents [B] of epsilon, one per environment."""
+        self._powers, self.epsilon = powers, self.epsilon
 
     @property
     def epsilon(self) -> float | Tensor:

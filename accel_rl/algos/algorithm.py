@@ -150,6 +150,10 @@ class Algorithm(ABC):
         phase, the numbers that `schedules` returns become attributes of `now`. The number named `epsilon` also becomes
         the agent's epsilon. The class `Schedules` explains `progress` and `env_steps`."""
 
+    def place(self, first_env: int, run_envs: int) -> None:  # noqa: B027  optional
+        """Set the index of this rank's first environment among the `run_envs` environments of all ranks. The runner
+        calls `place` first."""
+
     def begin(self) -> None:  # noqa: B027  optional
         """Allocate the algorithm's memory, such as a replay. The runner calls `begin` before the first rollout, or
         before a state is loaded."""

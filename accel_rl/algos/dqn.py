@@ -141,10 +141,11 @@ class DQN(ReplayAlgorithm):
 
     def build_agent(self, spec: EnvSpec) -> EpsilonGreedyAgent:
         c = self.config
-        powers = None
-        if c.epsilon_spread and not c.noisy:
-            powers = spread_powers(c.epsilon_spread, self.B, self.device)
-        return EpsilonGreedyAgent(self.build_model(spec), epsilon_evaluation=c.epsilon_evaluation, powers=powers)
+        return EpsilonGreedyAgent(self.build_model(spec), 1.0, c.epsilon_evaluation)
+
+    def place(self, first_env: int, run_envs: int) -> None:
+        if self.config.epsilon_spread and not self.config.noisy:
+            self.agent.spread(spread_powers(self.config.epsilon_spread, first_env, self.B, run_envs, self.device))
 
     def build_model(self, spec: EnvSpec) -> QNetwork:
         c = self.config

@@ -125,11 +125,14 @@ class PQN(PolicyGradient):
 
     def build_agent(self, spec: EnvSpec) -> MaxValueAgent:
         c = self.config
-        powers = spread_powers(c.epsilon_spread, self.B, self.device) if c.epsilon_spread else None
         if c.lstm:
             network = RecurrentQNetwork(spec, c.lstm, c.network, c.layer_norm)
-            return RecurrentMaxValueAgent(network, 1.0, c.epsilon_evaluation, powers)
-        return MaxValueAgent(QNetwork(spec, c.network, layer_norm=c.layer_norm), 1.0, c.epsilon_evaluation, powers)
+            return RecurrentMaxValueAgent(network, 1.0, c.epsilon_evaluation)
+        return MaxValueAgent(QNetwork(spec, c.network, layer_norm=c.layer_norm), 1.0, c.epsilon_evaluation)
+
+    def place(self, first_env: int, run_envs: int) -> None:
+        if self.config.epsilon_spread:
+            self.agent.spread(spread_powers(self.config.epsilon_spread, first_env, self.B, run_envs, self.device))
 
     def build_optimizer(self, size: int) -> Optimizer:
         c = self.config

@@ -8,14 +8,14 @@ The device, worker processes and threads are chosen later, by the `RunPlan` of t
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from accel_rl.config.registry import find_algorithm
 from accel_rl.config.sampler_config import SamplerConfig
-from accel_rl.config.train import TrainConfig
+from accel_rl.config.train import OF_RANK, TrainConfig
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import ResolvedEnv, make_spec, resolve_env
 from accel_rl.envs.start_points import load_starts
@@ -43,9 +43,14 @@ def check_modes(config: TrainConfig) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedSampler(SamplerConfig):
-    """`ResolvedSampler` has the settings of the sampler and the horizon."""
+    """`ResolvedSampler` has the settings of the sampler and the horizon. The fields marked OF_RANK are derived for
+    each rank, and are not settings of the run."""
 
     horizon: int
+    first_env: int = field(default=0, metadata={OF_RANK: True})
+    """Index of this rank's first environment among the environments of all ranks and bundles."""
+    run_envs: int = field(default=0, metadata={OF_RANK: True})
+    """Number of environments of all ranks and bundles, or 0 for `envs`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +67,13 @@ class Resolved(TrainConfig):
 
     def __post_init__(self) -> None:
         assert isinstance(self.env, ResolvedEnv) and isinstance(self.sampler, ResolvedSampler), "not resolved"
+
+    def to_dict(self) -> dict[str, Any]:
+        values = super().to_dict()
+        for f in fields(self.sampler):
+            if f.metadata.get(OF_RANK) and getattr(self.sampler, f.name) == f.default:
+                del values["sampler"][f.name]
+        return values
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that a run never changes, as plain JSON. A checkpoint records these settings of its

@@ -21,6 +21,9 @@ from accel_rl.system.counts import Count, OptionalCount
 from accel_rl.system.errors import ConfigError, nearest
 from accel_rl.system.hardware import say_once
 
+OF_RANK = "of rank"
+"""Metadata of fields that a rank's settings have, and config.json does not have."""
+
 
 @dataclass(frozen=True)
 class SecondaryConfig:
@@ -259,5 +262,5 @@ def _build(cls: Any, values: dict[str, Any], version: int, missing: list[str], p
         if isinstance(value, dict) and is_dataclass(hints[key]):
             value = _build(hints[key], value, version, missing, f"{prefix}{key}.")
         built[key] = tuple(value) if isinstance(value, list) else value  # JSON has no tuples, so lists become tuples.
-    missing += [prefix + name for name in names if name not in built]
+    missing += [prefix + f.name for f in fields(cls) if f.name not in built and not f.metadata.get(OF_RANK)]
     return cls(**built)

@@ -82,6 +82,11 @@ class DistributedConfig:
         """Return whether each rank runs in a separate process."""
         return self.size > 1 or self.is_async
 
+    @property
+    def shares_batches(self) -> bool:
+        """Return whether several ranks make each update together."""
+        return self.size > 1 and not self.is_async
+
     def device(self, rank: int, ranks: int, other: str) -> str:
         """Return the device of one of the machine's `ranks` ranks, or `other` if --gpus is empty."""
         gpus = self.gpu_list

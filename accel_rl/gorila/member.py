@@ -62,7 +62,7 @@ class Member:
         ray, setup = load_ray(), self._setup
         line = BoardLine(ray, setup.board, self._index, self._life)
         try:
-            self._train(member_config(setup.enter(), slot, slots), line, transport_to(ray, setup.shards))
+            self._train(member_config(setup.enter(), self._index, slot, slots), line, transport_to(ray, setup.shards))
         except DriverLost:
             return False
         return line.ended

@@ -78,14 +78,21 @@ class Place:
         return cls(ray.get_runtime_context().get_node_id(), machine, os.getpid())
 
 
-def member_config(config: Resolved, slot: int, slots: int) -> Resolved:
-    """Return the settings of a cluster member. The cores of the member's machine are divided into `slots` equal shares,
-    of which the member uses number `slot`. A member plays no evaluations, and has neither sinks nor callbacks."""
+def member_config(config: Resolved, index: int, slot: int, slots: int) -> Resolved:
+    """Return the settings of the cluster member number `index`. The cores of the member's machine are divided into
+    `slots` equal shares, of which the member uses number `slot`. A member plays no evaluations, and has neither sinks
+    nor callbacks."""
     cores = share_of_cores(hardware.usable_cores(config.sampler.cores), slots, slot)
+    envs = config.distributed.size * config.rank_envs
     return replace(
         config,
         env_steps=ENDLESS if config.gorila.updates else config.env_steps,
-        sampler=replace(config.sampler, cores=cores),
+        sampler=replace(
+            config.sampler,
+            cores=cores,
+            first_env=index * envs,
+            run_envs=(config.gorila.bundles + config.gorila.actors) * envs,
+        ),
         evaluation=replace(config.evaluation, interval=0),
         checkpoint=replace(config.checkpoint, interval=config.checkpoint_interval()),
         log=replace(config.log, interval=config.log_interval(), tensorboard=False),

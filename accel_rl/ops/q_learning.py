@@ -47,10 +47,10 @@ def uniform_action(uniform: Tensor, n_actions: int) -> Tensor:
     return (uniform * n_actions).long().clamp_(max=n_actions - 1)
 
 
-def spread_powers(spread: float, B: int, device: torch.device) -> Tensor:
-    """Return the exponents 1 + spread i / (B - 1), [B]. Environment i explores with epsilon to the power of the i-th
-    exponent (Horgan et al. 2018)."""
-    return 1 + spread * torch.arange(B, device=device) / max(B - 1, 1)
+def spread_powers(spread: float, first: int, B: int, of_all: int, device: torch.device) -> Tensor:
+    """Return the exponents 1 + spread i / (of_all - 1), [B], of the environments i from `first` on, of `of_all`
+    environments. Environment i explores with epsilon to the power of its exponent (Horgan et al. 2018)."""
+    return 1 + spread * torch.arange(first, first + B, device=device) / max(of_all - 1, 1)
 
 
 def epsilon_greedy(q: Tensor, uniform: Tensor, epsilon: Tensor) -> Tensor:

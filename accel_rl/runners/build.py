@@ -12,7 +12,7 @@ from accel_rl.runners.plan import SamplerPlan
 from accel_rl.samplers.engine import Engine, EngineSetup
 from accel_rl.samplers.inference.threads import InferenceThreads
 from accel_rl.samplers.rollout_sampler import RolloutSampler
-from accel_rl.samplers.sampler import Sampler
+from accel_rl.samplers.sampler import EnvShare, Sampler
 from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
 from accel_rl.speed.captured_acting import CapturedActing
 from accel_rl.system import hardware
@@ -30,18 +30,20 @@ def build_sampler(
     *,
     seed: int,
     training: bool,
-    first_index: int = 0,
 ) -> RolloutSampler:
-    """Build a sampler as planned, for training or evaluation. `first_index` is the index of the sampler's first
-    environment among the environments of all ranks."""
+    """Build a sampler as planned, for training or evaluation."""
     s, grouping = config.sampler, plan.grouping
     reset = s.reset if training else "immediate"
     if (why := inexact_reset(env, reset)) is not None:
         hardware.say_once(f"--sampler.reset {reset}: {why}, so its episodes are not exactly those of ale-py")
     decorrelation = s.decorrelation_steps if training else 0
     starts_file = "" if training else config.evaluation.starts_file
-    action_seed = seed
-    if first_index:
+    first_index = s.first_env if training else 0
+    action_seed, columns = seed, None
+    if training and config.distributed.shares_batches:
+        # The ranks draw the random numbers of all environments, so that actions do not depend on the number of ranks.
+        columns = EnvShare(first_index, s.run_envs)
+    elif first_index:
         action_seed = int(np.random.SeedSequence(seed, spawn_key=(first_index,)).generate_state(1)[0])
     inference: dict[str, Any] = {
         "act_threads": plan.act_threads,
@@ -64,7 +66,7 @@ def build_sampler(
         threads = InferenceThreads(engine, plan.inference_cores, plan.act_threads)
     return Sampler(
         engine, spec, action_seed, reset=reset, device=plan.device, act_cores=plan.act_cores,
-        partial_starts=decorrelation > 0, threads=threads, memory=memory, **inference,
+        partial_starts=decorrelation > 0, share=columns, threads=threads, memory=memory, **inference,
     )  # fmt: skip
 
 

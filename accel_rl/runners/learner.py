@@ -215,7 +215,10 @@ def _reordered(sync: dict[str, Any], order: Tensor) -> dict[str, Any]:
 def build_algorithm(config: Resolved, spec: EnvSpec, device: str) -> Algorithm:
     """Build the algorithm of a run, with its networks."""
     cls: type[Algorithm] = find_algorithm(config.algorithm)
-    return cls(config.algo, spec, T=config.T, B=config.sampler.envs, device=device)
+    sampler = config.sampler
+    algo = cls(config.algo, spec, T=config.T, B=sampler.envs, device=device)
+    algo.place(sampler.first_env, sampler.run_envs or sampler.envs)
+    return algo
 
 
 def load_agent(config: Resolved, state: dict[str, Any], spec: EnvSpec, device: str = "cpu") -> Agent:

@@ -149,7 +149,7 @@ class Reporter:
             **episode_metrics(recent),
             "new_score": self._new_score(recent, episodes_of_all - counters.logged_episodes),
             **{f"info/{name}": mean for name, mean in episodes.means().items()},
-            **self.recorder.means(),
+            **self.context.clock.means(self.recorder.means()),
             "learning_rate": learner.learning_rate,
             "skipped_updates": learner.gradient_sync.skips.total,
         }

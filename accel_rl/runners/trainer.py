@@ -101,7 +101,6 @@ class Trainer:
             config,
             seed=derived_seed(config.seed, Stream.SAMPLER),
             training=True,
-            first_index=self.context.rank * config.sampler.envs,
         )
 
     def _build_secondary(self) -> Learner | None:

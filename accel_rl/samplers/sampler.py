@@ -4,7 +4,7 @@ the groups."""
 import logging
 from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -38,6 +38,13 @@ class Phase(Enum):
     AHEAD = "ahead"  # In the phase AHEAD, some environments already play the next rollout.
 
 
+class EnvShare(NamedTuple):
+    """The environments of one rank among those of all ranks that share its batches."""
+
+    first: int  # Index of the rank's first environment
+    of_all: int  # Number of environments of all ranks
+
+
 class Sampler:
     """`Sampler` collects rollouts [T, B] with an agent. The sampler stores n rollouts, one in each of the engine's n
     buffers, so a rollout is valid until n - 1 further rollouts have been collected.
@@ -60,16 +67,19 @@ class Sampler:
         acceleration: Acceleration = PLAIN,
         window: int = 100,
         partial_starts: bool = False,
+        share: EnvShare | None = None,
         threads: InferenceThreads | None = None,
         memory: RolloutMemory | None = None,
     ):
         """With `threads`, one thread per group of environments computes actions, which requires dedicated worker
         processes for each group. `acceleration` selects the implementation of inference. `memory` stores the rollouts;
-        by default they are in host memory."""
+        by default they are in host memory. Ranks that share batches have the same `seed`, from which each draws the
+        random numbers of all environments; `share` are this rank's."""
         self.engine = engine
         self.spec = spec
         self.grouping = engine.grouping
         (self.T, self.B), self.buffers = engine.buffers[0].action.shape, len(engine.buffers)
+        self._share = share or EnvShare(0, self.B)
         self.memory = HostMemory(engine.buffers) if memory is None else memory
         self.memory.clear()
         self.server = ActionServer(
@@ -308,7 +318,9 @@ class Sampler:
 
     def _draw(self) -> Tensor:
         """Draw the uniform numbers [T, B] that select the next rollout's actions."""
-        return torch.rand(self.T, self.B, generator=self._uniform)
+        first, of_all = self._share
+        uniform = torch.rand(self.T, of_all, generator=self._uniform)
+        return uniform if of_all == self.B else uniform[:, first : first + self.B].contiguous()
 
     @property
     def _next_buffer(self) -> int:

@@ -52,6 +52,30 @@ def test_two_ranks_stop_and_resume_bit_for_bit(tmp_path):
     assert checkpoint_bytes(whole) != checkpoint_bytes(whole / "ranks/1")  # other environments
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "ranks"),
+    [
+        ("a2c", 2),
+        *(pytest.param(*x, marks=pytest.mark.slow) for x in (("a2c", 4), ("ppo", 2), ("pqn", 4), ("impala", 2))),
+    ],
+)
+def test_the_number_of_ranks_changes_only_the_last_digits(tmp_path, algorithm, ranks):
+    """Where each update uses the whole rollout, ranks that share batches play the same episodes as one rank."""
+    more = {"ppo": ("--epochs", 2), "pqn": ("--epochs", 2, "--epsilon-spread", 7), "impala": ("--batches", 1)}
+    whole = ("--minibatch", 10**6) if algorithm in ("ppo", "pqn") else ()
+    args = ("train", algorithm, *CARTPOLE, *more.get(algorithm, ()), *whole, "--horizon", 5, "--env-steps", 1_200)
+    args = (*args, "--log.interval", 40)
+    for name, n in (("one", 1), ("several", ranks)):
+        done = run(*args, "--ranks", n, "--run-dir", tmp_path / name)
+        assert done.returncode == 0, done.stderr
+    one, several = rows(tmp_path / "one"), rows(tmp_path / "several")
+    assert len(one) == len(several) == 30 and int(one[-1]["episodes"]) > 5
+    for a, b in zip(one, several, strict=True):
+        assert (a["env_steps"], a["updates"], a["episodes"]) == (b["env_steps"], b["updates"], b["episodes"])
+        for name in ("score", "loss", "grad_norm"):
+            assert (a[name] == b[name] == "") or float(a[name]) == pytest.approx(float(b[name]), rel=1e-4), (name, a, b)
+
+
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("ppo", "pqn", "dqn")]
 
 
@@ -59,7 +83,7 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("ppo", "pqn", "d
 def test_one_asynchronous_rank_equals_single_mode(tmp_path, algorithm):
     """RMSProp, Adam, RAdam, and a replay: every column of every row."""
     more = {"dqn": ("--replay.size", 2_000, "--replay.start", 500, "--target-interval", 200)}.get(algorithm, ())
-    args = ("train", algorithm, *CARTPOLE, *more, "--env-steps", 4_096 if more else 1_024)
+    args = ("train", algorithm, *CARTPOLE, *more, "--env-steps", 1_024 if algorithm == "a2c" else 4_096)
     assert run(*args, "--run-dir", tmp_path / "single").returncode == 0
     done = run(*args, "--run-dir", tmp_path / "async", "--update", "async")
     assert done.returncode == 0, done.stderr

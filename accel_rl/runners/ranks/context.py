@@ -38,6 +38,11 @@ class Clock:
         ranks."""
         return list(episodes.recent), episodes.count, updates
 
+    def means(self, of_rank: dict[str, float]) -> dict[str, float]:
+        """Return the metrics of a row by name, from this rank's means since the last row. Ranks that share batches
+        average their means on rank 0."""
+        return of_rank
+
 
 class Exchange:
     """An `Exchange` connects a rank's learner to the learners of other ranks."""

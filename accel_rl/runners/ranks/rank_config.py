@@ -36,12 +36,15 @@ def rank_config(config: Resolved, rank: int, local_rank: int | None = None, loca
     if not d.several:
         return replace(config, device=d.device(0, 1, config.device))
     local, size = rank if local_rank is None else local_rank, local_size or d.size
-    cores = config.sampler.cores
+    of_bundle, envs, cores = config.sampler, config.rank_envs, config.sampler.cores
+    first = of_bundle.first_env + rank * envs
     if size > 1:
         cores = share_of_cores(hardware.usable_cores(cores), size, local, len(d.gpu_list))
     return replace(
         config,
-        sampler=replace(config.sampler, envs=config.rank_envs, cores=cores),
+        sampler=replace(
+            of_bundle, envs=envs, cores=cores, first_env=first, run_envs=of_bundle.run_envs or d.size * envs
+        ),
         algo=config.algo.of_rank(d.size),
         device=d.device(local, size, config.device),
         wandb="disabled" if rank else config.wandb,

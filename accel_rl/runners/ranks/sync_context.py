@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from statistics import fmean
 from typing import Any, NoReturn
 
 import torch
@@ -53,6 +54,12 @@ class SyncClock(Clock):
         n = share(episodes.recent.maxlen or 0, self._communicator.size)
         result = self._communicator.gather((list(episodes.recent)[-n:], episodes.count))
         return [e for recent, _ in result for e in recent], sum(n for _, n in result), updates
+
+    def means(self, of_rank: dict[str, float]) -> dict[str, float]:
+        ranks = self._communicator.gather(of_rank)
+        if self._communicator.rank:
+            return of_rank
+        return {name: fmean(r[name] for r in ranks if name in r) for name in of_rank}
 
 
 class SyncExchange(Exchange):
