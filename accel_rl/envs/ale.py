@@ -8,6 +8,7 @@ from ale_py import ALEInterface, ALEState, LoggerMode, roms
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.atari_games import INEXACT_RESTORE, check_game
 from accel_rl.envs.environment import episode_rng
+from accel_rl.envs.episode_info import FORCED, INFO_BYTES
 from accel_rl.envs.origin import Origin, is_foreign, pack_origin, replay, unpack_origin
 from accel_rl.envs.preprocess import make_preprocessor
 from accel_rl.envs.protocols import FRAMES, Protocol
@@ -53,6 +54,8 @@ class AtariEnv:
         self._max_steps = rules.max_episode_steps
         self._steps = 0
         self._lives = ale.lives()
+        self._forced = 0.0
+        self.presses = {after: rules.presses(self.codes, after) for after in (False, True)}
         self.spec = EnvSpec(
             name=game,
             frame_shape=FRAMES[rules.frame],
@@ -61,8 +64,8 @@ class AtariEnv:
             stack=rules.stack,
             action_meanings=tuple(a.name for a in actions),
             protocol={**rules.to_dict(), "training": training, "ale_py": ALE_PY, "backend": "ale"},
+            info_bytes=INFO_BYTES if self.presses[True] else 0,
         )
-        self.presses = {after: rules.presses(self.codes, after) for after in (False, True)}
         self._pools = any(frames > 1 for _, frames in self.presses[False])
         self._held = 0  # The action of the last emulated frame, which a sticky action repeats
         self._actions = bytearray()
@@ -96,7 +99,7 @@ class AtariEnv:
         if self.starts is not None:
             self._reset_to_saved(self.starts, episode, frame)
             return
-        ale, self._held = self._ale, 0
+        ale, self._held, self._forced = self._ale, 0, 0.0
         noops = self._rng.integers(self.rules.noop_min, self.rules.noop_max + 1)
         self.origin.begin(self.ram())
         self._actions.clear()
@@ -118,6 +121,7 @@ class AtariEnv:
         """Begin an episode at a saved start point. The frames before the start point count towards the episode's time
         limit."""
         frames, self._held = starts.place(self, episode)
+        self._forced = 0.0
         self.origin.forget()
         self._actions.clear()
         self._steps = -(-frames // self.rules.frame_skip)
@@ -139,7 +143,8 @@ class AtariEnv:
             for frames_left in range(frames, 0, -1):
                 if frames_left == 1:
                     self._screen(self._screens[0])
-                self._act(code)
+                points = self._act(code)
+                self._forced += points if after_life else 0
                 if self._over():
                     if after_life:
                         return True
@@ -202,6 +207,11 @@ class AtariEnv:
         return reward, terminated, False, ended
 
     @property
+    def episode_info(self) -> dict[str, float]:
+        """Return the points of forced frames in the current episode (`FORCED`)."""
+        return {FORCED: self._forced} if self._forced else {}
+
+    @property
     def actions(self) -> bytes:
         """Return the actions of the current episode, one byte per step, as codes of the 18 joystick actions."""
         return bytes(self._actions)
@@ -214,6 +224,7 @@ class AtariEnv:
             "steps": self._steps,
             "lives": self._lives,
             "held": self._held,
+            "forced": self._forced,
             "seed": self.seed,
             "episode": self.episode,
             "rng": self._rng.bit_generator.state,
@@ -230,7 +241,7 @@ class AtariEnv:
         self._ale.restoreState(ALEState(blob))
         self._steps = header["steps"]
         self._lives = header["lives"]
-        self._held = header["held"]
+        self._held, self._forced = header["held"], header["forced"]
         # A state that an earlier version saved contains no episode number, so its later episodes differ.
         self.seed, self.episode = header.get("seed", self.seed), header.get("episode", 1)
         self._rng.bit_generator.state = header["rng"]

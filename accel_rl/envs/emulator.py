@@ -20,6 +20,7 @@ from accel_rl.emulator.env_core import make_env_core, step_env_cores
 from accel_rl.emulator.games import ACTION_MEANINGS, action_codes, check_switches, games
 from accel_rl.envs.colors import luminance
 from accel_rl.envs.environment import Env, episode_rng, pack_state, unpack_state
+from accel_rl.envs.episode_info import FORCED, INFO_BYTES
 from accel_rl.envs.origin import Origin, is_foreign, pack_origin, replay, unpack_origin
 from accel_rl.envs.protocols import FRAMES, Protocol
 from accel_rl.envs.reserved import ReservedEnv
@@ -76,7 +77,9 @@ class EmulatorEnv:
                 "backend": "emulator",
                 **({"randomness": "counter"} if counter else {}),
             },
+            info_bytes=INFO_BYTES if self.presses[True] else 0,
         )
+        self._forced = 0.0
         self._alone = Step.empty(1, self.spec)
         self._draws = np.zeros((1, rules.frame_skip))
         self._cached, self._translate = cached, translate
@@ -105,7 +108,7 @@ class EmulatorEnv:
 
     def reset(self, frame: np.ndarray, episode: int | None = None) -> None:
         episode = self.episode if episode is None else episode
-        self._rng, self.episode = episode_rng(self.seed, episode), episode + 1
+        self._rng, self.episode, self._forced = episode_rng(self.seed, episode), episode + 1, 0.0
         if self.starts is not None:
             self._reset_to_saved(self.starts, episode, frame)
             return
@@ -157,7 +160,11 @@ class EmulatorEnv:
         """Play the actions that follow a lost life (`Protocol.presses`), and write the last frame to row `i` of
         `out`."""
         played = self.core.actions
-        out.ended[i] = any(self._press(code) for code, _ in self.presses[True])
+        for code, _ in self.presses[True]:
+            out.ended[i] = self._press(code)
+            self._forced += float(self._alone.reward[0])
+            if out.ended[i]:
+                break
         # The automatic button presses are not recorded, because a replay of the episode repeats them.
         self.core.actions = played
         out.frame[i] = self._alone.frame[0]
@@ -218,6 +225,11 @@ class EmulatorEnv:
         frame[:] = out.frame[0]
         return reward, terminated, truncated, bool(out.ended[0])
 
+    @property
+    def episode_info(self) -> dict[str, float]:
+        """Return the points of forced frames in the current episode (`FORCED`)."""
+        return {FORCED: self._forced} if self._forced else {}
+
     def get_state(self) -> bytes:
         core = self.core
         if self.counter is not None:
@@ -229,6 +241,7 @@ class EmulatorEnv:
             "steps": core.steps,
             "lives": core.lives_before,
             "held": core.held,
+            "forced": self._forced,
             "seed": self.seed,
             "episode": self.episode,
             "rng": self._rng.bit_generator.state,
@@ -247,7 +260,7 @@ class EmulatorEnv:
         core.restore(blob)
         core.steps = header["steps"]
         core.lives_before = header["lives"]
-        core.held = header["held"]
+        core.held, self._forced = header["held"], header["forced"]
         core.actions = codes
         self.seed, self.episode = header["seed"], header["episode"]
         self._rng.bit_generator.state = header["rng"]

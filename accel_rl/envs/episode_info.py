@@ -11,6 +11,9 @@ INFO_BYTES = 512
 SCORE = "episode/r"
 """`SCORE` is the name of the score that the wrapper gymnasium.wrappers.RecordEpisodeStatistics records, if the user's
 environment has this wrapper."""
+FORCED = "episode/forced"
+"""`FORCED` is the name of the points of the frames that a protocol plays by itself after a lost life. The points count
+in an episode's score, as with the wrappers of baselines, and are no rewards of the agent."""
 LEFT_OUT = "episode/left_out"
 """`LEFT_OUT` is the name under which the number of omitted numbers, which did not fit into INFO_BYTES, is stored."""
 

@@ -72,8 +72,8 @@ class Protocol:
         With --env.fire-reset frame, FIRE is pressed for one frame after a reset (EnvPool). With --env.fire-reset steps,
         FIRE and the third action are played for one agent step each after a reset, as by the wrapper FireReset of
         OpenAI baselines. After a lost life that ends the return, a no-op, FIRE and the third action are played, as by
-        the wrapper EpisodicLife. In a game without FIRE, FIRE and the third action are omitted. Rewards during no-op
-        frames are discarded.
+        the wrapper EpisodicLife. In a game without FIRE, FIRE and the third action are omitted. Points of these
+        frames are no rewards; those after a lost life count in the score (`FORCED`).
         """
         fires = self.fire_reset != "none" and len(codes) > 2 and codes[1] == FIRE
         if self.fire_reset == "frame":

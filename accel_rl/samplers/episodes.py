@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from accel_rl.data.rollout_arrays import RolloutArrays
-from accel_rl.envs.episode_info import INFO_BYTES, LEFT_OUT, SCORE, unpacked
+from accel_rl.envs.episode_info import FORCED, INFO_BYTES, LEFT_OUT, SCORE, unpacked
 from accel_rl.system.hardware import say_once
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
     """An `Episode` stores the score of a finished episode, the episode's length in agent steps, and the index `b` of
-    its environment. The score is the sum of unclipped rewards, or the score that a wrapper of the environment
-    recorded."""
+    its environment. The score is the sum of unclipped rewards and of the points of forced frames, or the score that a
+    wrapper of the environment recorded."""
 
     score: float
     length: int
@@ -54,7 +54,7 @@ class EpisodeTracker:
                         f"{left_out:.0f} numbers of an episode's last info have no column: names and numbers of all "
                         f"have {INFO_BYTES} bytes"
                     )
-                score = numbers.pop(SCORE, float(self.score[b]))
+                score = numbers.pop(SCORE, float(self.score[b]) + numbers.pop(FORCED, 0.0))
                 finished.append(Episode(score, int(self.length[b]), int(b)))
                 self.numbers.extend([numbers] if numbers else [])
             self.score[ended[t]] = 0.0
