@@ -20,7 +20,9 @@ def costs_table(settings: BySetting, price: float) -> Table:
             timed = [r for r in runs if r.env_steps and r.wall_s > 0]
             if not timed:
                 continue
-            prices = [_price(r, price) for r in timed]
+            # The hours of a run that moved between machines are of no machine.
+            alike = [r for r in timed if len(_machines(r)) < 2]
+            prices = [_price(r, price) for r in alike]
             row = [
                 setting,
                 game,
@@ -31,14 +33,14 @@ def costs_table(settings: BySetting, price: float) -> Table:
                 ", ".join(dict.fromkeys(str(n) for r in timed if (n := _cores(r)))),
                 number(_mean([r.cpu_s for r in timed]), 0),
                 number(_mean([r.joules for r in timed]), 0),
-                number(FULL_LENGTH / stats.mean(r.steps_per_s for r in timed) / 3600),
+                number(FULL_LENGTH / _mean([r.steps_per_s for r in alike]) / 3600),
             ]
             rows.append([*row, number(_mean(prices), 2)] if price else row)
     columns = [*COLUMNS, "hours for 200 M frames", *(["price of 200 M frames"] if price else [])]
     note = (
-        "Means over runs, unfinished ones until now. Hours: wall time, evaluations and other work on these cores "
-        "included. CPU-seconds: of all processes of a run. Joules: of the machine's CPU packages, with everything that "
-        "ran on them. Both are empty if a part of the run did not record them. 200 M frames are 50 M env steps."
+        "Means over runs, unfinished ones until now. Hours: wall time without pauses, evaluations and other work on "
+        "these cores included; for 200 M frames only of runs on one machine. CPU-seconds: of all processes of a run. "
+        "Joules: of the machine's CPU packages, with everything that ran on them. Both are empty if a part of the run did not record them. 200 M frames are 50 M env steps."
     )
     if price:
         note += f" Price: hours for 200 M frames x cores x {price:g} per core-hour; none for runs on a GPU."
