@@ -28,14 +28,32 @@ class TargetNetwork:
         self.unit = unit
         self.model: Any = copy.deepcopy(online).requires_grad_(False)
         self._intervals = 0  # If the unit is "updates", `_intervals` counts the intervals that have begun with a copy.
+        self.copies = 0
+        """Number of copies so far."""
+        self._pending = 0  # Copies that fall between the updates of the next phase
 
     def update(self) -> None:
         """Copy the online network to the target network."""
         copy_network(self.online, self.model)
+        self.copies += 1
 
     def after_env_steps(self, before: int, now: int) -> None:
-        """Copy the online network if an interval ends between `before` and `now` env steps."""
-        if self.unit == "env-steps" and now // self.interval > before // self.interval:
+        """Copy the online network if an interval ends between `before` and `now` env steps. If several intervals end,
+        the others end between the updates that these env steps make due (`between_updates`)."""
+        if self.unit == "env-steps" and (ended := now // self.interval - before // self.interval):
+            self.update()
+            self._pending = ended - 1
+
+    def between_updates(self, due: int) -> Iterator[None]:
+        """Yield before each of the `due` updates of a phase, and make the pending copies at equal distances."""
+        pending, self._pending = self._pending, 0
+        made = 0
+        for update in range(due):
+            while made < min(pending, update * (pending + 1) // due):
+                self.update()
+                made += 1
+            yield
+        for _ in range(pending - made):
             self.update()
 
     def before_updates(self, updates: int, due: int) -> int:
@@ -50,11 +68,11 @@ class TargetNetwork:
         return min(due, self.interval - since)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"network": network_state(self.model), "intervals": self._intervals}
+        return {"network": network_state(self.model), "intervals": self._intervals, "copies": self.copies}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         load_network(self.model, state["network"], "the checkpoint's target network")
-        self._intervals = state["intervals"]
+        self._intervals, self.copies = state["intervals"], state["copies"]
 
 
 class UpdateBudget:
@@ -207,7 +225,8 @@ class ReplayAlgorithm(Algorithm):
     def phase(self) -> Iterator[None]:
         """Yield before each update of an optimisation phase, and count the update as made. An optimisation phase ends
         when the target network is copied."""
-        for _ in range(self.target_network.before_updates(self.run_updates, self.budget.due())):
+        due = self.target_network.before_updates(self.run_updates, self.budget.due())
+        for _ in self.target_network.between_updates(due):
             self.budget.spend()
             yield
 
@@ -225,6 +244,10 @@ class ReplayAlgorithm(Algorithm):
     def after_update(self, batch: ReplayBatch, loss: Loss) -> None:
         if loss.error is not None:
             self.replay.update(batch, loss.error)
+
+    def columns(self) -> dict[str, float]:
+        beta = getattr(self.replay, "beta", None)
+        return {"target_copies": self.target_network.copies, **({} if beta is None else {"beta": beta})}
 
     def state_dict(self) -> dict[str, Any]:
         return {

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from accel_rl.api.warm_start import absolute, initial_network
-from accel_rl.config.advice import inactive, warning
+from accel_rl.config.advice import clamped, inactive, warning
 from accel_rl.config.resolved import Resolved, resolve
 from accel_rl.config.train import TrainConfig
 from accel_rl.metrics.sinks import check_tensorboard
@@ -111,7 +111,7 @@ def run_new(given: TrainConfig, path: Path | None, objects: Observers | None = N
     if path is not None:
         RunFolder.check_new(path)
     config = checked(given)
-    lines = [*filter(None, [warning(given)]), *inactive(given, config)]
+    lines = [*filter(None, [warning(given)]), *inactive(given, config), *clamped(config)]
     plan = RunPlan.resolve(config)
     check_device(config, plan.ranks[0])
     if config.cluster == "none":

@@ -133,6 +133,25 @@ def inactive(config: TrainConfig, resolved: Resolved) -> list[str]:
     return lines
 
 
+def clamped(config: Resolved) -> list[str]:
+    """Return a line for each setting that is larger than what the run can use."""
+    lines = []
+    samples, minibatch = config.T * config.sampler.envs, getattr(config.algo, "minibatch", 0)
+    if minibatch > samples:
+        lines.append(
+            f"--minibatch {minibatch}: a rollout has {samples} samples ({config.sampler.envs} environments x "
+            f"{config.T} steps), so each epoch is one minibatch of {samples}"
+        )
+    evaluation = config.evaluation
+    parallel, default = evaluation.parallel, default_config(config.algorithm).evaluation.parallel
+    if evaluation.interval and 0 < evaluation.episodes < parallel != default:
+        lines.append(
+            f"--evaluation.parallel {parallel}: an evaluation of {evaluation.episodes} episodes uses "
+            f"{evaluation.episodes} environments"
+        )
+    return lines
+
+
 def settings_of(part: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the full name, such as env.game, and the value of each setting."""
     for f in fields(part):

@@ -180,6 +180,11 @@ class Replay:
         if self.selection.has_priorities:
             self.selection.update(batch.cell, error.to(self.ring.device))
 
+    @property
+    def beta(self) -> float | None:
+        """The exponent of the importance weights, or None for uniform draws."""
+        return getattr(self.selection, "beta", None)
+
     def anneal(self, progress: float) -> None:
         """Advance the replay's schedules. `progress` is the completed fraction of the run."""
         self.selection.anneal(progress)

@@ -61,6 +61,7 @@ class Concurrent:
 
     interrupted: Callable[[], bool] = staticmethod(lambda: False)
     sampled: Callable[[int], None] = staticmethod(lambda env_steps: None)
+    acting_age = 0
 
     def __init__(
         self,
@@ -188,6 +189,7 @@ class Concurrent:
                 algo.owe(taken - owed)
             algo.target_network.update()
         copy_network(self.algo.target, self.behaviour.model)
+        self.acting_age = sum(m.updates for prefix, m in self._metrics_of_period if not prefix)
         metrics = [result.prefixed(prefix) for prefix, result in self._metrics_of_period]
         self._rollouts = 0
         self._staged = []
@@ -201,6 +203,7 @@ class Concurrent:
         return {
             "rollouts": self._rollouts,
             "owed": self._owed,
+            "acting_age": self.acting_age,
             "staged": [r.state_dict() for r in self._staged],
             "found": [_stacked([f for p, f in self._metrics_of_period if p == prefix]) for prefix, _ in self.learners],
             "behaviour": network_state(self.behaviour.model),
@@ -211,6 +214,7 @@ class Concurrent:
         if state is None:
             raise ValueError("the run was begun with --schedule lockstep, so its checkpoint has no period to continue")
         self._rollouts, self._owed = state["rollouts"], list(state.get("owed", self._owed))
+        self.acting_age = state["acting_age"]
         self._staged = [Rollout.from_state(s, self.algo.device) for s in state["staged"]]
         self._metrics_of_period = [
             (prefix, metrics)

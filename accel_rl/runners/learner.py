@@ -12,7 +12,7 @@ from accel_rl.agents.agent import Agent
 from accel_rl.algos.algorithm import Algorithm, set_schedules
 from accel_rl.config.doors import find_gradient_sync
 from accel_rl.config.registry import find_algorithm
-from accel_rl.config.resolved import Resolved
+from accel_rl.config.resolved import Resolved, ResolvedSampler
 from accel_rl.data.spec import EnvSpec
 from accel_rl.distributed.communicator import average_buffers
 from accel_rl.distributed.gradient_sync import GradientSync
@@ -125,11 +125,10 @@ class Learner:
             raise ConfigError(f"metric {min(twice)!r}: every update has a metric of this name; give the metric another")
         return {**loss.metrics, **norms}
 
-    @property
-    def learning_rate(self) -> float:
-        """Return the current learning rate."""
+    def columns(self) -> dict[str, float]:
+        """Return the current values of the schedules, and the algorithm's own columns, for a row of metrics."""
         now = self.algo.now
-        return self.algo.schedules(now.progress, now.env_steps)["learning_rate"]
+        return {**self.algo.schedules(now.progress, now.env_steps), **self.algo.columns()}
 
     def close(self) -> None:
         """Free the captured updates. They must be freed before the process group is destroyed."""
@@ -217,7 +216,8 @@ def build_algorithm(config: Resolved, spec: EnvSpec, device: str) -> Algorithm:
     cls: type[Algorithm] = find_algorithm(config.algorithm)
     sampler = config.sampler
     algo = cls(config.algo, spec, T=config.T, B=sampler.envs, device=device)
-    algo.place(sampler.first_env, sampler.run_envs or sampler.envs)
+    if isinstance(sampler, ResolvedSampler) and sampler.run_envs:
+        algo.place(sampler.first_env, sampler.run_envs)
     return algo
 
 

@@ -139,9 +139,11 @@ class Reporter:
         episodes: EpisodeTracker,
         evaluations: list[Evaluation],
         further: Callable[[Sequence[str]], Row] = lambda columns: {},
+        acting_age: float = 0.0,
     ) -> None:
         """Write the metrics since the last row to every sink as a new row, and evaluations to their own file. The
-        function `further` returns the metrics of callbacks, given the names of the row's other columns."""
+        function `further` returns the metrics of callbacks, given the names of the row's other columns. `acting_age` is
+        that of the schedule."""
         recent, episodes_of_all, updates = self.context.clock.report(episodes, learner.updates)
         row: Row = {
             "updates": updates,
@@ -149,8 +151,9 @@ class Reporter:
             **episode_metrics(recent),
             "new_score": self._new_score(recent, episodes_of_all - counters.logged_episodes),
             **{f"info/{name}": mean for name, mean in episodes.means().items()},
+            **learner.columns(),
+            "acting_age": acting_age,
             **self.context.clock.means(self.recorder.means()),
-            "learning_rate": learner.learning_rate,
             "skipped_updates": learner.gradient_sync.skips.total,
         }
         row |= further(list(row))

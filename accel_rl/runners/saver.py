@@ -97,8 +97,9 @@ class Saver:
         counters.env_steps = counters.saved_at = state["env_steps"]
         counters.evaluated_at, counters.logged_at = state["evaluated_at"], state["logged_at"]
         counters.logged_episodes = state["logged_episodes"]
-        self.reporter.time.load_state_dict(state["time"])
-        self.learner.gradient_sync.times.update(state["time"]["activities"])
+        if times := state.get("time"):
+            self.reporter.time.load_state_dict(times)
+            self.learner.gradient_sync.times.update(times["activities"])
         self.reporter.recorder.load_state_dict(state["recorder"], device)
         self.callbacks.training.metrics.load_state_dict(state.get("callbacks", {"groups": []}), device)
         self.learner.load_state_dict(state["learner"])

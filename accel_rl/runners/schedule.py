@@ -20,6 +20,10 @@ class Schedule(Protocol):
     sampled: Callable[[int], None]
     """The function `sampled` is called during a cycle with the number of env steps sampled so far."""
 
+    acting_age: int
+    """Number of updates made between the copy of the parameters that selected the newest rollout's actions and the end
+    of this rollout."""
+
     @property
     def pending(self) -> bool:
         """Return whether the last cycle ended early. If a cycle ended early, the next call of `cycle` continues the
@@ -43,6 +47,7 @@ class Lockstep:
     interrupted: Callable[[], bool] = staticmethod(lambda: False)
     sampled: Callable[[int], None] = staticmethod(lambda env_steps: None)
     pending = False
+    acting_age = 0
 
     def __init__(
         self,
@@ -61,9 +66,10 @@ class Lockstep:
     def cycle(self, remaining: int = 0) -> tuple[int, list[UpdateMetrics]]:
         """Sample one rollout, and make the updates that are due after it."""
         first = self.learners[0][1]
-        began = time.monotonic()
+        began, updates = time.monotonic(), self.exchange.updates
         rollout = self.sampler.collect(self.exchange.agent(first.algo.agent, first.gradient_sync))
         self.sampling_s += time.monotonic() - began
+        self.acting_age = self.exchange.updates - updates
         metrics: list[UpdateMetrics] = []
         for prefix, learner in self.learners:
             advance(learner.algo, rollout.env_steps)

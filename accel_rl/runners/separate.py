@@ -27,6 +27,7 @@ class _Part:
     interrupted: Callable[[], bool] = staticmethod(lambda: False)
     sampled: Callable[[int], None] = staticmethod(lambda env_steps: None)
     pending = False
+    acting_age = 0
 
     def state_dict(self) -> None:
         """Return None, because the schedule has no state between cycles."""

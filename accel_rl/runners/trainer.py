@@ -264,7 +264,10 @@ class Trainer:
                 self.callbacks("on_evaluation", self.evaluation)
         if evaluated or counters.due(counters.logged_at, config.log_interval(), done):
             self._verify()
-            self.reporter.row(counters, self.learner, self.sampler.episodes, evaluations, self.callbacks.row)
+            self.reporter.row(
+                counters, self.learner, self.sampler.episodes, evaluations, self.callbacks.row,
+                getattr(self.schedule, "acting_age", 0),
+            )  # fmt: skip
             counters.logged_at = counters.env_steps
         if counters.due(counters.saved_at, config.checkpoint_interval(), done):
             self.saver.save()

@@ -372,8 +372,8 @@ def play_q_learning(played):
         priorities.append(cells)
         learning = env_steps >= c.replay.start and len(cells) > 0
         due += int(r.valid.sum()) * c.intensity * learning
-        if c.target_unit == "env-steps" and env_steps // c.target_interval > before // c.target_interval:
-            target_net = played.parameters
+        ended = env_steps // c.target_interval - before // c.target_interval if c.target_unit == "env-steps" else 0
+        copied_after = {math.ceil(i * int(due // c.batch_size) / ended) for i in range(ended)}
         made = 0
         while due >= c.batch_size:
             phase = algo.batches()
@@ -384,12 +384,14 @@ def play_q_learning(played):
                 batch = next(phase, None)
                 if batch is None:
                     break
-                if c.target_unit == "updates" and played.updates % c.target_interval == 0:
+                if made in copied_after or (c.target_unit == "updates" and played.updates % c.target_interval == 0):
                     target_net = played.parameters
                 check_q_update(played, batch, s, cells, priorities, generator, target_net, atoms, rate)
                 due, made, some = due - c.batch_size, made + 1, True
             assert some, "an update is due, and none is made"
         assert next(algo.batches(), None) is None, "an update is made that is not due"
+        if made in copied_after:
+            target_net = played.parameters
         played.outcome.append(made)
 
 

@@ -83,3 +83,22 @@ def test_settings_with_an_effect_are_not_named() -> None:
     assert inactive(with_setting(config("rainbow"), "algo.replay.beta", 0.5)) == []
     atari = replace(default_config("a2c"), env=EnvConfig(game="pong", protocol="mnih2015"), algo=A2CConfig(lstm=8))
     assert inactive(atari) == []
+
+
+def test_settings_that_are_larger_than_what_a_run_uses_are_said():
+    config = default_config("ppo")
+    config = replace(
+        config,
+        env=EnvConfig(id="CartPole-v1"),
+        algo=replace(config.algo, minibatch=100_000),
+        sampler=replace(config.sampler, envs=8, horizon=64),
+        evaluation=replace(config.evaluation, episodes=10, parallel=40),
+    )
+    assert advice.clamped(resolve(config)) == [
+        "--minibatch 100000: a rollout has 512 samples (8 environments x 64 steps), so each epoch is one minibatch of "
+        "512",
+        "--evaluation.parallel 40: an evaluation of 10 episodes uses 10 environments",
+    ]
+    assert not advice.clamped(
+        resolve(replace(config, algo=default_config("ppo").algo, evaluation=default_config("ppo").evaluation))
+    )

@@ -118,7 +118,7 @@ def learn(of_algorithm):
         (from_rollouts if name in ("a2c", "ppo") else from_replay)(learner, group)
         assert learner.updates == UPDATES and not learner.gradient_sync.skips.total, (name, learner.updates)
         found[name], found[f"{name}/hash"] = learner.flat.data, digest(learner.flat.data)
-        found[f"{name}/rate"] = learner.learning_rate
+        found[f"{name}/rate"] = learner.columns()["learning_rate"]
         found[f"{name}/ahead"] = getattr(getattr(learner.gradient_sync, "mean", None), "_ahead", None)
     return {**found, "priorities": priorities(learner)}
 

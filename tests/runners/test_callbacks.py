@@ -304,7 +304,7 @@ def test_the_best_network_of_training_is_stored(tmp_path):
     trained = train(tmp_path, [SaveBest()], checkpoint__interval=64)
     best = BestAgent(RunFolder(trained.path), "best-training").load()
     assert best["evaluation"]["score_mean"] == pytest.approx(np.nanmax(trained.metrics["score"]))
-    folder = next((trained.path / "best-training/checkpoints").iterdir())
+    folder = max((trained.path / "best-training/checkpoints").iterdir())
     assert load(folder)["env_steps"] == best["env_steps"]
     assert trained.evaluate(episodes=1, checkpoint=str(folder)).mean > 0
 

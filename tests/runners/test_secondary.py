@@ -59,7 +59,7 @@ def test_it_begins_where_the_first_does_and_uses_as_much_data(trainer, algorithm
     assert first.algo.now.env_steps == second.algo.now.env_steps == 640
     assert (first.updates * 16, second.updates * 64) == pytest.approx((1200, 1200), abs=64)
     assert {k.startswith("secondary/") for m in metrics for k in m.names} == {True, False}
-    assert second.learning_rate == 1e-5 and not torch.equal(first.flat.data, second.flat.data)
+    assert second.columns()["learning_rate"] == 1e-5 and not torch.equal(first.flat.data, second.flat.data)
 
 
 def test_it_changes_nothing_for_the_first(trainer):

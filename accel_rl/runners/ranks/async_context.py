@@ -145,6 +145,10 @@ class AsyncExchange(Exchange):
         sync.beat = partial(self._counters.beat, self._rank)
         return sync
 
+    @property
+    def updates(self) -> int:
+        return self._counters.totals().updates
+
     def open(self, gradient_sync: GradientSync, env_steps: int) -> None:
         """When a run begins, rank 0 writes its parameters as the central parameters, and the other ranks wait. Raises
         RunError if rank 0 is lost or does not begin within START_S seconds."""

@@ -55,6 +55,11 @@ class Exchange:
         host's memory."""
         return True
 
+    @property
+    def updates(self) -> int:
+        """Return the number of updates that other ranks may make while this rank samples, so far."""
+        return 0
+
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
         return Local(GuardedStep(flat, algo.build_optimizer(len(flat.data)), algo.config.max_grad_norm))
 
