@@ -121,8 +121,9 @@ def equal_steps_table(compared: Sequence[Comparison]) -> Table:
         "Evaluation: the last one of the same runs until then. Deviation: standard deviation over seeds. Verdict by "
         "one-sided 95 % bounds of the mean over seeds (Student's t): not inferior if the lower bound is at least "
         f"{SHARE:g} of the published score, inferior if the upper bound is below {SHARE:g} of it, and otherwise "
-        "undecided. No verdict for one seed, or if the source does not state its rules. Scripts with EnvPool (PQN, and PPO "
-        "in JAX) play EnvPool's FIRE, time limit and first stack, which differ a little from the protocol cleanrl2022."
+        "undecided. No verdict for one seed, or if the source does not state its rules. Scripts with EnvPool (PQN, and "
+        "PPO in JAX) play EnvPool's FIRE, time limit and first stack, which differ a little from the protocol "
+        "cleanrl2022."
     )
     return Table(
         "equal_steps", "Beside published scores at equal env steps", columns, [c.row() for c in compared], note

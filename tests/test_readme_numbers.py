@@ -1,0 +1,155 @@
+"""Every number of README's results stands in a file of this repository: a recorded run, a benchmark's page, or a
+published score. A number without a file fails."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+RUNS, BENCHMARKS = ROOT / "experiments/results", ROOT / "benchmarks/results"
+
+
+def rows(run):
+    with open(RUNS / run / "metrics.csv", newline="") as f:
+        return list(csv.DictReader(f))
+
+
+def evaluations(run):
+    """[(env steps, score, seconds)] of a recorded run."""
+    return [tuple(float(r[k]) for k in ("env_steps", "eval_score", "wall_s")) for r in rows(run) if r["eval_score"]]
+
+
+def cell(page, line, column, n=0):
+    """The number in a column of the n-th line of a benchmark's page that begins with `line`."""
+    found = [x for x in (BENCHMARKS / page).read_text().splitlines() if x.startswith(f"| {line} |")]
+    return found[n].split("|")[column].strip()
+
+
+def published(source, game):
+    scores = json.loads((ROOT / "accel_rl/papers/libraries/published.json").read_text())["scores"]
+    return next(s["games"][game][0] for s in scores if s["source"] == source)
+
+
+def minutes(seconds):
+    return f"{seconds / 60:.1f}"
+
+
+def pong_seeds():
+    last = [evaluations(f"pong_pqn/seed{seed}")[-1] for seed in range(5)]
+    times = [s for _, _, s in last]
+    return [f"{min(times) / 60:.1f}", f"{max(times) / 60:.1f}", *(f"{score:.1f}" for _, score, _ in last)]
+
+
+def ppo():
+    _, score, seconds = evaluations("pong_ppo_winograd")[-1]
+    _, other, other_s = evaluations("pong_ppo_wide")[-1]
+    return [f"{score:.1f}", minutes(seconds), f"{other:.1f}", f"{other_s / 60:.0f}"]
+
+
+def breakout():
+    run = "suite/pqn_breakout_seed1"
+    last = rows(run)[-1]
+    return [
+        f"{float(last['score']):.1f}",
+        f"{published('CleanRL, pqn_atari_envpool.py', 'breakout'):g}",
+        f"{evaluations(run)[-1][1]:.0f}",
+        f"{float(last['cpu_s']) / 3600:.1f}",
+    ]
+
+
+def h200():
+    _, score, seconds = evaluations("pong_pqn_h200")[-1]
+    return [f"{score:.1f}", f"{seconds:.0f}"]
+
+
+def peers(column):
+    """Rate, and ratios to the better modes of AtariVectorEnv and EnvPool."""
+
+    def better(peer):
+        return min(float(cell("peers_epyc.md", name, column + 1)) for name in (peer, f"{peer} {MODES[peer]}"))
+
+    return [cell("peers_epyc.md", "accel_rl", column), *(f"{better(p):.1f}" for p in MODES)]
+
+
+MODES = {"AtariVectorEnv": "send/recv", "EnvPool": "async"}
+
+
+def trained(algorithm, n):
+    """Rate of training, and its ratio to SB3's."""
+    rate = cell("train_epyc.md", algorithm, 3, n)
+    return [rate, f"{float(rate.replace(',', '')) / float(cell('train_epyc.md', algorithm, 9, n)):.1f}"]
+
+
+def without_avx512():
+    names = ("ppo, another EPYC, with AVX2 and without AVX-512", "a2c, the same", "dqn, the same")
+    found = [trained(name, 0) for name in names]
+    return [rate for rate, _ in found] + [ratio for _, ratio in found]
+
+
+def gpu():
+    a2c = (BENCHMARKS / "gpu_h100.md").read_text().partition("| A2C, 5 steps")[2]
+    rates = [re.search(rf"\| {kind} \| ([\d,]+)", a2c)[1] for kind in ("float32", "bfloat16")]
+    frames = re.search(r"\*\*([\d,]+) frames/s of A2C training", (BENCHMARKS / "gpu_h200.md").read_text())[1]
+    most = re.search(r"\| \| 512 \| ([\d,]+)", (BENCHMARKS / "gpu_h200.md").read_text())[1]
+    per_s = [int(x.replace(",", "")) for x in (*rates, frames, most)]
+    return [*(f"{round(x / 1000) * 1000:,}" for x in (*per_s[:2], per_s[2] / 4)), f"{per_s[3] / 1e6:.1f}"]
+
+
+NUMBER = r"(-?\d[\d,]*(?:\.\d+)?)"
+CLAIMS = {
+    "training took # to # minutes. The last evaluations of five seeds over 30 episodes were #, #, #, # and "
+    "#": pong_seeds,
+    "reached an evaluation of # after # minutes on two cores of an Intel Xeon, and of # after # minutes on": ppo,
+    "PQN reached an evaluation score of # on Pong after # seconds": h200,
+    "scored # over the last 100 training episodes of 10 M env steps, where CleanRL's PQN scored #, and # in an "
+    "evaluation over 30 episodes (one seed, # CPU-hours": breakout,
+    "random actions, 64 environments | # | # x AtariVectorEnv, # x EnvPool": lambda: peers(3),
+    "A3C-Net acting | # | # x AtariVectorEnv, # x EnvPool": lambda: peers(6),
+    "training PPO, CleanRL's settings | # | # x SB3": lambda: trained("ppo", 1),
+    "training A2C, SB3's settings | # | # x SB3": lambda: trained("a2c", 1),
+    "training DQN, a batch of 32 every 4 steps | # | # x SB3": lambda: trained("dqn", 0),
+    "CPU without AVX-512 | #, #, # | #, #, # x SB3": without_avx512,
+    "A2C reached # env steps/s in float32 and # in bfloat16 with games emulated on CPU cores, and # with games "
+    "emulated on the GPU.": lambda: gpu()[:3],
+    "(# M with 8,192 environments of Pong)": lambda: gpu()[3:],
+}
+"""Sentences of README, with # for each number, and the function that reads these numbers from the files."""
+
+
+EXPLAINED = {
+    "57": "games", "13": "inexact games", "9": "games with taller screens", "104": "ale-py's games", "2": "GPL-2",
+    "10": "the goal of M frames/s, and M env steps", "100": "episodes of the score", "30": "episodes of an evaluation",
+    "64": "environments", "16": "cores", "21": "the highest score", "12.5": "a run whose file is not kept",
+    "6.5": "a run whose file is not kept", "0.75": "its M env steps", "1.00": "its M env steps", "1.8": "M env steps",
+    "3": "% of workers in Python", "6": "% of workers in Python", "0": "a seed",
+}  # fmt: skip
+"""Numbers that no file has to show."""
+RANGES = re.compile(r"\([\d.]+ to [\d.]+(?: by turn)?\)")
+NO_CLAIM = re.compile(
+    r"```.*?```|`[^`]*`|\]\([^)]*\)|\d{4}-\d\d-\d\d|\d+x\d+|\bH[12]00\b|ale-py [\d.]+|AVX-?\d+|A3C|C51|float32", re.S
+)
+
+
+def searched(sentence):
+    pattern = NUMBER.join(re.escape(part) for part in sentence.split("#")).replace(r"\ ", r"\s+")
+    return re.compile(pattern)
+
+
+def test_no_number_is_without_a_file():
+    results = README.partition("## Results")[2].partition("## How it works")[0]
+    text = results + README.partition("## What is not there yet")[2]
+    for sentence in CLAIMS:
+        text = searched(sentence).sub("", text)
+    text = NO_CLAIM.sub("", RANGES.sub("", text))
+    assert {n for n in re.findall(r"\d[\d,.]*\d|\d", text) if n not in EXPLAINED} == set()
+
+
+@pytest.mark.parametrize("sentence", CLAIMS)
+def test_a_number_is_that_of_its_file(sentence):
+    found = searched(sentence).search(README)
+    assert found, "README has another sentence: change it here, too"
+    assert list(found.groups()) == CLAIMS[sentence]()
