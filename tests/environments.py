@@ -1,6 +1,7 @@
 """Environments for tests: with child processes, slow, and failing. The module does not import torch, which would take
 each worker process two seconds."""
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -85,13 +86,27 @@ def forking() -> gymnasium.Env:
     def fault() -> None:
         if not os.fork():
             time.sleep(600)
-        os._exit(9)
+        die(9)
 
     return AtStep(fault, 3)
 
 
+def die(code: int) -> None:
+    """End the process as a crash of compiled code does. A worker refuses Python's os._exit."""
+    ctypes.CDLL(None)._exit(code)
+
+
 def dying() -> gymnasium.Env:
-    return AtStep(lambda: os._exit(7), 3)
+    return AtStep(lambda: die(7), 3)
+
+
+def ending(call: str = "sys.exit", code: Any = 0) -> gymnasium.Env:
+    """CartPole that ends its process at step 3."""
+    return AtStep(lambda: {"sys.exit": sys.exit, "os._exit": os._exit}[call](code), 3)
+
+
+def of_wrong_shape() -> gymnasium.Env:
+    return gymnasium.wrappers.TransformObservation(gymnasium.make("CartPole-v1"), lambda observation: [0.0], None)
 
 
 def slow() -> gymnasium.Env:

@@ -16,7 +16,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.environment import EnvError, episode_rng, pack_state, unpack_state
 from accel_rl.envs.episode_info import INFO_BYTES, episode_info
 from accel_rl.envs.pictures import check_flat, picture_layout
-from accel_rl.system.errors import ConfigError, nearest, no_exit
+from accel_rl.system.errors import ConfigError, exit_call, nearest, no_exit
 from accel_rl.system.imports import import_user_module
 
 
@@ -104,7 +104,7 @@ class GymnasiumEnv:
             observation, reward, terminated, truncated, info = self._env.step(self._first_action + action)
             self._write(observation, frame)
             reward = float(reward)
-        except Exception as e:
+        except (Exception, SystemExit) as e:
             raise EnvError(self, self._failed("step", e)) from e
         if math.isinf(reward):  # NaN is allowed: updates with it are skipped.
             raise EnvError(self, self._failed("step", ValueError(f"the reward is {reward}")))
@@ -199,13 +199,14 @@ class GymnasiumEnv:
         try:
             observation, _ = self._env.reset(seed=episode_seed)
             self._write(observation, frame)
-        except Exception as e:
+        except (Exception, SystemExit) as e:
             raise EnvError(self, self._failed("reset", e)) from e
 
-    def _failed(self, act: str, error: Exception) -> str:
+    def _failed(self, act: str, error: Exception | SystemExit) -> str:
         """Return a line that describes an error of the environment. `act` is "step" or "reset"."""
         call = f"step {len(self._actions):,}" if act == "step" else "the reset"
-        return f"{self.id} failed at {call} of episode {self._episode:,}: {type(error).__name__}: {_line(error)}"
+        what = exit_call(error) if isinstance(error, SystemExit) else f"{type(error).__name__}: {_line(error)}"
+        return f"{self.id} failed at {call} of episode {self._episode:,}: {what}"
 
     def _write(self, observation: Any, frame: np.ndarray) -> None:
         if self._picture is not None:
