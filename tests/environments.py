@@ -3,6 +3,7 @@ each worker process two seconds."""
 
 import ctypes
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -138,6 +139,28 @@ def blocks_at_close_in_a_worker() -> gymnasium.Env:
     if "worker" in sys.argv[0]:
         env.close = lambda: time.sleep(600)  # type: ignore[method-assign]
     return env
+
+
+class Careless(gymnasium.Env):
+    """Draws from the global generators, at every call and once for each number of draws that they store or not."""
+
+    observation_space = gymnasium.spaces.Box(-9, 9, (5,), np.float64)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self) -> None:
+        self._made = np.random.rand()
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self._left = random.randint(3, 9)
+        return self._observation(), {}
+
+    def step(self, action: Any) -> Any:
+        self._left -= 1
+        return self._observation(), np.random.rand(), self._left == 0, False, {}
+
+    def _observation(self) -> np.ndarray:
+        return np.array([self._made, np.random.rand(), np.random.randn(), random.random(), random.gauss(0, 1)])
 
 
 class Numbered(gymnasium.Env):
