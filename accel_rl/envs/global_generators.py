@@ -19,7 +19,7 @@ import numpy as np
 BYTES = 4 * 625
 """Bytes of a Mersenne twister's state: 624 words, and the position of the next word."""
 
-_python: Any = random._inst  # type: ignore[attr-defined]  # The generator of the functions of `random`
+_python: Any = random._inst  # The generator of the functions of `random`
 _seeded_numpy, _seeded_python = np.random.RandomState(0), random.Random(0)
 
 
@@ -30,6 +30,10 @@ def _memory(address: int) -> memoryview:
 def _of_numpy(bit_generator: Any) -> memoryview:
     """Return the state of a bit generator MT19937 of numpy: the words, and the position."""
     return _memory(bit_generator.ctypes.state_address)
+
+
+def _global_numpy() -> memoryview:
+    return _of_numpy(np.random.get_bit_generator())  # type: ignore[attr-defined]  # missing in numpy's stubs
 
 
 def _of_python(generator: random.Random) -> memoryview:
@@ -45,7 +49,7 @@ def _is_known() -> bool:
         return False
     expected = np.array([*numpy["state"]["key"], numpy["state"]["pos"]], np.uint32)
     return bool(
-        _of_numpy(np.random.get_bit_generator()) == expected.tobytes()
+        _global_numpy() == expected.tobytes()
         and _of_python(_python) == np.array([words[-1], *words[:-1]], np.uint32).tobytes()
     )
 
@@ -61,7 +65,7 @@ class OwnGenerators:
     def __init__(self, seed: int, is_needed: bool = True) -> None:
         self._is_active = is_needed and _is_known()
         if self._is_active:
-            self._numpy_memory = _of_numpy(np.random.get_bit_generator())
+            self._numpy_memory = _global_numpy()
             self._python_memory = _of_python(_python)
             self.seed(seed)
 
@@ -71,7 +75,7 @@ class OwnGenerators:
             return
         _seeded_numpy.seed(seed % 2**32)
         _seeded_python.seed(seed % 2**32)
-        self._numpy = _of_numpy(_seeded_numpy._bit_generator).tobytes()  # type: ignore[attr-defined]
+        self._numpy = _of_numpy(_seeded_numpy._bit_generator).tobytes()
         self._python, self._gauss = _of_python(_seeded_python).tobytes(), None
 
     def __enter__(self) -> None:
