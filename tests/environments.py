@@ -1,7 +1,9 @@
 """Environments for tests: with child processes, slow, and failing. The module does not import torch, which would take
 each worker process two seconds."""
 
+import ctypes
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -85,13 +87,27 @@ def forking() -> gymnasium.Env:
     def fault() -> None:
         if not os.fork():
             time.sleep(600)
-        os._exit(9)
+        die(9)
 
     return AtStep(fault, 3)
 
 
+def die(code: int) -> None:
+    """End the process as a crash of compiled code does. A worker refuses Python's os._exit."""
+    ctypes.CDLL(None)._exit(code)
+
+
 def dying() -> gymnasium.Env:
-    return AtStep(lambda: os._exit(7), 3)
+    return AtStep(lambda: die(7), 3)
+
+
+def ending(call: str = "sys.exit", code: Any = 0) -> gymnasium.Env:
+    """CartPole that ends its process at step 3."""
+    return AtStep(lambda: {"sys.exit": sys.exit, "os._exit": os._exit}[call](code), 3)
+
+
+def of_wrong_shape() -> gymnasium.Env:
+    return gymnasium.wrappers.TransformObservation(gymnasium.make("CartPole-v1"), lambda observation: [0.0], None)
 
 
 def slow() -> gymnasium.Env:
@@ -123,6 +139,28 @@ def blocks_at_close_in_a_worker() -> gymnasium.Env:
     if "worker" in sys.argv[0]:
         env.close = lambda: time.sleep(600)  # type: ignore[method-assign]
     return env
+
+
+class Careless(gymnasium.Env):
+    """Draws from the global generators, at every call and once for each number of draws that they store or not."""
+
+    observation_space = gymnasium.spaces.Box(-9, 9, (5,), np.float64)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self) -> None:
+        self._made = np.random.rand()
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self._left = random.randint(3, 9)
+        return self._observation(), {}
+
+    def step(self, action: Any) -> Any:
+        self._left -= 1
+        return self._observation(), np.random.rand(), self._left == 0, False, {}
+
+    def _observation(self) -> np.ndarray:
+        return np.array([self._made, np.random.rand(), np.random.randn(), random.random(), random.gauss(0, 1)])
 
 
 class Numbered(gymnasium.Env):

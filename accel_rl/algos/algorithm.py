@@ -194,8 +194,13 @@ def set_schedules(algo: Algorithm) -> None:
     a GPU."""
     values = algo.schedules(algo.now.progress, algo.now.env_steps)
     algo.now.set(values)
+    set_epsilon(algo.agent, values)
+
+
+def set_epsilon(agent: Agent, values: Mapping[str, float]) -> None:
+    """Set the agent's epsilon to the schedule of this name, if the algorithm has one."""
     if "epsilon" in values:
-        algo.agent.epsilon = values["epsilon"]  # type: ignore[attr-defined]
+        agent.epsilon = values["epsilon"]  # type: ignore[attr-defined]
 
 
 def advance(algo: Algorithm, env_steps: int) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
+import torch
 
 from accel_rl.api.export import export
 from accel_rl.api.keywords import What, settings, with_values
@@ -28,6 +29,9 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.errors import ConfigError
 
 
+# A run needs gradients, also where the caller has switched them off.
+@torch.inference_mode(False)
+@torch.enable_grad()
 def train(
     what: What = "a2c",
     *,
@@ -115,6 +119,8 @@ class Run:
         names = list(rows[0]) if rows else []
         return {name: np.array([float(row[name] or "nan") for row in rows]) for name in names}
 
+    @torch.inference_mode(False)
+    @torch.enable_grad()
     def resume(
         self,
         env_steps: float | None = None,

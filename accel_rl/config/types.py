@@ -48,10 +48,17 @@ def check_types(config: Any, prefix: str = "--") -> None:
 def _check_size(flag: str, value: float) -> None:
     most = MOST.get(flag, LARGEST)
     if not abs(value) <= most:  # The comparison is negated so that NaN is rejected.
-        raise ConfigError(f"{flag} {value:.15g}: must be a number of at most {most:.15g}")
+        raise ConfigError(f"{flag} {_exact(value)}: must be a number of at most {_exact(most)}")
     least, longest = TIMEOUTS_S
     if flag.endswith("timeout-s") and not least <= value <= longest:
         raise ConfigError(f"{flag} {value:g}: must be {least:g} to {longest:g} seconds")
+
+
+def _exact(value: float) -> str:
+    """Format a number in its short form, such as 1e+18, or with all digits if the short form is another number."""
+    if isinstance(value, int) and (abs(value) > 1e300 or int(float(f"{value:.15g}")) != value):
+        return str(value)
+    return f"{value:.15g}"
 
 
 def plain(value: Any) -> Any:

@@ -142,7 +142,7 @@ def compare_ranks(flat: FlatParameters, communicator: Collective, updates: int, 
     digests = communicator.gather([digest(x) for x in tensors])
     if any(d != digests[0] for d in digests):
         most = max(digests, key=digests.count)
-        wrong = [r for r, d in enumerate(digests) if d != most]
+        wrong = ", ".join(str(r) for r, d in enumerate(digests) if d != most)
         raise RunError(f"after {updates} updates the parameters of rank {wrong} differ from the others'")
 
 

@@ -15,8 +15,9 @@ import numpy as np
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.environment import EnvError, episode_rng, pack_state, unpack_state
 from accel_rl.envs.episode_info import INFO_BYTES, episode_info
+from accel_rl.envs.global_generators import OwnGenerators
 from accel_rl.envs.pictures import check_flat, picture_layout
-from accel_rl.system.errors import ConfigError, nearest, no_exit
+from accel_rl.system.errors import ConfigError, exit_call, nearest, no_exit
 from accel_rl.system.imports import import_user_module
 
 
@@ -35,6 +36,7 @@ class GymnasiumEnv:
     observation spaces are flattened to a float32 vector (Discrete: one-hot). Raises ConfigError if a flattened space
     contains a picture.
 
+    An episode's seed also seeds the environment's own states of the global generators of `numpy.random` and `random`.
     A saved state consists of the episode's seed and its actions. `set_state` replays the actions. The replay is exact
     if the environment is deterministic, and takes long in a long episode.
     """
@@ -53,7 +55,9 @@ class GymnasiumEnv:
         self.id, self._limit = id, limit
         kwargs = dict(kwargs or {})
         offers = {"index": index, "training": training, **({"render_mode": "rgb_array"} if render else {})}
-        self._env = env = _make(id, kwargs, offers)
+        self._generators = OwnGenerators(seed, is_needed=not _is_of_gymnasium(id))
+        with self._generators:
+            self._env = env = _make(id, kwargs, offers)
         actions = env.action_space
         if not isinstance(actions, gymnasium.spaces.Discrete):
             raise ConfigError(f"id={id!r} has the action space {_line(actions)}: must be Discrete")
@@ -101,10 +105,11 @@ class GymnasiumEnv:
             return 0.0, False, True, True
         self._actions.append(action)
         try:
-            observation, reward, terminated, truncated, info = self._env.step(self._first_action + action)
+            with self._generators:
+                observation, reward, terminated, truncated, info = self._env.step(self._first_action + action)
             self._write(observation, frame)
             reward = float(reward)
-        except Exception as e:
+        except (Exception, SystemExit) as e:
             raise EnvError(self, self._failed("step", e)) from e
         if math.isinf(reward):  # NaN is allowed: updates with it are skipped.
             raise EnvError(self, self._failed("step", ValueError(f"the reward is {reward}")))
@@ -175,7 +180,7 @@ class GymnasiumEnv:
         """Play one step under Gymnasium's checker, and issue its findings as warnings. Errors that the environment
         raises are ignored here, because the run reports them with their step."""
         checker = gymnasium.wrappers.PassiveEnvChecker(self._env)
-        with warnings.catch_warnings(record=True) as caught:
+        with warnings.catch_warnings(record=True) as caught, self._generators:
             warnings.simplefilter("always")
             try:
                 checker.reset(seed=0)
@@ -196,16 +201,19 @@ class GymnasiumEnv:
         self._actions = []
         self._ended = False
         self.is_lost = False
+        self._generators.seed(episode_seed)
         try:
-            observation, _ = self._env.reset(seed=episode_seed)
+            with self._generators:
+                observation, _ = self._env.reset(seed=episode_seed)
             self._write(observation, frame)
-        except Exception as e:
+        except (Exception, SystemExit) as e:
             raise EnvError(self, self._failed("reset", e)) from e
 
-    def _failed(self, act: str, error: Exception) -> str:
+    def _failed(self, act: str, error: Exception | SystemExit) -> str:
         """Return a line that describes an error of the environment. `act` is "step" or "reset"."""
         call = f"step {len(self._actions):,}" if act == "step" else "the reset"
-        return f"{self.id} failed at {call} of episode {self._episode:,}: {type(error).__name__}: {_line(error)}"
+        what = exit_call(error) if isinstance(error, SystemExit) else f"{type(error).__name__}: {_line(error)}"
+        return f"{self.id} failed at {call} of episode {self._episode:,}: {what}"
 
     def _write(self, observation: Any, frame: np.ndarray) -> None:
         if self._picture is not None:
@@ -224,6 +232,12 @@ def _make(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.
     with no_exit(lambda call: ConfigError(f"id={id!r}: {call} while the environment was made")):
         make = _function(id)
         return _made_by_id(id, kwargs, offers) if make is None else _made_by(make, id, kwargs, offers)
+
+
+def _is_of_gymnasium(id: str) -> bool:
+    """Return whether an id names one of Gymnasium's own environments, which do not draw from global generators."""
+    spec = gymnasium.registry.get(id)
+    return spec is not None and str(spec.entry_point).startswith("gymnasium.envs.")
 
 
 def _function(id: str) -> Callable[..., Any] | None:

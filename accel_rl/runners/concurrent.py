@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from accel_rl.algos.algorithm import advance, set_schedules
+from accel_rl.algos.algorithm import advance, set_epsilon, set_schedules
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConfig
 from accel_rl.config.resolved import Resolved
 from accel_rl.data.rollout import Rollout
@@ -150,7 +150,7 @@ class Concurrent:
         staged = ranks * sum(r.env_steps for r in self._staged)
         while len(self._staged) < self._rollouts and not (self._ends_early() or _failed(training)):
             now = self.algo.now
-            self.behaviour.epsilon = self.algo.schedules(now.progress, now.env_steps + staged)["epsilon"]
+            set_epsilon(self.behaviour, self.algo.schedules(now.progress, now.env_steps + staged))
             rollout = self.sampler.collect(self.behaviour)
             # The sampler has one buffer per rollout, so no rollout is overwritten before the period ends.
             self._staged.append(rollout)

@@ -1,6 +1,7 @@
 """Parses and formats counts. Users write whole numbers as 20000, 1_000_000 or 1e6. Messages contain counts with a noun,
 such as 2 cores."""
 
+import contextlib
 import math
 
 Count = int
@@ -9,6 +10,8 @@ OptionalCount = int | None
 
 def parse_count(text: str) -> int:
     """Parse a whole number written as 20000, 1_000_000 or 1e6; raises ValueError."""
+    with contextlib.suppress(ValueError):
+        return int(text)  # A float would round a seed above 2**53.
     try:
         value = float(text)
     except ValueError:

@@ -22,7 +22,7 @@ REPORTED = (
 """The numbers of the OSErrors that are reported in one line: a disk that is full, broken or not writable, a wrong path,
 and an exceeded limit of ulimit."""
 
-end_process = os._exit  # The original os._exit, which `no_exit` replaces while a user's code runs
+end_process = os._exit  # The original os._exit, which `exits_raised` replaces while a user's code runs
 
 
 class ConfigError(ValueError):
@@ -92,24 +92,39 @@ def _told(name: str, line: str, exit_code: int) -> int:
     return exit_code
 
 
+class _ProcessExit(SystemExit):
+    """Raised by `os._exit` within `exits_raised`."""
+
+
+def exit_call(error: SystemExit) -> str:
+    """Describe the call that raised an error within `exits_raised`."""
+    return f"its code called {'os._exit' if isinstance(error, _ProcessExit) else 'sys.exit'}({error.code!r})"
+
+
 @contextlib.contextmanager
-def no_exit(error: Callable[[str], Exception]) -> Iterator[None]:
-    """Return a context manager in which a call of `sys.exit` or `os._exit` raises `error` with a description of the
-    call. Processes that are forked within the context can still exit."""
+def exits_raised() -> Iterator[None]:
+    """Return a context manager in which `os._exit` raises SystemExit, as `sys.exit` does. Processes that are forked
+    within the context can still exit."""
     pid, leave = os.getpid(), os._exit
-    call = "sys.exit"
 
     def refuse(status: int) -> NoReturn:
-        nonlocal call
         if os.getpid() != pid:
             leave(status)
-        call = "os._exit"
-        raise SystemExit(status)
+        raise _ProcessExit(status)
 
     os._exit = refuse
     try:
         yield
-    except SystemExit as e:
-        raise error(f"its code called {call}({e.code!r})") from e
     finally:
         os._exit = leave
+
+
+@contextlib.contextmanager
+def no_exit(error: Callable[[str], Exception]) -> Iterator[None]:
+    """Return a context manager in which a call of `sys.exit` or `os._exit` raises `error` with a description of the
+    call."""
+    try:
+        with exits_raised():
+            yield
+    except SystemExit as e:
+        raise error(exit_call(e)) from e

@@ -40,6 +40,16 @@ def test_a_run_goes_on(trained):
         run.resume()
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_caller_without_gradients_trains_and_resumes(tmp_path, mode):
+    with mode():
+        run = accel_rl.train(PPO.Config(minibatch=16), **SMALL, env_steps=320, run_dir=tmp_path / "run")
+        run = run.resume(env_steps=640)
+        assert len(run.evaluate(episodes=2, parallel=2).scores) == 2
+        assert not torch.is_grad_enabled()
+    assert run.result.env_steps == 640 and np.isfinite(run.metrics["loss"]).all()
+
+
 @pytest.mark.parametrize(
     ("values", "line"),
     [

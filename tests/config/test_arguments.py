@@ -157,7 +157,9 @@ def test_training_flags():
     assert "--sampler.workers" in error_of(train, "--workers", "two")
 
 
-@pytest.mark.parametrize(("text", "n"), [("20000", 20000), ("1_000_000", 10**6), ("1e6", 10**6), ("-3", -3)])
+@pytest.mark.parametrize(
+    ("text", "n"), [("20000", 20000), ("1_000_000", 10**6), ("1e6", 10**6), ("-3", -3), ("9007199254740993", 2**53 + 1)]
+)
 def test_counts(text, n):
     got = parse_count(text)
     assert got == n and isinstance(got, int)

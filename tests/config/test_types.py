@@ -30,9 +30,12 @@ def test_defaults_fit() -> None:
         ({"precision": "float16"}, "--precision 'float16': must be one of float32, tfloat32, bfloat16, auto"),
         ({"torch_threads": "2"}, "--torch-threads '2': must be a whole number or None"),
         ({"algo": PPO.Config(learning_rate="fast")}, "--algo.learning-rate 'fast': must be a number"),
+        ({"seed": 2**63}, "--seed 9223372036854775808: must be a number of at most 9223372036854775807"),
+        ({"env_steps": 10**18}, "--env-steps 1e+18: must be a number of at most 1e+15"),
+        ({"env_steps": 10**400}, f"--env-steps {10**400}: must be a number of at most 1e+15"),
     ],
 )
-def test_a_wrong_type_is_named(changed: dict[str, Any], message: str) -> None:
+def test_a_wrong_type_or_size_is_named(changed: dict[str, Any], message: str) -> None:
     config = replace(default_config("ppo"), **changed)
     with pytest.raises(ConfigError) as e:
         config.check()

@@ -7,7 +7,6 @@ python -m tests.golden.curves --update     # store the measured curves
 import contextlib
 import csv
 import json
-import math
 import os
 import sys
 import tempfile
@@ -19,10 +18,13 @@ import torch
 
 from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig
+from accel_rl.metrics.update_metrics import UpdateMetrics
+from accel_rl.runners.callback import Callback, Training
+from accel_rl.runners.observers import Observers
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
-from tests.golden.runs import RANKS, RUNS, UPDATES
+from tests.golden.runs import RANKS, RUNS
 
 FILE = Path(__file__).parent / "curves.json"
 NAMES = ("loss", "grad_norm", "score")
@@ -39,25 +41,24 @@ def measure(name: str) -> Curves:
             return _of_trainer(RUNS[name], Path(folder) / "run")
 
 
+class Recorded(Callback):
+    """Records the curves of a run."""
+
+    def __init__(self) -> None:
+        self.curves: Curves = {name: [] for name in NAMES}
+
+    def on_update(self, training: Training, updates: list[UpdateMetrics]) -> None:
+        for metrics in updates:
+            values = {**metrics.means(), "score": training.score}
+            for name, curve in self.curves.items():
+                curve.append(values[name])
+
+
 def _of_trainer(config: TrainConfig, folder: Path) -> Curves:
-    config = resolve(config)
-    trainer = Trainer(config, RankPlan.resolve(config), RunFolder.create(folder, config))
-    found: Curves = {name: [] for name in NAMES}
-    try:
-        env_steps = 0
-        while len(found["loss"]) < UPDATES:
-            trainer.learner.algo.progress = env_steps / config.env_steps
-            taken, metrics = trainer.schedule.cycle(config.env_steps)
-            env_steps += taken
-            recent = [score for score, _ in trainer.sampler.episodes.recent]
-            for m in metrics:
-                found["loss"].append(m.means()["loss"])
-                found["grad_norm"].append(m.means()["grad_norm"])
-                found["score"].append(float(np.mean(recent)) if recent else math.nan)
-    finally:
-        trainer.schedule.close()
-        trainer.sampler.close()
-    return {name: values[:UPDATES] for name, values in found.items()}
+    config, recorded = resolve(config), Recorded()
+    observers = Observers(callbacks=(recorded,))
+    Trainer(config, RankPlan.resolve(config), RunFolder.create(folder, config), observers=observers).run()
+    return recorded.curves
 
 
 def _of_ranks(flags: tuple[str, ...], folder: Path) -> Curves:

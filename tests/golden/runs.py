@@ -1,4 +1,8 @@
-"""The short runs of the golden curves: every algorithm, both schedules, an LSTM, time limits, and two ranks."""
+"""The short runs of the golden curves: every algorithm, both schedules, an LSTM, time limits, and two ranks.
+
+Every run lasts as long as its schedules: the learning rate, the clip range, epsilon and beta change between its
+updates, and the target network is copied several times.
+"""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -7,8 +11,6 @@ from accel_rl.config.train import TrainConfig, default_config
 
 if TYPE_CHECKING:
     import gymnasium
-
-UPDATES = 24  # of each run; rounding errors grow with every update
 
 
 def short_pole() -> "gymnasium.Env":
@@ -19,11 +21,14 @@ def short_pole() -> "gymnasium.Env":
 
 
 POLE = "tests.golden.runs:short_pole"
-SMALL = {"batch_size": 16, "intensity": 2.0, "target_interval": 64, "epsilon_steps": 200, "network": "a3c"}
+SMALL = {"batch_size": 16, "intensity": 2.0, "target_interval": 64, "epsilon_steps": 100, "network": "a3c"}
 """Of Q-learning: eight updates between two copies of the target network."""
+LINEAR = {"learning_rate_schedule": "linear"}
 
 
-def config(algorithm: str, env: str = "pong", envs: int = 8, horizon: int = 5, **algo: Any) -> TrainConfig:
+def config(
+    algorithm: str, env: str = "pong", envs: int = 8, horizon: int = 5, env_steps: int = 100_000, **algo: Any
+) -> TrainConfig:
     """One process and one torch thread, so that curves depend on nothing else. `env`: a game, or a Gymnasium id."""
     base = default_config(algorithm)
     is_game = env.isidentifier()
@@ -36,27 +41,34 @@ def config(algorithm: str, env: str = "pong", envs: int = 8, horizon: int = 5, *
         sampler=replace(base.sampler, engine="in-process", envs=envs, horizon=horizon, decorrelation_steps=60),
         evaluation=replace(base.evaluation, interval=0),
         checkpoint=replace(base.checkpoint, interval=0),
-        env_steps=100_000,
+        env_steps=env_steps,
         seed=1,
         torch_threads=1,
         device="cpu",
     )
 
 
-RUNS: dict[str, TrainConfig] = {
-    "a2c, pong": config("a2c"),
-    "a2c, LSTM and GAE, time limits": config("a2c", POLE, lstm=8, gae_lambda=0.9, network="a3c"),
-    "ppo, time limits": config("ppo", POLE, horizon=16, minibatch=32, epochs=3, value_clip=0.2),
-    "ppo, pong": config("ppo", horizon=8, minibatch=32, epochs=2),
-    "pqn, time limits": config("pqn", POLE, horizon=16, minibatch=32, epochs=2),
-    "impala, pong": config("impala", window=5, batches=2, horizon=5),
-    "dqn, pong": config("dqn", horizon=4),
+RUNS: dict[str, TrainConfig] = {  # about 24 updates each: rounding errors grow with every update
+    "a2c, pong": config("a2c", env_steps=960, warmup=0.25, **LINEAR),
+    "a2c, LSTM and GAE, time limits": config("a2c", POLE, env_steps=960, lstm=8, gae_lambda=0.9),
+    "ppo, time limits": config(
+        "ppo", POLE, horizon=16, env_steps=512, minibatch=64, epochs=3, value_clip=0.2, clip=0.02,
+        clip_schedule="linear",
+    ),  # fmt: skip
+    "ppo, pong": config("ppo", horizon=8, env_steps=384, minibatch=32, epochs=2),
+    "pqn, time limits": config("pqn", POLE, horizon=16, env_steps=768, minibatch=64, epochs=2, exploration=0.5),
+    "impala, pong": config("impala", env_steps=960, window=5, batches=2, **LINEAR),
+    "dqn, pong": config("dqn", horizon=4, env_steps=256, **LINEAR),
     "dqn, double, dueling, three steps, time limits": config(
-        "dqn", POLE, horizon=4, double=True, dueling=True, n_step=3, learning_rate=1e-3
+        "dqn", POLE, horizon=4, env_steps=256, double=True, dueling=True, n_step=3, learning_rate=1e-3
     ),
-    "dqn, concurrent": replace(config("dqn", POLE, horizon=4, learning_rate=1e-3), schedule="concurrent"),
-    "c51, pong": config("c51", horizon=4),
-    "rainbow, time limits": config("rainbow", POLE, horizon=4, noisy=True, v_max=20.0, v_min=0.0, learning_rate=1e-3),
+    "dqn, concurrent": replace(
+        config("dqn", POLE, horizon=4, env_steps=320, learning_rate=1e-3), schedule="concurrent"
+    ),
+    "c51, pong": config("c51", horizon=4, env_steps=256, **LINEAR),
+    "rainbow, time limits": config(
+        "rainbow", POLE, horizon=4, env_steps=256, noisy=True, v_max=20.0, v_min=0.0, learning_rate=1e-3
+    ),
 }
 
 RANKS: dict[str, tuple[str, ...]] = {

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from accel_rl.algos.algorithm import advance
+from accel_rl.algos.dqn import DQN
 from accel_rl.config.resolved import resolve
 from accel_rl.config.train import SecondaryConfig, TrainConfig, default_config
 from accel_rl.metrics.update_metrics import UpdateMetrics
@@ -113,6 +114,24 @@ def test_it_equals_a_sequential_program(trainer, algorithm, more, env):
     assert steps == 7 * C and len(got) > 40
     assert torch.equal(expected.learner.flat.data, found.learner.flat.data) and same_replays(expected, found)
     assert all(a.names == b.names and torch.equal(a.sums, b.sums) for a, b in zip(wanted, got, strict=True))
+
+
+class FixedEpsilon(DQN):
+    """A user's algorithm, whose only schedule is the learning rate (docs/extending.md)."""
+
+    def build_agent(self, spec):
+        agent = super().build_agent(spec)
+        agent.epsilon = 0.25
+        return agent
+
+    def schedules(self, progress, env_steps):
+        return {"learning_rate": 1e-3 * (1 - progress)}
+
+
+def test_an_algorithm_without_a_schedule_of_epsilon_acts_with_that_of_its_agent(trainer):
+    t = trainer(f"{__name__}:FixedEpsilon")
+    assert sum(len(t.schedule.cycle(10_000)[1]) for _ in range(4)) > 0
+    assert t.schedule.behaviour.epsilon == 0.25
 
 
 def test_workers_and_a_second_learner_change_nothing(trainer):

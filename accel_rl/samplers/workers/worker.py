@@ -21,7 +21,7 @@ from accel_rl.samplers.workers.control import Control, Disconnected
 from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
 from accel_rl.samplers.workers.stepper import GroupStepper
 from accel_rl.system import child
-from accel_rl.system.errors import ConfigError, RunError, show_warning
+from accel_rl.system.errors import ConfigError, RunError, exits_raised, show_warning
 from accel_rl.system.process import die_with_parent
 
 
@@ -137,7 +137,8 @@ def main() -> None:
     warnings.showwarning = show_warning
     control = Control(socket.socket(fileno=int(sys.argv[1])))
     try:
-        run(control)
+        with exits_raised():
+            run(control)
     except Disconnected:
         pass  # The main process has ended.
     except (Exception, KeyboardInterrupt) as e:  # A KeyboardInterrupt comes from an environment.

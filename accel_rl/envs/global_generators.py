@@ -1,0 +1,113 @@
+"""Each environment draws from its own state of the global generators, those of `numpy.random` and of `random`.
+
+A careless environment calls `np.random.rand()` or `random.random()` instead of drawing from its own generator. Several
+environments share these generators, in the main process also with the user's program, so the environment's numbers
+would depend on everything else that draws. `OwnGenerators` sets the environment's own states during a call.
+
+The functions `get_state` and `getstate` take longer than a step of CartPole. Both generators are Mersenne twisters,
+whose state is therefore copied directly: numpy documents its address, and CPython's is verified.
+"""
+
+import random
+from ctypes import c_char
+from functools import cache
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+BYTES = 4 * 625
+"""Bytes of a Mersenne twister's state: 624 words, and the position of the next word."""
+
+_python: Any = random._inst  # The generator of the functions of `random`
+_seeded_numpy, _seeded_python = np.random.RandomState(0), random.Random(0)
+
+
+def _memory(address: int) -> memoryview:
+    return memoryview((c_char * BYTES).from_address(address)).cast("B")
+
+
+def _of_numpy(bit_generator: Any) -> memoryview:
+    """Return the state of a bit generator MT19937 of numpy: the words, and the position."""
+    return _memory(bit_generator.ctypes.state_address)
+
+
+def _global_numpy() -> memoryview:
+    return _of_numpy(np.random.get_bit_generator())  # type: ignore[attr-defined]  # missing in numpy's stubs
+
+
+def _of_python(generator: random.Random) -> memoryview:
+    """Return the state of a generator of `random`: the position, and the words."""
+    return _memory(id(generator) + object.__basicsize__)
+
+
+@cache
+def _is_known() -> bool:
+    """Return whether both generators store their states as this module assumes."""
+    numpy, words = np.random.get_state(legacy=False), random.getstate()[1]
+    if numpy["bit_generator"] != "MT19937" or len(words) != 625:
+        return False
+    expected = np.array([*numpy["state"]["key"], numpy["state"]["pos"]], np.uint32)
+    return bool(
+        _global_numpy() == expected.tobytes()
+        and _of_python(_python) == np.array([words[-1], *words[:-1]], np.uint32).tobytes()
+    )
+
+
+class OwnGenerators:
+    """`OwnGenerators` is a context in which the global generators have an environment's own states. The generators
+    continue after the context as if the environment had not drawn.
+
+    The context has no effect if it is not needed, or if the memory of the generators is unknown, as in an interpreter
+    other than CPython.
+    """
+
+    def __init__(self, seed: int, is_needed: bool = True) -> None:
+        self._is_active = is_needed and _is_known()
+        if self._is_active:
+            self._numpy_memory = _global_numpy()
+            self._python_memory = _of_python(_python)
+            self.seed(seed)
+
+    def seed(self, seed: int) -> None:
+        """Set the states to those after `np.random.seed(seed)` and `random.seed(seed)`, with seeds modulo 2**32."""
+        if not self._is_active:
+            return
+        _seeded_numpy.seed(seed % 2**32)
+        _seeded_python.seed(seed % 2**32)
+        self._numpy = _of_numpy(_seeded_numpy._bit_generator).tobytes()
+        self._python, self._gauss = _of_python(_seeded_python).tobytes(), None
+
+    def __enter__(self) -> None:
+        if not self._is_active:
+            return
+        numpy, python = self._numpy_memory, self._python_memory
+        self._outer = numpy.tobytes(), python.tobytes(), _python.gauss_next
+        self._outer_normal = self._stored_normal(self._outer[0])
+        numpy[:], python[:], _python.gauss_next = self._numpy, self._python, self._gauss
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._is_active:
+            return
+        numpy, python = self._numpy_memory, self._python_memory
+        drawn = numpy.tobytes()
+        if drawn != self._numpy:
+            self._numpy = drawn
+            self._stored_normal(drawn)
+        self._python, self._gauss = python.tobytes(), _python.gauss_next
+        numpy[:], python[:], _python.gauss_next = self._outer
+        if self._outer_normal is not None:
+            state = np.random.get_state(legacy=False)
+            np.random.set_state({**state, "has_gauss": 1, "gauss": self._outer_normal})
+
+    def _stored_normal(self, state: bytes) -> float | None:
+        """Remove and return the normally distributed number that `numpy.random` stores for its next draw, or return
+        None. numpy draws two such numbers at a time, and stores the second one outside of its `state`, which changes
+        unless a number was stored."""
+        number = float(np.random.standard_normal())
+        if self._numpy_memory.tobytes() == state:
+            return number
+        np.random.standard_normal()
+        return None
