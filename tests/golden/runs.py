@@ -52,7 +52,14 @@ RUNS: dict[str, TrainConfig] = {  # about 24 updates each: rounding errors grow 
     "a2c, pong": config("a2c", env_steps=960, warmup=0.25, **LINEAR),
     "a2c, LSTM and GAE, time limits": config("a2c", POLE, env_steps=960, lstm=8, gae_lambda=0.9),
     "ppo, time limits": config(
-        "ppo", POLE, horizon=16, env_steps=512, minibatch=64, epochs=3, value_clip=0.2, clip=0.02,
+        "ppo",
+        POLE,
+        horizon=16,
+        env_steps=512,
+        minibatch=64,
+        epochs=3,
+        value_clip=0.2,
+        clip=0.02,
         clip_schedule="linear",
     ),  # fmt: skip
     "ppo, pong": config("ppo", horizon=8, env_steps=384, minibatch=32, epochs=2),
