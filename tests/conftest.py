@@ -32,8 +32,8 @@ def _leave_the_users_folders() -> None:
     for name in [*os.environ]:
         if name.startswith(("XDG_", "WANDB_", "HF_", "MPL", "MATPLOTLIB", "TORCHINDUCTOR_", "TRITON_CACHE")):
             del os.environ[name]
-    home = tempfile.mkdtemp(prefix="accel_rl-home-")
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    home, process = tempfile.mkdtemp(prefix="accel_rl-home-"), os.getpid()
+    atexit.register(lambda: os.getpid() == process and shutil.rmtree(home, ignore_errors=True))  # Forks keep it.
     os.environ["HOME"] = home
 
 

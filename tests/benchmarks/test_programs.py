@@ -38,7 +38,7 @@ MAINS = {
         ("peers", ["--nets", "a3d"], ["a3d", "a3c"]),
         ("peers", ["--repeats", "0"], ["--repeats 0", "at least 1"]),
         ("peers", ["--seconds", "-1"], ["--seconds -1", "above 0"]),
-        ("peers", ["--json", "/nonexistent/x.json"], ["/nonexistent"]),
+        ("peers", ["--json", "missing/x.json"], ["missing"]),
         ("sampler", ["--game", "pong", "pongg"], ["pongg", "pong"]),
         ("sampler", ["--reset", "swop"], ["swop", "swap"]),
         ("sampler", ["--envs-per-worker", "4", "0"], ["at least 1"]),
@@ -49,7 +49,7 @@ MAINS = {
         ("replay", ["--capacity", "100"], ["--capacity 100", "at least 1024"]),
         ("replay", ["--batch", "0"], ["at least 1"]),
         ("train", ["--algorithms", "dqm"], ["dqm", "nearest: dqn"]),
-        ("train", ["--cleanrl", "/nonexistent.py"], ["/nonexistent.py", "no such file"]),
+        ("train", ["--cleanrl", "missing.py"], ["missing.py", "no such file"]),
         ("cuda_emulator", ["--games", "pongg"], ["pongg", "nearest: pong"]),
         ("cuda_emulator", ["--loads", "trainin"], ["trainin", "nearest: training"]),
         ("cuda_emulator", ["--engines", "gpu"], ["gpu", "device, workers"]),
@@ -63,7 +63,10 @@ MAINS = {
     ],
     ids=lambda x: " ".join(x) if isinstance(x, list) else x,
 )
-def test_one_line_and_exit_code_2(program: str, argv: list[str], parts: list[str], capsys) -> None:
+def test_one_line_and_exit_code_2(
+    program: str, argv: list[str], parts: list[str], capsys, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     assert MAINS[program](argv) == 2
     out, err = capsys.readouterr()
     assert out == "" and len(err.splitlines()) == 1, err
