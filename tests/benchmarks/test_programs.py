@@ -39,6 +39,9 @@ MAINS = {
         ("peers", ["--repeats", "0"], ["--repeats 0", "at least 1"]),
         ("peers", ["--seconds", "-1"], ["--seconds -1", "above 0"]),
         ("peers", ["--json", "missing/x.json"], ["missing"]),
+        ("peers", ["--json", "."], ["--json .", "must be a file"]),
+        ("peers", ["--seconds", "inf"], ["--seconds inf", "finite"]),
+        ("peers", ["--process-envs", "1000000"], ["--process-envs 1000000", "GiB are needed"]),
         ("sampler", ["--game", "pong", "pongg"], ["pongg", "pong"]),
         ("sampler", ["--reset", "swop"], ["swop", "swap"]),
         ("sampler", ["--envs-per-worker", "4", "0"], ["at least 1"]),
@@ -50,6 +53,9 @@ MAINS = {
         ("replay", ["--batch", "0"], ["at least 1"]),
         ("train", ["--algorithms", "dqm"], ["dqm", "nearest: dqn"]),
         ("train", ["--cleanrl", "missing.py"], ["missing.py", "no such file"]),
+        ("train", ["--game", "pongg"], ["pongg", "pong"]),
+        ("train", ["--backend", "atari"], ["atari", "auto"]),
+        ("kernels", ["--game", "pongg"], ["pongg", "pong"]),
         ("cuda_emulator", ["--games", "pongg"], ["pongg", "nearest: pong"]),
         ("cuda_emulator", ["--loads", "trainin"], ["trainin", "nearest: training"]),
         ("cuda_emulator", ["--engines", "gpu"], ["gpu", "device, workers"]),
@@ -67,6 +73,7 @@ def test_one_line_and_exit_code_2(
     program: str, argv: list[str], parts: list[str], capsys, tmp_path, monkeypatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("subprocess.Popen", lambda *a, **k: pytest.fail("a process was started"))
     assert MAINS[program](argv) == 2
     out, err = capsys.readouterr()
     assert out == "" and len(err.splitlines()) == 1, err
