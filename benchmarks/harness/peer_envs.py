@@ -71,7 +71,15 @@ class Peer:
         return n / took
 
     def close(self) -> None:
-        self.env.close()
+        if self.batched:
+            self.env.close()
+            return
+        # The packages' own `close` waits forever for a process that does not reply.
+        vector = self.env.unwrapped
+        for process in vector.processes:
+            process.kill()
+            process.join()
+        vector.closed = True
 
 
 def camel(game: str) -> str:
@@ -177,9 +185,6 @@ class GymnasiumAsync(Peer):
 
         return AsyncVectorEnv([MakeOne(self.shape, stacked=True)] * self.n, context="spawn")
 
-    def close(self) -> None:
-        self.env.close(terminate=True)  # Without waiting for a step that an exception has interrupted.
-
     def stacks(self) -> np.ndarray:
         return self.obs[..., 0]
 
@@ -196,13 +201,6 @@ class SB3Subproc(Peer):
 
     def begin(self) -> None:
         self.obs = self.env.reset()
-
-    def close(self) -> None:
-        for (
-            process
-        ) in self.env.unwrapped.processes:  # SB3's own `close` waits forever for a process that does not reply.
-            process.kill()
-            process.join()
 
     def n_actions(self) -> int:
         return int(self.env.action_space.n)

@@ -1,6 +1,9 @@
 """The benchmark programs: bad arguments give one line and exit code 2; short runs end and print their results."""
 
 import json
+import os
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from benchmarks import (
     sampler,
     train,
 )
+from benchmarks.harness.peer_envs import GymnasiumAsync, Peer, SB3Subproc, Shape
 from tests.emulator import trace
 
 MAINS = {
@@ -171,6 +175,24 @@ def test_peers_runs(tmp_path: Path) -> None:
     assert len(acting["median"]) == 4 and not random["left_out"]
     assert set(acting["columns"]["environments"].values()) == {2}
     assert random["ratios"]["AtariVectorEnv"]["of_medians"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [GymnasiumAsync, SB3Subproc], ids=lambda make: make.name)
+def test_a_peer_is_closed_while_a_process_does_not_reply(make: type[Peer]) -> None:
+    pytest.importorskip(make.package)
+    peer = make(Shape("pong", 2, 2, 1))
+    peer.env.step_async(peer._random[0])
+    processes = peer.env.unwrapped.processes
+    stopped = processes[0]
+    os.kill(stopped.pid, signal.SIGSTOP)
+    closing = threading.Thread(target=peer.close, daemon=True)
+    closing.start()
+    closing.join(20)
+    is_closed = not closing.is_alive()
+    if not is_closed:
+        stopped.kill()
+    assert is_closed and not any(process.is_alive() for process in processes)
 
 
 @pytest.mark.slow
