@@ -30,6 +30,7 @@ import torch.nn.functional as F
 from accel_rl.agents.agent import Agent
 from accel_rl.agents.epsilon_greedy import MaxValueAgent
 from accel_rl.agents.policy import CategoricalPolicyAgent
+from accel_rl.config.resolved import resolve
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.q_network import QNetwork
@@ -77,6 +78,7 @@ class Options(program.Options):
         super().check()
         self.one_of("workloads", WORKLOADS)
         self.one_of("families", tuple(FAMILIES))
+        resolve(config_of("a2c", self.game))
 
 
 def without(changes: dict[str, Any]) -> ExitStack:

@@ -23,6 +23,7 @@ from accel_rl.config.train import TrainConfig
 from accel_rl.emulator.translation import translate
 from accel_rl.system.counts import Count, OptionalCount
 from accel_rl.system.errors import ConfigError
+from accel_rl.system.hardware import free_memory
 from benchmarks.harness import program
 from benchmarks.harness.agents import NAMES, NETS, make_agent
 from benchmarks.harness.peer_envs import PEERS, Act, Peer, Shape
@@ -30,6 +31,7 @@ from benchmarks.harness.program import Benchmark, Build, Case
 from benchmarks.harness.sampling import Sampling, cores_of, sampling_config
 
 ALL = tuple(p.name for p in PEERS)
+PROCESS_BYTES = 180 * 2**20
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,10 @@ class Options(program.Options):
         super().check()
         self.at_least(1, "workers", "envs_per_worker", "process_envs", "horizon")
         self.one_of("peers", ALL)
+        needed, free = self.process_envs * PROCESS_BYTES, free_memory()
+        if needed > free and any(not peer.batched for peer in PEERS if peer.name in self.peers):
+            text = f"{needed / 2**30:.0f} GiB are needed, {free / 2**30:.0f} GiB are free"
+            raise ConfigError(f"--process-envs {self.process_envs}: {text}")
         self.one_of("nets", NETS)
         for game in self.games:
             resolve(self.config(game))

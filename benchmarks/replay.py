@@ -98,7 +98,7 @@ class Ours:
 @functools.cache
 def errors(N: int, device: torch.device) -> torch.Tensor:
     """Return new priorities [N] on a device."""
-    return torch.from_numpy(priorities(N)).float().to(device)
+    return torch.from_numpy(priorities(N)).to(device)
 
 
 def made_up(spec: EnvSpec, T: int, B: int, device: str) -> Rollout:

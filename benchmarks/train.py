@@ -33,6 +33,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
+from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.models.precision import Precision, multiplies_bfloat16
 from accel_rl.system.errors import ConfigError
@@ -90,6 +91,8 @@ class Options(program.Options):
         for script in self.cleanrl:
             if not Path(script).is_file():
                 raise ConfigError(f"--cleanrl {script}: there is no such file")
+        for algorithm in self.algorithms:
+            resolve(config_of(algorithm, self.game, self.backend, self.precision))
         if self.sb3 and set(self.algorithms) & set(IN_SB3):
             check_sb3(self.peer_python)
 

@@ -1,7 +1,11 @@
 """Fixtures of all tests."""
 
+import atexit
 import gc
 import os
+import shutil
+import site
+import tempfile
 
 # As before_torch of accel_rl/system/process.py, also for scripts that import torch first. Threads that spin long at a
 # barrier make tests that share two cores a hundred times as slow.
@@ -10,7 +14,7 @@ os.environ.setdefault("GOMP_SPINCOUNT", "6000")
 # 4 ms, on one thread 10 us.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # A compiler takes seconds of a core for each game. Tests of translated games remove the variable.
-os.environ.setdefault("ACCEL_RL_TRANSLATE", "off")
+os.environ["ACCEL_RL_TRANSLATE"] = "off"
 
 import subprocess
 
@@ -18,6 +22,23 @@ import pytest
 import torch
 
 from accel_rl.system import output
+from tests.time_limit import pytest_enter_pdb, pytest_runtest_protocol, pytest_timeout_set_timer  # noqa: F401  # hooks
+
+
+def _leave_the_users_folders() -> None:
+    """Give this process and its children a new home folder, so that no test depends on caches and settings of the user.
+    The processes of pytest-xdist inherit it."""
+    os.environ.setdefault("PYTHONUSERBASE", site.getuserbase())  # Packages of `pip install --user` are in the home.
+    for name in [*os.environ]:
+        if name.startswith(("XDG_", "WANDB_", "HF_", "MPL", "MATPLOTLIB", "TORCHINDUCTOR_", "TRITON_CACHE")):
+            del os.environ[name]
+    home, process = tempfile.mkdtemp(prefix="accel_rl-home-"), os.getpid()
+    atexit.register(lambda: os.getpid() == process and shutil.rmtree(home, ignore_errors=True))  # Forks keep it.
+    os.environ["HOME"] = home
+
+
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    _leave_the_users_folders()
 
 
 @pytest.fixture(autouse=True)

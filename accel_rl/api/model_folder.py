@@ -20,11 +20,10 @@ from torch import Tensor, nn
 from accel_rl.data import tensor_file
 from accel_rl.models.network_state import network_state
 from accel_rl.system.errors import ConfigError, nearest
-from accel_rl.system.imports import CHECKOUT
 
 FORMAT = "accel_rl model 2"
 SUITE_PREFIX = "suite/"  # The trained agents of the project have names suite/ALGORITHM-GAME.
-SUITE = CHECKOUT / "experiments" / "models"
+SUITE = Path(__file__).parents[2] / "experiments" / "models"  # In a clone; a wheel has no experiments.
 _AGENT = "agent/"  # The names of the agent's tensors begin with `_AGENT`.
 
 

@@ -1,14 +1,11 @@
 """Explains why a compiled extension of accel_rl cannot be imported, and how to fix the installation. Code that is
 compiled at its first use is stored in the cache folder."""
 
-import importlib.metadata
-import json
 import os
 import sys
 import tempfile
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 PACKAGE = Path(__file__).parents[1]
 COMPILER = "install a C++17 compiler (g++ or clang++)"
@@ -48,18 +45,8 @@ def _compiled(package: Path, name: str) -> bool:
 
 def _installed_with(name: str) -> Path | None:
     """Return the folder of another importable accel_rl that contains the compiled extension."""
-    for folder in (*map(Path, sys.path), *_editable()):
+    for folder in map(Path, sys.path):
         package = (folder / "accel_rl").absolute()
         if package != PACKAGE and _compiled(package, name):
             return package
     return None
-
-
-def _editable() -> list[Path]:
-    """Return the source trees of packages that are installed in editable mode."""
-    trees = []
-    for distribution in importlib.metadata.distributions(name="accel_rl"):
-        origin = json.loads(distribution.read_text("direct_url.json") or "{}")
-        if origin.get("dir_info", {}).get("editable"):
-            trees.append(Path(unquote(urlsplit(origin["url"]).path)))
-    return trees

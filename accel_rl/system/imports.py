@@ -3,20 +3,16 @@ name a class with arguments, such as StopAtScore(score=18)."""
 
 import ast
 import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
-from pathlib import Path
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
 from accel_rl.system.errors import ConfigError
-
-CHECKOUT = Path(__file__).parents[2]
-"""`CHECKOUT` is the folder of the repository if accel_rl was installed with `pip install -e`. The folder contains the
-package `experiments`, which is not in a wheel."""
 
 
 def after_import(name: str, then: str) -> None:
@@ -56,8 +52,7 @@ class _AfterImport(MetaPathFinder):
 
 
 def import_user_module(name: str) -> ModuleType:
-    """Import a user's module. The current folder is searched first, as by `python -m`, and the package `experiments` of
-    a checkout is found from every folder. Raises ImportError.
+    """Import a user's module. The current folder is searched first, as by `python -m`. Raises ImportError.
 
     `name` is the name of a module, or the path of its file (`grids/sizes.py`), whose folder is then searched first.
 
@@ -75,12 +70,13 @@ def import_user_module(name: str) -> ModuleType:
         name = name.removesuffix(".py")
     if folder and folder not in sys.path:
         sys.path.insert(0, folder)
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as e:
-        if e.name != "experiments" or str(CHECKOUT) in sys.path or not (CHECKOUT / "experiments").is_dir():
-            raise
-    sys.path.append(str(CHECKOUT))
+    package = name.partition(".")[0]
+    if package not in sys.modules and os.path.isfile(os.path.join(folder, *name.split(".")) + ".py"):
+        # Python prefers a package with __init__.py anywhere on the path, such as the clone's `experiments`, to a folder
+        # without.
+        spec = PathFinder.find_spec(package, [folder])
+        if spec and spec.loader is None:
+            sys.modules[package] = importlib.util.module_from_spec(spec)
     return importlib.import_module(name)
 
 

@@ -71,7 +71,15 @@ class Peer:
         return n / took
 
     def close(self) -> None:
-        self.env.close()
+        if self.batched:
+            self.env.close()
+            return
+        # The packages' own `close` waits forever for a process that does not reply.
+        vector = self.env.unwrapped
+        for process in vector.processes:
+            process.kill()
+            process.join()
+        vector.closed = True
 
 
 def camel(game: str) -> str:

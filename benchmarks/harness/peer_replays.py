@@ -19,8 +19,8 @@ EPISODE = 500  # An episode of the stored transitions has 500 steps.
 
 @functools.cache
 def priorities(N: int) -> np.ndarray:
-    """Draw new priorities [N] for N transitions. The time to draw priorities is not measured."""
-    return np.random.default_rng(0).random(N)
+    """Draw new priorities [N] float32 for N transitions. The time to draw priorities is not measured."""
+    return np.random.default_rng(0).random(N, dtype=np.float32)  # TorchRL's sum trees refuse float64.
 
 
 class SB3:

@@ -5,6 +5,7 @@ Benchmark.main(argv) --> Options --> cases --> for each case: build its variants
 """
 
 import json
+import math
 import os
 import sys
 import time
@@ -41,8 +42,8 @@ class Options:
     def check(self) -> None:
         if self.repeats < 1:
             raise ConfigError(f"--repeats {self.repeats}: must be at least 1")
-        if not self.seconds > 0:
-            raise ConfigError(f"--seconds {self.seconds:g}: must be above 0")
+        if not 0 < self.seconds < math.inf:
+            raise ConfigError(f"--seconds {self.seconds:g}: must be above 0 and finite")
 
     def at_least(self, least: int, *names: str) -> None:
         """Raise ConfigError if one of the named options is below `least`."""
@@ -218,8 +219,10 @@ def program(
         defaults = options(**{"seconds": 0.02, "repeats": 1, "tiny": True, **tiny}) if tiny else None
         o: Any = parse(options, argv, f"python -m {name}", doc or "", defaults)
         o.check()
-        if o.json and not Path(o.json).absolute().parent.is_dir():
-            raise ConfigError(f"--json {o.json}: there is no folder {Path(o.json).absolute().parent}")
+        if o.json and not (folder := Path(o.json).absolute().parent).is_dir():
+            raise ConfigError(f"--json {o.json}: there is no folder {folder}")
+        if o.json and Path(o.json).is_dir():
+            raise ConfigError(f"--json {o.json}: is a folder, and must be a file")
         result = measure(o)
     except (ConfigError, RunError) as e:
         print(f"{name}: {e}", file=sys.stderr)

@@ -49,6 +49,7 @@ def test_a_runs_agent_plays(tmp_path):
         ({"game": "pong", "policy": "nowhere"}, "no run"),
     ],
 )
-def test_bad_input_is_one_line(values, words):
+def test_bad_input_is_one_line(values, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=words):
         accel_rl.make_sampler(**values)

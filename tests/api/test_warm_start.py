@@ -122,7 +122,8 @@ def test_a_resumed_run_does_not_need_the_other_run(tmp_path, cartpole):
         (["--init", "RUN", "--env", "tests.api.small_envs:Pixels"], "no layer fits, such as body."),
     ],
 )
-def test_a_mistake_is_one_line_before_anything_starts(tmp_path, cartpole, capsys, values, line):
+def test_a_mistake_is_one_line_before_anything_starts(tmp_path, monkeypatch, cartpole, capsys, values, line):
+    monkeypatch.chdir(tmp_path)
     values = [str(cartpole.path) if v == "RUN" else v for v in values]
     argv = ["train", "ppo", "--env", "CartPole-v1", *values, "--run-dir", str(tmp_path / "run")]
     assert main(argv) == 2, "a run has begun"

@@ -1,6 +1,9 @@
 """The benchmark programs: bad arguments give one line and exit code 2; short runs end and print their results."""
 
 import json
+import os
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from benchmarks import (
     sampler,
     train,
 )
+from benchmarks.harness.peer_envs import GymnasiumAsync, Peer, SB3Subproc, Shape
 from tests.emulator import trace
 
 MAINS = {
@@ -38,7 +42,10 @@ MAINS = {
         ("peers", ["--nets", "a3d"], ["a3d", "a3c"]),
         ("peers", ["--repeats", "0"], ["--repeats 0", "at least 1"]),
         ("peers", ["--seconds", "-1"], ["--seconds -1", "above 0"]),
-        ("peers", ["--json", "/nonexistent/x.json"], ["/nonexistent"]),
+        ("peers", ["--json", "missing/x.json"], ["missing"]),
+        ("peers", ["--json", "."], ["--json .", "must be a file"]),
+        ("peers", ["--seconds", "inf"], ["--seconds inf", "finite"]),
+        ("peers", ["--process-envs", "1000000"], ["--process-envs 1000000", "GiB are needed"]),
         ("sampler", ["--game", "pong", "pongg"], ["pongg", "pong"]),
         ("sampler", ["--reset", "swop"], ["swop", "swap"]),
         ("sampler", ["--envs-per-worker", "4", "0"], ["at least 1"]),
@@ -49,7 +56,10 @@ MAINS = {
         ("replay", ["--capacity", "100"], ["--capacity 100", "at least 1024"]),
         ("replay", ["--batch", "0"], ["at least 1"]),
         ("train", ["--algorithms", "dqm"], ["dqm", "nearest: dqn"]),
-        ("train", ["--cleanrl", "/nonexistent.py"], ["/nonexistent.py", "no such file"]),
+        ("train", ["--cleanrl", "missing.py"], ["missing.py", "no such file"]),
+        ("train", ["--game", "pongg"], ["pongg", "pong"]),
+        ("train", ["--backend", "atari"], ["atari", "auto"]),
+        ("kernels", ["--game", "pongg"], ["pongg", "pong"]),
         ("cuda_emulator", ["--games", "pongg"], ["pongg", "nearest: pong"]),
         ("cuda_emulator", ["--loads", "trainin"], ["trainin", "nearest: training"]),
         ("cuda_emulator", ["--engines", "gpu"], ["gpu", "device, workers"]),
@@ -63,7 +73,11 @@ MAINS = {
     ],
     ids=lambda x: " ".join(x) if isinstance(x, list) else x,
 )
-def test_one_line_and_exit_code_2(program: str, argv: list[str], parts: list[str], capsys) -> None:
+def test_one_line_and_exit_code_2(
+    program: str, argv: list[str], parts: list[str], capsys, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("subprocess.Popen", lambda *a, **k: pytest.fail("a process was started"))
     assert MAINS[program](argv) == 2
     out, err = capsys.readouterr()
     assert out == "" and len(err.splitlines()) == 1, err
@@ -161,6 +175,24 @@ def test_peers_runs(tmp_path: Path) -> None:
     assert len(acting["median"]) == 4 and not random["left_out"]
     assert set(acting["columns"]["environments"].values()) == {2}
     assert random["ratios"]["AtariVectorEnv"]["of_medians"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [GymnasiumAsync, SB3Subproc], ids=lambda make: make.name)
+def test_a_peer_is_closed_while_a_process_does_not_reply(make: type[Peer]) -> None:
+    pytest.importorskip(make.package)
+    peer = make(Shape("pong", 2, 2, 1))
+    peer.env.step_async(peer._random[0])
+    processes = peer.env.unwrapped.processes
+    stopped = processes[0]
+    os.kill(stopped.pid, signal.SIGSTOP)
+    closing = threading.Thread(target=peer.close, daemon=True)
+    closing.start()
+    closing.join(20)
+    is_closed = not closing.is_alive()
+    if not is_closed:
+        stopped.kill()
+    assert is_closed and not any(process.is_alive() for process in processes)
 
 
 @pytest.mark.slow

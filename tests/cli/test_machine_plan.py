@@ -140,11 +140,12 @@ def test_one_line_for_a_bad_file(doctor, text, parts):
     ("argv", "parts"),
     [
         (["--machine"], ["--machine", "missing"]),
-        (["--machine=/nonexistent.toml"], ["/nonexistent.toml", "No such file"]),
+        (["--machine=missing.toml"], ["missing.toml", "No such file"]),
         (["--machine", "."], ["--machine .", "directory"]),
     ],
 )
-def test_one_line_for_no_file(capsys, argv, parts):
+def test_one_line_for_no_file(capsys, tmp_path, monkeypatch, argv, parts):
+    monkeypatch.chdir(tmp_path)
     assert main(["doctor", *argv]) == 2
     err = capsys.readouterr().err
     assert len(err.splitlines()) == 1 and all(part in err for part in parts), err

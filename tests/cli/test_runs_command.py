@@ -62,7 +62,8 @@ def test_a_run_that_trains_is_running(runs, capsys):
         (["nowhere"], "nowhere holds no run"),
     ],
 )
-def test_mistakes_are_one_line(runs, capsys, argv, line):
+def test_mistakes_are_one_line(runs, capsys, tmp_path, monkeypatch, argv, line):
+    monkeypatch.chdir(tmp_path)
     assert main(["runs", *([] if argv == ["nowhere"] else [str(runs)]), *argv]) == 2
     err = capsys.readouterr().err
     assert line in err and err.count("\n") == 1

@@ -70,7 +70,7 @@ def test_torchrl_a2c(same):
     found = objective(data)
     total = found["loss_objective"] + found["loss_critic"] + found["loss_entropy"]
     step_theirs(networks, total, torch.optim.RMSprop(networks.parameters(), 7e-4, alpha=0.99, eps=1e-5), 0.5)
-    (loss,) = [ours.update(batch) for batch in ours.algo.batches(1)]
+    (loss,) = [ours.update(batch) for batch in ours.algo.batches()]
     same("loss", loss, total)
     same("gradient", renamed(ours.gradients(), POLICY), of(networks.named_parameters(), grad=True))
     same("next weights", renamed(ours.weights(), POLICY), of(networks.named_parameters()))
@@ -91,7 +91,7 @@ def test_torchrl_ppo(normalize, same):
         normalize_advantage=normalize == "minibatch", functional=False,
     )  # fmt: skip
     data, optimizer = policy_data(ours, r), torch.optim.Adam(networks.parameters(), 3e-3, eps=1e-5)
-    for batch in ours.algo.batches(3):
+    for batch in ours.algo.batches():
         found = objective(data.clone())
         total = found["loss_objective"] + found["loss_critic"] + found["loss_entropy"]
         optimizer.zero_grad()

@@ -29,13 +29,16 @@ KINDS = ["boxing", "seaquest", "solaris", "montezuma_revenge", "robotank", "up_n
 
 @pytest.fixture(scope="module")
 def cached(tmp_path_factory):
-    """A cache folder with the translation of Pong."""
+    """A cache folder with the translation of Pong, which an emulator of an earlier test plays."""
     folder = tmp_path_factory.mktemp("cache")
+    earlier = AtariEmulator("pong")._emulator
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder))
         patch.delenv(translation.VARIABLE, raising=False)
         assert translation.translate("pong")
-    return folder
+        assert translation._insert(earlier, translation.translation_file("pong"))
+    yield folder
+    earlier.insert_translation(0)
 
 
 @pytest.fixture
@@ -45,6 +48,7 @@ def cache(cached, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv(translation.VARIABLE, raising=False)
     translation._begun.clear()
+    AtariEmulator("pong")._emulator.insert_translation(0)  # All emulators of a game share one translation.
     return translation.translation_file("pong")
 
 

@@ -117,7 +117,8 @@ def test_the_agent_of_a_run_records_start_points(trained, capsys):
         ),
     ],
 )  # fmt: skip
-def test_mistakes_are_one_line(trained, capsys, argv, parts):
+def test_mistakes_are_one_line(trained, capsys, tmp_path, monkeypatch, argv, parts):
+    monkeypatch.chdir(tmp_path)
     other = trained / "other.json"
     if not other.exists():
         assert main(["starts", "breakout", "--points", "9", "--games", "1", "--steps", "20", "--out", str(other)]) == 0

@@ -40,7 +40,6 @@ def test_its_commands_install_accel_rl_and_a_run_trains(tmp_path: Path) -> None:
     # The package index of this machine is used, because PyTorch's may be out of reach.
     environment["TORCH_INDEX"] = os.environ.get("PIP_INDEX_URL", "https://pypi.org/simple")
     environment["PATH"] = f"{prefix}/bin:{environment['PATH']}"
-    environment["PIP_CONSTRAINT"] = str(ROOT / ".ci/constraints.txt")
 
     def execute(command: str) -> str:
         done = subprocess.run(

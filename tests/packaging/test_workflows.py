@@ -17,7 +17,7 @@ setuptools = pytest.importorskip("setuptools")
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 SCRIPTS = sorted(path for path in (ROOT / ".ci").iterdir() if not path.suffix)
-VERSIONS = ["3.11", "3.12", "3.13", "3.14"]
+VERSIONS = ["3.11", "3.13"]
 
 
 def test_one_package_is_installed() -> None:
@@ -78,6 +78,10 @@ def test_tests_and_wheels_are_of_the_same_python_versions() -> None:
     assert jobs(ROOT / ".github/workflows/ci.yml")["tests"]["strategy"]["matrix"]["python"] == VERSIONS
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["cibuildwheel"]["build"]
     assert build == "cp3{" + ",".join(version[2:] for version in VERSIONS) + "}-{manylinux,macosx}_*"
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    named = re.findall(r"Programming Language :: Python :: (3\.\d+)", config["metadata"]["classifiers"])
+    assert named == VERSIONS
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)

@@ -155,7 +155,7 @@ def test_the_fourteen_variants_are_table_1s():
         daley.dqn(variant="fast")
 
 
-def test_sampling_experiments_are_settings_of_the_benchmark(capsys):
+def test_sampling_experiments_are_settings_of_the_benchmark(capsys, tmp_path):
     from accel_rl.config.arguments import parse
     from benchmarks.sampler import Options
 
@@ -164,7 +164,10 @@ def test_sampling_experiments_are_settings_of_the_benchmark(capsys):
     assert o.policy == "somewhere" and o.one_core
     for words, said in (
         (["figure_3"], "figure_2"),
-        (["figure_2", "--policy", "/nowhere"], "--policy /nowhere: there is no checkpoint"),
+        (
+            ["figure_2", "--policy", str(tmp_path / "missing")],
+            f"--policy {tmp_path / 'missing'}: there is no checkpoint",
+        ),
         (["figure_2", "--scale", "2"], "--scale 2"),
     ):
         assert sampling.main(words) == 2 and said in capsys.readouterr().err

@@ -44,7 +44,8 @@ def test_runs_that_differ_by_seed_are_one_curve(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("argv", "says"), [([], "a run folder is missing"), (["x", "--out", "a.txt"], "must end in"), (["x"], "no run")]
 )
-def test_bad_input_is_one_line(argv, says, capsys):
+def test_bad_input_is_one_line(argv, says, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     assert norms.main(argv) == 2
     out, err = capsys.readouterr()
     assert out == "" and says in err and len(err.splitlines()) == 1

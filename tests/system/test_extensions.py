@@ -24,7 +24,6 @@ def package(folder: Path, compiled: bool = False, source: bool = False) -> Path:
 
 def remedy(monkeypatch: pytest.MonkeyPatch, imported: Path, path: list[Path]) -> str:
     monkeypatch.setattr(extensions, "PACKAGE", imported)
-    monkeypatch.setattr(extensions, "_editable", lambda: [])
     monkeypatch.setattr(sys, "path", [str(p) for p in path])
     return extensions.remedy("emulator/_core", ERROR)
 
@@ -51,12 +50,3 @@ def test_an_installed_one_without_extensions(monkeypatch: pytest.MonkeyPatch, tm
 def test_an_extension_that_does_not_load_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     said = remedy(monkeypatch, package(tmp_path, compiled=True, source=True), [tmp_path])
     assert "undefined symbol: x" in said and "_core" in said
-
-
-def test_an_editable_install_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    clone, other = tmp_path / "clone", tmp_path / "other"
-    source, installed = package(clone, source=True), package(other, compiled=True)
-    monkeypatch.setattr(extensions, "PACKAGE", source)
-    monkeypatch.setattr(extensions, "_editable", lambda: [other])
-    monkeypatch.setattr(sys, "path", [str(clone)])
-    assert str(installed) in extensions.remedy("emulator/_core", ERROR)

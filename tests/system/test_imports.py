@@ -96,25 +96,31 @@ def test_files_of_the_current_folder_do_not_replace_modules_of_python(tmp_path: 
     assert done.returncode == 0, done.stderr
 
 
-def test_the_experiments_of_a_checkout_are_found_from_every_folder(tmp_path, monkeypatch):
-    experiments = tmp_path / "checkout" / "experiments"
-    experiments.mkdir(parents=True)
-    (experiments / "__init__.py").write_text("")
-    (experiments / "of_a_checkout.py").write_text("found = 2\n")
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
+FIND = "import sys; from accel_rl.config.registry import find; print(find(sys.argv[1]).__module__)"
+
+
+def found_from(folder: Path, name: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-P", "-c", FIND, name]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+
+
+def test_the_experiments_of_a_clone_are_found_from_every_folder(tmp_path: Path) -> None:
+    done = found_from(tmp_path, "experiments.cpu:pong_pqn")
+    assert done.stdout == "experiments.cpu\n", done.stderr
+
+
+def test_a_users_folder_named_like_one_of_the_clone_is_found(tmp_path: Path) -> None:
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "mine.py").write_text("def grid(): ...\n")
+    done = found_from(tmp_path, "experiments.mine:grid")
+    assert done.stdout == "experiments.mine\n", done.stderr
+    assert found_from(tmp_path, "experiments.cpu:pong_pqn").stdout == "experiments.cpu\n"
+
+
+def test_without_a_clone_experiments_is_named_as_a_folder_of_the_repository(monkeypatch) -> None:
     monkeypatch.setattr(sys, "path", [p for p in sys.path if p and not (Path(p) / "experiments").is_dir()])
-    loaded = [name for name in sys.modules if name.partition(".")[0] == "experiments"]
-    kept = {name: sys.modules.pop(name) for name in loaded}
-    try:
-        monkeypatch.setattr(imports, "CHECKOUT", tmp_path)  # as with a wheel
-        with pytest.raises(ConfigError, match="no module 'experiments' on the path; it is a folder of the repository"):
-            find("experiments.of_a_checkout:found")
-        monkeypatch.setattr(imports, "CHECKOUT", tmp_path / "checkout")
-        assert find("experiments.of_a_checkout:found") == 2
-        with pytest.raises(ConfigError, match=r"no module 'experiments\.none'"):
-            find("experiments.none:found")
-    finally:
-        for name in [name for name in sys.modules if name.partition(".")[0] == "experiments"]:
-            del sys.modules[name]
-        sys.modules.update(kept)
+    monkeypatch.setattr(imports.os, "getcwd", lambda: "")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "experiments"]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ConfigError, match="no module 'experiments' on the path; it is a folder of the repository"):
+        find("experiments.cpu:pong_pqn")

@@ -1,0 +1,57 @@
+"""A time limit of each test that holds.
+
+pytest-timeout raises an exception in the test, which a `finally` or a `close` that waits for a child process can
+swallow. Therefore a watchdog, which is another process, kills the processes that the test has started after a further
+fifth of the limit, and the pytest process after two fifths. pytest-xdist then reports the test, and continues with a
+new process.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests import watchdog
+
+_watchdog: list["subprocess.Popen[bytes]"] = []
+
+
+def _send(line: str) -> None:
+    pipe = _watchdog[0].stdin
+    assert pipe is not None
+    with contextlib.suppress(BrokenPipeError):
+        pipe.write(line.encode() + b"\n")
+        pipe.flush()
+
+
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> Iterator[None]:
+    """pytest-timeout knows the limit of a test: from a mark, an option or setup.cfg."""
+    more_s = max(watchdog.LEAST_S, 0.2 * settings.timeout)
+    if not item.config.getoption("usepdb"):
+        began = time.clock_gettime(time.CLOCK_BOOTTIME)
+        _send(f"{time.monotonic() + settings.timeout + more_s} {more_s} {began}")
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    if not _watchdog:
+        os.environ[watchdog.MARK] = str(os.getpid())
+        command = [sys.executable, "-I", "-S", watchdog.__file__, str(os.getpid())]
+        with item.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+            # In a session of its own, which signals to the process group do not reach.
+            _watchdog.append(subprocess.Popen(command, stdin=subprocess.PIPE, cwd="/", start_new_session=True))
+    try:
+        return (yield)
+    finally:
+        _send("")
+
+
+def pytest_enter_pdb() -> None:
+    _send("")
