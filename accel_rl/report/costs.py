@@ -40,8 +40,8 @@ def costs_table(settings: BySetting, price: float) -> Table:
     note = (
         "Means over runs, unfinished ones until now. Hours: wall time without pauses, evaluations and other work on "
         "these cores included; for 200 M frames only of runs on one machine. CPU-seconds: of all processes of a run. "
-        "Joules: of the machine's CPU packages, with everything that ran on them. Both are empty if a part of the run did "
-        "not record them. 200 M frames are 50 M env steps."
+        "Joules: of the machine's CPU packages, with everything that ran on them. Both are empty if a part of the run "
+        "did not record them. 200 M frames are 50 M env steps."
     )
     if price:
         note += f" Price: hours for 200 M frames x cores x {price:g} per core-hour; none for runs on a GPU."

@@ -61,7 +61,7 @@ RUNS: dict[str, TrainConfig] = {  # about 24 updates each: rounding errors grow 
         value_clip=0.2,
         clip=0.02,
         clip_schedule="linear",
-    ),  # fmt: skip
+    ),
     "ppo, pong": config("ppo", horizon=8, env_steps=384, minibatch=32, epochs=2),
     "pqn, time limits": config("pqn", POLE, horizon=16, env_steps=768, minibatch=64, epochs=2, exploration=0.5),
     "impala, pong": config("impala", env_steps=960, window=5, batches=2, **LINEAR),
