@@ -57,8 +57,8 @@ ON_CATCH = {  # algorithm: (env steps, the least score, settings)
     "c51": (6_000, 0.5, CATEGORICAL),
     "rainbow": (4_500, 0.3, CATEGORICAL),
 }
-"""The least scores are below those of 20 seeds (least, median): A2C 0.92, 0.98; PPO 0.88, 0.97; PQN 0.40, 0.97; IMPALA 0.58,
-0.97; DQN 0.84, 0.95; C51 0.74, 0.92; Rainbow 0.56, 0.91. Random play scores -0.6."""
+"""The least scores are below those of 20 seeds (least, median): A2C 0.92, 0.98; PPO 0.88, 0.97; PQN 0.40, 0.97; IMPALA
+0.58, 0.97; DQN 0.84, 0.95; C51 0.74, 0.92; Rainbow 0.56, 0.91. Random play scores -0.6."""
 
 
 def score_on_catch(run_dir, algorithm, seed, env_steps=None, more=()):
