@@ -1,4 +1,4 @@
-"""Agents learn. Minutes each: run with -m slow. Without it tests/golden compares short curves bit for bit."""
+"""Agents learn: each algorithm learns Catch in seconds, and other tasks in minutes (run with -m slow)."""
 
 import pytest
 
@@ -38,36 +38,42 @@ def test_pong_is_won(tmp_path, algorithm, score):
     assert float(table[-1]["eval_score"]) > score
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.slow
-def test_pqn_solves_catch(tmp_path, seed):
-    """The mean score of 100 greedy games at the end of the run."""
-    done = run(
-        *("train", "pqn", "--env", "tests.catch:make", "--engine", "in-process", "--torch-threads", 1, "--envs", 16),
-        *("--horizon", 16, "--env-steps", 30_000, "--seed", seed, "--evaluation.episodes", 100),
-        *("--evaluation.interval", 30_000, "--checkpoint.interval", 0, "--run-dir", tmp_path / "run"),
-    )
-    assert done.returncode == 0, done.stderr
-    assert float(rows(tmp_path / "run")[-1]["eval_score"]) > 0.9
-
-
 CATCH = (
-    *("--env", "tests.catch:make", "--engine", "in-process", "--torch-threads", 1, "--network", "a3c", "--envs", 8),
-    *("--replay.size", 20_000, "--replay.start", 1_000, "--epsilon-steps", 5_000, "--epsilon-final", 0.02),
-    *("--target-interval", 250, "--learning-rate", 5e-4, "--optimizer", "adam", "--optimizer-eps", 1e-3, "--seed", 1),
-    *("--checkpoint.interval", 0, "--evaluation.episodes", 100, "--evaluation.interval", 0),
+    *("--env", "tests.catch:make", "--engine", "in-process", "--torch-threads", 1, "--network", "a3c"),
+    *("--checkpoint.interval", 0, "--evaluation.interval", 0),
 )
+Q = (
+    *("--envs", 8, "--horizon", 4, "--intensity", 4, "--replay.size", 20_000, "--replay.start", 500, "--n-step", 3),
+    *("--target-interval", 128, "--epsilon-steps", 1_500, "--epsilon-final", 0.02),
+    *("--learning-rate", 2e-3, "--optimizer", "adam", "--optimizer-eps", 1e-3),
+)
+CATEGORICAL = (*Q, "--atoms", 21, "--v-min", -2, "--v-max", 2)
+ON_CATCH = {  # algorithm: (env steps, the least score, settings)
+    "a2c": (20_000, 0.7, ("--envs", 16, "--learning-rate", 1e-3)),
+    "ppo": (12_000, 0.7, ("--envs", 8, "--horizon", 32, "--minibatch", 64)),
+    "pqn": (16_000, 0.1, ("--envs", 16, "--horizon", 16, "--minibatch", 64, "--exploration", 0.3)),
+    "impala": (45_000, 0.3, ("--envs", 32, "--horizon", 5, "--batches", 2, "--learning-rate", 2e-3)),
+    "dqn": (6_000, 0.6, Q),
+    "c51": (6_000, 0.5, CATEGORICAL),
+    "rainbow": (4_500, 0.3, CATEGORICAL),
+}
+"""The least scores are below those of 20 seeds (least, median): A2C 0.92, 0.98; PPO 0.88, 0.97; PQN 0.40, 0.97; IMPALA
+0.58, 0.97; DQN 0.84, 0.95; C51 0.74, 0.92; Rainbow 0.56, 0.91. Random play scores -0.6."""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["dqn", "c51", "rainbow"])
-def test_catch_is_solved(tmp_path, algorithm):
-    """The online score of the last 100 games, 1 of 1 but for what exploration drops."""
-    steps, intensity = {"rainbow": (12_000, 4), "dqn": (12_000, 8)}.get(algorithm, (20_000, 8))
-    more = ("--env-steps", steps, "--intensity", intensity, "--run-dir", tmp_path / "run")
-    done = run("train", algorithm, *CATCH, *more)
+def score_on_catch(run_dir, algorithm, seed, env_steps=None, more=()):
+    """The mean score of the last 100 training games, 1 of 1 but for what exploration drops."""
+    steps, _, settings = ON_CATCH[algorithm]
+    flags = (*CATCH, *settings, "--env-steps", env_steps or steps, "--seed", seed, "--run-dir", run_dir, *more)
+    done = run("train", algorithm, *flags, timeout_s=1700)
     assert done.returncode == 0, done.stderr
-    assert float(rows(tmp_path / "run")[-1]["score"]) > 0.8
+    return float(rows(run_dir)[-1]["score"])
+
+
+@pytest.mark.parametrize("algorithm", ON_CATCH)
+def test_catch_is_learned(tmp_path, algorithm):
+    """The training games count, not an evaluation: a schedule of exploration that never ends is seen."""
+    assert score_on_catch(tmp_path / "run", algorithm, seed=1) > ON_CATCH[algorithm][1]
 
 
 @pytest.mark.slow
@@ -107,36 +113,23 @@ def test_a_memory_task_needs_the_memory(tmp_path, lstm, solved):
     assert score > 0.85 if solved else score < 0.45
 
 
-CATCH_ON_POLICY = {
-    "a2c": ("--envs", 16, "--learning-rate", 1e-3, "--env-steps", 60_000),
-    "ppo": ("--envs", 8, "--horizon", 32, "--minibatch", 64, "--env-steps", 30_000),
-}
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("update", ["all-reduce", "async"])
 @pytest.mark.parametrize("algorithm", ["a2c", "ppo", "dqn"])
-def test_two_ranks_solve_catch(tmp_path, algorithm, update):
-    """The online score of the last 100 games of each rank, 1 of 1 but for what exploration drops."""
-    settings = (*CATCH, "--env-steps", 20_000, "--intensity", 8)
-    if algorithm in CATCH_ON_POLICY:
-        settings = (
-            *("--env", "tests.catch:make", "--engine", "in-process", "--torch-threads", 1, "--network", "a3c"),
-            *("--seed", 1, "--evaluation.interval", 0, *CATCH_ON_POLICY[algorithm]),
-        )
-    more = ("--ranks", 2, "--update", update, "--run-dir", tmp_path / "run")
-    done = run("train", algorithm, *settings, *more, timeout_s=1700)
-    assert done.returncode == 0, done.stderr
-    assert float(rows(tmp_path / "run")[-1]["score"]) > 0.8
+def test_two_ranks_learn_catch(tmp_path, algorithm, update):
+    """The online score of the last 100 games of each rank."""
+    more = ("--ranks", 2, "--update", update)
+    steps = 3 * ON_CATCH[algorithm][0]
+    assert score_on_catch(tmp_path / "run", algorithm, seed=1, env_steps=steps, more=more) > 0.8
 
 
 PULLED = {
-    "catch": (
-        *("a2c", "--env", "tests.catch:make", "--engine", "in-process", "--torch-threads", 1, "--network", "a3c"),
-        *("--envs", 16, "--learning-rate", 1e-3, "--env-steps", 150_000),
+    "catch": ("a2c", *CATCH, *ON_CATCH["a2c"][2], "--env-steps", 150_000),
+    "cartpole": (
+        *("experiments.cpu:cartpole_a2c", "--learning-rate", 3e-3, "--env-steps", 300_000),
+        *("--evaluation.interval", 0),
     ),
-    "cartpole": ("experiments.cpu:cartpole_a2c", "--learning-rate", 3e-3, "--env-steps", 300_000),
 }
 
 
@@ -148,7 +141,7 @@ def test_a2c_learns_from_rollouts_that_pulls_interrupt(tmp_path, task, score, ra
     """Asynchronous ranks pull seven times in each rollout of 128 steps; what a pull replaced must not be learned
     from."""
     group = ("--ranks", ranks, *(("--update", "async", "--distributed.pull-steps", 16) if ranks > 1 else ()))
-    more = ("--horizon", 128, "--evaluation.interval", 0, "--seed", 1, "--run-dir", tmp_path / "run")
+    more = ("--horizon", 128, "--seed", 1, "--run-dir", tmp_path / "run")
     done = run("train", *PULLED[task], *group, *more, timeout_s=1700)
     assert done.returncode == 0, done.stderr
     assert float(rows(tmp_path / "run")[-1]["score"]) > score
