@@ -40,6 +40,10 @@ class EpsilonGreedyAgent:
         self._powers, self.epsilon = powers, self.epsilon
 
     @property
+    def powers(self) -> Tensor | None:
+        return self._powers
+
+    @property
     def epsilon(self) -> float | Tensor:
         return self._epsilon
 

@@ -133,7 +133,6 @@ class Algorithm(ABC):
         # settings are totals over ranks.
         self.communicator: Communicator = SINGLE_PROCESS
         self.agent = self.build_agent(spec)
-        self.place(0, B)
         check_parameters(self.agent.model)
         self.agent.model.to(self.device).eval()  # `Learner` switches the model to train mode during updates only.
 
@@ -150,9 +149,6 @@ class Algorithm(ABC):
         """Return all numbers that change over the run, by name, including `learning_rate`. Before each optimisation
         phase, the numbers that `schedules` returns become attributes of `now`. The number named `epsilon` also becomes
         the agent's epsilon. The class `Schedules` explains `progress` and `env_steps`."""
-
-    def place(self, first_env: int, run_envs: int) -> None:  # noqa: B027  optional
-        """Set the index of this rank's first environment among the `run_envs` environments of all ranks."""
 
     def begin(self) -> None:  # noqa: B027  optional
         """Allocate the algorithm's memory, such as a replay. The runner calls `begin` before the first rollout, or
@@ -176,10 +172,6 @@ class Algorithm(ABC):
     def after_update(self, batch: Any, loss: Loss) -> None:  # noqa: B027  optional
         """The runner calls `after_update` after each update, for example to set priorities of a replay. Target networks
         are updated in `ingest`, not in `after_update`."""
-
-    def columns(self) -> dict[str, float]:
-        """Return counts and numbers for a row of metrics, besides the current values of `schedules`."""
-        return {}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the algorithm's state for checkpoints, without parameters, optimizer state and `now`."""

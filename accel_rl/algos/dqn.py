@@ -141,11 +141,10 @@ class DQN(ReplayAlgorithm):
 
     def build_agent(self, spec: EnvSpec) -> EpsilonGreedyAgent:
         c = self.config
-        return EpsilonGreedyAgent(self.build_model(spec), 1.0, c.epsilon_evaluation)
-
-    def place(self, first_env: int, run_envs: int) -> None:
-        if self.config.epsilon_spread and not self.config.noisy:
-            self.agent.spread(spread_powers(self.config.epsilon_spread, first_env, self.B, run_envs, self.device))
+        agent = EpsilonGreedyAgent(self.build_model(spec), 1.0, c.epsilon_evaluation)
+        if c.epsilon_spread and not c.noisy:
+            agent.spread(spread_powers(c.epsilon_spread, 0, self.B, self.B, self.device))
+        return agent
 
     def build_model(self, spec: EnvSpec) -> QNetwork:
         c = self.config

@@ -127,12 +127,12 @@ class PQN(PolicyGradient):
         c = self.config
         if c.lstm:
             network = RecurrentQNetwork(spec, c.lstm, c.network, c.layer_norm)
-            return RecurrentMaxValueAgent(network, 1.0, c.epsilon_evaluation)
-        return MaxValueAgent(QNetwork(spec, c.network, layer_norm=c.layer_norm), 1.0, c.epsilon_evaluation)
-
-    def place(self, first_env: int, run_envs: int) -> None:
-        if self.config.epsilon_spread:
-            self.agent.spread(spread_powers(self.config.epsilon_spread, first_env, self.B, run_envs, self.device))
+            agent: MaxValueAgent = RecurrentMaxValueAgent(network, 1.0, c.epsilon_evaluation)
+        else:
+            agent = MaxValueAgent(QNetwork(spec, c.network, layer_norm=c.layer_norm), 1.0, c.epsilon_evaluation)
+        if c.epsilon_spread:
+            agent.spread(spread_powers(c.epsilon_spread, 0, self.B, self.B, self.device))
+        return agent
 
     def build_optimizer(self, size: int) -> Optimizer:
         c = self.config

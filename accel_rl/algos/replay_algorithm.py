@@ -47,13 +47,13 @@ class TargetNetwork:
     def between_updates(self, due: int) -> Iterator[None]:
         """Yield before each of the `due` updates of a phase, and make the pending copies at equal distances."""
         pending, self._pending = self._pending, 0
-        made = 0
+        copied = 0
         for update in range(due):
-            while made < min(pending, update * (pending + 1) // due):
+            while copied < min(pending, update * (pending + 1) // due):
                 self.update()
-                made += 1
+                copied += 1
             yield
-        for _ in range(pending - made):
+        for _ in range(pending - copied):
             self.update()
 
     def before_updates(self, updates: int, due: int) -> int:
@@ -246,6 +246,7 @@ class ReplayAlgorithm(Algorithm):
             self.replay.update(batch, loss.error)
 
     def columns(self) -> dict[str, float]:
+        """Return counts and numbers for a row of metrics, besides the current values of `schedules`."""
         beta = getattr(self.replay, "beta", None)
         return {"target_copies": self.target_network.copies, **({} if beta is None else {"beta": beta})}
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from accel_rl.agents.agent import Agent
 from accel_rl.algos.algorithm import Algorithm, set_schedules
+from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.config.doors import find_gradient_sync
 from accel_rl.config.registry import find_algorithm
 from accel_rl.config.resolved import Resolved, ResolvedSampler
@@ -25,6 +26,7 @@ from accel_rl.models.network_state import (
     training_mode,
 )
 from accel_rl.models.precision import autocast_for
+from accel_rl.ops.q_learning import spread_powers
 from accel_rl.optim.flat import FlatParameters, l2_norm
 from accel_rl.optim.torch_optimizer import uncapturable
 from accel_rl.runners.ranks.context import Exchange
@@ -128,7 +130,8 @@ class Learner:
     def columns(self) -> dict[str, float]:
         """Return the current values of the schedules, and the algorithm's own columns, for a row of metrics."""
         now = self.algo.now
-        return {**self.algo.schedules(now.progress, now.env_steps), **self.algo.columns()}
+        of_replay = self.algo.columns() if isinstance(self.algo, ReplayAlgorithm) else {}
+        return {**self.algo.schedules(now.progress, now.env_steps), **of_replay}
 
     def close(self) -> None:
         """Free the captured updates. They must be freed before the process group is destroyed."""
@@ -216,8 +219,11 @@ def build_algorithm(config: Resolved, spec: EnvSpec, device: str) -> Algorithm:
     cls: type[Algorithm] = find_algorithm(config.algorithm)
     sampler = config.sampler
     algo = cls(config.algo, spec, T=config.T, B=sampler.envs, device=device)
-    if isinstance(sampler, ResolvedSampler) and sampler.run_envs:
-        algo.place(sampler.first_env, sampler.run_envs)
+    if isinstance(sampler, ResolvedSampler) and sampler.run_envs and getattr(algo.agent, "powers", None) is not None:
+        agent: Any = algo.agent  # Its ladder of epsilons is that of all ranks (Horgan et al. 2018).
+        agent.spread(
+            spread_powers(algo.config.epsilon_spread, sampler.first_env, algo.B, sampler.run_envs, algo.device)
+        )
     return algo
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from accel_rl.config.resolved import ResolvedSampler
 from accel_rl.config.train import default_config
 from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.system import hardware
@@ -54,7 +55,7 @@ def test_32_ranks_on_8_gpus_are_4_each_on_the_cores_of_their_gpu(monkeypatch):
     slot, by_gpu = slots_of(DGX1, None, 8)[0], [set(s.held) for s in slots_of(DGX1, None, 1)]
     base = default_config("a2c")
     group = replace(base.distributed, ranks=32, update="async", gpus="0,1,2,3,4,5,6,7")
-    config = replace(base, distributed=group, sampler=replace(base.sampler, cores=slot.cores))
+    config = replace(base, distributed=group, sampler=ResolvedSampler(**vars(base.sampler) | {"cores": slot.cores}))
     ranks = [rank_config(config, r) for r in range(32)]
     assert [r.device for r in ranks] == [f"cuda:{i // 4}" for i in range(32)]
     for i, rank in enumerate(ranks):
