@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from accel_rl.system.hardware import say_once
+
 BYTES = 4 * 625
 """Bytes of a Mersenne twister's state: 624 words, and the position of the next word."""
 
@@ -58,12 +60,17 @@ class OwnGenerators:
     """`OwnGenerators` is a context in which the global generators have an environment's own states. The generators
     continue after the context as if the environment had not drawn.
 
-    The context has no effect if it is not needed, or if the memory of the generators is unknown, as in an interpreter
-    other than CPython.
+    The context has no effect if it is not needed, or, with a line that says so, if the memory of the generators is
+    unknown, as in an interpreter other than CPython.
     """
 
     def __init__(self, seed: int, is_needed: bool = True) -> None:
         self._is_active = is_needed and _is_known()
+        if is_needed and not self._is_active:
+            say_once(
+                "numpy.random and random store their states unlike CPython's: environments that draw from them do not "
+                "repeat with the seed"
+            )
         if self._is_active:
             self._numpy_memory = _global_numpy()
             self._python_memory = _of_python(_python)

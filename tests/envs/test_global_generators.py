@@ -1,12 +1,15 @@
 """Environments that draw from the global generators of `numpy.random` and `random` have states of their own."""
 
 import random
+import warnings
 
 import numpy as np
 import pytest
 
+from accel_rl.envs import global_generators
 from accel_rl.envs.global_generators import OwnGenerators
 from accel_rl.envs.gymnasium import GymnasiumEnv
+from accel_rl.system import hardware
 from tests.env_settings import env_of
 from tests.samplers.conftest import digest, make_agent, make_sampler
 
@@ -117,3 +120,13 @@ def test_a_restored_environment_continues_with_the_same_numbers(workers, reset):
     finally:
         whole.close()
         resumed.close()
+
+
+def test_an_unknown_layout_of_the_generators_is_said(monkeypatch):
+    monkeypatch.setattr(global_generators, "_is_known", lambda: False)
+    monkeypatch.setattr(hardware, "_said", set())
+    with pytest.warns(UserWarning, match="do not repeat with the seed"):
+        global_generators.OwnGenerators(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        global_generators.OwnGenerators(1, is_needed=False)
