@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+from weakref import ref
 
 PERIOD_S = 0.5
 LONGEST_TURN_S = 1.5
@@ -44,7 +45,7 @@ class Pauses:
         self._counted_until = self._looked_at = time.monotonic()
         self._look()
         self._total_s = 0.0
-        self._thread = threading.Thread(target=self._watch, name="pauses", daemon=True)
+        self._thread = threading.Thread(target=_watch, args=(ref(self), self._ended), name="pauses", daemon=True)
         self._thread.start()
 
     @property
@@ -58,11 +59,8 @@ class Pauses:
         self._ended.set()
         self._thread.join()
 
-    def _watch(self) -> None:
-        while not self._ended.wait(PERIOD_S):
-            self._look()
-
     def _look(self) -> None:
+        """Add the pause since the last look."""
         with self._lock:
             now, counts = time.monotonic(), dict(self._counts())
             tasks = {file: self._tasks.get(file) or Task(*count, self._cpu_s) for file, count in counts.items()}
@@ -100,6 +98,13 @@ class Pauses:
             with contextlib.suppress(OSError, ValueError):
                 ran, queued, _ = map(int, file.read_text().split())
                 yield file, (ran, queued)
+
+
+def _watch(pauses: "ref[Pauses]", ended: threading.Event) -> None:
+    """Look every PERIOD_S until the end. The thread does not keep the object alive, which may never be closed."""
+    while not ended.wait(PERIOD_S) and (watched := pauses()) is not None:
+        watched._look()
+        del watched
 
 
 def _gives_way() -> bool:

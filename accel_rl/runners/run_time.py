@@ -24,8 +24,7 @@ class RunTime:
         self._before = {"wall_s": 0.0, "paused_s": 0.0, "cpu_s": 0.0, "joules": 0.0}
         self._evaluated_s = self._trained_s_at_row = 0.0
         self._evaluating_since: float | None = None
-        self._pauses: Pauses | None = None
-        self.begin()
+        self._pauses: Pauses | None = None  # None before `begin`
 
     def begin(self) -> None:
         """Start the clocks of this process, when sampling begins."""
@@ -44,7 +43,8 @@ class RunTime:
 
     def totals(self) -> dict[str, float]:
         """Return the run's wall_s, paused_s, cpu_s and joules so far. Unknown times are NaN."""
-        assert self._pauses is not None
+        if self._pauses is None:
+            return dict(self._before)
         now, paused_s = time.monotonic(), self._pauses.seconds
         cpu_s = cpu_seconds() - self._cpu_began if self._counts_usage else UNKNOWN
         joules = self._energy.joules() if self._counts_usage else None
