@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from accel_rl.cli.main import main
+from accel_rl.envs.atari_games import OF_HUMAN
 from accel_rl.report.report import ReportOptions, write_report
 from accel_rl.report.runs import find_runs, read_csv, read_runs
 from accel_rl.system.errors import ConfigError
@@ -75,12 +76,25 @@ def test_scores_are_means_over_seeds_beside_the_papers(runs, tmp_path):
     assert set(rows) == {(g, f"A2C-{n}env") for g in ("pong", "breakout") for n in (16, 32)}
     pong = rows["pong", "A2C-16env"]
     assert (pong["score"], pong["seeds"], pong["deviation"], pong["played in"]) == ("18.5", "2", "0.71", "evaluation")
-    assert pong["%"] == f"{100 * (18.5 + 20.7) / 30:.1f}"
-    assert (pong["Human"], pong["Gorila"], pong["Daley & Amato"]) == ("9.3", "18.3", "18.7")
-    assert rows["breakout", "A2C-16env"]["%"] == "200.0" and rows["breakout", "A2C-16env"]["played in"] == "training"
+    assert pong[OF_HUMAN] == f"{100 * (18.5 + 20.7) / (14.6 + 20.7):.1f}"
+    assert (pong["Human (57 games)"], pong["Gorila"], pong["Daley & Amato"]) == ("14.6", "18.3", "18.7")
+    breakout = rows["breakout", "A2C-16env"]
+    assert breakout[OF_HUMAN] == f"{100 * (61.9 - 1.7) / (30.5 - 1.7):.1f}" and breakout["played in"] == "training"
     speed = {(r["setting"], r["game"]): r for r in table(tmp_path / "out", "throughput")}["A2C-16env", "pong"]
     assert (speed["env steps/s"], speed["hours for 50 M"]) == ("500", "27.78")
     assert speed["Stooke & Abbeel"] == "3.8"
+
+
+def test_a_report_of_some_games(runs, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert main(["report", str(runs), "--out", str(out), "--reps", "50", "--games", "atari26", "qbert"]) == 0
+    assert {r["game"] for r in table(out, "scores")} == {"pong", "breakout"}
+    assert main(["report", str(runs), "--out", str(out), "--reps", "50", "--games", "pong"]) == 0
+    assert {r["game"] for r in table(out, "scores")} == {"pong"}
+    capsys.readouterr()
+    for name, text in (("atari2", "nearest: atari"), ("Breakout-v5", "nearest: breakout"), ("atari5", "have: ")):
+        assert main(["report", str(runs), "--out", str(out), "--games", name]) == 2
+        assert text in (error := capsys.readouterr().err) and "--games" in error and error.count("\n") == 1
 
 
 def test_aggregates_are_those_of_the_definition(runs, tmp_path):
