@@ -130,6 +130,8 @@ def test_a_run_has_the_sources_of_its_algorithm_network_and_settings():
     ]
     assert scores_of(config_of("ppo", "adventure")) == {}
     assert scores_of(config_of("ppo", "", id="CartPole-v1")) == {}
+    for settings in ({}, {"algorithm": "mine:DQN", "algo.batch_size": 32, "env.game": "pong"}):
+        assert list(library_scores(settings, M)) == []
 
 
 def test_settings_that_a_run_does_not_name_are_the_defaults():

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from accel_rl.config.registry import ALGORITHMS
 from accel_rl.envs.protocols import OVERRIDES, PROTOCOLS, Protocol
 from accel_rl.papers.libraries.sources import Kind, Points, Source, read_sources
 from accel_rl.results.run_settings import Settings, complete, plays_atari
@@ -42,7 +43,7 @@ def library_scores(settings: Settings, env_steps: float) -> Iterator[LibraryScor
     ends before `env_steps`, and absent if the curve begins after `env_steps`. A source with a single score has this
     score, at its own number of env steps.
     """
-    if not plays_atari(settings):
+    if not plays_atari(settings) or settings.get("algorithm") not in ALGORITHMS:
         return
     completed = complete(settings)
     for source in read_sources():
