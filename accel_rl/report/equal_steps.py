@@ -108,8 +108,10 @@ def comparisons(settings: BySetting) -> Iterator[Comparison]:
     for game in sorted({game for games in settings.values() for game in games}):
         for setting, games in settings.items():
             runs = games.get(game, ())
-            for score in library_scores(runs[0].settings) if runs else ():
-                yield Comparison(game, setting, runs, score)
+            steps = max((run.env_steps for run in runs), default=0.0)
+            for score in library_scores(runs[0].settings, steps) if runs else ():
+                if score.kind == "training" and score.protocol in ("", runs[0].settings.get("env.protocol")):
+                    yield Comparison(game, setting, runs, score)
 
 
 def equal_steps_table(compared: Sequence[Comparison]) -> Table:

@@ -1,16 +1,11 @@
 """Runs beside scores that libraries publish, and their costs: a made-up suite, in files by the writers of a run."""
 
 import csv
-from dataclasses import replace
 
 import pytest
 
 from accel_rl.cli.main import main
-from accel_rl.envs.protocols import PROTOCOLS
-from accel_rl.metrics.nested import flat
 from accel_rl.metrics.sinks import CsvSink
-from accel_rl.papers.libraries import library_scores
-from accel_rl.papers.published import published_by
 from accel_rl.report.equal_steps import QUANTILES, mean_bounds
 from accel_rl.runners import launches
 from accel_rl.runners.run_folder import RunFolder
@@ -68,7 +63,7 @@ def rows(report, name):
 def test_each_game_is_beside_its_published_score_with_a_verdict(report):
     found = {(r["game"], r["setting"].split(",")[0], r["source"]): r for r in rows(report, "equal_steps")}
     pqn = found["breakout", "pqn", "CleanRL, pqn_atari_envpool.py"]
-    assert (pqn["training score"], pqn["evaluation"], pqn["published"]) == ("389.81", "428.79", "385")
+    assert (pqn["training score"], pqn["evaluation"], pqn["published"]) == ("389.81", "428.79", "384.85")
     assert (pqn["ratio"], pqn["verdict"]) == ("1.01", "not inferior")
     for source in ("CleanRL, ppo_atari.py", "CleanRL, PPO with EnvPool in JAX"):
         assert found["breakout", "PPO-16env", source]["verdict"] == "inferior"
@@ -116,25 +111,3 @@ def test_bounds_are_those_of_students_t():
     assert mean_bounds([1.0, 2.0, 3.0]) == pytest.approx((2 - 2.920 / 3**0.5, 2 + 2.920 / 3**0.5))
     assert list(QUANTILES) == sorted(QUANTILES, reverse=True)
     assert mean_bounds([5.0] * 50) == (5.0, 5.0)
-
-
-def test_other_rules_and_networks_have_other_published_scores():
-    config = suite.run("ppo", "breakout", 1)
-
-    def sources(**env):
-        changed = replace(config, env=replace(config.env, **env))
-        return [s.source for s in library_scores(dict(flat(changed.to_dict())))]
-
-    assert sources() == ["CleanRL, ppo_atari.py", "CleanRL, PPO with EnvPool in JAX"]
-    assert sources(protocol="cleanba2023") == ["Cleanba, PPO, one A100"]
-    assert sources(protocol="stooke2018") == sources(game="alien") == sources(game="", id="CartPole-v1") == []
-    with_lstm = replace(config, algo=replace(config.algo, lstm=256))
-    found = [s.source for s in library_scores(dict(flat(with_lstm.to_dict())))]
-    assert found == ["CleanRL, PPO with an LSTM"]
-
-
-def test_every_published_score_has_a_source_and_a_known_protocol():
-    for row in published_by("libraries")["scores"]:
-        assert row["source"] and row["env_steps"] in (10_000_000, 50_000_000)
-        assert row["protocol"] is None or row["protocol"] in PROTOCOLS
-        assert set(row["games"]) <= set(suite.GAMES)
