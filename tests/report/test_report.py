@@ -142,7 +142,7 @@ def test_the_page_is_self_contained_and_its_numbers_are_the_csvs(runs, tmp_path,
     for name, rows in page.tables.items():
         with open(out / f"{name}.csv", newline="") as f:
             assert list(csv.reader(f)) == rows, name
-    assert len(re.findall(r"data:image/png;base64,[A-Za-z0-9+/=]{1000,}", text)) == 4
+    assert len(re.findall(r"data:image/png;base64,[A-Za-z0-9+/=]{1000,}", text)) == 5
 
 
 def test_curves_are_means_over_seeds_on_common_steps(tmp_path):
