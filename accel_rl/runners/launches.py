@@ -11,7 +11,7 @@ import platform
 import shlex
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,17 @@ def read(run: RunFolder) -> list[dict[str, Any]]:
     except (OSError, ValueError):
         return []
     return [x for x in result if isinstance(x, dict)] if isinstance(result, list) else []
+
+
+def parts(launches: Sequence[Mapping[str, Any]], env_steps: float) -> Iterator[tuple[int, float, float]]:
+    """Yield (index, first, last) of each launch that made env steps of the run: those after `first`, up to `last`. A
+    later launch replaces the env steps after the checkpoint from which it began. `env_steps` is the number of the run
+    so far. Without launches, yield one part."""
+    begins = [float(x.get("env_steps") or 0) for x in launches] or [0.0]
+    for i, first in enumerate(begins):
+        last = min([*begins[i + 1 :], float(env_steps)])
+        if last > first:
+            yield i, first, last
 
 
 def earlier_values(run: RunFolder, name: str) -> list[Any] | None:

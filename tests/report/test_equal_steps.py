@@ -1,4 +1,4 @@
-"""Runs beside scores that libraries publish, and their costs: a made-up suite, in files by the writers of a run."""
+"""Runs beside scores that libraries publish: a made-up suite, in files by the writers of a run."""
 
 import csv
 
@@ -15,7 +15,6 @@ from accel_rl.report.equal_steps import ASSUMED_DEVIATION, comparisons, verdicts
 from accel_rl.results.trained_run import Run, no_column
 from accel_rl.runners import launches
 from accel_rl.runners.run_folder import RunFolder
-from accel_rl.system import hardware
 from experiments import suite
 from tests.report.test_report import Page
 
@@ -187,30 +186,8 @@ def test_the_assumed_deviation_is_the_median_of_published_ones():
     assert len(shares) > 1_000 and np.median(shares) == pytest.approx(ASSUMED_DEVIATION, abs=0.01)
 
 
-def test_costs_have_machine_cpu_time_energy_and_price(report):
-    found = {(r["game"], r["setting"].split(",")[0]): r for r in rows(report, "costs")}
-    pong, cores = found["pong", "pqn"], len(hardware.usable_cores())
-    assert (pong["hours"], pong["CPU-seconds"], pong["joules"]) == ("5.56", "40000", "100000")
-    assert (pong["machine"], pong["cores"]) == (", ".join([hardware.cpu_name(), *hardware.gpu_models()]), str(cores))
-    assert pong["hours for 200 M frames"] == "27.78"
-    if not hardware.gpu_models():
-        assert pong["price of 200 M frames"] == f"{27.7778 * cores * 0.05:.2f}"
-    assert (found["breakout", "PPO-16env"]["CPU-seconds"], found["breakout", "PPO-16env"]["joules"]) == ("", "")
-    assert ("qbert", "PPO-16env") not in found
-
-
 def test_the_page_shows_the_curves_and_both_tables(report):
     page = (report / "index.html").read_text()
     tables = Page(page).tables
     assert len(tables["equal_steps"]) > 8 and len(tables["costs"]) > 5
     assert page.index("Beside published scores") < page.index("Learning curves") and "Crosses: published" in page
-
-
-def test_without_a_price_there_is_no_such_column(folder, tmp_path):
-    assert main(["report", str(folder / "pqn-pong-1"), "--out", str(tmp_path), "--reps", "20"]) == 0
-    assert "price of 200 M frames" not in rows(tmp_path, "costs")[0]
-
-
-def test_a_wrong_price_is_one_line(folder, tmp_path, capsys):
-    assert main(["report", str(folder), "--out", str(tmp_path), "--core-hour-price", "-1"]) == 2
-    assert "--core-hour-price -1.0: must be a number, 0 or more" in capsys.readouterr().err

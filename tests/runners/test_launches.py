@@ -72,3 +72,11 @@ def test_an_exported_model_does_not_name_the_machine(tmp_path):
     )  # fmt: skip
     model = run.export(tmp_path / "model").path
     assert (run.path / launches.FILE).exists() and not (model / launches.FILE).exists()
+
+
+def test_parts_of_a_run():
+    """A launch ends where a later launch began."""
+    begins = [{"env_steps": n} for n in (0, 50, 50, 20, 80)]
+    assert list(launches.parts(begins, 100)) == [(0, 0, 20), (3, 20, 80), (4, 80, 100)]
+    assert list(launches.parts(begins, 80)) == [(0, 0, 20), (3, 20, 80)]
+    assert list(launches.parts([], 100)) == [(0, 0, 100)] and list(launches.parts([], 0)) == []
