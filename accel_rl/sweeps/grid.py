@@ -327,7 +327,8 @@ def scaled(config: TrainConfig, scale: float) -> TrainConfig:
         rollout = (config.T + algo.n_step + 8) * config.rank_envs
         size = max(share(algo.replay.size), 2 * algo.batch_size * ranks, rollout * ranks)
         replay = replace(algo.replay, size=size, start=share(algo.replay.start))
-        algo = replace(algo, replay=replay, epsilon_steps=share(algo.epsilon_steps))
+        decay = None if algo.epsilon_steps is None else share(algo.epsilon_steps)
+        algo = replace(algo, replay=replay, epsilon_steps=decay)
     gorila = config.gorila
     if gorila.updates:
         gorila = replace(gorila, updates=share(gorila.updates))
