@@ -78,8 +78,8 @@ GAME_LISTS = {"atari5": ATARI_5, "atari10": ATARI_10, "atari26": ATARI_26, "atar
 HUMAN_SCALES = ("wang2016", "nair2015")
 """`wang2016` has the scores of 57 games that papers use since Wang et al. 2016. `nair2015` has the scores of 49 games
 in Nair et al. 2015, whose human scores are those of Mnih et al. 2015."""
-OF_HUMAN = "% of human (57 games)"
-"""Title of a column of scores that are normalized by the scale `wang2016`."""
+OF_HUMAN = {"wang2016": "% of human (57 games)", "nair2015": "% of human (49 games)"}
+"""Titles of columns of scores that are normalized by a scale."""
 
 
 def check_game(name: str) -> None:

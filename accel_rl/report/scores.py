@@ -17,14 +17,14 @@ from accel_rl.results.trained_run import FULL_LENGTH, BySetting
 PAPERS = {"dqn": "DQN", "gorila": "Gorila", "daley": "Daley & Amato"}
 
 
-def scores_table(settings: BySetting, which: str) -> Table:
+def scores_table(settings: BySetting, which: str, human: str = "wang2016") -> Table:
     """Build the table of scores, with a row for each game and setting: score, standard deviation over seeds,
     human-normalised score, and published scores."""
     rows = []
     games = list(dict.fromkeys(g for result in settings.values() for g in result))
     for game in sorted(games):
         row = published(game)
-        scale = human_scale(game)
+        scale = human_scale(game, human)
         for setting, result in settings.items():
             scored = [r for r in result.get(game, ()) if not np.isnan(r.score(which))]
             values = [r.score(which) for r in scored]
@@ -42,18 +42,18 @@ def scores_table(settings: BySetting, which: str) -> Table:
                     _episodes([r.episodes_of(which) for r in scored]),
                     number(mean),
                     number(spread),
-                    number(human_normalized(game, mean), 1) if scale else "",
+                    number(human_normalized(game, mean, human), 1) if scale else "",
                     *(number(x) for x in scale or (None, None)),
                     *(number(row.get(name)) for name in PAPERS),
                 ]
             )
-    columns = ["game", "setting", "seeds", "env steps", "played in", "episodes", "score", "deviation", OF_HUMAN]
-    columns += ["Random", "Human (57 games)", *PAPERS.values()]
+    columns = ["game", "setting", "seeds", "env steps", "played in", "episodes", "score", "deviation", OF_HUMAN[human]]
+    columns += ["Random", "Human", *PAPERS.values()]
     note = (
         f"Score: the {which} score of each run, mean over seeds; episodes: of the evaluation of each run, among which "
         "those of few episodes do not count; deviation: standard deviation over seeds (n - 1). "
-        f"{OF_HUMAN}: 100 (score - random) / (human - random), with the scores of random and human players in 57 games "
-        "that papers use since Wang et al. 2016. Published scores: null-op starts; of the papers, see the last tables."
+        f"{OF_HUMAN[human]}: 100 (score - random) / (human - random), with random and human scores of {human}. "
+        "Published scores: null-op starts; of the papers, see the last tables."
     )
     return Table("scores", "Scores", columns, rows, note)
 

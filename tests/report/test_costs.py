@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -20,7 +21,7 @@ CPU = {"cpu": "Another CPU", "gpus": [], "cores": 2, "git": None, "versions": {}
 
 def write(folder, machines, rows, config=None):
     """Write a run with launches at env steps {env steps: machine}, and rows {env steps: row}."""
-    run = RunFolder.create(folder, config or suite.run("pqn", "pong", 1, LENGTH))
+    run = RunFolder.create(folder, config or replace(suite.run("pqn", "pong", 1), env_steps=LENGTH))
     for env_steps in machines:
         launches.record(run, env_steps)
     recorded = json.loads((run.path / launches.FILE).read_text())
@@ -85,7 +86,7 @@ def test_energy_is_in_kwh_beside_the_score(moved, tmp_path):
 
 def test_a_launch_that_recorded_nothing_has_empty_cells(tmp_path):
     write(tmp_path / "runs/a", {0: CPU}, {LENGTH: {"wall_s": 60.0, "steps_per_s": 100.0}})
-    write(tmp_path / "runs/b", {0: CPU}, {}, suite.run("pqn", "pong", 2, LENGTH))
+    write(tmp_path / "runs/b", {0: CPU}, {}, replace(suite.run("pqn", "pong", 2), env_steps=LENGTH))
     (row,) = table(tmp_path / "runs", tmp_path)
     assert (row["seed"], row["hours"], row["env steps/s"]) == ("1", "0.017", "100")
     assert {row[name] for name in ("paused hours", "CPU-seconds", "CPU kWh", "GPU kWh", "score", "revision")} == {""}
