@@ -55,10 +55,6 @@ class LaunchCosts:
         return FULL_LENGTH / self.steps_per_s / 3600
 
     @property
-    def machine(self) -> str:
-        return ", ".join(str(x) for x in (self.recorded.get("cpu"), *self.recorded.get("gpus", [])) if x)
-
-    @property
     def cores(self) -> int:
         """Return the number of cores of the run, or 0 if it is unknown."""
         return len(self.run.settings.get("sampler.cores") or ()) or int(self.recorded.get("cores") or 0)
@@ -80,9 +76,9 @@ class LaunchCosts:
             self.run.game,
             str(self.run.seed),
             f"{self.number} of {self.count}",
-            self.machine,
+            launches.machine(self.recorded),
             str(self.cores or ""),
-            str(self.recorded.get("git") or "")[:8],
+            launches.revision(self.recorded)[:8],
             number(self.last - self.first, 0),
             number(self.spent("wall_s") / 3600, 3),
             number(self.spent("paused_s") / 3600, 3),

@@ -20,6 +20,8 @@ from accel_rl.system import hardware
 
 FILE = "launches.json"
 MOST = 1 << 20  # A saved diff of the source code has at most 1 MiB.
+PUBLIC = ("time", "env_steps", "git", "cpu", "cores", "gpus", "versions", "settings")
+"""Entries of a launch that an exported model has too: no names of hosts, folders and commands."""
 
 
 def record(run: RunFolder, env_steps: int, changes: Mapping[str, tuple[Any, Any]] | None = None) -> None:
@@ -68,6 +70,16 @@ def parts(launches: Sequence[Mapping[str, Any]], env_steps: float) -> Iterator[t
         last = min([*begins[i + 1 :], float(env_steps)])
         if last > first:
             yield i, first, last
+
+
+def revision(launch: Mapping[str, Any]) -> str:
+    """Return the git revision of the accel_rl that was launched, or, if it was installed, of the user's files."""
+    return str(launch.get("versions", {}).get("git") or launch.get("git") or "")
+
+
+def machine(launch: Mapping[str, Any]) -> str:
+    """Return the models of the launch's processor and GPUs."""
+    return ", ".join(str(x) for x in (launch.get("cpu"), *launch.get("gpus", [])) if x)
 
 
 def earlier_values(run: RunFolder, name: str) -> list[Any] | None:

@@ -15,8 +15,8 @@ from experiments import suite
 
 LENGTH = 10_000
 KWH = 3.6e6
-GPU = {"cpu": "A CPU", "gpus": ["A GPU"], "cores": 16, "git": "0123456789abcdef"}
-CPU = {"cpu": "Another CPU", "gpus": [], "cores": 2, "git": None}
+GPU = {"cpu": "A CPU", "gpus": ["A GPU"], "cores": 16, "versions": {"git": "0123456789abcdef"}}
+CPU = {"cpu": "Another CPU", "gpus": [], "cores": 2, "git": None, "versions": {}}
 
 
 def write(folder, machines, rows, config=None):
