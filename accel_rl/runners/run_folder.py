@@ -29,7 +29,7 @@ from accel_rl.version import __version__
 SOURCE = Path(__file__).parent
 PARTS = ("checkpoints", "segments", "evaluations", "best", "best-training", "ranks")
 _BEGINNING = (
-    folder_lock.FILE, "config.json", "versions.json", "launches.json", "protocol.json", "events.log",
+    folder_lock.FILE, folder_lock.OWNER, "config.json", "versions.json", "launches.json", "protocol.json", "events.log",
     "init.safetensors",
 )  # fmt: skip
 _CHANGES = re.compile(r"changes-\d+\.diff", re.ASCII)
