@@ -1,0 +1,57 @@
+"""Translated games and compiled kernels are carried with a sweep, so that another machine does not compile them again.
+
+A file of compiled code has the same name only on a machine with the same sources and compiler; its readers check its
+digest. Compiled code is executed, so it is read only from files that other users cannot write.
+"""
+
+import hashlib
+import io
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from accel_rl.emulator.translation import translation_file
+from accel_rl.sweeps.carried import Item
+from accel_rl.system.extensions import cache_folder
+
+NAME = ".compiled"
+PREFIXES = ("rom-", "emulator-")
+
+
+def files_of(games: Iterable[str]) -> list[Path]:
+    """Return the translations of games and the newest compiled kernels in this machine's cache folder."""
+    kernels = sorted(cache_folder().glob("emulator-*"), key=lambda file: file.stat().st_mtime)
+    translated = [translation_file(game) for game in sorted(set(games))]
+    return [file for file in (*translated, *kernels[-1:]) if file is not None and file.exists()]
+
+
+def item_of(files: Iterable[Path]) -> Item:
+    """Return the item of --carry that holds exactly these files. Its number is a hash of their names."""
+    names = "\n".join(file.name for file in files)
+    return Item(NAME, int(hashlib.sha256(names.encode()).hexdigest()[:12], 16))
+
+
+def pack(files: Iterable[Path]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as z:
+        for file in files:
+            z.write(file, file.name)
+    return buffer.getvalue()
+
+
+def unpack(data: bytes) -> int:
+    """Store the files that this machine's cache folder lacks, readable by this user alone. Return their number."""
+    folder, stored = cache_folder(), 0
+    folder.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(io.BytesIO(data)) as z:
+        for name in z.namelist():
+            if Path(name).name != name or not name.startswith(PREFIXES) or (folder / name).exists():
+                continue
+            handle, temporary = tempfile.mkstemp(dir=folder, prefix=name)  # Its mode is 600.
+            with os.fdopen(handle, "wb") as out:
+                out.write(z.read(name))
+            os.replace(temporary, folder / name)
+            stored += 1
+    return stored
