@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from accel_rl.emulator.translation import translation_file
-from accel_rl.sweeps.carried import Item
+from accel_rl.sweeps.carried import Carried, Item
+from accel_rl.system.counts import counted
 from accel_rl.system.extensions import cache_folder
 
 NAME = ".compiled"
@@ -55,3 +56,13 @@ def unpack(data: bytes) -> int:
             os.replace(temporary, folder / name)
             stored += 1
     return stored
+
+
+def carry_in(carried: Carried) -> str:
+    """Store the compiled code in the folder of --carry, and return a line about it, or "" if there is nothing new."""
+    if (item := carried.newest(NAME)) is None:
+        return ""
+    if not carried.is_private:
+        return f"compiled code in {carried.path} is not used, because other users can write it"
+    stored = unpack(carried.get(item))
+    return f"{counted(stored, 'file')} of compiled code from {carried.path}" if stored else ""

@@ -23,15 +23,15 @@ from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.placement import Slot
 
-RESERVE = 0.05
-LEAST_RESERVE_S, MOST_RESERVE_S = 10.0, 45.0
-"""The last 5 % of the time, between 10 and 45 s, are reserved for checkpoints and packing."""
+RESERVE = 0.06
+LEAST_RESERVE_S, MOST_RESERVE_S = 12.0, 45.0
+"""The last 6 % of the time, between 12 and 45 s, are reserved for checkpoints and packing."""
 WARM, MOST_WARM_S = 0.02, 15.0
 """A rate is measured after the first 2 % of the time, at most 15 s, because runs begin slowly."""
 OVERHEAD_S = 10.0
 """Start and end of a run in seconds, until it is measured."""
-TOLERANCE = 0.1
-"""A run is stopped early only if it needs 10 % more than the time that is left, because rates vary."""
+TOLERANCE = 0.2
+"""A run is stopped early only if it needs 20 % more than the time that is left, because rates vary."""
 
 Kind = tuple[str, Host | None]
 
@@ -44,8 +44,8 @@ class Deadline:
         runs of which nothing else is known."""
         seconds = 60 * minutes
         self._folder, self._layout, self._began = folder, layout, began
-        self.at = began + seconds
-        self.ends = self.at - min(max(RESERVE * seconds, LEAST_RESERVE_S), MOST_RESERVE_S, seconds / 2)
+        self.due = began + seconds
+        self.ends = self.due - min(max(RESERVE * seconds, LEAST_RESERVE_S), MOST_RESERVE_S, seconds / 2)
         self._warm_s = min(WARM * seconds, MOST_WARM_S)
         self._order = {name: i for i, name in enumerate(folder.names)}
         self._settings = {name: settings_of(folder.run(name)) for name in self._order}
@@ -57,7 +57,9 @@ class Deadline:
         self._paces: dict[str, Pace] = {}
         self._launched: set[str] = set()  # Runs that this sweep has started
         self._gave_up_at = self._read_at = -math.inf
+        self._stopped: set[str] = set()
         self._why: dict[str, str] = {}
+        self._queues: tuple[str, ...] = ()
         folder.load_records()
         self._read(self._order)
 
@@ -74,21 +76,26 @@ class Deadline:
     @property
     def patience_s(self) -> float:
         """Return the time in which stopped runs must save their checkpoints, so that some is left for packing."""
-        return max(2.0, 0.6 * (self.at - time.time()))
+        return max(2.0, 0.6 * (self.due - time.time()))
 
     def step(self, feeder: Feeder) -> None:
         """Hold back the waiting runs that cannot finish in time, and stop a running one."""
-        if time.time() - self._read_at >= min(self._warm_s / 4, 2.0):
-            self._launched |= set(feeder.running)
-            self._read(self._launched)
+        queues = (*feeder.waiting, *feeder.running)
+        if time.time() - self._read_at < min(self._warm_s / 4, 2.0) and queues == self._queues:
+            return
+        self._queues = queues
+        self._launched |= set(feeder.running)
+        self._read(self._launched)
         feeder.held = {name for name in feeder.waiting if not self._fits(name)}
-        late = {n: r for n, r in feeder.running.items() if self._late_s(n) > TOLERANCE * max(0.0, self.left_s)}
+        most_s = TOLERANCE * max(0.0, self.left_s)
+        late = {n: r for n, r in feeder.running.items() if n not in self._stopped and self._late_s(n) > most_s}
         waiting = [name for name in feeder.waiting if name not in feeder.held]
         if time.time() - self._gave_up_at < self._warm_s:  # The other runs may have become faster.
             return
         for name in sorted(late, key=self._order.__getitem__, reverse=True):
             if self._frees(late[name].slot, waiting, [r for r in late.values() if r.name != name]):
                 self._why[name] = f"it needed {human_time(self._late_s(name))} more than the time that was left"
+                self._stopped.add(name)
                 feeder.end(name, "stopped")
                 self._gave_up_at = time.time()
                 return
@@ -187,7 +194,9 @@ class Deadline:
             clock = running.pop(0)[0]
         for name in pending:
             lines[name] = f"  {name}: does not start: it needs {human_time(self.needed_s(name))}"
-        head = f"{human_time(left_s)} to train, {human_time(self.at - self.ends)} for the last checkpoints and packing:"
+        head = (
+            f"{human_time(left_s)} to train, {human_time(self.due - self.ends)} for the last checkpoints and packing:"
+        )
         return [head, *(lines[name] for name in waiting)]
 
     def outcome(self) -> list[str]:
@@ -212,7 +221,7 @@ class Deadline:
 
     def announce(self) -> None:
         """Let `accel-rl status` display the deadline."""
-        self._folder.write(DEADLINE, {"at": self.at})
+        self._folder.write(DEADLINE, {"due": self.due})
 
 
 def _median(values: Iterable[float], otherwise: float) -> float:

@@ -25,6 +25,7 @@ FILES = (
     "evaluations/*.json", "model.json", "model.safetensors",
 )  # fmt: skip
 SCRATCH = ".carried"
+FAST = 1  # Level of compression; an optimizer's state hardly becomes smaller with a higher one.
 COMPARED = ("algorithm", "env", "algo", "seed", "env_steps", "schedule", "precision")
 COMPARED_OF_SAMPLER = ("envs", "horizon", "reset", "decorrelation_steps")
 
@@ -33,7 +34,7 @@ def pack(run: Path, is_finished: bool) -> bytes:
     """Return the files of a run as a zip. Raises ConfigError if its newest checkpoint is damaged."""
     files = {file.relative_to(run).as_posix(): file for pattern in FILES for file in sorted(run.glob(pattern))}
     if not is_finished:
-        return _zipped(files | {file.relative_to(run).as_posix(): file for file in of_checkpoint(run)})
+        return _zipped(files | {file.relative_to(run).as_posix(): file for file in of_checkpoint(run)}, FAST)
     with tempfile.TemporaryDirectory() as folder:
         if Checkpoints(run / "checkpoints").steps():
             _write_model(run, Path(folder))
@@ -59,9 +60,9 @@ def _write_model(run: Path, folder: Path) -> None:
     ModelFolder(folder).save(learner["network"], about, learner["algo"]["agent"], float16=True)
 
 
-def _zipped(files: Mapping[str, Path]) -> bytes:
+def _zipped(files: Mapping[str, Path], level: int | None = None) -> bytes:
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as z:
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=level) as z:
         for name, file in files.items():
             z.write(file, name)
     return buffer.getvalue()

@@ -1,8 +1,9 @@
 """A sweep packs each run as soon as the run is finished, and unfinished runs at the end (--carry)."""
 
+import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from accel_rl.sweeps import carried_code, packed_run
@@ -14,12 +15,14 @@ from accel_rl.system.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 MB = 1_000_000
+BYTES_PER_S = 10 * MB
+"""A checkpoint is packed only if the time is enough at this rate, a third of that of one core (EPYC, 2026)."""
 
 
 def check_carried(carried: Carried, settings: Mapping[str, Mapping[str, Any]]) -> None:
     """Raise ConfigError if the folder of --carry holds a run with other settings than the sweep's run of the same name.
-    `settings` maps each run of the sweep to the contents of its config.json."""
-    for name, ours in settings.items():
+    `settings` maps each run of the sweep to its settings, as in config.json."""
+    for name, ours in json.loads(json.dumps(settings)).items():
         if item := carried.newest(name):
             packed_run.check_same(carried.get(item), ours, f"run {name} in --carry {carried.path}")
 
@@ -32,59 +35,56 @@ class Packing:
         self._left_out: dict[str, str] = {}  # Maps runs that are not packed to the reason.
 
     def unpack(self) -> None:
-        """Write what the sweep's folder lacks: finished runs, later checkpoints and compiled code."""
+        """Write what the sweep's folder lacks: finished runs and later checkpoints."""
         for name in self._folder.names:
             item = self._carried.newest(name)
             if item and item.env_steps > self._folder.saved_at(name):
                 packed_run.unpack(self._carried.get(item), self._folder.run(name))
-        if (code := self._carried.newest(carried_code.NAME)) is None:
-            return
-        if not self._carried.is_private:
-            logger.info(f"compiled code in {self._carried.path} is not used, because other users can write it")
-        elif stored := carried_code.unpack(self._carried.get(code)):
-            logger.info(f"{counted(stored, 'file')} of compiled code are carried in")
 
     def step(self) -> bool:
         """Pack one finished run that is not packed yet, and return whether there was one."""
-        for name, record in self._folder.records.items():
-            item = self._carried.newest(name)
-            if record.status == "done" and name not in self._left_out and not (item and item.is_finished):
-                self._pack(name, is_finished=True)
-                return True
+        for name in self._unpacked():
+            self._pack(name, is_finished=True)
+            return True
         return False
+
+    def _unpacked(self) -> Iterator[str]:
+        """Return the finished runs that are not packed."""
+        for name, record in self._folder.records.items():
+            if record.status == "done" and name not in self._left_out:
+                item = self._carried.newest(name)
+                if item is None or not item.is_finished:
+                    yield name
 
     def end(self, until: float) -> list[str]:
         """Pack what is left, as long as the time is before `until` (Unix time): finished runs, compiled code, and the
         checkpoints of unfinished runs, all in the order of the grid. Return lines of text about the folder."""
         while time.time() < until and self.step():
             pass
+        self._left_out |= dict.fromkeys(self._unpacked(), "the time was over")
         self._pack_code()
         for name, record in self._folder.records.items():
             steps, item = self._folder.saved_at(name), self._carried.newest(name)
             if record.status == "done" or not steps or (item and item.env_steps >= steps):
                 continue
-            if time.time() < until:
-                self._pack(name, is_finished=False)
+            n_bytes = sum(file.stat().st_size for file in packed_run.of_checkpoint(self._folder.run(name)))
+            if n_bytes > self._carried.total_bytes:
+                self._left_out[name] = f"a checkpoint of {n_bytes / MB:,.1f} MB"
+            elif time.time() + n_bytes / BYTES_PER_S > until:
+                self._left_out[name] = f"no time was left for a checkpoint of {n_bytes / MB:,.1f} MB"
             else:
-                self._left_out[name] = "the time was over"
+                self._pack(name, is_finished=False)
         return self._describe()
 
     def _pack(self, name: str, is_finished: bool) -> None:
         run = self._folder.run(name)
         try:
-            if not is_finished and (n := sum(f.stat().st_size for f in packed_run.of_checkpoint(run))) > self._most:
-                self._left_out[name] = f"a checkpoint of {n / MB:,.1f} MB"
-                return
             data = packed_run.pack(run, is_finished)
             item = Item(name, self._folder.saved_at(name), is_finished)
             if not self._put(item, data):
                 self._left_out[name] = f"no room for {len(data) / MB:,.1f} MB"
         except (ConfigError, OSError) as e:
             self._left_out[name] = " ".join(str(e).split())
-
-    @property
-    def _most(self) -> int:
-        return self._carried.total_bytes
 
     def _put(self, item: Item, data: bytes) -> bool:
         """Put an item into the folder. For a finished run, checkpoints of other runs are removed as needed, the last in

@@ -13,7 +13,6 @@ run was started), and 130 after Ctrl-C.
 """
 
 import contextlib
-import json
 import math
 import os
 import subprocess
@@ -24,13 +23,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 from accel_rl.config.arguments import parse, positionals, stdout, value_of
 from accel_rl.config.resolved import fill_in
 from accel_rl.config.trust import TrustOptions, code_names
 from accel_rl.runners.signals import StopRequest
-from accel_rl.sweeps import expected_hours, idle, mps, pause
+from accel_rl.sweeps import carried_code, expected_hours, idle, mps, pause
 from accel_rl.sweeps.carried import Carried
 from accel_rl.sweeps.deadline import Deadline, check_minutes
 from accel_rl.sweeps.feeder import PATIENCE_S, Feeder
@@ -132,7 +130,9 @@ def main(argv: list[str]) -> int:
     return ended("accel-rl sweep", sweep, argv)
 
 
-def sweep(argv: list[str]) -> int:
+def sweep(argv: list[str], began: float | None = None) -> int:
+    """The command began at `began` (Unix time), or begins now."""
+    began = time.time() if began is None else began
     if argv[:1] == ["status"]:
         return status(argv[1:])
     argv = with_default_folder(argv)
@@ -147,7 +147,6 @@ def sweep(argv: list[str]) -> int:
         return show([pause.unpause(Path(o.unpause).expanduser())])
     if o.prune:
         return show(prune(SweepFolder(Path(o.prune).expanduser()), o.dry_run))
-    began = time.time()
     check_minutes(o.minutes)
     if o.slurm and (o.carry or o.minutes):
         raise ConfigError("--minutes and --carry are for runs on this machine: leave out --slurm")
@@ -157,6 +156,7 @@ def sweep(argv: list[str]) -> int:
         return resume(o, began, words)
     if not words:
         raise ConfigError("--resume, --pause, --unpause and --prune need a sweep's folder, and got ''")
+    carried = read_carried(o)
     grid = make_grid(words[0], o)
     if o.idle:
         grid = grid.changed(idle.patient)
@@ -167,7 +167,6 @@ def sweep(argv: list[str]) -> int:
     folder.check_new()
     needs = {m.name: m.needs for m in grid.members}
     labels = {m.name: m.labels for m in grid.members}
-    carried = None
     if o.slurm:
         from accel_rl.sweeps import slurm
 
@@ -178,13 +177,16 @@ def sweep(argv: list[str]) -> int:
     else:
         layout = lay_out(o, needs, o.machine)
         runs = planned(grid, layout.sizes)
-        carried = carried_by(o, {name: fill_in(run.config).to_dict() for name, run in runs.items()})
+        if carried is not None:
+            check_carried(carried, {name: fill_in(run.config).to_dict() for name, run in runs.items()})
         if o.dry_run:
             lines = [*describe(layout, runs), *hours(runs, o, slots_of(layout))]
             with tempfile.TemporaryDirectory() as scratch:
                 trial = SweepFolder(Path(scratch))
                 trial.create(runs, labels, {})
                 return show([*lines, *choice(trial, layout, o, began, carried)])
+    if carried is not None:
+        carried.open()
     with folder.locked() as lock:
         folder.check_unwritten()
         folder.create(runs, labels, {"experiment": words[0], "placing": placing(o), "slurm": o.slurm})
@@ -248,26 +250,28 @@ def resume(o: Options, began: float, experiments: Sequence[str] = ()) -> int:
     layout = lay_out(o, needs)
     runs = begun(left, needs, layout.sizes)
     folder.check_free()
-    carried = carried_by(o, {name: settings_of(folder.run(name)) for name in folder.names})
+    if (carried := read_carried(o)) is not None:
+        check_carried(carried, {name: settings_of(folder.run(name)) for name in folder.names})
     if o.dry_run:
         return show([*describe(layout, runs), *choice(folder, layout, o, began, None)])
+    if carried is not None:
+        carried.open()
     with folder.locked() as lock:
         if o.idle:
             idle.use_idle_time()
         return done(folder, run(folder, layout, [], o, lock, began, carried), o.when_done)
 
 
-def carried_by(o: Options, settings: Mapping[str, Mapping[str, Any]]) -> Carried | None:
-    """Open the folder --carry, whose runs must have the sweep's `settings`, the contents of each run's config.json."""
+def read_carried(o: Options) -> Carried | None:
+    """Read the folder --carry, and let games that are played from now on use its compiled code."""
     if o.carry_mb < 1:
         raise ConfigError(f"--carry-mb {o.carry_mb}: must be at least 1")
     if not o.carry:
         return None
-    result = Carried(Path(o.carry).expanduser(), o.carry_mb * MB)
-    check_carried(result, json.loads(json.dumps(settings)))
-    if not o.dry_run:
-        result.open()
-    return result
+    carried = Carried(Path(o.carry).expanduser(), o.carry_mb * MB)
+    if not o.dry_run and (line := carried_code.carry_in(carried)):
+        stdout(line)
+    return carried
 
 
 def choice(folder: SweepFolder, layout: Layout, o: Options, began: float, carried: Carried | None) -> list[str]:
@@ -340,7 +344,7 @@ def run(
                     feeder.stop(deadline.patience_s if deadline else PATIENCE_S)
                 with contextlib.suppress(OSError):
                     display.update(force=True)
-        lines = packing.end(deadline.at if deadline and not stop else math.inf) if packing else []
+        lines = packing.end(deadline.due if deadline and not stop else math.inf) if packing else []
     show([*(deadline.outcome() if deadline else []), *lines])
     return _report(folder, view, stop.exit_code, deadline is not None)
 

@@ -194,7 +194,7 @@ class SweepFolder:
         """Return the seconds until the sweep's deadline. The result is infinite without a deadline, or if the deadline
         was that of an earlier command."""
         try:
-            left_s = float(json.loads((self.path / DEADLINE).read_text())["at"]) - time.time()
+            left_s = float(json.loads((self.path / DEADLINE).read_text())["due"]) - time.time()
         except (OSError, ValueError):
             return math.inf
         return left_s if left_s > 0 else math.inf

@@ -197,15 +197,17 @@ def test_compiled_code_is_read_only_from_files_that_others_cannot_write(tmp_path
         for name in ("rom-pong-1.so", "emulator-sm_90-2", "../rom-outside", "other"):
             z.writestr(name, b"code")
     opened(tmp_path / "out").put(Item(carried_code.NAME, 1), buffer.getvalue())
-    folder = SweepFolder(tmp_path / "sweep")
-    folder.path.mkdir()
-    folder.write("sweep.json", {"runs": {}})
     cache, file = tmp_path / "cache" / "accel_rl", tmp_path / "out" / "carried-1.zip"
     file.chmod(0o664)
-    Packing(folder, Carried(tmp_path / "out", TOTAL, FILE)).unpack()
+    assert "other users can write it" in carried_code.carry_in(Carried(tmp_path / "out", TOTAL, FILE))
     assert not cache.exists()
     file.chmod(0o644)
-    Packing(folder, Carried(tmp_path / "out", TOTAL, FILE)).unpack()
+    (tmp_path / "out").chmod(0o777)
+    assert "other users can write it" in carried_code.carry_in(Carried(tmp_path / "out", TOTAL, FILE))
+    (tmp_path / "out").chmod(0o755)
+    carried = Carried(tmp_path / "out", TOTAL, FILE)
+    assert carried_code.carry_in(carried) == f"2 files of compiled code from {tmp_path}/out"
+    assert carried_code.carry_in(carried) == ""
     assert sorted(f.name for f in cache.iterdir()) == ["emulator-sm_90-2", "rom-pong-1.so"]
     assert all(f.stat().st_mode & 0o777 == 0o600 for f in cache.iterdir())
 

@@ -26,6 +26,7 @@ from accel_rl.sweeps.feeder import Feeder, Running
 from accel_rl.sweeps.layout import Layout, Needs, Size
 from accel_rl.sweeps.pace import read_pace
 from accel_rl.sweeps.sweep_display import View
+from accel_rl.sweeps.sweep_display import main as status
 from accel_rl.sweeps.sweep_folder import SweepFolder
 from accel_rl.sweeps.sweep_plan import Run
 from accel_rl.system import hardware
@@ -88,7 +89,7 @@ ONE = [Slot((0,))]
 
 
 def test_runs_that_can_finish_are_planned_in_the_order_of_the_grid(tmp_path):
-    """100 env steps/s, and 110 s to train: 10 s for the start and the end of each run."""
+    """100 env steps/s, and 108 s to train: 10 s for the start and the end of each run."""
     folder, layout = fresh(
         tmp_path, {"done": 1000, "long": 20_000, "first": 4_000, "second": 6_000, "third": 3_000}, ONE
     )
@@ -99,7 +100,7 @@ def test_runs_that_can_finish_are_planned_in_the_order_of_the_grid(tmp_path):
     assert deadline.rate("first") == 100 and deadline.needed_s("second") == 70
     plan = deadline.plan(["long", "first", "second", "third"])
     assert plan == [
-        "1:50 to train, 0:10 for the last checkpoints and packing:",
+        "1:48 to train, 0:12 for the last checkpoints and packing:",
         "  long: does not start: it needs 3:30",
         "  first: starts at 0:00, ends at 0:50",
         "  second: does not start: it needs 1:10",
@@ -273,7 +274,7 @@ def test_a_dry_run_prints_the_choice_and_writes_nothing(tmp_path, capsys):
     argv = [PAIR, "--dry-run", "--minutes", "1", "--out", str(tmp_path / "sweep"), "--carry", str(tmp_path / "out")]
     assert sweep.main([*argv, *ONE_CORE, "--rate", "a2c=80"]) == 0
     out = capsys.readouterr().out
-    assert "0:50 to train, 0:10 for the last checkpoints and packing:" in out
+    assert "0:48 to train, 0:12 for the last checkpoints and packing:" in out
     assert "  seed=0: starts at 0:00, ends at 0:40" in out and "  seed=1: does not start: it needs 0:40" in out
     assert not list(tmp_path.iterdir())
 
@@ -332,11 +333,11 @@ def test_a_stopped_sweep_continues_elsewhere_with_its_packed_checkpoints(ordinar
 
 
 def test_a_run_that_cannot_finish_gives_its_slot_to_one_that_can(tmp_path):
-    """Within half a minute, on one core: the first run is measured and stopped, its twin is not begun, and the short
-    run of another kind finishes and is packed."""
+    """On one core: the first run is measured and stopped, its twin is not begun, and the short run of another kind
+    finishes and is packed. Then the sweep ends, because nothing else can finish."""
     out, folder, began = tmp_path / "out", tmp_path / "sweep", time.monotonic()
-    done = run(UNEVEN, "--minutes", 0.6, "--carry", out, "--out", folder, *ONE_CORE)
-    assert time.monotonic() - began < 36 + 5 and done.returncode == 0, done.stderr
+    done = run(UNEVEN, "--minutes", 3, "--carry", out, "--out", folder, *ONE_CORE)
+    assert time.monotonic() - began < 150 and done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     first, twin, short = (next(x for x in lines if n in x) for n in ("envs=4,seed=0", "envs=4,seed=1", "envs=8,seed=0"))
     assert " of 10,000,000 env steps: it needed " in first and "stopped at" in first
@@ -348,14 +349,37 @@ def test_a_run_that_cannot_finish_gives_its_slot_to_one_that_can(tmp_path):
 
 
 @pytest.mark.slow
+def test_the_deadline_is_kept(tmp_path, capsys):
+    """Two runs that nothing can replace train until the reserved time, and their checkpoints are packed."""
+    out, folder, began = tmp_path / "out", tmp_path / "sweep", time.monotonic()
+    process = start(UNEVEN, "--only", "envs=4", "--minutes", 0.8, "--carry", out, "--out", folder, "--gpus", "none")
+    wait_for(lambda: progressed(folder / "envs=4,seed=0", 2))
+    assert 0 < SweepFolder(folder).deadline_s() < 48
+    assert status([str(folder)]) == 0 and "to the deadline" in capsys.readouterr().out
+    printed, err = process.communicate(timeout=100)
+    assert 0.8 * 60 - 12 <= time.monotonic() - began <= 0.8 * 60 and process.returncode == 0, err
+    for name, item in {item.name: item for item in Carried(out, 60_000_000).items}.items():
+        assert f"{name}: stopped at {item.env_steps:,} of 10,000,000 env steps: the time was over" in printed
+    assert set(states(folder).values()) == {"stopped"} and is_packed(out)
+
+
+@pytest.mark.slow
 def test_nothing_is_lost_when_the_sweep_is_killed(ordinary, tmp_path):
     """SIGKILL at several moments; after each, a new folder has only the packed files. They are complete, and what was
-    packed once stays packed."""
+    packed once stays packed, and is not run again."""
     out, packed = tmp_path / "out", set[tuple[str, int]]()
-    for i, wait_s in enumerate((3.0, 6.0, 7.0, 8.0, 9.0, 5.0)):
+    moments = (
+        lambda folder: progressed(folder / "seed=0", 2),
+        lambda folder: Checkpoints(folder / "seed=0" / "checkpoints").steps()[-1:] == [2_400],
+        lambda folder: is_packed(out, "seed=0"),
+        lambda folder: progressed(folder / "seed=1", 4),
+        lambda folder: Checkpoints(folder / "seed=1" / "checkpoints").steps()[-1:] == [2_400],
+        lambda folder: is_packed(out, "seed=1"),
+    )
+    for i, moment in enumerate(moments):
         process = start(PAIR, "--carry", out, "--out", tmp_path / str(i), *ONE_CORE)
-        time.sleep(wait_s)
-        children = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+        wait_for(lambda m=moment, folder=tmp_path / str(i): m(folder))
+        children = psutil.Process(process.pid).children(recursive=True)
         process.kill()
         process.communicate()
         wait_for(lambda c=children: not any(p.is_running() and p.status() != "zombie" for p in c), 60)
@@ -364,8 +388,9 @@ def test_nothing_is_lost_when_the_sweep_is_killed(ordinary, tmp_path):
                 assert z.testzip() is None
         now = {(x.name, x.env_steps) for x in Carried(out, 60_000_000).items if x.is_finished}
         assert packed <= now
+        if ("seed=0", 2_400) in packed:
+            assert not (tmp_path / str(i) / "seed=0" / "log.txt").exists()
         packed = now
+    assert packed == {("seed=0", 2_400), ("seed=1", 2_400)}
     assert run(PAIR, "--carry", out, "--out", tmp_path / "last", *ONE_CORE).returncode == 0
     assert_equal(tmp_path / "last", ordinary)
-    for name, _ in packed:  # What was packed has not been run again.
-        assert json.loads((tmp_path / "last" / "state.json").read_text())[name]["attempts"] == 0
