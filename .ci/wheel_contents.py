@@ -11,6 +11,7 @@ DATA = (
     "accel_rl/py.typed",
     "accel_rl/emulator/games.json",
     "accel_rl/envs/scores.json",
+    "accel_rl/papers/libraries/curves.csv",
     "accel_rl/papers/stooke/published.json",
     # At run time, NVRTC compiles the header for the GPU.
     "accel_rl/emulator/core/types.h",

@@ -2,7 +2,6 @@
 published score. A number without a file fails."""
 
 import csv
-import json
 import re
 from pathlib import Path
 
@@ -30,8 +29,8 @@ def cell(page, line, column, n=0):
 
 
 def published(source, game):
-    scores = json.loads((ROOT / "accel_rl/papers/libraries/published.json").read_text())["scores"]
-    return next(s["games"][game][0] for s in scores if s["source"] == source)
+    with open(ROOT / "accel_rl/papers/libraries/scores.csv", newline="") as f:
+        return next(float(r["mean"]) for r in csv.DictReader(f) if (r["source"], r["game"]) == (source, game))
 
 
 def minutes(seconds):
@@ -55,7 +54,7 @@ def breakout():
     last = rows(run)[-1]
     return [
         f"{float(last['score']):.1f}",
-        f"{published('CleanRL, pqn_atari_envpool.py', 'breakout'):g}",
+        f"{published('CleanRL, pqn_atari_envpool.py', 'breakout'):.0f}",
         f"{evaluations(run)[-1][1]:.0f}",
         f"{float(last['cpu_s']) / 3600:.1f}",
     ]

@@ -82,6 +82,10 @@ class AlgorithmConfig:
             return replace(self, reward_clip=1.0 if is_atari else 0.0)  # type: ignore[call-arg]
         return self
 
+    def for_run(self, env_steps: int) -> Self:
+        """Return the settings of a run of this length, with values for those whose default depends on it."""
+        return self
+
     def of_rank(self, ranks: int) -> "AlgorithmConfig":
         """Return the settings of one of `ranks` ranks, among which the replay is divided."""
         return self

@@ -1,8 +1,8 @@
 """DQN is deep Q-learning (Mnih et al. 2015; Stooke & Abbeel 2018, sections 3.2, 5.3 and 5.4)."""
 
 import math
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal, Self
 
 import torch
 from torch import Tensor
@@ -68,9 +68,10 @@ class DQNConfig(ReplayAlgorithmConfig):
     """Initial epsilon of epsilon-greedy exploration, at the first update."""
     epsilon_final: float = 0.1
     """Final epsilon of epsilon-greedy exploration (Mnih et al. 2015: 0.1)."""
-    epsilon_steps: Count = 1_000_000
-    """Env steps, from the first update, over which epsilon decays linearly to its final value (Mnih et al. 2015: 1
-    M)."""
+    LONGEST_DECAY: ClassVar[int] = 1_000_000
+    epsilon_steps: Count | None = None
+    """Env steps, from the first update, over which epsilon decays linearly to its final value. By default, a tenth of
+    the run, but at most the 1 M of Mnih et al. 2015."""
     epsilon_unit: Literal["env-steps", "updates"] = "env-steps"
     """Unit of epsilon_steps. With `updates`, epsilon decays over a number of updates by all learners (Nair et al. 2015,
     section 5.1: over 1 M updates)."""
@@ -104,6 +105,18 @@ class DQNConfig(ReplayAlgorithmConfig):
         error = torch.tensor(2 * (self.reward_clip or 0.0))
         return float(huber(error, self.huber)) / self.batch_size
 
+    @property
+    def decay_steps(self) -> int:
+        """Return epsilon_steps, or its largest default if no run is known."""
+        return self.LONGEST_DECAY if self.epsilon_steps is None else self.epsilon_steps
+
+    def for_run(self, env_steps: int) -> Self:
+        length = env_steps
+        if self.epsilon_unit == "updates":
+            length = round(env_steps * self.intensity / self.batch_size)
+        shortest = min(length // 10, self.LONGEST_DECAY)
+        return replace(self, epsilon_steps=shortest) if self.epsilon_steps is None else self
+
     def check(self) -> None:
         find_network(self.network)
         check_optimizer(self.optimizer, AnyOptimizer)
@@ -124,7 +137,7 @@ class DQNConfig(ReplayAlgorithmConfig):
             hidden=(self.hidden >= 0, "0 or more"),
             epsilon=(0 <= self.epsilon <= 1, share),
             epsilon_final=(0 <= self.epsilon_final <= 1, share),
-            epsilon_steps=(self.epsilon_steps >= 0, zero),
+            epsilon_steps=((self.epsilon_steps or 0) >= 0, zero),
             epsilon_spread=(self.epsilon_spread >= 0, zero),
             epsilon_evaluation=(0 <= self.epsilon_evaluation <= 1, share),
             rmsprop_alpha=(0 <= self.rmsprop_alpha < 1, "at least 0 and below 1"),
@@ -183,7 +196,7 @@ class DQN(ReplayAlgorithm):
             return 1.0
         if c.noisy:
             return 0.0
-        share = min(done / c.epsilon_steps, 1.0) if c.epsilon_steps else 1.0
+        share = min(done / c.decay_steps, 1.0) if c.decay_steps else 1.0
         return c.epsilon + (c.epsilon_final - c.epsilon) * share
 
     def loss(self, batch: ReplayBatch) -> Loss:

@@ -35,9 +35,10 @@ class RainbowConfig(C51Config):
     """L2 norm to which the gradient is clipped (Wang et al. 2016: 10). With 0, the gradient is not clipped."""
     target_interval: Count = 8_000
     """Env steps between updates of the target network (Hessel et al. 2018: 32,000 frames)."""
-    epsilon_steps: Count = 62_500
-    """Env steps, from the first update, over which epsilon decays linearly to its final value (Hessel et al. 2018:
-    250,000 frames)."""
+    LONGEST_DECAY: ClassVar[int] = 62_500
+    epsilon_steps: Count | None = None
+    """Env steps, from the first update, over which epsilon decays linearly to its final value. By default, a tenth of
+    the run, but at most the 250,000 frames of Hessel et al. 2018."""
 
 
 class Rainbow(C51):

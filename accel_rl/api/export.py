@@ -21,6 +21,7 @@ from accel_rl.checkpoints.model_folder import ModelFolder, check_new, evaluation
 from accel_rl.config.train import TrainConfig
 from accel_rl.kernels import native
 from accel_rl.models.network_state import network_state
+from accel_rl.runners import launches
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.errors import ConfigError, RunError
 
@@ -44,6 +45,9 @@ def export(run: RunFolder, config: TrainConfig, o: ExportOptions) -> tuple[Path,
         for name in COPIED:
             if (run.path / name).exists():
                 shutil.copyfile(run.path / name, out / name)
+        recorded = launches.read(run)
+        if of_model := [recorded[i] for i, _, _ in launches.parts(recorded, steps) if recorded]:
+            RunFolder(out).write_json(launches.FILE, [{k: x[k] for k in launches.PUBLIC if k in x} for x in of_model])
         ModelFolder(out).save(network_state(agent.model), about, state["learner"]["algo"]["agent"], o.float16)
         if o.onnx:
             write_onnx(agent, spec.obs_shape, getattr(torch, spec.frame_dtype), out / "policy.onnx")

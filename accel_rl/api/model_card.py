@@ -8,6 +8,8 @@ from accel_rl.config.train import TrainConfig
 from accel_rl.data import tensor_file
 from accel_rl.envs.gymnasium import renderer_install
 from accel_rl.metrics.plot import draw, gather
+from accel_rl.runners import launches
+from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 from accel_rl.version import __version__
@@ -22,12 +24,11 @@ def write(folder: Path, config: TrainConfig, about: dict[str, Any]) -> None:
     game = config.env.game or config.env.id
     evaluation = about["evaluation"]
     lines = [*_header(config, game, evaluation), f"# {config.algorithm} on {game}", ""]
-    lines += [
-        f"Trained for {about['env_steps']:,} env steps by accel_rl {__version__}{_revision(folder)}, "
-        f"seed {config.seed}.",
-        f"{_size(folder)}.",
-        "",
-    ]
+    parts = _parts(folder, about["env_steps"])
+    code = f"by accel_rl {__version__}{_revision(folder)}" if len(parts) < 2 else f"in {len(parts)} launches"
+    lines += [f"Trained for {about['env_steps']:,} env steps {code}, seed {config.seed}.", f"{_size(folder)}.", ""]
+    if parts:
+        lines += ["| env steps | accel_rl, revision | torch | machine | cores |", "|---|---|---|---|---|", *parts, ""]
     if evaluation:
         lines += [
             f"Score {evaluation['score_mean']:.2f} +- {evaluation['score_std']:.2f}, mean and standard deviation of "
@@ -56,6 +57,24 @@ def write(folder: Path, config: TrainConfig, about: dict[str, Any]) -> None:
             "`policy.onnx`: `obs` [N, ...] to `preferences` [N, A]; the largest is that of the greedy action.",
         ]
     (folder / "README.md").write_text("\n".join(lines) + "\n")
+
+
+def _parts(folder: Path, env_steps: int) -> list[str]:
+    """Return a line of a table for each launch that trained the network, or [] if the launches are unknown."""
+    recorded = launches.read(RunFolder(folder))
+    lines = []
+    for i, first, last in launches.parts(recorded, env_steps) if recorded else ():
+        launch = recorded[i]
+        of_launch = launch.get("versions", {})
+        cells = (
+            f"{first:,.0f} to {last:,.0f}",
+            " ".join(x for x in (str(of_launch.get("accel_rl") or ""), launches.revision(launch)) if x),
+            of_launch.get("torch") or "",
+            launches.machine(launch),
+            launch.get("cores") or "",
+        )
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return lines
 
 
 def _revision(folder: Path) -> str:

@@ -26,7 +26,7 @@ class TrainSettings(TypedDict, total=False):
     algo__epsilon_evaluation: float
     algo__epsilon_final: float
     algo__epsilon_spread: float
-    algo__epsilon_steps: float
+    algo__epsilon_steps: float | None
     algo__epsilon_unit: Literal["env-steps", "updates"]
     algo__exploration: float
     algo__gae_lambda: float
@@ -136,7 +136,7 @@ class TrainSettings(TypedDict, total=False):
     epsilon_evaluation: float
     epsilon_final: float
     epsilon_spread: float
-    epsilon_steps: float
+    epsilon_steps: float | None
     epsilon_unit: Literal["env-steps", "updates"]
     evaluation__episodes: float
     evaluation__greedy: bool

@@ -6,6 +6,7 @@ checkpoints.
 | model.safetensors | the network's parameters and buffers by name, and tensors of the agent's other state |
 | model.json | env steps, the evaluation, tensors that were rounded to float16, the agent's other state |
 | config.json | the settings of the run; also protocol.json, versions.json, metrics.csv as in a run's folder |
+| launches.json | the launches of the run until these env steps, without names of hosts and folders |
 | README.md | the card, with curve.png |
 """
 

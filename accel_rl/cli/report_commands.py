@@ -11,13 +11,13 @@ import tyro
 
 from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.config.train import read_settings
-from accel_rl.envs.atari_games import table
+from accel_rl.envs.atari_games import named_games, table
 from accel_rl.metrics.nested import flat
 from accel_rl.metrics.plot import draw, gather
 from accel_rl.metrics.progress import human_score, human_time
 from accel_rl.report.report import ReportOptions, write_report
 from accel_rl.report.runs import find_runs, read_csv, read_runs
-from accel_rl.results.trained_run import distinct
+from accel_rl.results.trained_run import Run, distinct
 from accel_rl.sweeps.sweep_folder import Progress, read_progress
 from accel_rl.system import folder_lock
 from accel_rl.system.counts import Count, counted
@@ -60,11 +60,18 @@ def plot_command(argv: list[str]) -> int:
     return 0
 
 
+@dataclass(frozen=True)
+class ReportCommandOptions(ReportOptions):
+    games: tuple[str, ...] = ()
+    """Report only the runs of these games. A name is a game, or one of the lists atari5, atari10, atari26, atari49 and
+    atari57."""
+
+
 def report_command(argv: list[str]) -> int:
     """Run the command accel-rl report RUNS [options]."""
     folders, chosen = _parsed(
         argv,
-        ReportOptions,
+        ReportCommandOptions,
         "report RUNS",
         "Compare runs (folders of runs or sweeps) with published results in tables and plots: one HTML page, and CSV.",
     )
@@ -79,13 +86,28 @@ def report_command(argv: list[str]) -> int:
         raise ConfigError(f"--out {out} is a file")
     runs = read_runs(folders) if folders else []
     runs += [r for file in chosen.csv for r in read_csv(Path(file).expanduser())]
-    runs = distinct(runs)
+    runs = distinct(of_games(runs, chosen.games) if chosen.games else runs)
     files = write_report(runs, out, chosen)
     for run in runs:
         if run.repeated:
             stdout(f"{run.setting} in {run.game}: {run.repeated}")
     stdout(f"{files[0]}: {counted(len(runs), 'run')}; {counted(len(files) - 1, 'table')} as CSV in the same folder")
     return 0
+
+
+def of_games(runs: Sequence[Run], names: Sequence[str]) -> list[Run]:
+    """Return the runs of the games that `names` name. Raises ConfigError for an unknown name, or if no run is left."""
+    present = list(dict.fromkeys(run.game for run in runs))
+    wanted: set[str] = set()
+    for name in names:
+        try:
+            # The game of a CSV file or of a Gymnasium id may be no Atari game.
+            wanted.update((name,) if name in present else named_games([name]))
+        except ConfigError as e:
+            raise ConfigError(f"--games {e}") from e
+    if not (result := [run for run in runs if run.game in wanted]):
+        raise ConfigError(f"--games {' '.join(names)}: no run of these games; the runs have: {', '.join(present)}")
+    return result
 
 
 def _parsed(

@@ -125,7 +125,7 @@ def _plain(text: str) -> str:
     if choice := re.search(r"invalid choice '(.*?)' for argument '(--\S+)'\. Expected one of \((.*?)\)", text):
         got, names = choice[1], re.findall(r"'([^']*)'", choice[3])
         return f"{choice[2]} {got}: must be one of {', '.join(filter(None, names))}{nearest(got, names)}"
-    if missing := re.search(r"Missing value for argument '(--\S+)'", text):
+    if missing := re.search(r"Missing value for argument '(?:\(')?(--[\w.-]+)", text):
         return f"{missing[1]}: the value is missing"
     if further := re.search(r"Unrecognized options: (.*)$", text):
         return f"unexpected argument {further[1]!r}"

@@ -319,7 +319,7 @@ def on_gorila(config: TrainConfig, is_atari: bool = True) -> TrainConfig:
         is_default = algo == find_algorithm(config.algorithm).Config()
         algo = replace(algo, target_unit="updates", epsilon_unit="updates")
         if is_default:
-            algo = replace(algo, target_interval=60_000)
+            algo = replace(algo, target_interval=60_000, epsilon_steps=1_000_000)  # type: ignore[call-arg]
         if is_default and config.algorithm == "dqn":
             algo = replace(algo, network="nature")  # type: ignore[call-arg]
         if gorila == GorilaConfig() and is_atari:

@@ -120,7 +120,7 @@ def fill_in(config: TrainConfig) -> Resolved:
         file = str(Path(file).expanduser().absolute())
     chosen: dict[str, Any] = {
         "env": resolve_env(config.env, randomness),
-        "algo": config.algo.for_env(bool(config.env.game)),
+        "algo": config.algo.for_env(bool(config.env.game)).for_run(config.env_steps),
         "sampler": ResolvedSampler(**_values(config.sampler) | {"horizon": config.T}),
         "evaluation": replace(config.evaluation, starts_file=file),
     }

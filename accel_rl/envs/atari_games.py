@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -58,6 +59,29 @@ ATARI_57 = tuple(
 )
 
 
+# ATARI_5 and ATARI_10 are from Aitchison, Sweetser & Hutter 2023, Atari-5, arXiv:2210.02019: the five and ten games
+# whose scores predict the median score over 57 games best.
+ATARI_5 = ("battle_zone", "double_dunk", "name_this_game", "phoenix", "qbert")
+ATARI_10 = tuple(sorted((*ATARI_5, "amidar", "bowling", "frostbite", "kung_fu_master", "riverraid")))
+
+# ATARI_26 lists the games of Atari-100k (Kaiser et al. 2020, SimPLe, arXiv:1903.00374).
+ATARI_26 = tuple(
+    """
+    alien amidar assault asterix bank_heist battle_zone boxing breakout chopper_command crazy_climber demon_attack
+    freeway frostbite gopher hero jamesbond kangaroo krull kung_fu_master ms_pacman pong private_eye qbert
+    road_runner seaquest up_n_down
+    """.split()  # noqa: SIM905
+)
+
+GAME_LISTS = {"atari5": ATARI_5, "atari10": ATARI_10, "atari26": ATARI_26, "atari49": ATARI_49, "atari57": ATARI_57}
+
+HUMAN_SCALES = ("wang2016", "nair2015")
+"""`wang2016` has the scores of 57 games that papers use since Wang et al. 2016. `nair2015` has the scores of 49 games
+in Nair et al. 2015, whose human scores are those of Mnih et al. 2015."""
+OF_HUMAN = {"wang2016": "% of human (57 games)", "nair2015": "% of human (49 games)"}
+"""Titles of columns of scores that are normalized by a scale."""
+
+
 def check_game(name: str) -> None:
     """Raise ConfigError, with the nearest names, unless ale-py has the game."""
     if name not in GAMES:
@@ -65,6 +89,19 @@ def check_game(name: str) -> None:
             f"game={name!r} is unknown: must be one of ale-py's {len(GAMES)} games"
             + (f"; nearest: {game}" if (game := game_of(name)) else nearest(name, GAMES))
         )
+
+
+def named_games(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the games that `names` name, each once. A name is a game or one of GAME_LISTS. Raises ConfigError."""
+    result: dict[str, None] = {}
+    for name in names:
+        if name not in GAME_LISTS and name not in GAMES:
+            raise ConfigError(
+                f"{name!r} is neither a game nor a list of games ({', '.join(GAME_LISTS)})"
+                + (f"; nearest: {game}" if (game := game_of(name)) else nearest(name, [*GAME_LISTS, *GAMES]))
+            )
+        result.update(dict.fromkeys(GAME_LISTS.get(name, (name,))))
+    return tuple(result)
 
 
 def game_of(id: str) -> str:
@@ -109,26 +146,60 @@ def scores(start: str = "null_op") -> dict[str, dict[str, float]]:
     return {game: dict(zip(columns, row, strict=True)) for game, row in tables[start].items()}
 
 
-def human_normalized(game: str, score: float, start: str = "null_op") -> float:
-    """Return the human-normalized score in percent, 100 * (score - random) / (human - random). Raises ConfigError for a
-    game without published scores. If the human score is below the random score (video_pinball from human starts), the
-    formula is used unchanged."""
-    table = scores(start)
-    if game not in table:
-        raise ConfigError(f"game={game!r} has no published scores: {len(table)} games have" + nearest(game, table))
-    random, human = table[game]["random"], table[game]["human"]
+@cache
+def human_scale(game: str, scale: str = "wang2016") -> tuple[float, float] | None:
+    """Return the scores of random and of human players after null-op starts, on one of HUMAN_SCALES, or None if the
+    scale lacks the game. Sources: human_scores.json and scores.json. Raises ConfigError for an unknown scale."""
+    if scale not in HUMAN_SCALES:
+        raise ConfigError(f"scale={scale!r} is unknown: must be {' or '.join(HUMAN_SCALES)}")
+    if scale == "nair2015":
+        row = scores("null_op").get(game)
+        return (row["random"], row["human"]) if row else None
+    pair = _scores_of_57().get(game)
+    return (pair[0], pair[1]) if pair else None
+
+
+@cache
+def _scores_of_57() -> dict[str, list[float]]:
+    return dict(json.loads(files("accel_rl.envs").joinpath("human_scores.json").read_text())["games"])
+
+
+def human_normalized(game: str, score: float, scale: str = "wang2016", start: str = "null_op") -> float:
+    """Return the human-normalized score in percent, 100 * (score - random) / (human - random). `scale` is one of
+    HUMAN_SCALES. `start` is the kind of start, "null_op" or, only with the scale nair2015, "human". Raises ConfigError
+    for a game without published scores. If the human score is below the random score (video_pinball of nair2015 from
+    human starts), the formula is used unchanged."""
+    if start == "null_op":
+        pair = human_scale(game, scale)
+    elif scale == "nair2015":
+        row = scores(start).get(game)
+        pair = (row["random"], row["human"]) if row else None
+    else:
+        raise ConfigError(f"start={start!r}: the scale {scale} has only scores from null-op starts")
+    if pair is None:
+        games = ATARI_57 if scale == "wang2016" else ATARI_49
+        raise ConfigError(f"game={game!r} has no published scores: {len(games)} games have" + nearest(game, games))
+    random, human = pair
     return 100.0 * (score - random) / (human - random)
 
 
 def table() -> list[str]:
-    """Return a table with one line per game: whether the game belongs to the 49 and the 57 benchmark games, and its
-    published random and human scores (null-op starts)."""
-    published = scores("null_op")
-    lines = [f"{'game':<20} {'49':>3} {'57':>3} {'random':>10} {'human':>10}"]
+    """Return a table with one line per game: the lists in GAME_LISTS to which the game belongs, and the published
+    random and human scores of both scales."""
+    heads = [name.removeprefix("atari") for name in GAME_LISTS]
+    lines = [
+        f"{'game':<20}" + "".join(f" {head:>2}" for head in heads) + f" {'random':>10} {'human':>10} {'human 2015':>11}"
+    ]
     for game in GAMES:
-        row = published.get(game, {})
-        cells = "".join(f" {row[k]:>10,.1f}" if k in row else f" {'-':>10}" for k in ("random", "human"))
-        in_49, in_57 = ("x" if game in names else "" for names in (ATARI_49, ATARI_57))
-        lines.append(f"{game:<20} {in_49:>3} {in_57:>3}{cells}")
-    lines.append(f"{len(GAMES)} games; scores from null-op starts: Nair et al. 2015, table 4")
+        random, human = human_scale(game) or (None, None)
+        _, human_2015 = human_scale(game, "nair2015") or (None, None)
+        marks = "".join(f" {'x' if game in games else '':>2}" for games in GAME_LISTS.values())
+        columns = ((random, 10), (human, 10), (human_2015, 11))
+        cells = "".join(f" {'-' if x is None else f'{x:,.1f}':>{width}}" for x, width in columns)
+        lines.append(f"{game:<20}{marks}{cells}")
+    lines += [
+        f"{len(GAMES)} games; scores from null-op starts",
+        "random, human: of the 57 games since Wang et al. 2016; human 2015: Nair et al. 2015, table 4, of 49 games",
+        f"5 to 57: the lists {', '.join(GAME_LISTS)}, for sweep --only game=atari5 and report --games atari5",
+    ]
     return lines

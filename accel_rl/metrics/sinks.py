@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 Row = dict[str, float | int | str]
 
 # Columns that depend on time or energy; two runs with the same settings and seed may differ only in these columns.
-WALL_CLOCK = ("sync_s", "lock_wait_s", "wall_s", "paused_s", "cpu_s", "joules", "steps_per_s")
+WALL_CLOCK = ("sync_s", "lock_wait_s", "wall_s", "paused_s", "cpu_s", "joules", "gpu_joules", "steps_per_s")
 
 
 class Sink:

@@ -36,6 +36,7 @@ TAGS = {
     "paused_s": "time/paused_s",
     "cpu_s": "time/cpu_s",
     "joules": "time/joules",
+    "gpu_joules": "time/gpu_joules",
     "sync_s": "time/sync_s",
     "lock_wait_s": "time/lock_wait_s",
 }

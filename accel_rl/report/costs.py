@@ -1,80 +1,123 @@
-"""The table of costs lists the time, machine, CPU time and energy of runs, and the price of 200 M frames."""
+"""The table of costs lists the machine, time, CPU time and energy of each launch of the runs, and the price of 200 M
+frames."""
 
-import json
 import math
-import statistics as stats
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from accel_rl.metrics.plot import Column
 from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import FULL_LENGTH, BySetting, Run
+from accel_rl.runners import launches
+from accel_rl.runners.run_folder import RunFolder
 
-COLUMNS = ["setting", "game", "runs", "env steps", "hours", "machine", "cores", "CPU-seconds", "joules"]
+JOULES_PER_KWH = 3.6e6
+TIMES = ("wall_s", "paused_s", "cpu_s", "joules", "gpu_joules", "steps_per_s")
+COLUMNS = ["setting", "game", "seed", "launch", "machine", "cores", "revision", "env steps", "hours", "paused hours"]
+COLUMNS += ["env steps/s", "hours for 200 M frames", "CPU-seconds", "CPU kWh", "GPU kWh", "score"]
+
+
+@dataclass(frozen=True)
+class LaunchCosts:
+    """The part of a run that one launch made: the env steps after `first`, up to `last`. `recorded` is the launch's
+    entry in launches.json, and `number` is its place there, from 1 of `count` on. `columns` are the columns TIMES of
+    the run, whose values count from the beginning of the run, except steps_per_s."""
+
+    run: Run
+    recorded: Mapping[str, Any]
+    number: int
+    count: int
+    first: float
+    last: float
+    columns: Mapping[str, Column]
+
+    def spent(self, name: str) -> float:
+        """Return how much a column grew during the launch, or NaN if it was not recorded then."""
+        steps, values = self.columns[name]
+        in_launch = (steps > self.first) & (steps <= self.last)
+        if not in_launch.any():
+            return math.nan
+        before = values[steps <= self.first]
+        return float(values[in_launch][-1] - (before[-1] if before.size else 0.0))
+
+    @property
+    def steps_per_s(self) -> float:
+        """Return the median of the launch's rows, which other work on the machine changes less than the mean."""
+        steps, rates = self.columns["steps_per_s"]
+        rates = rates[(steps > self.first) & (steps <= self.last)]
+        return float(np.median(rates)) if rates.size else math.nan
+
+    @property
+    def hours_of_200_m_frames(self) -> float:
+        return FULL_LENGTH / self.steps_per_s / 3600
+
+    @property
+    def cores(self) -> int:
+        """Return the number of cores of the run, or 0 if it is unknown."""
+        return len(self.run.settings.get("sampler.cores") or ()) or int(self.recorded.get("cores") or 0)
+
+    @property
+    def score(self) -> float:
+        """Return the score of the run's last evaluation until the end of the launch, or NaN without an evaluation."""
+        steps, scores = (x[~self.run.short] for x in self.run.evaluations)
+        return float(scores[steps <= self.last][-1]) if (steps <= self.last).any() else math.nan
+
+    def price(self, core_hour: float) -> float:
+        """Return the price of 200 M frames, or NaN if the number of cores is unknown or the launch used a GPU."""
+        on_gpu = self.recorded.get("gpus") and self.run.settings.get("device") != "cpu"
+        return self.hours_of_200_m_frames * self.cores * core_hour if self.cores and not on_gpu else math.nan
+
+    def row(self) -> list[str]:
+        return [
+            self.run.setting,
+            self.run.game,
+            str(self.run.seed),
+            f"{self.number} of {self.count}",
+            launches.machine(self.recorded),
+            str(self.cores or ""),
+            launches.revision(self.recorded)[:8],
+            number(self.last - self.first, 0),
+            number(self.spent("wall_s") / 3600, 3),
+            number(self.spent("paused_s") / 3600, 3),
+            number(self.steps_per_s, 0),
+            number(self.hours_of_200_m_frames),
+            number(self.spent("cpu_s"), 0),
+            number(self.spent("joules") / JOULES_PER_KWH, 4),
+            number(self.spent("gpu_joules") / JOULES_PER_KWH, 4),
+            number(self.score),
+        ]
+
+
+def launch_costs(run: Run) -> Iterator[LaunchCosts]:
+    """Yield the costs of each launch that made env steps. A run without launches.json counts as one launch."""
+    recorded = launches.read(RunFolder(run.path)) if run.path else []
+    columns = run.columns(TIMES)
+    if not run.path:
+        columns["wall_s"] = run.clock[0], 60 * run.clock[1]
+    for i, first, last in launches.parts(recorded, run.env_steps):
+        launch = recorded[i] if recorded else {}
+        yield LaunchCosts(run, launch, i + 1, max(1, len(recorded)), first, last, columns)
 
 
 def costs_table(settings: BySetting, price: float) -> Table:
-    """Build the table of costs, with a row for each setting and game. `price` is the price of a core-hour, or 0."""
+    """Build the table of costs, with a row for each launch of each run. `price` is the price of a core-hour, or 0."""
+    runs: Sequence[Run] = [r for games in settings.values() for _, same in sorted(games.items()) for r in same]
     rows = []
-    for setting, games in settings.items():
-        for game, runs in sorted(games.items()):
-            timed = [r for r in runs if r.env_steps and r.wall_s > 0]
-            if not timed:
-                continue
-            # The hours of a run that moved between machines are of no machine.
-            alike = [r for r in timed if len(_machines(r)) < 2]
-            prices = [_price(r, price) for r in alike]
-            row = [
-                setting,
-                game,
-                str(len(timed)),
-                number(stats.mean(r.env_steps for r in timed), 0),
-                number(stats.mean(r.wall_s for r in timed) / 3600),
-                "; ".join(dict.fromkeys(m for r in timed for m in _machines(r))),
-                ", ".join(dict.fromkeys(str(n) for r in timed if (n := _cores(r)))),
-                number(_mean([r.cpu_s for r in timed]), 0),
-                number(_mean([r.joules for r in timed]), 0),
-                number(FULL_LENGTH / _mean([r.steps_per_s for r in alike]) / 3600),
-            ]
-            rows.append([*row, number(_mean(prices), 2)] if price else row)
-    columns = [*COLUMNS, "hours for 200 M frames", *(["price of 200 M frames"] if price else [])]
+    for launch in (x for run in runs for x in launch_costs(run)):
+        if launch.spent("wall_s") > 0:
+            rows.append([*launch.row(), *([number(launch.price(price), 2)] if price else [])])
+    columns = [*COLUMNS, *(["price of 200 M frames"] if price else [])]
     note = (
-        "Means over runs, unfinished ones until now. Hours: wall time without pauses, evaluations and other work on "
-        "these cores included; for 200 M frames only of runs on one machine. CPU-seconds: of all processes of a run. "
-        "Joules: of the machine's CPU packages, with everything that ran on them. Both are empty if a part of the run "
-        "did not record them. 200 M frames are 50 M env steps."
+        "A row for each launch, which is the part of a run from its start or a resume to its end. Hours: wall time "
+        "without pauses, evaluations and other work on these cores included. Env steps/s: median of the launch's rows "
+        "of metrics.csv, without evaluations, from which the hours for 200 M frames (50 M env steps) follow. "
+        "CPU-seconds: of all processes of a run. CPU kWh: energy of the machine's CPU packages (RAPL), and GPU kWh: of "
+        "the GPU that trains (NVML), with everything that ran on them. A cell is empty if the launch did not record "
+        "it. Score: the run's last evaluation until the end of the launch."
     )
     if price:
-        note += f" Price: hours for 200 M frames x cores x {price:g} per core-hour; none for runs on a GPU."
+        note += f" Price: hours for 200 M frames x cores x {price:g} per core-hour; none for launches on a GPU."
     return Table("costs", "Costs", columns, rows, note)
-
-
-def _mean(values: Sequence[float]) -> float:
-    """Return the mean, or NaN if a value is unknown."""
-    return stats.mean(values) if values else math.nan
-
-
-def _price(run: Run, price: float) -> float:
-    """Return the price of 200 M frames, or NaN if the number of cores is unknown or the run used a GPU."""
-    cores = _cores(run)
-    on_gpu = any(x.get("gpus") for x in _launches(run)) and run.settings.get("device") != "cpu"
-    return run.hours * cores * price if cores and not on_gpu else math.nan
-
-
-def _cores(run: Run) -> int:
-    """Return the number of cores of the run, or 0 if it is unknown."""
-    if chosen := run.settings.get("sampler.cores"):
-        return len(chosen)
-    return int(next((x["cores"] for x in reversed(_launches(run)) if x.get("cores")), 0))
-
-
-def _machines(run: Run) -> list[str]:
-    return list(dict.fromkeys(", ".join([x["cpu"], *x.get("gpus", [])]) for x in _launches(run) if x.get("cpu")))
-
-
-def _launches(run: Run) -> list[dict[str, Any]]:
-    """Return the launches of a run (`runners.launches`), or an empty list if they are unknown."""
-    try:
-        launches = json.loads((run.path / "launches.json").read_text()) if run.path else []
-    except (OSError, ValueError):
-        return []
-    return [x for x in launches if isinstance(x, dict)]

@@ -1,139 +1,258 @@
-"""This module compares training scores with scores that other libraries have published, at equal numbers of env steps.
-With enough seeds, the comparison has a verdict."""
+"""Compares runs with scores that other libraries have published, at equal numbers of env steps."""
 
-import math
 import statistics as stats
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from accel_rl.envs.atari_games import human_scale
 from accel_rl.metrics.plot import colours
 from accel_rl.papers.libraries import LibraryScore, library_scores
 from accel_rl.report.curves import score_bands
+from accel_rl.report.non_inferiority import (
+    ERROR,
+    MARGIN,
+    Sample,
+    chances,
+    holm,
+    prediction_interval,
+    verdict,
+    welch,
+)
 from accel_rl.report.page import Picture, Section
 from accel_rl.report.panels import Panel, Point, wrapped
+from accel_rl.report.pooled import LEAST_GAMES, chance, pooled
 from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import BySetting, Run
 
-SHARE = 0.75
-"""A setting counts as not inferior if its mean score is at least `SHARE` times the published score."""
 TOLERANCE = 0.01
 """Numbers of env steps count as equal if they differ by at most this fraction: a run of 9.9 M env steps may be compared
 with a published score at 10 M env steps."""
-QUANTILES = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812)
-"""`QUANTILES` lists the 95 % quantiles of Student's t distribution for 1 to 10 degrees of freedom. With more than 10
-degrees of freedom, the last of the `QUANTILES` is used."""
+ASSUMED_DEVIATION = 0.13
+"""Standard deviation over seeds of a source that publishes none, as a share of its score's distance from random play:
+the median of all published ones (tests/report/test_equal_steps.py)."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A `Comparison` compares the runs of one setting in one game with one published score."""
+    """The runs of one setting in one game beside one published score, human-normalised by `scale`."""
 
     game: str
     setting: str
     runs: Sequence[Run]
     published: LibraryScore
+    scale: str
 
     @property
     def arrived(self) -> list[Run]:
-        """Return the runs that have training scores and have reached the number of env steps at which the score was
-        published."""
+        """Return the runs that have scores and have reached the number of env steps of the published score."""
         least = (1 - TOLERANCE) * self.published.env_steps
-        return [r for r in self.runs if r.env_steps >= least and r.online[0].size]
+        scored = [r for r in self.runs if r.env_steps >= least]
+        return [r for r in scored if self.of_run(r) is not None]
+
+    def of_run(self, run: Run) -> float | None:
+        """Return the run's score of the published kind, training or evaluation, until the published number of env
+        steps, or None."""
+        return self.training(run) if self.published.kind == "training" else self.evaluation(run)
+
+    def training(self, run: Run) -> float | None:
+        return float(np.interp(self.published.env_steps, *run.online)) if run.online[0].size else None
+
+    def evaluation(self, run: Run) -> float | None:
+        steps, scores = (x[~run.short] for x in run.evaluations)
+        until = scores[steps <= (1 + TOLERANCE) * self.published.env_steps]
+        return float(until[-1]) if until.size else None
 
     @property
-    def scores(self) -> list[float]:
-        """Return the training scores at the number of env steps at which the score was published, or the latest scores
-        if no run has reached this number."""
-        runs = self.arrived or [r for r in self.runs if r.online[0].size]
-        return [float(np.interp(self.published.env_steps, *r.online)) for r in runs]
+    def ours(self) -> Sample:
+        scores = [x for r in self.arrived if (x := self.of_run(r)) is not None]
+        return Sample(stats.mean(scores), stats.stdev(scores) if len(scores) > 1 else 0.0, len(scores))
 
     @property
-    def evaluations(self) -> list[float]:
-        """Return the score of each run's last evaluation up to the number of env steps at which the score was
-        published."""
-        most = (1 + TOLERANCE) * self.published.env_steps
-        results = []
-        for run in self.arrived or self.runs:
-            steps, scores = (x[~run.short] for x in run.evaluations)
-            if (steps <= most).any():
-                results.append(float(scores[steps <= most][-1]))
-        return results
+    def theirs(self) -> Sample | None:
+        """Return the published sample, with an assumed deviation if none over seeds is published, or None if it cannot
+        be assumed, because the score of random play is unknown."""
+        p = self.published
+        if p.deviation is not None and p.seeds is not None and p.seeds > 1:
+            return Sample(p.mean, p.deviation, p.seeds)
+        if human_scale(self.game, self.scale) is None:
+            return None
+        return Sample(p.mean, ASSUMED_DEVIATION * abs(p.mean - self.random), p.seeds or 1, assumed=True)
 
     @property
-    def verdict(self) -> str:
-        if not self.arrived:
-            steps = max((r.env_steps for r in self.runs), default=0.0)
-            return f"{steps / 1e6:.2f} of {self.published.env_steps / 1e6:g} M env steps"
-        if len(self.arrived) == 1:
-            return "one seed"
-        if not self.published.protocol:
-            return "rules not stated"
-        low, high = mean_bounds(self.scores)
-        least = SHARE * self.published.mean
-        return "not inferior" if low >= least else "inferior" if high < least else "undecided"
+    def random(self) -> float:
+        return (human_scale(self.game, self.scale) or (np.nan, np.nan))[0]
 
-    def row(self) -> list[str]:
-        p, scores = self.published, self.scores
-        mean = stats.mean(scores) if scores else None
-        evaluation = stats.mean(self.evaluations) if self.evaluations else None
-        ratio = mean / p.mean if mean is not None and self.arrived and p.mean > 0 else None
-        return [
-            self.game,
-            self.setting,
-            f"{len(self.arrived)} of {len(self.runs)}",
-            number(mean),
-            number(stats.stdev(scores)) if len(scores) > 1 else "",
-            number(evaluation),
-            number(p.mean),
-            number(p.deviation),
-            "" if p.seeds is None else str(p.seeds),
-            p.source,
-            number(ratio),
-            self.verdict,
-        ]
+    @property
+    def unit(self) -> float:
+        """Return the distance from random play to the human score, or NaN."""
+        random, human = human_scale(self.game, self.scale) or (np.nan, np.nan)
+        return human - random
+
+    @property
+    def margin(self) -> float:
+        """Return by how much a score may be lower that is not inferior, or NaN."""
+        return MARGIN * abs(self.published.mean - self.random)
+
+    @property
+    def is_tested(self) -> bool:
+        """Return whether the cell can have a verdict of its own: several seeds on both sides, and the same rules."""
+        theirs = self.theirs
+        has_seeds = len(self.arrived) > 1 and theirs is not None and not theirs.assumed
+        return has_seeds and not self.published.differences and self.margin > 0
+
+    def normalised(self, sample: Sample) -> Sample:
+        deviation = sample.deviation / abs(self.unit)
+        return Sample((sample.mean - self.random) / self.unit, deviation, sample.seeds, sample.assumed)
 
 
-def mean_bounds(scores: Sequence[float]) -> tuple[float, float]:
-    """Return the lower and the upper one-sided 95 % confidence bound of the mean of at least two scores, by Student's t
-    distribution."""
-    quantile = QUANTILES[min(len(scores) - 1, len(QUANTILES)) - 1]
-    margin = quantile * stats.stdev(scores) / math.sqrt(len(scores))
-    return stats.mean(scores) - margin, stats.mean(scores) + margin
-
-
-def comparisons(settings: BySetting) -> Iterator[Comparison]:
-    """Yield the comparisons with published scores, ordered by game, setting and source."""
+def comparisons(settings: BySetting, scale: str) -> Iterator[Comparison]:
+    """Yield the comparisons with published scores, ordered by game, setting and source. A score at more env steps than
+    a run is to make is left out; a published curve is read where the longest run is."""
     for game in sorted({game for games in settings.values() for game in games}):
         for setting, games in settings.items():
-            runs = games.get(game, ())
-            for score in library_scores(runs[0].settings) if runs else ():
-                yield Comparison(game, setting, runs, score)
+            if not (runs := games.get(game, ())):
+                continue
+            planned = max(float(r.settings.get("env_steps") or r.env_steps) for r in runs)
+            for score in library_scores(runs[0].settings, max(r.env_steps for r in runs)):
+                if score.env_steps <= (1 + TOLERANCE) * planned:
+                    yield Comparison(game, setting, runs, score, scale)
+
+
+Verdicts = Mapping[tuple[str, str, str], tuple[str, float]]
+"""{(game, setting, source): (verdict, chance of "not inferior" if truly equal)}"""
+
+
+def families(compared: Sequence[Comparison]) -> dict[tuple[str, str], list[Comparison]]:
+    """Group comparisons by setting and source."""
+    result: dict[tuple[str, str], list[Comparison]] = {}
+    for c in compared:
+        result.setdefault((c.setting, c.published.source), []).append(c)
+    return result
+
+
+def verdicts(compared: Sequence[Comparison]) -> Verdicts:
+    """Test the cells that can be tested, with Holm's method over the games of a setting and source."""
+    result = {}
+    for (setting, source), family in families(compared).items():
+        if not (tested := [c for c in family if c.is_tested]):
+            continue
+        theirs = [s for c in tested if (s := c.theirs) is not None]
+        p = np.array([welch(c.ours, s, c.margin) for c, s in zip(tested, theirs, strict=True)])
+        adjusted = np.stack([holm(column) for column in p.T], -1)
+        powers = chances(theirs, [c.ours.seeds for c in tested], [c.margin for c in tested])
+        for c, of_game, x in zip(tested, adjusted, powers, strict=True):
+            result[c.game, setting, source] = (verdict(tuple(of_game)), float(x))
+    return result
+
+
+def place(c: Comparison) -> tuple[str, str]:
+    """Return whether our mean is above, inside or below the 95 % prediction interval of the source, and the interval,
+    or a pair of empty texts."""
+    theirs = c.theirs
+    if not c.arrived or theirs is None:
+        return "", ""
+    ours = c.ours
+    low, high = prediction_interval(theirs, ours.seeds)
+    text = "above" if ours.mean > high else "below" if ours.mean < low else "inside"
+    return text, f"{number(low)} to {number(high)}" + (", deviation assumed" if theirs.assumed else "")
+
+
+def _row(c: Comparison, tested: Verdicts) -> list[str]:
+    p, runs = c.published, c.arrived or c.runs
+    training, evaluations = ([x for r in runs if (x := f(r)) is not None] for f in (c.training, c.evaluation))
+    scores = evaluations if p.kind == "evaluation" else training
+    text, power = tested.get((c.game, c.setting, p.source), ("", np.nan))
+    if not c.arrived:
+        steps = max((r.env_steps for r in c.runs), default=0.0)
+        text = f"{steps / 1e6:.2f} of {p.env_steps / 1e6:g} M env steps"
+    share = 100 * (stats.mean(scores) - c.random) / (p.mean - c.random) if c.arrived and p.mean != c.random else None
+    return [
+        c.game,
+        c.setting,
+        f"{len(c.arrived)} of {len(c.runs)}",
+        number(p.env_steps / 1e6),
+        number(stats.mean(training)) if training else "",
+        number(stats.mean(evaluations)) if evaluations else "",
+        number(stats.stdev(scores)) if len(scores) > 1 else "",
+        number(p.mean),
+        number(p.deviation),
+        "" if p.seeds is None else str(p.seeds),
+        p.source + (", interpolated" if p.interpolated else ""),
+        p.kind,
+        ", ".join(p.differences),
+        number(share, 0),
+        *place(c),
+        number(100 * c.margin / abs(c.unit), 1),
+        text,
+        number(power),
+    ]
 
 
 def equal_steps_table(compared: Sequence[Comparison]) -> Table:
-    columns = ["game", "setting", "seeds", "training score", "deviation", "evaluation", "published", "deviation"]
-    columns += ["seeds", "source", "ratio", "verdict"]
+    columns = ["game", "setting", "seeds", "M env steps", "training score", "evaluation", "deviation", "published"]
+    columns += ["deviation", "seeds", "source", "kind", "rules that differ", "% of published", "place", "95 % interval"]
+    columns += ["margin %", "verdict", "chance"]
     note = (
-        "Seeds: runs that have made the published number of env steps, of all runs. Training score: mean over the last "
-        "episodes of each run at the published number of env steps, or so far; published scores are such means, too. "
-        "Evaluation: the last one of the same runs until then. Deviation: standard deviation over seeds. Verdict by "
-        "one-sided 95 % bounds of the mean over seeds (Student's t): not inferior if the lower bound is at least "
-        f"{SHARE:g} of the published score, inferior if the upper bound is below {SHARE:g} of it, and otherwise "
-        "undecided. No verdict for one seed, or if the source does not state its rules. Scripts with EnvPool (PQN, and "
-        "PPO in JAX) play EnvPool's FIRE, time limit and first stack, which differ a little from the protocol "
-        "cleanrl2022."
+        "Seeds: runs that have made the env steps of the published score, of all runs. Our scores: at that number of "
+        "env steps, or so far; training scores are means over the last episodes; the deviation is over seeds, of the "
+        "published kind of score. Published curves are interpolated. % of published: both scores less that of random "
+        "play. Place: whether our mean is above, inside or below the 95 % prediction interval for the mean of the same "
+        f"number of further runs of the source. A source of one run has an assumed deviation of "
+        f"{100 * ASSUMED_DEVIATION:.0f} % of its distance from random play, the median of all published ones. Verdict, "
+        "for at least two seeds of both and the same rules: not inferior if the mean is not lower by the margin, "
+        f"{100 * MARGIN:.0f} % of the published distance from random play (here in % between random and human), "
+        "equivalent if it is not higher by it either, inferior if it is lower by it; Welch's one-sided tests with an "
+        f"error of {ERROR:g} for all games of a setting and source together (Holm). Chance: of not inferior or "
+        "equivalent, if our runs had the published distribution."
     )
-    return Table(
-        "equal_steps", "Beside published scores at equal env steps", columns, [c.row() for c in compared], note
-    )
+    tested = verdicts(compared)
+    rows = [_row(c, tested) for c in compared]
+    return Table("equal_steps", "Beside published scores at equal env steps", columns, rows, note)
 
 
-def equal_steps_sections(settings: BySetting) -> list[Section]:
+def pooled_table(compared: Sequence[Comparison], reps: int) -> Table:
+    """Build the table with one test over all games for each setting and source."""
+    rows = []
+    for (setting, source), family in families(compared).items():
+        pairs = [(c, theirs) for c in family if c.arrived and (theirs := c.theirs) and np.isfinite(c.unit)]
+        if len(pairs) < LEAST_GAMES:
+            continue
+        sides = [c.normalised(c.ours) for c, _ in pairs], [c.normalised(s) for c, s in pairs]
+        result = pooled(*sides, reps)
+        counts = [c.ours.seeds for c, _ in pairs]
+        rules = dict.fromkeys(text for c, _ in pairs for text in c.published.differences)
+        values = (result.ours, result.published, result.ours - result.published, result.low, result.high, result.margin)
+        rows.append(
+            [
+                *(
+                    setting,
+                    source,
+                    str(len(pairs)),
+                    f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}",
+                    ", ".join(rules),
+                ),
+                *(number(100 * x, 1) for x in values),
+                *(result.verdict, number(chance(*sides, max(200, reps // 8)))),
+            ]
+        )
+    columns = ["setting", "source", "games", "seeds", "rules that differ", "IQM %", "published IQM %", "difference"]
+    columns += ["low", "high", "margin", "verdict", "chance"]
+    note = (
+        "One test for all games of a setting and source, which can decide even if each game has one seed. IQM: "
+        "interquartile mean over games of the mean over seeds, human-normalised. The difference has a 90 % interval, "
+        "by a parametric bootstrap that is stratified by game: the deviation in a game is estimated from the seeds of "
+        f"both sides. Not inferior: the difference is above -margin, {100 * MARGIN:.0f} % of the published IQM, with "
+        f"an error of {ERROR:g}. Chance: of this verdict, if our runs had the published distribution."
+    )
+    return Table("pooled", "All games together", columns, rows, note)
+
+
+def equal_steps_sections(settings: BySetting, reps: int, scale: str) -> list[Section]:
     """Build the report's section of comparisons with published scores of other libraries, or return [] if no score can
     be compared."""
-    compared = list(comparisons(settings))
+    compared = list(comparisons(settings, scale))
     if not compared:
         return []
     games = list(dict.fromkeys(c.game for c in compared))
@@ -151,5 +270,5 @@ def equal_steps_sections(settings: BySetting) -> list[Section]:
     caption = "Training scores: mean over seeds, band from minimum to maximum. Crosses: published scores, with the "
     caption += "standard deviation over seeds, in the colour of the setting."
     pictures = [Picture(png, caption) for png in wrapped(panels, colours(list(chosen)))] if panels else []
-    table = equal_steps_table(compared)
-    return [Section(table.title, pictures, [table])]
+    table, together = equal_steps_table(compared), pooled_table(compared, reps)
+    return [Section(table.title, pictures, [table, *([together] if together.rows else [])])]

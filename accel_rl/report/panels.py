@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from accel_rl.envs.atari_games import human_scale
 from accel_rl.metrics.plot import colours, counts, picture, pyplot
 from accel_rl.papers.published import published
 from accel_rl.papers.stooke.stooke_tables import stooke_figures
@@ -16,7 +17,11 @@ COLUMNS, PANELS = 3, 12  # A picture whose panels are not grouped in rows has at
 SIZES = {1: (10.0, 5.2), 2: (6.4, 4.2), 3: (4.2, 2.9)}
 """Maps the number of columns to the width and height of a panel in inches. The page is 12.8 inches wide."""
 ROW_COLUMNS = 6  # A picture whose panels are grouped in rows has six panels in each row.
-REFERENCES = (("random", "random", "0.6", ":"), ("human", "human", "0.3", "--"), ("dqn", "DQN 2015", "0.5", "-."))
+REFERENCES = (
+    ("random", "random", "0.6", ":"),
+    ("human", "human (57 games)", "0.3", "--"),
+    ("dqn", "DQN 2015", "0.5", "-."),
+)
 
 
 @dataclass(frozen=True)
@@ -136,12 +141,11 @@ def _draw(axis: object, panel: Panel, colour: Mapping[str, object]) -> dict[str,
 
 
 def _references(axis: object, game: str) -> None:
-    row = published(game)
-    if not row:
-        return
+    row = dict(zip(("random", "human"), human_scale(game) or (), strict=False))
+    row |= {name: score for name, score in published(game).items() if name == "dqn"}
     low, high = axis.get_ylim()  # type: ignore[attr-defined]
     for name, label, colour, style in REFERENCES:
-        if low <= row[name] <= high:
+        if name in row and low <= row[name] <= high:
             axis.axhline(row[name], color=colour, linestyle=style, linewidth=1)  # type: ignore[attr-defined]
             axis.annotate(  # type: ignore[attr-defined]
                 label, (0.01, row[name]), xycoords=("axes fraction", "data"), fontsize=7, color="0.4", va="bottom"

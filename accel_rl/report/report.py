@@ -1,13 +1,13 @@
 """A report consists of one page of pictures and tables, and CSV files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from accel_rl.envs.atari_games import ATARI_49
+from accel_rl.envs.atari_games import human_scale
 from accel_rl.metrics.plot import colours
 from accel_rl.papers.daley import daley_tables
 from accel_rl.papers.dalton import dalton_tables
@@ -16,20 +16,15 @@ from accel_rl.papers.gorila.gorila_scores import KINDS, NAMES, OURS, PAPER
 from accel_rl.papers.published import published, rule_differences, table_of_49
 from accel_rl.papers.stooke import stooke_tables
 from accel_rl.papers.stooke.stooke_tables import claims, shown_figures, title
-from accel_rl.report import aggregates, layer_norms, panels, searched_trials
-from accel_rl.report.aggregates import (
-    Matrices,
-    aggregates_table,
-    improvements_table,
-    normalised,
-    profiles_table,
-    summarise,
-)
+from accel_rl.report import layer_norms, panels, searched_trials
+from accel_rl.report.aggregate_section import aggregate_section
+from accel_rl.report.aggregates import Scores
 from accel_rl.report.costs import costs_table
 from accel_rl.report.curves import Over, curves_table
 from accel_rl.report.equal_steps import equal_steps_sections
 from accel_rl.report.page import Picture, Section, page
 from accel_rl.report.panels import panels_table, wrapped
+from accel_rl.report.sample_efficiency import efficiency_section
 from accel_rl.report.scores import scores_table, throughput_table
 from accel_rl.results import run_settings
 from accel_rl.results.table import Table
@@ -55,6 +50,9 @@ class ReportOptions:
     evaluations, and otherwise training scores."""
     reps: Count = 2_000
     """Number of bootstrap samples from which an interval is computed."""
+    human: Literal["wang2016", "nair2015"] = "wang2016"
+    """Scores of random and human players from which human-normalised scores are computed: those of Wang et al. 2016
+    for 57 games, which most papers use, or those of Nair et al. 2015 for 49 games."""
     core_hour_price: float = 0.0
     """Price of a core for an hour, in any currency, from which the report computes the price of 200 M frames. With 0,
     no prices are reported."""
@@ -75,8 +73,8 @@ def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]
         drawn += sections
         hidden += tables
     of_papers = paper_tables(runs, learnt)
-    aggregated, profiles, matrices = aggregated_sections(learnt, o.score, o.reps)
-    scores, throughput = scores_table(learnt, o.score), throughput_table(settings)
+    aggregated, profiles, normalised = aggregate_section(learnt, o.score, o.reps, o.human)
+    scores, throughput = scores_table(learnt, o.score, o.human), throughput_table(settings)
     costs = costs_table(settings, o.core_hour_price)
     have = {table.name for section in of_papers for table in section.tables}
     published_only = [
@@ -87,39 +85,39 @@ def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]
     of_tables = any(r.experiment for r in runs) and not shown_figures(runs)
     sections = [
         *searches(runs),
-        *equal_steps_sections(learnt),
+        *equal_steps_sections(learnt, o.reps, o.human),
         *(of_papers + drawn if of_tables else drawn + of_papers),
         Section(scores.title, tables=[scores]),
-        *aggregated,
+        aggregated,
+        *efficiency_section(learnt, o.curve, o.reps, o.human),
         Section(throughput.title, tables=[throughput]),
         *([Section(costs.title, tables=[costs])] if costs.rows else []),
         *(Section(t.title, tables=[t]) for t in published_only),
     ]
     out.mkdir(parents=True, exist_ok=True)
     shown = [t for section in sections for t in section.tables]
-    written = [table.write(out) for table in (*shown, *hidden, *profiles)]
+    written = [table.write(out) for table in (*shown, *hidden, profiles)]
     index = out / "index.html"
-    index.write_text(page(runs, sections, notes(runs, matrices)))
+    index.write_text(page(runs, sections, notes(runs, normalised, o.human)))
     return [index, *written]
 
 
-def notes(runs: Sequence[Run], matrices: Matrices) -> list[str]:
+def notes(runs: Sequence[Run], normalised: Mapping[str, Scores], scale: str) -> list[str]:
     """Return notes about the runs, for the top of the report."""
     result = _some([f"{r.setting} in {r.game}: {r.repeated}" for r in runs if r.repeated])
     result += _some([f"{r.name}: unfinished, {r.unfinished}" for r in runs if r.unfinished])
     result += _some([f"{r.name}: {text}" for r in runs if (text := _short_evaluations(r))])
     without_score = [r for r in runs if np.isnan(r.score("final")) and not run_settings.samples_only(r.settings)]
     result += _some([f"{r.name}: no score yet" for r in without_score])
-    without = sorted({r.game for r in runs if not published(r.game)})
-    if without:
-        result.append(f"without published scores, so in no aggregate: {', '.join(without)}")
+    if without := sorted({r.game for r in runs if human_scale(r.game, scale) is None}):
+        result.append(f"not in the human scale {scale}, so in no aggregate: {', '.join(without)}")
     protocols = sorted({r.protocol for r in runs if r.protocol})
     if len(protocols) > 1:
         result.append(f"the runs have different Atari protocols: {', '.join(protocols)}")
     rules = {", ".join(rule_differences(r.settings)) for r in runs if published(r.game) and r.settings}
     result += [f"published scores are by other rules than the runs: {text}" for text in sorted(rules) if text]
-    if matrices and any(len(games) < len(ATARI_49) for games, _ in matrices.values()):
-        result.append("aggregates are over fewer than the 49 games: compare only rows with the same games")
+    if len({frozenset(scores) for scores in normalised.values()}) > 1:
+        result.append("settings have different games: compare only aggregates with the same games")
     return result
 
 
@@ -237,21 +235,3 @@ def gorila_sections(settings: BySetting) -> list[Section]:
                 title = f"{PAPER}, figure 5: {NAMES[kind]} ({setting.name})"
                 result.append(Section(title, [Picture(png, f"Share of games over time ({table.name}.csv)")], [table]))
     return result
-
-
-def aggregated_sections(learnt: BySetting, score: str, reps: int) -> tuple[list[Section], list[Table], Matrices]:
-    matrices = normalised(learnt, score)
-    result = {label: summarise(scores, reps) for label, (_, scores) in matrices.items()}
-    colour = colours(list(learnt))
-    pictures = []
-    if result:
-        pictures = [
-            Picture(aggregates.intervals(result, colour), "Aggregates with 95 % intervals. (aggregates.csv)"),
-            Picture(aggregates.profiles(result, colour), "Performance profiles, with 95 % intervals. (profiles.csv)"),
-        ]
-    table, pairs = (
-        aggregates_table(matrices, result),
-        improvements_table(matrices, [s for s in learnt if s in matrices]),
-    )
-    tables = [table, pairs] if pairs.rows else [table]
-    return [Section(table.title, pictures, tables)], [profiles_table(result)], matrices

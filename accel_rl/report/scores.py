@@ -6,23 +6,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from accel_rl.envs.atari_games import OF_HUMAN, human_normalized, human_scale
 from accel_rl.papers.daley.daley_tables import daley_differences, daley_hours
-from accel_rl.papers.published import percent, published
+from accel_rl.papers.published import published
 from accel_rl.papers.stooke.stooke_tables import stooke_differences, stooke_hours
 from accel_rl.results import run_settings
 from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import FULL_LENGTH, BySetting
 
-NAMES = {"random": "Random", "human": "Human", "dqn": "DQN", "gorila": "Gorila", "daley": "Daley & Amato"}
+PAPERS = {"dqn": "DQN", "gorila": "Gorila", "daley": "Daley & Amato"}
 
 
-def scores_table(settings: BySetting, which: str) -> Table:
+def scores_table(settings: BySetting, which: str, human: str = "wang2016") -> Table:
     """Build the table of scores, with a row for each game and setting: score, standard deviation over seeds,
     human-normalised score, and published scores."""
     rows = []
     games = list(dict.fromkeys(g for result in settings.values() for g in result))
     for game in sorted(games):
         row = published(game)
+        scale = human_scale(game, human)
         for setting, result in settings.items():
             scored = [r for r in result.get(game, ()) if not np.isnan(r.score(which))]
             values = [r.score(which) for r in scored]
@@ -40,17 +42,20 @@ def scores_table(settings: BySetting, which: str) -> Table:
                     _episodes([r.episodes_of(which) for r in scored]),
                     number(mean),
                     number(spread),
-                    number(percent(game, mean), 1) if row else "",
-                    *(number(row.get(name)) for name in NAMES),
+                    number(human_normalized(game, mean, human), 1) if scale else "",
+                    *(number(x) for x in scale or (None, None)),
+                    *(number(row.get(name)) for name in PAPERS),
                 ]
             )
-    columns = ["game", "setting", "seeds", "env steps", "played in", "episodes", "score", "deviation", "%"]
+    columns = ["game", "setting", "seeds", "env steps", "played in", "episodes", "score", "deviation", OF_HUMAN[human]]
+    columns += ["Random", "Human", *PAPERS.values()]
     note = (
         f"Score: the {which} score of each run, mean over seeds; episodes: of the evaluation of each run, among which "
         "those of few episodes do not count; deviation: standard deviation over seeds (n - 1). "
-        "%: 100 (score - random) / (human - random). Published scores: null-op starts, see the last tables."
+        f"{OF_HUMAN[human]}: 100 (score - random) / (human - random), with random and human scores of {human}. "
+        "Published scores: null-op starts; of the papers, see the last tables."
     )
-    return Table("scores", "Scores", [*columns, *NAMES.values()], rows, note)
+    return Table("scores", "Scores", columns, rows, note)
 
 
 def _episodes(counts: Sequence[int | None]) -> str:

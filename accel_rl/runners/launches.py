@@ -11,7 +11,7 @@ import platform
 import shlex
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from accel_rl.system import hardware
 
 FILE = "launches.json"
 MOST = 1 << 20  # A saved diff of the source code has at most 1 MiB.
+PUBLIC = ("time", "env_steps", "git", "cpu", "cores", "gpus", "versions", "settings")
+"""Entries of a launch that an exported model has too: no names of hosts, folders and commands."""
 
 
 def record(run: RunFolder, env_steps: int, changes: Mapping[str, tuple[Any, Any]] | None = None) -> None:
@@ -57,6 +59,27 @@ def read(run: RunFolder) -> list[dict[str, Any]]:
     except (OSError, ValueError):
         return []
     return [x for x in result if isinstance(x, dict)] if isinstance(result, list) else []
+
+
+def parts(launches: Sequence[Mapping[str, Any]], env_steps: float) -> Iterator[tuple[int, float, float]]:
+    """Yield (index, first, last) of each launch that made env steps of the run: those after `first`, up to `last`. A
+    later launch replaces the env steps after the checkpoint from which it began. `env_steps` is the number of the run
+    so far. Without launches, yield one part."""
+    begins = [float(x.get("env_steps") or 0) for x in launches] or [0.0]
+    for i, first in enumerate(begins):
+        last = min([*begins[i + 1 :], float(env_steps)])
+        if last > first:
+            yield i, first, last
+
+
+def revision(launch: Mapping[str, Any]) -> str:
+    """Return the git revision of the accel_rl that was launched, or, if it was installed, of the user's files."""
+    return str(launch.get("versions", {}).get("git") or launch.get("git") or "")
+
+
+def machine(launch: Mapping[str, Any]) -> str:
+    """Return the models of the launch's processor and GPUs."""
+    return ", ".join(str(x) for x in (launch.get("cpu"), *launch.get("gpus", [])) if x)
 
 
 def earlier_values(run: RunFolder, name: str) -> list[Any] | None:

@@ -40,8 +40,16 @@ class Counters:
 class Reporter:
     """A `Reporter` reports the metrics, progress and events of one rank. Only rank 0 displays progress."""
 
-    def __init__(self, config: Resolved, run: RunFolder, context: RankContext, sinks: Sequence[Sink] = ()):
-        """`sinks` receive rows and events, like the sinks that the settings enable."""
+    def __init__(
+        self,
+        config: Resolved,
+        run: RunFolder,
+        context: RankContext,
+        sinks: Sequence[Sink] = (),
+        device: str = "cpu",
+    ):
+        """`sinks` receive rows and events, like the sinks that the settings enable. `device` is the device that
+        trains."""
         self.config = config
         self.run_folder = run
         self.context = context
@@ -50,7 +58,7 @@ class Reporter:
         self._sinks: list[Sink] = []
         self._further_sinks = sinks
         self._csv: CsvSink | None = None
-        self.time = RunTime(counts_usage=config.distributed.size == 1 and config.cluster == "none")
+        self.time = RunTime(config.distributed.size == 1 and config.cluster == "none", device)
 
     def open(self, env_steps: int, rows: int, updates: int | None = None) -> None:
         """Open the metrics sinks at env step `env_steps`. `rows` is the number of valid rows of metrics.csv. Later rows

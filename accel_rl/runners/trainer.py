@@ -66,7 +66,7 @@ class Trainer:
         self.spec = config.spec
         run.write_json("protocol.json", self.spec.protocol)
         self.counters = Counters()
-        self.reporter = Reporter(config, run, context, [UserSink(sink) for sink in observers.sinks])
+        self.reporter = Reporter(config, run, context, [UserSink(sink) for sink in observers.sinks], plan.device)
         self.learner = Learner(
             config, self.spec, plan.device, derived_seed(config.seed, Stream.MODEL), context.exchange
         )

@@ -27,6 +27,7 @@ from accel_rl.config.flags import with_setting
 from accel_rl.config.registry import find
 from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig
+from accel_rl.envs.atari_games import GAME_LISTS
 from accel_rl.runners.plan import RankPlan
 from accel_rl.sweeps.layout import Needs, needs_of
 from accel_rl.system.errors import ConfigError, nearest
@@ -142,18 +143,22 @@ class Grid:
         return Grid(self.members + other.members)
 
     def only(self, chosen: Mapping[str, Sequence[str]]) -> "Grid":
-        """Return a grid of the runs that have one of the chosen values at each level in `chosen`. Raises ConfigError
-        for an unknown level or value."""
+        """Return a grid of the runs that have one of the chosen values at each level in `chosen`. The name of a list of
+        games, such as atari5, stands for those of its games that the grid has. Raises ConfigError for an unknown level
+        or value, and for a list of which the grid has no game."""
         members = list(self.members)
         for key, values in chosen.items():
             labels = list(dict.fromkeys(m.labels[key] for m in self.members if key in m.labels))
             if not labels:
                 keys = list(dict.fromkeys(k for m in self.members for k in m.labels))
                 raise ConfigError(f"the grid has no level {key!r}; it has: {', '.join(keys)}{nearest(key, keys)}")
+            wanted: list[str] = []
             for value in values:
-                if value not in labels:
+                of_value = GAME_LISTS.get(value, (value,)) if key == "game" else (value,)
+                if not (in_grid := [x for x in of_value if x in labels]):
                     raise ConfigError(f"level {key} has no value {value!r}; it has: {', '.join(labels)}")
-            members = [m for m in members if m.labels.get(key) in values]
+                wanted += in_grid
+            members = [m for m in members if m.labels.get(key) in wanted]
         return Grid(tuple(members))
 
     def changed(self, change: Callable[[TrainConfig], TrainConfig]) -> "Grid":
@@ -322,7 +327,8 @@ def scaled(config: TrainConfig, scale: float) -> TrainConfig:
         rollout = (config.T + algo.n_step + 8) * config.rank_envs
         size = max(share(algo.replay.size), 2 * algo.batch_size * ranks, rollout * ranks)
         replay = replace(algo.replay, size=size, start=share(algo.replay.start))
-        algo = replace(algo, replay=replay, epsilon_steps=share(algo.epsilon_steps))
+        decay = None if algo.epsilon_steps is None else share(algo.epsilon_steps)
+        algo = replace(algo, replay=replay, epsilon_steps=decay)
     gorila = config.gorila
     if gorila.updates:
         gorila = replace(gorila, updates=share(gorila.updates))

@@ -51,7 +51,8 @@ class Options(Placing, TrustOptions):
     out: str = ""
     """Folder that the sweep creates, by default runs/NAME-TIME."""
     only: tuple[str, ...] = ()
-    """Run only the grid's runs with the given values of levels, such as game=pong,breakout envs=16."""
+    """Run only the grid's runs with the given values of levels, such as game=pong,breakout envs=16. The lists of games
+    atari5, atari10, atari26, atari49 and atari57 stand for those of their games that the grid has."""
     seeds: tuple[int, ...] = ()
     """Seeds of the runs, which replace the experiment's seeds. A function that returns a grid receives the seeds as its
     parameter `seeds`."""

@@ -15,10 +15,10 @@ import matplotlib
 
 from accel_rl.metrics.plot import Curve, draw, read_columns
 from accel_rl.report.costs import costs_table
-from accel_rl.report.equal_steps import comparisons, equal_steps_table
+from accel_rl.report.equal_steps import comparisons, equal_steps_table, pooled_table
 from accel_rl.report.runs import read_runs
 from accel_rl.results.table import Table
-from accel_rl.results.trained_run import BySetting, by_setting
+from accel_rl.results.trained_run import BySetting, Run, by_setting
 
 RESULTS = Path(__file__).parents[2] / "experiments/results"
 EPISODES = 10  # Evaluations of fewer episodes are omitted.
@@ -35,10 +35,15 @@ STYLE = {"font.size": 16, "svg.fonttype": "none", "svg.hashsalt": "accel_rl"}
 
 
 def suite(folder: Path = RESULTS / "suite") -> BySetting:
-    """Return the finished runs of the suite by algorithm and game. Their other settings are the defaults of their
-    revision."""
+    """Return the finished runs of the suite by algorithm, with the preset if any, and game. Their other settings are
+    the defaults of their revision."""
     runs = [run for run in read_runs([folder]) if not run.unfinished]
-    return by_setting([replace(run, setting=run.algorithm.upper()) for run in runs])
+    return by_setting([replace(run, setting=_name(run)) for run in runs])
+
+
+def _name(run: Run) -> str:
+    preset = run.settings.get("preset")
+    return run.algorithm.upper() + (f", {preset}" if preset else "")
 
 
 def pictures(runs: BySetting) -> dict[str, str]:
@@ -81,7 +86,9 @@ def gallery(runs: BySetting, folder: str) -> str:
 
 
 def tables(runs: BySetting) -> str:
-    return "\n\n".join(map(_markdown, (equal_steps_table(list(comparisons(runs))), costs_table(runs, 0.0))))
+    compared = list(comparisons(runs, "wang2016"))
+    result = (equal_steps_table(compared), pooled_table(compared, 2_000), costs_table(runs, 0.0))
+    return "\n\n".join(_markdown(table) for table in result if table.rows)
 
 
 def fingerprint(svg: str) -> str:

@@ -11,6 +11,8 @@ from accel_rl.algos.algorithm import set_schedules
 from accel_rl.algos.c51 import C51, C51Config
 from accel_rl.algos.dqn import DQN, DQNConfig
 from accel_rl.algos.rainbow import Rainbow, RainbowConfig
+from accel_rl.config.resolved import resolve
+from accel_rl.config.train import default_config
 from accel_rl.distributed.communicator import SingleProcess
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.papers import stooke
@@ -272,6 +274,27 @@ def test_impossible_settings_are_one_line(settings, message):
         config.check_sampling(5, 6)
         config.check_memory(made_up.SPEC, "cpu")
     assert "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "env_steps", "decay"),
+    [
+        (DQNConfig(), 1_500_000, 150_000),
+        (DQNConfig(), 50_000_000, 1_000_000),
+        (RainbowConfig(), 500_000, 50_000),
+        (RainbowConfig(), 1_000_000, 62_500),
+        (DQNConfig(epsilon_steps=7), 1_500_000, 7),
+        (DQNConfig(epsilon_steps=0), 1_500_000, 0),
+        # 1.5 M env steps at intensity 8 are 375,000 updates on batches of 32.
+        (DQNConfig(epsilon_unit="updates"), 1_500_000, 37_500),
+    ],
+)
+def test_epsilon_falls_in_a_tenth_of_the_run_by_default(settings, env_steps, decay):
+    name = "rainbow" if isinstance(settings, RainbowConfig) else "dqn"
+    default = default_config(name)
+    env = replace(default.env, game="pong")
+    config = resolve(replace(default, env=env, algo=settings, env_steps=env_steps))
+    assert config.algo.epsilon_steps == config.algo.decay_steps == decay
 
 
 def test_the_horizon_follows_from_the_batch():

@@ -84,6 +84,39 @@ def test_a_card_has_the_revision_of_the_code(run, model):
     assert f"(revision {revision}), seed 0." in (model.path / "README.md").read_text()
 
 
+def test_a_card_lists_the_launches_of_its_run(run, tmp_path):
+    """A run that moved to another machine at 320 of 640 env steps, and from a clone to a wheel. A third launch made no
+    env steps."""
+    folder = shutil.copytree(run.path, tmp_path / "moved")
+    (first,) = json.loads((folder / "launches.json").read_text())
+    machine = {"cpu": "A CPU", "gpus": ["A GPU"], "cores": 4}
+    versions = first["versions"] | {"git": "0123abc", "torch": "2.11.0"}
+    later = first | {"env_steps": 320, "gpus": [], "git": None}
+    later["versions"] = first["versions"] | {"git": None, "torch": "2.13.0+cpu"}
+    (folder / "launches.json").write_text(
+        json.dumps([first | machine | {"versions": versions}, later, later | {"env_steps": 640}])
+    )
+    model = Run.load(folder).export(tmp_path / "model")
+    lines = (model.path / "README.md").read_text().splitlines()
+    assert "Trained for 640 env steps in 2 launches, seed 0." in lines
+    version = accel_rl.__version__
+    assert f"| 0 to 320 | {version} 0123abc | 2.11.0 | A CPU, A GPU | 4 |" in lines
+    assert f"| 320 to 640 | {version} | 2.13.0+cpu | {first['cpu']} | {first['cores']} |" in lines
+    exported = (model.path / "launches.json").read_text()
+    assert [x["env_steps"] for x in json.loads(exported)] == [0, 320]
+    assert not [name for name in ("host", "folder", "command", "pid") if f'"{name}"' in exported]
+    again = model.export(tmp_path / "again")
+    assert (again.path / "README.md").read_text().splitlines() == lines
+
+
+def test_a_model_without_launches_has_no_such_table(run, tmp_path):
+    folder = shutil.copytree(run.path, tmp_path / "old")
+    (folder / "launches.json").unlink()
+    model = Run.load(folder).export(tmp_path / "model")
+    assert "| machine |" not in (model.path / "README.md").read_text()
+    assert not (model.path / "launches.json").exists()
+
+
 def test_a_model_is_not_resumed_and_a_damaged_one_not_read(model, tmp_path, capsys):
     assert main(["resume", str(model.path)]) == 2
     assert "exported model" in capsys.readouterr().err

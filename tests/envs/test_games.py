@@ -5,14 +5,22 @@ import pytest
 from ale_py import ALEInterface, LoggerMode, roms
 
 from accel_rl.envs.atari_games import (
+    ATARI_5,
+    ATARI_10,
+    ATARI_26,
     ATARI_49,
     ATARI_57,
+    GAME_LISTS,
     GAMES,
+    HUMAN_SCALES,
     check_game,
     check_id,
     game_of,
     human_normalized,
+    human_scale,
+    named_games,
     scores,
+    table,
     unclean_reset,
     unclean_resets,
 )
@@ -24,12 +32,48 @@ from tests.env_settings import env_of
 def test_lists() -> None:
     assert (len(GAMES), len(set(ATARI_49)), len(set(ATARI_57))) == (104, 49, 57)
     assert set(ATARI_49) < set(ATARI_57) < set(GAMES)
+    assert [len(set(games)) for games in GAME_LISTS.values()] == [5, 10, 26, 49, 57]
+    assert set(ATARI_5) < set(ATARI_10) < set(ATARI_57) and set(ATARI_26) < set(ATARI_49)
+    assert list(GAME_LISTS) == [f"atari{len(games)}" for games in GAME_LISTS.values()]
     assert set(roms.get_all_rom_ids()) - set(GAMES) == {"combat", "joust", "maze_craze", "warlords"}
 
 
 def test_unknown_game() -> None:
     with pytest.raises(ConfigError, match="nearest: ms_pacman"):
         check_game("mspacman")
+
+
+def test_a_name_is_a_game_or_a_list_of_games() -> None:
+    assert named_games(["qbert", "atari5"]) == ("qbert", "battle_zone", "double_dunk", "name_this_game", "phoenix")
+    with pytest.raises(ConfigError, match=r"'atari6' is neither a game nor a list of games .*; nearest: atari"):
+        named_games(["atari6"])
+    with pytest.raises(ConfigError, match=r"nearest: ms_pacman$"):
+        named_games(["MsPacman"])
+
+
+def test_scales_of_57_and_49_games() -> None:
+    """Five games as in Hessel et al. 2018, and the human scores in which the two scales differ most."""
+    assert [human_scale(game) for game in ("pong", "breakout", "beam_rider", "phoenix", "skiing")] == [
+        (-20.7, 14.6), (1.7, 30.5), (363.9, 16926.5), (761.4, 7242.6), (-17098.1, -4336.9),
+    ]  # fmt: skip
+    assert human_scale("beam_rider", "nair2015") == (363.9, 5774.7)
+    assert human_scale("phoenix", "nair2015") is None and human_scale("adventure") is None
+    for scale, games in zip(HUMAN_SCALES, (ATARI_57, ATARI_49), strict=True):
+        assert [game for game in GAMES if human_scale(game, scale)] == list(games)
+    for game in ATARI_57:
+        random, human = human_scale(game)  # type: ignore[misc]
+        assert random < human
+    for game in ATARI_49:
+        assert human_scale(game)[0] == scores()[game]["random"]  # type: ignore[index]
+    with pytest.raises(ConfigError, match="must be wang2016 or nair2015"):
+        human_scale("pong", "mnih")
+
+
+def test_the_table_has_both_scales_and_the_lists() -> None:
+    rows = {line.split()[0]: line.split()[1:] for line in table()}
+    assert rows["qbert"] == ["x"] * 5 + ["163.9", "13,455.0", "13,455.0"]
+    assert rows["phoenix"] == ["x"] * 3 + ["761.4", "7,242.6", "-"] and rows["adventure"] == ["-"] * 3
+    assert rows["beam_rider"] == ["x"] * 2 + ["363.9", "16,926.5", "5,774.7"]
 
 
 def test_scores_cover_the_49() -> None:
@@ -51,13 +95,18 @@ def test_scores_cover_the_49() -> None:
     ],
 )
 def test_human_normalized(game: str, start: str, agent: str, percent: float) -> None:
-    assert human_normalized(game, scores(start)[game][agent], start) == pytest.approx(percent, abs=0.02)
+    assert human_normalized(game, scores(start)[game][agent], "nair2015", start) == pytest.approx(percent, abs=0.02)
 
 
 def test_human_normalized_ends() -> None:
-    assert human_normalized("pong", -20.7) == 0.0 and human_normalized("pong", 9.3) == 100.0
-    with pytest.raises(ConfigError, match="published"):
-        human_normalized("skiing", 0.0)
+    assert human_normalized("pong", -20.7) == 0.0 and human_normalized("pong", 14.6) == pytest.approx(100)
+    assert human_normalized("pong", 9.3, "nair2015") == 100.0 and human_normalized("qbert", 163.9) == 0.0
+    with pytest.raises(ConfigError, match="published scores: 49 games"):
+        human_normalized("skiing", 0.0, "nair2015")
+    with pytest.raises(ConfigError, match="published scores: 57 games"):
+        human_normalized("adventure", 0.0)
+    with pytest.raises(ConfigError, match="only scores from null-op starts"):
+        human_normalized("pong", 0.0, start="human")
 
 
 def play_frames(ale: ALEInterface, frames: int, seed: int) -> list[tuple]:

@@ -97,6 +97,7 @@ WHOLE = [
     "accel_rl/py.typed",
     "accel_rl/emulator/games.json",
     "accel_rl/envs/scores.json",
+    "accel_rl/papers/libraries/curves.csv",
     "accel_rl/papers/stooke/published.json",
     "accel_rl/emulator/core/types.h",
     "accel_rl/emulator/core/fast/tia.h",

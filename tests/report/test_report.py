@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from accel_rl.cli.main import main
+from accel_rl.envs.atari_games import OF_HUMAN
 from accel_rl.report.report import ReportOptions, write_report
 from accel_rl.report.runs import find_runs, read_csv, read_runs
 from accel_rl.system.errors import ConfigError
@@ -75,26 +76,48 @@ def test_scores_are_means_over_seeds_beside_the_papers(runs, tmp_path):
     assert set(rows) == {(g, f"A2C-{n}env") for g in ("pong", "breakout") for n in (16, 32)}
     pong = rows["pong", "A2C-16env"]
     assert (pong["score"], pong["seeds"], pong["deviation"], pong["played in"]) == ("18.5", "2", "0.71", "evaluation")
-    assert pong["%"] == f"{100 * (18.5 + 20.7) / 30:.1f}"
-    assert (pong["Human"], pong["Gorila"], pong["Daley & Amato"]) == ("9.3", "18.3", "18.7")
-    assert rows["breakout", "A2C-16env"]["%"] == "200.0" and rows["breakout", "A2C-16env"]["played in"] == "training"
+    assert pong[OF_HUMAN["wang2016"]] == f"{100 * (18.5 + 20.7) / (14.6 + 20.7):.1f}"
+    assert (pong["Human"], pong["Gorila"], pong["Daley & Amato"]) == ("14.6", "18.3", "18.7")
+    breakout = rows["breakout", "A2C-16env"]
+    assert (
+        breakout[OF_HUMAN["wang2016"]] == f"{100 * (61.9 - 1.7) / (30.5 - 1.7):.1f}"
+        and breakout["played in"] == "training"
+    )
     speed = {(r["setting"], r["game"]): r for r in table(tmp_path / "out", "throughput")}["A2C-16env", "pong"]
     assert (speed["env steps/s"], speed["hours for 50 M"]) == ("500", "27.78")
     assert speed["Stooke & Abbeel"] == "3.8"
 
 
+def test_a_report_of_some_games(runs, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert main(["report", str(runs), "--out", str(out), "--reps", "50", "--games", "atari26", "qbert"]) == 0
+    assert {r["game"] for r in table(out, "scores")} == {"pong", "breakout"}
+    assert main(["report", str(runs), "--out", str(out), "--reps", "50", "--games", "pong"]) == 0
+    assert {r["game"] for r in table(out, "scores")} == {"pong"}
+    capsys.readouterr()
+    for name, text in (("atari2", "nearest: atari"), ("Breakout-v5", "nearest: breakout"), ("atari5", "have: ")):
+        assert main(["report", str(runs), "--out", str(out), "--games", name]) == 2
+        assert text in (error := capsys.readouterr().err) and "--games" in error and error.count("\n") == 1
+
+
 def test_aggregates_are_those_of_the_definition(runs, tmp_path):
     write_report(read_runs([runs]), tmp_path / "out", ReportOptions(reps=200))
     row = {r["setting"]: r for r in table(tmp_path / "out", "aggregates")}["A2C-16env"]
-    pong = [100 * (s + 20.7) / 30 for s in (18.0, 19.0)]
-    assert float(row["median %"]) == pytest.approx(np.median([np.mean(pong), 200]), abs=0.06)
+    pong, breakout = [100 * (s + 20.7) / (14.6 + 20.7) for s in (18.0, 19.0)], 100 * 60.2 / 28.8
+    assert float(row["median %"]) == pytest.approx(np.median([np.mean(pong), breakout]), abs=0.06)
     # a quarter of four scores is cut off at each end
-    assert float(row["IQM %"]) == pytest.approx(np.mean(sorted([*pong, 200, 200])[1:3]), abs=0.06)
+    assert float(row["IQM %"]) == pytest.approx(np.mean(sorted([*pong, breakout, breakout])[1:3]), abs=0.06)
     with open(tmp_path / "out" / "aggregates.csv", newline="") as f:
         cells = next(r for r in csv.reader(f) if r[0] == "A2C-16env")
-    assert float(cells[4]) <= float(cells[3]) <= float(cells[5]) and float(cells[4]) < float(cells[5])
+    median, low, high = map(float, cells[4:7])
+    assert low <= median <= high and low < high
     shares = [r for r in table(tmp_path / "out", "profiles") if r["setting"] == "A2C-16env"]
-    assert {r["t %"]: r["share above"] for r in shares}["130"] == "0.7500"  # 129, 132.3, 200, 200
+    assert {r["t %"]: r["share above"] for r in shares}["110"] == "0.7500"  # 109.6, 112.5, 209, 209
+    nair = ReportOptions(reps=200, human="nair2015")
+    write_report(read_runs([runs]), tmp_path / "nair", nair)
+    row = {r["setting"]: r for r in table(tmp_path / "nair", "aggregates")}["A2C-16env"]
+    assert float(row["mean %"]) == pytest.approx((100 * 39.2 / 30 + 200) / 2, abs=0.06)
+    assert OF_HUMAN["nair2015"] in table(tmp_path / "nair", "scores")[0]
 
 
 def test_a_run_whose_first_episode_has_not_ended_has_a_speed(tmp_path):
@@ -128,7 +151,7 @@ def test_the_page_is_self_contained_and_its_numbers_are_the_csvs(runs, tmp_path,
     for name, rows in page.tables.items():
         with open(out / f"{name}.csv", newline="") as f:
             assert list(csv.reader(f)) == rows, name
-    assert len(re.findall(r"data:image/png;base64,[A-Za-z0-9+/=]{1000,}", text)) == 4
+    assert len(re.findall(r"data:image/png;base64,[A-Za-z0-9+/=]{1000,}", text)) == 5
 
 
 def test_curves_are_means_over_seeds_on_common_steps(tmp_path):

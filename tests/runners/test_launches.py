@@ -65,10 +65,27 @@ def test_a_damaged_file_decides_nothing(tmp_path):
     assert len(json.loads((tmp_path / launches.FILE).read_text())) == 1
 
 
-def test_an_exported_model_does_not_name_the_machine(tmp_path):
+def test_an_exported_model_names_no_host_folder_or_command(tmp_path):
     run = accel_rl.train(
         "a2c", env="CartPole-v1", envs=4, env_steps=80, engine="in-process", evaluation__interval=0,
         decorrelation_steps=0, run_dir=tmp_path / "run",
     )  # fmt: skip
     model = run.export(tmp_path / "model").path
-    assert (run.path / launches.FILE).exists() and not (model / launches.FILE).exists()
+    ((launch,), (exported,)) = (launches.read(RunFolder(folder)) for folder in (run.path, model))
+    private = {"host", "folder", "command", "pid"}
+    assert private < launch.keys() and exported == {k: v for k, v in launch.items() if k in exported}
+    assert not private & exported.keys() and str(tmp_path) not in (model / launches.FILE).read_text()
+
+
+def test_the_revision_is_that_of_accel_rl_or_else_of_the_users_files():
+    assert launches.revision({"git": "a", "versions": {"git": "b"}}) == "b"
+    assert launches.revision({"git": "a", "versions": {"git": None}}) == launches.revision({"git": "a"}) == "a"
+    assert launches.revision({"git": None}) == launches.revision({}) == ""
+
+
+def test_parts_of_a_run():
+    """A launch ends where a later launch began."""
+    begins = [{"env_steps": n} for n in (0, 50, 50, 20, 80)]
+    assert list(launches.parts(begins, 100)) == [(0, 0, 20), (3, 20, 80), (4, 80, 100)]
+    assert list(launches.parts(begins, 80)) == [(0, 0, 20), (3, 20, 80)]
+    assert list(launches.parts([], 100)) == [(0, 0, 100)] and list(launches.parts([], 0)) == []

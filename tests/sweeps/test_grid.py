@@ -57,6 +57,14 @@ def test_a_function_that_returns_a_grid_takes_seeds_as_a_parameter():
     assert [m.config.seed for m in find_grid(name, seeds=(7, 8, 9)).members] == [7, 8, 9]
 
 
+def test_a_list_of_games_stands_for_those_of_the_grid():
+    g = grid(PPO, {"game": ("pong", "qbert", "phoenix")}, seeds=(0,))
+    assert [m.labels["game"] for m in g.only({"game": ["atari5"]}).members] == ["qbert", "phoenix"]
+    assert [m.labels["game"] for m in g.only({"game": ["atari5", "pong"]}).members] == ["pong", "qbert", "phoenix"]
+    with pytest.raises(ConfigError, match="level game has no value 'atari10'; it has: pong"):
+        grid(PPO, {"game": ("pong",)}).only({"game": ["atari10"]})
+
+
 def test_a_function_takes_its_levels_as_arguments():
     g = find_grid("tests.sweeps.grids:swept")
     assert [m.name for m in g.members] == ["envs=4,seed=0", "envs=4,seed=1", "envs=8,seed=0", "envs=8,seed=1"]

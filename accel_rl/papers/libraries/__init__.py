@@ -1,20 +1,28 @@
-"""This module reads scores that other libraries have published for their algorithms. The scores are compared with runs
-at the same number of env steps."""
+"""This module compares runs with the scores that other libraries and papers have published for their algorithms, at
+equal numbers of env steps."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from accel_rl.papers.published import published_by
-from accel_rl.results.run_settings import Settings, plays_atari
+import numpy as np
+
+from accel_rl.config.registry import ALGORITHMS
+from accel_rl.envs.protocols import OVERRIDES, PROTOCOLS, Protocol
+from accel_rl.papers.libraries.sources import Kind, Points, Source, read_sources
+from accel_rl.results.run_settings import Settings, complete, plays_atari
 
 
 @dataclass(frozen=True)
 class LibraryScore:
-    """`LibraryScore` is a published training score of an algorithm in a game after `env_steps`.
+    """A `LibraryScore` is a published score of an algorithm in a game after `env_steps`.
 
-    `mean` and `deviation` (the standard deviation) are over `seeds` seeds. The deviation and the number of seeds are
-    None if the source does not publish them. `protocol` is "" if the source does not state the rules of its
-    environment.
+    `mean` and `deviation` (the standard deviation) are over `seeds` seeds. The deviation is None if it is not published
+    or if the score is of one run, and the number of seeds is None if it is not published. `kind` is the kind of
+    episodes. `protocol` names the rules of the source's environment, and is "" if the source does not state them.
+    `differences` lists in what the rules of the source differ from those of the run. With `interpolated`, the score is
+    between two published points.
     """
 
     source: str
@@ -22,19 +30,82 @@ class LibraryScore:
     mean: float
     deviation: float | None
     seeds: int | None
+    kind: Kind
     protocol: str
+    differences: tuple[str, ...]
+    interpolated: bool
 
 
-def library_scores(settings: Settings) -> Iterator[LibraryScore]:
-    """Yield the published scores of a run's algorithm and game, if their protocol is that of the run or is not
-    stated."""
-    table = published_by("libraries")["scores"]
-    if not plays_atari(settings) or (settings.get("env.protocol") or "") not in {row["protocol"] for row in table}:
+def library_scores(settings: Settings, env_steps: float) -> Iterator[LibraryScore]:
+    """Yield the published scores of a run's algorithm and game, one of each source, whatever the source's rules.
+
+    The score of a published curve is interpolated linearly at `env_steps`. It is the curve's last score if the curve
+    ends before `env_steps`, and absent if the curve begins after `env_steps`. A source with a single score has this
+    score, at its own number of env steps.
+    """
+    if not plays_atari(settings) or settings.get("algorithm") not in ALGORITHMS:
         return
-    for row in table:
-        is_alike = row["algorithm"] == settings.get("algorithm") and row["lstm"] == bool(settings.get("algo.lstm"))
-        has_rules = row["protocol"] in (None, settings.get("env.protocol"))
-        game = row["games"].get(settings.get("env.game"))
-        if is_alike and has_rules and game:
-            mean, deviation = game
-            yield LibraryScore(row["source"], row["env_steps"], mean, deviation, row["seeds"], row["protocol"] or "")
+    completed = complete(settings)
+    for source in read_sources():
+        points = source.games.get(str(completed.get("env.game")))
+        if points is None or not _is_of(source, completed):
+            continue
+        first, last = points.env_steps[[0, -1]]
+        if first == last or env_steps >= first:
+            yield _score(source, points, min(max(env_steps, first), last), rule_differences(source, completed))
+
+
+def _is_of(source: Source, completed: Mapping[str, Any]) -> bool:
+    """Return whether the source has scores of a run's algorithm, network and other settings."""
+    return (
+        source.algorithm == completed.get("algorithm")
+        and source.lstm == bool(completed.get("algo.lstm"))
+        and all(completed.get(name) == value for name, value in source.settings.items())
+    )
+
+
+def _score(source: Source, points: Points, env_steps: float, differences: tuple[str, ...]) -> LibraryScore:
+    mean, deviation = (float(np.interp(env_steps, points.env_steps, x)) for x in (points.mean, points.deviation))
+    return LibraryScore(
+        source=source.source,
+        env_steps=round(env_steps),
+        mean=mean,
+        deviation=None if math.isnan(deviation) else deviation,
+        seeds=source.seeds,
+        kind=source.kind,
+        protocol=source.protocol,
+        differences=differences,
+        interpolated=env_steps not in points.env_steps,
+    )
+
+
+def rule_differences(source: Source, completed: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return in what the rules of a source differ from those of a run, such as "sticky actions". `completed` has the
+    run's rules as {"env.RULE": value}."""
+    if not source.protocol:
+        return source.differs
+    protocol = PROTOCOLS[source.protocol]
+    # Training and evaluation have their own time limits.
+    unused = "max_evaluation_steps" if source.kind == "training" else "max_episode_steps"
+    differing = [r for r in OVERRIDES if r != unused and getattr(protocol, r) != completed.get(f"env.{r}")]
+    return (*dict.fromkeys(_text(protocol, rule) for rule in differing), *source.differs)
+
+
+def _text(protocol: Protocol, rule: str) -> str:
+    """Return a short text for a rule of the source."""
+    p, value = protocol, getattr(protocol, rule)
+    no_ops = f"{p.noop_min} to {p.noop_max} no-ops" if p.noop_max else "no no-ops"
+    texts = {
+        "frame_skip": f"{value} frames per action",
+        "repeat_action_probability": "sticky actions" if value else "no sticky actions",
+        "noop_min": no_ops,
+        "noop_max": no_ops,
+        "fire_reset": {"none": "no FIRE", "frame": "EnvPool's FIRE", "steps": "FIRE after resets"}[p.fire_reset],
+        "life_loss_ends_return": "lives end episodes" if value else "lives end no episode",
+        "max_episode_steps": f"time limit of {value} env steps",
+        "max_evaluation_steps": f"time limit of {value} env steps",
+        "full_action_set": "18 actions" if value else "minimal actions",
+        "frame": f"frames of {value}",
+        "stack": f"{value} stacked frames",
+    }
+    return texts.get(rule) or f"{rule} {value}"

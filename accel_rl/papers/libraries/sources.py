@@ -1,0 +1,85 @@
+"""This module reads the published scores of libraries and papers: sources.json describes each source, scores.csv has
+scores after one number of env steps, and curves.csv has scores after several numbers of env steps."""
+
+import csv
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+import numpy as np
+
+FOLDER = files("accel_rl.papers") / "libraries"
+Kind = Literal["training", "evaluation"]
+
+
+@dataclass(frozen=True)
+class Points:
+    """Scores [n] of a source in one game after `env_steps` [n], which increase. `deviation` [n] is the standard
+    deviation over seeds, NaN where it is not published."""
+
+    env_steps: np.ndarray
+    mean: np.ndarray
+    deviation: np.ndarray
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table or a set of curves that a library or a paper has published for one algorithm, with or without an LSTM.
+
+    `settings` are further settings that a run must have. `protocol` names the rules of the source's environment, and is
+    "" if the source does not state them. `differs` lists differences from these rules that no protocol describes.
+    `seeds` is None if it is not published. `averaged` describes the episodes of a score, and `where` is the file.
+    """
+
+    source: str
+    algorithm: str
+    lstm: bool
+    protocol: str
+    kind: Kind
+    seeds: int | None
+    averaged: str
+    where: str
+    differs: tuple[str, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    games: Mapping[str, Points] = field(default_factory=dict)
+
+
+@cache
+def read_sources() -> tuple[Source, ...]:
+    """Read all sources, in the order of sources.json."""
+    points = _read_scores() | _read_curves()
+    result = []
+    for row in json.loads((FOLDER / "sources.json").read_text())["sources"]:
+        steps = row.pop("env_steps")
+        games = points[row["source"]]
+        if steps is not None:
+            games = {g: Points(np.array([steps], float), p.mean, p.deviation) for g, p in games.items()}
+        result.append(Source(**{**row, "differs": tuple(row["differs"])}, games=games))
+    return tuple(result)
+
+
+def _read_scores() -> dict[str, dict[str, Points]]:
+    """Read scores.csv as {source: {game: points}}, with env steps of 0."""
+    result: dict[str, dict[str, Points]] = {}
+    for row in _rows("scores.csv"):
+        pair = [np.array([float(row[name] or "nan")]) for name in ("mean", "deviation")]
+        result.setdefault(row["source"], {})[row["game"]] = Points(np.zeros(1), *pair)
+    return result
+
+
+def _read_curves() -> dict[str, dict[str, Points]]:
+    """Read curves.csv as {source: {game: points}}."""
+    result: dict[str, dict[str, Points]] = {}
+    for row in _rows("curves.csv"):
+        source, game = row.pop("source"), row.pop("game")
+        pairs = np.array([[float(x) for x in cell.split("|")] for cell in row.values()])
+        points = Points(np.array(list(row), float), pairs[:, 0], pairs[:, 1])
+        result.setdefault(source, {})[game] = points
+    return result
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader((FOLDER / name).read_text().splitlines()))

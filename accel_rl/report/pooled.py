@@ -1,0 +1,94 @@
+"""One test over all games of a setting: its interquartile mean against that of a published source.
+
+A single run in each of several games cannot decide a game, but all games together can decide the setting. The runs of a
+source are unknown, but their mean, deviation and number in each game are published. Therefore the stratified bootstrap
+is parametric: in each game, the mean of each side is drawn from a normal distribution, whose variance is estimated from
+the seeds of both sides. tests/report/test_pooled.py measures its error and power.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from accel_rl.report.aggregates import iqm
+from accel_rl.report.non_inferiority import ERROR, MARGIN, Sample
+
+LEAST_GAMES = 4  # The interquartile mean of fewer games is their mean.
+DRAWS = 400
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """Interquartile means over games, human-normalised.
+
+    `low` and `high` are the bounds of the difference, ours - published, in a 90 % interval; `margin` is the share
+    MARGIN of the published mean. `least` and `most` are the bounds of the difference + margin.
+    """
+
+    ours: float
+    published: float
+    low: float
+    high: float
+    least: float
+    most: float
+
+    @property
+    def margin(self) -> float:
+        return MARGIN * abs(self.published)
+
+    @property
+    def verdict(self) -> str:
+        if self.least >= 0:
+            return "not inferior"
+        return "inferior" if self.most < 0 else "undecided"
+
+
+def pooled(ours: Sequence[Sample], published: Sequence[Sample], reps: int) -> Pooled:
+    """Compare human-normalised scores, one pair of samples for each of at least LEAST_GAMES games."""
+    means, deviations, seeds, freedoms = _arrays(ours, published)
+    bounds = _bounds(means, deviations, seeds, freedoms, reps, np.random.default_rng(0))
+    return Pooled(*map(float, (*_iqm(means), *bounds)))
+
+
+def chance(ours: Sequence[Sample], published: Sequence[Sample], reps: int) -> float:
+    """Return the chance of "not inferior", if the runs, as many as those of `ours`, have the published
+    distribution. Estimated from DRAWS simulated sets of runs."""
+    rng = np.random.default_rng(1)
+    means, deviations, seeds, freedoms = _arrays(ours, published)
+    drawn = rng.normal(means[1], deviations[1] / np.sqrt(seeds), (DRAWS, *means.shape))
+    known = np.maximum(freedoms, 1)
+    spread = deviations[1] * np.sqrt(rng.chisquare(known, drawn.shape) / known)
+    return float((_bounds(drawn, spread, seeds, freedoms, reps, rng)[2] >= 0).mean())
+
+
+def _arrays(*sides: Sequence[Sample]) -> tuple[np.ndarray, ...]:
+    """Return means, deviations, seeds and degrees of freedom [2 sides, games]."""
+    names = ("mean", "deviation", "seeds", "freedom")
+    return tuple(np.array([[getattr(s, name) for s in side] for side in sides]) for name in names)
+
+
+def _iqm(means: np.ndarray) -> np.ndarray:
+    """Return the interquartile mean over the last axis."""
+    games = means.shape[-1]
+    return iqm(means, np.full(games, 1 / games))
+
+
+def _bounds(
+    means: np.ndarray,
+    deviations: np.ndarray,
+    seeds: np.ndarray,
+    freedoms: np.ndarray,
+    reps: int,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, ...]:
+    """Return the lower and upper bounds [...] of the difference of interquartile means, and of the difference + margin,
+    for means and deviations [..., 2 sides, games]."""
+    # The sides have one variance in each game, which is estimated from all their seeds; a single run has no part in it.
+    variance = (deviations**2 * freedoms).sum(-2, keepdims=True) / freedoms.sum(0)
+    freedom = freedoms.sum() / 2  # Half, since the interquartile mean has about half of the games.
+    scale = np.sqrt(freedom / rng.chisquare(freedom, (reps, *(1,) * means.ndim)))
+    drawn = means + scale * np.sqrt(variance / seeds) * rng.normal(size=(reps, *means.shape))
+    first, second = np.moveaxis(_iqm(drawn), -1, 0)
+    differences = (first - second, first - second + MARGIN * np.abs(second))
+    return tuple(x for d in differences for x in np.percentile(d, [100 * ERROR, 100 - 100 * ERROR], axis=0))
