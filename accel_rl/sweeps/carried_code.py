@@ -14,18 +14,24 @@ from pathlib import Path
 
 from accel_rl.emulator.translation import translation_file
 from accel_rl.sweeps.carried import Carried, Item
+from accel_rl.sweeps.packed_run import zipped
 from accel_rl.system.counts import counted
 from accel_rl.system.extensions import cache_folder
 
 NAME = ".compiled"
+MOST_FILES = 40
 PREFIXES = ("rom-", "emulator-")
 
 
-def files_of(games: Iterable[str]) -> list[Path]:
-    """Return the translations of games and the newest compiled kernels in this machine's cache folder."""
+def files_of(games: Iterable[str], carried: Carried) -> list[Path]:
+    """Return files of this machine's cache folder: the translations of games, the newest compiled kernels, and what was
+    carried in, since another machine may have another compiler or GPU."""
     kernels = sorted(cache_folder().glob("emulator-*"), key=lambda file: file.stat().st_mtime)
     translated = [translation_file(game) for game in sorted(set(games))]
-    return [file for file in (*translated, *kernels[-1:]) if file is not None and file.exists()]
+    item = carried.newest(NAME)
+    earlier = zipfile.ZipFile(io.BytesIO(carried.get(item))).namelist() if item and carried.is_private else []
+    files = dict.fromkeys([*translated, *kernels[-1:], *(cache_folder() / Path(name).name for name in earlier)])
+    return [file for file in files if file is not None and file.exists()][:MOST_FILES]
 
 
 def item_of(files: Iterable[Path]) -> Item:
@@ -35,11 +41,7 @@ def item_of(files: Iterable[Path]) -> Item:
 
 
 def pack(files: Iterable[Path]) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as z:
-        for file in files:
-            z.write(file, file.name)
-    return buffer.getvalue()
+    return zipped({file.name: file for file in files})
 
 
 def unpack(data: bytes) -> int:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from accel_rl.metrics.progress import human_time
-from accel_rl.sweeps.feeder import Feeder, Running
+from accel_rl.sweeps.feeder import PATIENCE_S, Feeder, Running
 from accel_rl.sweeps.layout import Layout, starts
 from accel_rl.sweeps.pace import Host, Pace, kind_of, read_pace, settings_of
 from accel_rl.sweeps.sweep_folder import DEADLINE, SweepFolder
@@ -56,6 +56,7 @@ class Deadline:
         self._rates = {name: rates[s["algorithm"]] for name, s in self._settings.items() if s["algorithm"] in rates}
         self._paces: dict[str, Pace] = {}
         self._launched: set[str] = set()  # Runs that this sweep has started
+        self._trained: set[str] = set()  # Runs that trained when the paces were last read
         self._gave_up_at = self._read_at = -math.inf
         self._stopped: set[str] = set()
         self._why: dict[str, str] = {}
@@ -76,7 +77,7 @@ class Deadline:
     @property
     def patience_s(self) -> float:
         """Return the time in which stopped runs must save their checkpoints, so that some is left for packing."""
-        return max(2.0, 0.6 * (self.due - time.time()))
+        return min(PATIENCE_S, max(2.0, 0.6 * (self.due - time.time())))
 
     def step(self, feeder: Feeder) -> None:
         """Hold back the waiting runs that cannot finish in time, and stop a running one."""
@@ -84,8 +85,10 @@ class Deadline:
         if time.time() - self._read_at < min(self._warm_s / 4, 2.0) and queues == self._queues:
             return
         self._queues = queues
-        self._launched |= set(feeder.running)
-        self._read(self._launched)
+        # The last rows of a run that has just ended are read too.
+        self._read(self._trained | set(feeder.running))
+        self._trained = set(feeder.running)
+        self._launched |= self._trained
         feeder.held = {name for name in feeder.waiting if not self._fits(name)}
         most_s = TOLERANCE * max(0.0, self.left_s)
         late = {n: r for n, r in feeder.running.items() if n not in self._stopped and self._late_s(n) > most_s}
@@ -201,10 +204,11 @@ class Deadline:
 
     def outcome(self) -> list[str]:
         """Return a line of text for each run, and a line with the total."""
+        ended = "the time was over" if self.over else "the sweep was stopped"
         lines, finished = [], 0
         for name, record in self._folder.records.items():
             length, steps = self._lengths[name], self._folder.saved_at(name)
-            why = self._why.get(name, "the time was over" if record.attempts else "no slot was free")
+            why = self._why.get(name, ended if record.attempts or not self.over else "no slot was free")
             if record.status == "done":
                 finished += 1
                 lines.append(f"  {name}: finished, {length:,} env steps")

@@ -53,19 +53,20 @@ def kind_of(settings: dict[str, Any]) -> str:
 def read_pace(run: Path, warm_s: float) -> Pace | None:
     """Measure the pace of a run, or return None if the run has written no row since its last launch. Rows of the first
     `warm_s` seconds, and rows before the first update, do not count in the rate."""
-    history = launches.read(RunFolder(run))
-    began = history[-1]["env_steps"] if history else 0
+    launch = (launches.read(RunFolder(run)) or [{"env_steps": 0}])[-1]
     file = run / "metrics.csv"
     try:
         read_at = file.stat().st_mtime
         with open(file, newline="") as f:
             rows = list(csv.DictReader(f))
-        return _measured(rows, began, warm_s, read_at, _host(history[-1]) if history else None)
-    except (OSError, ValueError, KeyError, TypeError):  # The run is rewriting metrics.csv to add a column.
+        return _measured(rows, int(launch["env_steps"]), warm_s, read_at, _host(launch))
+    except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):  # The run is rewriting metrics.csv.
         return None
 
 
-def _host(launch: dict[str, Any]) -> Host:
+def _host(launch: dict[str, Any]) -> Host | None:
+    if "cpu" not in launch:
+        return None
     return Host(str(launch["cpu"]), int(launch["cores"]), len(launch["gpus"]))
 
 

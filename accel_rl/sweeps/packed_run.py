@@ -34,12 +34,12 @@ def pack(run: Path, is_finished: bool) -> bytes:
     """Return the files of a run as a zip. Raises ConfigError if its newest checkpoint is damaged."""
     files = {file.relative_to(run).as_posix(): file for pattern in FILES for file in sorted(run.glob(pattern))}
     if not is_finished:
-        return _zipped(files | {file.relative_to(run).as_posix(): file for file in of_checkpoint(run)}, FAST)
+        return zipped(files | {file.relative_to(run).as_posix(): file for file in of_checkpoint(run)}, FAST)
     with tempfile.TemporaryDirectory() as folder:
         if Checkpoints(run / "checkpoints").steps():
             _write_model(run, Path(folder))
             files |= {file.name: file for file in Path(folder).iterdir()}
-        return _zipped(files)
+        return zipped(files)
 
 
 def of_checkpoint(run: Path) -> Iterator[Path]:
@@ -60,7 +60,8 @@ def _write_model(run: Path, folder: Path) -> None:
     ModelFolder(folder).save(learner["network"], about, learner["algo"]["agent"], float16=True)
 
 
-def _zipped(files: Mapping[str, Path], level: int | None = None) -> bytes:
+def zipped(files: Mapping[str, Path], level: int | None = None) -> bytes:
+    """Return the files, given by their names in the zip, as a zip."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=level) as z:
         for name, file in files.items():

@@ -83,7 +83,7 @@ class Packing:
             item = Item(name, self._folder.saved_at(name), is_finished)
             if not self._put(item, data):
                 self._left_out[name] = f"no room for {len(data) / MB:,.1f} MB"
-        except (ConfigError, OSError) as e:
+        except (ConfigError, OSError, LookupError) as e:
             self._left_out[name] = " ".join(str(e).split())
 
     def _put(self, item: Item, data: bytes) -> bool:
@@ -103,7 +103,7 @@ class Packing:
 
     def _pack_code(self) -> None:
         games = [game for name in self._folder.names if (game := settings_of(self._folder.run(name))["env"]["game"])]
-        files = carried_code.files_of(games) if games else []
+        files = carried_code.files_of(games, self._carried) if games else []
         item = carried_code.item_of(files)
         if files and item not in self._carried.items:
             try:

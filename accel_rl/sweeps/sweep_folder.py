@@ -96,7 +96,10 @@ class SweepFolder:
         run = self.run(name)
         if steps := Checkpoints(run / "checkpoints").steps():
             return steps[-1]
-        return int(ModelFolder(run).about()["env_steps"]) if ModelFolder(run).is_there else 0
+        try:
+            return int(ModelFolder(run).about()["env_steps"])
+        except ConfigError:
+            return 0
 
     def finished(self, name: str, env_steps: int) -> bool:
         """Return whether a run is finished: its newest checkpoint has at least `env_steps` env steps. If the run's

@@ -156,6 +156,28 @@ def test_an_unfinished_run_is_packed_with_its_newest_checkpoint(trained, tmp_pat
     assert not (run / "checkpoints").exists() and ModelFolder(run).is_there
 
 
+@pytest.mark.parametrize("moves", range(0, 9, 2))
+def test_an_interrupted_unpacking_is_repeated(moves, trained, tmp_path, monkeypatch):
+    """The process ends at a move of a file; the run is then not finished, and the next call completes it."""
+    folder, data = SweepFolder(tmp_path), packed_run.pack(trained, is_finished=True)
+    run, move, count = fresh(tmp_path / "run", trained), os.replace, 0
+
+    def dying(*paths: Path) -> None:
+        nonlocal count
+        if count == moves:
+            raise KeyboardInterrupt
+        count += 1
+        move(*paths)
+
+    monkeypatch.setattr(packed_run.os, "replace", dying)
+    with pytest.raises(KeyboardInterrupt):
+        packed_run.unpack(data, run)
+    monkeypatch.undo()
+    assert folder.saved_at("run") == 0 and not folder.finished("run", 800)
+    packed_run.unpack(data, run)
+    assert folder.finished("run", 800) and rows(run) == rows(trained)
+
+
 def test_a_run_with_other_settings_is_refused(trained, tmp_path):
     carried = opened(tmp_path, 200_000)
     carried.put(Item("run", 800), packed_run.pack(trained, is_finished=True))
@@ -222,8 +244,13 @@ def test_a_translated_game_is_carried_to_an_empty_cache(tmp_path, monkeypatch):
     library = b"not a library"  # The digest and the owner are checked before a library is loaded.
     file.write_bytes(library + hashlib.sha256(library).digest())
     file.chmod(0o600)
-    files = carried_code.files_of(["pong", "breakout", "pong"])
+    carried = opened(tmp_path / "out")
+    files = carried_code.files_of(["pong", "breakout", "pong"], carried)
     assert files == [file] and carried_code.item_of(files) != carried_code.item_of([])
+    carried.put(Item(carried_code.NAME, 1), packed_run.zipped({"rom-other": file, "rom-absent": file}))
+    other = file.with_name("rom-other")
+    other.write_bytes(b"of another compiler")
+    assert carried_code.files_of(["pong"], carried) == [file, other]
     data = carried_code.pack(files)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "second"))
     assert translation.how_played("pong").endswith("until it is translated")
