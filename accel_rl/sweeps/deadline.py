@@ -196,7 +196,9 @@ class Deadline:
             running.sort(key=lambda item: item[0])
             clock = running.pop(0)[0]
         for name in pending:
-            lines[name] = f"  {name}: does not start: it needs {human_time(self.needed_s(name))}"
+            needed_s = self.needed_s(name)
+            why = ", and no slot is free in time" if needed_s <= left_s else ""
+            lines[name] = f"  {name}: does not start: it needs {human_time(needed_s)}{why}"
         head = (
             f"{human_time(left_s)} to train, {human_time(self.due - self.ends)} for the last checkpoints and packing:"
         )

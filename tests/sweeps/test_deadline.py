@@ -103,7 +103,7 @@ def test_runs_that_can_finish_are_planned_in_the_order_of_the_grid(tmp_path):
         "1:48 to train, 0:12 for the last checkpoints and packing:",
         "  long: does not start: it needs 3:30",
         "  first: starts at 0:00, ends at 0:50",
-        "  second: does not start: it needs 1:10",
+        "  second: does not start: it needs 1:10, and no slot is free in time",
         "  third: starts at 0:50, ends at 1:30",
     ]
 
