@@ -62,4 +62,6 @@ def _run(arguments: list[str], text: str) -> str | None:
             return " ".join(str(e).split())
         said.seek(0)
         error = " ".join(said.read().split())
-    return None if done.returncode == 0 else error or f"exit code {done.returncode}"
+    if done.returncode == 0 and "Cannot find MPS control daemon" not in error:
+        return None
+    return error or f"exit code {done.returncode}"

@@ -78,8 +78,8 @@ class Options(Placing, TrustOptions):
     machine: str = ""
     """JSON file that describes another machine (with --dry-run)."""
     rate: tuple[str, ...] = ()
-    """Env steps/s of algorithms, such as ppo=2000 dqn=900, for the hours of --dry-run. By default, the medians of the
-    runs in the folder --rates."""
+    """Env steps/s of algorithms, such as ppo=2000 dqn=900, for the hours of --dry-run (by default, the medians of the
+    runs in the folder --rates), and for --minutes until they are measured."""
     rates: str = "runs"
     """Folder of earlier runs, whose env steps/s determine the hours of --dry-run."""
     minutes: float | None = None
@@ -345,7 +345,7 @@ def run(
                     feeder.stop(deadline.patience_s if deadline else PATIENCE_S)
                 with contextlib.suppress(OSError):
                     display.update(force=True)
-        lines = packing.end(deadline.due if deadline and not stop else math.inf) if packing else []
+            lines = packing.end(deadline.due if deadline and not stop else math.inf) if packing else []
     show([*(deadline.outcome() if deadline else []), *lines])
     return _report(folder, view, stop.exit_code, deadline is not None)
 
