@@ -6,6 +6,7 @@ import signal
 import stat
 import time
 import zipfile
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -291,9 +292,9 @@ def ordinary(tmp_path_factory) -> Path:
     return folder
 
 
-def assert_equal(folder: Path, ordinary: Path) -> None:
+def assert_equal(folder: Path, ordinary: Path, names: Sequence[str] = ("seed=0", "seed=1")) -> None:
     """Each run of the sweep has the rows and the final network of the ordinary sweep."""
-    for name in ("seed=0", "seed=1"):
+    for name in names:
         assert rows(folder / name) == rows(ordinary / name)
         expected = checkpoint.load(Checkpoints(ordinary / name / "checkpoints").path(2_400))["learner"]["network"]
         if ModelFolder(folder / name).is_there:
@@ -309,27 +310,27 @@ def is_packed(out: Path, name: str = "") -> bool:
 
 
 def test_a_stopped_sweep_continues_elsewhere_with_its_packed_checkpoints(ordinary, tmp_path):
-    """Ctrl-C while both runs train, and the same command in a new folder, which has only the packed files."""
-    out = tmp_path / "out"
-    process = start(PAIR, "--carry", out, "--out", tmp_path / "first", "--gpus", "none")
-    wait_for(lambda: progressed(tmp_path / "first" / "seed=0", 4))
+    """Ctrl-C while a run trains, and the same command in a new folder, which has only the packed files."""
+    out, one = tmp_path / "out", (PAIR, "--only", "seed=1", *ONE_CORE)
+    process = start(*one, "--carry", out, "--out", tmp_path / "first")
+    wait_for(lambda: progressed(tmp_path / "first" / "seed=1", 4))
     process.send_signal(signal.SIGINT)
     printed, _ = process.communicate(timeout=100)
     assert process.returncode == 130, printed
     items = {item.name: item for item in Carried(out, 60_000_000).items}
     assert items and not any(item.is_finished for item in items.values())
-    assert f"{out}: 0 finished runs and {len(items)} checkpoint" in printed
-    done = run(PAIR, "--carry", out, "--out", tmp_path / "second", "--gpus", "none")
+    assert f"{out}: 0 finished runs and 1 checkpoint in 1 file" in printed
+    done = run(*one, "--carry", out, "--out", tmp_path / "second")
     assert done.returncode == 0, done.stderr
-    assert_equal(tmp_path / "second", ordinary)
+    assert_equal(tmp_path / "second", ordinary, ["seed=1"])
     for name, item in items.items():  # The second sweep began at the packed checkpoint.
         *_, last = json.loads((tmp_path / "second" / name / "launches.json").read_text())
         assert last["env_steps"] == item.env_steps > 0
-    assert all(is_packed(out, name) for name in ("seed=0", "seed=1"))
-    again = run(PAIR, "--carry", out, "--out", tmp_path / "third", "--gpus", "none", "--minutes", "0.3")
+    assert is_packed(out, "seed=1")
+    again = run(*one, "--carry", out, "--out", tmp_path / "third", "--minutes", "0.3")
     assert again.returncode == 0 and set(states(tmp_path / "third").values()) == {"done"}, again.stderr
-    assert "2 of 2 runs finished in 0:0" in again.stdout and "; 0 env steps" in again.stdout
-    assert_equal(tmp_path / "third", ordinary)
+    assert "1 of 1 run finished in 0:0" in again.stdout and "; 0 env steps" in again.stdout
+    assert_equal(tmp_path / "third", ordinary, ["seed=1"])
 
 
 def test_a_run_that_cannot_finish_gives_its_slot_to_one_that_can(tmp_path):
