@@ -6,7 +6,6 @@
 `NAME/` is a run's folder, as written by `accel-rl train`, with the run's output in log.txt.
 """
 
-import csv
 import json
 import math
 import platform
@@ -24,6 +23,7 @@ from accel_rl.checkpoints.model_folder import ModelFolder
 from accel_rl.config.resolved import fill_in
 from accel_rl.config.train import TrainConfig, read_common_settings
 from accel_rl.config.trust import Trust
+from accel_rl.metrics.metrics_file import cells, number
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.sweeps.sweep_plan import Run
 from accel_rl.system import folder_lock
@@ -233,29 +233,23 @@ def read_progress(run: Path) -> Progress:
     are NaN."""
     try:
         with open(run / "metrics.csv", "rb") as f:
-            header = f.readline().decode()
+            header = f.readline().decode(errors="replace")
             start = f.tell()
             size = f.seek(0, 2)
             f.seek(max(start, size - TAIL))
-            lines = f.read().decode().split("\n")
+            lines = f.read().decode(errors="replace").split("\n")
     except OSError:
         return Progress()
     if len(lines) < 2:
         return Progress()
-    row = dict(zip(next(csv.reader([header.strip()])), next(csv.reader([lines[-2]])), strict=False))
-    try:
-        return Progress(
-            int(row["env_steps"]),
-            _number(row.get("score")),
-            _number(row.get("steps_per_s")),
-            int(row.get("updates") or 0),
-        )
-    except (KeyError, ValueError):
-        return Progress()  # The row is incomplete while the run rewrites metrics.csv to add a column.
-
-
-def _number(text: str | None) -> float:
-    return float(text) if text else math.nan
+    columns, row = cells(header.strip()), dict[str, str]()
+    # The newest line that is a row: a row is incomplete while the run rewrites metrics.csv to add a column.
+    for line in reversed(lines[:-1]):
+        if len(values := cells(line)) == len(columns):
+            row = dict(zip(columns, values, strict=True))
+            break
+    steps, updates = (int(x) if math.isfinite(x := number(row.get(name))) else 0 for name in ("env_steps", "updates"))
+    return Progress(steps, number(row.get("score")), number(row.get("steps_per_s")), updates)
 
 
 def prune(folder: SweepFolder, dry_run: bool = False) -> list[str]:
