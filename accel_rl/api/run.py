@@ -13,9 +13,9 @@ import torch
 from accel_rl.api.export import export
 from accel_rl.api.keywords import What, settings, with_values
 from accel_rl.api.launch import run_new
-from accel_rl.api.model_folder import run_path
 from accel_rl.api.options import EvaluateOptions, ExportOptions, ResumeOptions, WatchOptions, from_keywords, keywords_of
 from accel_rl.api.resume import resume
+from accel_rl.api.suite_models import run_path
 from accel_rl.api.train_settings import ResumeSettings, TrainSettings
 from accel_rl.api.trained_agent import TrainedPolicy, evaluate, trained_agent, watch
 from accel_rl.config.changeable import changed_settings

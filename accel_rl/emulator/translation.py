@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from accel_rl.emulator.games import cartridge, read_rom
 from accel_rl.system.child import accept_signals, command, environment, start
-from accel_rl.system.extensions import cache_folder
+from accel_rl.system.extensions import cache_folder, is_private
 from accel_rl.system.hardware import usable_cores
 from accel_rl.system.process import die_with_parent
 
@@ -192,12 +192,11 @@ def _insert(emulator: "EmulatorCore", file: Path) -> bool:
 def _content(file: Path) -> bytes | None:
     """Return the library in a file, or None if the file is missing or damaged, or others may have written it."""
     try:
-        status, content = file.stat(), file.read_bytes()
+        content, is_safe = file.read_bytes(), is_private(file)
     except OSError:
         return None
     library, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
-    is_private = status.st_uid == os.geteuid() and not status.st_mode & 0o022
-    return library if is_private and hashlib.sha256(library).digest() == digest else None
+    return library if is_safe and hashlib.sha256(library).digest() == digest else None
 
 
 def compile_rom(emulator: "EmulatorCore", file: Path) -> None:

@@ -2,6 +2,7 @@
 
 `sweep.json` contains the grid, the placement options, and the resources that each run requests and is assigned.
 `state.json` contains each run's status (waiting, running, done, failed, pruned or stopped), attempts and exit code.
+`deadline.json` contains the time at which the sweep ends (--minutes).
 `NAME/` is a run's folder, as written by `accel-rl train`, with the run's output in log.txt.
 """
 
@@ -18,6 +19,7 @@ from typing import Any
 import psutil
 
 from accel_rl.checkpoints.checkpoint import Checkpoints, load
+from accel_rl.checkpoints.model_folder import ModelFolder
 from accel_rl.config.resolved import fill_in
 from accel_rl.config.train import TrainConfig, read_common_settings
 from accel_rl.config.trust import Trust
@@ -29,6 +31,7 @@ from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.folder_lock import Holder
 
+DEADLINE = "deadline.json"
 PRUNED = "pruned"
 """`PRUNED` is the status of a run that a search has ended early because of a low score."""
 
@@ -87,17 +90,28 @@ class SweepFolder:
         configs = {name: self.config(name, trust) for name in self.names}
         return {name: c for name, c in configs.items() if not self.finished(name, c.env_steps)}
 
+    def saved_at(self, name: str) -> int:
+        """Return the env steps of a run's newest checkpoint, or 0 without a checkpoint. A finished run that was carried
+        from another machine has its network (`ModelFolder`) in place of checkpoints."""
+        run = self.run(name)
+        if steps := Checkpoints(run / "checkpoints").steps():
+            return steps[-1]
+        try:
+            return int(ModelFolder(run).about()["env_steps"])
+        except ConfigError:
+            return 0
+
     def finished(self, name: str, env_steps: int) -> bool:
         """Return whether a run is finished: its newest checkpoint has at least `env_steps` env steps. If the run's
         length is a number of updates, the last row of metrics.csv must have this number of updates instead."""
-        steps = Checkpoints(self.run(name) / "checkpoints").steps()
+        steps = self.saved_at(name)
         if not steps:
             return False
         config = read_common_settings(self.run(name))
         if config.cluster == "gorila" and config.gorila.updates:
             last = read_progress(self.run(name))
-            return last.updates >= config.gorila.updates and steps[-1] >= last.env_steps
-        return steps[-1] >= env_steps
+            return last.updates >= config.gorila.updates and steps >= last.env_steps
+        return steps >= env_steps
 
     # -- beginning ------------------------------------------------------------
 
@@ -178,6 +192,15 @@ class SweepFolder:
 
     def event(self, line: str) -> None:
         RunFolder(self.path).event(line)
+
+    def deadline_s(self) -> float:
+        """Return the seconds until the sweep's deadline. The result is infinite without a deadline, or if the deadline
+        was that of an earlier command."""
+        try:
+            left_s = float(json.loads((self.path / DEADLINE).read_text())["due"]) - time.time()
+        except (OSError, ValueError):
+            return math.inf
+        return left_s if left_s > 0 else math.inf
 
     # -- lock ------------------------------------------------------------
 

@@ -39,6 +39,12 @@ def cache_folder() -> Path:
         return Path(tempfile.gettempdir()) / f"accel_rl-{os.getuid()}"
 
 
+def is_private(path: Path) -> bool:
+    """Return whether a file or folder belongs to this user, and others cannot write it. Raises OSError."""
+    status = path.stat()
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
+
+
 def _compiled(package: Path, name: str) -> bool:
     return any((package / f"{name}{suffix}").is_file() for suffix in EXTENSION_SUFFIXES)
 

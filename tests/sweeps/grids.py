@@ -77,3 +77,14 @@ def impossible() -> Grid:
 
 def no_grid() -> int:
     return 3
+
+
+def pair() -> Grid:
+    """Two runs that are still running when a test interferes."""
+    return grid(replace(cartpole(), env_steps=2_400), seeds=(0, 1))
+
+
+def uneven() -> Grid:
+    """A run that cannot finish within minutes, another of its kind, and a short one of another kind."""
+    endless = grid(replace(cartpole(), env_steps=10_000_000), {"envs": (4,)}, seeds=(0, 1))
+    return endless + grid(replace(cartpole(), env_steps=1_200), {"envs": (8,)}, seeds=(0,))
