@@ -1,12 +1,12 @@
 """The pace of a run is measured from the rows of metrics that the run has written since its last launch."""
 
-import csv
 import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from accel_rl.metrics.metrics_file import read_metrics
 from accel_rl.runners import launches
 from accel_rl.runners.run_folder import RunFolder
 
@@ -57,9 +57,7 @@ def read_pace(run: Path, warm_s: float) -> Pace | None:
     file = run / "metrics.csv"
     try:
         read_at = file.stat().st_mtime
-        with open(file, newline="") as f:
-            rows = list(csv.DictReader(f))
-        return _measured(rows, int(launch["env_steps"]), warm_s, read_at, _host(launch))
+        return _measured(read_metrics(file).rows, int(launch["env_steps"]), warm_s, read_at, _host(launch))
     except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):  # The run is rewriting metrics.csv.
         return None
 
