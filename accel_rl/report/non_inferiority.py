@@ -7,6 +7,7 @@ Dunk), and can be written in human-normalised units.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -47,6 +48,7 @@ def student(t: np.ndarray, freedom: np.ndarray) -> np.ndarray:
     return 0.5 + integral(end) / (2 * integral(np.full_like(end, np.pi / 2)))
 
 
+@cache
 def student_quantile(p: float, freedom: float) -> float:
     """Return the quantile p, above 0.5, of Student's t."""
     low, high = 0.0, 1e4
