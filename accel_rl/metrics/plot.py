@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from accel_rl.system.counts import counted
+from accel_rl.system.durable_files import write_durably
 from accel_rl.system.errors import ConfigError, nearest
 
 
@@ -199,8 +200,7 @@ def draw(curves: list[Curve], out: Path, x: str, y: str) -> None:
     else:
         figure.legend(list(lines.values()), list(lines), loc="outside lower center", ncols=min(len(lines), COLUMNS))
     out.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out)
-    plt.close(figure)
+    write_durably(out, picture(figure, out.suffix.removeprefix(".")))
 
 
 def counts() -> Any:

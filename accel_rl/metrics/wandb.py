@@ -10,6 +10,7 @@ from typing import Any
 
 from accel_rl.metrics.sinks import Row, Sink
 from accel_rl.metrics.tags import tag
+from accel_rl.system.durable_files import write_durably
 from accel_rl.system.errors import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -80,5 +81,5 @@ def _run_id(folder: Path) -> str:
     """Return the run's id, which stays the same after a resume, so that the curve continues."""
     file = folder / "wandb_id"
     if not file.exists():
-        file.write_text(os.urandom(4).hex() + "\n")
+        write_durably(file, f"{os.urandom(4).hex()}\n".encode())
     return file.read_text().strip()
