@@ -1,11 +1,16 @@
 """A foreign sweep folder: no file outside of it is written."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+from accel_rl.config.resolved import fill_in
+from accel_rl.config.train import default_config
+from accel_rl.runners.run_folder import RunFolder
 from accel_rl.sweeps.feeder import Feeder
+from accel_rl.sweeps.sweep_display import main as status
 from accel_rl.sweeps.sweep_folder import SweepFolder
 from accel_rl.system.errors import ConfigError
 
@@ -47,3 +52,14 @@ def test_temporary_files_are_removed_under_the_lock(folder):
     left.write_text("{}")
     with folder.locked():
         assert not left.exists()
+
+
+def test_names_of_a_foreign_sweep_are_text(folder, capsys, monkeypatch):
+    """They are neither escape sequences of the terminal nor rich's markup."""
+    monkeypatch.setenv("COLUMNS", "200")
+    name = "\x1b[2J[red]x"
+    RunFolder.create(folder.path / name, replace(fill_in(default_config("ppo")), env_steps=10))
+    folder.write("sweep.json", {"runs": {name: {}}})
+    assert status([str(folder.path)]) == 0
+    out = capsys.readouterr().out
+    assert r" \x1b[2J[red]x " in out and "\x1b" not in out
