@@ -43,7 +43,6 @@ def resume(
     of the run, instead of those that `begun` names."""
     if ModelFolder(run.path).is_there:
         raise ConfigError(f"{run.path} holds an exported model, which cannot be trained further; resume its run")
-    run.check_parts()
     with run.locked(), steady_output(run.event):
         return _resume(run, begun, changes, settings, objects)
 

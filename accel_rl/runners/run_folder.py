@@ -39,6 +39,7 @@ PARTS = (
     "checkpoints", "segments", "evaluations", "best", "best-training", "ranks", "final", "videos", "tensorboard",
     "wandb",
 )  # fmt: skip
+_NESTED = ("best", "best-training")
 _IN_PLACE = (folder_lock.FILE, EVENTS)
 """The files that a run changes in place. All others are replaced."""
 _BEGINNING = (
@@ -155,11 +156,18 @@ class RunFolder:
                 )
         for name in _IN_PLACE:
             refuse_link(self.path / name)
+        ranks = self.path / "ranks"
+        # These folders have checkpoints of their own.
+        for folder in (*(self.path / name for name in _NESTED), *(ranks.iterdir() if ranks.is_dir() else ())):
+            refuse_link(folder)
+            if folder.is_dir():
+                RunFolder(folder).check_parts()
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[int]:
         """Lock the run's folder for the process that trains, and remove the temporary files of killed processes. Raises
-        ConfigError if another process trains the run."""
+        ConfigError if another process trains the run, or if a part of the folder is a link."""
+        self.check_parts()
         message = lambda holder: f"{self.path} is in use by {holder}: stop that run, or wait until it ends"  # noqa: E731
         with folder_lock.locked(self.path, message) as descriptor:
             remove_temporaries(self.path)
