@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from accel_rl.api.export import export
-from accel_rl.api.model_folder import SUITE, SUITE_PREFIX
 from accel_rl.api.options import ExportOptions
+from accel_rl.api.suite_models import SUITE, SUITE_PREFIX
 from accel_rl.api.trained_agent import read_state
 from accel_rl.config.arguments import positionals, stdout
 from accel_rl.runners.run_folder import RunFolder

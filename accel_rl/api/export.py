@@ -1,7 +1,6 @@
 """This module exports the network of a run as a model that other programs can load."""
 
 import importlib.util
-import json
 import logging
 import shutil
 import warnings
@@ -16,11 +15,12 @@ from accel_rl.agents.agent import Agent
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
 from accel_rl.agents.policy import CategoricalPolicyAgent
 from accel_rl.api import model_card
-from accel_rl.api.model_folder import ModelFolder, check_new
 from accel_rl.api.options import ExportOptions
 from accel_rl.api.trained_agent import trained_agent
+from accel_rl.checkpoints.model_folder import ModelFolder, check_new, evaluation_at
 from accel_rl.config.train import TrainConfig
 from accel_rl.kernels import native
+from accel_rl.models.network_state import network_state
 from accel_rl.runners import launches
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.durable_files import refuse_link
@@ -41,7 +41,7 @@ def export(run: RunFolder, config: TrainConfig, o: ExportOptions) -> tuple[Path,
         check_onnx(agent)
     spec = acting.spec
     steps = state["env_steps"]
-    about = {"env_steps": steps, "evaluation": state.get("evaluation") or _evaluation(run, steps)}
+    about = {"env_steps": steps, "evaluation": state.get("evaluation") or evaluation_at(run.path, steps)}
     try:
         out.mkdir(parents=True, exist_ok=True)
         RunFolder(out).write_json("config.json", replace(config, run_dir="").to_dict())
@@ -51,21 +51,13 @@ def export(run: RunFolder, config: TrainConfig, o: ExportOptions) -> tuple[Path,
         recorded = launches.read(run)
         if of_model := [recorded[i] for i, _, _ in launches.parts(recorded, steps) if recorded]:
             RunFolder(out).write_json(launches.FILE, [{k: x[k] for k in launches.PUBLIC if k in x} for x in of_model])
-        ModelFolder(out).save(agent.model, about, state["learner"]["algo"]["agent"], o.float16)
+        ModelFolder(out).save(network_state(agent.model), about, state["learner"]["algo"]["agent"], o.float16)
         if o.onnx:
             write_onnx(agent, spec.obs_shape, getattr(torch, spec.frame_dtype), out / "policy.onnx")
         model_card.write(out, config, about)
     except OSError as e:
         raise RunError(f"{out} could not be written: {e.strerror or e}") from e
     return out, about
-
-
-def _evaluation(run: RunFolder, env_steps: int) -> dict[str, Any] | None:
-    """Read a run's evaluation at `env_steps`, or return None if the run was not evaluated then."""
-    try:
-        return dict(json.loads((run.path / "evaluations" / f"{env_steps:012d}.json").read_text()))
-    except (OSError, ValueError):
-        return None
 
 
 class Preferences(nn.Module):

@@ -10,7 +10,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from accel_rl.api.model_folder import ModelFolder, check_new
+from accel_rl.checkpoints.model_folder import ModelFolder, check_new
 from accel_rl.config.train import read_settings
 from accel_rl.system.errors import ConfigError, RunError
 

@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import Any
 
 from accel_rl.api.launch import check_device, checked, run_to_end
-from accel_rl.api.model_folder import ModelFolder
 from accel_rl.api.options import ResumeOptions
 from accel_rl.api.trained_agent import read_state
+from accel_rl.checkpoints.model_folder import ModelFolder
 from accel_rl.config.advice import settings_of
 from accel_rl.config.changeable import CHANGEABLE, flag, with_changes
 from accel_rl.config.resolved import Resolved

@@ -1,6 +1,5 @@
 """This module trains, loads, resumes, evaluates and watches runs from Python."""
 
-import csv
 import os
 import signal
 from collections.abc import Callable, Iterable
@@ -14,13 +13,14 @@ import torch
 from accel_rl.api.export import export
 from accel_rl.api.keywords import What, settings, with_values
 from accel_rl.api.launch import run_new
-from accel_rl.api.model_folder import run_path
 from accel_rl.api.options import EvaluateOptions, ExportOptions, ResumeOptions, WatchOptions, from_keywords, keywords_of
 from accel_rl.api.resume import resume
+from accel_rl.api.suite_models import run_path
 from accel_rl.api.train_settings import ResumeSettings, TrainSettings
 from accel_rl.api.trained_agent import TrainedPolicy, evaluate, trained_agent, watch
 from accel_rl.config.changeable import changed_settings
 from accel_rl.config.train import TrainConfig, read_settings
+from accel_rl.metrics.metrics_file import number, read_metrics
 from accel_rl.metrics.sinks import Sink
 from accel_rl.runners.callback import Callback
 from accel_rl.runners.evaluation import Evaluation, Result
@@ -112,12 +112,10 @@ class Run:
         """Return the columns of metrics.csv by name, [rows] float64 each. Missing values of a column are NaN.
         `pandas.DataFrame(run.metrics)` builds a table of the metrics."""
         try:
-            with open(self.path / "metrics.csv", newline="") as f:
-                rows = list(csv.DictReader(f))
+            table = read_metrics(self.path / "metrics.csv")
         except FileNotFoundError:
             return {}
-        names = list(rows[0]) if rows else []
-        return {name: np.array([float(row[name] or "nan") for row in rows]) for name in names}
+        return {name: np.array([number(row[name]) for row in table.rows]) for name in table.columns if table.rows}
 
     @torch.inference_mode(False)
     @torch.enable_grad()

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from accel_rl.agents.agent import Agent
-from accel_rl.api.model_folder import ModelFolder
 from accel_rl.api.options import EvaluateOptions, WatchOptions
 from accel_rl.checkpoints import checkpoint
 from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.checkpoints.model_folder import ModelFolder
 from accel_rl.config.acting import acting_config
 from accel_rl.config.resolved import Resolved
 from accel_rl.config.train import TrainConfig

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from accel_rl.api.model_folder import SUITE_PREFIX, ModelFolder, run_path
+from accel_rl.api.suite_models import SUITE_PREFIX, run_path
 from accel_rl.api.trained_agent import read_agent
 from accel_rl.checkpoints import checkpoint
+from accel_rl.checkpoints.model_folder import ModelFolder
 from accel_rl.config.config_file import read_file
 from accel_rl.config.resolved import Resolved
 from accel_rl.runners.initial_network import InitialNetwork

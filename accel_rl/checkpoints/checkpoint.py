@@ -11,6 +11,7 @@ shared by all checkpoints that contain them.
 
 import hashlib
 import json
+import logging
 import os
 import re
 import shutil
@@ -22,6 +23,8 @@ from accel_rl.checkpoints.segment_store import SegmentStore
 from accel_rl.checkpoints.state_tree import decode, encode
 from accel_rl.system.durable_files import sync_folder, write_durably, write_synced
 from accel_rl.system.errors import ConfigError, RunError
+
+logger = logging.getLogger(__name__)
 
 FORMAT = "accel_rl checkpoint 5"
 _FILES = ("state.json", "state.safetensors")
@@ -74,7 +77,12 @@ class Checkpoints:
         except OSError as e:
             shutil.rmtree(temporary, ignore_errors=True)
             raise RunError(f"could not write checkpoint {final}: {e.strerror or e}; the earlier ones are whole") from e
-        self.remove(old for old in self.steps()[: -self.keep] if old != env_steps)
+        try:
+            self.remove(old for old in self.steps()[: -self.keep] if old != env_steps)
+            for doomed in self.folder.glob(f".writing-{os.getpid()}-old-*"):  # Of an earlier removal that failed.
+                shutil.rmtree(doomed, ignore_errors=True)
+        except OSError as e:  # The next checkpoint tries again.
+            logger.warning(f"an old checkpoint in {self.folder} could not be removed: {e.strerror or e}")
         return final
 
     def remove(self, steps: Iterable[int]) -> None:

@@ -8,9 +8,9 @@ from shlex import quote
 from accel_rl.agents.agent import Agent, StickyRandomAgent
 from accel_rl.api.export import export
 from accel_rl.api.hub import pull, push
-from accel_rl.api.model_folder import run_path
 from accel_rl.api.options import EvaluateOptions, ExportOptions, ResumeOptions, WatchOptions
 from accel_rl.api.resume import resume
+from accel_rl.api.suite_models import run_path
 from accel_rl.api.trained_agent import evaluate, trained_agent, watch
 from accel_rl.cli.train_command import reported
 from accel_rl.config.arguments import parse, positionals, split, stdout

@@ -1,5 +1,6 @@
 """The command accel-rl sweep runs, resumes and pauses sweeps."""
 
+import time
 from pathlib import Path
 
 from accel_rl.sweeps import pause
@@ -15,6 +16,7 @@ def main(argv: list[str]) -> int:
     if len(argv) == 2 and argv[0] in PAUSES and argv[1]:
         print(PAUSES[argv[0]](Path(argv[1]).expanduser()), flush=True)
         return 0
+    began = time.time()  # The time of --minutes includes the imports.
     from accel_rl.sweeps.sweep_command import sweep
 
-    return sweep(argv)
+    return sweep(argv, began)

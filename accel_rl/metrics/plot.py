@@ -1,8 +1,8 @@
 """This module draws learning curves as PNG files: for each setting, the mean and the spread over seeds."""
 
-import csv
 import io
 import json
+import logging
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from accel_rl.metrics.metrics_file import number, read_metrics
 from accel_rl.system.counts import counted
 from accel_rl.system.durable_files import write_durably
 from accel_rl.system.errors import ConfigError, nearest
 from accel_rl.system.output import escaped
+
+logger = logging.getLogger(__name__)
 
 
 def counted_once(keys: Sequence[Hashable], lengths: Sequence[float]) -> dict[int, list[int]]:
@@ -75,21 +78,18 @@ class Curve:
 
 
 def read_columns(run: Path, x: str, names: Sequence[str]) -> dict[str, Column]:
-    """Read columns of a run's metrics.csv, each together with the column `x`, at the rows that have both values. A
-    column is omitted if no row has both values so far."""
-    pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+    """Read columns of a run's metrics.csv, each together with the column `x`, at the rows that have both values."""
     try:
-        with open(run / "metrics.csv", newline="") as f:
-            for row in csv.DictReader(f):
-                for name in names:
-                    if row.get(x) and row.get(name):
-                        pairs[name].append((float(row[x]), float(row[name])))
+        table = read_metrics(run / "metrics.csv")
     except FileNotFoundError:
-        pass
-    except ValueError as e:
-        raise ConfigError(f"{run / 'metrics.csv'} is damaged: {e}") from e
-    arrays = {name: np.array(p).reshape(-1, 2) for name, p in pairs.items()}
-    return {name: (a[:, 0], a[:, 1]) for name, a in arrays.items()}
+        return {name: (np.zeros(0), np.zeros(0)) for name in names}
+    if damage := table.damage([x, *names]):
+        logger.warning(f"{run}: {damage}")
+    result = {}
+    for name in names:
+        pairs = np.array([[number(row.get(x)), number(row.get(name))] for row in table.rows]).reshape(-1, 2)
+        result[name] = tuple(pairs[~np.isnan(pairs).any(1)].T)
+    return result
 
 
 def read_column(run: Path, x: str, y: str) -> Column:
@@ -98,8 +98,7 @@ def read_column(run: Path, x: str, y: str) -> Column:
     file = run / "metrics.csv"
     if not file.exists():
         raise ConfigError(f"{run} holds no run with metrics (no metrics.csv)")
-    with open(file, newline="") as f:
-        columns = next(csv.reader(f), [])
+    columns = read_metrics(file).columns
     if not columns:
         raise ConfigError(f"{file} has no rows yet")
     in_file = "wall_s" if x == MINUTES else x

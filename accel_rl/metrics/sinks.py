@@ -11,6 +11,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from accel_rl.metrics.metrics_file import read_metrics
 from accel_rl.metrics.nested import flat
 from accel_rl.metrics.tags import tag
 from accel_rl.system.durable_files import open_in_place, write_durably
@@ -45,7 +46,8 @@ class Sink:
 def format_cell(value: float | int | str | None) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    return format(value, ".9g") if isinstance(value, float) else str(value)
+    # A row is one line, so that damage to a quotation mark costs one row.
+    return format(value, ".9g") if isinstance(value, float) else " ".join(str(value).splitlines())
 
 
 class CsvSink(Sink):
@@ -59,23 +61,18 @@ class CsvSink(Sink):
         self._columns: list[str] = []
         self._unwritten: list[dict[str, str]] = []
         self._is_full = False
-        self.last: dict[str, str] = {}
         self.rows = 0
         if path.exists():
-            with open(path, newline="") as f:
-                # A row without a newline was cut short by a kill, and is not counted.
-                reader = csv.DictReader(line for line in f if line.endswith("\n"))
-                kept = [r for r in reader if None not in r.values()]
-                self._columns = list(reader.fieldnames or [])
-            kept = kept if rows is None else kept[:rows]
-            self.rows, self.last = len(kept), (kept[-1] if kept else {})
+            table = read_metrics(path)
+            kept = table.rows if rows is None else table.rows[:rows]
+            self.rows, self._columns = len(kept), table.columns
             self._rewrite(kept, self._columns)
         self._file = self._opened()
 
     def write(self, row: Row) -> None:
         cells = {k: format_cell(v) for k, v in row.items()}
         self._unwritten.append(cells)
-        self.rows, self.last = self.rows + 1, cells
+        self.rows += 1
         try:
             self._write_all()
             self._is_full = False
@@ -102,8 +99,7 @@ class CsvSink(Sink):
         """Write the rows of metrics that are not written yet. If an OSError is raised, metrics.csv is unchanged."""
         names = dict.fromkeys(name for row in self._unwritten for name in row)
         if new := [name for name in names if name not in self._columns]:
-            with open(self.path, newline="") as f:
-                rows = list(csv.DictReader(f))
+            rows = read_metrics(self.path).rows
             # The columns of wall time remain the last columns.
             names = dict.fromkeys([*self._columns, *new])
             columns = [n for n in names if n not in WALL_CLOCK] + [n for n in names if n in WALL_CLOCK]

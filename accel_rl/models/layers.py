@@ -17,7 +17,8 @@ activation, or no layer norm (`none`)."""
 
 def orthogonal_(layer: Layer, gain: float) -> Layer:
     """Set orthogonal weights (Saxe et al. 2014) and zero biases."""
-    nn.init.orthogonal_(layer.weight, gain)
+    if not layer.weight.is_meta:  # Without memory there is nothing to set, and torch 2.11 would import its compiler.
+        nn.init.orthogonal_(layer.weight, gain)
     assert layer.bias is not None
     nn.init.zeros_(layer.bias)
     return layer

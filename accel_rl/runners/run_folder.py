@@ -43,7 +43,7 @@ _NESTED = ("best", "best-training")
 _IN_PLACE = (folder_lock.FILE, EVENTS)
 """The files that a run changes in place. All others are replaced."""
 _BEGINNING = (
-    folder_lock.FILE, "config.json", "versions.json", "launches.json", "protocol.json", EVENTS,
+    folder_lock.FILE, folder_lock.OWNER, "config.json", "versions.json", "launches.json", "protocol.json", EVENTS,
     "init.safetensors",
 )  # fmt: skip
 _CHANGES = re.compile(r"changes-\d+\.diff", re.ASCII)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 
 from accel_rl.system.child import STOP_SIGNALS
+from accel_rl.system.process import obey_stop, stop_obeyed
 
 
 class Stopped(BaseException):
@@ -39,6 +40,7 @@ class StopRequest:
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         for s, handler in self._before.items():
             signal.signal(s, handler)  # type: ignore[arg-type]
+        stop_obeyed(self)
 
     def _handle(self, number: int, _: FrameType | None) -> None:
         if number == signal.SIGINT:
@@ -46,6 +48,7 @@ class StopRequest:
                 raise KeyboardInterrupt
             self._interrupted = True
         self.signal = self.signal or signal.Signals(number)
+        obey_stop(self)
         if self._raises:
             raise Stopped
 

@@ -48,6 +48,7 @@ class Feeder:
         self.runs = runs
         self.retries = retries
         self.running: dict[str, Running] = {}
+        self.held: set[str] = set()  # Waiting runs that must not start now
         # Maps each stopping run to (its final status, time of SIGKILL).
         self._ending: dict[str, tuple[str, float]] = {}
         self.waiting = [name for name, env_steps in runs.items() if not folder.finished(name, env_steps)]
@@ -55,7 +56,7 @@ class Feeder:
 
     @property
     def over(self) -> bool:
-        return not self.running and not self.waiting
+        return not self.running and self.held.issuperset(self.waiting)
 
     @property
     def has_room(self) -> bool:
@@ -85,7 +86,8 @@ class Feeder:
                 del self.running[name]
                 self._ended(name, code)
         in_use = [running.slot for running in self.running.values()]
-        for name, slot in starts(self.waiting, self.layout.sizes, self.layout.slots, in_use):
+        ready = [name for name in self.waiting if name not in self.held]
+        for name, slot in starts(ready, self.layout.sizes, self.layout.slots, in_use):
             self.waiting.remove(name)
             self._start(slot, name)
 
@@ -127,7 +129,8 @@ class Feeder:
         finished = self.folder.finished(name, self.runs[name])
         ended = {"exit_code": code, "pid": None, "slot": None, "ended": time.time()}
         if name in self._ending:
-            self.folder.note(name, status=self._ending.pop(name)[0], **ended)
+            status = self._ending.pop(name)[0]
+            self.folder.note(name, status="done" if finished and status == "stopped" else status, **ended)
             return
         if finished:
             self.folder.note(name, status="done", **ended)
@@ -153,16 +156,17 @@ class Feeder:
         said = next((line.strip() for line in reversed(lines) if line.strip()), "no output")
         return f"exit code {code}: {said}"
 
-    def stop(self) -> None:
-        """Stop all runs; each run saves a checkpoint. Ctrl-C kills the remaining runs immediately."""
+    def stop(self, patience_s: float = PATIENCE_S) -> None:
+        """Stop all runs; each run saves a checkpoint. A run that does not end within `patience_s` seconds is killed.
+        Ctrl-C kills the remaining runs immediately."""
         for running in self.running.values():
             _ask_to_stop(running.process)
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + patience_s
         for running in self.running.values():
             try:
                 running.process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                logger.info(f"{running.name} did not stop within {PATIENCE_S:g} s and was killed")
+                logger.info(f"{running.name} did not stop within {patience_s:.0f} s and was killed")
                 running.process.kill()
             except KeyboardInterrupt:
                 deadline = time.monotonic()

@@ -4,17 +4,20 @@ for a slot.
     accel-rl sweep stooke:a2c_scaling --gpus 0-7 --runs-per-gpu 1
     accel-rl sweep stooke:table_2 --dry-run --machine FILE
     accel-rl sweep stooke:a2c_scaling --only game=pong envs=16,64 --scale 0.01 --dry-run
+    accel-rl sweep stooke:a2c_scaling --minutes 12 --carry FOLDER
     accel-rl sweep --resume FOLDER
     accel-rl status FOLDER
 
-The exit code is 0 if all runs are done, 1 if a run failed, 2 for wrong settings (no run was started), and 130 after
-Ctrl-C.
+The exit code is 0 if all runs are done or the time of --minutes is over, 1 if a run failed, 2 for wrong settings (no
+run was started), and 130 after Ctrl-C.
 """
 
 import contextlib
+import math
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,12 +25,17 @@ from pathlib import Path
 from shlex import quote
 
 from accel_rl.config.arguments import parse, positionals, stdout, value_of
+from accel_rl.config.resolved import fill_in
 from accel_rl.config.trust import TrustOptions, code_names
 from accel_rl.runners.signals import StopRequest
-from accel_rl.sweeps import expected_hours, idle, pause
-from accel_rl.sweeps.feeder import Feeder
+from accel_rl.sweeps import carried_code, expected_hours, idle, mps, pause
+from accel_rl.sweeps.carried import Carried
+from accel_rl.sweeps.deadline import Deadline, check_minutes
+from accel_rl.sweeps.feeder import PATIENCE_S, Feeder
 from accel_rl.sweeps.grid import Grid, find_grid, pairs, prepared
 from accel_rl.sweeps.layout import Layout, Placing, lay_out, needs_of_begun, placing
+from accel_rl.sweeps.pace import settings_of
+from accel_rl.sweeps.packing import MB, Packing, check_carried
 from accel_rl.sweeps.sweep_display import Display, View, status
 from accel_rl.sweeps.sweep_folder import SweepFolder, prune
 from accel_rl.sweeps.sweep_plan import Run, begun, describe, planned, shortages
@@ -70,10 +78,18 @@ class Options(Placing, TrustOptions):
     machine: str = ""
     """JSON file that describes another machine (with --dry-run)."""
     rate: tuple[str, ...] = ()
-    """Env steps/s of algorithms, such as ppo=2000 dqn=900, for the hours of --dry-run. By default, the medians of the
-    runs in the folder --rates."""
+    """Env steps/s of algorithms, such as ppo=2000 dqn=900, for the hours of --dry-run (by default, the medians of the
+    runs in the folder --rates), and for --minutes until they are measured."""
     rates: str = "runs"
     """Folder of earlier runs, whose env steps/s determine the hours of --dry-run."""
+    minutes: float | None = None
+    """Time limit of the sweep. Only runs that can finish in time are started, in the order of the grid. A run that
+    turns out to be too slow is stopped, and another one uses its slot. At the end, all runs save a checkpoint."""
+    carry: str = ""
+    """Folder of a few files of at most 15 MB that hold the finished runs, and checkpoints of the others. The sweep
+    continues with what they hold, on this or another machine, and adds each run as soon as it is finished."""
+    carry_mb: Count = 60
+    """Maximum size of all files in --carry together, in MB."""
     when_done: str = ""
     """Shell command to run when the sweep ends, for example one that sends a message. The environment variables
     ACCEL_RL_SWEEP and ACCEL_RL_EXIT_CODE contain the sweep's folder and exit code."""
@@ -115,7 +131,9 @@ def main(argv: list[str]) -> int:
     return ended("accel-rl sweep", sweep, argv)
 
 
-def sweep(argv: list[str]) -> int:
+def sweep(argv: list[str], began: float | None = None) -> int:
+    """The command began at `began` (Unix time), or begins now."""
+    began = time.time() if began is None else began
     if argv[:1] == ["status"]:
         return status(argv[1:])
     argv = with_default_folder(argv)
@@ -130,12 +148,16 @@ def sweep(argv: list[str]) -> int:
         return show([pause.unpause(Path(o.unpause).expanduser())])
     if o.prune:
         return show(prune(SweepFolder(Path(o.prune).expanduser()), o.dry_run))
+    check_minutes(o.minutes)
+    if o.slurm and (o.carry or o.minutes):
+        raise ConfigError("--minutes and --carry are for runs on this machine: leave out --slurm")
     if o.machine and not o.dry_run:
         raise ConfigError("--machine describes another machine: use it with --dry-run")
     if o.resume:
-        return resume(o, words)
+        return resume(o, began, words)
     if not words:
         raise ConfigError("--resume, --pause, --unpause and --prune need a sweep's folder, and got ''")
+    carried = read_carried(o)
     grid = make_grid(words[0], o)
     if o.idle:
         grid = grid.changed(idle.patient)
@@ -145,6 +167,7 @@ def sweep(argv: list[str]) -> int:
     )
     folder.check_new()
     needs = {m.name: m.needs for m in grid.members}
+    labels = {m.name: m.labels for m in grid.members}
     if o.slurm:
         from accel_rl.sweeps import slurm
 
@@ -155,17 +178,25 @@ def sweep(argv: list[str]) -> int:
     else:
         layout = lay_out(o, needs, o.machine)
         runs = planned(grid, layout.sizes)
+        if carried is not None:
+            check_carried(carried, {name: fill_in(run.config).to_dict() for name, run in runs.items()})
         if o.dry_run:
-            return show([*describe(layout, runs), *hours(runs, o, slots_of(layout))])
+            lines = [*describe(layout, runs), *hours(runs, o, slots_of(layout))]
+            with tempfile.TemporaryDirectory() as scratch:
+                trial = SweepFolder(Path(scratch))
+                trial.create(runs, labels, {})
+                return show([*lines, *choice(trial, layout, o, began, carried)])
+    if carried is not None:
+        carried.open()
     with folder.locked() as lock:
         folder.check_unwritten()
-        labels = {m.name: m.labels for m in grid.members}
         folder.create(runs, labels, {"experiment": words[0], "placing": placing(o), "slurm": o.slurm})
         if o.slurm:
             return slurm.submit(folder, {n: r.size for n, r in runs.items()}, o)
         if o.idle:
             idle.use_idle_time()
-        return done(folder, run(folder, layout, shortages(runs.values()), o.retries, lock), o.when_done)
+        exit_code = run(folder, layout, shortages(runs.values()), o, lock, began, carried)
+        return done(folder, exit_code, o.when_done)
 
 
 def with_default_folder(argv: list[str]) -> list[str]:
@@ -188,9 +219,9 @@ def with_default_folder(argv: list[str]) -> list[str]:
     return [*(a for a in rest if not a.startswith("--out=")), "--resume", out]
 
 
-def resume(o: Options, experiments: Sequence[str] = ()) -> int:
-    """Resume the sweep in the folder --resume. The sweep's stored options apply unless new options are given. The code
-    that the runs of `experiments` name is trusted."""
+def resume(o: Options, began: float, experiments: Sequence[str] = ()) -> int:
+    """Resume the sweep in the folder --resume. The command began at `began` (Unix time). The sweep's stored options
+    apply unless new options are given. The code that the runs of `experiments` name is trusted."""
     members = [m for name in experiments for m in find_grid(name).members]
     trust = o.trust or {name for m in members for name in code_names(m.config.to_dict())}
     folder = SweepFolder(Path(o.resume).expanduser())
@@ -220,12 +251,38 @@ def resume(o: Options, experiments: Sequence[str] = ()) -> int:
     layout = lay_out(o, needs)
     runs = begun(left, needs, layout.sizes)
     folder.check_free()
+    if (carried := read_carried(o)) is not None:
+        check_carried(carried, {name: settings_of(folder.run(name)) for name in folder.names})
     if o.dry_run:
-        return show(describe(layout, runs))
+        return show([*describe(layout, runs), *choice(folder, layout, o, began, None)])
+    if carried is not None:
+        carried.open()
     with folder.locked() as lock:
         if o.idle:
             idle.use_idle_time()
-        return done(folder, run(folder, layout, [], o.retries, lock), o.when_done)
+        return done(folder, run(folder, layout, [], o, lock, began, carried), o.when_done)
+
+
+def read_carried(o: Options) -> Carried | None:
+    """Read the folder --carry, and let games that are played from now on use its compiled code."""
+    if o.carry_mb < 1:
+        raise ConfigError(f"--carry-mb {o.carry_mb}: must be at least 1")
+    if not o.carry:
+        return None
+    carried = Carried(Path(o.carry).expanduser(), o.carry_mb * MB)
+    if not o.dry_run and (line := carried_code.carry_in(carried)):
+        stdout(line)
+    return carried
+
+
+def choice(folder: SweepFolder, layout: Layout, o: Options, began: float, carried: Carried | None) -> list[str]:
+    """Return lines of text about the runs that --minutes would start by what is known now."""
+    if o.minutes is None:
+        return []
+    if carried is not None:
+        Packing(folder, carried).unpack()
+    waiting = [name for name in layout.sizes if not folder.finished(name, folder.env_steps(name))]
+    return Deadline(folder, layout, o.minutes, began, expected_hours.given_rates(o.rate)).plan(waiting)
 
 
 def hours(runs: Mapping[str, Run], o: Options, at_once: int) -> list[str]:
@@ -250,38 +307,60 @@ def done(folder: SweepFolder, exit_code: int, command: str) -> int:
     return exit_code
 
 
-def run(folder: SweepFolder, layout: Layout, notes: Sequence[str], retries: int, lock: int) -> int:
-    """Run all unfinished runs of a sweep's folder to their end, and return the sweep's exit code."""
-    view = View(folder)
+def run(
+    folder: SweepFolder,
+    layout: Layout,
+    notes: Sequence[str],
+    o: Options,
+    lock: int,
+    began: float,
+    carried: Carried | None,
+) -> int:
+    """Run the unfinished runs of a sweep's folder to their end, or until --minutes after `began` (Unix time), and
+    return the sweep's exit code."""
+    view, packing = View(folder), Packing(folder, carried) if carried is not None else None
     with Display(view) as display, StopRequest() as stop, output.written(display.event, display.event):
         for line in notes:
             display.say(f"note: {line}")
-        feeder = Feeder(folder, layout, view.lengths, retries, lock)
-        try:
-            while not feeder.over and not stop:
-                feeder.step()
-                display.update()
-                time.sleep(LOOK_S)
-        finally:  # Stop all runs when the sweep ends.
-            if feeder.running:
-                display.say(f"stopping {counted(len(feeder.running), 'run')}, each with a checkpoint")
-                feeder.stop()
-            with contextlib.suppress(OSError):
-                display.update(force=True)
-    return _report(folder, view, stop.exit_code)
+        if packing is not None:
+            packing.unpack()
+        feeder = Feeder(folder, layout, view.lengths, o.retries, lock)
+        deadline = None
+        if o.minutes is not None:
+            deadline = Deadline(folder, layout, o.minutes, began, expected_hours.given_rates(o.rate))
+            deadline.announce()
+        with mps.shared_gpus(layout, display.event):
+            try:
+                while not (feeder.over or stop or (deadline and deadline.over)):
+                    if deadline:
+                        deadline.step(feeder)
+                    feeder.step()
+                    if packing:
+                        packing.step()
+                    display.update()
+                    time.sleep(LOOK_S)
+            finally:  # Stop all runs when the sweep ends.
+                if feeder.running:
+                    display.say(f"stopping {counted(len(feeder.running), 'run')}, each with a checkpoint")
+                    feeder.stop(deadline.patience_s if deadline else PATIENCE_S)
+                with contextlib.suppress(OSError):
+                    display.update(force=True)
+            lines = packing.end(deadline.due if deadline and not stop else math.inf) if packing else []
+    show([*(deadline.outcome() if deadline else []), *lines])
+    return _report(folder, view, stop.exit_code, deadline is not None)
 
 
-def _report(folder: SweepFolder, view: View, stopped: int) -> int:
+def _report(folder: SweepFolder, view: View, stopped: int, has_deadline: bool) -> int:
     records = folder.records
     stdout(view.summary(records))
-    for name, record in records.items():
-        if record.status == "failed":
-            stdout(f"  {name} failed: {folder.log(name)}")
+    failed = [name for name, record in records.items() if record.status == "failed"]
+    for name in failed:
+        stdout(f"  {name} failed: {folder.log(name)}")
     if all(r.status == "done" for r in records.values()):
         stdout(f"next: accel-rl report {quote(str(folder.path))}")
         return 0
     stdout(f"next: accel-rl sweep --resume {quote(str(folder.path))}    continue with the remaining runs")
-    return stopped or 1
+    return stopped or int(bool(failed) or not has_deadline)
 
 
 if __name__ == "__main__":

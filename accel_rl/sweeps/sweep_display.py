@@ -60,6 +60,8 @@ class View:
             if r.status == "running" and math.isfinite((p := self.progress(n)).steps_per_s)
         )
         left = f"; {rate:,.0f} steps/s; {human_time(self.left_s(records))} left" if counts["running"] else ""
+        if left and math.isfinite(deadline_s := self.folder.deadline_s()):
+            left = f"; {rate:,.0f} steps/s; {human_time(deadline_s)} to the deadline"
         return f"{counted(len(records), 'run')}: {', '.join(parts)}{left}"
 
     def table(self, records: Mapping[str, Record]) -> Table:

@@ -2,10 +2,10 @@
 
 `sweep.json` contains the grid, the placement options, and the resources that each run requests and is assigned.
 `state.json` contains each run's status (waiting, running, done, failed, pruned or stopped), attempts and exit code.
+`deadline.json` contains the time at which the sweep ends (--minutes).
 `NAME/` is a run's folder, as written by `accel-rl train`, with the run's output in log.txt.
 """
 
-import csv
 import json
 import math
 import platform
@@ -19,9 +19,11 @@ from typing import Any
 import psutil
 
 from accel_rl.checkpoints.checkpoint import Checkpoints, load
+from accel_rl.checkpoints.model_folder import ModelFolder
 from accel_rl.config.resolved import fill_in
 from accel_rl.config.train import TrainConfig, read_common_settings
 from accel_rl.config.trust import Trust
+from accel_rl.metrics.metrics_file import cells, number
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.sweeps.sweep_plan import Run
 from accel_rl.system import folder_lock
@@ -30,6 +32,7 @@ from accel_rl.system.durable_files import refuse_link, remove_temporaries
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.folder_lock import Holder
 
+DEADLINE = "deadline.json"
 PRUNED = "pruned"
 """`PRUNED` is the status of a run that a search has ended early because of a low score."""
 
@@ -93,17 +96,28 @@ class SweepFolder:
         configs = {name: self.config(name, trust) for name in self.names}
         return {name: c for name, c in configs.items() if not self.finished(name, c.env_steps)}
 
+    def saved_at(self, name: str) -> int:
+        """Return the env steps of a run's newest checkpoint, or 0 without a checkpoint. A finished run that was carried
+        from another machine has its network (`ModelFolder`) in place of checkpoints."""
+        run = self.run(name)
+        if steps := Checkpoints(run / "checkpoints").steps():
+            return steps[-1]
+        try:
+            return int(ModelFolder(run).about()["env_steps"])
+        except ConfigError:
+            return 0
+
     def finished(self, name: str, env_steps: int) -> bool:
         """Return whether a run is finished: its newest checkpoint has at least `env_steps` env steps. If the run's
         length is a number of updates, the last row of metrics.csv must have this number of updates instead."""
-        steps = Checkpoints(self.run(name) / "checkpoints").steps()
+        steps = self.saved_at(name)
         if not steps:
             return False
         config = read_common_settings(self.run(name))
         if config.cluster == "gorila" and config.gorila.updates:
             last = read_progress(self.run(name))
-            return last.updates >= config.gorila.updates and steps[-1] >= last.env_steps
-        return steps[-1] >= env_steps
+            return last.updates >= config.gorila.updates and steps >= last.env_steps
+        return steps >= env_steps
 
     # -- beginning ------------------------------------------------------------
 
@@ -185,6 +199,15 @@ class SweepFolder:
     def event(self, line: str) -> None:
         RunFolder(self.path).event(line)
 
+    def deadline_s(self) -> float:
+        """Return the seconds until the sweep's deadline. The result is infinite without a deadline, or if the deadline
+        was that of an earlier command."""
+        try:
+            left_s = float(json.loads((self.path / DEADLINE).read_text())["due"]) - time.time()
+        except (OSError, ValueError):
+            return math.inf
+        return left_s if left_s > 0 else math.inf
+
     # -- lock ------------------------------------------------------------
 
     @contextmanager
@@ -223,29 +246,23 @@ def read_progress(run: Path) -> Progress:
     are NaN."""
     try:
         with open(run / "metrics.csv", "rb") as f:
-            header = f.readline().decode()
+            header = f.readline().decode(errors="replace")
             start = f.tell()
             size = f.seek(0, 2)
             f.seek(max(start, size - TAIL))
-            lines = f.read().decode().split("\n")
+            lines = f.read().decode(errors="replace").split("\n")
     except OSError:
         return Progress()
     if len(lines) < 2:
         return Progress()
-    row = dict(zip(next(csv.reader([header.strip()])), next(csv.reader([lines[-2]])), strict=False))
-    try:
-        return Progress(
-            int(row["env_steps"]),
-            _number(row.get("score")),
-            _number(row.get("steps_per_s")),
-            int(row.get("updates") or 0),
-        )
-    except (KeyError, ValueError):
-        return Progress()  # The row is incomplete while the run rewrites metrics.csv to add a column.
-
-
-def _number(text: str | None) -> float:
-    return float(text) if text else math.nan
+    columns, row = cells(header.strip()), dict[str, str]()
+    # The newest line that is a row: a row is incomplete while the run rewrites metrics.csv to add a column.
+    for line in reversed(lines[:-1]):
+        if len(values := cells(line)) == len(columns):
+            row = dict(zip(columns, values, strict=True))
+            break
+    steps, updates = (int(x) if math.isfinite(x := number(row.get(name))) else 0 for name in ("env_steps", "updates"))
+    return Progress(steps, number(row.get("score")), number(row.get("steps_per_s")), updates)
 
 
 def prune(folder: SweepFolder, dry_run: bool = False) -> list[str]:

@@ -70,7 +70,7 @@ def opened(folder: Path, create: bool = False) -> Iterator[Path]:
 
 
 def _danger(status: os.stat_result) -> str:
-    """Return why others could write to a folder with this status, and what to do, or ""."""
+    """Return why others could write to a file or folder with this status, and what to do, or ""."""
     remedy = "set XDG_CACHE_HOME to a folder of your own"
     if status.st_uid != os.geteuid():
         return f"belongs to {_user(status.st_uid)}, whose code would run as yours: {remedy}"
@@ -84,6 +84,11 @@ def _user(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return f"the user {uid}"
+
+
+def is_private(status: os.stat_result) -> bool:
+    """Return whether a file or folder with this status belongs to this user, and others cannot write it."""
+    return not _danger(status)
 
 
 def refusal(folder: Path) -> str:
@@ -109,8 +114,7 @@ def read(file: Path) -> bytes | None:
     except OSError:
         return None
     result, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
-    is_private = status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return result if is_private and hashlib.sha256(result).digest() == digest else None
+    return result if is_private(status) and hashlib.sha256(result).digest() == digest else None
 
 
 def write(file: Path, content: bytes) -> None:

@@ -17,10 +17,15 @@ from accel_rl.system.process import before_torch
 REPORTED = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EFBIG, errno.ENAMETOOLONG),
     *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
-    *(errno.EIO, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ESTALE),
+    *(errno.EIO, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ESTALE, errno.ENOSYS),
 )
 """The numbers of the OSErrors that are reported in one line: a disk that is full, broken or not writable, a wrong path,
-and an exceeded limit of ulimit."""
+an exceeded limit of ulimit, and a call that the system does not have."""
+LIMITS = {
+    errno.EMFILE: "ulimit -n limits the open files of a process",
+    errno.EAGAIN: "ulimit -u, or pids.max of a container, limits processes and threads",
+    errno.ENOMEM: "ulimit -v, or the memory of the machine or container, is exhausted",
+}
 
 end_process = os._exit  # The original os._exit, which `exits_raised` replaces while a user's code runs
 
@@ -66,7 +71,7 @@ def ended(name: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
     except BrokenPipeError:  # The reader of a pipe may end first, as in `accel-rl games | head`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except OSError as e:
+    except (OSError, RuntimeError, ImportError, MemoryError) as e:
         if not (line := reported(e)):
             raise
         return _told(name, line, 1)
@@ -80,11 +85,21 @@ def exit_with(error: RunError) -> NoReturn:
 
 
 def reported(error: BaseException) -> str:
-    """Return a description, in one line, of an OSError whose number is in `REPORTED`, or "" for other errors."""
-    if not isinstance(error, OSError) or error.errno not in REPORTED:
-        return ""
-    file = error.filename2 or error.filename
-    return f"{error.strerror}{f': {file}' if file else ''}"
+    """Return a description, in one line, of an OSError whose number is in `REPORTED`, or of a thread, module or array
+    for which a limit leaves no room, or "" for other errors."""
+    if isinstance(error, OSError):
+        if error.errno not in REPORTED:
+            return ""
+        file = error.filename2 or error.filename
+        limit = LIMITS.get(error.errno)
+        return f"{error.strerror}{f': {file}' if file else ''}{f' ({limit})' if limit else ''}"
+    text = " ".join(str(error).split())
+    if isinstance(error, RuntimeError) and "can't start new thread" in text:
+        return f"{text} ({LIMITS[errno.EAGAIN]})"
+    lacks_memory = "failed to map segment" in text or os.strerror(errno.ENOMEM) in text
+    if isinstance(error, MemoryError) or (isinstance(error, ImportError) and lacks_memory):
+        return f"{text or os.strerror(errno.ENOMEM)} ({LIMITS[errno.ENOMEM]})"
+    return ""
 
 
 def _told(name: str, line: str, exit_code: int) -> int:

@@ -3,6 +3,7 @@ also detects that the folder was removed or moved."""
 
 import errno
 import fcntl
+import logging
 import os
 import platform
 import time
@@ -11,11 +12,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
+
 from accel_rl.system.durable_files import open_in_place
 from accel_rl.system.errors import ConfigError
 
 FILE = ".lock"
+OWNER = ".lock-owner"
+"""File that exists while a process holds the lock on a file system without locks."""
+NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 PATIENCE_S = 0.5  # A lock is tried for this time, because `holder` takes it briefly to test it.
+
+logger = logging.getLogger(__name__)
 
 
 class Holder(NamedTuple):
@@ -32,9 +40,13 @@ class Holder(NamedTuple):
 def locked(folder: Path, message: Callable[[Holder], str]) -> Iterator[int]:
     """Return a context manager that locks a folder, and yields the descriptor of the lock. Raises ConfigError if
     another process holds the lock, or if the lock file is a link; `message` returns the text about this process. The
-    kernel releases the lock when the last process that inherited the descriptor exits."""
+    kernel releases the lock when the last process that inherited the descriptor exits.
+
+    On a file system without locks (Lustre, NFS without lockd), the file OWNER with the process and its host takes the
+    place of the lock."""
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = open_in_place(folder / FILE, os.O_RDWR | os.O_CREAT, 0o644)
+    claimed: Path | None = None
     try:
         deadline = time.monotonic() + PATIENCE_S
         while True:
@@ -45,11 +57,57 @@ def locked(folder: Path, message: Callable[[Holder], str]) -> Iterator[int]:
                 if time.monotonic() > deadline:
                     raise ConfigError(message(_read(descriptor))) from None
                 time.sleep(0.05)
+            except OSError as error:
+                if error.errno not in NO_LOCKS:
+                    raise
+                claimed = _claim(folder, message)
+                break
         os.truncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()} {platform.node()}\n".encode(), 0)
         yield descriptor
     finally:
         os.close(descriptor)
+        if claimed is not None:
+            claimed.unlink(missing_ok=True)
+
+
+def _claim(folder: Path, message: Callable[[Holder], str]) -> Path:
+    """Create the file OWNER of a folder, or raise ConfigError if another process has it. The file of a process of this
+    host that has ended is replaced."""
+    file = folder / OWNER
+    logger.warning(f"{folder} is on a file system without locks: {OWNER} takes their place")
+    if (other := _owner(folder)) is not None:
+        raise ConfigError(f"{message(other)}; if it has ended, remove {file}")
+    file.unlink(missing_ok=True)
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+    except FileExistsError:  # Another process has created it in this moment.
+        raise ConfigError(message(_owner(folder) or Holder(0, "this host"))) from None
+    with open(descriptor, "w") as f:
+        f.write(f"{os.getpid()} {platform.node()} {_started(os.getpid())}\n")
+    return file
+
+
+def _owner(folder: Path) -> Holder | None:
+    """Return the process that has the folder's file OWNER, or None if there is none or it has ended on this host."""
+    try:
+        pid, host, started = (folder / OWNER).read_text(errors="replace").split()
+        owner = Holder(int(pid), host)
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        return Holder(0, "an unknown host")
+    has_ended = host == platform.node() and _started(owner.pid) != started
+    return None if has_ended else owner
+
+
+def _started(pid: int) -> str:
+    """Return the time at which a process was started, which distinguishes it from later processes with its number, or
+    "" if there is no such process."""
+    try:
+        return f"{psutil.Process(pid).create_time():.2f}"
+    except psutil.Error:
+        return ""
 
 
 def holder(folder: Path) -> Holder | None:
@@ -63,6 +121,10 @@ def holder(folder: Path) -> Holder | None:
         return None
     except BlockingIOError:
         return _read(descriptor)
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        return _owner(folder)
     finally:
         os.close(descriptor)
 

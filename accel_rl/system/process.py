@@ -74,6 +74,28 @@ def tune_torch(threads: int) -> None:
             getattr(torch, name)(one)
 
 
+STOP_PATIENCE_S = 5.0
+"""Longest wait for another process after a stop request. Containers are killed 10 s after SIGTERM, and jobs of Slurm
+30 s."""
+_stop: list[object] = []
+"""The stop requests of this process (`runners.signals`) that are being obeyed."""
+
+
+def obey_stop(request: object) -> None:
+    """Shorten the waits of this process until `stop_obeyed`."""
+    _stop.append(request)
+
+
+def stop_obeyed(request: object) -> None:
+    while request in _stop:
+        _stop.remove(request)
+
+
+def patience_s(timeout_s: float) -> float:
+    """Return how long to wait for another process: `timeout_s`, but at most STOP_PATIENCE_S after a stop request."""
+    return min(timeout_s, STOP_PATIENCE_S) if _stop else timeout_s
+
+
 class Patience:
     """`Patience` is a budget of seconds for waiting for another process.
 

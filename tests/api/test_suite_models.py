@@ -4,8 +4,8 @@ import pytest
 
 import accel_rl
 from accel_rl import Run
-from accel_rl.api import model_folder
-from accel_rl.api.model_folder import ModelFolder
+from accel_rl.api import suite_models
+from accel_rl.checkpoints.model_folder import ModelFolder
 from accel_rl.cli.main import main
 from accel_rl.config.train import TrainConfig
 from accel_rl.system.errors import ended
@@ -13,7 +13,7 @@ from experiments import suite_agent as program
 
 EPISODES = 2
 """Episodes that each agent plays on each backend."""
-NAMES = model_folder.model_names()
+NAMES = suite_models.model_names()
 
 
 @pytest.fixture(scope="module")
@@ -27,14 +27,14 @@ def pong(tmp_path_factory):
 @pytest.fixture
 def models(tmp_path, monkeypatch):
     """An empty folder of the suite's agents."""
-    for module in (model_folder, program):
+    for module in (suite_models, program):
         monkeypatch.setattr(module, "SUITE", tmp_path)
     return tmp_path
 
 
 def test_a_finished_run_is_added_and_evaluated_by_name(pong, models, capsys):
     assert program.add([str(pong.path)]) == 0
-    assert model_folder.model_names() == ["a2c-pong"]
+    assert suite_models.model_names() == ["a2c-pong"]
     assert Run.load("suite/a2c-pong").agent.obs_shape == pong.agent.obs_shape
     assert main(["evaluate", "suite/a2c-pong", "--episodes", "1", "--parallel", "1"]) == 0
     assert "a2c at 10 env steps: score" in capsys.readouterr().out
@@ -51,7 +51,7 @@ def test_an_unknown_agent_is_one_line_with_the_nearest_name(pong, models, capsys
 
 
 def test_where_there_is_no_checkout_one_line_says_where_the_agents_are(models, monkeypatch, capsys):
-    monkeypatch.setattr(model_folder, "SUITE", models / "missing")
+    monkeypatch.setattr(suite_models, "SUITE", models / "missing")
     assert main(["watch", "suite/ppo-breakout"]) == 2
     line = capsys.readouterr().err.strip()
     assert "experiments/models of the repository" in line and "\n" not in line
@@ -60,7 +60,7 @@ def test_where_there_is_no_checkout_one_line_says_where_the_agents_are(models, m
 def test_a_folder_of_that_name_takes_precedence(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "suite/x").mkdir(parents=True)
-    assert str(model_folder.run_path("suite/x")) == "suite/x"
+    assert str(suite_models.run_path("suite/x")) == "suite/x"
 
 
 def test_an_unfinished_run_is_not_added(models, tmp_path, capsys):
@@ -82,7 +82,7 @@ def test_an_agent_has_its_score_on_the_emulator_and_on_ale_py(name, limit, monke
 
     Standard errors would be too small: a greedy agent plays few different episodes.
     """
-    recorded = ModelFolder(model_folder.SUITE / name).about()["evaluation"]
+    recorded = ModelFolder(suite_models.SUITE / name).about()["evaluation"]
     mean = recorded["score_mean"]
     if limit:
         monkeypatch.setattr(TrainConfig, "evaluation_limit", limit)

@@ -101,6 +101,27 @@ def test_a_full_disk_leaves_the_earlier_ones_whole(three, monkeypatch, file):
     assert same(three.load_latest()[1], 30)
 
 
+@pytest.mark.parametrize("call", ["rename", "rmtree"])
+def test_an_old_one_that_cannot_be_removed_is_removed_later(three, monkeypatch, warned, call):
+    """The new checkpoint is whole, so that the run goes on; the next one removes both old ones."""
+    module, real = (os, os.rename) if call == "rename" else (shutil, shutil.rmtree)
+
+    def fails(path, *args, **kwargs):
+        if "000000000010" in str(path):
+            if kwargs.get("ignore_errors"):
+                return
+            raise OSError(5, "Input/output error")
+        real(path, *args, **kwargs)
+
+    with monkeypatch.context() as m:
+        m.setattr(module, call, fails)
+        three.save(40, state(40))
+    assert same(three.load_latest()[1], 40)
+    assert [line for line in warned if "could not be removed: Input/output error" in line] or call == "rmtree"
+    three.save(50, state(50))
+    assert sorted(p.name for p in three.folder.iterdir()) == [f"{n:012d}" for n in (30, 40, 50)]
+
+
 @pytest.mark.parametrize(("name", "each"), [("state.json", 7), ("state.safetensors", 7), ("MANIFEST.json", 1)])
 def test_any_flipped_bit_is_found(three, name, each):
     file = three.path(30) / name

@@ -105,6 +105,7 @@ ELSEWHERE = {
         "runners/test_run_folder.py",
         "test_a_run_that_is_refused_late_leaves_no_folder",
     ),
+    "a limit of threads, processes or memory": ("system/test_errors.py", "test_a_limit_is_one_line"),
     "Ctrl-C, SIGTERM": ("integration/test_faults.py", "test_ctrl_c_to_the_whole_group_saves_and_ends"),
 }
 """The tests of the rows that need more than an environment or an algorithm."""

@@ -142,6 +142,21 @@ def test_ctrl_c_to_the_whole_group_saves_and_ends(tmp_path):
     assert not any(p.is_running() for p in children)
 
 
+def test_a_stop_does_not_wait_for_a_worker_that_is_stopped(tmp_path):
+    """SIGTERM while a worker hangs, with a timeout of 60 s: the run saves before a container would be killed."""
+    folder = tmp_path / "run"
+    process = start(*LONG, "--run-dir", folder, "--sampler.timeout-s", 60)
+    wait_for(lambda: progressed(folder, 1))
+    os.kill(workers(process.pid)[0].pid, signal.SIGSTOP)
+    time.sleep(0.5)
+    began = time.monotonic()
+    os.kill(process.pid, signal.SIGTERM)
+    _, err = process.communicate(timeout=55)
+    assert process.returncode == 143 and "no answer from worker" in err, err
+    assert time.monotonic() - began < 40  # 5 s and the start of a worker, on a busy machine.
+    assert list((folder / "checkpoints").glob("0*"))
+
+
 def test_a_full_disk_leaves_the_last_checkpoint_whole(small_disk):
     """A real file system of 12 MB: the first checkpoint fits (8 MB), the second does not."""
     disk = small_disk("12m")

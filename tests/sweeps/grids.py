@@ -54,9 +54,9 @@ def long() -> Grid:
 
 
 def failing() -> Grid:
-    """One run's learning rate makes its gradients infinite at once; the other run is fine."""
+    """One run's rewards are no numbers; the other run is fine."""
     base = replace(cartpole(), max_skipped_updates=2, env_steps=800)
-    return grid(base, {"learning_rate": (7e-4, 1e38)}, {"algo.max_learning_rate": (1e38,)})
+    return grid(base, {"env.id": ("CartPole-v1", "tests.environments:without_a_reward")})
 
 
 def empty() -> Grid:
@@ -77,3 +77,14 @@ def impossible() -> Grid:
 
 def no_grid() -> int:
     return 3
+
+
+def pair() -> Grid:
+    """Two runs that are still running when a test interferes."""
+    return grid(replace(cartpole(), env_steps=2_400), seeds=(0, 1))
+
+
+def uneven() -> Grid:
+    """A run that cannot finish within minutes, another of its kind, and a short one of another kind."""
+    endless = grid(replace(cartpole(), env_steps=10_000_000), {"envs": (4,)}, seeds=(0, 1))
+    return endless + grid(replace(cartpole(), env_steps=1_200), {"envs": (8,)}, seeds=(0,))

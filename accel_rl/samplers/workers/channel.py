@@ -28,7 +28,7 @@ import numpy as np
 from accel_rl.data.shared_memory import Layout
 from accel_rl.samplers.workers.control import Control
 from accel_rl.system.memory_order import IS_ORDERED, OrderedWords, fence_of_machine
-from accel_rl.system.process import SLICE_S, Patience
+from accel_rl.system.process import SLICE_S, Patience, patience_s
 
 
 class EventFd:
@@ -259,6 +259,7 @@ class ServerSide:
         began = time.monotonic()
         if talking := self._listen(min(timeout_s / 4, SLICE_S), poll):
             return talking
+        timeout_s = patience_s(timeout_s)
         if silent := self._silent(self.owing(groups, ahead), timeout_s, time.monotonic() - began):
             raise WorkersSilent(silent, timeout_s)
         return []

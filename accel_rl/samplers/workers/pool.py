@@ -19,7 +19,7 @@ from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
 from accel_rl.samplers.workers.worker_process import History, WorkerLost, WorkerProcess
 from accel_rl.system.errors import RunError
 from accel_rl.system.guard import Guard
-from accel_rl.system.process import SLICE_S
+from accel_rl.system.process import SLICE_S, patience_s
 
 logger = logging.getLogger(__name__)
 
@@ -307,7 +307,7 @@ class WorkerPool:
         replies = []
         for w in range(self.grouping.workers):
             try:
-                replies.append(self._worker(w).ask(Request(kind), self.config.timeout_s))
+                replies.append(self._worker(w).ask(Request(kind), patience_s(self.config.timeout_s)))
             except WorkerLost:
                 self._on_death(w)
         return replies
@@ -335,7 +335,7 @@ class WorkerPool:
     def set_state(self, states: list[bytes]) -> None:
         """Restore the environments from states that `get_state` returned. A worker process that dies meanwhile is
         replaced."""
-        time_out = self.config.timeout_s + sum(map(len, states)) / REPLAYED_BYTES_PER_S
+        time_out = patience_s(self.config.timeout_s) + sum(map(len, states)) / REPLAYED_BYTES_PER_S
         waiting = set(range(self.grouping.workers))
         while waiting:
             self._until_ready()
@@ -393,7 +393,7 @@ class WorkerPool:
                 worker.control.send(Request("close"))
         began = time.monotonic()
         for worker in workers:
-            limit = self.config.timeout_s if worker.is_ready else CLOSE_TIMEOUT_S
+            limit = patience_s(self.config.timeout_s) if worker.is_ready else CLOSE_TIMEOUT_S
             if not worker.ends(max(0.0, began + limit - time.monotonic())):
                 line = f"worker {worker.index} (pid {worker.pid}) has not closed its environments within {limit:g} s"
                 if worker.is_ready:

@@ -11,20 +11,17 @@ checkpoints.
 """
 
 import json
-import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from accel_rl.data import tensor_file
-from accel_rl.models.network_state import network_state
-from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.system.errors import ConfigError
 
 FORMAT = "accel_rl model 2"
-SUITE_PREFIX = "suite/"  # The trained agents of the project have names suite/ALGORITHM-GAME.
-SUITE = Path(__file__).parents[2] / "experiments" / "models"  # In a clone; a wheel has no experiments.
 _AGENT = "agent/"  # The names of the agent's tensors begin with `_AGENT`.
 
 
@@ -42,11 +39,14 @@ class ModelFolder:
     def is_there(self) -> bool:
         return (self.path / "model.safetensors").exists()
 
-    def save(self, model: nn.Module, about: dict[str, Any], agent: dict[str, Any], float16: bool = False) -> None:
-        """Write a network into the model's folder. `about` has env_steps and the evaluation. `agent` is the agent's
-        `state_dict()`, of numbers and tensors. With `float16`, float32 tensors of the network are rounded to float16.
-        `ModelFolder.load` converts the rounded tensors back to float32."""
-        network = {name: x.detach().cpu().clone() for name, x in network_state(model).items()}
+    def save(
+        self, state: Mapping[str, Tensor], about: dict[str, Any], agent: dict[str, Any], float16: bool = False
+    ) -> None:
+        """Write a network, given as its tensors by name (`network_state`), into the model's folder. `about` has
+        env_steps and the evaluation. `agent` is the agent's `state_dict()`, of numbers and tensors. With `float16`,
+        float32 tensors of the network are rounded to float16. `ModelFolder.load` converts the rounded tensors back to
+        float32."""
+        network = {name: x.detach().cpu().clone() for name, x in state.items()}
         rounded = [name for name, x in network.items() if float16 and x.dtype == torch.float32]
         network |= {name: network[name].half() for name in rounded}
         others = {_AGENT + name: x.detach().cpu().clone() for name, x in agent.items() if isinstance(x, Tensor)}
@@ -88,28 +88,10 @@ def _is_agents(name: str) -> bool:
     return name.startswith(_AGENT)
 
 
-def model_names() -> list[str]:
-    """Return the names of the suite's agents, such as ppo-breakout."""
-    return sorted(file.parent.name for file in SUITE.glob("*/model.safetensors"))
-
-
-def run_path(name: str | os.PathLike[str]) -> Path:
-    """Return the folder of a run or a model. `name` is its path, or suite/ALGORITHM-GAME. Raises ConfigError, with a
-    message of one line, if the suite has no such agent, or if `name` is neither a text nor a path."""
-    if not isinstance(name, str | os.PathLike):
-        raise ConfigError(f"{name!r} must be the path of a folder")
-    text = os.fspath(name)
-    path = Path(text).expanduser()
-    if not text.startswith(SUITE_PREFIX) or path.exists():
-        return path
-    if not SUITE.is_dir():
-        raise ConfigError(
-            f"{text}: the suite's agents are not installed; they are in experiments/models of the repository: clone "
-            "it, and install it from there"
-        )
-    names = model_names()
-    chosen = text.removeprefix(SUITE_PREFIX)
-    if chosen not in names:
-        allowed = ", ".join(SUITE_PREFIX + x for x in names) or "none yet"
-        raise ConfigError(f"{text}: the suite has no such agent{nearest(chosen, names)}; allowed: {allowed}")
-    return SUITE / chosen
+def evaluation_at(run: Path, env_steps: int) -> dict[str, Any] | None:
+    """Read the evaluation of the run in the folder `run` at `env_steps`, or return None if the run was not evaluated
+    then."""
+    try:
+        return dict(json.loads((run / "evaluations" / f"{env_steps:012d}.json").read_text()))
+    except (OSError, ValueError):
+        return None

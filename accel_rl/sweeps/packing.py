@@ -1,0 +1,119 @@
+"""A sweep packs each run as soon as the run is finished, and unfinished runs at the end (--carry)."""
+
+import json
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from accel_rl.sweeps import carried_code, packed_run
+from accel_rl.sweeps.carried import Carried, Item
+from accel_rl.sweeps.pace import settings_of
+from accel_rl.sweeps.sweep_folder import SweepFolder
+from accel_rl.system.counts import counted
+from accel_rl.system.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+MB = 1_000_000
+BYTES_PER_S = 10 * MB
+"""A checkpoint is packed only if the time is enough at this rate, a third of that of one core (EPYC, 2026)."""
+
+
+def check_carried(carried: Carried, settings: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise ConfigError if the folder of --carry holds a run with other settings than the sweep's run of the same name.
+    `settings` maps each run of the sweep to its settings, as in config.json."""
+    for name, ours in json.loads(json.dumps(settings)).items():
+        if item := carried.newest(name):
+            packed_run.check_same(carried.get(item), ours, f"run {name} in --carry {carried.path}")
+
+
+class Packing:
+    """`Packing` moves runs between a sweep's folder and the folder of --carry."""
+
+    def __init__(self, folder: SweepFolder, carried: Carried):
+        self._folder, self._carried = folder, carried
+        self._left_out: dict[str, str] = {}  # Maps runs that are not packed to the reason.
+
+    def unpack(self) -> None:
+        """Write what the sweep's folder lacks: finished runs and later checkpoints."""
+        for name in self._folder.names:
+            item = self._carried.newest(name)
+            if item and item.env_steps > self._folder.saved_at(name):
+                packed_run.unpack(self._carried.get(item), self._folder.run(name))
+
+    def step(self) -> bool:
+        """Pack one finished run that is not packed yet, and return whether there was one."""
+        for name in self._unpacked():
+            self._pack(name, is_finished=True)
+            return True
+        return False
+
+    def _unpacked(self) -> Iterator[str]:
+        """Return the finished runs that are not packed."""
+        for name, record in self._folder.records.items():
+            if record.status == "done" and name not in self._left_out:
+                item = self._carried.newest(name)
+                if item is None or not item.is_finished:
+                    yield name
+
+    def end(self, until: float) -> list[str]:
+        """Pack what is left, as long as the time is before `until` (Unix time): finished runs, compiled code, and the
+        checkpoints of unfinished runs, all in the order of the grid. Return lines of text about the folder."""
+        while time.time() < until and self.step():
+            pass
+        self._left_out |= dict.fromkeys(self._unpacked(), "the time was over")
+        self._pack_code()
+        for name, record in self._folder.records.items():
+            steps, item = self._folder.saved_at(name), self._carried.newest(name)
+            if record.status == "done" or not steps or (item and item.env_steps >= steps):
+                continue
+            n_bytes = sum(file.stat().st_size for file in packed_run.of_checkpoint(self._folder.run(name)))
+            if n_bytes > self._carried.total_bytes:
+                self._left_out[name] = f"a checkpoint of {n_bytes / MB:,.1f} MB"
+            elif time.time() + n_bytes / BYTES_PER_S > until:
+                self._left_out[name] = f"no time was left for a checkpoint of {n_bytes / MB:,.1f} MB"
+            else:
+                self._pack(name, is_finished=False)
+        return self._describe()
+
+    def _pack(self, name: str, is_finished: bool) -> None:
+        run = self._folder.run(name)
+        try:
+            data = packed_run.pack(run, is_finished)
+            item = Item(name, self._folder.saved_at(name), is_finished)
+            if not self._put(item, data):
+                self._left_out[name] = f"no room for {len(data) / MB:,.1f} MB"
+        except (ConfigError, OSError, LookupError) as e:
+            self._left_out[name] = " ".join(str(e).split())
+
+    def _put(self, item: Item, data: bytes) -> bool:
+        """Put an item into the folder. For a finished run, checkpoints of other runs are removed as needed, the last in
+        the order of the grid first."""
+        if self._carried.put(item, data):
+            return True
+        names = self._folder.names
+        others = [x for x in self._carried.items if not x.is_finished and x.name in names and x.name != item.name]
+        others.sort(key=lambda x: names.index(x.name), reverse=True)
+        if item.is_finished:
+            for n in range(1, len(others) + 1):
+                if self._carried.put(item, data, others[:n]):
+                    self._left_out |= {x.name: "its room was needed" for x in others[:n]}
+                    return True
+        return False
+
+    def _pack_code(self) -> None:
+        games = [game for name in self._folder.names if (game := settings_of(self._folder.run(name))["env"]["game"])]
+        files = carried_code.files_of(games, self._carried) if games else []
+        item = carried_code.item_of(files)
+        if files and item not in self._carried.items:
+            try:
+                self._carried.put(item, carried_code.pack(files))
+            except OSError as e:
+                logger.info(f"compiled code is not packed: {e}")
+
+    def _describe(self) -> list[str]:
+        of_runs = [x for x in self._carried.items if x.name != carried_code.NAME]
+        finished, sizes = sum(x.is_finished for x in of_runs), self._carried.file_sizes
+        held = f"{counted(finished, 'finished run')} and {counted(len(of_runs) - finished, 'checkpoint')}"
+        lines = [f"{self._carried.path}: {held} in {counted(len(sizes), 'file')}, {sum(sizes) / MB:.1f} MB"]
+        return lines + [f"  {name} is not packed: {why}" for name, why in self._left_out.items()]

@@ -1,0 +1,107 @@
+"""One changed byte of any file of a run: each command is right, or ends with one line."""
+
+import os
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from accel_rl.cli.main import main
+from accel_rl.metrics.plot import read_columns
+from tests.integration.runs import run
+
+SMALL = (
+    *("ppo", "--env", "CartPole-v1", "--engine", "in-process", "--torch-threads", 1, "--envs", 4, "--horizon", 10),
+    *(
+        "--minibatch",
+        20,
+        "--env-steps",
+        160,
+        "--decorrelation-steps",
+        0,
+        "--checkpoint.interval",
+        40,
+        "--log.interval",
+        40,
+    ),
+    *("--evaluation.interval", 80, "--evaluation.episodes", 2, "--callback", "SaveBest"),
+)
+DAMAGES = 3
+"""Damages of each file."""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run") / "run"
+    done = run("train", *SMALL, "--run-dir", folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def files(folder):
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and p.stat().st_size)
+
+
+def damaged(file: Path, rng: random.Random, value: int | None = None) -> str:
+    """Change one byte of a file, to `value` or by one bit, and return what was changed."""
+    data = bytearray(file.read_bytes())
+    i = rng.randrange(len(data))
+    old = data[i]
+    data[i] = old ^ 1 << rng.randrange(8) if value is None else value
+    file.write_bytes(data)
+    return f"{file.name}, byte {i} of {len(data)}: {old} -> {data[i]}"
+
+
+def outcome(capfd, *words):
+    """The exit code and the text of a command in this process."""
+    capfd.readouterr()
+    code = main([str(word) for word in words])
+    captured = capfd.readouterr()
+    return code, captured.out + captured.err
+
+
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(s, marks=[pytest.mark.slow, pytest.mark.timeout(3000)]) for s in range(2, 12))]
+)
+def test_one_changed_byte_is_at_most_one_line(finished, tmp_path, capfd, seed):
+    rng = random.Random(seed)
+    for name in files(finished):
+        if name.startswith("checkpoints/") and seed == 1 and "160" not in name:
+            continue  # The newest checkpoint stands for the others in the fast test.
+        for kind in (None, 0xFF, ord("\n"))[: DAMAGES if name.endswith(".csv") else 1 + seed % 2]:
+            folder = tmp_path / "runs" / "run"
+            shutil.rmtree(folder.parent, ignore_errors=True)
+            shutil.copytree(finished, folder)
+            what = damaged(folder / name, rng, kind)
+            for words in (
+                ("runs", folder.parent),
+                ("plot", folder, "--out", tmp_path / "curve.png"),
+                ("report", folder, "--out", tmp_path / "report", "--reps", 5),
+                ("evaluate", folder, "--episodes", 1),
+                ("resume", folder, "--env-steps", 200),
+            ):
+                code, text = outcome(capfd, *words)
+                assert code in (0, 1, 2) and "Traceback" not in text, (what, words, text)
+                assert code == 0 or text.strip().count("\n") <= 12, (what, words, text)
+
+
+@pytest.mark.parametrize("value", [0xFF, ord("s"), ord("\n"), ord(","), ord('"'), 0])
+@pytest.mark.parametrize("column", ["wall_s", "episodes", "cpu_s", "env_steps"])
+def test_a_damaged_cell_of_metrics_blocks_nothing(finished, tmp_path, column, value, warned):
+    """The other rows are read, and the run is resumed with all of its checkpoints."""
+    folder = tmp_path / "run"
+    shutil.copytree(finished, folder)
+    lines = (folder / "metrics.csv").read_bytes().split(b"\n")
+    place = lines[0].split(b",").index(column.encode())
+    cells = lines[2].split(b",")
+    cells[place] = bytes([value]) + cells[place][1:]
+    lines[2] = b",".join(cells)
+    (folder / "metrics.csv").write_bytes(b"\n".join(lines))
+    steps, _ = read_columns(folder, "env_steps", ["score", column])[column]
+    assert len(steps) >= 2 and set(steps) <= {0, 40, 80, 120, 160}  # "80" without its 8 is a number, too
+    assert any("metrics.csv cannot be read and count as empty" in line for line in warned)
+    if column == "wall_s" and value in (0xFF, ord("\n")):
+        done = run("resume", folder, "--env-steps", 200, env=dict(os.environ))
+        assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+        assert read_columns(folder, "env_steps", ["score"])["score"][0][-1] == 200
