@@ -59,6 +59,7 @@ CONFINED = {
         "accel_rl/kernels/native.py", "accel_rl/distributed/robust_lock.py", "accel_rl/system/process.py",
         "accel_rl/sweeps/pinned_run.py", "accel_rl/emulator/device/", "accel_rl/emulator/translation.py",
         "accel_rl/data/page_locked.py", "accel_rl/envs/global_generators.py", "accel_rl/system/gpu_energy.py",
+        "accel_rl/system/code_cache.py",
     ),
     "cuda": ("accel_rl/emulator/device/",),
     "torch.distributed": ("accel_rl/distributed/collective.py", "accel_rl/distributed/process_group.py", "benchmarks/"),

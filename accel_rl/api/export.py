@@ -23,6 +23,7 @@ from accel_rl.kernels import native
 from accel_rl.models.network_state import network_state
 from accel_rl.runners import launches
 from accel_rl.runners.run_folder import RunFolder
+from accel_rl.system.durable_files import refuse_link
 from accel_rl.system.errors import ConfigError, RunError
 
 COPIED = ("protocol.json", "versions.json", "metrics.csv")
@@ -33,6 +34,8 @@ def export(run: RunFolder, config: TrainConfig, o: ExportOptions) -> tuple[Path,
     ConfigError for wrong settings, before any file is written. Raises RunError if the disk is full."""
     out = Path(o.out).expanduser() if o.out else run.path / "model"
     check_new(out, "--out")
+    for name in COPIED:
+        refuse_link(run.path / name, "its content would become a part of the model")
     acting, state, agent, _ = trained_agent(run, config, o.checkpoint, greedy=False, best=o.best)
     if o.onnx:
         check_onnx(agent)

@@ -3,7 +3,9 @@ replace the hub."""
 
 import importlib
 import importlib.util
+import os
 import shutil
+import stat
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -40,6 +42,7 @@ def push(model: Path, place: str, private: bool = False) -> str:
     if not ModelFolder(model).is_there:
         raise ConfigError(f"{model} holds no model: make one with accel-rl export {quote(str(model))}")
     ModelFolder(model).load()
+    _check_files(model)
     if is_folder(place):
         return str(_copied(model, Path(place).expanduser()))
     hub = _hub()
@@ -58,6 +61,7 @@ def pull(place: str, out: Path) -> Path:
         source = Path(place).expanduser()
         if not ModelFolder(source).is_there:
             raise ConfigError(f"{source} holds no model")
+        _check_files(source)
         return _copied(source, out)
     check_new(out)
     hub = _hub()
@@ -70,10 +74,22 @@ def pull(place: str, out: Path) -> Path:
     return out
 
 
+def _check_files(model: Path) -> None:
+    """Raise ConfigError if a model's folder contains anything but files and folders. The content behind a link, such as
+    a private key of the user, would become a part of the model."""
+    for folder, subfolders, files in os.walk(model):
+        for path in (Path(folder, name) for name in (*subfolders, *files)):
+            mode = path.lstat().st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                kind = "a link" if stat.S_ISLNK(mode) else "neither a file nor a folder"
+                raise ConfigError(f"{path} is {kind}: a model has only files; remove it, or copy the file there")
+
+
 def _copied(source: Path, out: Path) -> Path:
     check_new(out)
     try:
-        shutil.copytree(source, out, dirs_exist_ok=True)
+        # With symlinks=True, a link that appears after the check is not followed.
+        shutil.copytree(source, out, symlinks=True, dirs_exist_ok=True)
     except OSError as e:
         raise RunError(f"{out} could not be written: {e.strerror or e}") from e
     return out

@@ -28,7 +28,7 @@ from accel_rl.runners.trainer import Trainer
 from accel_rl.system import hardware
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError, RunError
-from accel_rl.system.output import open_standard_descriptors, steady_output
+from accel_rl.system.output import open_standard_descriptors, print_text, steady_output
 
 CLUSTERS = {"gorila": "accel_rl.gorila.driver", "ray": "accel_rl.gorila.ray_ranks"}
 """Maps each value of --cluster to a module with the functions `check` and `launch`. The package accel_rl.gorila is
@@ -125,7 +125,7 @@ def run_new(given: TrainConfig, path: Path | None, objects: Observers | None = N
             with run.locked(), steady_output(run.event):
                 launches.record(run, env_steps=0)
                 for line in lines:
-                    print(f"warning: {line}", flush=True)
+                    print_text(f"warning: {line}")
                     run.event(line)
                 if network is not None:
                     network.place(run)
@@ -174,17 +174,17 @@ def run_to_end(
         g = config.gorila
         length = f"{g.updates:,} updates" if g.updates else f"{config.env_steps:,} env steps"
         shards = counted(g.shards, "shard")
-        print(f"{what}: {length} by {g.members} members and {shards} -> {run.path}", flush=True)
+        print_text(f"{what}: {length} by {g.members} members and {shards} -> {run.path}")
         return cluster_of(config).launch(config, run, state, objects or Observers.of(config))
     if line := _emulation(config, plan):
-        print(line, flush=True)
+        print_text(line)
     if config.precision == "auto":
         from accel_rl.tuning.precision import choose  # Other runs do not import the tuner.
 
         config = choose(config, plan, run)
     if config.distributed.several or config.cluster == "ray":
         d = config.distributed
-        print(f"{what}: {config.env_steps:,} env steps on {d.size} ranks, {d.update} -> {run.path}", flush=True)
+        print_text(f"{what}: {config.env_steps:,} env steps on {d.size} ranks, {d.update} -> {run.path}")
         if config.cluster == "ray":
             return cluster_of(config).launch(config, run, state)
         from accel_rl.runners.ranks import local_ranks
@@ -192,9 +192,8 @@ def run_to_end(
         return local_ranks.train(config, plan, run, state["env_steps"] if state else None)
     config = rank_config(config, 0)
     trainer = Trainer(config, plan.ranks[0], run, state, observers=objects or Observers.of(config))
-    print(
+    print_text(
         f"{config.algorithm} on {trainer.spec.name}: {config.env_steps:,} env steps on {plan.ranks[0].device}, "
         f"{plan.ranks[0].sampler.environments()} -> {run.path}",
-        flush=True,
     )
     return trainer.run()

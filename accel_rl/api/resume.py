@@ -26,7 +26,7 @@ from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.runners.rewind import rewind
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.errors import ConfigError
-from accel_rl.system.output import steady_output
+from accel_rl.system.output import print_text, steady_output
 
 NO_SETTINGS: Mapping[str, Any] = MappingProxyType({})
 
@@ -43,7 +43,6 @@ def resume(
     of the run, instead of those that `begun` names."""
     if ModelFolder(run.path).is_there:
         raise ConfigError(f"{run.path} holds an exported model, which cannot be trained further; resume its run")
-    run.check_parts()
     with run.locked(), steady_output(run.event):
         return _resume(run, begun, changes, settings, objects)
 
@@ -70,7 +69,7 @@ def _resume(
     launches.record(run, state["env_steps"] if state else 0, recorded)
     run.event(f"resumed at {state['env_steps'] if state else 0} env steps")
     for line in (*_change_lines(recorded), *_schedule_lines(config, recorded)):
-        print(line, flush=True)
+        print_text(line)
         run.event(line)
     if state is not None:
         rewind(run, state["env_steps"], chosen=bool(changes.checkpoint))
@@ -79,7 +78,7 @@ def _resume(
     if played != config.env.backend:
         run.event(f"played by {config.env.backend} from here on, by {played} before")
     if state is None:
-        print(f"{run.path} has no checkpoint yet: starting from the beginning", flush=True)
+        print_text(f"{run.path} has no checkpoint yet: starting from the beginning")
     return run_to_end(placed, plan, run, state, objects)
 
 

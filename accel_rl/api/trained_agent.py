@@ -84,6 +84,8 @@ def evaluate(run: RunFolder, config: TrainConfig, o: EvaluateOptions) -> tuple[E
     """Evaluate a run's agent, or random actions. Return the evaluation and {env_steps, agent} of the evaluated agent.
     Raises ConfigError."""
     o.check()
+    if o.save:
+        run.check_parts()
     config = _with_options(config, o)
     result, of_agent = _random(config, o) if o.random else _trained(run, config, o)
     outcome = {**of_agent, **result.to_dict()}

@@ -21,7 +21,7 @@ from typing import Any
 
 from accel_rl.checkpoints.segment_store import SegmentStore
 from accel_rl.checkpoints.state_tree import decode, encode
-from accel_rl.system.durable_files import sync_folder, write_synced
+from accel_rl.system.durable_files import sync_folder, write_durably, write_synced
 from accel_rl.system.errors import ConfigError, RunError
 
 logger = logging.getLogger(__name__)
@@ -126,8 +126,7 @@ class Checkpoints:
         shutil.copytree(self.path(env_steps), temporary)
         manifest = {**_read_manifest(temporary), "env_steps": number}
         manifest["checksum"] = _checksum(manifest)
-        write_synced(temporary / "MANIFEST.json", json.dumps(manifest, indent=1).encode())
-        sync_folder(temporary)
+        write_durably(temporary / "MANIFEST.json", json.dumps(manifest, indent=1).encode())
         os.rename(temporary, self.path(number))
         sync_folder(self.folder)
         self._remove(self.path(env_steps))

@@ -13,7 +13,7 @@ from accel_rl.data.tensor_file import Segment, load, save
 from accel_rl.system.durable_files import sync_folder, write_durably
 from accel_rl.system.errors import ConfigError
 
-_FILE = re.compile(r".+-[0-9a-f]{16}\.safetensors(\.tmp)?", re.ASCII)
+_FILE = re.compile(r".+-[0-9a-f]{16}\.safetensors(\.[0-9a-f]{32}\.tmp)?", re.ASCII)
 
 
 class SegmentStore:

@@ -22,6 +22,7 @@ from accel_rl.sweeps.sweep_folder import Progress, read_progress
 from accel_rl.system import folder_lock
 from accel_rl.system.counts import Count, counted
 from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.system.output import escaped
 
 Chosen = TypeVar("Chosen")
 
@@ -55,8 +56,8 @@ def plot_command(argv: list[str]) -> int:
     draw(curves, out, chosen.x, chosen.y)
     for curve in curves:
         for line in curve.repeated:
-            stdout(f"{curve.label}: {line}")
-    stdout(f"{out}: {', '.join(c.label for c in curves)}")
+            stdout(escaped(f"{curve.label}: {line}"))
+    stdout(escaped(f"{out}: {', '.join(c.label for c in curves)}"))
     return 0
 
 
@@ -90,7 +91,7 @@ def report_command(argv: list[str]) -> int:
     files = write_report(runs, out, chosen)
     for run in runs:
         if run.repeated:
-            stdout(f"{run.setting} in {run.game}: {run.repeated}")
+            stdout(escaped(f"{run.setting} in {run.game}: {run.repeated}"))
     stdout(f"{files[0]}: {counted(len(runs), 'run')}; {counted(len(files) - 1, 'table')} as CSV in the same folder")
     return 0
 
@@ -131,6 +132,8 @@ RIGHT = ("seed", "env steps", "score", "age")
 OF_EACH = ("run_dir", "seed", "format")
 """Settings that are not compared, because they differ in every run, or because they are columns of the list."""
 MOST_DIFFERENCES = 20
+FUTURE_S = 60.0
+"""A run whose newest row is later than now by less than this time, as on a file server with another clock, is new."""
 
 
 @dataclass(frozen=True)
@@ -168,11 +171,13 @@ class ListedRun:
 
     def cells(self) -> list[str]:
         s = self.settings
-        return [
+        # A file of a clock that was later changed back, or of another machine, may be of a later time than now.
+        age = human_time(max(self.age_s, 0)) if self.age_s > -FUTURE_S else "in the future"
+        cells = [
             self.name, str(s["algorithm"]), str(s["env.game"] or s["env.id"]), str(s["seed"]),
-            f"{self.progress.env_steps:,}/{s['env_steps']:,}", human_score(self.progress.score), human_time(self.age_s),
-            self.state,
+            f"{self.progress.env_steps:,}/{s['env_steps']:,}", human_score(self.progress.score), age, self.state,
         ]  # fmt: skip
+        return [escaped(cell) for cell in cells]
 
 
 def _state(path: Path, settings: Mapping[str, Any], progress: Progress) -> str:
@@ -234,7 +239,7 @@ def differences(runs: Sequence[ListedRun]) -> list[str]:
             counts[value] = counts.get(value, 0) + 1
         if len(counts) > 1:
             values = ", ".join(f"{value or '-'} ({counted(n, 'run')})" for value, n in counts.items())
-            lines.append(f"  --{name.replace('_', '-')}: {values}")
+            lines.append(escaped(f"  --{name.replace('_', '-')}: {values}"))
     return lines
 
 

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import io
 import re
-import sys
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar, cast
@@ -16,6 +15,7 @@ from accel_rl.config.flags import complete, flags_of
 from accel_rl.config.help import Help, Option, asked, help_text, options_of
 from accel_rl.system.counts import parse_count
 from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.system.output import print_text
 
 C = TypeVar("C")
 PLAIN = Help()
@@ -170,4 +170,4 @@ def value_of(argv: list[str], flag: str) -> str | None:
 
 
 def stdout(line: str = "") -> None:
-    print(line, file=sys.stdout, flush=True)
+    print_text(line)

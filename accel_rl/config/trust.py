@@ -1,5 +1,5 @@
 """Settings may name a user's code, as `module:Class`. Code that a folder's config.json names is imported only if the
-user names the same code, or trusts the folder."""
+user names the same code, or trusts the folder. So are callbacks and sinks that send data to a server."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -11,6 +11,12 @@ CODE = (
     "algorithm", "algo.network", "env.id", "sampler.engine", "distributed.update", "schedule", "callback", "sink"
 )  # fmt: skip
 """The settings whose values may name code."""
+OBSERVERS = ("callback", "sink")
+LOCAL = tuple(
+    name for short in ("StopAtScore", "SaveBest", "VideoEvery") for name in (short, f"accel_rl.api.callbacks:{short}")
+)
+"""The callbacks of accel_rl that only write to the run's folder. The others, and all sinks, send data to a server or
+write to any folder."""
 Trust = bool | Collection[str]
 """True if the user trusts all code that a file names, or the names of code that the user has given, too."""
 
@@ -22,19 +28,26 @@ class TrustOptions:
 
     trust: bool = False
     """Import and run the code that the folder's files name as module:Class. Without --trust, a folder is refused if it
-    names code outside of accel_rl."""
+    names code outside of accel_rl, or a callback or sink that sends data to a server."""
 
 
 def code_names(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return {name: flag} for each name of code outside of this package that the settings `values` (plain JSON)
-    contain."""
+    """Return {name: flag} for each name of code that must be trusted: code outside of this package, and callbacks and
+    sinks that are not in `LOCAL`. `values` are the settings, as plain JSON."""
     result: dict[str, str] = {}
     for setting in CODE:
         group, _, last = setting.rpartition(".")
         part = values.get(group) if group else values
         value = part.get(last) if isinstance(part, Mapping) else None
         for name in value if isinstance(value, list | tuple) else [value]:
-            if not isinstance(name, str) or ":" not in name.partition("(")[0]:
+            if not isinstance(name, str):
+                continue
+            function = name.partition("(")[0].strip()
+            if setting in OBSERVERS:
+                if function not in LOCAL:
+                    result[name] = f"--{setting}"
+                continue
+            if ":" not in function:
                 continue
             # The setting env.id must always be trusted, because it could call any function of accel_rl.
             if setting == "env.id" or not name.startswith("accel_rl."):

@@ -28,8 +28,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accel_rl.emulator.games import cartridge, read_rom
+from accel_rl.system import code_cache
 from accel_rl.system.child import accept_signals, command, environment, start
-from accel_rl.system.extensions import cache_folder, is_private
+from accel_rl.system.code_cache import cache_folder
+from accel_rl.system.durable_files import open_in_place
+from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import usable_cores
 from accel_rl.system.process import die_with_parent
 
@@ -51,7 +54,6 @@ LIMIT_S = 300.0  # Time limit of one compilation
 WAIT_S = 3600.0  # Time limit of the wait for other compilers
 POLL_S = 0.5
 NICE = 5
-_DIGEST_BYTES = 32
 _PROGRAM = """#define TRANSLATED "{source}"
 #include "core/fast/frame.h"
 extern "C" __attribute__((visibility("default"))) accel::FastEnd run_translated(accel::FastConsole& console) {{
@@ -79,11 +81,11 @@ def begin(emulator: "EmulatorCore", game: str, rom: str | os.PathLike[str] | Non
 
 def translate(game: str, rom: str | os.PathLike[str] | None = None) -> bool:
     """Translate a game now, unless its translation is cached. Return whether emulators can play the translated game.
-    Raises ConfigError if the game or its ROM is unknown."""
+    Raises ConfigError if the game or its ROM is unknown, or if others could write to the cache folder."""
     file = translation_file(game, rom)
-    if file is not None and _content(file) is None:
+    if file is not None and code_cache.read(file) is None:
         _run_compiler(file, game, rom)
-    return file is not None and _content(file) is not None
+    return file is not None and code_cache.read(file) is not None
 
 
 def translation_file(game: str, rom: str | os.PathLike[str] | None = None) -> Path | None:
@@ -103,7 +105,10 @@ def how_played(game: str) -> str:
     file = translation_file(game)
     if file is None:
         return f"{game} is interpreted, because no C++ compiler is installed (g++ or clang++)"
-    return f"{game} is translated" if _content(file) is not None else f"{game} is interpreted until it is translated"
+    if reason := code_cache.refusal(file.parent):
+        return f"{game} is interpreted, because {reason}"
+    is_cached = code_cache.read(file) is not None
+    return f"{game} is translated" if is_cached else f"{game} is interpreted until it is translated"
 
 
 @functools.cache
@@ -130,11 +135,16 @@ def _compile(emulator: "EmulatorCore", file: Path, game: str, rom: str | os.Path
     """Compile a translation, unless another process has compiled it, and load the translation into the emulator."""
     deadline = time.monotonic() + WAIT_S
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with _held([file.with_suffix(".lock")], deadline), _held(_turns(file.parent), deadline):
-            if _content(file) is None:
-                _run_compiler(file, game, rom)
-    except (OSError, RuntimeError) as error:
+        with (
+            code_cache.opened(file.parent, create=True) as cache,
+            _held([cache / f"{file.stem}.lock"], deadline),
+            _held(_turns(cache), deadline),
+        ):
+            if _insert(emulator, file):  # Another process has compiled it.
+                logger.info(f"{game} is translated")
+                return
+            _run_compiler(file, game, rom)
+    except (OSError, RuntimeError, ConfigError) as error:
         logger.info(f"{game} is interpreted: its translation cannot be made: {error}")
         return
     if _insert(emulator, file):
@@ -151,9 +161,11 @@ def _turns(folder: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def _held(files: list[Path], deadline: float) -> Iterator[None]:
-    """Hold one of several lock files. Raises TimeoutError if all are held by others until the deadline."""
+    """Hold one of several lock files. Raises TimeoutError if all are held by others until the deadline, and ConfigError
+    if a lock file is a link."""
+    flags = os.O_WRONLY | os.O_CREAT
     with contextlib.ExitStack() as stack:
-        locks = [stack.enter_context(open(file, "w")) for file in files]
+        locks = [stack.enter_context(open(open_in_place(file, flags, 0o600), "wb")) for file in files]
         while time.monotonic() < deadline:
             for lock in locks:
                 with contextlib.suppress(BlockingIOError):
@@ -176,12 +188,14 @@ def _run_compiler(file: Path, game: str, rom: str | os.PathLike[str] | None) -> 
 
 
 def _insert(emulator: "EmulatorCore", file: Path) -> bool:
-    """Load a translation into the emulator if the file is complete and belongs to this user. Return whether it was
-    loaded."""
-    if _content(file) is None:
-        return False
+    """Load a translation into the emulator if the file is complete and only this user could have written it. Return
+    whether it was loaded."""
     try:
-        function = ctypes.CDLL(os.fspath(file)).run_translated
+        if (content := code_cache.read(file)) is None:
+            return False
+        function = code_cache.library(content).run_translated
+    except ConfigError:  # The line about the start of a run has the reason, and so has that about the compilation.
+        return False
     except (OSError, AttributeError) as error:
         logger.info(f"{file} cannot be loaded: {error}")
         return False
@@ -189,34 +203,27 @@ def _insert(emulator: "EmulatorCore", file: Path) -> bool:
     return True
 
 
-def _content(file: Path) -> bytes | None:
-    """Return the library in a file, or None if the file is missing or damaged, or others may have written it."""
-    try:
-        content, is_safe = file.read_bytes(), is_private(file)
-    except OSError:
-        return None
-    library, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
-    return library if is_safe and hashlib.sha256(library).digest() == digest else None
-
-
 def compile_rom(emulator: "EmulatorCore", file: Path) -> None:
     """Play some frames to find the ROM's instructions, translate the ROM, and store the compiled translation
-    atomically. Raises OSError or CalledProcessError."""
+    atomically. Raises OSError or CalledProcessError, and ConfigError if others could write to the cache folder."""
     cxx = compiler()
     assert cxx is not None, "no compiler"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    for earlier in file.parent.glob(f"{file.stem}-*"):  # Remove the files of compilations that were killed.
-        shutil.rmtree(earlier, ignore_errors=True)
-    with tempfile.TemporaryDirectory(dir=file.parent, prefix=f"{file.stem}-") as folder:
-        source, program, library = (Path(folder) / name for name in ("rom.inc", "rom.cpp", "rom.so"))
-        source.write_text(emulator.translated(FRAMES))
-        program.write_text(_PROGRAM.format(source=source))
-        arguments = [cxx[0], *FLAGS, f"-I{Path(__file__).parent}", str(program), "-o", str(library)]
-        subprocess.run(arguments, check=True, stdin=subprocess.DEVNULL, capture_output=True)
-        content = library.read_bytes()
-        library.write_bytes(content + hashlib.sha256(content).digest())
-        library.chmod(0o600)
-        os.replace(library, file)
+    with code_cache.opened(file.parent, create=True) as cache:
+        for earlier in cache.glob(f"{file.stem}-*"):  # Remove the files of compilations that were killed.
+            if earlier.is_dir():
+                shutil.rmtree(earlier, ignore_errors=True)
+            else:
+                earlier.unlink()
+        with tempfile.TemporaryDirectory(dir=cache, prefix=f"{file.stem}-") as folder:
+            source, program, library = (Path(folder) / name for name in ("rom.inc", "rom.cpp", "rom.so"))
+            source.write_text(emulator.translated(FRAMES))
+            program.write_text(_PROGRAM.format(source=source))
+            arguments = [cxx[0], *FLAGS, f"-I{Path(__file__).parent}", str(program), "-o", str(library)]
+            subprocess.run(arguments, check=True, stdin=subprocess.DEVNULL, capture_output=True)
+            content = library.read_bytes()
+    if not hasattr(code_cache.library(content), "run_translated"):
+        raise OSError(f"{cxx[0]} has compiled something else")
+    code_cache.write(file, content)
 
 
 def main(game: str, rom: str, file: str, parent_pid: str) -> int:
@@ -231,7 +238,7 @@ def main(game: str, rom: str, file: str, parent_pid: str) -> int:
 
     try:
         compile_rom(AtariEmulator(game, rom=read_rom(game, rom or None))._emulator, Path(file))
-    except (OSError, subprocess.CalledProcessError) as error:
+    except (OSError, ConfigError, subprocess.CalledProcessError) as error:
         detail = getattr(error, "stderr", None) or b""
         print(f"accel-rl: {game} cannot be translated: {error} {detail.decode()[-300:]}", file=sys.stderr)
         return 1

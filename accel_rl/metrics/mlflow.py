@@ -9,6 +9,7 @@ from typing import Any
 from accel_rl.metrics.nested import flat
 from accel_rl.metrics.sinks import Row, Sink
 from accel_rl.metrics.tags import tag
+from accel_rl.system.durable_files import write_durably
 from accel_rl.system.errors import ConfigError
 
 MOST = 500  # MLflow accepts at most 500 characters as a parameter's value.
@@ -32,7 +33,7 @@ class MLflow(Sink):
         self._mlflow.set_experiment(self.experiment)
         run = self._mlflow.start_run(run_id=id, run_name=folder.name)
         if id is None:
-            file.write_text(run.info.run_id + "\n")
+            write_durably(file, f"{run.info.run_id}\n".encode())
             self._mlflow.log_params({name: str(value)[:MOST] for name, value in flat(settings)})
 
     def write(self, row: Row) -> None:

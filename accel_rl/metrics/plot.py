@@ -12,7 +12,9 @@ import numpy as np
 
 from accel_rl.metrics.metrics_file import number, read_metrics
 from accel_rl.system.counts import counted
+from accel_rl.system.durable_files import write_durably
 from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.system.output import escaped
 
 logger = logging.getLogger(__name__)
 
@@ -192,14 +194,20 @@ def draw(curves: list[Curve], out: Path, x: str, y: str) -> None:
             panel.xaxis.set_major_formatter(counts())
         panel.grid(alpha=0.3)
         if len(games) > 1:
-            panel.set_title(game)
+            panel.set_title(literal(game))
+    labels = list(map(literal, lines))
     if len(games) == 1:
-        axes[0, 0].legend(list(lines.values()), list(lines))
+        axes[0, 0].legend(list(lines.values()), labels)
     else:
-        figure.legend(list(lines.values()), list(lines), loc="outside lower center", ncols=min(len(lines), COLUMNS))
+        figure.legend(list(lines.values()), labels, loc="outside lower center", ncols=min(len(lines), COLUMNS))
     out.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out)
-    plt.close(figure)
+    write_durably(out, picture(figure, out.suffix.removeprefix(".")))
+
+
+def literal(text: str) -> str:
+    """Return a name for a picture. Names come from the files of runs: between two dollars, matplotlib would read a
+    formula, and control characters have no picture."""
+    return escaped(text).replace("$", r"\$")
 
 
 def counts() -> Any:

@@ -6,6 +6,8 @@ import time
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from accel_rl.system.output import escaped, escaped_lines, print_text
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
@@ -55,7 +57,7 @@ class ProgressDisplay:
     def __init__(self, total: int, done: int, label: str, unit: str = "steps"):
         """`unit` is the unit of `total` and `done`."""
         self.total = total
-        self.label = label
+        self.label = escaped(label)
         self._unit = unit
         self._bar: Progress | None = None
         self._output: Any = None
@@ -66,7 +68,7 @@ class ProgressDisplay:
             from rich import progress as rich
 
             self._bar = rich.Progress(
-                rich.TextColumn("{task.description}"),
+                rich.TextColumn("{task.description}", markup=False),
                 rich.BarColumn(None),
                 rich.TextColumn("{task.percentage:>3.0f}%"),
                 rich.TextColumn("{task.fields[steps]}  {task.fields[rate]}  score {task.fields[score]}"),
@@ -74,7 +76,7 @@ class ProgressDisplay:
                 console=console,
                 transient=True,
             )
-            self._task = self._bar.add_task(label, total=total, completed=done, steps="", rate="", score="-")
+            self._task = self._bar.add_task(self.label, total=total, completed=done, steps="", rate="", score="-")
             self._bar.start()
         else:
             self._output = notebook_output()
@@ -123,9 +125,9 @@ class ProgressDisplay:
 
     def say(self, line: str) -> None:
         if self._bar:
-            self._bar.console.print(line, highlight=False, markup=False, soft_wrap=True)
+            self._bar.console.print(escaped_lines(line), highlight=False, markup=False, soft_wrap=True)
         else:
-            print(line, file=sys.stderr, flush=True)
+            print_text(line, sys.stderr)
 
     def close(self) -> None:
         if self._bar:

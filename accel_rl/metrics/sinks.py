@@ -7,13 +7,14 @@ import logging
 import math
 import os
 from collections.abc import Mapping
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
 from accel_rl.metrics.metrics_file import read_metrics
 from accel_rl.metrics.nested import flat
 from accel_rl.metrics.tags import tag
-from accel_rl.system.durable_files import write_durably
+from accel_rl.system.durable_files import open_in_place, write_durably
 from accel_rl.system.errors import ConfigError, RunError
 
 logger = logging.getLogger(__name__)
@@ -66,7 +67,7 @@ class CsvSink(Sink):
             kept = table.rows if rows is None else table.rows[:rows]
             self.rows, self._columns = len(kept), table.columns
             self._rewrite(kept, self._columns)
-        self._file = open(path, "ab", buffering=0)  # noqa: SIM115
+        self._file = self._opened()
 
     def write(self, row: Row) -> None:
         cells = {k: format_cell(v) for k, v in row.items()}
@@ -105,7 +106,7 @@ class CsvSink(Sink):
             self._rewrite(rows, columns)
             self._columns = columns
             self._file.close()
-            self._file = open(self.path, "ab", buffering=0)  # noqa: SIM115
+            self._file = self._opened()
         lines = io.StringIO(newline="")
         csv.DictWriter(lines, self._columns, restval="", lineterminator="\n").writerows(self._unwritten)
         size = os.fstat(self._file.fileno()).st_size
@@ -117,6 +118,9 @@ class CsvSink(Sink):
             os.ftruncate(self._file.fileno(), size)
             raise
         self._unwritten.clear()
+
+    def _opened(self) -> FileIO:
+        return FileIO(open_in_place(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "a")
 
     def _rewrite(self, rows: list[dict[str, str]], columns: list[str]) -> None:
         text = io.StringIO(newline="")

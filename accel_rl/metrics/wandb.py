@@ -10,6 +10,7 @@ from typing import Any
 
 from accel_rl.metrics.sinks import Row, Sink
 from accel_rl.metrics.tags import tag
+from accel_rl.system.durable_files import write_durably
 from accel_rl.system.errors import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -50,12 +51,15 @@ class WandbSink(Sink):
 
 def wandb_sink(config: Any, folder: Path) -> list[Sink]:
     """Return a list with the sink. The list is empty if the sink is disabled, or if wandb does not start in time (a
-    message is printed once)."""
+    message is printed once). Raises ConfigError if the run's folder has a file of settings of wandb."""
     if config.wandb == "disabled":
         return []
     os.environ.setdefault("WANDB_SILENT", "true")
     for kind in ("CACHE", "CONFIG", "DATA"):  # wandb writes its files to the run folder.
         os.environ.setdefault(f"WANDB_{kind}_DIR", str(folder.absolute() / "wandb" / kind.lower()))
+    file = folder.absolute() / "wandb" / "config" / "settings"
+    if file.exists() and os.environ["WANDB_CONFIG_DIR"] == str(file.parent):
+        raise ConfigError(f"{file} could make wandb send the metrics to another server; remove it")
     try:
         import wandb
 
@@ -80,5 +84,5 @@ def _run_id(folder: Path) -> str:
     """Return the run's id, which stays the same after a resume, so that the curve continues."""
     file = folder / "wandb_id"
     if not file.exists():
-        file.write_text(os.urandom(4).hex() + "\n")
+        write_durably(file, f"{os.urandom(4).hex()}\n".encode())
     return file.read_text().strip()

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from accel_rl.envs.atari_games import human_scale
-from accel_rl.metrics.plot import colours, picture, pyplot
+from accel_rl.metrics.plot import colours, literal, picture, pyplot
 from accel_rl.papers.published import published
 from accel_rl.report.aggregates import SIZE, TAUS, Scores, Summary, improvement, seeds, summarise
 from accel_rl.report.page import Picture, Section
@@ -135,7 +135,7 @@ def intervals(summaries: Mapping[str, Summary], colour: Mapping[str, object]) ->
         panel.set_xlabel("% between random and human", fontsize=8)
         panel.grid(alpha=0.3, axis="x")
         panel.tick_params(labelsize=8)
-    axes[0].set_yticks(range(len(summaries)), list(summaries), fontsize=8)
+    axes[0].set_yticks(range(len(summaries)), list(map(literal, summaries)), fontsize=8)
     axes[0].set_ylim(len(summaries) - 0.5, -0.5)
     return picture(figure)
 
@@ -150,7 +150,7 @@ def profiles(summaries: Mapping[str, Summary], colour: Mapping[str, object]) -> 
     for setting, s in summaries.items():
         ours = setting in colour
         c, style = (colour[setting], "-") if ours else ("0.4", next(greys))
-        panel.plot(100 * TAUS, s.share, color=c, label=setting, linestyle=style, linewidth=1.4)
+        panel.plot(100 * TAUS, s.share, color=c, label=literal(setting), linestyle=style, linewidth=1.4)
         if np.isfinite(s.share_low).all():
             panel.fill_between(100 * TAUS, s.share_low, s.share_high, color=c, alpha=0.2, linewidth=0)
     panel.set_xlabel("score t, % between random and human", fontsize=9)

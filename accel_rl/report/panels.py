@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from accel_rl.envs.atari_games import human_scale
-from accel_rl.metrics.plot import colours, counts, picture, pyplot
+from accel_rl.metrics.plot import colours, counts, literal, picture, pyplot
 from accel_rl.papers.published import published
 from accel_rl.papers.stooke.stooke_tables import stooke_figures
 from accel_rl.report.curves import Band, Over, score_bands
@@ -72,7 +72,11 @@ def _wrapped(panels: Sequence[Panel], colour: Mapping[str, object], columns: int
     # Widths are in inches.
     fitting = max(1, min(4, int(width * columns / (0.5 + 0.075 * longest))))
     figure.legend(
-        list(lines.values()), list(lines), loc="outside lower center", ncols=min(fitting, len(lines)), fontsize=8
+        list(lines.values()),
+        list(map(literal, lines)),
+        loc="outside lower center",
+        ncols=min(fitting, len(lines)),
+        fontsize=8,
     )
     return picture(figure, kind)
 
@@ -104,8 +108,8 @@ def _in_rows(rows: Mapping[str, Mapping[str, Panel]], columns: Sequence[str]) ->
                 axis.axis("off")
         row_axes[-1].legend(
             list(lines.values()),
-            list(lines),
-            title=row,
+            list(map(literal, lines)),
+            title=literal(row),
             title_fontsize=10,
             loc="center left",
             bbox_to_anchor=(1.02, 0.5),
@@ -129,7 +133,7 @@ def _draw(axis: object, panel: Panel, colour: Mapping[str, object]) -> dict[str,
             p.source, (p.steps, p.mean), (-4, 3), textcoords="offset points", fontsize=6, color="0.4", ha="right"
         )
     _references(a, panel.game)
-    a.set_title(panel.title, fontsize=10)  # type: ignore[attr-defined]
+    a.set_title(literal(panel.title), fontsize=10)  # type: ignore[attr-defined]
     a.set_xlabel(panel.over, fontsize=8)  # type: ignore[attr-defined]
     a.set_ylabel(panel.quantity, fontsize=8)  # type: ignore[attr-defined]
     a.tick_params(labelsize=8)  # type: ignore[attr-defined]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from accel_rl.envs.atari_games import human_scale
-from accel_rl.metrics.plot import Column, colours, counts, picture, pyplot
+from accel_rl.metrics.plot import Column, colours, counts, literal, picture, pyplot
 from accel_rl.report.aggregates import Scores, iqm, percentiles, resampled, seeds, weights
 from accel_rl.report.curves import shows_evaluations
 from accel_rl.report.page import Picture, Section
@@ -94,7 +94,9 @@ def efficiency_section(settings: BySetting, curve: str, reps: int, scale: str) -
 def _drawn(curves: Mapping[str, EfficiencyCurve], colour: Mapping[str, object]) -> bytes:
     figure, panel = pyplot().subplots(figsize=(8, 4.4), dpi=100, layout="constrained")  # type: ignore[attr-defined]
     for setting, c in curves.items():
-        panel.plot(c.steps, 100 * c.iqm, color=colour[setting], label=f"{setting} ({c.games} games)", linewidth=1.4)
+        panel.plot(
+            c.steps, 100 * c.iqm, color=colour[setting], label=literal(f"{setting} ({c.games} games)"), linewidth=1.4
+        )
         panel.fill_between(c.steps, 100 * c.low, 100 * c.high, color=colour[setting], alpha=0.2, linewidth=0)
     panel.set_xlabel("env steps", fontsize=9)
     panel.set_ylabel("IQM, % between random and human", fontsize=9)

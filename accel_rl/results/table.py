@@ -2,12 +2,14 @@
 
 import csv
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from accel_rl.results.run_settings import Settings
 from accel_rl.results.trained_run import Run
+from accel_rl.system.output import escaped
 
 
 @dataclass(frozen=True)
@@ -24,9 +26,21 @@ class Table:
         file = folder / f"{self.name}.csv"
         with open(file, "w", newline="") as f:
             writer = csv.writer(f, lineterminator="\n")
-            writer.writerow(self.columns)
-            writer.writerows(self.rows)
+            writer.writerows([_cell(text) for text in row] for row in (self.columns, *self.rows))
         return file
+
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""A spreadsheet program computes a cell that begins with one of these characters."""
+_NUMBER = re.compile(r"[-+]?(\d[\d,]*)?\.?\d*(e[-+]?\d+)?( ?[%*])*", re.ASCII)
+
+
+def _cell(text: str) -> str:
+    """Return the text of a cell of a CSV file. Names of environments and settings come from the files of runs, so a
+    text that could be a formula begins with an apostrophe, which spreadsheet programs do not display. Control
+    characters are escaped, because the csv module does not quote a carriage return, which would begin a row."""
+    mark = "'" if text.startswith(FORMULA) and not _NUMBER.fullmatch(text) else ""
+    return escaped(mark + text)
 
 
 def number(value: float | None, digits: int | None = None) -> str:

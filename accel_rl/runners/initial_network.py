@@ -14,6 +14,7 @@ from accel_rl.runners.learner import Learner
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.durable_files import write_durably
 from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.system.output import print_text
 
 FILE = "init.safetensors"
 MOST_LINES = 8
@@ -69,7 +70,7 @@ class InitialNetwork:
     def place(self, run: RunFolder) -> None:
         """Write the copied tensors into the folder of the new run, and print and log the list of tensors."""
         for line in self.lines():
-            print(line, flush=True)
+            print_text(line)
             run.event(line)
         tensors = {name: x.detach().cpu().clone() for name, x in self.copied.items()}
         write_durably(run.path / FILE, tensor_file.save(tensors, {"format": "pt"}))

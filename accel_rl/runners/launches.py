@@ -17,6 +17,7 @@ from typing import Any
 
 from accel_rl.runners.run_folder import RunFolder, git, git_revision, versions
 from accel_rl.system import hardware
+from accel_rl.system.durable_files import write_durably
 
 FILE = "launches.json"
 MOST = 1 << 20  # A saved diff of the source code has at most 1 MiB.
@@ -46,7 +47,7 @@ def record(run: RunFolder, env_steps: int, changes: Mapping[str, tuple[Any, Any]
         launch["settings"] = {name: {"from": old, "to": new} for name, (old, new) in changes.items()}
     if diff := git("diff", "HEAD", folder=folder):
         launch["changes"] = f"changes-{number}.diff"
-        (run.path / launch["changes"]).write_text(diff[:MOST])
+        write_durably(run.path / launch["changes"], diff[:MOST].encode())
     run.write_json(FILE, [*launches, launch])
     run.write_json("versions.json", launch["versions"])
 

@@ -16,6 +16,7 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.run_time import RunTime
 from accel_rl.samplers.episodes import EpisodeTracker
 from accel_rl.system.counts import counted
+from accel_rl.system.output import print_text
 
 
 @dataclass(slots=True)
@@ -129,7 +130,7 @@ class Reporter:
         if self._progress is not None:
             self._progress.say(line)
         else:
-            print(line, flush=True)
+            print_text(line)
 
     def evaluated(self, env_steps: int, evaluations: list[Evaluation]) -> None:
         """Display the evaluation of the learner, then the evaluation of the secondary learner."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.counts import counted
+from accel_rl.system.output import print_text
 
 NUMBERED = ("evaluations", "best/checkpoints", "best-training/checkpoints", "videos")
 """Folders whose files and subfolders have the env steps as their names."""
@@ -31,7 +32,7 @@ def rewind(run: RunFolder, env_steps: int, chosen: bool) -> None:
             file.rename(target)
         lines.append(f"{counted(len(derived), 'file')} of later evaluations, networks and videos moved to {aside}")
     for line in lines:
-        print(f"{line}, because the run continues from {env_steps:,} env steps", flush=True)
+        print_text(f"{line}, because the run continues from {env_steps:,} env steps")
         run.event(f"{line}, because the run continues from {env_steps:,} env steps")
 
 

@@ -10,8 +10,7 @@ import re
 import subprocess
 import time
 import uuid
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from shlex import quote
@@ -21,15 +20,30 @@ from accel_rl.config.config_file import migrated, read_file
 from accel_rl.config.train import TrainConfig
 from accel_rl.config.trust import Trust, check_trust, code_names
 from accel_rl.system import folder_lock
-from accel_rl.system.durable_files import place_new, sync_folder, write_durably, write_synced
+from accel_rl.system.durable_files import (
+    open_in_place,
+    place_new,
+    refuse_link,
+    remove_temporaries,
+    sync_folder,
+    write_durably,
+    write_synced,
+)
 from accel_rl.system.errors import ConfigError, RunError
 from accel_rl.system.folder_lock import HeldFolder
 from accel_rl.version import __version__
 
 SOURCE = Path(__file__).parent
-PARTS = ("checkpoints", "segments", "evaluations", "best", "best-training", "ranks")
+EVENTS = "events.log"
+PARTS = (
+    "checkpoints", "segments", "evaluations", "best", "best-training", "ranks", "final", "videos", "tensorboard",
+    "wandb",
+)  # fmt: skip
+_NESTED = ("best", "best-training")
+_IN_PLACE = (folder_lock.FILE, EVENTS)
+"""The files that a run changes in place. All others are replaced."""
 _BEGINNING = (
-    folder_lock.FILE, folder_lock.OWNER, "config.json", "versions.json", "launches.json", "protocol.json", "events.log",
+    folder_lock.FILE, folder_lock.OWNER, "config.json", "versions.json", "launches.json", "protocol.json", EVENTS,
     "init.safetensors",
 )  # fmt: skip
 _CHANGES = re.compile(r"changes-\d+\.diff", re.ASCII)
@@ -132,19 +146,32 @@ class RunFolder:
         return "" if folder == str(Path.cwd()) else f"; the run was started in {folder}: run the command there"
 
     def check_parts(self) -> None:
-        """Raise ConfigError if a subfolder is a symbolic link. A run removes old files in its subfolders; through a
-        link, it could remove another run's files."""
+        """Raise ConfigError if a subfolder, or a file that is changed in place, is a symbolic link. A run writes and
+        removes files in its subfolders; through a link, it could remove another run's files."""
         for name in PARTS:
             if (self.path / name).is_symlink():
                 raise ConfigError(
-                    f"{self.path / name} is a link: a run removes old files in it; link the run's whole folder instead"
+                    f"{self.path / name} is a link: a run writes and removes files in it; link the run's whole folder "
+                    "instead"
                 )
+        for name in _IN_PLACE:
+            refuse_link(self.path / name)
+        ranks = self.path / "ranks"
+        # These folders have checkpoints of their own.
+        for folder in (*(self.path / name for name in _NESTED), *(ranks.iterdir() if ranks.is_dir() else ())):
+            refuse_link(folder)
+            if folder.is_dir():
+                RunFolder(folder).check_parts()
 
-    def locked(self) -> AbstractContextManager[int]:
-        """Lock the run's folder for the process that trains. Raises ConfigError if another process trains the run."""
-        return folder_lock.locked(
-            self.path, lambda holder: f"{self.path} is in use by {holder}: stop that run, or wait until it ends"
-        )
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[int]:
+        """Lock the run's folder for the process that trains, and remove the temporary files of killed processes. Raises
+        ConfigError if another process trains the run, or if a part of the folder is a link."""
+        self.check_parts()
+        message = lambda holder: f"{self.path} is in use by {holder}: stop that run, or wait until it ends"  # noqa: E731
+        with folder_lock.locked(self.path, message) as descriptor:
+            remove_temporaries(self.path)
+            yield descriptor
 
     def discard(self) -> None:
         """Remove the folder if it contains only the files that are written when a run begins."""
@@ -199,8 +226,11 @@ class RunFolder:
         return folder
 
     def write_json(self, name: str, value: Any) -> None:
-        """Write a JSON file atomically, so that the file survives a power failure. `name` may include a subfolder."""
+        """Write a JSON file atomically, so that the file survives a power failure. `name` may include a subfolder.
+        Raises ConfigError if the subfolder is a link."""
         file = self.path / name
+        if file.parent != self.path:
+            refuse_link(file.parent)
         file.parent.mkdir(exist_ok=True)
         write_durably(file, _text(value).encode())
 
@@ -209,9 +239,10 @@ class RunFolder:
         is written together with the next line. If the run folder was moved and another folder is now at the old path,
         nothing is written to the other folder."""
         self._unwritten.append(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
-        with contextlib.suppress(OSError, RunError):
+        with contextlib.suppress(OSError, RunError, ConfigError):
             self.follow()
-            with open(self.path / "events.log", "a") as f:
+            descriptor = open_in_place(self.path / EVENTS, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            with open(descriptor, "a") as f:
                 f.write("".join(self._unwritten))
                 f.flush()
                 self._unwritten.clear()
@@ -224,7 +255,7 @@ class RunFolder:
             return error
         for text in notes:
             self.event(text)
-        return RunError(f"{error}; the traceback is in {self.path / 'events.log'}")
+        return RunError(f"{error}; the traceback is in {self.path / EVENTS}")
 
 
 def _text(value: Any) -> str:

@@ -1,5 +1,8 @@
 """Videos of an agent are mp4, or gif if the optional package `video` (ffmpeg) is not installed."""
 
+import importlib.util
+import os
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
 from accel_rl.envs.ale import AtariEnv
 from accel_rl.envs.emulator import EmulatorEnv
 from accel_rl.envs.gymnasium import GymnasiumEnv
+from accel_rl.system.durable_files import refuse_link
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import say_once
 
@@ -68,15 +72,27 @@ def write(pictures: Iterator[np.ndarray], path: Path, fps: float = FPS, scale: i
     `scale` is the factor by which an mp4 is enlarged. By default, only small pictures are enlarged."""
     if path.suffix not in (".mp4", ".gif"):
         raise ConfigError(f"{path}: must end in .mp4 or .gif")
+    if path.suffix == ".mp4" and importlib.util.find_spec("imageio_ffmpeg") is None:
+        raise ConfigError(f"an mp4 needs the extra video: {INSTALL}; or use --out {path.with_suffix('.gif')}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    return _write_mp4(pictures, path, fps, scale) if path.suffix == ".mp4" else _write_gif(pictures, path, fps)
+    # An encoder would write through a link. The new file replaces the link instead.
+    temporary = path.with_name(f".{uuid.uuid4().hex}{path.suffix}")
+    try:
+        n = (
+            _write_mp4(pictures, temporary, fps, scale)
+            if path.suffix == ".mp4"
+            else _write_gif(pictures, temporary, fps)
+        )
+        if n:
+            os.replace(temporary, path)
+        return n
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _write_mp4(pictures: Iterator[np.ndarray], path: Path, fps: float, scale: int | None) -> int:
-    try:
-        import imageio_ffmpeg
-    except ImportError as e:
-        raise ConfigError(f"an mp4 needs the extra video: {INSTALL}; or use --out {path.with_suffix('.gif')}") from e
+    import imageio_ffmpeg
+
     writer: Any = None
     n = 0
     for picture in pictures:
@@ -103,7 +119,8 @@ def _write_gif(pictures: Iterator[np.ndarray], path: Path, fps: float) -> int:
 
 
 def default_path(run: Path, env_steps: int) -> Path:
-    """Return the path of a new video in the run folder: mp4, or gif, with a message, if ffmpeg is not installed."""
+    """Return the path of a new video in the run folder: mp4, or gif, with a message, if ffmpeg is not installed.
+    Raises ConfigError if the folder videos is a link."""
     try:
         import imageio_ffmpeg  # noqa: F401
 
@@ -111,4 +128,5 @@ def default_path(run: Path, env_steps: int) -> Path:
     except ImportError:
         say_once(f"no ffmpeg: writing a gif; for an mp4: {INSTALL}")
         suffix = ".gif"
+    refuse_link(run / "videos")
     return run / "videos" / f"{env_steps:012d}{suffix}"

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from accel_rl.system.durable_files import write_durably
+from accel_rl.system.code_cache import is_private
+from accel_rl.system.durable_files import remove_temporaries, write_durably
 from accel_rl.system.errors import ConfigError
-from accel_rl.system.extensions import is_private
 
 logger = logging.getLogger(__name__)
 
@@ -48,18 +48,20 @@ class Carried:
         self._file_bytes = min(file_bytes, total_bytes)
         self._most_files = max(1, total_bytes // self._file_bytes)
         self._files: dict[int, Members] = {}  # Maps the number of each file to its members.
-        self.is_private = not path.exists() or is_private(path)
+        self.is_private = not path.exists() or is_private(path.stat())
         for file in sorted(path.glob("carried-*.zip")) if path.is_dir() else ():
             if not (match := _FILE.fullmatch(file.name)):
                 continue
             try:
-                with zipfile.ZipFile(file) as z:
+                descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+                with open(descriptor, "rb") as opened, zipfile.ZipFile(opened) as z:
+                    # The status is that of the opened file, because another file may get its name meanwhile.
+                    self.is_private = self.is_private and is_private(os.fstat(opened.fileno()))
                     self._files[int(match[1])] = {
                         name: z.read(name) for name in z.namelist() if _MEMBER.fullmatch(name)
                     }
             except (OSError, zipfile.BadZipFile) as e:
                 logger.info(f"{file} is ignored, because it cannot be read: {e}")
-            self.is_private = self.is_private and is_private(file)
 
     def open(self) -> None:
         """Create the folder, and remove the temporary files of a killed process. Raises ConfigError if the folder is
@@ -67,8 +69,8 @@ class Carried:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             write_durably(self.path / ".writable", b"")
-            for file in (self.path / ".writable", *self.path.glob(".carried-*.zip.tmp")):
-                file.unlink()
+            (self.path / ".writable").unlink()
+            remove_temporaries(self.path)
         except OSError as e:
             raise ConfigError(f"--carry {self.path}: cannot be written: {e.strerror}") from e
 

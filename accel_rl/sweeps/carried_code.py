@@ -15,8 +15,9 @@ from pathlib import Path
 from accel_rl.emulator.translation import translation_file
 from accel_rl.sweeps.carried import Carried, Item
 from accel_rl.sweeps.packed_run import zipped
+from accel_rl.system import code_cache
+from accel_rl.system.code_cache import cache_folder
 from accel_rl.system.counts import counted
-from accel_rl.system.extensions import cache_folder
 
 NAME = ".compiled"
 MOST_FILES = 40
@@ -25,13 +26,16 @@ PREFIXES = ("rom-", "emulator-")
 
 def files_of(games: Iterable[str], carried: Carried) -> list[Path]:
     """Return files of this machine's cache folder: the translations of games, the newest compiled kernels, and what was
-    carried in, since another machine may have another compiler or GPU."""
+    carried in, since another machine may have another compiler or GPU. Files that others may have written are not
+    returned."""
+    if code_cache.refusal(cache_folder()):
+        return []
     kernels = sorted(cache_folder().glob("emulator-*"), key=lambda file: file.stat().st_mtime)
     translated = [translation_file(game) for game in sorted(set(games))]
     item = carried.newest(NAME)
     earlier = zipfile.ZipFile(io.BytesIO(carried.get(item))).namelist() if item and carried.is_private else []
     files = dict.fromkeys([*translated, *kernels[-1:], *(cache_folder() / Path(name).name for name in earlier)])
-    return [file for file in files if file is not None and file.exists()][:MOST_FILES]
+    return [file for file in files if file is not None and code_cache.read(file) is not None][:MOST_FILES]
 
 
 def item_of(files: Iterable[Path]) -> Item:
@@ -45,14 +49,14 @@ def pack(files: Iterable[Path]) -> bytes:
 
 
 def unpack(data: bytes) -> int:
-    """Store the files that this machine's cache folder lacks, readable by this user alone. Return their number."""
-    folder, stored = cache_folder(), 0
-    folder.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(io.BytesIO(data)) as z:
+    """Store the files that this machine's cache folder lacks, readable by this user alone. Return their number. Raises
+    ConfigError if others could write to the cache folder."""
+    stored = 0
+    with code_cache.opened(cache_folder(), create=True) as folder, zipfile.ZipFile(io.BytesIO(data)) as z:
         for name in z.namelist():
             if Path(name).name != name or not name.startswith(PREFIXES) or (folder / name).exists():
                 continue
-            handle, temporary = tempfile.mkstemp(dir=folder, prefix=name)  # Its mode is 600.
+            handle, temporary = tempfile.mkstemp(dir=folder, prefix=f"{Path(name).stem}-")  # Its mode is 600.
             with os.fdopen(handle, "wb") as out:
                 out.write(z.read(name))
             os.replace(temporary, folder / name)
@@ -66,5 +70,7 @@ def carry_in(carried: Carried) -> str:
         return ""
     if not carried.is_private:
         return f"compiled code in {carried.path} is not used, because other users can write it"
+    if reason := code_cache.refusal(cache_folder()):
+        return f"compiled code in {carried.path} is not used, because {reason}"
     stored = unpack(carried.get(item))
     return f"{counted(stored, 'file')} of compiled code from {carried.path}" if stored else ""

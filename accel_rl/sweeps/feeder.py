@@ -12,6 +12,7 @@ from accel_rl.sweeps.layout import Layout, starts
 from accel_rl.sweeps.pinned_run import set_session_nice
 from accel_rl.sweeps.sweep_folder import SweepFolder
 from accel_rl.system import child
+from accel_rl.system.durable_files import open_in_place
 from accel_rl.system.placement import Slot
 
 logger = logging.getLogger(__name__)
@@ -99,7 +100,8 @@ class Feeder:
         }
         cores = ",".join(map(str, slot.cores))
         command = child.command("accel_rl.sweeps.pinned_run", str(os.getpid()), cores, str(self.folder.run(name)))
-        with open(self.folder.log(name), "ab") as log:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        with open(open_in_place(self.folder.log(name), flags), "ab") as log:
             # Runs have their own sessions, so that Ctrl-C interrupts only the sweep, which then stops its runs.
             process = subprocess.Popen(
                 command,

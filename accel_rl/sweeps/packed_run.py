@@ -18,6 +18,8 @@ from typing import Any
 from accel_rl.checkpoints import checkpoint
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.checkpoints.model_folder import ModelFolder, evaluation_at
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.system.durable_files import refuse_link
 from accel_rl.system.errors import ConfigError
 
 FILES = (
@@ -50,6 +52,10 @@ def of_checkpoint(run: Path) -> Iterator[Path]:
             path = checkpoints.path(steps[-1])
             yield from path.iterdir()
             for name in json.loads((path / "MANIFEST.json").read_text()).get("segments", []):
+                if Path(name).name != name:
+                    raise ConfigError(
+                        f"{path / 'MANIFEST.json'} names the segment {name!r}, which is outside of the run"
+                    )
                 yield folder / "segments" / name
 
 
@@ -61,10 +67,11 @@ def _write_model(run: Path, folder: Path) -> None:
 
 
 def zipped(files: Mapping[str, Path], level: int | None = None) -> bytes:
-    """Return the files, given by their names in the zip, as a zip."""
+    """Return the files, given by their names in the zip, as a zip. Raises ConfigError if a file is a link."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=level) as z:
         for name, file in files.items():
+            refuse_link(file, "its content would be packed")
             z.write(file, name)
     return buffer.getvalue()
 
@@ -92,8 +99,10 @@ def _identity(settings: Mapping[str, Any]) -> dict[str, Any]:
 def unpack(data: bytes, run: Path) -> None:
     """Write the files of a packed run into the folder of a run, except the settings. The network and the checkpoints
     come last, so that an interrupted call is repeated. If the packed run is finished, the checkpoints in the folder are
-    removed."""
+    removed. Raises ConfigError if a part of the run's folder is a link."""
+    RunFolder(run).check_parts()
     scratch = run / SCRATCH
+    refuse_link(scratch)
     shutil.rmtree(scratch, ignore_errors=True)
     with zipfile.ZipFile(io.BytesIO(data)) as z:
         z.extractall(scratch)

@@ -2,6 +2,7 @@
 interrupts it."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -84,7 +85,10 @@ def describe(runs: Mapping[str, Run]) -> list[str]:
 
 def submit(folder: SweepFolder, sizes: Mapping[str, Size], o: Any, cluster: str = "slurm") -> int:
     """Submit the runs to Slurm. Runs of the same size form a job array. `o` contains the options of the sweep.
-    `cluster` is submitit's name of the cluster."""
+    `cluster` is submitit's name of the cluster. Raises ConfigError if the folder's path has a line break, after which
+    Slurm would read options of a job."""
+    if not str(folder.path.absolute()).isprintable():
+        raise ConfigError(f"--slurm: the path {str(folder.path)!r} has a line break or another control character")
     for size in sorted(set(sizes.values()), reverse=True):
         names = [n for n in sizes if sizes[n] == size]
         executor = _executor(folder, size, o, cluster)
@@ -107,12 +111,14 @@ def _executor(folder: SweepFolder, size: Size, o: Any, cluster: str) -> Any:
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     executor = submitit.AutoExecutor(folder=str(folder.path / "slurm"), cluster=cluster)
     executor.update_parameters(
-        name=folder.path.name,
+        name=re.sub(r"[^\w.=,-]", "_", folder.path.name),
         timeout_min=max(1, round(60 * o.slurm_hours)),
         cpus_per_task=size.cores,
         **({"gpus_per_node": size.gpus} if size.gpus else {}),
         **{name: value for name in PASSED if (value := getattr(o, name))},
         **({"slurm_array_parallelism": o.slurm_jobs} if o.slurm_jobs else {}),
-        slurm_additional_parameters={"export": f"ALL,WANDB_RUN_GROUP={folder.path.name}"},
+        slurm_additional_parameters={"export": "ALL"},
+        # The value is not given to --export, whose list a comma in the folder's name would extend.
+        slurm_setup=[f"export WANDB_RUN_GROUP={quote(folder.path.name)}"],
     )
     return executor

@@ -3,6 +3,7 @@
 import csv
 import importlib
 import importlib.util
+import io
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +11,7 @@ from typing import Any, Literal
 
 from accel_rl.config.train import TrainConfig
 from accel_rl.metrics.plot import read_columns
+from accel_rl.system.durable_files import refuse_link, write_durably
 from accel_rl.system.errors import ConfigError
 
 Space = Callable[[Any], TrainConfig]
@@ -44,6 +46,7 @@ class Study:
 
     def __init__(self, folder: Path, sampler: Sampler, pruner: Pruner, seed: int):
         self._folder, self._optuna = folder, optuna()
+        refuse_link(folder / "study.log")
         journal = importlib.import_module("optuna.storages.journal")
         samplers, pruners = self._optuna.samplers, self._optuna.pruners
         chosen = {
@@ -127,15 +130,14 @@ class Study:
     def _write(self) -> None:
         ended = [t for t in self.trials if t.state.is_finished()]
         names = list(dict.fromkeys(name for t in ended for name in t.params))
-        part = self._folder / "trials.csv.part"
-        with open(part, "w", newline="") as f:
-            writer = csv.writer(f, lineterminator="\n")
-            writer.writerow(["trial", "state", "score", *names])
-            for t in ended:
-                complete = t.state == self._optuna.trial.TrialState.COMPLETE
-                score = named(t.value) if complete else ""
-                writer.writerow([t.number, t.state.name.lower(), score, *(named(t.params.get(n, "")) for n in names)])
-        part.replace(self._folder / "trials.csv")
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["trial", "state", "score", *names])
+        for t in ended:
+            complete = t.state == self._optuna.trial.TrialState.COMPLETE
+            score = named(t.value) if complete else ""
+            writer.writerow([t.number, t.state.name.lower(), score, *(named(t.params.get(n, "")) for n in names)])
+        write_durably(self._folder / "trials.csv", text.getvalue().encode())
 
 
 def named(value: Any) -> str:

@@ -12,12 +12,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from accel_rl.config.arguments import parse, positionals
 from accel_rl.metrics.progress import human_score, human_time
 from accel_rl.sweeps.sweep_folder import Progress, Record, SweepFolder, read_progress
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ended
+from accel_rl.system.output import escaped, escaped_lines
 
 ORDER = ("running", "failed", "stopped", "waiting", "pruned", "done")
 PLAIN_INTERVAL_S = 30.0
@@ -63,14 +65,15 @@ class View:
         return f"{counted(len(records), 'run')}: {', '.join(parts)}{left}"
 
     def table(self, records: Mapping[str, Record]) -> Table:
-        table = Table(title=str(self.folder.path), caption=self.summary(records), title_justify="left")
+        table = Table(title=Text(escaped(str(self.folder.path))), caption=self.summary(records), title_justify="left")
         for column in ("run", "state", "slot", "env steps", "steps/s", "score", "left", "tries"):
             left = column in ("run", "state", "slot")
             # On a narrow terminal, only the runs' names are wrapped.
             table.add_column(column, justify="left" if left else "right", no_wrap=column != "run", overflow="fold")
         rows = sorted(records, key=lambda n: ORDER.index(records[n].status))
         for name in rows[:MOST_ROWS]:
-            table.add_row(*self.cells(name, records[name]))
+            # A `Text` is not searched for rich's markup, such as [link=...].
+            table.add_row(*(Text(escaped(cell)) for cell in self.cells(name, records[name])))
         if len(rows) > MOST_ROWS:
             table.add_row(f"and {len(rows) - MOST_ROWS} more")
         return table
@@ -131,7 +134,7 @@ class Display:
         self.say(line)
 
     def say(self, line: str) -> None:
-        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+        self.console.print(escaped_lines(line), highlight=False, markup=False, soft_wrap=True)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import json
 import math
 import platform
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.sweeps.sweep_plan import Run
 from accel_rl.system import folder_lock
 from accel_rl.system.counts import counted
+from accel_rl.system.durable_files import refuse_link, remove_temporaries
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.folder_lock import Holder
 
@@ -68,7 +69,12 @@ class SweepFolder:
 
     @property
     def names(self) -> list[str]:
-        return list(self.plan["runs"])
+        """Return the names of the runs. Raises ConfigError if a name leads out of the sweep's folder."""
+        result = list(self.plan["runs"])
+        for name in result:
+            if Path(name).is_absolute() or ".." in Path(name).parts:
+                raise ConfigError(f"{self.path / 'sweep.json'}: the run {name!r} is outside of the sweep's folder")
+        return result
 
     def run(self, name: str) -> Path:
         return self.path / name
@@ -204,10 +210,17 @@ class SweepFolder:
 
     # -- lock ------------------------------------------------------------
 
-    def locked(self) -> AbstractContextManager[int]:
-        """Lock the sweep's folder. The sweep's runs inherit the lock, so the lock is held until the last process ends.
-        Raises ConfigError if another process holds the lock."""
-        return folder_lock.locked(self.path, self._in_use)
+    @contextmanager
+    def locked(self) -> Iterator[int]:
+        """Lock the sweep's folder, and remove the temporary files of killed processes. The sweep's runs inherit the
+        lock, so the lock is held until the last process ends. Raises ConfigError if another process holds the lock, or
+        if a file that is changed in place is a link."""
+        RunFolder(self.path).check_parts()
+        for name in self.names if (self.path / "sweep.json").exists() else ():
+            refuse_link(self.log(name))
+        with folder_lock.locked(self.path, self._in_use) as descriptor:
+            remove_temporaries(self.path)
+            yield descriptor
 
     def holder(self) -> int | None:
         """Return the process id of the sweep that is running in this folder, or None."""

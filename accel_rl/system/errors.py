@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import NoReturn
 
-from accel_rl.system.output import open_standard_descriptors
+from accel_rl.system.output import open_standard_descriptors, print_text
 from accel_rl.system.process import before_torch
 
 REPORTED = (
@@ -51,7 +51,7 @@ def nearest(got: str, allowed: Iterable[str], n: int = 3) -> str:
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning as one line. Commands replace warnings.showwarning by this function."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(message)).removeprefix("WARN: ")  # Gymnasium colours its warnings.
-    print(f"note: {text}", file=sys.stderr, flush=True)
+    print_text(f"note: {text}", sys.stderr)
 
 
 def ended(name: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
@@ -103,7 +103,7 @@ def reported(error: BaseException) -> str:
 
 
 def _told(name: str, line: str, exit_code: int) -> int:
-    print(line if line.startswith(f"{name} ") else f"{name}: {line}", file=sys.stderr)
+    print_text(line if line.startswith(f"{name} ") else f"{name}: {line}", sys.stderr)
     return exit_code
 
 

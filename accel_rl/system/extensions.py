@@ -1,9 +1,6 @@
-"""Explains why a compiled extension of accel_rl cannot be imported, and how to fix the installation. Code that is
-compiled at its first use is stored in the cache folder."""
+"""Explains why a compiled extension of accel_rl cannot be imported, and how to fix the installation."""
 
-import os
 import sys
-import tempfile
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
@@ -26,23 +23,6 @@ def remedy(name: str, error: ImportError) -> str:
     if is_source:
         return f"{COMPILER}, and compile this source tree: python -m pip install -e {PACKAGE.parent}"
     return f"{COMPILER} and reinstall accel_rl with pip"
-
-
-def cache_folder() -> Path:
-    """Return the folder for code that is compiled at its first use: $XDG_CACHE_HOME/accel_rl or ~/.cache/accel_rl. For
-    a user without a home folder, the cache folder is in the folder of temporary files."""
-    if chosen := os.environ.get("XDG_CACHE_HOME"):
-        return Path(chosen) / "accel_rl"
-    try:
-        return Path.home() / ".cache" / "accel_rl"
-    except RuntimeError:
-        return Path(tempfile.gettempdir()) / f"accel_rl-{os.getuid()}"
-
-
-def is_private(path: Path) -> bool:
-    """Return whether a file or folder belongs to this user, and others cannot write it. Raises OSError."""
-    status = path.stat()
-    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
 def _compiled(package: Path, name: str) -> bool:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import psutil
 
+from accel_rl.system.durable_files import open_in_place
 from accel_rl.system.errors import ConfigError
 
 FILE = ".lock"
@@ -38,13 +39,13 @@ class Holder(NamedTuple):
 @contextmanager
 def locked(folder: Path, message: Callable[[Holder], str]) -> Iterator[int]:
     """Return a context manager that locks a folder, and yields the descriptor of the lock. Raises ConfigError if
-    another process holds the lock; `message` returns the text about this process. The kernel releases the lock when the
-    last process that inherited the descriptor exits.
+    another process holds the lock, or if the lock file is a link; `message` returns the text about this process. The
+    kernel releases the lock when the last process that inherited the descriptor exits.
 
     On a file system without locks (Lustre, NFS without lockd), the file OWNER with the process and its host takes the
     place of the lock."""
     folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = open_in_place(folder / FILE, os.O_RDWR | os.O_CREAT, 0o644)
     claimed: Path | None = None
     try:
         deadline = time.monotonic() + PATIENCE_S
@@ -112,8 +113,8 @@ def _started(pid: int) -> str:
 def holder(folder: Path) -> Holder | None:
     """Return the process that holds a folder's lock, or None if the folder is not locked."""
     try:
-        descriptor = os.open(folder / FILE, os.O_RDONLY)
-    except OSError:
+        descriptor = open_in_place(folder / FILE, os.O_RDONLY)
+    except (OSError, ConfigError):
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -28,6 +28,22 @@ def open_standard_descriptors() -> None:
                 setattr(sys, name, os.fdopen(descriptor, "w" if descriptor else "r", closefd=False))
 
 
+def escaped(text: str) -> str:
+    """Return a text that somebody else may have written, such as a name in a foreign folder, for the terminal: escape
+    sequences, line breaks and other characters that are not printed become text, such as \\x1b."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def escaped_lines(text: str) -> str:
+    """Return a text whose lines are escaped, but not its line breaks."""
+    return "\n".join(map(escaped, text.split("\n")))
+
+
+def print_text(text: str = "", file: TextIO | None = None) -> None:
+    """Print lines of text, which may contain names of a foreign folder."""
+    print(escaped_lines(text), file=file or sys.stdout, flush=True)
+
+
 class SteadyStream:
     """A `SteadyStream` wraps a text stream. After an error, for example a closed terminal, a pipe whose reader has
     ended, or a full disk, the stream writes to /dev/null instead. All other attributes are those of the wrapped

@@ -13,6 +13,7 @@ from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.devices import Device
 from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.system.output import print_text
 from accel_rl.tuning.measured_training import MeasuredTraining
 from accel_rl.tuning.tuner import LEAST_TURNS, is_faster, measurable
 
@@ -26,7 +27,7 @@ def choose(config: Resolved, plan: RunPlan, run: RunFolder) -> Resolved:
     same precision."""
     precision, reason = measured(config, plan.ranks[0].device)
     line = f"--precision auto: {precision}, because {reason}"
-    print(line, flush=True)
+    print_text(line)
     run.event(line)
     begun = RunFolder.open(run.path, trust=True)[1]
     run.write_json("config.json", replace(begun, precision=precision).to_dict())
@@ -37,7 +38,7 @@ def measured(config: Resolved, device: str) -> tuple[Precision, str]:
     """Return the faster precision, and the reason in words. The run's parts are measured without other ranks."""
     if not Device(device).queues_work and not multiplies_bfloat16():
         return "float32", "this CPU has no instructions for bfloat16 (AMX or AVX512-BF16)"
-    print("--precision auto: measuring training in float32 and in bfloat16", flush=True)
+    print_text("--precision auto: measuring training in float32 and in bfloat16")
     alone = measurable(replace(config, distributed=DistributedConfig()))
     names: tuple[Precision, ...] = ("float32", "bfloat16")
     try:

@@ -1,7 +1,9 @@
 """Exported models: the same agent elsewhere, as a file of ONNX, and on a hub."""
 
+import contextlib
 import importlib.util
 import json
+import os
 import shutil
 
 import numpy as np
@@ -235,3 +237,31 @@ def test_a_hub_that_is_not_there_is_one_line(model, tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"accel_rl\[hub\]"):
         hub.push(model.path, "a/b")
+
+
+def test_links_of_a_foreign_folder_do_not_become_a_model(run, model, tmp_path, capsys):
+    """The content behind a link, such as a private key, would be published."""
+    key, foreign = tmp_path / "id_rsa", tmp_path / "foreign"
+    key.write_text("PRIVATE KEY")
+    for source, name, commands in (
+        (
+            model.path,
+            "docs/extra",
+            (["push", str(foreign), "./out"], ["push", str(foreign), "a/b"], ["pull", "./foreign"]),
+        ),
+        (run.path, "protocol.json", (["export", str(foreign)],)),
+    ):
+        shutil.copytree(source, foreign)
+        (foreign / name).unlink(missing_ok=True)
+        (foreign / name).parent.mkdir(exist_ok=True)
+        (foreign / name).symlink_to(key)
+        for argv in commands:
+            with contextlib.chdir(tmp_path):
+                assert main([*argv, *(["--out", "./out"] if argv[0] != "push" else [])]) == 2
+            (line,) = capsys.readouterr().err.splitlines()
+            assert f"{name} is a link" in line and not (tmp_path / "out").exists()
+        shutil.rmtree(foreign)
+    shutil.copytree(model.path, foreign)
+    os.mkfifo(foreign / "pipe")
+    assert main(["pull", str(foreign), "--out", str(tmp_path / "out")]) == 2
+    assert "neither a file nor a folder" in capsys.readouterr().err

@@ -1,6 +1,10 @@
 """`accel-rl runs`: a list of runs, selected by settings, and the settings in which they differ."""
 
 import dataclasses
+import json
+import os
+import shutil
+import time
 
 import pytest
 
@@ -67,3 +71,27 @@ def test_mistakes_are_one_line(runs, capsys, tmp_path, monkeypatch, argv, line):
     assert main(["runs", *([] if argv == ["nowhere"] else [str(runs)]), *argv]) == 2
     err = capsys.readouterr().err
     assert line in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("later_s", "age"), [(98_000_000, "in the future"), (5, "0:00"), (-61, "1:01")])
+def test_ages_after_the_clock_was_changed(runs, capsys, later_s, age):
+    now = time.time()
+    os.utime(runs / "one" / "metrics.csv", (now + later_s,) * 2)
+    assert f"  {age}  stopped" in lines(capsys, str(runs))[1]
+
+
+def test_escape_sequences_of_a_foreign_run_are_not_sent_to_the_terminal(runs, capsys, tmp_path):
+    evil = "\x1b]0;title\x07\x1b[2J\nforged  line$\\frac$"
+    shutil.move(runs / "one", runs / "one\x1b[2J")
+    for name in ("one\x1b[2J", "two"):
+        file = runs / name / "config.json"
+        values = json.loads(file.read_text())
+        values["env"]["id"] = evil
+        values["env"]["kwargs"] = json.dumps({"evil\x1b[2J": 1} if name == "two" else {})
+        file.write_text(json.dumps(values))
+    assert main(["runs", str(runs)]) == 0
+    assert main(["plot", str(runs), "--out", str(tmp_path / "curve.png")]) == 0
+    assert main(["report", str(runs), "--out", str(tmp_path / "report"), "--reps", "20"]) == 0
+    out = capsys.readouterr().out
+    assert r"\x1b]0;title\x07\x1b[2J\nforged  line" in out and r"one\x1b[2J" in out
+    assert all(c.isprintable() or c == "\n" for c in out) and "\nforged" not in out

@@ -19,6 +19,7 @@ pytest.importorskip("accel_rl.emulator._core")
 
 from accel_rl.emulator import AtariEmulator, VectorEnv, translation
 from accel_rl.emulator.games import read_rom
+from accel_rl.system.errors import ConfigError
 from tests.integration.runs import wait_for
 
 pytestmark = pytest.mark.skipif(translation.compiler() is None, reason="no C++ compiler")
@@ -198,6 +199,77 @@ def test_a_compiler_that_fails_is_one_line(cache, monkeypatch, capfd):
     )
 
 
+@pytest.mark.parametrize("writes", ["echo garbage", "true", "cp $LIBRARY"])
+def test_what_a_compiler_writes_is_loaded_before_it_is_stored(cache, tmp_path, writes):
+    """A compiler may end without an error, and write something that is no library, nothing, or another library."""
+    cache.unlink()
+    broken = tmp_path / "broken"
+    target = '"$out"' if writes.startswith("cp") else '> "$out"'
+    broken.write_text(
+        '#!/bin/sh\ntest "$1" = --version && echo broken 1 && exit 0\nfor word; do out="$word"; done\n'
+        f"echo call >> {tmp_path}/calls\n{writes} {target}\n"
+    )
+    broken.chmod(0o755)
+    environment = {**os.environ, "CXX": str(broken), "LIBRARY": _ctypes.__file__}
+    code = "from accel_rl.emulator.translation import translate; print(translate('pong'), translate('pong'))"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "False False\n" and done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    assert done.stderr.count("pong cannot be translated") == 2
+    assert (tmp_path / "calls").read_text().count("call") == 2 and list(cache.parent.glob("*.so")) == []
+
+
+def test_a_stored_library_that_cannot_be_loaded_is_compiled_again(cache, monkeypatch):
+    complete = cache.read_bytes()
+    cache.write_bytes(b"garbage" + hashlib.sha256(b"garbage").digest())
+
+    def run_compiler(file, game, rom):
+        file.write_bytes(complete)
+
+    monkeypatch.setattr(translation, "_run_compiler", run_compiler)
+    emulator = AtariEmulator("pong")._emulator
+    translation.begin(emulator, "pong")
+    wait_for(lambda: emulator.is_translated, 20)
+
+
+def test_a_library_that_is_exchanged_after_the_check_is_not_loaded(cache, tmp_path, monkeypatch):
+    read = translation.code_cache.read
+
+    def reading(file):
+        content = read(file)
+        file.write_bytes(b"evil")
+        return content
+
+    monkeypatch.setattr(translation.code_cache, "read", reading)
+    emulator = AtariEmulator("pong")._emulator
+    assert translation._insert(emulator, cache) and emulator.is_translated
+
+
+def test_a_shared_cache_folder_is_not_used(cache, monkeypatch, caplog):
+    monkeypatch.setattr(translation, "_run_compiler", lambda *_: pytest.fail("compiled"))
+    cache.parent.chmod(0o770)
+    emulator = AtariEmulator("pong")._emulator
+    assert not translation._insert(emulator, cache) and not emulator.is_translated
+    line = translation.how_played("pong")
+    assert line.startswith(f"pong is interpreted, because the folder {cache.parent} can be written by others")
+    with caplog.at_level("INFO"):
+        translation._compile(emulator, cache, "pong", None)
+    assert "set XDG_CACHE_HOME" in caplog.text and not emulator.is_translated
+
+
+def test_a_lock_file_is_neither_followed_nor_emptied(tmp_path):
+    (tmp_path / "thesis").write_text("mine")
+    (tmp_path / "a.lock").symlink_to(tmp_path / "thesis")
+    (tmp_path / "b.lock").write_text("mine")
+    with (
+        pytest.raises(ConfigError, match=r"a\.lock is a link"),
+        translation._held([tmp_path / "a.lock"], time.monotonic() + 1),
+    ):
+        pass
+    with translation._held([tmp_path / "b.lock"], time.monotonic() + 1):
+        pass
+    assert (tmp_path / "thesis").read_text() == (tmp_path / "b.lock").read_text() == "mine"
+
+
 def test_a_few_compilers_run_at_once(tmp_path):
     """A second one waits for the first, and gives up at its deadline."""
     files = translation._turns(tmp_path)[:1]
@@ -224,7 +296,7 @@ def test_a_compiler_ends_with_its_run(tmp_path):
         running = []
         for p in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
-                running += [p] if any(str(tmp_path) in word for word in p.cmdline()) else []
+                running += [p] if p.environ().get("XDG_CACHE_HOME") == str(tmp_path) and p.pid != run.pid else []
         return running
 
     wait_for(lambda: any("cc1plus" in p.name() for p in compilers()) or list(tmp_path.rglob("rom-pong-*.so")))

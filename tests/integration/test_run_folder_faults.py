@@ -56,6 +56,30 @@ def test_a_link_in_a_run_folder_is_refused_before_anything_is_removed(tmp_path):
     assert f"{folder / 'segments'} is a link" in line and len(list(others.iterdir())) == 1
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    assert run(*SMALL, "--env-steps", 400, "--run-dir", folder).returncode == 0
+    return folder
+
+
+@pytest.mark.parametrize(
+    "name", [".lock", "events.log", "metrics.csv", ".metrics.csv.tmp", ".launches.json.tmp", "changes-2.diff", "final"]
+)
+def test_a_link_in_a_foreign_run_folder_leads_to_no_file_of_the_user(trained, tmp_path, name):
+    folder, thesis = tmp_path / "run", tmp_path / "thesis"
+    shutil.copytree(trained, folder)
+    (folder / name).unlink(missing_ok=True)
+    thesis.mkdir() if name == "final" else thesis.write_text("mine")
+    (folder / name).symlink_to(thesis)
+    done = run("resume", folder, "--env-steps", 800)
+    assert list(thesis.iterdir()) == [] if name == "final" else thesis.read_text() == "mine"
+    if name in (".lock", "events.log", "final"):
+        assert f"{folder / name} is a link" in only_line(done) and done.returncode == 2
+    else:
+        assert done.returncode == 0, done.stderr
+
+
 def test_a_run_whose_folder_is_moved_saves_in_the_new_place_and_ends(tmp_path):
     folder, moved = tmp_path / "run", tmp_path / "moved"
     process = start(*SMALL, "--env-steps", 1_000_000, "--run-dir", folder)

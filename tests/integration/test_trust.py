@@ -1,5 +1,6 @@
 """A folder of another person runs no code of its own, unless the user trusts the folder."""
 
+import inspect
 import json
 import shutil
 import sys
@@ -7,11 +8,13 @@ import sys
 import pytest
 
 import accel_rl
+from accel_rl.api import callbacks
 from accel_rl.cli.main import main
 from accel_rl.config.arguments import _registry
 from accel_rl.config.help import options_of
 from accel_rl.config.train import TrainConfig, default_config
-from accel_rl.config.trust import CODE
+from accel_rl.config.trust import CODE, code_names
+from accel_rl.runners.observers import BUILT_IN, BUILT_IN_SINKS
 from accel_rl.sweeps.layout import Size
 from accel_rl.sweeps.sweep_command import Options, make_grid
 from accel_rl.sweeps.sweep_folder import SweepFolder
@@ -73,6 +76,41 @@ def test_code_of_a_foreign_folder_is_refused(folder, capsys, setting, command):
 def test_a_function_of_the_package_is_no_environment(folder, capsys):
     change(folder, "env.id", "accel_rl.cli.main:main")
     assert main(["evaluate", "run"]) == 2 and "--env.id accel_rl.cli.main:main" in capsys.readouterr().err
+
+
+SENDING = [
+    ("callback", "WandbArtifacts"),
+    ("callback", "accel_rl.api.callbacks:WandbArtifacts"),
+    ("sink", "MLflow"),
+    ("sink", "accel_rl.metrics.mlflow:MLflow(experiment='a')"),
+    ("sink", "accel_rl.runners.observers:TensorBoardSink"),
+    ("sink", "accel_rl.metrics.sinks:TensorBoardSink(folder='outside', env_steps=0)"),
+]
+
+
+@pytest.mark.parametrize(("setting", "name"), SENDING)
+def test_observers_that_send_data_are_trusted_like_a_users(folder, capsys, setting, name):
+    change(folder, setting, name)
+    assert main(["resume", "run", "--env-steps", "80"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"would import and run --{setting} {name}" in line and "--trust" in line
+    assert not (folder / "outside").exists()
+
+
+@pytest.mark.parametrize("name", ["SaveBest", "accel_rl.api.callbacks:StopAtScore(score=1000)"])
+def test_callbacks_that_write_to_the_run_folder_need_no_trust(folder, name):
+    change(folder, "callback", name)
+    assert main(["resume", "run", "--env-steps", "80"]) == 0
+
+
+def test_only_known_callbacks_need_no_trust():
+    """Each built-in callback and sink is either known to write to the run's folder alone, or must be trusted."""
+    local = {name for name in BUILT_IN if not code_names({"callback": [name]})}
+    assert local == {"StopAtScore", "SaveBest", "VideoEvery"}
+    for name in local:
+        source = inspect.getsource(getattr(callbacks, name))
+        assert "import" not in source and "wandb" not in source
+    assert all(code_names({"sink": [name]}) for name in BUILT_IN_SINKS)
 
 
 @pytest.mark.parametrize("setting", CODE)

@@ -128,6 +128,16 @@ def test_a_picture_is_drawn(tmp_path):
         assert len(image.convert("RGB").getcolors(1 << 20)) > 20  # lines, a band, text
 
 
+def test_a_picture_replaces_a_link(tmp_path):
+    """A foreign run folder may contain curve.png -> a file of the user."""
+    curves = gather(settings_of([make_run(tmp_path / "run", [(0, 1), (100, 2)])]), "env_steps", "score")
+    thesis, out = tmp_path / "thesis", tmp_path / "run" / "curve.png"
+    thesis.write_text("mine")
+    out.symlink_to(thesis)
+    draw(curves, out, "env_steps", "score")
+    assert thesis.read_text() == "mine" and out.read_bytes()[1:4] == b"PNG"
+
+
 def test_a_sweeps_folder_stands_for_its_runs(tmp_path, capsys):
     for seed in (0, 1):
         dummy(tmp_path / "sweep" / f"seed={seed}", seed=seed)

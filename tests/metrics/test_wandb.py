@@ -169,3 +169,16 @@ def test_artifacts_need_weights_and_biases(tmp_path):
         accel_rl.train(
             "ppo", env="CartPole-v1", run_dir=tmp_path / "run", engine="in-process", callbacks=[accel_rl.WandbArtifacts]
         )
+
+
+@pytest.mark.needs("wandb")
+def test_a_foreign_run_folder_does_not_choose_the_server(tmp_path, monkeypatch):
+    for kind in ("CACHE", "CONFIG", "DATA"):
+        monkeypatch.delenv(f"WANDB_{kind}_DIR", raising=False)
+        monkeypatch.setenv(f"WANDB_{kind}_DIR", "")  # The test's end removes what the sink sets.
+        monkeypatch.delenv(f"WANDB_{kind}_DIR")
+    file = tmp_path / "wandb" / "config" / "settings"
+    file.parent.mkdir(parents=True)
+    file.write_text("[default]\nbase_url = http://127.0.0.1:9\n")
+    with pytest.raises(ConfigError, match=r"settings could make wandb send .* to another server"):
+        wandb_sink(OFFLINE, tmp_path)

@@ -40,6 +40,18 @@ def test_a_run_is_never_begun_twice(tmp_path):
     RunFolder.create(tmp_path / "empty", CONFIG)
 
 
+@pytest.mark.parametrize(
+    "name", ["best", "best/checkpoints", "best-training/segments", "ranks/1", "ranks/1/checkpoints"]
+)
+def test_a_link_at_any_depth_is_refused(tmp_path, name):
+    """Old checkpoints are removed in each of these folders, so a link could remove those of another run."""
+    RunFolder.create(tmp_path / "one", CONFIG)
+    link = tmp_path / "one" / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(tmp_path)
+    assert f"{link} is a link" in error_of(RunFolder(tmp_path / "one").check_parts)
+
+
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "file").write_text("")
     assert "is a file" in error_of(RunFolder.check_new, tmp_path / "file")

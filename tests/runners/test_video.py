@@ -1,4 +1,5 @@
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -131,3 +132,15 @@ def test_else_its_pictures_are_shown():
 def test_an_environment_without_pictures_is_one_line():
     with pytest.raises(ConfigError, match="renders no pictures: make it with render_mode='rgb_array'"):
         list(shown("blind").pictures())
+
+
+def test_a_video_is_not_written_through_a_link(tmp_path):
+    thesis, out = tmp_path / "thesis", tmp_path / "run" / "v.gif"
+    thesis.write_text("mine")
+    out.parent.mkdir()
+    out.symlink_to(thesis)
+    assert video.write(pictures(), out) == 5
+    assert thesis.read_text() == "mine" and [p.name for p in out.parent.iterdir()] == ["v.gif"]
+    (tmp_path / "run" / "videos").symlink_to(tmp_path)
+    with warnings.catch_warnings(action="ignore"), pytest.raises(ConfigError, match="videos is a link"):
+        video.default_path(tmp_path / "run", 0)

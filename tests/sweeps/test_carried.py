@@ -21,6 +21,7 @@ from accel_rl.sweeps import carried_code, packed_run
 from accel_rl.sweeps.carried import Carried, Item
 from accel_rl.sweeps.packing import Packing, check_carried
 from accel_rl.sweeps.sweep_folder import Record, SweepFolder
+from accel_rl.system import code_cache
 from accel_rl.system.errors import ConfigError
 from tests.integration.runs import checkpoint_bytes, rows
 from tests.sweeps.grids import cartpole
@@ -78,7 +79,7 @@ def test_a_kill_at_any_write_leaves_the_older_or_the_newer_item(writes, tmp_path
     def dying(file: Path, data: bytes) -> None:
         nonlocal count
         if count == writes:
-            file.with_name(f".{file.name}.tmp").write_bytes(data[: len(data) // 2])
+            file.with_name(f".{file.name}.{'0' * 32}.tmp").write_bytes(data[: len(data) // 2])
             raise KeyboardInterrupt
         count += 1
         durably(file, data)
@@ -249,13 +250,42 @@ def test_a_translated_game_is_carried_to_an_empty_cache(tmp_path, monkeypatch):
     assert files == [file] and carried_code.item_of(files) != carried_code.item_of([])
     carried.put(Item(carried_code.NAME, 1), packed_run.zipped({"rom-other": file, "rom-absent": file}))
     other = file.with_name("rom-other")
-    other.write_bytes(b"of another compiler")
+    other.write_bytes(b"of another compiler" + hashlib.sha256(b"of another compiler").digest())
     assert carried_code.files_of(["pong"], carried) == [file, other]
     data = carried_code.pack(files)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "second"))
     assert translation.how_played("pong").endswith("until it is translated")
     assert carried_code.unpack(data) == 1 and carried_code.unpack(data) == 0
     assert translation.how_played("pong") == "pong is translated"
+
+
+def test_compiled_code_of_a_shared_cache_is_neither_packed_nor_replaced(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    cache = tmp_path / "cache" / "accel_rl"
+    code_cache.write(cache / "emulator-sm_90-1", b"code")
+    carried = opened(tmp_path / "out")
+    assert carried_code.files_of([], carried) == [cache / "emulator-sm_90-1"]
+    carried.put(Item(carried_code.NAME, 1), carried_code.pack([cache / "emulator-sm_90-1"]))
+    cache.chmod(0o777)
+    assert carried_code.files_of([], carried) == []
+    (cache / "emulator-sm_90-1").unlink()
+    assert "set XDG_CACHE_HOME" in carried_code.carry_in(carried) and list(cache.iterdir()) == []
+
+
+def test_links_are_neither_packed_nor_followed(tmp_path):
+    (tmp_path / "id_rsa").write_text("PRIVATE KEY")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "config.json").write_text("{}")
+    data = packed_run.pack(run, is_finished=True)
+    (run / "protocol.json").symlink_to(tmp_path / "id_rsa")
+    with pytest.raises(ConfigError, match=r"protocol\.json is a link"):
+        packed_run.pack(run, is_finished=True)
+    (tmp_path / "outside").mkdir()
+    (run / packed_run.SCRATCH).symlink_to(tmp_path / "outside")
+    with pytest.raises(ConfigError, match="is a link"):
+        packed_run.unpack(data, run)
+    assert list((tmp_path / "outside").iterdir()) == []
 
 
 def test_the_folder_must_be_writable(tmp_path):

@@ -1,5 +1,9 @@
 """Jobs of several sizes: an array each, that asks for its own runs' GPUs and cores."""
 
+import os
+import re
+import shlex
+import subprocess
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -98,3 +102,33 @@ def test_a_dry_run_needs_no_slurm(tmp_path, monkeypatch, capsys):
     assert out.startswith("3 jobs, each asking Slurm for:") and "of training (a2c at 100 env steps/s)" in out
     assert sweep.main([*argv, "--out", str(tmp_path / "b")]) == 2
     assert "there is no sbatch here" in capsys.readouterr().err and not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize("name", ["a,LD_PRELOAD=x", "my sweep", "a;touch x", "$(touch x)", "it's", "plain"])
+def test_a_folders_name_adds_no_variable_to_a_job(tmp_path, monkeypatch, name):
+    """The job's script, as submitit writes it, is read as sbatch and bash read it."""
+    monkeypatch.setattr(submitit, "AutoExecutor", Executor)
+    monkeypatch.setattr(Executor, "submitted", [])
+    folder = SweepFolder(tmp_path / name)
+    slurm.submit(folder, {"a": Size(0, 1)}, sweep.Options())
+    ((parameters, _),) = Executor.submitted
+    keys = {"name": "job_name", "slurm_setup": "setup", "slurm_additional_parameters": "additional_parameters"}
+    script = submitit.slurm.slurm._make_sbatch_string(
+        command="env", folder=tmp_path / "logs", use_srun=False, **{new: parameters[old] for old, new in keys.items()}
+    )
+    options = [shlex.split(line) for line in script.splitlines() if line.startswith("#SBATCH")]
+    assert all(len(words) == 2 for words in options)
+    assert [w for _, w in options if w.startswith(("--export", "--job-name"))] == [
+        "--export=ALL", f"--job-name={parameters['name']}"
+    ]  # fmt: skip
+    assert re.fullmatch(r"[\w.=,-]+", parameters["name"])
+    (tmp_path / "job.sh").write_text(script)
+    environment = {"PATH": os.environ["PATH"]}
+    out = subprocess.run(["bash", tmp_path / "job.sh"], env=environment, capture_output=True, text=True, check=True)
+    variables = dict(line.partition("=")[::2] for line in out.stdout.splitlines())
+    assert variables["WANDB_RUN_GROUP"] == name and "LD_PRELOAD" not in variables
+
+
+def test_a_path_with_a_line_break_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="line break"):
+        slurm.submit(SweepFolder(tmp_path / "a\n#SBATCH --export=B"), {"a": Size(0, 1)}, sweep.Options())

@@ -3,8 +3,8 @@ import os
 import pytest
 
 from accel_rl.system import durable_files
-from accel_rl.system.durable_files import place_new, write_durably
-from accel_rl.system.errors import ended
+from accel_rl.system.durable_files import open_in_place, place_new, remove_temporaries, write_durably, write_synced
+from accel_rl.system.errors import ConfigError, ended
 
 
 def test_bytes_are_synced_before_the_name(tmp_path, monkeypatch):
@@ -14,7 +14,8 @@ def test_bytes_are_synced_before_the_name(tmp_path, monkeypatch):
     write_durably(file, b"1")
     write_durably(file, b"2")
     assert file.read_bytes() == b"2" and os.listdir(tmp_path) == ["a.json"]
-    assert done == [".a.json.tmp", tmp_path.name] * 2
+    assert [name.partition(".json.")[0] for name in done] == [".a", tmp_path.name] * 2
+    assert done[0] != done[2]  # Nobody can foresee the name of the temporary file.
 
 
 def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
@@ -50,3 +51,46 @@ def test_a_folder_in_the_place_of_a_file_is_named_in_one_line(tmp_path, capfd):
     assert ended("accel-rl", lambda _: write_durably(tmp_path / "protocol.json", b"{}"), []) == 1
     assert capfd.readouterr().err == f"accel-rl: Is a directory: {tmp_path / 'protocol.json'}\n"
     assert [p.name for p in tmp_path.iterdir()] == ["protocol.json"]
+
+
+@pytest.mark.parametrize("is_dangling", [True, False])
+def test_nothing_is_written_through_a_link(tmp_path, is_dangling):
+    thesis, file = tmp_path / "thesis", tmp_path / "file"
+    if not is_dangling:
+        thesis.write_text("mine")
+    file.symlink_to(thesis)
+    with pytest.raises(FileExistsError):
+        write_synced(file, b"1")
+    for flags in (os.O_WRONLY | os.O_APPEND | os.O_CREAT, os.O_RDWR | os.O_CREAT, os.O_RDONLY):
+        with pytest.raises(ConfigError, match=f"{file} is a link .*; remove it"):
+            open_in_place(file, flags)
+    write_durably(file, b"1")
+    assert file.read_bytes() == b"1" and not file.is_symlink()
+    assert not thesis.exists() if is_dangling else thesis.read_text() == "mine"
+
+
+def test_a_file_that_becomes_a_link_after_the_check_is_not_followed(tmp_path, monkeypatch):
+    (tmp_path / "thesis").write_text("mine")
+    (tmp_path / "file").symlink_to(tmp_path / "thesis")
+    monkeypatch.setattr(durable_files, "refuse_link", lambda file: None)
+    with pytest.raises(OSError, match="symbolic links"):
+        open_in_place(tmp_path / "file", os.O_RDWR)
+
+
+def test_a_pipe_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "file")
+    with pytest.raises(ConfigError, match="not a regular file"):
+        open_in_place(tmp_path / "file", os.O_RDWR)
+
+
+def test_the_temporary_files_of_killed_processes_are_removed(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(type(tmp_path), "unlink", lambda *_, **__: None)  # A killed process removes nothing.
+        write_durably(tmp_path / "metrics.csv", b"1")
+    (left,) = tmp_path.iterdir()
+    names = {"notes.tmp", ".metrics.csv.tmp", f"d{left.name}"}
+    for name in names:
+        (tmp_path / name).write_text("mine")
+    remove_temporaries(tmp_path)
+    assert {file.name for file in tmp_path.iterdir()} == names

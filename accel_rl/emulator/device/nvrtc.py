@@ -8,23 +8,22 @@ is $XDG_CACHE_HOME/accel_rl or ~/.cache/accel_rl.
 
 import contextlib
 import hashlib
-import os
 import re
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from accel_rl.system import code_cache
+from accel_rl.system.code_cache import cache_folder
 from accel_rl.system.errors import ConfigError, RunError
-from accel_rl.system.extensions import cache_folder
 
 EMULATOR = Path(__file__).parents[1]
 MAIN = "device/kernels/kernels.cu"
 FLAGS = ("--std=c++17", "--fmad=false", "--ptxas-options=-v")
 INSTALL = "pip install 'cuda-bindings>=13,<14' 'nvidia-cuda-nvrtc>=13,<14'"
 
-_DIGEST_BYTES, _LENGTH_BYTES = 32, 8
+_LENGTH_BYTES = 8
 
 
 class Compiled(NamedTuple):
@@ -69,11 +68,15 @@ def compiled(capability: tuple[int, int] | int) -> Compiled:
     architecture = _architecture(capability)
     texts = sources()
     file = cache_folder() / f"emulator-{architecture}-{_key(texts, architecture, _version(nvrtc))}"
-    if (cached := _read(file)) is not None:
+    reason = code_cache.refusal(file.parent)
+    if not reason and (cached := _read(file)) is not None:
         return cached
+    if reason:
+        print(f"the compiled emulator is not stored, because {reason}", file=sys.stderr)
     print(f"compiling the emulator for {architecture} (once, about 30 s) ...", file=sys.stderr, flush=True)
     result = compile_sources(texts, MAIN, architecture)
-    _write(file, result)
+    if not reason:
+        _write(file, result)
     return result
 
 
@@ -187,26 +190,15 @@ def _checked(result: tuple[Any, ...]) -> Any:
 
 def _read(file: Path) -> Compiled | None:
     """Return the compiled kernels in a cached file, or None if the file is missing or damaged."""
-    try:
-        digest, content = file.read_bytes()[:_DIGEST_BYTES], file.read_bytes()[_DIGEST_BYTES:]
-    except OSError:
-        return None
-    if hashlib.sha256(content).digest() != digest:
+    content = code_cache.read(file)
+    if content is None:
         return None
     end = _LENGTH_BYTES + int.from_bytes(content[:_LENGTH_BYTES], "little")
     return Compiled(content[end:], content[_LENGTH_BYTES:end].decode())
 
 
 def _write(file: Path, result: Compiled) -> None:
-    """Write compiled kernels to a cached file atomically, if the cache folder is writable."""
+    """Write compiled kernels to a cached file, if the cache folder is writable."""
     log = result.log.encode()
-    content = len(log).to_bytes(_LENGTH_BYTES, "little") + log + result.cubin
     with contextlib.suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)
-        try:
-            with os.fdopen(handle, "wb") as out:
-                out.write(hashlib.sha256(content).digest() + content)
-            os.replace(name, file)
-        except OSError:
-            os.unlink(name)
+        code_cache.write(file, len(log).to_bytes(_LENGTH_BYTES, "little") + log + result.cubin)

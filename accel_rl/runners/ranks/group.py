@@ -19,6 +19,7 @@ from accel_rl.runners.ranks.shared_counters import SharedCounters, StalledRanks
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.signals import StopRequest
 from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.system.output import print_text
 
 POLL_S = 0.02
 STOP_S = 120.0  # A stopped rank has `STOP_S` seconds to write its checkpoint.
@@ -224,4 +225,4 @@ def _error_of(rank: RankHandle) -> Exception:
 
 def _report(run: RunFolder, line: str) -> None:
     run.event(line)
-    print(line, file=sys.stderr, flush=True)
+    print_text(line, sys.stderr)
