@@ -130,8 +130,8 @@ def holder(folder: Path) -> Holder | None:
 
 
 def _read(descriptor: int) -> Holder:
-    pid, _, host = os.pread(descriptor, 256, 0).decode().strip().partition(" ")
-    return Holder(int(pid or 0), host or "this host")
+    pid, _, host = os.pread(descriptor, 256, 0).decode(errors="replace").strip().partition(" ")
+    return Holder(int(pid) if pid.isdecimal() else 0, host or "this host")
 
 
 GONE = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)

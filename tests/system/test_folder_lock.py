@@ -85,6 +85,15 @@ def test_an_owner_that_cannot_be_checked_holds_the_lock(tmp_path, without_locks,
     assert holder(tmp_path) is not None
 
 
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe 1", b"many words"])
+def test_a_lock_file_that_says_nothing_still_locks(tmp_path, content):
+    with locked(tmp_path, message):
+        (tmp_path / ".lock").write_bytes(content)
+        assert holder(tmp_path).pid == 0
+        with pytest.raises(ConfigError, match="in use by process 0"):
+            locked(tmp_path, message).__enter__()
+
+
 def test_other_errors_are_raised(tmp_path, monkeypatch):
     def flock(descriptor, operation):
         raise OSError(errno.EIO, "I/O error")
