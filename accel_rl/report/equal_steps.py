@@ -263,12 +263,12 @@ def equal_steps_sections(settings: BySetting, reps: int, scale: str) -> list[Sec
         points = [
             Point(c.setting, c.published.env_steps, c.published.mean, c.published.deviation or 0.0, c.published.source)
             for c in compared
-            if c.game == game and c.setting in bands.get(game, {})
+            if c.game == game and c.setting in bands.get(game, {}) and c.published.kind == "training"
         ]
         if points:
             panels.append(Panel(f"{game}, training score", bands[game], points=points))
-    caption = "Training scores: mean over seeds, band from minimum to maximum. Crosses: published scores, with the "
-    caption += "standard deviation over seeds, in the colour of the setting."
+    caption = "Training scores: mean over seeds, band from minimum to maximum. Crosses: published training scores with "
+    caption += "the standard deviation over seeds, in the colour of the setting; the table names their sources."
     pictures = [Picture(png, caption) for png in wrapped(panels, colours(list(chosen)))] if panels else []
     table, together = equal_steps_table(compared), pooled_table(compared, reps)
     return [Section(table.title, pictures, [table, *([together] if together.rows else [])])]

@@ -16,6 +16,7 @@ from accel_rl.results.trained_run import BySetting
 COLUMNS, PANELS = 3, 12  # A picture whose panels are not grouped in rows has at most COLUMNS columns and PANELS panels.
 SIZES = {1: (10.0, 5.2), 2: (6.4, 4.2), 3: (4.2, 2.9)}
 """Maps the number of columns to the width and height of a panel in inches. The page is 12.8 inches wide."""
+MOST_NAMED = 3  # The names of more published scores would lie on each other.
 ROW_COLUMNS = 6  # A picture whose panels are grouped in rows has six panels in each row.
 REFERENCES = (
     ("random", "random", "0.6", ":"),
@@ -129,6 +130,8 @@ def _draw(axis: object, panel: Panel, colour: Mapping[str, object]) -> dict[str,
             a.fill_between(x, b.low, b.high, color=colour[name], alpha=0.2, linewidth=0)  # type: ignore[attr-defined]
     for p in panel.points:
         a.errorbar(p.steps, p.mean, p.deviation, color=colour[p.line], marker="x", capsize=3)  # type: ignore[attr-defined]
+        if len(panel.points) > MOST_NAMED:
+            continue
         a.annotate(  # type: ignore[attr-defined]
             p.source, (p.steps, p.mean), (-4, 3), textcoords="offset points", fontsize=6, color="0.4", ha="right"
         )
