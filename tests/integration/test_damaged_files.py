@@ -67,8 +67,9 @@ def outcome(capfd, *words):
 def test_one_changed_byte_is_at_most_one_line(finished, tmp_path, capfd, seed):
     rng = random.Random(seed)
     for name in files(finished):
-        if name.startswith("checkpoints/") and seed == 1 and "160" not in name:
-            continue  # The newest checkpoint stands for the others in the fast test.
+        is_top = "/" not in name
+        if seed == 1 and not is_top and "0160" not in name:
+            continue  # The newest checkpoint and evaluation stand for the others in the fast test.
         for kind in (None, 0xFF, ord("\n"))[: DAMAGES if name.endswith(".csv") else 1 + seed % 2]:
             folder = tmp_path / "runs" / "run"
             shutil.rmtree(folder.parent, ignore_errors=True)
@@ -81,6 +82,10 @@ def test_one_changed_byte_is_at_most_one_line(finished, tmp_path, capfd, seed):
                 ("evaluate", folder, "--episodes", 1),
                 ("resume", folder, "--env-steps", 200),
             ):
+                if seed == 1 and words[0] in (("evaluate", "resume") if name.endswith(".log") else ()):
+                    continue
+                if seed == 1 and words[0] in ("runs", "plot", "report") and not is_top:
+                    continue  # They read no checkpoint.
                 code, text = outcome(capfd, *words)
                 assert code in (0, 1, 2) and "Traceback" not in text, (what, words, text)
                 assert code == 0 or text.strip().count("\n") <= 12, (what, words, text)
