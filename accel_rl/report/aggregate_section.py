@@ -7,13 +7,23 @@ import numpy as np
 from accel_rl.envs.atari_games import human_scale
 from accel_rl.metrics.plot import colours, literal, picture, pyplot
 from accel_rl.papers.published import published
-from accel_rl.report.aggregates import SIZE, TAUS, Scores, Summary, improvement, seeds, summarise
+from accel_rl.report.aggregates import (
+    NAMES,
+    SIZE,
+    TAUS,
+    Interval,
+    Scores,
+    Summary,
+    improvement,
+    normalised,
+    seeds,
+    summarise,
+)
 from accel_rl.report.page import Picture, Section
 from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import BySetting
 
 PAPERS = {"dqn": "DQN (Mnih et al. 2015)", "gorila": "Gorila (Nair et al. 2015)", "daley": "Daley & Amato 2021"}
-SHOWN = ("median", "iqm", "mean", "gap")
 
 
 def raw_scores(settings: BySetting, which: str) -> dict[str, Scores]:
@@ -26,29 +36,24 @@ def raw_scores(settings: BySetting, which: str) -> dict[str, Scores]:
     return result
 
 
-def normalised(raw: Mapping[str, Scores], scale: str) -> dict[str, Scores]:
+def normalised_scores(raw: Mapping[str, Scores], scale: str) -> dict[str, Scores]:
     """Return the human-normalised scores of each setting, and of the papers, in the games of the human scale."""
     result: dict[str, Scores] = {}
     for setting, games in raw.items():
-        scores = {game: _normalised(game, x, scale) for game, x in games.items() if human_scale(game, scale)}
+        scores = {game: normalised(game, x, scale) for game, x in games.items() if human_scale(game, scale)}
         if scores:
             result[setting] = scores
     ours = sorted({game for games in result.values() for game in games if published(game)})
     for name, label in PAPERS.items() if ours else ():
-        result[label] = {g: _normalised(g, np.array([published(g)[name]]), scale) for g in ours}
+        result[label] = {g: normalised(g, np.array([published(g)[name]]), scale) for g in ours}
     return result
-
-
-def _normalised(game: str, scores: np.ndarray, scale: str) -> np.ndarray:
-    random, human = human_scale(game, scale) or (np.nan, np.nan)
-    return (scores - random) / (human - random)
 
 
 def aggregates_table(scores: Mapping[str, Scores], summaries: Mapping[str, Summary], scale: str) -> Table:
     rows = []
     for label, s in summaries.items():
         games = scores[label]
-        cells = [number(100 * x, 1) for name in SHOWN for x in _cells(getattr(s, name))]
+        cells = [number(100 * x, 1) for name in NAMES for x in _cells(getattr(s, name))]
         single = sum(len(x) == 1 for x in games.values())
         rows.append([label, str(len(games)), seeds(games), str(single), *cells])
     columns = ["setting", "games", "seeds", "games with one seed"]
@@ -65,8 +70,8 @@ def aggregates_table(scores: Mapping[str, Scores], summaries: Mapping[str, Summa
     return Table("aggregates", "Aggregates over games", columns, rows, note)
 
 
-def _cells(interval: object) -> tuple[float, float, float]:
-    return interval.value, interval.low, interval.high  # type: ignore[attr-defined]
+def _cells(interval: Interval) -> tuple[float, float, float]:
+    return interval.value, interval.low, interval.high
 
 
 def profiles_table(summaries: Mapping[str, Summary]) -> Table:
@@ -103,7 +108,7 @@ def aggregate_section(
     """Return the section, the table of performance profiles, which is only written as CSV, and the human-normalised
     scores."""
     raw = raw_scores(learnt, which)
-    scores = normalised(raw, scale)
+    scores = normalised_scores(raw, scale)
     summaries = {label: summarise(games, reps) for label, games in scores.items()}
     colour = colours(list(learnt))
     pictures = []

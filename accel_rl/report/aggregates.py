@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from accel_rl.envs.atari_games import human_scale
+
 TAUS = np.linspace(0.0, 2.0, 41)
 """Performance profiles are evaluated at the human-normalised scores `TAUS`, where 1 is the human score."""
 SIZE = 95  # Bootstrap intervals cover 95 percent.
@@ -17,6 +19,13 @@ NAMES = ("median", "iqm", "mean", "gap")
 
 Scores = Mapping[str, np.ndarray]
 """{game: human-normalised scores [seeds]}, where a score of 1 is the human score. Games may differ in their seeds."""
+
+
+def normalised(game: str, scores: np.ndarray, scale: str) -> np.ndarray:
+    """Return human-normalised scores [...], where 1 is the human score of the scale, or NaN for a game outside of
+    it."""
+    random, human = human_scale(game, scale) or (np.nan, np.nan)
+    return (scores - random) / (human - random)
 
 
 @dataclass(frozen=True)

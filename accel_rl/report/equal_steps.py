@@ -9,6 +9,7 @@ import numpy as np
 from accel_rl.envs.atari_games import human_scale
 from accel_rl.metrics.plot import colours
 from accel_rl.papers.libraries import LibraryScore, library_scores
+from accel_rl.report.aggregates import seeds
 from accel_rl.report.curves import score_bands
 from accel_rl.report.non_inferiority import (
     ERROR,
@@ -221,7 +222,6 @@ def pooled_table(compared: Sequence[Comparison], reps: int) -> Table:
             continue
         sides = [c.normalised(c.ours) for c, _ in pairs], [c.normalised(s) for c, s in pairs]
         result = pooled(*sides, reps)
-        counts = [c.ours.seeds for c, _ in pairs]
         rules = dict.fromkeys(text for c, _ in pairs for text in c.published.differences)
         values = (result.ours, result.published, result.ours - result.published, result.low, result.high, result.margin)
         rows.append(
@@ -230,7 +230,7 @@ def pooled_table(compared: Sequence[Comparison], reps: int) -> Table:
                     setting,
                     source,
                     str(len(pairs)),
-                    f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}",
+                    seeds({c.game: c.arrived for c, _ in pairs}),
                     ", ".join(rules),
                 ),
                 *(number(100 * x, 1) for x in values),

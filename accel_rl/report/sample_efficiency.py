@@ -7,7 +7,7 @@ import numpy as np
 
 from accel_rl.envs.atari_games import human_scale
 from accel_rl.metrics.plot import Column, colours, counts, literal, picture, pyplot
-from accel_rl.report.aggregates import Scores, iqm, percentiles, resampled, seeds, weights
+from accel_rl.report.aggregates import Scores, iqm, normalised, percentiles, resampled, seeds, weights
 from accel_rl.report.curves import shows_evaluations
 from accel_rl.report.page import Picture, Section
 from accel_rl.results.table import Table, number
@@ -62,9 +62,7 @@ def efficiency_curve(games: Mapping[str, Sequence[Run]], curve: str, reps: int, 
 
 def _scores_after(step: float, runs: list[Column], game: str, scale: str) -> np.ndarray:
     """Return the human-normalised scores after `step` env steps of the runs that have come so far."""
-    random, human = human_scale(game, scale) or (np.nan, np.nan)
-    scores = np.array([np.interp(step, x, y) for x, y in runs if x[-1] >= step])
-    return (scores - random) / (human - random)
+    return normalised(game, np.array([np.interp(step, x, y) for x, y in runs if x[-1] >= step]), scale)
 
 
 def efficiency_section(settings: BySetting, curve: str, reps: int, scale: str) -> list[Section]:

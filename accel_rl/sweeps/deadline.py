@@ -13,10 +13,11 @@ import statistics
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
+from accel_rl.config.config_file import read_file
 from accel_rl.metrics.progress import human_time
 from accel_rl.sweeps.feeder import PATIENCE_S, Feeder, Running
 from accel_rl.sweeps.layout import Layout, starts
-from accel_rl.sweeps.pace import Host, Pace, kind_of, read_pace, settings_of
+from accel_rl.sweeps.pace import Host, Pace, kind_of, read_pace
 from accel_rl.sweeps.sweep_folder import DEADLINE, SweepFolder
 from accel_rl.system import hardware
 from accel_rl.system.counts import counted
@@ -48,7 +49,7 @@ class Deadline:
         self.ends = self.due - min(max(RESERVE * seconds, LEAST_RESERVE_S), MOST_RESERVE_S, seconds / 2)
         self._warm_s = min(WARM * seconds, MOST_WARM_S)
         self._order = {name: i for i, name in enumerate(folder.names)}
-        self._settings = {name: settings_of(folder.run(name)) for name in self._order}
+        self._settings = {name: read_file(folder.run(name)) for name in self._order}
         self._alike = {name: kind_of(s) for name, s in self._settings.items()}
         self._cpu = hardware.cpu_name()
         self._lengths = {name: int(s["env_steps"]) for name, s in self._settings.items()}

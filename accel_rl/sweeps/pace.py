@@ -37,11 +37,6 @@ class Pace:
     read_at: float
 
 
-def settings_of(run: Path) -> dict[str, Any]:
-    """Return the contents of a run's config.json."""
-    return dict(json.loads((run / "config.json").read_text()))
-
-
 def kind_of(settings: dict[str, Any]) -> str:
     """Return a text that is equal for runs of equal speed: their settings without game, seed, length and folder."""
     alike = {k: v for k, v in settings.items() if k not in ("seed", "env_steps", "run_dir")}

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from accel_rl.config.config_file import read_file
 from accel_rl.sweeps import carried_code, packed_run
 from accel_rl.sweeps.carried import Carried, Item
-from accel_rl.sweeps.pace import settings_of
 from accel_rl.sweeps.sweep_folder import SweepFolder
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
@@ -102,7 +102,7 @@ class Packing:
         return False
 
     def _pack_code(self) -> None:
-        games = [game for name in self._folder.names if (game := settings_of(self._folder.run(name))["env"]["game"])]
+        games = [game for name in self._folder.names if (game := read_file(self._folder.run(name))["env"]["game"])]
         files = carried_code.files_of(games, self._carried) if games else []
         item = carried_code.item_of(files)
         if files and item not in self._carried.items:

@@ -25,6 +25,7 @@ from pathlib import Path
 from shlex import quote
 
 from accel_rl.config.arguments import parse, positionals, stdout, value_of
+from accel_rl.config.config_file import read_file
 from accel_rl.config.resolved import fill_in
 from accel_rl.config.trust import TrustOptions, code_names
 from accel_rl.runners.signals import StopRequest
@@ -34,7 +35,6 @@ from accel_rl.sweeps.deadline import Deadline, check_minutes
 from accel_rl.sweeps.feeder import PATIENCE_S, Feeder
 from accel_rl.sweeps.grid import Grid, find_grid, pairs, prepared
 from accel_rl.sweeps.layout import Layout, Placing, lay_out, needs_of_begun, placing
-from accel_rl.sweeps.pace import settings_of
 from accel_rl.sweeps.packing import MB, Packing, check_carried
 from accel_rl.sweeps.sweep_display import Display, View, status
 from accel_rl.sweeps.sweep_folder import SweepFolder, prune
@@ -252,7 +252,7 @@ def resume(o: Options, began: float, experiments: Sequence[str] = ()) -> int:
     runs = begun(left, needs, layout.sizes)
     folder.check_free()
     if (carried := read_carried(o)) is not None:
-        check_carried(carried, {name: settings_of(folder.run(name)) for name in folder.names})
+        check_carried(carried, {name: read_file(folder.run(name)) for name in folder.names})
     if o.dry_run:
         return show([*describe(layout, runs), *choice(folder, layout, o, began, None)])
     if carried is not None:
