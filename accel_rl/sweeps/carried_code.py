@@ -6,15 +6,12 @@ digest. Compiled code is executed, so it is read only from files that other user
 
 import hashlib
 import io
-import os
-import tempfile
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from accel_rl.emulator.translation import translation_file
 from accel_rl.sweeps.carried import Carried, Item
-from accel_rl.sweeps.packed_run import zipped
 from accel_rl.system import code_cache
 from accel_rl.system.code_cache import cache_folder
 from accel_rl.system.counts import counted
@@ -45,22 +42,25 @@ def item_of(files: Iterable[Path]) -> Item:
 
 
 def pack(files: Iterable[Path]) -> bytes:
-    return zipped({file.name: file for file in files})
+    """Return the files as a zip, without those that others may have written meanwhile."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as z:
+        for file in files:
+            if (content := code_cache.read(file)) is not None:
+                z.writestr(file.name, content)
+    return buffer.getvalue()
 
 
 def unpack(data: bytes) -> int:
-    """Store the files that this machine's cache folder lacks, readable by this user alone. Return their number. Raises
-    ConfigError if others could write to the cache folder."""
+    """Store the files that this machine's cache folder lacks. Return their number. Raises ConfigError if others could
+    write to the cache folder."""
     stored = 0
-    with code_cache.opened(cache_folder(), create=True) as folder, zipfile.ZipFile(io.BytesIO(data)) as z:
+    with zipfile.ZipFile(io.BytesIO(data)) as z:
         for name in z.namelist():
-            if Path(name).name != name or not name.startswith(PREFIXES) or (folder / name).exists():
-                continue
-            handle, temporary = tempfile.mkstemp(dir=folder, prefix=f"{Path(name).stem}-")  # Its mode is 600.
-            with os.fdopen(handle, "wb") as out:
-                out.write(z.read(name))
-            os.replace(temporary, folder / name)
-            stored += 1
+            file = cache_folder() / name
+            if Path(name).name == name and name.startswith(PREFIXES) and not file.exists():
+                code_cache.write(file, z.read(name))
+                stored += 1
     return stored
 
 
