@@ -10,6 +10,7 @@ from typing import Any
 from accel_rl.api.launch import check_device, checked, run_to_end
 from accel_rl.api.options import ResumeOptions
 from accel_rl.api.trained_agent import read_state
+from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.checkpoints.model_folder import ModelFolder
 from accel_rl.config.advice import settings_of
 from accel_rl.config.changeable import CHANGEABLE, flag, with_changes
@@ -159,14 +160,16 @@ def _check_state(
 
 
 def _check_unfinished(run: RunFolder, config: Resolved, state: dict[str, Any]) -> None:
-    """Raise ConfigError if the checkpoint is at the end of the run."""
-    if config.cluster == "gorila" and config.gorila.updates:
-        if (updates := state["learner"]["updates"]) >= config.gorila.updates:
-            raise ConfigError(
-                f"{run.path} is finished ({updates:,} updates of --gorila.updates {config.gorila.updates})"
-            )
-    elif state["env_steps"] >= config.env_steps:
-        raise ConfigError(
-            f"{run.path} is finished ({state['env_steps']:,} env steps); to go on: "
-            f"accel-rl resume {quote(str(run.path))} --env-steps {2 * max(config.env_steps, state['env_steps'])}"
-        )
+    """Raise ConfigError if the checkpoint is at the end of the run. What the run could not remove is removed."""
+    steps, updates = state["env_steps"], config.gorila.updates if config.cluster == "gorila" else 0
+    if updates:
+        if (made := state["learner"]["updates"]) < updates:
+            return
+        line = f"{made:,} updates of --gorila.updates {updates})"
+    elif steps < config.env_steps:
+        return
+    else:
+        longer = f"accel-rl resume {quote(str(run.path))} --env-steps {2 * max(config.env_steps, steps)}"
+        line = f"{steps:,} env steps); to go on: {longer}"
+    Checkpoints(run.path / "checkpoints").clean()
+    raise ConfigError(f"{run.path} is finished ({line}")

@@ -39,7 +39,7 @@ LOOK_S = 0.1  # The driver polls every process every LOOK_S seconds.
 # The driver waits at most ANSWER_S seconds for the answer of one process.
 # The limit is short, because cluster members end if the driver does not call the board for 30 s.
 ANSWER_S = 10.0
-SAVE_S = 15.0  # At the run's end, a checkpoint is saved if a member has not ended after `SAVE_S` seconds.
+SAVE_S = 5.0  # At the run's end, a checkpoint is saved if a member has not ended after `SAVE_S` seconds.
 END_S = 120.0  # Then members have `END_S` seconds to finish a training cycle and save a checkpoint.
 
 

@@ -221,6 +221,9 @@ class RayRank:
     def stop(self) -> None:
         self._actor.stop.remote()
 
+    def is_suspended(self) -> bool:
+        return False  # Unknown: the process runs on another machine.
+
     def poll(self) -> None:
         """Read the answer to the last poll of the rank if it has arrived, and poll again."""
         if self.code() is None and time.monotonic() > self._polled + POLL_S:

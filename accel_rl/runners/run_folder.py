@@ -4,6 +4,7 @@ import contextlib
 import importlib.metadata
 import itertools
 import json
+import logging
 import os
 import platform
 import re
@@ -30,8 +31,11 @@ from accel_rl.system.durable_files import (
     write_synced,
 )
 from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.system.file_system import check_renames
 from accel_rl.system.folder_lock import HeldFolder
 from accel_rl.version import __version__
+
+logger = logging.getLogger(__name__)
 
 SOURCE = Path(__file__).parent
 EVENTS = "events.log"
@@ -166,11 +170,14 @@ class RunFolder:
     @contextlib.contextmanager
     def locked(self) -> Iterator[int]:
         """Lock the run's folder for the process that trains, and remove the temporary files of killed processes. Raises
-        ConfigError if another process trains the run, or if a part of the folder is a link."""
+        ConfigError if another process trains the run, if a part of the folder is a link, or if its file system cannot
+        rename folders."""
         self.check_parts()
         message = lambda holder: f"{self.path} is in use by {holder}: stop that run, or wait until it ends"  # noqa: E731
         with folder_lock.locked(self.path, message) as descriptor:
             remove_temporaries(self.path)
+            if warning := check_renames(self.path):
+                logger.warning(warning)
             yield descriptor
 
     def discard(self) -> None:

@@ -115,6 +115,21 @@ def test_a_rank_that_hangs_is_named(tmp_path):
     assert gone(children)
 
 
+@pytest.mark.parametrize("update", ["all-reduce", pytest.param("async", marks=pytest.mark.slow)])
+def test_a_suspended_rank_does_not_delay_a_stop(tmp_path, update):
+    """The default time limit of a rank is 240 s, and containers are killed 10 s after SIGTERM."""
+    process = start("train", "a2c", *LONG, "--ranks", 2, "--update", update, "--run-dir", tmp_path / "run")
+    wait_for(lambda: progressed(tmp_path / "run", 2), 60)
+    children, suspended = descendants(process.pid), ranks_of(process.pid)[1].pid
+    os.kill(suspended, signal.SIGSTOP)
+    kill(process, signal.SIGTERM)
+    began = time.monotonic()
+    _, err = process.communicate(timeout=60)
+    assert time.monotonic() - began < 10
+    assert process.returncode == (143 if update == "async" else 1) and "Traceback" not in err, err
+    assert f"rank 1 (pid {suspended}) is suspended (SIGSTOP)" in err and gone(children)
+
+
 @pytest.mark.slow  # as test_a_killed_rank_stops_a_synchronous_run_and_is_named
 @pytest.mark.parametrize("update", ["all-reduce", "async"])
 def test_a_signal_to_one_rank_stops_the_run(tmp_path, update):

@@ -20,6 +20,7 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.signals import StopRequest
 from accel_rl.system.errors import ConfigError, RunError
 from accel_rl.system.output import print_text
+from accel_rl.system.process import STOP_PATIENCE_S
 
 POLL_S = 0.02
 STOP_S = 120.0  # A stopped rank has `STOP_S` seconds to write its checkpoint.
@@ -49,6 +50,9 @@ class RankHandle(Protocol):
 
     def stop(self) -> None:
         """Request that the process saves a checkpoint and ends."""
+
+    def is_suspended(self) -> bool:
+        """Return whether the process was stopped by SIGSTOP, so that it obeys no request."""
 
     def settle(self, timeout_s: float) -> None:
         """Wait up to `timeout_s` seconds for this rank's process to end, after a rank has failed."""
@@ -90,6 +94,7 @@ class RankGroup:
         self._counters = counters
         self._size, self._ranks = size, list[RankHandle]()
         self._stalled = stalled
+        self._suspended_since = 0.0
         self.replaced = 0  # Counts the killed ranks that were replaced.
         self._given_up = set[int]()  # Ranks in `_given_up` were killed while the run was ending, and are not replaced.
         self._steps_at_start = [0] * size  # Lists each rank's number of env steps when its process started.
@@ -130,15 +135,30 @@ class RankGroup:
                     deadline = time.monotonic() + STOP_S
                     for rank in running:
                         rank.stop()
-                if deadline is not None and running and time.monotonic() > deadline:
-                    late = ", ".join(str(r.index) for r in running)
-                    raise RunError(f"rank {late} did not stop within {STOP_S:g} s")
+                if deadline is not None:
+                    self._require_stops(running, deadline)
                 if self._stalled is not None:
                     self._kill_stalled(running, self._stalled)
                 watch()
                 time.sleep(POLL_S)
             result = Result.from_dict(self._ranks[0].reply())
             return replace(result, exit_code=stop.exit_code or self._stop_code())
+
+    def _require_stops(self, running: Sequence[RankHandle], deadline: float) -> None:
+        """Raise RunError if a rank that was asked to stop has not ended at `deadline`. A suspended rank cannot save, so
+        an asynchronous one is killed, and synchronous ranks end without a checkpoint."""
+        if time.monotonic() > deadline and running:
+            raise RunError(f"rank {', '.join(str(r.index) for r in running)} did not stop within {STOP_S:g} s")
+        suspended = [rank for rank in running if rank.is_suspended()]
+        if not suspended:
+            self._suspended_since = time.monotonic()
+        elif time.monotonic() > self._suspended_since + STOP_PATIENCE_S:
+            lines = [f"rank {rank.index} (pid {rank.pid}) is suspended (SIGSTOP) and cannot save" for rank in suspended]
+            if self._counters is None:
+                raise RunError("; ".join(lines))
+            for rank, line in zip(suspended, lines, strict=True):
+                _report(self._run, line)
+                rank.kill()
 
     def _kill_stalled(self, running: Sequence[RankHandle], stalled: StalledRanks) -> None:
         """Kill each rank that stalls. Synchronous ranks notice a stalled rank themselves."""

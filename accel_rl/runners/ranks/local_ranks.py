@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import psutil
+
 from accel_rl.config.resolved import Resolved
 from accel_rl.runners.evaluation import Result
 from accel_rl.runners.plan import RankPlan, RunPlan
@@ -94,6 +96,12 @@ class LocalRank:
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
+
+    def is_suspended(self) -> bool:
+        try:
+            return psutil.Process(self.pid).status() == psutil.STATUS_STOPPED
+        except psutil.Error:
+            return False
 
     def settle(self, timeout_s: float) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
