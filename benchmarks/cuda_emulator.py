@@ -42,10 +42,10 @@ from accel_rl.samplers.device_engine import make_device_game
 from accel_rl.system.counts import Count
 from accel_rl.system.devices import Device, runtime
 from accel_rl.system.placement import place_processes
-from accel_rl.tuning.measured_training import FOREVER, synchronize
 from benchmarks.harness import program
 from benchmarks.harness.agents import make_agent
 from benchmarks.harness.games import chosen
+from benchmarks.harness.measured_training import FOREVER, synchronize
 from benchmarks.harness.program import Benchmark, Build, Case
 from benchmarks.harness.sampling import Sampling
 from benchmarks.harness.table import table

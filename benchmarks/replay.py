@@ -27,8 +27,8 @@ from accel_rl.replays.ring import NStep
 from accel_rl.system import hardware
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError
-from accel_rl.tuning.measured_training import rate
 from benchmarks.harness import program
+from benchmarks.harness.measured_training import rate
 from benchmarks.harness.peer_replays import EPISODE, PEERS, STACK, H, W, priorities
 from benchmarks.harness.program import Benchmark, Build, Case
 

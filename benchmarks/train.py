@@ -35,11 +35,11 @@ from torch.utils.flop_counter import FlopCounterMode
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig, default_config
-from accel_rl.models.precision import Precision, multiplies_bfloat16
+from accel_rl.models.precision import Precision, gains_from_bfloat16
 from accel_rl.system.errors import ConfigError
-from accel_rl.tuning.measured_training import FOREVER, rate
 from benchmarks.harness import program
 from benchmarks.harness.bare import Bare
+from benchmarks.harness.measured_training import FOREVER, rate
 from benchmarks.harness.peer_envs import camel
 from benchmarks.harness.program import Benchmark, Build, Case
 from benchmarks.harness.sampling import Inference, cores_of
@@ -184,7 +184,7 @@ def case(o: Options, algorithm: str, stack: ExitStack) -> Case:
     bare = Bare(ours.config.env.to_dict(), cores_of(placement))
     stack.callback(bare.close)
     variants: dict[str, Measure] = {"training": ours.training}
-    if o.precision == "float32" and multiplies_bfloat16():
+    if o.precision == "float32" and gains_from_bfloat16():
         narrow = Training(config_of(algorithm, o.game, o.backend, "bfloat16"), folder / "bfloat16")
         stack.callback(narrow.close)
         variants["training_bfloat16"] = narrow.training

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from accel_rl.config.tuned import machine_name
 from accel_rl.envs.atari_games import GAMES
-from accel_rl.system.counts import Count
+from accel_rl.system import hardware
+from accel_rl.system.counts import Count, counted
 from accel_rl.system.errors import ConfigError, RunError
 from benchmarks.harness.program import one_of, program
 
@@ -85,6 +85,12 @@ def measured(commit: str, o: Options) -> Row:
     name, committed, title = git("log", "-1", "--format=%h%n%ct%n%s", commit).split("\n")
     return {"commit": name, "time": int(committed), "title": title, "machine": machine_name(),
             "ratios": json.loads(ratios.removeprefix("ratios "))}  # fmt: skip
+
+
+def machine_name() -> str:
+    """Return a text with the number of usable cores, the model of the CPU, and the GPUs of this machine."""
+    gpus = hardware.gpu_models() if hardware.gpu_count() else []
+    return ", ".join([f"{counted(len(hardware.usable_cores()), 'core')} of {hardware.cpu_name()}", *gpus])
 
 
 def stored(rows: list[Row], new: list[Row]) -> list[Row]:

@@ -26,7 +26,7 @@ FLOORS = [
     {"config"},
     {"checkpoints", "results"},
     {"runners"},
-    {"gorila", "sweeps", "tuning"},
+    {"gorila", "sweeps"},
     {"papers"},
     {"report"},
     {"api"},

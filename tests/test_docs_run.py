@@ -22,7 +22,6 @@ from accel_rl.algos.ppo import PPO
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.cli.main import COMMANDS, main
 from accel_rl.cli.train_command import parse_train
-from accel_rl.cli.tune import parsed
 from accel_rl.config.arguments import parse
 from accel_rl.config.registry import find, find_algorithm
 from accel_rl.config.resolved import resolve
@@ -59,7 +58,6 @@ PLANNED = {
     "accel-rl search": "hours: a first trial is planned; tests/sweeps/test_search.py runs searches",
     "python -m benchmarks": "minutes to hours; tests/benchmarks runs each at a small size",
     "python -m tests.emulator.trace": "an hour; tests/benchmarks runs it at a small size",
-    "accel-rl tune": "a minute; tests/cli/test_tune.py runs it",
     "accel-rl bench": "tests/cli/test_programs.py runs it",
 }
 # Commands that are not touched here.
@@ -213,8 +211,6 @@ def test_it_is_planned(line, here, capsys):
             rest = [*rest, "--dry-run"]
         (here / "machine.json").write_text(json.dumps(PLAN))
         assert sweep.main([*rest, "--machine", "machine.json"]) == 0, capsys.readouterr().err
-    elif words[:2] == ["accel-rl", "tune"]:
-        assert parsed(words[2:])
     elif words[:2] == ["accel-rl", "resume"]:
         assert len(words) == 3
     elif words[:2] == ["accel-rl", "search"]:

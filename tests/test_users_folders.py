@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from accel_rl.config import tuned
 from accel_rl.system.code_cache import cache_folder
 
 ROOT = Path(__file__).parents[1]
@@ -18,7 +17,7 @@ HOME = Path(os.environ["HOME"])
 def test_this_process_has_a_home_of_its_own() -> None:
     matplotlib = pytest.importorskip("matplotlib")
     assert HOME.parent == Path(tempfile.gettempdir()) and HOME.name.startswith("accel_rl-home-")
-    for folder in (cache_folder(), tuned.tuned_file(), matplotlib.get_cachedir(), matplotlib.get_configdir()):
+    for folder in (cache_folder(), matplotlib.get_cachedir(), matplotlib.get_configdir()):
         assert HOME in Path(folder).parents, folder
 
 

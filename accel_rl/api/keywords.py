@@ -29,8 +29,7 @@ def settings(what: What, env: str | Callable[..., Any] | None, values: dict[str,
     if env is not None:
         values = {**values, "env__id": _id_of(env)}
     if preset := values.get("preset"):
-        named = (values.get(name) for name in ("game", "env__game", "env__id"))
-        config = with_preset(config, preset, next(filter(None, named), config.env.game or config.env.id))
+        config = with_preset(config, preset)
     if values.get("cluster") == "gorila":
         config = on_gorila(config, is_atari="env__id" not in values)
     config = with_values(config, values)

@@ -94,8 +94,6 @@ def begin(given: TrainConfig, path: Path | None) -> tuple[TrainConfig, RunFolder
 
         if (info := torchrun.rank_info()) is not None:
             config = checked(info.fit(given))
-            if config.precision == "auto":
-                raise ConfigError("--precision auto is not for torchrun: give float32 or bfloat16")
             plan = info.plan(config)
             check_device(config, plan)
             begins = info.rank == 0 and not (path and (path / "config.json").exists())
@@ -178,10 +176,6 @@ def run_to_end(
         return cluster_of(config).launch(config, run, state, objects or Observers.of(config))
     if line := _emulation(config, plan):
         print_text(line)
-    if config.precision == "auto":
-        from accel_rl.tuning.precision import choose  # Other runs do not import the tuner.
-
-        config = choose(config, plan, run)
     if config.distributed.several or config.cluster == "ray":
         d = config.distributed
         print_text(f"{what}: {config.env_steps:,} env steps on {d.size} ranks, {d.update} -> {run.path}")

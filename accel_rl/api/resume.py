@@ -163,13 +163,13 @@ def _check_unfinished(run: RunFolder, config: Resolved, state: dict[str, Any]) -
     """Raise ConfigError if the checkpoint is at the end of the run. What the run could not remove is removed."""
     steps, updates = state["env_steps"], config.gorila.updates if config.cluster == "gorila" else 0
     if updates:
-        if (made := state["learner"]["updates"]) < updates:
+        if (done := state["learner"]["updates"]) < updates:
             return
-        line = f"{made:,} updates of --gorila.updates {updates})"
+        line = f"{done:,} updates of --gorila.updates {updates})"
     elif steps < config.env_steps:
         return
     else:
-        longer = f"accel-rl resume {quote(str(run.path))} --env-steps {2 * max(config.env_steps, steps)}"
-        line = f"{steps:,} env steps); to go on: {longer}"
+        longer = f"{quote(str(run.path))} --env-steps {2 * max(config.env_steps, steps)}"
+        line = f"{steps:,} env steps); to go on: accel-rl resume {longer}"
     Checkpoints(run.path / "checkpoints").clean()
     raise ConfigError(f"{run.path} is finished ({line}")

@@ -215,7 +215,7 @@ class TrainSettings(TypedDict, total=False):
     optimizer_eps: float
     outlier_deviations: float
     parallel: float
-    precision: Literal["float32", "tfloat32", "bfloat16", "auto"]
+    precision: Literal["float32", "tfloat32", "bfloat16"]
     preset: str
     prioritized: bool
     protocol: str

@@ -21,7 +21,7 @@ SHELLS = {
     "fish": "accel-rl completion fish > ~/.config/fish/completions/accel-rl.fish",
 }
 WITHOUT_OPTIONS = ("games", "completion")
-OF_ALGORITHM = ("train", "doctor", "tune")
+OF_ALGORITHM = ("train", "doctor")
 """Commands whose first argument is an algorithm, on which their options depend."""
 USAGE = """usage: accel-rl completion SHELL
 
@@ -63,7 +63,6 @@ class Words:
                     values |= {name: option.choices} if option.choices else {}
         for algorithm in ALGORITHMS:
             flags[f"doctor {algorithm}"]["--machine"] = "File that describes a machine"
-            flags[f"tune {algorithm}"] |= {o.flag: o.text.partition(". ")[0].rstrip(".") for o in options("tune", [])}
         for name, text in CHANGEABLE.items():
             short = "--" + name.rpartition(".")[2].replace("_", "-")
             flags["resume"] |= {flag(name): text, **({short: text} if short in flags["train ppo"] else {})}

@@ -9,8 +9,6 @@ import sys
 from collections.abc import Callable
 
 from accel_rl.cli.train_command import parse_train
-from accel_rl.config import tuned
-from accel_rl.config.advice import run_words
 from accel_rl.config.resolved import Resolved, resolve
 from accel_rl.runners import plan_report
 from accel_rl.runners.plan import RunPlan
@@ -88,7 +86,6 @@ def report(config: Resolved) -> tuple[list[str], list[str]]:
     _gpu(say, wrong)
     for i, line in enumerate(RunPlan.resolve(config).lines()):
         say("" if i else "plan", line if i else f"{config.algorithm} on {config.env.game or config.env.id}: {line}")
-    _speed(config, say, wrong)
     _memory(say, wrong)
     count, missing = _roms()
     say("ROMs", f"{count - len(missing)} of {count} games")
@@ -102,20 +99,6 @@ def report(config: Resolved) -> tuple[list[str], list[str]]:
         version = _installed(package)
         say(extra, f"{package} {version}" if version else f"not installed: pip install 'accel_rl[{extra}]'")
     return lines, wrong
-
-
-def _speed(config: Resolved, say: Say, wrong: list[str]) -> None:
-    """Report the speed of the run and what limits it, if `accel-rl tune` has measured them on this machine."""
-    environment = config.env.game or config.env.id
-    try:
-        stored = tuned.find_tuned(config.algorithm, environment)
-    except ConfigError as e:
-        wrong.append(str(e))
-        return
-    if stored is None:
-        say("speed", f"not measured: accel-rl tune {run_words(config.algorithm, environment)}")
-    else:
-        say("speed", f"{stored.rate:,.0f} env steps/s with --preset tuned, {stored.date}; limit: {stored.limit}")
 
 
 def _emulator(say: Say, wrong: list[str]) -> None:

@@ -23,7 +23,6 @@ COMMANDS = {
     "pull": "download a model from a model hub: accel-rl pull NAME/MODEL",
     "starts": "record start points for evaluations: accel-rl starts pong",
     "doctor": "report this machine's hardware, the placement of a run, and problems",
-    "tune": "find the fastest placement of a run on this machine: accel-rl tune ppo --game pong",
     "bench": "measure how fast a sampler plays on this machine",
     "completion": "print a script for the tab key in bash, zsh or fish: accel-rl completion bash",
     "games": "list the games with their published random and human scores",
@@ -31,7 +30,7 @@ COMMANDS = {
 
 PLACES = {
     "train": "accel_rl.cli.train_command:main",
-    **{name: f"accel_rl.cli.{name}:main" for name in ("doctor", "tune", "bench", "completion", "sweep")},
+    **{name: f"accel_rl.cli.{name}:main" for name in ("doctor", "bench", "completion", "sweep")},
     **{
         name: f"accel_rl.cli.run_commands:{name}_command"
         for name in ("resume", "evaluate", "watch", "export", "push", "pull", "starts")

@@ -57,8 +57,7 @@ def parse_train(argv: list[str], prog: str, does: str, similar: Iterable[str] = 
     options = ["--env.id" + o[5:] if o == "--env" or o.startswith("--env=") else o for o in options]
     default = default_config(algorithm)
     if preset := value_of(options, "--preset"):
-        named = (value_of(options, flag) for flag in ("--game", "--env.game", "--env.id"))
-        default = with_preset(default, preset, next(filter(None, named), default.env.game or default.env.id))
+        default = with_preset(default, preset)
     if value_of(options, "--cluster") == "gorila":
         default = on_gorila(default, is_atari=value_of(options, "--env.id") is None)
     config = parse(

@@ -8,7 +8,6 @@ from accel_rl.algos.c51 import C51Config
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.config.resolved import Resolved
 from accel_rl.config.train import TrainConfig, default_config
-from accel_rl.envs.atari_games import GAMES
 from accel_rl.envs.protocols import OVERRIDES
 from accel_rl.models.precision import gains_from_bfloat16
 
@@ -180,11 +179,6 @@ def warning(config: TrainConfig) -> str:
     )
 
 
-def run_words(algorithm: str, environment: str) -> str:
-    """Return the words of a command that name a run's algorithm and game or environment, such as "ppo --game pong"."""
-    return f"{algorithm} --{'game' if environment in GAMES else 'env'} {environment}"
-
-
 def limit(config: TrainConfig, shares: Mapping[str, float]) -> str:
     """Return a line that lists which shares of a run's time were spent on which activities, and advises how to reduce
     the largest share. Return "" if the shares are unknown. The activity `other` is evaluations, checkpoints and
@@ -192,13 +186,10 @@ def limit(config: TrainConfig, shares: Mapping[str, float]) -> str:
     if not shares:
         return ""
     largest = max(shares, key=lambda name: shares[name])
-    advice = "see --evaluation.interval and --checkpoint.interval"
-    if largest != "other":
-        words = run_words(config.algorithm, config.env.game or config.env.id)
-        advice = f"accel-rl tune {words} measures other placements"
-        if config.preset == "tuned":
-            advice = "the placement is tuned"
-    if largest == "updates" and config.precision == "float32" and gains_from_bfloat16():
-        advice += ", and this CPU has instructions for --precision bfloat16, which changes the numbers"
+    advice = ""
+    if largest == "other":
+        advice = "; see --evaluation.interval and --checkpoint.interval"
+    elif largest == "updates" and config.precision == "float32" and gains_from_bfloat16():
+        advice = "; this CPU has instructions for --precision bfloat16, which changes the numbers"
     listed = ", ".join(f"{name} {100 * share:.0f} %" for name, share in shares.items())
-    return f"time: {listed}; {advice}"
+    return f"time: {listed}{advice}"

@@ -11,7 +11,6 @@ from typing import Any
 
 import tyro
 
-from accel_rl.config import tuned
 from accel_rl.config.doors import ENGINES, SCHEDULES, UPDATES
 from accel_rl.config.presets import PRESETS
 from accel_rl.envs.atari_games import GAMES
@@ -31,7 +30,7 @@ CHOICES: dict[str, Iterable[str]] = {
     "--sampler.engine": (*ENGINES, USERS),
     "--distributed.update": (*UPDATES, USERS),
     "--schedule": (*SCHEDULES, USERS),
-    "--preset": (*PRESETS, tuned.NAME),
+    "--preset": tuple(PRESETS),
     "--device": ("auto", "cpu", "cuda"),
 }
 """Maps each flag to the values that it allows. `USERS` means that a user's class is also allowed."""

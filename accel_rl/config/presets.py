@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
-from accel_rl.config import tuned
 from accel_rl.config.flags import with_setting
 from accel_rl.config.gorila_settings import GorilaConfig
 from accel_rl.config.registry import find_algorithm
@@ -288,14 +287,10 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
 """Maps a preset's name to (source, {algorithm: settings})."""
 
 
-def with_preset(config: TrainConfig, name: str, environment: str = "") -> TrainConfig:
-    """Return `config` with a preset's settings for its algorithm; raises ConfigError. `environment` is a game or the id
-    of an environment, which only the preset `tuned` needs."""
-    if name == tuned.NAME:
-        return with_setting(tuned.with_tuned(config, environment), "preset", name)
+def with_preset(config: TrainConfig, name: str) -> TrainConfig:
+    """Return `config` with a preset's settings for its algorithm; raises ConfigError."""
     if name not in PRESETS:
-        names = (*PRESETS, tuned.NAME)
-        raise ConfigError(f"--preset {name}: must be {', '.join(names)}{nearest(name, names)}")
+        raise ConfigError(f"--preset {name}: must be {', '.join(PRESETS)}{nearest(name, PRESETS)}")
     _, algorithms = PRESETS[name]
     if config.algorithm not in algorithms:
         raise ConfigError(f"--preset {name}: has settings of {', '.join(algorithms)}, not of {config.algorithm}")

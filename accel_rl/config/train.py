@@ -61,8 +61,8 @@ class TrainConfig:
     gorila: GorilaConfig = field(default_factory=GorilaConfig)
     preset: str = ""
     """Preset with the defaults of another project or paper for its algorithms: cleanrl, sb3, dopamine, stooke2018,
-    mnih2015 or pqn2024. The preset `tuned` contains the placement that `accel-rl tune` measured to be the fastest on
-    this machine. Other options override the preset's values. Without a preset, this project's own defaults apply."""
+    mnih2015 or pqn2024. Other options override the preset's values. Without a preset, this project's own defaults
+    apply."""
     env_steps: Count = 1_500_000
     """Length of the run in env steps. An env step is an agent step, with 4 emulated frames in Atari."""
     seed: Count = 0
@@ -95,8 +95,7 @@ class TrainConfig:
     precision: Precision = "float32"
     """Precision of matrix products and convolutions in training. Training in `tfloat32` is faster on GPUs, and in
     `bfloat16` on GPUs and on CPUs with AMX, but only `float32` reproduces the papers' numbers. Parameters, sums, losses
-    and evaluations are always float32. With `auto`, the run begins with a measurement of a few seconds, and trains in
-    `bfloat16` if this is faster, else in `float32`."""
+    and evaluations are always float32."""
     capture_updates: bool = True
     """On a GPU, replay updates as CUDA graphs, if the algorithm and all modules of its network support graphs. If
     updates are not captured, events.log contains the reason."""
@@ -135,8 +134,6 @@ class TrainConfig:
         self.secondary.check(self.algo)
         if self.address and self.cluster == "none":
             raise ConfigError(f"--address {self.address}: only with --cluster gorila or ray")
-        if self.precision == "auto" and self.cluster != "none":
-            raise ConfigError(f"--precision auto is not for --cluster {self.cluster}: give float32 or bfloat16")
         self.distributed.check()
 
     def progress(self, env_steps: int) -> float:

@@ -10,9 +10,8 @@ from torch import Tensor
 from accel_rl.system.devices import Device
 from accel_rl.system.hardware import CPUINFO, cpu_flags, say_once
 
-Precision = Literal["float32", "tfloat32", "bfloat16", "auto"]
-"""With tfloat32, a GPU rounds the factors of products to 10 bits of mantissa, and adds the products in float32. A run
-replaces `auto` by another precision (tuning/precision.py); elsewhere `auto` is float32."""
+Precision = Literal["float32", "tfloat32", "bfloat16"]
+"""With tfloat32, a GPU rounds the factors of products to 10 bits of mantissa, and adds the products in float32."""
 # For batches of fewer than 128 rows, converting a layer's weights to bfloat16 takes longer than the multiplication.
 WORTH_CONVERTING = 128
 
@@ -34,11 +33,6 @@ def multiply_in(precision: Precision, device: torch.device | str) -> None:
         say_once("--precision tfloat32: only GPUs multiply in it; float32 is used here")
     # torch.export and torch.compile fail if torch's newer setting `fp32_precision` differs from its older settings.
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tfloat32"
-
-
-def multiplies_bfloat16() -> bool:
-    """Return whether the CPU multiplies bfloat16 in hardware."""
-    return not {"amx_bf16", "avx512_bf16", "bf16"}.isdisjoint(cpu_flags(CPUINFO))
 
 
 def gains_from_bfloat16() -> bool:

@@ -42,8 +42,8 @@ def check_renames(folder: Path) -> str:
 
 def _kind(folder: Path) -> str:
     """Return the type of the FUSE file system that holds a folder, or of another file system."""
-    at = folder.resolve()
-    mounts = [m for m in psutil.disk_partitions(all=True) if at.is_relative_to(m.mountpoint)]
+    path = folder.resolve()
+    mounts = [m for m in psutil.disk_partitions(all=True) if path.is_relative_to(m.mountpoint)]
     if not mounts:
         return ""
     mount = max(mounts, key=lambda m: len(m.mountpoint))

@@ -8,10 +8,10 @@ from functools import partial
 import torch
 
 from accel_rl.system import output
-from accel_rl.tuning.measured_training import synchronize
 from benchmarks.gpu.bench import Bench, Result
 from benchmarks.gpu.training import envs_near, settings
 from benchmarks.harness.agents import NAMES, make_agent
+from benchmarks.harness.measured_training import synchronize
 from benchmarks.harness.program import Case
 from benchmarks.harness.sampling import Sampling
 from benchmarks.harness.turns import Measure

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch.autograd import DeviceType
 
-from accel_rl.tuning.measured_training import synchronize
 from benchmarks.gpu.bench import Bench, Result
 from benchmarks.gpu.training import build, envs_near, q_settings, settings
+from benchmarks.harness.measured_training import synchronize
 
 COLUMNS = ("work", "operation", "calls", "us", "share of the wall clock")
 TOP = 8

@@ -14,9 +14,9 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.replays.replay import Replay
 from accel_rl.runners.learner import Learner
 from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs
-from accel_rl.tuning.measured_training import rate
 from benchmarks.gpu.bench import Bench, Result
 from benchmarks.gpu.training import settings
+from benchmarks.harness.measured_training import rate
 from benchmarks.harness.program import Case
 from benchmarks.harness.turns import Measurements, medians, ratio
 from benchmarks.replay import PICTURES, VECTORS, Ours, drawing, made_up

@@ -10,8 +10,8 @@ from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.papers.daley import FOURTEEN, VARIANTS, speed_test
 from accel_rl.papers.published import published_by
 from accel_rl.system.placement import place_processes
-from accel_rl.tuning.measured_training import FOREVER
 from benchmarks.gpu.bench import Bench, Goal, Result
+from benchmarks.harness.measured_training import FOREVER
 from benchmarks.harness.program import Case
 from benchmarks.harness.training import Training
 from benchmarks.harness.turns import Measure, Measurements, medians

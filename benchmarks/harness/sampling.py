@@ -19,7 +19,7 @@ from accel_rl.samplers.memory_budget import bound
 from accel_rl.samplers.workers.pool import WorkerPool
 from accel_rl.system import process
 from accel_rl.system.placement import Placement
-from accel_rl.tuning.measured_training import rate
+from benchmarks.harness.measured_training import rate
 from benchmarks.harness.program import one_of
 
 MIB = 2**20

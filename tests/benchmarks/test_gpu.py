@@ -12,7 +12,6 @@ import psutil
 import pytest
 
 from accel_rl.system import hardware
-from accel_rl.tuning.measured_training import rate
 from benchmarks.gpu import __main__ as program
 from benchmarks.gpu import checks, options
 from benchmarks.gpu.bench import Bench, Goal, Result
@@ -21,6 +20,7 @@ from benchmarks.gpu.parts import PARTS, Part
 from benchmarks.gpu.profiling import covered
 from benchmarks.gpu.results import Results, slug
 from benchmarks.gpu.sizes import TINY
+from benchmarks.harness.measured_training import rate
 from benchmarks.harness.program import Case
 from benchmarks.harness.table import cell
 from tests.integration.runs import wait_for
