@@ -7,7 +7,7 @@ from typing import Any, Literal, Self, get_type_hints
 
 from accel_rl.algos.algorithm import AlgorithmConfig
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
-from accel_rl.config.config_file import FORMAT, migrated, read_file
+from accel_rl.config.config_file import FORMAT, read_file, settings_in
 from accel_rl.config.doors import check_doors
 from accel_rl.config.gorila_settings import GorilaConfig
 from accel_rl.config.outputs import CheckpointConfig, EvaluationConfig, LogConfig
@@ -184,12 +184,12 @@ class TrainConfig:
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> Self:
-        """Build the settings from a config.json of the current format or an earlier format. Raises ConfigError, with a
-        message of one line, for an unknown field. A missing setting gets its default, which is logged."""
-        values, version = migrated(d), d.get("format", 1)
+        """Build the settings from a config.json. Raises ConfigError, with a message of one line, for an unknown field.
+        A missing setting gets its default, which is logged."""
+        values = settings_in(d)
         algo, missing = find_algorithm(values.get("algorithm", "a2c")).Config, list[str]()
-        values["algo"] = _build(algo, values.get("algo", {}), version, missing, "algo.")
-        config: Self = _build(cls, values, version, missing)
+        values["algo"] = _build(algo, values.get("algo", {}), missing, "algo.")
+        config: Self = _build(cls, values, missing)
         if missing:
             say_once(f"config.json has no {', '.join(missing)}: defaults of this version are used")
         check_types(config)
@@ -221,7 +221,7 @@ def default_config(name: str) -> TrainConfig:
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """Read the settings of a run's folder as plain JSON, with the current names, without importing a user's algorithm.
+    """Read the settings of a run's folder as plain JSON, without importing a user's algorithm.
     Raises ConfigError, with a message of one line, for an unknown field. Fields of a user's algorithm are not
     checked."""
     return _read(folder)[0]
@@ -236,28 +236,27 @@ def read_common_settings(folder: Path) -> TrainConfig:
 def _read(folder: Path) -> tuple[dict[str, Any], TrainConfig]:
     values = read_file(folder)
     try:
-        result = migrated(values)
+        result = settings_in(values)
         if result.get("algorithm") in ALGORITHMS:
             return result, TrainConfig.from_dict(values)
-        config: TrainConfig = _build(TrainConfig, {**result, "algo": AlgorithmConfig()}, values.get("format", 1), [])
+        config: TrainConfig = _build(TrainConfig, {**result, "algo": AlgorithmConfig()}, [])
         check_types(config)
     except ConfigError as e:
         raise ConfigError(f"{folder / 'config.json'}: {e}") from e
     return result, config
 
 
-def _build(cls: Any, values: dict[str, Any], version: int, missing: list[str], prefix: str = "") -> Any:
-    """Build settings of the class `cls` from the values of a file. `version` is the file's format version. Names of
-    settings that the file lacks are appended to `missing`."""
+def _build(cls: Any, values: dict[str, Any], missing: list[str], prefix: str = "") -> Any:
+    """Build settings of the class `cls` from the values of a file. Names of settings that the file lacks are appended
+    to `missing`."""
     names = [f.name for f in fields(cls)]
     hints = get_type_hints(cls)
     built = {}
     for key, value in values.items():
         if key not in names:
-            formats = f"the file has format {version}, this version of accel_rl writes {FORMAT}"
-            raise ConfigError(f"unknown field {prefix}{key} ({formats})" + nearest(key, names))
+            raise ConfigError(f"unknown field {prefix}{key}" + nearest(key, names))
         if isinstance(value, dict) and is_dataclass(hints[key]):
-            value = _build(hints[key], value, version, missing, f"{prefix}{key}.")
+            value = _build(hints[key], value, missing, f"{prefix}{key}.")
         built[key] = tuple(value) if isinstance(value, list) else value  # JSON has no tuples, so lists become tuples.
     missing += [prefix + f.name for f in fields(cls) if f.name not in built and not f.metadata.get(OF_RANK)]
     return cls(**built)

@@ -17,7 +17,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from accel_rl.config.config_file import migrated, read_file
+from accel_rl.config.config_file import read_file, settings_in
 from accel_rl.config.train import TrainConfig
 from accel_rl.config.trust import Trust, check_trust, code_names
 from accel_rl.system import folder_lock
@@ -131,7 +131,7 @@ class RunFolder:
         contains no run, or if its settings name code without `trust` (accel_rl/config/trust.py)."""
         values = read_file(path)
         try:
-            check_trust(code_names(migrated(values)), trust)
+            check_trust(code_names(settings_in(values)), trust)
             return cls(path), TrainConfig.from_dict(values)
         except ConfigError as e:
             raise ConfigError(f"{path / 'config.json'}: {e}{cls(path)._where_begun(values)}") from e
