@@ -6,14 +6,13 @@
     run.evaluate(episodes=30).mean
 
 Worker processes import this module and must start in a fraction of a second, so this module imports nothing large.
-Names of the Python interface, such as accel_rl.train, are imported at their first use. Gymnasium's ids (`accel_rl.gym`)
-are registered when both packages are imported, in either order.
+Names of the Python interface, such as accel_rl.train, are imported at their first use; that of accel_rl.gym registers
+Gymnasium's ids.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from accel_rl.system.imports import after_import
 from accel_rl.system.process import before_torch
 from accel_rl.version import __version__
 
@@ -84,8 +83,6 @@ _MODULES = {
     "ConfigError": "system.errors",
     "RunError": "system.errors",
 }
-
-after_import("gymnasium", "accel_rl.gym")
 
 
 def __getattr__(name: str) -> Any:

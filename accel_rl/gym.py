@@ -1,8 +1,8 @@
-"""Registers Gymnasium ids of the emulator's games. Importing accel_rl imports this module.
+"""Registers Gymnasium ids of the emulator's games.
 
     import accel_rl
     import gymnasium
-    gymnasium.register_envs(accel_rl)
+    gymnasium.register_envs(accel_rl.gym)
     envs = gymnasium.make_vec("accel_rl/Breakout-v5", num_envs=64)
     env = gymnasium.make("accel_rl/Breakout-v5")
 

@@ -7,7 +7,7 @@ import numpy as np
 
 import accel_rl
 
-gymnasium.register_envs(accel_rl)
+gymnasium.register_envs(accel_rl.gym)
 steps = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
 envs = gymnasium.make_vec("accel_rl/Breakout-v5", num_envs=8, reward_clipping=False)
 random = np.random.default_rng(1)

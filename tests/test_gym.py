@@ -15,7 +15,7 @@ from accel_rl.emulator.games import vector_games
 from accel_rl.gym import env_id
 
 GAMES = vector_games()
-gymnasium.register_envs(accel_rl)
+gymnasium.register_envs(accel_rl.gym)
 
 
 def test_ids_are_those_of_ale_py():
@@ -109,7 +109,7 @@ def test_the_rules_of_gymnasiums_vector_environments_are_kept(game, mode):
 
 @pytest.mark.parametrize("imports", ["accel_rl, gymnasium", "gymnasium, accel_rl"])
 def test_the_id_is_found_from_the_package_alone(imports):
-    code = f"import {imports}; gymnasium.register_envs(accel_rl); gymnasium.spec('accel_rl/Pong-v5')"
+    code = f"import {imports}; gymnasium.register_envs(accel_rl.gym); gymnasium.spec('accel_rl/Pong-v5')"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
 
 

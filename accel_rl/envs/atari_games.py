@@ -107,14 +107,13 @@ def named_games(names: Iterable[str]) -> tuple[str, ...]:
 def game_of(id: str) -> str:
     """Return the ale-py name of the game that another library's id names, such as ms_pacman for ALE/MsPacman-v5,
     MsPacmanNoFrameskip-v4 or MsPacman. For other ids, return ""."""
-    name = re.sub(r"^ALE/|(-ram)?(NoFrameskip|Deterministic)?-v[0-9]+$", "", id)
+    name = re.sub(r"^(ALE|accel_rl)/|(-ram)?(NoFrameskip|Deterministic)?-v[0-9]+$", "", id)
     return {game.replace("_", ""): game for game in GAMES}.get(name.replace("_", "").lower(), "")
 
 
 def check_id(id: str) -> None:
-    """Raise ConfigError for a Gymnasium id of an Atari game, because Gymnasium's environment would return large colour
-    pictures."""
-    if re.match(r"ALE/|\w+(NoFrameskip|Deterministic)-v[0-9]+$", id) and (game := game_of(id)):
+    """Raise ConfigError for a Gymnasium id of an Atari game, because ale-py's would return large colour pictures."""
+    if re.match(r"(ALE|accel_rl)/|\w+(NoFrameskip|Deterministic)-v[0-9]+$", id) and (game := game_of(id)):
         raise ConfigError(f"--env {id}: is an Atari game; use --game {game} (in Python game={game!r})")
 
 

@@ -35,7 +35,7 @@ def make() -> gymnasium.Env:
     return gymnasium.make(f"accel_rl/{game}-v5")
 
 
-gymnasium.register_envs(ale_py if args.theirs else accel_rl)
+gymnasium.register_envs(ale_py if args.theirs else accel_rl.gym)
 envs = DummyVectorEnv([make for _ in range(4)])
 space = envs.action_space[0]
 network = DQNet(4, 84, 84, int(space.n))

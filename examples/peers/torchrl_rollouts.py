@@ -32,7 +32,7 @@ def make() -> EnvBase:
         gymnasium.register_envs(ale_py)
         env = gymnasium.wrappers.AtariPreprocessing(gymnasium.make(f"ALE/{game}-v5", frameskip=1))
         return GymWrapper(gymnasium.wrappers.FrameStackObservation(env, 4), categorical_action_encoding=True)
-    gymnasium.register_envs(accel_rl)
+    gymnasium.register_envs(accel_rl.gym)
     return GymEnv(f"accel_rl/{game}-v5", categorical_action_encoding=True)
 
 

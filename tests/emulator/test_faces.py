@@ -29,7 +29,7 @@ from accel_rl.gym import env_id
 from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError
 
-gymnasium.register_envs(accel_rl)
+gymnasium.register_envs(accel_rl.gym)
 gymnasium.register_envs(ale_py)
 
 GAMES = vector_games()

@@ -113,7 +113,7 @@ def test_an_async_vector_env_with_an_environment_from_before_the_fork_raises() -
     code = """
 import accel_rl, gymnasium
 from gymnasium.vector import AsyncVectorEnv
-gymnasium.register_envs(accel_rl)
+gymnasium.register_envs(accel_rl.gym)
 one = gymnasium.make("accel_rl/Pong-v5")
 one.reset(seed=1)
 envs = AsyncVectorEnv([lambda: one], context="fork", shared_memory=False)
