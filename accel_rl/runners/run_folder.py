@@ -276,12 +276,15 @@ def versions() -> dict[str, Any]:
         "python": platform.python_version(),
         "git": git_revision(),
     }
-    for package in _PACKAGES:
-        try:
-            result[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            result[package] = None
-    return result
+    return result | {package: _version_of(package) for package in _PACKAGES}
+
+
+@cache
+def _version_of(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 @cache

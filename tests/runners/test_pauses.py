@@ -54,9 +54,8 @@ def test_a_stopped_process_pauses(act):
 
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="needs Linux")
-@pytest.mark.parametrize(
-    ("what", "act"), [pytest.param("idle", "spin", marks=pytest.mark.slow), ("idle, child", "sleep")]
-)
+@pytest.mark.parametrize(("what", "act"), [("idle", "spin"), ("idle, child", "sleep")])
+@pytest.mark.slow
 def test_a_process_that_gives_way_pauses_while_others_take_its_core(what, act):
     assert paused_s(what, act, 2, beside=1) > 1.2
 
@@ -66,10 +65,10 @@ def test_a_process_that_gives_way_pauses_while_others_take_its_core(what, act):
     ("what", "act", "beside"),
     [
         pytest.param("", "sleep", 0, marks=pytest.mark.slow),
-        ("", "lock", 1),
+        pytest.param("", "lock", 1, marks=pytest.mark.slow),
         pytest.param("", "spin", 2, marks=pytest.mark.slow),
         pytest.param("idle, child", "spin", 0, marks=pytest.mark.slow),
-        pytest.param("child", "lock", 1, marks=pytest.mark.slow),
+        ("child", "lock", 1),
     ],
 )
 def test_waiting_for_an_event_and_sharing_a_core_are_no_pauses(what, act, beside):

@@ -44,6 +44,7 @@ def test_a_module_that_lacks_a_package_is_named(tmp_path: Path, monkeypatch: pyt
         find_algorithm("lacks_a_package:Thing")
 
 
+@pytest.mark.slow
 def test_files_of_the_current_folder_do_not_replace_modules_of_python(tmp_path: Path) -> None:
     for name in ("random", "queue", "numbers", "selectors"):
         (tmp_path / f"{name}.py").write_text(f"raise SystemExit('{name}.py of the current folder was imported')\n")
@@ -65,6 +66,7 @@ def test_the_experiments_of_a_clone_are_found_from_every_folder(tmp_path: Path) 
     assert done.stdout == "experiments.cpu\n", done.stderr
 
 
+@pytest.mark.slow
 def test_a_users_folder_named_like_one_of_the_clone_is_found(tmp_path: Path) -> None:
     (tmp_path / "experiments").mkdir()
     (tmp_path / "experiments" / "mine.py").write_text("def grid(): ...\n")
