@@ -13,7 +13,7 @@ Gymnasium's ids.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from accel_rl.system.process import before_torch
+from accel_rl.processes.process import before_torch
 from accel_rl.version import __version__
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from accel_rl.api.callbacks import SaveBest, StopAtScore, VideoEvery, WandbArtifacts
     from accel_rl.api.rollout_source import make_sampler
     from accel_rl.api.run import Run, train
-    from accel_rl.config.train import TrainConfig
     from accel_rl.emulator.vector_env import VectorEnv
     from accel_rl.metrics.sinks import Sink
-    from accel_rl.runners.callback import Callback, Training
-    from accel_rl.system.errors import ConfigError, RunError
+    from accel_rl.settings.train import TrainConfig
+    from accel_rl.text.errors import ConfigError, RunError
+    from accel_rl.training.callback import Callback, Training
 
 __all__ = [
     "A2C",
@@ -71,17 +71,17 @@ _MODULES = {
     "Run": "api.run",
     "train": "api.run",
     "make_sampler": "api.rollout_source",
-    "Callback": "runners.callback",
-    "Training": "runners.callback",
+    "Callback": "training.callback",
+    "Training": "training.callback",
     "Sink": "metrics.sinks",
     "SaveBest": "api.callbacks",
     "StopAtScore": "api.callbacks",
     "VideoEvery": "api.callbacks",
     "WandbArtifacts": "api.callbacks",
-    "TrainConfig": "config.train",
+    "TrainConfig": "settings.train",
     "VectorEnv": "emulator.vector_env",
-    "ConfigError": "system.errors",
-    "RunError": "system.errors",
+    "ConfigError": "text.errors",
+    "RunError": "text.errors",
 }
 
 

@@ -1,5 +1,5 @@
 """Each benchmark compares accel_rl with peers and upper bounds: `python -m benchmarks.NAME`."""
 
-from accel_rl.system.process import before_torch
+from accel_rl.processes.process import before_torch
 
 before_torch()

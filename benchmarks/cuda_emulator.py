@@ -34,14 +34,14 @@ from typing import Any, ClassVar
 
 import torch
 
-from accel_rl.config.resolved import Resolved, resolve
-from accel_rl.config.train import default_config
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
-from accel_rl.runners.plan import resolve_device
+from accel_rl.machine.devices import Device, runtime
+from accel_rl.machine.placement import place_processes
+from accel_rl.planning.plan import resolve_device
 from accel_rl.samplers.device_engine import make_device_game
-from accel_rl.system.counts import Count
-from accel_rl.system.devices import Device, runtime
-from accel_rl.system.placement import place_processes
+from accel_rl.settings.resolved import Resolved, resolve
+from accel_rl.settings.train import default_config
+from accel_rl.text.counts import Count
 from benchmarks.harness import program
 from benchmarks.harness.agents import make_agent
 from benchmarks.harness.games import chosen

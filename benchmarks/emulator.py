@@ -25,8 +25,8 @@ import numpy as np
 from accel_rl.data.rollout_arrays import Step
 from accel_rl.emulator.translation import translate
 from accel_rl.envs.make import EnvConfig, make_batch, resolve_env
-from accel_rl.system.counts import Count
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.counts import Count
+from accel_rl.text.errors import ConfigError
 from benchmarks.harness import program
 from benchmarks.harness.games import chosen
 from benchmarks.harness.peer_envs import AleVector, EnvPool, Peer, Shape

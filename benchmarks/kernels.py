@@ -30,10 +30,10 @@ import torch.nn.functional as F
 from accel_rl.agents.agent import Agent
 from accel_rl.agents.epsilon_greedy import MaxValueAgent
 from accel_rl.agents.policy import CategoricalPolicyAgent
-from accel_rl.config.resolved import resolve
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.q_network import QNetwork
+from accel_rl.settings.resolved import resolve
 from benchmarks.harness import program
 from benchmarks.harness.program import Benchmark, Build, Case
 from benchmarks.harness.sampling import Sampling, sampling_config

@@ -18,12 +18,12 @@ import numpy as np
 import torch
 
 from accel_rl.agents.agent import Agent
-from accel_rl.config.resolved import resolve
-from accel_rl.config.train import TrainConfig
 from accel_rl.emulator.translation import translate
-from accel_rl.system.counts import Count, OptionalCount
-from accel_rl.system.errors import ConfigError
-from accel_rl.system.hardware import free_memory
+from accel_rl.machine.hardware import free_memory
+from accel_rl.settings.resolved import resolve
+from accel_rl.settings.train import TrainConfig
+from accel_rl.text.counts import Count, OptionalCount
+from accel_rl.text.errors import ConfigError
 from benchmarks.harness import program
 from benchmarks.harness.agents import NAMES, NETS, make_agent
 from benchmarks.harness.peer_envs import PEERS, Act, Peer, Shape

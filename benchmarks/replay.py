@@ -22,11 +22,11 @@ import torch
 
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
+from accel_rl.machine import hardware
 from accel_rl.replays.config import ReplayConfig
 from accel_rl.replays.ring import NStep
-from accel_rl.system import hardware
-from accel_rl.system.counts import Count
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.counts import Count
+from accel_rl.text.errors import ConfigError
 from benchmarks.harness import program
 from benchmarks.harness.measured_training import rate
 from benchmarks.harness.peer_replays import EPISODE, PEERS, STACK, H, W, priorities

@@ -25,13 +25,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from accel_rl.config.resolved import resolve
-from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import EnvConfig, resolve_env
-from accel_rl.runners.plan import resolve_device
-from accel_rl.runners.stored_agents import check_policy
-from accel_rl.system import hardware
-from accel_rl.system.counts import Count
+from accel_rl.machine import hardware
+from accel_rl.planning.plan import resolve_device
+from accel_rl.settings.resolved import resolve
+from accel_rl.settings.train import TrainConfig
+from accel_rl.text.counts import Count
+from accel_rl.text.notes import say_once
+from accel_rl.training.stored_agents import check_policy
 from benchmarks.harness import program
 from benchmarks.harness.agents import NAMES, NETS, make_agent
 from benchmarks.harness.bare import Bare
@@ -191,7 +192,7 @@ def first_core() -> tuple[int, ...]:
     core = min(hardware.usable_cores())
     threads = (core, *(t for t in hardware.hyperthreads(core) if t != core))
     if len(threads) == 1:
-        hardware.say_once(f"core {threads[0]} has no second hyperthread: figure 2's dotted line is left out")
+        say_once(f"core {threads[0]} has no second hyperthread: figure 2's dotted line is left out")
     return threads
 
 

@@ -33,10 +33,10 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
-from accel_rl.config.resolved import resolve
-from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.models.precision import Precision, gains_from_bfloat16
-from accel_rl.system.errors import ConfigError
+from accel_rl.settings.resolved import resolve
+from accel_rl.settings.train import TrainConfig, default_config
+from accel_rl.text.errors import ConfigError
 from benchmarks.harness import program
 from benchmarks.harness.bare import Bare
 from benchmarks.harness.measured_training import FOREVER, rate

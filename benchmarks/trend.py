@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from accel_rl.envs.atari_games import GAMES
-from accel_rl.system import hardware
-from accel_rl.system.counts import Count, counted
-from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.machine import hardware
+from accel_rl.text.counts import Count, counted
+from accel_rl.text.errors import ConfigError, RunError
 from benchmarks.harness.program import one_of, program
 
 ROOT = Path(__file__).parents[1]

@@ -21,7 +21,7 @@ from accel_rl.ops.policy_loss import mean_over
 from accel_rl.ops.q_learning import batched_index
 from accel_rl.optim.optimizer import Optimizer
 from accel_rl.optim.torch_optimizer import TorchOptimizer
-from accel_rl.system.counts import Count
+from accel_rl.text.counts import Count
 
 
 @dataclass(frozen=True)

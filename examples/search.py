@@ -7,7 +7,7 @@ runs/search --out report` reports it.
 import optuna
 
 from accel_rl.api.keywords import settings
-from accel_rl.config.train import TrainConfig
+from accel_rl.settings.train import TrainConfig
 
 
 def space(trial: optuna.Trial) -> TrainConfig:

@@ -7,7 +7,7 @@
 | `accel-rl report runs/sizes --out report` | writes a report |
 """
 
-from accel_rl.config.train import default_config
+from accel_rl.settings.train import default_config
 from accel_rl.sweeps.grid import Grid, grid
 
 

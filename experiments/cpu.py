@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from accel_rl.config.outputs import EvaluationConfig
-from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.settings.outputs import EvaluationConfig
+from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.sweeps.grid import Grid, grid
 
 

@@ -16,13 +16,13 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from accel_rl.config.arguments import parse, stdout
 from accel_rl.metrics.nested import flat
 from accel_rl.papers.daley.daley_tables import daley_differences, daley_hours
 from accel_rl.papers.dalton import dalton_tables
+from accel_rl.parsing.arguments import parse, stdout
 from accel_rl.results import run_settings
 from accel_rl.sweeps.grid import Member, find_grid
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 EXPERIMENTS = (
     *(f"stooke:figure_{n}" for n in range(3, 13)),

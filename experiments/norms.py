@@ -9,11 +9,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from accel_rl.config.arguments import parse, positionals, stdout
+from accel_rl.parsing.arguments import parse, positionals, stdout
 from accel_rl.report import layer_norms
 from accel_rl.report.runs import read_runs
 from accel_rl.results.trained_run import distinct
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accel_rl.config.arguments import parse, positionals
-from accel_rl.runners.stored_agents import check_policy
-from accel_rl.system import child, hardware
-from accel_rl.system.counts import Count
-from accel_rl.system.errors import ConfigError, RunError, ended, nearest
+from accel_rl.machine import hardware
+from accel_rl.parsing.arguments import parse, positionals
+from accel_rl.processes import child
+from accel_rl.text.counts import Count
+from accel_rl.text.errors import ConfigError, RunError, ended, nearest
+from accel_rl.training.stored_agents import check_policy
 
 CORES = (1, 2, 4, 8, 16)  # Figure 2 has curves for 1, 2, 4, 8 and 16 cores.
 PER_CORE = (2, 4, 8, 16, 32, 64)  # Figure 2 has curves by simulators per core; two groups need at least two simulators.

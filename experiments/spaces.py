@@ -7,7 +7,7 @@ methods.
 from typing import Any
 
 from accel_rl.api.keywords import settings
-from accel_rl.config.train import TrainConfig
+from accel_rl.settings.train import TrainConfig
 from experiments import cpu
 
 

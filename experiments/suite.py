@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from accel_rl.config.presets import with_preset
-from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.settings.presets import with_preset
+from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.sweeps.grid import Grid, Member
 
 GAMES = ("pong", "breakout", "space_invaders", "beam_rider", "ms_pacman", "seaquest", "qbert", "freeway")

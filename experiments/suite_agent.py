@@ -8,9 +8,9 @@ from accel_rl.api.export import export
 from accel_rl.api.options import ExportOptions
 from accel_rl.api.suite_models import SUITE, SUITE_PREFIX
 from accel_rl.api.trained_agent import read_state
-from accel_rl.config.arguments import positionals, stdout
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.system.errors import ConfigError, ended
+from accel_rl.parsing.arguments import positionals, stdout
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.text.errors import ConfigError, ended
 
 PROGRAM = "python -m experiments.suite_agent"
 

@@ -3,7 +3,7 @@
 import sys
 
 from accel_rl.cli.sweep import main
-from accel_rl.system.errors import ended
+from accel_rl.text.errors import ended
 
 if __name__ == "__main__":
     sys.exit(ended("accel-rl sweep", main, sys.argv[1:]))

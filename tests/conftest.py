@@ -7,8 +7,8 @@ import shutil
 import site
 import tempfile
 
-# As before_torch of accel_rl/system/process.py, also for scripts that import torch first. Threads that spin long at a
-# barrier make tests that share two cores a hundred times as slow.
+# As before_torch of accel_rl/processes/process.py, also for scripts that import torch first. Threads that spin long at
+# a barrier make tests that share two cores a hundred times as slow.
 os.environ.setdefault("GOMP_SPINCOUNT", "6000")
 # numpy's oracles are small. Where two processes share two cores, a dot product of 16,384 elements on two threads takes
 # 4 ms, on one thread 10 us.
@@ -21,7 +21,7 @@ import subprocess
 import pytest
 import torch
 
-from accel_rl.system import output
+from accel_rl.text import output
 from tests.time_limit import pytest_enter_pdb, pytest_runtest_protocol, pytest_timeout_set_timer  # noqa: F401  # hooks
 
 
@@ -132,11 +132,11 @@ def simulated_gpu():
 def open_trainer(tmp_path):
     """open_trainer(config, context, state): a trainer in this process, whose sampler has started, in a new folder.
     With `opens` False, the sampler has not started, and the test runs or closes the trainer."""
-    from accel_rl.config.resolved import resolve
-    from accel_rl.runners.plan import RankPlan
-    from accel_rl.runners.ranks.context import SINGLE_RANK
-    from accel_rl.runners.run_folder import RunFolder
-    from accel_rl.runners.trainer import Trainer
+    from accel_rl.planning.plan import RankPlan
+    from accel_rl.run.run_folder import RunFolder
+    from accel_rl.settings.resolved import resolve
+    from accel_rl.training.context import SINGLE_RANK
+    from accel_rl.training.trainer import Trainer
 
     def build(config, context=SINGLE_RANK, state=None, opens=True):
         torch.manual_seed(0)

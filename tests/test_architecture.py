@@ -13,19 +13,21 @@ PACKAGE = ROOT / "accel_rl"
 # Each floor may import the floors above it in this list, and its own rooms where that makes no circle.
 FLOORS = [
     {"version"},
-    {"system"},
-    {"metrics"},
-    {"ops"},
-    {"kernels"},
-    {"data"},
+    {"ops", "processes"},
+    {"text"},
+    {"machine"},
+    {"files"},
+    {"metrics", "kernels"},
+    {"checkpoints", "data"},
     {"emulator", "models", "optim"},
-    {"envs", "agents", "distributed"},
+    {"envs", "agents", "distributed", "compat"},
     {"replays"},
     {"samplers", "algos"},
     {"speed"},
-    {"config"},
-    {"checkpoints", "results"},
-    {"runners"},
+    {"settings"},
+    {"planning", "run", "results", "parsing"},
+    {"training"},
+    {"ranks"},
     {"gorila", "sweeps"},
     {"papers"},
     {"report"},
@@ -42,24 +44,25 @@ RANK = {room: i for i, floor in enumerate(FLOORS) for room in floor}
 CONFINED = {
     "multiprocessing": (),
     "subprocess": (
-        "accel_rl/samplers/workers/", "accel_rl/runners/ranks/", "accel_rl/runners/run_folder.py",
-        "accel_rl/gorila/ray_session.py", "accel_rl/system/child.py", "accel_rl/system/guard.py",
+        "accel_rl/samplers/workers/", "accel_rl/ranks/", "accel_rl/run/run_folder.py",
+        "accel_rl/gorila/ray_session.py", "accel_rl/processes/child.py", "accel_rl/processes/guard.py",
         "accel_rl/emulator/translation.py",
-        "accel_rl/system/hardware.py",
+        "accel_rl/machine/hardware.py",
         "accel_rl/sweeps/", "benchmarks/", "experiments/sampling.py",
     ),
     "socket": (
         "accel_rl/samplers/workers/", "accel_rl/distributed/process_group.py", "accel_rl/gorila/",
     ),
     "threading": (
-        "accel_rl/gorila/", "accel_rl/kernels/", "accel_rl/samplers/", "accel_rl/speed/", "accel_rl/runners/",
+        "accel_rl/gorila/", "accel_rl/kernels/", "accel_rl/samplers/", "accel_rl/speed/",
+        "accel_rl/run/", "accel_rl/training/", "accel_rl/ranks/",
         "accel_rl/sweeps/", "accel_rl/distributed/patient_store.py", "accel_rl/emulator/translation.py", "benchmarks/",
     ),
     "ctypes": (
-        "accel_rl/kernels/native.py", "accel_rl/distributed/robust_lock.py", "accel_rl/system/process.py",
+        "accel_rl/kernels/native.py", "accel_rl/distributed/robust_lock.py", "accel_rl/processes/process.py",
         "accel_rl/sweeps/pinned_run.py", "accel_rl/emulator/device/", "accel_rl/emulator/translation.py",
-        "accel_rl/data/page_locked.py", "accel_rl/envs/global_generators.py", "accel_rl/system/gpu_energy.py",
-        "accel_rl/system/code_cache.py",
+        "accel_rl/data/page_locked.py", "accel_rl/envs/global_generators.py", "accel_rl/machine/gpu_energy.py",
+        "accel_rl/files/code_cache.py",
     ),
     "cuda": ("accel_rl/emulator/device/",),
     "torch.distributed": ("accel_rl/distributed/collective.py", "accel_rl/distributed/process_group.py", "benchmarks/"),
@@ -73,7 +76,10 @@ SHARD_SIDE = ("shard", "sharded_sync", "transport", "uplink")
 # What a worker process loads before its environments. Importing torch would cost each of them a second and 200 MB.
 WORKER_SIDE = (
     "accel_rl/envs/",
-    "accel_rl/system/",
+    "accel_rl/text/",
+    "accel_rl/machine/",
+    "accel_rl/files/",
+    "accel_rl/processes/",
     "accel_rl/data/__init__.py",
     "accel_rl/data/rollout_arrays.py",
     "accel_rl/data/shared_memory.py",
@@ -152,21 +158,31 @@ def test_the_package_imports_no_program_of_a_checkout() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def require_no_circle(arrows: dict[str, set[str]]) -> None:
+    below: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, f"a circle: {' -> '.join([*path, name])}"
+        if name not in below:
+            for imported in arrows.get(name, set()) - {name}:
+                visit(imported, (*path, name))
+            below.add(name)
+
+    for name in arrows:
+        visit(name, ())
+
+
 def test_no_two_rooms_import_each_other_on_any_path() -> None:
     arrows: dict[str, set[str]] = {}
     for path in FILES:
         arrows.setdefault(room_at(path), set()).update(filter(None, map(room_of, imports(path))))
-    below: dict[str, int] = {}
+    require_no_circle(arrows)
 
-    def visit(room: str, path: tuple[str, ...]) -> None:
-        assert room not in path, f"a circle: {' -> '.join([*path, room])}"
-        if room not in below:
-            for there in arrows.get(room, set()) - {room}:
-                visit(there, (*path, room))
-            below[room] = 1
 
-    for room in arrows:
-        visit(room, ())
+def test_no_two_modules_import_each_other_on_any_path() -> None:
+    """Also not inside a room."""
+    names = {name_of(path).removesuffix(".py").replace("/", "."): path for path in FILES if path.stem != "__init__"}
+    require_no_circle({name: set(imports(path)) & set(names) for name, path in names.items()})
 
 
 def test_samplers_and_algorithms_do_not_know_each_other() -> None:
@@ -179,7 +195,16 @@ def test_shards_know_no_engine() -> None:
     """Shards and learners meet through `Transport` alone: no processes, collectives, algorithms or runs."""
     for path in (PACKAGE / "gorila" / f"{name}.py" for name in SHARD_SIDE):
         found = imports(path)
-        assert {room_of(n) for n in found} <= {"config", "distributed", "gorila", "optim", "system", ""}, name_of(path)
+        assert {room_of(n) for n in found} <= {
+            "settings",
+            "distributed",
+            "gorila",
+            "optim",
+            "text",
+            "machine",
+            "processes",
+            "",
+        }, name_of(path)
         allowed = [f"accel_rl.gorila.{name}" for name in SHARD_SIDE]
         assert all(n.startswith(tuple(allowed)) for n in found if room_of(n) == "gorila"), name_of(path)
         engines = {"ray", "torch.distributed", "socket", "subprocess", "threading", "accel_rl.distributed.collective"}

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from accel_rl.cli.main import COMMANDS, main
-from accel_rl.config.flags import flags_of
-from accel_rl.config.registry import ALGORITHMS, find
-from accel_rl.config.train import TrainConfig, default_config
-from accel_rl.system.errors import ConfigError
+from accel_rl.settings.flags import flags_of
+from accel_rl.settings.registry import ALGORITHMS, find
+from accel_rl.settings.train import TrainConfig, default_config
+from accel_rl.text.errors import ConfigError
 from accel_rl.version import __version__
 
 ROOT = Path(__file__).parent.parent

@@ -22,16 +22,16 @@ from accel_rl.algos.ppo import PPO
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.cli.main import COMMANDS, main
 from accel_rl.cli.train_command import parse_train
-from accel_rl.config.arguments import parse
-from accel_rl.config.registry import find, find_algorithm
-from accel_rl.config.resolved import resolve
-from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.machine import hardware
+from accel_rl.machine.machine import of_cores
+from accel_rl.parsing.arguments import parse
+from accel_rl.settings.registry import find, find_algorithm
+from accel_rl.settings.resolved import resolve
+from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.sweeps import sweep_command as sweep
 from accel_rl.sweeps import sweep_display
 from accel_rl.sweeps.search_command import SearchOptions
 from accel_rl.sweeps.search_command import check as check_search
-from accel_rl.system import hardware
-from accel_rl.system.machine import of_cores
 from tests.test_docs import PAGES, ROOT, blocks, command_lines, examples, name
 
 STARTS, COPY = "pong.starts.json", "run"
@@ -52,7 +52,7 @@ PLANNED = {
     "--address": "needs a running cluster",
     "address=": "needs a running cluster",
     "experiments.gorila:pong_small": "hours; tests/papers trains it, smaller",
-    "torchrun": "tests/runners/ranks starts torchrun",
+    "torchrun": "tests/integration/test_ranks.py starts torchrun",
     "accel-rl resume runs/": "a run on a cluster",
     "accel-rl sweep": "hours: planned by --dry-run",
     "accel-rl search": "hours: a first trial is planned; tests/sweeps/test_search.py runs searches",

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from accel_rl.config.registry import find_algorithm
 from accel_rl.optim.flat import FlatParameters
+from accel_rl.settings.registry import find_algorithm
 from tests.algos.made_up import SPEC, B, T, ingest, rollout
 from tests.golden.runs import POLE, config
 from tests.gpu.runs import CAPTURE, GPU, SERVED, play

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from accel_rl.system.code_cache import cache_folder
+from accel_rl.files.code_cache import cache_folder
 
 ROOT = Path(__file__).parents[1]
 HOME = Path(os.environ["HOME"])

@@ -14,7 +14,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator, CountedSteps
 from accel_rl.models.network_state import check_parameters
 from accel_rl.optim.optimizer import Optimizer, Rate
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 
 class Schedules:

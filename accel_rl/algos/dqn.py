@@ -19,7 +19,7 @@ from accel_rl.optim.optimizer import Optimizer
 from accel_rl.optim.optimizers import AnyOptimizer, check_optimizer, make_optimizer
 from accel_rl.replays.config import ReplayConfig
 from accel_rl.replays.ring import NStep, ReplayBatch
-from accel_rl.system.counts import Count
+from accel_rl.text.counts import Count
 
 
 @dataclass(frozen=True)

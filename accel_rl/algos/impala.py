@@ -10,9 +10,9 @@ from torch.nn.functional import mse_loss
 
 from accel_rl.algos.a2c import A2C, A2CConfig
 from accel_rl.algos.algorithm import Loss, require
+from accel_rl.algos.window import RolloutWindow
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
-from accel_rl.data.window import RolloutWindow
 from accel_rl.ops.policy_loss import entropy, explained_variance, finite_where_invalid, log_prob, mean_over
 from accel_rl.ops.returns import vtrace
 

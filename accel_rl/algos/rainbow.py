@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from accel_rl.algos.c51 import C51, C51Config
 from accel_rl.replays.config import ReplayConfig
-from accel_rl.system.counts import Count
+from accel_rl.text.counts import Count
 
 
 @dataclass(frozen=True)

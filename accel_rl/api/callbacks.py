@@ -15,14 +15,14 @@ from accel_rl.api.export import export
 from accel_rl.api.options import ExportOptions
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.models.network_state import buffers_kept
-from accel_rl.runners import video
-from accel_rl.runners.callback import Callback, Training
-from accel_rl.runners.evaluation import Evaluation
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.runners.seeds import own_generator
-from accel_rl.runners.stored_agents import BestAgent
+from accel_rl.run import video
+from accel_rl.run.run_folder import RunFolder
 from accel_rl.samplers.episodes import Episode
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
+from accel_rl.training.callback import Callback, Training
+from accel_rl.training.evaluation import Evaluation
+from accel_rl.training.seeds import own_generator
+from accel_rl.training.stored_agents import BestAgent
 
 logger = logging.getLogger(__name__)
 

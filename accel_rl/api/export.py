@@ -18,13 +18,13 @@ from accel_rl.api import model_card
 from accel_rl.api.options import ExportOptions
 from accel_rl.api.trained_agent import trained_agent
 from accel_rl.checkpoints.model_folder import ModelFolder, check_new, evaluation_at
-from accel_rl.config.train import TrainConfig
+from accel_rl.files.durable_files import refuse_link
 from accel_rl.kernels import native
 from accel_rl.models.network_state import network_state
-from accel_rl.runners import launches
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.system.durable_files import refuse_link
-from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.run import launches
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.settings.train import TrainConfig
+from accel_rl.text.errors import ConfigError, RunError
 
 COPIED = ("protocol.json", "versions.json", "metrics.csv")
 

@@ -11,8 +11,8 @@ from shlex import quote
 from typing import Any
 
 from accel_rl.checkpoints.model_folder import ModelFolder, check_new
-from accel_rl.config.train import read_settings
-from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.settings.train import read_settings
+from accel_rl.text.errors import ConfigError, RunError
 
 
 def _hub() -> Any:

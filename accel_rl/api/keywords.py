@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig
-from accel_rl.config.flags import full_name, with_setting
-from accel_rl.config.presets import on_gorila, with_preset
-from accel_rl.config.registry import ALGORITHMS
-from accel_rl.config.train import TrainConfig, default_config
-from accel_rl.config.types import plain
-from accel_rl.system.errors import ConfigError
+from accel_rl.settings.flags import full_name, with_setting
+from accel_rl.settings.presets import on_gorila, with_preset
+from accel_rl.settings.registry import ALGORITHMS
+from accel_rl.settings.train import TrainConfig, default_config
+from accel_rl.settings.types import plain
+from accel_rl.text.errors import ConfigError
 
 What = str | type[Algorithm] | AlgorithmConfig | TrainConfig
 """The type of an argument that gives an algorithm by its name, its class or its settings, or that gives all settings of

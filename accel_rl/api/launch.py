@@ -11,24 +11,25 @@ from typing import Any
 import torch
 
 from accel_rl.api.warm_start import absolute, initial_network
-from accel_rl.config.advice import clamped, inactive, warning
-from accel_rl.config.resolved import Resolved, resolve
-from accel_rl.config.train import TrainConfig
+from accel_rl.machine import hardware
 from accel_rl.metrics.sinks import check_tensorboard
 from accel_rl.metrics.wandb import check_wandb
-from accel_rl.runners import launches, observers
-from accel_rl.runners.evaluation import Result
-from accel_rl.runners.learner import build_algorithm
-from accel_rl.runners.observers import Observers
-from accel_rl.runners.plan import RankPlan, RunPlan
-from accel_rl.runners.plan_report import check_memory
-from accel_rl.runners.ranks.rank_config import rank_config
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.runners.trainer import Trainer
-from accel_rl.system import hardware
-from accel_rl.system.counts import counted
-from accel_rl.system.errors import ConfigError, RunError
-from accel_rl.system.output import open_standard_descriptors, print_text, steady_output
+from accel_rl.planning.plan import RankPlan, RunPlan
+from accel_rl.planning.plan_report import check_memory
+from accel_rl.planning.rank_config import rank_config
+from accel_rl.run import launches
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.settings.advice import clamped, inactive, warning
+from accel_rl.settings.resolved import Resolved, resolve
+from accel_rl.settings.train import TrainConfig
+from accel_rl.text.counts import counted
+from accel_rl.text.errors import ConfigError, RunError
+from accel_rl.text.output import open_standard_descriptors, print_text, steady_output
+from accel_rl.training import observers
+from accel_rl.training.evaluation import Result
+from accel_rl.training.learner import build_algorithm
+from accel_rl.training.observers import Observers
+from accel_rl.training.trainer import Trainer
 
 CLUSTERS = {"gorila": "accel_rl.gorila.driver", "ray": "accel_rl.gorila.ray_ranks"}
 """Maps each value of --cluster to a module with the functions `check` and `launch`. The package accel_rl.gorila is
@@ -90,7 +91,7 @@ def begin(given: TrainConfig, path: Path | None) -> tuple[TrainConfig, RunFolder
     """Start a run, or under torchrun one rank of a run. Under torchrun, only rank 0 returns a result. Raises
     ConfigError or RunError."""
     if "RANK" in os.environ:
-        from accel_rl.runners.ranks import torchrun
+        from accel_rl.ranks import torchrun
 
         if (info := torchrun.rank_info()) is not None:
             config = checked(info.fit(given))
@@ -181,7 +182,7 @@ def run_to_end(
         print_text(f"{what}: {config.env_steps:,} env steps on {d.size} ranks, {d.update} -> {run.path}")
         if config.cluster == "ray":
             return cluster_of(config).launch(config, run, state)
-        from accel_rl.runners.ranks import local_ranks
+        from accel_rl.ranks import local_ranks
 
         return local_ranks.train(config, plan, run, state["env_steps"] if state else None)
     config = rank_config(config, 0)

@@ -4,14 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from accel_rl.config.train import TrainConfig
-from accel_rl.data import tensor_file
+from accel_rl.checkpoints import tensor_file
 from accel_rl.envs.gymnasium import renderer_install
 from accel_rl.metrics.plot import draw, gather
-from accel_rl.runners import launches
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.system.counts import counted
-from accel_rl.system.errors import ConfigError
+from accel_rl.run import launches
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.settings.train import TrainConfig
+from accel_rl.text.counts import counted
+from accel_rl.text.errors import ConfigError
 from accel_rl.version import __version__
 
 

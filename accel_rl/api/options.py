@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-from accel_rl.config.acting import ActingEnv
-from accel_rl.config.flags import flags_of
-from accel_rl.config.trust import TrustOptions
-from accel_rl.config.types import check_types, plain
-from accel_rl.system.counts import Count, OptionalCount
-from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.settings.acting import ActingEnv
+from accel_rl.settings.flags import flags_of
+from accel_rl.settings.trust import TrustOptions
+from accel_rl.settings.types import check_types, plain
+from accel_rl.text.counts import Count, OptionalCount
+from accel_rl.text.errors import ConfigError, nearest
 
 Options = TypeVar("Options")
 

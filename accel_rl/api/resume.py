@@ -12,22 +12,22 @@ from accel_rl.api.options import ResumeOptions
 from accel_rl.api.trained_agent import read_state
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.checkpoints.model_folder import ModelFolder
-from accel_rl.config.advice import settings_of
-from accel_rl.config.changeable import CHANGEABLE, flag, with_changes
-from accel_rl.config.resolved import Resolved
-from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import check_switch, played_by
 from accel_rl.metrics.nested import flat
-from accel_rl.runners import launches
-from accel_rl.runners.evaluation import Result
-from accel_rl.runners.observers import Observers
-from accel_rl.runners.plan import RunPlan
-from accel_rl.runners.ranks import torchrun
-from accel_rl.runners.ranks.rank_config import rank_config
-from accel_rl.runners.rewind import rewind
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.system.errors import ConfigError
-from accel_rl.system.output import print_text, steady_output
+from accel_rl.planning.plan import RunPlan
+from accel_rl.planning.rank_config import rank_config
+from accel_rl.ranks import torchrun
+from accel_rl.run import launches
+from accel_rl.run.rewind import rewind
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.settings.advice import settings_of
+from accel_rl.settings.changeable import CHANGEABLE, flag, with_changes
+from accel_rl.settings.resolved import Resolved
+from accel_rl.settings.train import TrainConfig
+from accel_rl.text.errors import ConfigError
+from accel_rl.text.output import print_text, steady_output
+from accel_rl.training.evaluation import Result
+from accel_rl.training.observers import Observers
 
 NO_SETTINGS: Mapping[str, Any] = MappingProxyType({})
 

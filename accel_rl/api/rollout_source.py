@@ -11,12 +11,12 @@ from accel_rl.api.launch import checked
 from accel_rl.api.run import Run
 from accel_rl.api.train_settings import TrainSettings
 from accel_rl.data.rollout import Rollout
-from accel_rl.runners.build import build_sampler
-from accel_rl.runners.learner import Learner
-from accel_rl.runners.plan import RankPlan
-from accel_rl.runners.ranks.rank_config import rank_config
-from accel_rl.runners.seeds import Stream, derived_seed
-from accel_rl.system.errors import ConfigError
+from accel_rl.planning.plan import RankPlan
+from accel_rl.planning.rank_config import rank_config
+from accel_rl.text.errors import ConfigError
+from accel_rl.training.build import build_sampler
+from accel_rl.training.learner import Learner
+from accel_rl.training.seeds import Stream, derived_seed
 
 
 def make_sampler(

@@ -18,15 +18,15 @@ from accel_rl.api.resume import resume
 from accel_rl.api.suite_models import run_path
 from accel_rl.api.train_settings import ResumeSettings, TrainSettings
 from accel_rl.api.trained_agent import TrainedPolicy, evaluate, trained_agent, watch
-from accel_rl.config.changeable import changed_settings
-from accel_rl.config.train import TrainConfig, read_settings
 from accel_rl.metrics.metrics_file import number, read_metrics
 from accel_rl.metrics.sinks import Sink
-from accel_rl.runners.callback import Callback
-from accel_rl.runners.evaluation import Evaluation, Result
-from accel_rl.runners.observers import with_observers
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.system.errors import ConfigError
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.settings.changeable import changed_settings
+from accel_rl.settings.train import TrainConfig, read_settings
+from accel_rl.text.errors import ConfigError
+from accel_rl.training.callback import Callback
+from accel_rl.training.evaluation import Evaluation, Result
+from accel_rl.training.observers import with_observers
 
 
 # A run needs gradients, also where the caller has switched them off.

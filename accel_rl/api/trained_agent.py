@@ -16,21 +16,21 @@ from accel_rl.api.options import EvaluateOptions, WatchOptions
 from accel_rl.checkpoints import checkpoint
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.checkpoints.model_folder import ModelFolder
-from accel_rl.config.acting import acting_config
-from accel_rl.config.resolved import Resolved
-from accel_rl.config.train import TrainConfig
 from accel_rl.data.rollout import RnnState
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.precision import multiply_in
-from accel_rl.runners import video
-from accel_rl.runners.evaluation import Evaluation
-from accel_rl.runners.evaluator import Evaluator, evaluate_random
-from accel_rl.runners.learner import load_agent
-from accel_rl.runners.plan import RankPlan
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.runners.stored_agents import BestAgent
-from accel_rl.system.errors import ConfigError
-from accel_rl.system.process import tune_torch
+from accel_rl.planning.plan import RankPlan
+from accel_rl.processes.process import tune_torch
+from accel_rl.run import video
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.settings.acting import acting_config
+from accel_rl.settings.resolved import Resolved
+from accel_rl.settings.train import TrainConfig
+from accel_rl.text.errors import ConfigError
+from accel_rl.training.evaluation import Evaluation
+from accel_rl.training.evaluator import Evaluator, evaluate_random
+from accel_rl.training.learner import load_agent
+from accel_rl.training.stored_agents import BestAgent
 
 
 def read_state(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str, Any] | None:

@@ -8,14 +8,14 @@ from accel_rl.api.suite_models import SUITE_PREFIX, run_path
 from accel_rl.api.trained_agent import read_agent
 from accel_rl.checkpoints import checkpoint
 from accel_rl.checkpoints.model_folder import ModelFolder
-from accel_rl.config.config_file import read_file
-from accel_rl.config.resolved import Resolved
-from accel_rl.runners.initial_network import InitialNetwork
-from accel_rl.runners.learner import build_algorithm
-from accel_rl.runners.ranks.rank_config import rank_config
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.runners.seeds import own_generator
-from accel_rl.system.errors import ConfigError
+from accel_rl.planning.rank_config import rank_config
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.settings.config_file import read_file
+from accel_rl.settings.resolved import Resolved
+from accel_rl.text.errors import ConfigError
+from accel_rl.training.initial_network import InitialNetwork
+from accel_rl.training.learner import build_algorithm
+from accel_rl.training.seeds import own_generator
 
 
 def absolute(init: str) -> str:

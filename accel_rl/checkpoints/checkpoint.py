@@ -21,8 +21,8 @@ from typing import Any
 
 from accel_rl.checkpoints.segment_store import SegmentStore
 from accel_rl.checkpoints.state_tree import decode, encode
-from accel_rl.system.durable_files import sync_folder, write_durably, write_synced
-from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.files.durable_files import sync_folder, write_durably, write_synced
+from accel_rl.text.errors import ConfigError, RunError
 
 logger = logging.getLogger(__name__)
 

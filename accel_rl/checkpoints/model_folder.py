@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from accel_rl.data import tensor_file
-from accel_rl.system.errors import ConfigError
+from accel_rl.checkpoints import tensor_file
+from accel_rl.text.errors import ConfigError
 
 FORMAT = "accel_rl model 2"
 _AGENT = "agent/"  # The names of the agent's tensors begin with `_AGENT`.

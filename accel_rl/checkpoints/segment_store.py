@@ -9,9 +9,9 @@ from typing import Any
 
 from torch import Tensor
 
-from accel_rl.data.tensor_file import Segment, load, save
-from accel_rl.system.durable_files import sync_folder, write_durably
-from accel_rl.system.errors import ConfigError
+from accel_rl.checkpoints.tensor_file import Segment, load, save
+from accel_rl.files.durable_files import sync_folder, write_durably
+from accel_rl.text.errors import ConfigError
 
 _FILE = re.compile(r".+-[0-9a-f]{16}\.safetensors(\.[0-9a-f]{32}\.tmp)?", re.ASCII)
 

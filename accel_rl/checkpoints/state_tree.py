@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from accel_rl.data.tensor_file import Segment, load, save
-from accel_rl.system.errors import ConfigError
+from accel_rl.checkpoints.tensor_file import Segment, load, save
+from accel_rl.text.errors import ConfigError
 
 # In the JSON, {"__ref__": [kind, name]} refers to an entry of the tensor file, or represents a dict by its pairs.
 _REF = "__ref__"

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from accel_rl.api.rollout_source import RolloutSource, make_sampler
-from accel_rl.config.arguments import parse, stdout
-from accel_rl.runners.plan import default_workers
-from accel_rl.system.counts import Count, counted
-from accel_rl.system.errors import ConfigError
+from accel_rl.parsing.arguments import parse, stdout
+from accel_rl.planning.plan import default_workers
+from accel_rl.text.counts import Count, counted
+from accel_rl.text.errors import ConfigError
 
 RANDOM = "none"
 PEERS = "the benchmarks against peers and ceilings are programs of a checkout: python -m benchmarks.{name}"

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from accel_rl.cli.main import COMMANDS, function_of
-from accel_rl.config import arguments
-from accel_rl.config.arguments import positionals, stdout
-from accel_rl.config.changeable import CHANGEABLE, flag
-from accel_rl.config.help import Option, asked
-from accel_rl.config.registry import ALGORITHMS, papers
 from accel_rl.envs.atari_games import GAMES
-from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.parsing import arguments
+from accel_rl.parsing.arguments import positionals, stdout
+from accel_rl.parsing.help import Option, asked
+from accel_rl.settings.changeable import CHANGEABLE, flag
+from accel_rl.settings.registry import ALGORITHMS, papers
+from accel_rl.text.errors import ConfigError, nearest
 
 SHELLS = {
     "bash": "accel-rl completion bash > ~/.local/share/bash-completion/completions/accel-rl",

@@ -9,14 +9,14 @@ import sys
 from collections.abc import Callable
 
 from accel_rl.cli.train_command import parse_train
-from accel_rl.config.resolved import Resolved, resolve
-from accel_rl.runners import plan_report
-from accel_rl.runners.plan import RunPlan
-from accel_rl.runners.run_folder import versions
-from accel_rl.system import hardware
-from accel_rl.system.counts import counted
-from accel_rl.system.errors import ConfigError
-from accel_rl.system.machine import Machine, read_machine
+from accel_rl.machine import hardware
+from accel_rl.machine.machine import Machine, read_machine
+from accel_rl.planning import plan_report
+from accel_rl.planning.plan import RunPlan
+from accel_rl.run.run_folder import versions
+from accel_rl.settings.resolved import Resolved, resolve
+from accel_rl.text.counts import counted
+from accel_rl.text.errors import ConfigError
 
 DEFAULT_RUN = ["ppo", "--game", "pong"]
 DEFAULT_RUNS = ("a2c", "ppo", "dqn")  # Algorithms whose runs are planned with --machine

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import cast
 
-from accel_rl.system.errors import ConfigError, ended, nearest
+from accel_rl.text.errors import ConfigError, ended, nearest
 
 COMMANDS = {
     "train": "train an agent: accel-rl train a2c --game pong",

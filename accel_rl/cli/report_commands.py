@@ -9,20 +9,20 @@ from typing import Any, Literal, TypeVar
 
 import tyro
 
-from accel_rl.config.arguments import parse, positionals, stdout
-from accel_rl.config.train import read_settings
 from accel_rl.envs.atari_games import named_games, table
+from accel_rl.files import folder_lock
 from accel_rl.metrics.nested import flat
 from accel_rl.metrics.plot import draw, gather
 from accel_rl.metrics.progress import human_score, human_time
+from accel_rl.parsing.arguments import parse, positionals, stdout
 from accel_rl.report.report import ReportOptions, write_report
 from accel_rl.report.runs import find_runs, read_csv, read_runs
 from accel_rl.results.trained_run import Run, distinct
+from accel_rl.settings.train import read_settings
 from accel_rl.sweeps.sweep_folder import Progress, read_progress
-from accel_rl.system import folder_lock
-from accel_rl.system.counts import Count, counted
-from accel_rl.system.errors import ConfigError, nearest
-from accel_rl.system.output import escaped
+from accel_rl.text.counts import Count, counted
+from accel_rl.text.errors import ConfigError, nearest
+from accel_rl.text.output import escaped
 
 Chosen = TypeVar("Chosen")
 

@@ -13,17 +13,17 @@ from accel_rl.api.resume import resume
 from accel_rl.api.suite_models import run_path
 from accel_rl.api.trained_agent import evaluate, trained_agent, watch
 from accel_rl.cli.train_command import reported
-from accel_rl.config.arguments import parse, positionals, split, stdout
-from accel_rl.config.changeable import CHANGEABLE, changed_settings, flag
-from accel_rl.config.flags import flags_of
-from accel_rl.config.resolved import Resolved, resolve
-from accel_rl.config.train import TrainConfig, default_config
-from accel_rl.config.trust import TrustOptions
 from accel_rl.envs.start_points import NOTE
-from accel_rl.runners.record_starts import KEEP, STICKY_RANDOM, record
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.system.counts import Count, counted
-from accel_rl.system.errors import ConfigError
+from accel_rl.parsing.arguments import parse, positionals, split, stdout
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.settings.changeable import CHANGEABLE, changed_settings, flag
+from accel_rl.settings.flags import flags_of
+from accel_rl.settings.resolved import Resolved, resolve
+from accel_rl.settings.train import TrainConfig, default_config
+from accel_rl.settings.trust import TrustOptions
+from accel_rl.text.counts import Count, counted
+from accel_rl.text.errors import ConfigError
+from accel_rl.training.record_starts import KEEP, STICKY_RANDOM, record
 
 MAY_CHANGE = (
     "The resumed run may also change these settings, which the run folder records in launches.json: "

@@ -8,20 +8,20 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
-from accel_rl.config import advice
-from accel_rl.config.arguments import parse, positionals, stdout, value_of
-from accel_rl.config.help import Help
-from accel_rl.config.presets import on_gorila, with_preset
-from accel_rl.config.train import TrainConfig, default_config
-from accel_rl.config.trust import code_names
 from accel_rl.metrics.progress import human_score, human_time
-from accel_rl.system.counts import counted
-from accel_rl.system.errors import ConfigError
-from accel_rl.system.output import steady_output
+from accel_rl.parsing.arguments import parse, positionals, stdout, value_of
+from accel_rl.parsing.help import Help
+from accel_rl.settings import advice
+from accel_rl.settings.presets import on_gorila, with_preset
+from accel_rl.settings.train import TrainConfig, default_config
+from accel_rl.settings.trust import code_names
+from accel_rl.text.counts import counted
+from accel_rl.text.errors import ConfigError
+from accel_rl.text.output import steady_output
 
 if TYPE_CHECKING:
-    from accel_rl.runners.evaluation import Result
-    from accel_rl.runners.run_folder import RunFolder
+    from accel_rl.run.run_folder import RunFolder
+    from accel_rl.training.evaluation import Result
 
 MAIN = {
     "--env.game": "--game",

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from accel_rl.system.devices import Device
-from accel_rl.system.hardware import say_once
+from accel_rl.machine.devices import Device
+from accel_rl.text.notes import say_once
 
 PAGE = 4096
 PORTABLE = 1  # CU_MEMHOSTREGISTER_PORTABLE locks the memory for every GPU, not only for the current GPU.

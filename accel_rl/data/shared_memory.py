@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from accel_rl.system.errors import ConfigError, RunError
-from accel_rl.system.hardware import free_memory
+from accel_rl.machine.hardware import free_memory
+from accel_rl.text.errors import ConfigError, RunError
 
 _ALIGN = 4096
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.data.page_locked import PAGE, PageLocked
-from accel_rl.system.devices import Device
+from accel_rl.machine.devices import Device
 
 
 class _Slot:

@@ -14,7 +14,7 @@ from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from accel_rl.optim.optimizer import Rate
-from accel_rl.system.errors import RunError
+from accel_rl.text.errors import RunError
 
 WIDE = 1 << 16  # A layer is all-reduced during the backward pass only if it has at least WIDE parameters.
 

@@ -9,8 +9,8 @@ from torch import Tensor
 from accel_rl.data.page_locked import PageLocked, page_locked_zeros
 from accel_rl.data.staging import Staging
 from accel_rl.distributed.central import Central
+from accel_rl.machine.devices import Device, runtime
 from accel_rl.optim.optimizer import Optimizer
-from accel_rl.system.devices import Device, runtime
 
 PARAMETERS = "parameters"
 

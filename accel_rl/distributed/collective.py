@@ -18,7 +18,7 @@ from torch import Tensor
 from accel_rl.distributed.communicator import CountedSteps
 from accel_rl.distributed.patient_store import PatientStore
 from accel_rl.distributed.process_group import leave
-from accel_rl.system.errors import RunError
+from accel_rl.text.errors import RunError
 
 
 class Watch:

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from accel_rl.system import hardware
-from accel_rl.system.counts import Count, OptionalCount
-from accel_rl.system.errors import ConfigError
-from accel_rl.system.placement import gpu_of_rank
+from accel_rl.machine import hardware
+from accel_rl.machine.placement import gpu_of_rank
+from accel_rl.text.counts import Count, OptionalCount
+from accel_rl.text.errors import ConfigError
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from accel_rl.data.page_locked import page_locked_zeros
+from accel_rl.machine.devices import Device
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from accel_rl.optim.optimizer import Optimizer, Rate
-from accel_rl.system.devices import Device
 
 
 class SkippedUpdates:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from accel_rl.system.errors import RunError
+from accel_rl.text.errors import RunError
 
 Result = TypeVar("Result")
 

@@ -16,8 +16,8 @@ import torch.distributed.nn
 from torch.distributed.rendezvous import rendezvous
 
 from accel_rl.distributed.patient_store import PatientStore
-from accel_rl.system.devices import Device
-from accel_rl.system.errors import RunError
+from accel_rl.machine.devices import Device
+from accel_rl.text.errors import RunError
 
 JOIN = timedelta(seconds=60)
 """All ranks must connect to torch's store within a minute."""

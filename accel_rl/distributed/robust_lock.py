@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 
-from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.text.errors import ConfigError, RunError
 
 LOCK_BYTES = 64  # A cache line for each lock: pthread_mutex_t has 40 bytes on x86-64 and 48 on aarch64.
 _SHARED = 1

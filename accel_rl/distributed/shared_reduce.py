@@ -17,10 +17,10 @@ from torch import Tensor
 from accel_rl.data.shared_memory import Layout, SharedArrays
 from accel_rl.distributed.central import chunks
 from accel_rl.distributed.collective import Collective, Watch
+from accel_rl.machine.memory_order import fence_of_machine
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.system.errors import RunError
-from accel_rl.system.memory_order import fence_of_machine
-from accel_rl.system.process import Patience
+from accel_rl.processes.process import Patience
+from accel_rl.text.errors import RunError
 
 _LINE = 8  # A cache line has 8 int64 values.
 _SPIN_S = 2e-3  # A waiting rank spins for 2 ms, and then sleeps between its polls.

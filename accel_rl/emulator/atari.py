@@ -15,8 +15,8 @@ import numpy as np
 
 from accel_rl.emulator import palette
 from accel_rl.emulator.games import cartridge, check_switches, games, read_rom, settings, steps
-from accel_rl.system.errors import ConfigError
-from accel_rl.system.extensions import remedy
+from accel_rl.machine.extensions import remedy
+from accel_rl.text.errors import ConfigError
 
 
 class EmulatorCore(Protocol):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accel_rl.emulator.atari import EmulatorCore, core
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 MOST_NOOPS = 100  # On a GPU, start states take 75 x 9 KB for each number of no-ops.
 CACHED_STARTS = 30  # Dalton & Frosio 2020 use "a cache of random initial states (30 by default)" (section 3).

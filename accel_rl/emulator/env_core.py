@@ -16,7 +16,7 @@ from accel_rl.data.rollout_arrays import Step
 from accel_rl.emulator.atari import EmulatorCore, core
 from accel_rl.emulator.games import cartridge, has_all_frames, read_rom, settings, steps
 from accel_rl.emulator.translation import begin
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 OBSERVATIONS = ("104x80", "104x80-mean", "84x84")
 

@@ -33,8 +33,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from accel_rl.system.errors import ConfigError, nearest
-from accel_rl.system.hardware import say_once
+from accel_rl.text.errors import ConfigError, nearest
+from accel_rl.text.notes import say_once
 
 CARTRIDGES = ("2K", "4K", "F8", "F6", "F8SC", "F6SC", "E0", "FE", "DPC")
 CONTROLLERS = ("joysticks", "paddles", "paddles_swapped", "joysticks_swapped")

@@ -28,13 +28,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accel_rl.emulator.games import cartridge, read_rom
-from accel_rl.system import code_cache
-from accel_rl.system.child import accept_signals, command, environment, start
-from accel_rl.system.code_cache import cache_folder
-from accel_rl.system.durable_files import open_in_place
-from accel_rl.system.errors import ConfigError
-from accel_rl.system.hardware import usable_cores
-from accel_rl.system.process import die_with_parent
+from accel_rl.files import code_cache
+from accel_rl.files.code_cache import cache_folder
+from accel_rl.files.durable_files import open_in_place
+from accel_rl.machine.hardware import usable_cores
+from accel_rl.processes.child import accept_signals, command, environment, start
+from accel_rl.processes.process import die_with_parent
+from accel_rl.text.errors import ConfigError
 
 if TYPE_CHECKING:
     from accel_rl.emulator.atari import EmulatorCore

@@ -36,8 +36,8 @@ from accel_rl.emulator.games import (
     settings,
     vector_games,
 )
-from accel_rl.system import hardware
-from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.machine import hardware
+from accel_rl.text.errors import ConfigError, nearest
 
 SIDE = 84  # Height and width of resized observations
 WIDTH = 160

@@ -13,7 +13,7 @@ from accel_rl.envs.origin import Origin, is_foreign, pack_origin, replay, unpack
 from accel_rl.envs.preprocess import make_preprocessor
 from accel_rl.envs.protocols import FRAMES, Protocol
 from accel_rl.envs.starts import SavedStarts
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 ALE_PY = version("ale-py")
 

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.text.errors import ConfigError, nearest
 
 # 4 of ale-py's 108 games are left out: they need two players, and loadROM of ale-py 0.12.1 ends the process for them.
 GAMES = tuple(

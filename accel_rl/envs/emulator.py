@@ -26,7 +26,7 @@ from accel_rl.envs.protocols import FRAMES, Protocol
 from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.sequential import SequentialEnv
 from accel_rl.envs.starts import SavedStarts
-from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.text.errors import ConfigError, nearest
 
 
 class EmulatorEnv:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from accel_rl.system.hardware import say_once
+from accel_rl.text.notes import say_once
 
 BYTES = 4 * 625
 """Bytes of a Mersenne twister's state: 624 words, and the position of the next word."""

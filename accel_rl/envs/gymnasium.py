@@ -17,8 +17,8 @@ from accel_rl.envs.environment import EnvError, episode_rng, pack_state, unpack_
 from accel_rl.envs.episode_info import INFO_BYTES, episode_info
 from accel_rl.envs.global_generators import OwnGenerators
 from accel_rl.envs.pictures import check_flat, picture_layout
-from accel_rl.system.errors import ConfigError, exit_call, nearest, no_exit
-from accel_rl.system.imports import import_user_module
+from accel_rl.text.errors import ConfigError, exit_call, nearest, no_exit
+from accel_rl.text.imports import import_user_module
 
 
 class GymnasiumEnv:

@@ -19,9 +19,9 @@ import gymnasium
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.gymnasium import GymnasiumEnv
-from accel_rl.system import child
-from accel_rl.system.errors import ConfigError, show_warning
-from accel_rl.system.process import die_with_parent
+from accel_rl.processes import child
+from accel_rl.processes.process import die_with_parent
+from accel_rl.text.errors import ConfigError, show_warning
 
 
 def is_of_user(id: str) -> bool:

@@ -15,9 +15,9 @@ from accel_rl.envs.protocols import OVERRIDES, Protocol, resolve
 from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.sequential import SequentialEnv
 from accel_rl.envs.starts import StartOrder
-from accel_rl.system.errors import ConfigError, nearest
-from accel_rl.system.guard import children_killed
-from accel_rl.system.hardware import say_once
+from accel_rl.processes.guard import children_killed
+from accel_rl.text.errors import ConfigError, nearest
+from accel_rl.text.notes import say_once
 
 BACKENDS = ("auto", "ale", "emulator")
 RANDOMNESS = ("auto", "sequence", "counter")

@@ -18,7 +18,7 @@ import numpy as np
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.environment import pack_state, unpack_state
-from accel_rl.system.errors import RunError
+from accel_rl.text.errors import RunError
 
 RAM = 128  # The Atari 2600 has 128 bytes of RAM.
 KINDS = {"emulator": "emulator", "ale": "atari"}  # Each backend writes its name into its saved states.

@@ -6,7 +6,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 LARGE = 32  # A matrix of at least 32 x 32 numbers is considered a picture.
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from accel_rl.envs.colors import luminance
 from accel_rl.envs.protocols import FRAMES
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 
 @cache

@@ -9,7 +9,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.environment import Env, pack_state, unpack_state
 from accel_rl.envs.episode_info import packed
 from accel_rl.envs.reserved import ReservedEnv
-from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.text.errors import ConfigError, nearest
 
 RESETS = ("immediate", "wait", "swap", "cached")
 _SKIPPED = (0.0, False, False, False)

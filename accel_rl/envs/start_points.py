@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from accel_rl.envs.protocols import Protocol
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 FORMAT = "accel_rl starts 1"
 NOTE = "our start points, not the paper's: those are not public"

@@ -8,7 +8,7 @@ from typing import Any
 from accel_rl.envs.atari_games import INEXACT_RESTORE
 from accel_rl.envs.origin import Replayable
 from accel_rl.envs.start_points import StartPoints, load_starts
-from accel_rl.system.errors import RunError
+from accel_rl.text.errors import RunError
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from accel_rl.gorila.ray_session import NAMESPACE, START_S, beside, start_named
-from accel_rl.runners.ranks.shared_counters import share
-from accel_rl.system.errors import RunError
+from accel_rl.ranks.shared_counters import share
+from accel_rl.text.errors import RunError
 
 logger = logging.getLogger(__name__)
 

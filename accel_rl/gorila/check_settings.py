@@ -1,8 +1,8 @@
 """Checks settings for `--cluster gorila` and `--cluster ray` without importing Ray and independently of the machine."""
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
-from accel_rl.config.resolved import Resolved
-from accel_rl.system.errors import ConfigError
+from accel_rl.settings.resolved import Resolved
+from accel_rl.text.errors import ConfigError
 
 
 def check_ray_ranks(config: Resolved) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.checkpoints.checkpoint import Checkpoints
-from accel_rl.config.resolved import Resolved
 from accel_rl.gorila.board import BoardKeeper, MemberCount, Work
 from accel_rl.gorila.global_replay import ReplayKeeper
 from accel_rl.gorila.members import Evaluated, Members, Nodes, RemoteEvaluator, share_of
@@ -16,22 +15,24 @@ from accel_rl.gorila.ray_session import START_S, check_address, check_ray, conne
 from accel_rl.gorila.setup import Reader, Role, Setup
 from accel_rl.gorila.shard import ShardCounts, Snapshot
 from accel_rl.gorila.shard_actors import RayShards
+from accel_rl.machine import hardware
 from accel_rl.metrics.recorder import episode_metrics
 from accel_rl.metrics.sinks import Row
 from accel_rl.models.network_state import network_state
-from accel_rl.runners import initial_network
-from accel_rl.runners.callback import Callbacks, Training
-from accel_rl.runners.evaluation import Evaluation, Result
-from accel_rl.runners.learner import Learner, build_algorithm
-from accel_rl.runners.observers import NO_OBSERVERS, Observers, UserSink
-from accel_rl.runners.ranks.context import SINGLE_RANK
-from accel_rl.runners.reporter import Counters, Reporter
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.runners.seeds import Stream, derived_seed, own_generator
-from accel_rl.runners.signals import StopRequest
-from accel_rl.runners.stored_agents import BestAgent, agent_state
-from accel_rl.system import hardware, output
-from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.settings.resolved import Resolved
+from accel_rl.text import output
+from accel_rl.text.errors import ConfigError, RunError
+from accel_rl.training import initial_network
+from accel_rl.training.callback import Callbacks, Training
+from accel_rl.training.context import SINGLE_RANK
+from accel_rl.training.evaluation import Evaluation, Result
+from accel_rl.training.learner import Learner, build_algorithm
+from accel_rl.training.observers import NO_OBSERVERS, Observers, UserSink
+from accel_rl.training.reporter import Counters, Reporter
+from accel_rl.training.seeds import Stream, derived_seed, own_generator
+from accel_rl.training.signals import StopRequest
+from accel_rl.training.stored_agents import BestAgent, agent_state
 
 logger = logging.getLogger(__name__)
 

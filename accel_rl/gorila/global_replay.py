@@ -15,16 +15,16 @@ import torch
 from torch import Tensor
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConfig
-from accel_rl.config.registry import find_algorithm
 from accel_rl.data.rollout import Rollout
 from accel_rl.distributed.communicator import Communicator
 from accel_rl.gorila.ray_session import NAMESPACE, start_named
 from accel_rl.gorila.setup import Deaths, Setup
+from accel_rl.processes.process import tune_torch
 from accel_rl.replays.replay import Replay
 from accel_rl.replays.ring import ReplayBatch
-from accel_rl.runners.seeds import Stream, derived_seed
-from accel_rl.system.errors import ConfigError, RunError
-from accel_rl.system.process import tune_torch
+from accel_rl.settings.registry import find_algorithm
+from accel_rl.text.errors import ConfigError, RunError
+from accel_rl.training.seeds import Stream, derived_seed
 
 logger = logging.getLogger(__name__)
 

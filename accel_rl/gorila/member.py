@@ -12,8 +12,6 @@ import torch
 from accel_rl.algos.algorithm import Algorithm
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.checkpoints.checkpoint import Checkpoints
-from accel_rl.config.gorila_settings import GorilaConfig
-from accel_rl.config.resolved import Resolved
 from accel_rl.distributed.central import Central
 from accel_rl.distributed.communicator import SingleProcess
 from accel_rl.distributed.gradient_sync import GradientSync
@@ -27,17 +25,19 @@ from accel_rl.gorila.sharded_sync import ShardedSync
 from accel_rl.gorila.transport import Transport
 from accel_rl.gorila.uplink import Uplink
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.runners.learner import Learner
-from accel_rl.runners.plan import RankPlan, RunPlan
-from accel_rl.runners.ranks.context import Barrier, Clock, Exchange, RankContext
-from accel_rl.runners.ranks.group import RankGroup
-from accel_rl.runners.ranks.local_ranks import LocalStarter
-from accel_rl.runners.ranks.shared_counters import StalledRanks
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.runners.seeds import Stream, derived_seed
-from accel_rl.runners.trainer import Trainer
+from accel_rl.planning.plan import RankPlan, RunPlan
+from accel_rl.ranks.group import RankGroup
+from accel_rl.ranks.local_ranks import LocalStarter
+from accel_rl.ranks.shared_counters import StalledRanks
+from accel_rl.run.run_folder import RunFolder
 from accel_rl.samplers.episodes import EpisodeTracker
-from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.settings.gorila_settings import GorilaConfig
+from accel_rl.settings.resolved import Resolved
+from accel_rl.text.errors import ConfigError, RunError
+from accel_rl.training.context import Barrier, Clock, Exchange, RankContext
+from accel_rl.training.learner import Learner
+from accel_rl.training.seeds import Stream, derived_seed
+from accel_rl.training.trainer import Trainer
 
 
 class Member:

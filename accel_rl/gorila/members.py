@@ -10,20 +10,20 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from accel_rl.config.resolved import Resolved
 from accel_rl.gorila.board import MemberCount
 from accel_rl.gorila.member import Member
 from accel_rl.gorila.ray_session import load_ray, start_named
 from accel_rl.gorila.setup import MOST, Deaths, Place, Reader, Role, Setup, pause_after
 from accel_rl.gorila.shard_actors import transport_to
 from accel_rl.models.precision import multiply_in
-from accel_rl.runners.evaluation import Evaluation
-from accel_rl.runners.evaluator import Evaluator
-from accel_rl.runners.learner import Learner
-from accel_rl.runners.plan import RankPlan
-from accel_rl.runners.seeds import Stream, derived_seed
-from accel_rl.system.errors import ConfigError, RunError
-from accel_rl.system.process import tune_torch
+from accel_rl.planning.plan import RankPlan
+from accel_rl.processes.process import tune_torch
+from accel_rl.settings.resolved import Resolved
+from accel_rl.text.errors import ConfigError, RunError
+from accel_rl.training.evaluation import Evaluation
+from accel_rl.training.evaluator import Evaluator
+from accel_rl.training.learner import Learner
+from accel_rl.training.seeds import Stream, derived_seed
 
 logger = logging.getLogger(__name__)
 

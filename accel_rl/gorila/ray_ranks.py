@@ -10,14 +10,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from accel_rl.config.resolved import Resolved
 from accel_rl.gorila.ray_session import check_ray, connected
-from accel_rl.runners.evaluation import Result
-from accel_rl.runners.ranks import local_ranks
-from accel_rl.runners.ranks.group import RankGroup, train_with_restarts
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.system import hardware
-from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.machine import hardware
+from accel_rl.ranks import local_ranks
+from accel_rl.ranks.group import RankGroup, train_with_restarts
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.settings.resolved import Resolved
+from accel_rl.text.errors import ConfigError, RunError
+from accel_rl.training.evaluation import Result
 
 Strategy = Literal["PACK", "SPREAD"]
 PLACE_S = 60.0  # The cluster must have room for all ranks within PLACE_S seconds.

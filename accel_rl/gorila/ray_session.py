@@ -25,8 +25,8 @@ from typing import Any
 
 import psutil
 
-from accel_rl.system import child
-from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.processes import child
+from accel_rl.text.errors import ConfigError, RunError
 
 INSTALL = "pip install 'accel_rl[cluster]'"
 LOOPBACK = "127.0.0.1"

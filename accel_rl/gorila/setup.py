@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from accel_rl.algos.algorithm import Algorithm
-from accel_rl.config.gorila_settings import GorilaConfig
-from accel_rl.config.resolved import Resolved
 from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.gorila.sharded_sync import ShardedSync
+from accel_rl.machine import hardware
+from accel_rl.machine.placement import share_of_cores
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.runners.ranks.context import Exchange
-from accel_rl.system import hardware
-from accel_rl.system.placement import share_of_cores
-from accel_rl.system.process import before_torch
+from accel_rl.processes.process import before_torch
+from accel_rl.settings.gorila_settings import GorilaConfig
+from accel_rl.settings.resolved import Resolved
+from accel_rl.training.context import Exchange
 
 Role = Literal["bundle", "actor", "learner"]
 """The role of a cluster member: a `bundle` samples and learns, an `actor` only samples, and a `learner` only learns."""

@@ -13,7 +13,7 @@ from accel_rl.gorila.ray_session import NAMESPACE, START_S, start_named
 from accel_rl.gorila.shard import Shard, Snapshot
 from accel_rl.gorila.sockets import Endpoint, ShardServer, SocketTransport
 from accel_rl.gorila.transport import Future, Method, ShardUnavailable, Transport
-from accel_rl.system.process import before_torch
+from accel_rl.processes.process import before_torch
 
 LOCATE_S = 10.0
 

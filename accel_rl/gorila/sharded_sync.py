@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from accel_rl.config.gorila_settings import ParameterServerConfig
 from accel_rl.distributed.central import chunks
 from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.distributed.guarded_step import SkippedUpdates
@@ -18,6 +17,7 @@ from accel_rl.gorila.shard import Pulled, Push, PushCounts, Shard, Snapshot, Ver
 from accel_rl.gorila.transport import Future, ShardCalls, Transport
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from accel_rl.optim.optimizer import Optimizer, Rate
+from accel_rl.settings.gorila_settings import ParameterServerConfig
 
 
 class _Pull(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, Protocol
 
 from accel_rl.gorila.shard import Shard
-from accel_rl.system.errors import RunError
+from accel_rl.text.errors import RunError
 
 Method = Literal["join", "push", "pull", "status", "snapshot", "restore"]
 """`Method` lists the methods of `Shard` that can be called through a transport."""

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from accel_rl.config.gorila_settings import ParameterServerConfig
 from accel_rl.distributed.central import Central, chunks
 from accel_rl.distributed.locked_chunk import LOCK_S
 from accel_rl.gorila.shard import AccumulatedPush, Pulled, PushCounts, Version
 from accel_rl.gorila.transport import Future, ShardCalls, Transport
 from accel_rl.optim.accumulated import Accumulated, Point, add_, between
 from accel_rl.optim.optimizer import Optimizer
-from accel_rl.system.errors import ConfigError
+from accel_rl.settings.gorila_settings import ParameterServerConfig
+from accel_rl.text.errors import ConfigError
 
 
 class _Piece(NamedTuple):

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from accel_rl.system.extensions import remedy
-from accel_rl.system.hardware import say_once
+from accel_rl.machine.extensions import remedy
+from accel_rl.text.notes import say_once
 
 _left_out: ContextVar[bool] = ContextVar("left_out", default=False)
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from accel_rl.kernels import native
 from accel_rl.kernels.ring_arrays import Gathered, RingArrays, empty, gather
-from accel_rl.system.hardware import say_once
+from accel_rl.text.notes import say_once
 
 FANOUT = 32  # src/replay.h has the same constant.
 

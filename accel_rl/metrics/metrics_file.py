@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from accel_rl.system.counts import counted
+from accel_rl.text.counts import counted
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from accel_rl.files.durable_files import write_durably
 from accel_rl.metrics.nested import flat
 from accel_rl.metrics.sinks import Row, Sink
 from accel_rl.metrics.tags import tag
-from accel_rl.system.durable_files import write_durably
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 MOST = 500  # MLflow accepts at most 500 characters as a parameter's value.
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from accel_rl.files.durable_files import write_durably
 from accel_rl.metrics.metrics_file import number, read_metrics
-from accel_rl.system.counts import counted
-from accel_rl.system.durable_files import write_durably
-from accel_rl.system.errors import ConfigError, nearest
-from accel_rl.system.output import escaped
+from accel_rl.text.counts import counted
+from accel_rl.text.errors import ConfigError, nearest
+from accel_rl.text.output import escaped
 
 logger = logging.getLogger(__name__)
 

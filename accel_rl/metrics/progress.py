@@ -6,7 +6,7 @@ import time
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from accel_rl.system.output import escaped, escaped_lines, print_text
+from accel_rl.text.output import escaped, escaped_lines, print_text
 
 if TYPE_CHECKING:
     from rich.console import Console

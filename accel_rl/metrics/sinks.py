@@ -11,11 +11,11 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from accel_rl.files.durable_files import open_in_place, write_durably
 from accel_rl.metrics.metrics_file import read_metrics
 from accel_rl.metrics.nested import flat
 from accel_rl.metrics.tags import tag
-from accel_rl.system.durable_files import open_in_place, write_durably
-from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.text.errors import ConfigError, RunError
 
 logger = logging.getLogger(__name__)
 

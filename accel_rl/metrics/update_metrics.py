@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.metrics.sinks import WALL_CLOCK
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 COLUMNS = (
     *(

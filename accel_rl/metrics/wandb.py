@@ -8,10 +8,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from accel_rl.files.durable_files import write_durably
 from accel_rl.metrics.sinks import Row, Sink
 from accel_rl.metrics.tags import tag
-from accel_rl.system.durable_files import write_durably
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 

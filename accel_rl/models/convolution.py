@@ -9,7 +9,7 @@ from accel_rl.kernels.conv2d import conv2d
 from accel_rl.kernels.frames import FrameStacks
 from accel_rl.models.layers import LayerNorm, Linear, NormedReLU, orthogonal_
 from accel_rl.models.precision import float32_if_small
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 
 class Conv2d(nn.Conv2d):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.text.errors import ConfigError, nearest
 
 # The listed classes of torch, and all modules of this project, compute the same results in train mode and in eval mode.
 _WITHOUT_MODE = {

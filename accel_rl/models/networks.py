@@ -4,8 +4,8 @@ import re
 
 from accel_rl.models.convolution import ConvNet
 from accel_rl.models.residual import ImpalaNet, impala_network
-from accel_rl.system.errors import ConfigError, nearest
-from accel_rl.system.imports import import_user_module
+from accel_rl.text.errors import ConfigError, nearest
+from accel_rl.text.imports import import_user_module
 
 
 class A3CNet(ConvNet):

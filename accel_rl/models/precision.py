@@ -7,8 +7,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from accel_rl.system.devices import Device
-from accel_rl.system.hardware import CPUINFO, cpu_flags, say_once
+from accel_rl.machine.devices import Device
+from accel_rl.machine.hardware import CPUINFO, cpu_flags
+from accel_rl.text.notes import say_once
 
 Precision = Literal["float32", "tfloat32", "bfloat16"]
 """With tfloat32, a GPU rounds the factors of products to 10 bits of mantissa, and adds the products in float32."""

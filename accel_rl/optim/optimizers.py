@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
+from accel_rl.machine.devices import Device
 from accel_rl.optim.optimizer import ElementWise, Optimizer, Rate, found_inf
 from accel_rl.optim.torch_optimizer import FLAG, PREFIX, find_torch_optimizer, make_torch_optimizer
-from accel_rl.system.devices import Device
-from accel_rl.system.errors import ConfigError, nearest
-from accel_rl.system.hardware import say_once
+from accel_rl.text.errors import ConfigError, nearest
+from accel_rl.text.notes import say_once
 
 # The fused operation is called directly, because torch.optim adds overhead to each step. The operation is private, so
 # a later torch may lack it.

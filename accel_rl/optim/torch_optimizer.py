@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from accel_rl.machine.devices import Device
 from accel_rl.optim.optimizer import Rate
-from accel_rl.system.devices import Device
-from accel_rl.system.errors import ConfigError, nearest
-from accel_rl.system.imports import parse_call
+from accel_rl.text.errors import ConfigError, nearest
+from accel_rl.text.imports import parse_call
 
 PREFIX = "torch:"
 FLAG = "--algo.optimizer"

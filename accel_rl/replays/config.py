@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import torch
 
 from accel_rl.data.spec import EnvSpec
+from accel_rl.machine import hardware
 from accel_rl.replays.prioritized import Prioritized
 from accel_rl.replays.replay import Replay
 from accel_rl.replays.ring import FrameRing, NStep, bytes_per_transition
 from accel_rl.replays.uniform import Uniform
-from accel_rl.system import hardware
-from accel_rl.system.counts import Count
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.counts import Count
+from accel_rl.text.errors import ConfigError
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from accel_rl.data.generator_state import restore
+from accel_rl.checkpoints.generator_state import restore
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
 from accel_rl.kernels import native
 from accel_rl.kernels.replay_gather import FANOUT, host_tree
+from accel_rl.machine.devices import Device
 from accel_rl.replays.ring import FrameRing
-from accel_rl.system.devices import Device
 
 GPU_FANOUT = 1024
 

@@ -6,13 +6,13 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from accel_rl.checkpoints.tensor_file import Segment
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.staging import Staging
-from accel_rl.data.tensor_file import Segment
 from accel_rl.distributed.communicator import Communicator
 from accel_rl.kernels.ring_arrays import SAMPLEABLE
+from accel_rl.machine.devices import Device
 from accel_rl.replays.ring import NONE, FrameRing, ReplayBatch
-from accel_rl.system.devices import Device
 
 SEGMENT_BYTES = 32 * 2**20  # The rows after the last complete segment are written with every checkpoint.
 _CELLS = ("frames", "age", "action", "reward", "flags")

@@ -24,8 +24,8 @@ from accel_rl.data.staging import Staging
 from accel_rl.kernels import native
 from accel_rl.kernels.replay_gather import gather_batch, host_ring
 from accel_rl.kernels.ring_arrays import ENDED, SAMPLEABLE, TERMINATED, VALID, RingArrays
+from accel_rl.machine.devices import Device
 from accel_rl.replays.host_cells import HostCells
-from accel_rl.system.devices import Device
 
 NONE = -1
 

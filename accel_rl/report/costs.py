@@ -11,8 +11,8 @@ import numpy as np
 from accel_rl.metrics.plot import Column
 from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import FULL_LENGTH, BySetting, Run
-from accel_rl.runners import launches
-from accel_rl.runners.run_folder import RunFolder
+from accel_rl.run import launches
+from accel_rl.run.run_folder import RunFolder
 
 JOULES_PER_KWH = 3.6e6
 TIMES = ("wall_s", "paused_s", "cpu_s", "joules", "gpu_joules", "steps_per_s")

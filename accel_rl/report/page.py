@@ -10,7 +10,7 @@ from html import escape
 
 from accel_rl.results.table import Table
 from accel_rl.results.trained_run import Run
-from accel_rl.system.counts import counted
+from accel_rl.text.counts import counted
 from accel_rl.version import __version__
 
 NUMBER = r"-?(\d+(\.\d+)?|inf)( \+- [\d.]+| \([\d.]+\))?"

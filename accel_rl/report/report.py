@@ -29,7 +29,7 @@ from accel_rl.report.scores import scores_table, throughput_table
 from accel_rl.results import run_settings
 from accel_rl.results.table import Table
 from accel_rl.results.trained_run import BySetting, Run, by_setting
-from accel_rl.system.counts import Count, counted
+from accel_rl.text.counts import Count, counted
 
 MOST_NOTES = 10  # A report shows at most ten notes of one kind.
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from accel_rl.config.train import read_settings
 from accel_rl.metrics.nested import flat
 from accel_rl.metrics.plot import Column, read_columns
 from accel_rl.papers.daley.daley_tables import daley_name
 from accel_rl.results import run_settings
 from accel_rl.results.trained_run import Run, no_column
-from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.settings.train import read_settings
+from accel_rl.text.errors import ConfigError, nearest
 
 # A folder with the file model.json contains an exported model, and not a run.
 MODEL = "model.json"

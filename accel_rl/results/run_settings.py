@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from accel_rl.config.registry import ALGORITHMS
-from accel_rl.config.train import default_config
 from accel_rl.envs.protocols import OVERRIDES, resolve
 from accel_rl.metrics.nested import flat
-from accel_rl.system.errors import ConfigError
+from accel_rl.settings.registry import ALGORITHMS
+from accel_rl.settings.train import default_config
+from accel_rl.text.errors import ConfigError
 
 Settings = Mapping[str, Any]
 """`Settings` maps the full name of a setting to its value: {"algo.batch_size": 512, ...}. A setting that is missing in

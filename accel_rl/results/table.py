@@ -9,7 +9,7 @@ from pathlib import Path
 
 from accel_rl.results.run_settings import Settings
 from accel_rl.results.trained_run import Run
-from accel_rl.system.output import escaped
+from accel_rl.text.output import escaped
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,12 @@ from accel_rl.envs.emulator import EmulatorEnv
 from accel_rl.envs.environment import pack_state, unpack_state
 from accel_rl.envs.make import ResolvedEnv, make_env
 from accel_rl.envs.sequential import decorrelation_actions, decorrelation_rng
+from accel_rl.machine.devices import Device
 from accel_rl.samplers.engine import EngineSetup
 from accel_rl.samplers.grouping import env_seed
 from accel_rl.samplers.inference.resident import resident_rollout
 from accel_rl.samplers.rollout_memory import HostMemory, ResidentMemory, RolloutMemory
-from accel_rl.system.devices import Device
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 
 class DeviceEngine:

@@ -8,7 +8,7 @@ import numpy as np
 
 from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.envs.episode_info import FORCED, INFO_BYTES, LEFT_OUT, SCORE, unpacked
-from accel_rl.system.hardware import say_once
+from accel_rl.text.notes import say_once
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import SENTINEL_ACTION, SENTINEL_REWARD, TENSORS, RolloutArrays
-from accel_rl.system.devices import Device, runtime
+from accel_rl.machine.devices import Device, runtime
 
 
 class RolloutMemory(Protocol):

@@ -11,7 +11,7 @@ from accel_rl.speed import capturable
 from accel_rl.speed.captured_inference import CapturedInference
 from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs, Replay
 from accel_rl.speed.cuda_graph_inference import CudaGraphInference
-from accel_rl.system.hardware import say_once
+from accel_rl.text.notes import say_once
 
 
 class CapturedRollouts:

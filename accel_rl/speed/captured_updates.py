@@ -21,8 +21,8 @@ from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.speed.capturable import hook_of
 from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs, Replay
-from accel_rl.system.errors import RunError
-from accel_rl.system.hardware import say_once
+from accel_rl.text.errors import RunError
+from accel_rl.text.notes import say_once
 
 _NUMBERS = (bool, int, float, str, type(None))
 

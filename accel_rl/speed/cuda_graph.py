@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from accel_rl.system.devices import Device, runtime
-from accel_rl.system.errors import RunError
+from accel_rl.machine.devices import Device, runtime
+from accel_rl.text.errors import RunError
 
 Replay = Callable[[], object]
 

@@ -15,7 +15,7 @@ from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
 from accel_rl.samplers.inference.inference import Act, Inference
 from accel_rl.speed import capturable
 from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs, Replay
-from accel_rl.system.hardware import say_once
+from accel_rl.text.notes import say_once
 
 
 class _Capture(NamedTuple):

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from accel_rl.system.code_cache import is_private
-from accel_rl.system.durable_files import remove_temporaries, write_durably
-from accel_rl.system.errors import ConfigError
+from accel_rl.files.code_cache import is_private
+from accel_rl.files.durable_files import remove_temporaries, write_durably
+from accel_rl.text.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from accel_rl.emulator.translation import translation_file
+from accel_rl.files import code_cache
+from accel_rl.files.code_cache import cache_folder
 from accel_rl.sweeps.carried import Carried, Item
-from accel_rl.system import code_cache
-from accel_rl.system.code_cache import cache_folder
-from accel_rl.system.counts import counted
+from accel_rl.text.counts import counted
 
 NAME = ".compiled"
 MOST_FILES = 40

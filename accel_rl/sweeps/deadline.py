@@ -13,16 +13,16 @@ import statistics
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from accel_rl.config.config_file import read_file
+from accel_rl.machine import hardware
+from accel_rl.machine.placement import Slot
 from accel_rl.metrics.progress import human_time
+from accel_rl.settings.config_file import read_file
 from accel_rl.sweeps.feeder import PATIENCE_S, Feeder, Running
 from accel_rl.sweeps.layout import Layout, starts
 from accel_rl.sweeps.pace import Host, Pace, kind_of, read_pace
 from accel_rl.sweeps.sweep_folder import DEADLINE, SweepFolder
-from accel_rl.system import hardware
-from accel_rl.system.counts import counted
-from accel_rl.system.errors import ConfigError
-from accel_rl.system.placement import Slot
+from accel_rl.text.counts import counted
+from accel_rl.text.errors import ConfigError
 
 RESERVE = 0.06
 LEAST_RESERVE_S, MOST_RESERVE_S = 12.0, 45.0

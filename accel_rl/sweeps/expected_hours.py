@@ -7,11 +7,11 @@ import statistics
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from accel_rl.config.train import TrainConfig
+from accel_rl.settings.train import TrainConfig
 from accel_rl.sweeps.grid import pairs
 from accel_rl.sweeps.sweep_folder import read_progress
-from accel_rl.system.counts import counted
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.counts import counted
+from accel_rl.text.errors import ConfigError
 
 DEPTH = 3  # Runs are searched in the folder itself and in two levels of subfolders.
 

@@ -8,12 +8,12 @@ import subprocess
 import time
 from dataclasses import dataclass
 
+from accel_rl.files.durable_files import open_in_place
+from accel_rl.machine.placement import Slot
+from accel_rl.processes import child
 from accel_rl.sweeps.layout import Layout, starts
 from accel_rl.sweeps.pinned_run import set_session_nice
 from accel_rl.sweeps.sweep_folder import SweepFolder
-from accel_rl.system import child
-from accel_rl.system.durable_files import open_in_place
-from accel_rl.system.placement import Slot
 
 logger = logging.getLogger(__name__)
 PATIENCE_S = 60.0  # A stopped run has PATIENCE_S seconds to save a checkpoint.

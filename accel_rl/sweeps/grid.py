@@ -22,15 +22,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from accel_rl.algos.dqn import DQNConfig
-from accel_rl.config import flags
-from accel_rl.config.flags import with_setting
-from accel_rl.config.registry import find
-from accel_rl.config.resolved import resolve
-from accel_rl.config.train import TrainConfig
 from accel_rl.envs.atari_games import GAME_LISTS
-from accel_rl.runners.plan import RankPlan
+from accel_rl.planning.plan import RankPlan
+from accel_rl.settings import flags
+from accel_rl.settings.flags import with_setting
+from accel_rl.settings.registry import find
+from accel_rl.settings.resolved import resolve
+from accel_rl.settings.train import TrainConfig
 from accel_rl.sweeps.layout import Needs, needs_of
-from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.text.errors import ConfigError, nearest
 
 Make = Callable[..., TrainConfig]
 M = TypeVar("M", bound=Make)
@@ -288,7 +288,7 @@ def parsed(config: TrainConfig, key: str, text: str) -> tuple[str, Any]:
     else:
         words = ["--" + name, *text.split()]
     # tyro is imported here, because only the command line needs tyro.
-    from accel_rl.config.arguments import parse
+    from accel_rl.parsing.arguments import parse
 
     value: Any = parse(TrainConfig, words, "accel-rl sweep", "", config)
     for part in name.split("."):

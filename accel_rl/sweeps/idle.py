@@ -4,8 +4,8 @@ the cores."""
 import os
 from dataclasses import replace
 
-from accel_rl.config.train import TrainConfig
-from accel_rl.system.hardware import say_once
+from accel_rl.settings.train import TrainConfig
+from accel_rl.text.notes import say_once
 
 TIMEOUT_S = 3600.0
 """With --idle, timeouts of worker processes and ranks are at least `TIMEOUT_S` seconds, because other programs may use

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from accel_rl.config.resolved import resolve
-from accel_rl.config.train import TrainConfig
-from accel_rl.system.counts import Count, OptionalCount, counted
-from accel_rl.system.errors import ConfigError
-from accel_rl.system.hardware import this_machine
-from accel_rl.system.machine import Machine, numbers, read_machine
-from accel_rl.system.placement import Slot, chosen_gpus, describe_slots, describe_unused, slots_of
+from accel_rl.machine.hardware import this_machine
+from accel_rl.machine.machine import Machine, numbers, read_machine
+from accel_rl.machine.placement import Slot, chosen_gpus, describe_slots, describe_unused, slots_of
+from accel_rl.settings.resolved import resolve
+from accel_rl.settings.train import TrainConfig
+from accel_rl.text.counts import Count, OptionalCount, counted
+from accel_rl.text.errors import ConfigError
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from accel_rl.metrics.metrics_file import read_metrics
-from accel_rl.runners import launches
-from accel_rl.runners.run_folder import RunFolder
+from accel_rl.run import launches
+from accel_rl.run.run_folder import RunFolder
 
 RECENT = 5
 """The rate is that of the newest `RECENT` rows, because it changes during a run: a replay is first filled by random

@@ -18,9 +18,9 @@ from typing import Any
 from accel_rl.checkpoints import checkpoint
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.checkpoints.model_folder import ModelFolder, evaluation_at
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.system.durable_files import refuse_link
-from accel_rl.system.errors import ConfigError
+from accel_rl.files.durable_files import refuse_link
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.text.errors import ConfigError
 
 FILES = (
     "config.json", "protocol.json", "versions.json", "launches.json", "changes-*.diff", "metrics.csv", "events.log",

@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from accel_rl.config.config_file import read_file
+from accel_rl.settings.config_file import read_file
 from accel_rl.sweeps import carried_code, packed_run
 from accel_rl.sweeps.carried import Carried, Item
 from accel_rl.sweeps.sweep_folder import SweepFolder
-from accel_rl.system.counts import counted
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.counts import counted
+from accel_rl.text.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 MB = 1_000_000

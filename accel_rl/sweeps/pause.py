@@ -14,9 +14,9 @@ from pathlib import Path
 
 import psutil
 
-from accel_rl.system import folder_lock
-from accel_rl.system.durable_files import write_durably
-from accel_rl.system.errors import ConfigError
+from accel_rl.files import folder_lock
+from accel_rl.files.durable_files import write_durably
+from accel_rl.text.errors import ConfigError
 
 PAUSED = "paused.json"
 """The file paused.json of a paused sweep lists [process id, creation time] of each stopped process."""

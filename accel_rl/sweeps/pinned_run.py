@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 
-from accel_rl.system.child import command, environment
+from accel_rl.processes.child import command, environment
 
 _PR_SET_PDEATHSIG = 1
 

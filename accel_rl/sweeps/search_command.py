@@ -20,11 +20,10 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, Literal
 
-from accel_rl.config.arguments import parse, positionals, stdout
-from accel_rl.config.registry import find
-from accel_rl.config.train import TrainConfig
-from accel_rl.config.trust import TrustOptions, check_trust
-from accel_rl.runners.signals import StopRequest
+from accel_rl.parsing.arguments import parse, positionals, stdout
+from accel_rl.settings.registry import find
+from accel_rl.settings.train import TrainConfig
+from accel_rl.settings.trust import TrustOptions, check_trust
 from accel_rl.sweeps.feeder import Feeder
 from accel_rl.sweeps.grid import Grid, Member, prepared
 from accel_rl.sweeps.layout import Layout, Placing, lay_out, placing
@@ -32,9 +31,10 @@ from accel_rl.sweeps.study import Pruner, Sampler, Space, Study, named, optuna
 from accel_rl.sweeps.sweep_display import Display, View
 from accel_rl.sweeps.sweep_folder import PRUNED, SweepFolder
 from accel_rl.sweeps.sweep_plan import planned
-from accel_rl.system import output
-from accel_rl.system.counts import Count, OptionalCount, counted
-from accel_rl.system.errors import ConfigError, ended
+from accel_rl.text import output
+from accel_rl.text.counts import Count, OptionalCount, counted
+from accel_rl.text.errors import ConfigError, ended
+from accel_rl.training.signals import StopRequest
 
 TRIALS = 20
 CHANGEABLE = ("out", "resume", "trials", "retries", "trust")

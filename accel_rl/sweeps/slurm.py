@@ -10,13 +10,13 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from accel_rl.config.arguments import stdout
+from accel_rl.parsing.arguments import stdout
+from accel_rl.processes import child
 from accel_rl.sweeps.layout import Needs, Size, size_of
 from accel_rl.sweeps.sweep_folder import SweepFolder
 from accel_rl.sweeps.sweep_plan import Run
-from accel_rl.system import child
-from accel_rl.system.counts import counted
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.counts import counted
+from accel_rl.text.errors import ConfigError
 
 PASSED = ("slurm_partition", "slurm_account", "slurm_qos", "slurm_constraint")
 """Options of a sweep that are passed to Slurm under the same names."""

@@ -9,10 +9,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
-from accel_rl.config.train import TrainConfig
+from accel_rl.files.durable_files import refuse_link, write_durably
 from accel_rl.metrics.plot import read_columns
-from accel_rl.system.durable_files import refuse_link, write_durably
-from accel_rl.system.errors import ConfigError
+from accel_rl.settings.train import TrainConfig
+from accel_rl.text.errors import ConfigError
 
 Space = Callable[[Any], TrainConfig]
 """A search space is a function that returns the settings of a run, with values from the `suggest_...` methods of an

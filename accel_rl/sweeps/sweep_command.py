@@ -24,11 +24,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 
-from accel_rl.config.arguments import parse, positionals, stdout, value_of
-from accel_rl.config.config_file import read_file
-from accel_rl.config.resolved import fill_in
-from accel_rl.config.trust import TrustOptions, code_names
-from accel_rl.runners.signals import StopRequest
+from accel_rl.parsing.arguments import parse, positionals, stdout, value_of
+from accel_rl.settings.config_file import read_file
+from accel_rl.settings.resolved import fill_in
+from accel_rl.settings.trust import TrustOptions, code_names
 from accel_rl.sweeps import carried_code, expected_hours, idle, mps, pause
 from accel_rl.sweeps.carried import Carried
 from accel_rl.sweeps.deadline import Deadline, check_minutes
@@ -39,9 +38,10 @@ from accel_rl.sweeps.packing import MB, Packing, check_carried
 from accel_rl.sweeps.sweep_display import Display, View, status
 from accel_rl.sweeps.sweep_folder import SweepFolder, prune
 from accel_rl.sweeps.sweep_plan import Run, begun, describe, planned, shortages
-from accel_rl.system import output
-from accel_rl.system.counts import Count, counted
-from accel_rl.system.errors import ConfigError, ended
+from accel_rl.text import output
+from accel_rl.text.counts import Count, counted
+from accel_rl.text.errors import ConfigError, ended
+from accel_rl.training.signals import StopRequest
 
 LOOK_S = 0.2
 

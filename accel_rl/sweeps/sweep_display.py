@@ -14,12 +14,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from accel_rl.config.arguments import parse, positionals
 from accel_rl.metrics.progress import human_score, human_time
+from accel_rl.parsing.arguments import parse, positionals
 from accel_rl.sweeps.sweep_folder import Progress, Record, SweepFolder, read_progress
-from accel_rl.system.counts import counted
-from accel_rl.system.errors import ended
-from accel_rl.system.output import escaped, escaped_lines
+from accel_rl.text.counts import counted
+from accel_rl.text.errors import ended
+from accel_rl.text.output import escaped, escaped_lines
 
 ORDER = ("running", "failed", "stopped", "waiting", "pruned", "done")
 PLAIN_INTERVAL_S = 30.0

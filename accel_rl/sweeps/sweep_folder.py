@@ -20,17 +20,17 @@ import psutil
 
 from accel_rl.checkpoints.checkpoint import Checkpoints, load
 from accel_rl.checkpoints.model_folder import ModelFolder
-from accel_rl.config.resolved import fill_in
-from accel_rl.config.train import TrainConfig, read_common_settings
-from accel_rl.config.trust import Trust
+from accel_rl.files import folder_lock
+from accel_rl.files.durable_files import refuse_link, remove_temporaries
+from accel_rl.files.folder_lock import Holder
 from accel_rl.metrics.metrics_file import cells, number
-from accel_rl.runners.run_folder import RunFolder
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.settings.resolved import fill_in
+from accel_rl.settings.train import TrainConfig, read_common_settings
+from accel_rl.settings.trust import Trust
 from accel_rl.sweeps.sweep_plan import Run
-from accel_rl.system import folder_lock
-from accel_rl.system.counts import counted
-from accel_rl.system.durable_files import refuse_link, remove_temporaries
-from accel_rl.system.errors import ConfigError
-from accel_rl.system.folder_lock import Holder
+from accel_rl.text.counts import counted
+from accel_rl.text.errors import ConfigError
 
 DEADLINE = "deadline.json"
 PRUNED = "pruned"

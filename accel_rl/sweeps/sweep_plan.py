@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
-from accel_rl.config.resolved import fill_in
-from accel_rl.config.train import TrainConfig
+from accel_rl.machine.machine import Machine
+from accel_rl.settings.resolved import fill_in
+from accel_rl.settings.train import TrainConfig
 from accel_rl.sweeps.grid import Grid
 from accel_rl.sweeps.layout import Layout, Needs, Size, check_begun, in_order, named_members, on_gpus
-from accel_rl.system.counts import counted
-from accel_rl.system.errors import ConfigError
-from accel_rl.system.machine import Machine
+from accel_rl.text.counts import counted
+from accel_rl.text.errors import ConfigError
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accel_rl.system.counts import Count
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.counts import Count
+from accel_rl.text.errors import ConfigError
 from benchmarks.chaos import file_faults, host_faults, process_faults
 from benchmarks.chaos.modes import MODES
 from benchmarks.chaos.network import can_make_networks

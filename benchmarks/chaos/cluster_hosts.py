@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accel_rl.system.counts import Count
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.counts import Count
+from accel_rl.text.errors import ConfigError
 from benchmarks.chaos.modes import Mode
 from benchmarks.chaos.network import Network, can_make_networks, network
 from benchmarks.chaos.trial import MARK, Trial, Violation

@@ -28,8 +28,8 @@ from typing import Any, NoReturn
 
 import psutil
 
-from accel_rl.system.counts import Count
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.counts import Count
+from accel_rl.text.errors import ConfigError
 from benchmarks.harness.program import machine, program
 from benchmarks.harness.table import table
 

@@ -16,8 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from accel_rl.models.precision import multiply_in
-from accel_rl.system import child
-from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.processes import child
+from accel_rl.text.errors import ConfigError, RunError
 from benchmarks.gpu.bench import Bench, Result
 from benchmarks.gpu.checks import build_extensions, missing_extensions
 from benchmarks.gpu.guarded import guarded

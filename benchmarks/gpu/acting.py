@@ -7,7 +7,7 @@ from functools import partial
 
 import torch
 
-from accel_rl.system import output
+from accel_rl.text import output
 from benchmarks.gpu.bench import Bench, Result
 from benchmarks.gpu.training import envs_near, settings
 from benchmarks.harness.agents import NAMES, make_agent

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from accel_rl.system.errors import RunError
+from accel_rl.text.errors import RunError
 from benchmarks.gpu.bench import Bench, Result
 from benchmarks.gpu.guarded import guarded
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from accel_rl.system.guard import Guard
+from accel_rl.processes.guard import Guard
 
 
 @contextmanager

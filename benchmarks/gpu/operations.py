@@ -15,9 +15,9 @@ from torch.utils._pytree import tree_leaves
 
 from accel_rl.algos.policy_gradient import PolicyBatch
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
-from accel_rl.config.train import TrainConfig
 from accel_rl.metrics.update_metrics import UpdateMetrics
-from accel_rl.runners.learner import Learner
+from accel_rl.settings.train import TrainConfig
+from accel_rl.training.learner import Learner
 from benchmarks.gpu.bench import Bench, Result
 from benchmarks.gpu.sizes import TINY
 from benchmarks.gpu.training import build, q_settings, settings

@@ -4,8 +4,8 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from accel_rl.system import hardware
-from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.machine import hardware
+from accel_rl.text.errors import ConfigError, nearest
 from benchmarks.gpu.parts import LONGEST, PARTS
 
 RESULTS = Path(__file__).parents[1] / "results"

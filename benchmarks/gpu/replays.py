@@ -12,8 +12,8 @@ import torch
 from accel_rl.algos.algorithm import advance
 from accel_rl.data.spec import EnvSpec
 from accel_rl.replays.replay import Replay
-from accel_rl.runners.learner import Learner
 from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs
+from accel_rl.training.learner import Learner
 from benchmarks.gpu.bench import Bench, Result
 from benchmarks.gpu.training import settings
 from benchmarks.harness.measured_training import rate

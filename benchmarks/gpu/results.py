@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from accel_rl.runners.run_folder import git_revision
-from accel_rl.system.devices import runtime
+from accel_rl.machine.devices import runtime
+from accel_rl.run.run_folder import git_revision
 from benchmarks.gpu.parts import PARTS
 from benchmarks.harness.program import machine
 from benchmarks.harness.table import cell, table

@@ -6,10 +6,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.machine.placement import place_processes
 from accel_rl.papers.daley import FOURTEEN, VARIANTS, speed_test
 from accel_rl.papers.published import published_by
-from accel_rl.system.placement import place_processes
+from accel_rl.settings.train import TrainConfig, default_config
 from benchmarks.gpu.bench import Bench, Goal, Result
 from benchmarks.harness.measured_training import FOREVER
 from benchmarks.harness.program import Case

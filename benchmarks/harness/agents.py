@@ -8,7 +8,7 @@ from accel_rl.agents.policy import CategoricalPolicyAgent
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.q_network import QNetwork
-from accel_rl.runners.stored_agents import load_policy
+from accel_rl.training.stored_agents import load_policy
 
 NETS = ("none", "a3c", "dqn")
 NAMES = {"none": "random actions", "a3c": "A3C-Net", "dqn": "DQN-Net"}

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from accel_rl.system import child
+from accel_rl.processes import child
 from benchmarks.harness.served import Served
 
 
@@ -20,7 +20,7 @@ def serve(config: dict[str, Any]) -> None:
 
     from accel_rl.data.rollout_arrays import Step
     from accel_rl.envs.make import ResolvedEnv, make_batch
-    from accel_rl.system.hardware import pin
+    from accel_rl.machine.hardware import pin
 
     pin([config["core"]])
     batch = make_batch(ResolvedEnv(**config["env"]), config["seeds"], training=True)

@@ -2,7 +2,7 @@
 
 from accel_rl.emulator import games
 from accel_rl.emulator.games import rom_path
-from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.text.errors import ConfigError, nearest
 
 # ale-py has ROMs that need two players.
 TWO_PLAYERS = ("combat", "joust", "maze_craze", "warlords")

@@ -11,15 +11,15 @@ from typing import Any
 
 import torch
 
-from accel_rl.config.resolved import resolve
-from accel_rl.config.train import TrainConfig
+from accel_rl.machine.devices import Device
 from accel_rl.models.precision import multiply_in
-from accel_rl.runners.concurrent import Concurrent
-from accel_rl.runners.plan import RankPlan
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.runners.trainer import Trainer
+from accel_rl.planning.plan import RankPlan
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.settings.resolved import resolve
+from accel_rl.settings.train import TrainConfig
 from accel_rl.speed.cuda_graph import WARM_UP
-from accel_rl.system.devices import Device
+from accel_rl.training.concurrent import Concurrent
+from accel_rl.training.trainer import Trainer
 
 FOREVER = 10**9
 """Number of env steps of a run that is longer than any measurement."""

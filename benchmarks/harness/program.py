@@ -15,10 +15,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from accel_rl.runners.run_folder import versions
-from accel_rl.system.counts import Count
-from accel_rl.system.errors import ConfigError, RunError, nearest
-from accel_rl.system.hardware import allowed_cores, cgroup_cpus, cpu_name
+from accel_rl.machine.hardware import allowed_cores, cgroup_cpus, cpu_name
+from accel_rl.run.run_folder import versions
+from accel_rl.text.counts import Count
+from accel_rl.text.errors import ConfigError, RunError, nearest
 from benchmarks.harness.table import table
 from benchmarks.harness.turns import Measure, Measurements, in_turns, medians, ratio
 
@@ -212,7 +212,7 @@ def program(
     """Run a benchmark program. `name` is the name of its module. `options` is a dataclass with `json`, the file of the
     result, or "", and a method `check`. Return the exit code: 2 for an impossible option (ConfigError of `check` or
     `measure`), 1 for a RunError or a result with entries in `wrong`."""
-    from accel_rl.config.arguments import parse  # tyro is imported here, because `benchmarks.gpu` does not need tyro.
+    from accel_rl.parsing.arguments import parse  # tyro is imported here, because `benchmarks.gpu` does not need tyro.
 
     try:
         tiny: Any = getattr(options, "TINY", {}) if "--tiny" in argv else {}

@@ -8,17 +8,17 @@ import numpy as np
 import torch
 
 from accel_rl.agents.agent import Agent
-from accel_rl.config.resolved import resolve
-from accel_rl.config.sampler_config import SamplerConfig
-from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.envs.sequential import RESETS
+from accel_rl.machine.placement import Placement
 from accel_rl.models.precision import Precision, autocast_for
-from accel_rl.runners.build import build_sampler
-from accel_rl.runners.plan import RankPlan, default_workers
+from accel_rl.planning.plan import RankPlan, default_workers
+from accel_rl.processes import process
 from accel_rl.samplers.memory_budget import bound
 from accel_rl.samplers.workers.pool import WorkerPool
-from accel_rl.system import process
-from accel_rl.system.placement import Placement
+from accel_rl.settings.resolved import resolve
+from accel_rl.settings.sampler_config import SamplerConfig
+from accel_rl.settings.train import TrainConfig, default_config
+from accel_rl.training.build import build_sampler
 from benchmarks.harness.measured_training import rate
 from benchmarks.harness.program import one_of
 

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from accel_rl.system.errors import RunError
+from accel_rl.text.errors import RunError
 
 
 class Served:

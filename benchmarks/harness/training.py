@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
-from accel_rl.config.train import TrainConfig
+from accel_rl.settings.train import TrainConfig
 from accel_rl.speed.cuda_graph import WARM_UP
 from benchmarks.harness.measured_training import MeasuredTraining
 from benchmarks.harness.sampling import declare_parts

@@ -13,7 +13,7 @@ import torch
 
 from accel_rl.gorila import global_replay
 from accel_rl.gorila.global_replay import IN_FLIGHT, GlobalReplay, RemoteReplay, ReplayKeeper
-from accel_rl.system.errors import RunError
+from accel_rl.text.errors import RunError
 from benchmarks.schedules.actors import SimulatedRay
 from benchmarks.schedules.system import System, replaced
 from benchmarks.schedules.world import Actor, World

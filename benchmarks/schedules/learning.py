@@ -21,7 +21,7 @@ from accel_rl.distributed.multi_step_adam import MultiStepAdam
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizer import ALIGNMENT
 from accel_rl.optim.optimizers import Adam, RMSProp
-from accel_rl.system import process
+from accel_rl.processes import process
 from benchmarks.schedules.system import System, replaced
 from benchmarks.schedules.world import Actor, View, World
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from accel_rl.metrics.update_metrics import UpdateMetrics
-from accel_rl.runners import concurrent
-from accel_rl.runners.concurrent import Concurrent
+from accel_rl.training import concurrent
+from accel_rl.training.concurrent import Concurrent
 from benchmarks.schedules.system import replaced
 from benchmarks.schedules.threads import Threads
 from benchmarks.schedules.world import World

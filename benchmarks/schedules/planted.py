@@ -18,11 +18,11 @@ from accel_rl.gorila.global_replay import GlobalReplay, RemoteReplay, ReplayBatc
 from accel_rl.gorila.shard import Shard, Snapshot, Version
 from accel_rl.gorila.sharded_sync import ShardedSync
 from accel_rl.gorila.uplink import Uplink
-from accel_rl.runners.concurrent import Concurrent
+from accel_rl.machine.memory_order import OrderedWords
 from accel_rl.samplers.inference.threads import InferenceThreads
 from accel_rl.samplers.workers.channel import _LINE, ServerSide, WorkerSide
 from accel_rl.samplers.workers.pool import WorkerPool
-from accel_rl.system.memory_order import OrderedWords
+from accel_rl.training.concurrent import Concurrent
 from benchmarks.schedules.learning import SimulatedLocks
 from benchmarks.schedules.world import World
 

@@ -21,6 +21,7 @@ from accel_rl.data.shared_memory import Layout, SharedArrays
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import ResolvedEnv
 from accel_rl.envs.sequential import SequentialEnv
+from accel_rl.processes import process
 from accel_rl.samplers import in_process
 from accel_rl.samplers.engine import Engine, EngineSetup
 from accel_rl.samplers.grouping import Grouping
@@ -33,7 +34,6 @@ from accel_rl.samplers.workers.control import Control
 from accel_rl.samplers.workers.messages import WorkerSetup
 from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
 from accel_rl.samplers.workers.worker_process import WorkerProcess
-from accel_rl.system import process
 from benchmarks.schedules.system import SimulatedProcess, System, replaced, socket_pair
 from benchmarks.schedules.threads import Threads
 from benchmarks.schedules.world import World

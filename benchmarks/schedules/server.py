@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from accel_rl.config.gorila_settings import ParameterServerConfig
 from accel_rl.distributed import central, locked_chunk
 from accel_rl.distributed.central import Central
 from accel_rl.distributed.locked_chunk import LockedChunks
@@ -25,6 +24,7 @@ from accel_rl.gorila.transport import Future, Method
 from accel_rl.gorila.uplink import Uplink
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizer import ALIGNMENT
+from accel_rl.settings.gorila_settings import ParameterServerConfig
 from benchmarks.schedules.actors import SimulatedRay
 from benchmarks.schedules.learning import SimulatedLocks, Words, memory_file
 from benchmarks.schedules.system import System, replaced

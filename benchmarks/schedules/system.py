@@ -9,7 +9,7 @@ from unittest import mock
 
 import numpy as np
 
-from accel_rl.system.memory_order import OrderedWords
+from accel_rl.machine.memory_order import OrderedWords
 from benchmarks.schedules.world import Actor, View, World
 
 READABLE = 1

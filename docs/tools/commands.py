@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 from accel_rl.cli.main import COMMANDS, function_of
-from accel_rl.config import arguments
-from accel_rl.config.help import TITLES, Option
-from accel_rl.config.registry import ALGORITHMS
+from accel_rl.parsing import arguments
+from accel_rl.parsing.help import TITLES, Option
+from accel_rl.settings.registry import ALGORITHMS
 
 OUT = Path(__file__).parents[1] / "commands.md"
 TABLE = "| option | value | default | |\n|---|---|---|---|"

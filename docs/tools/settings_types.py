@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from accel_rl.api.options import ResumeOptions, keywords_of
-from accel_rl.config.changeable import CHANGEABLE
-from accel_rl.config.flags import flags_of
-from accel_rl.config.registry import ALGORITHMS
-from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.settings.changeable import CHANGEABLE
+from accel_rl.settings.flags import flags_of
+from accel_rl.settings.registry import ALGORITHMS
+from accel_rl.settings.train import TrainConfig, default_config
 
 OUT = Path(__file__).parents[2] / "accel_rl" / "api" / "train_settings.py"
 PARAMETERS = {"algorithm", "run_dir", "init"}

@@ -14,8 +14,8 @@ from stable_baselines3.common.env_util import make_atari_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import VecEnv, VecFrameStack
 
+from accel_rl.compat.sb3 import SB3VecEnv
 from accel_rl.emulator.games import camel_case
-from accel_rl.emulator.sb3 import SB3VecEnv
 
 parser = argparse.ArgumentParser()
 parser.add_argument("algorithm", choices=("ppo", "dqn"))

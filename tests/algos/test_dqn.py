@@ -11,13 +11,13 @@ from accel_rl.algos.algorithm import set_schedules
 from accel_rl.algos.c51 import C51, C51Config
 from accel_rl.algos.dqn import DQN, DQNConfig
 from accel_rl.algos.rainbow import Rainbow, RainbowConfig
-from accel_rl.config.resolved import resolve
-from accel_rl.config.train import default_config
 from accel_rl.distributed.communicator import SingleProcess
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.papers import stooke
 from accel_rl.replays.config import ReplayConfig
-from accel_rl.system.errors import ConfigError
+from accel_rl.settings.resolved import resolve
+from accel_rl.settings.train import default_config
+from accel_rl.text.errors import ConfigError
 from tests.algos import made_up
 
 SMALL = ReplayConfig(size=600, start=60)

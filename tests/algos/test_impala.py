@@ -6,7 +6,7 @@ import torch
 from accel_rl.algos.a2c import A2C, A2CConfig
 from accel_rl.algos.impala import IMPALA, IMPALAConfig
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 from tests.algos.made_up import SPEC, B, T, act_over, ingest, rollout, update
 
 

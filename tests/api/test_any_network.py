@@ -10,18 +10,18 @@ import torch
 
 import accel_rl
 from accel_rl.api.keywords import settings
+from accel_rl.checkpoints import generator_state
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.cli.main import main
-from accel_rl.config.resolved import resolve
-from accel_rl.data import generator_state
 from accel_rl.models.network_state import network_state
-from accel_rl.runners.learner import Learner
-from accel_rl.runners.plan import RankPlan
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.runners.seeds import Stream, derived_seed
-from accel_rl.runners.stored_agents import BestAgent
-from accel_rl.runners.trainer import Trainer
-from accel_rl.system.errors import ConfigError
+from accel_rl.planning.plan import RankPlan
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.settings.resolved import resolve
+from accel_rl.text.errors import ConfigError
+from accel_rl.training.learner import Learner
+from accel_rl.training.seeds import Stream, derived_seed
+from accel_rl.training.stored_agents import BestAgent
+from accel_rl.training.trainer import Trainer
 from tests.api.networks import VALUE_FIRST
 
 SHORT = {"env": "CartPole-v1", "envs": 8, "horizon": 32, "minibatch": 128, "epochs": 2, "decorrelation_steps": 0}

@@ -15,9 +15,9 @@ from accel_rl import Run
 from accel_rl.api import export, hub
 from accel_rl.api.keywords import settings
 from accel_rl.cli.main import main
-from accel_rl.config.resolved import resolve
-from accel_rl.runners.learner import Learner
-from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.settings.resolved import resolve
+from accel_rl.text.errors import ConfigError, RunError
+from accel_rl.training.learner import Learner
 
 CARTPOLE = {"env": "CartPole-v1", "envs": 4, "engine": "in-process", "evaluation__episodes": 2}
 

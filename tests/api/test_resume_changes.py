@@ -6,12 +6,12 @@ import pytest
 
 import accel_rl
 from accel_rl.cli.main import main
-from accel_rl.config.changeable import CHANGEABLE
-from accel_rl.config.train import default_config
 from accel_rl.metrics.nested import flat
-from accel_rl.runners import launches
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.system.errors import ConfigError
+from accel_rl.run import launches
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.settings.changeable import CHANGEABLE
+from accel_rl.settings.train import default_config
+from accel_rl.text.errors import ConfigError
 
 SMALL = {"envs": 4, "horizon": 8, "engine": "in-process", "decorrelation_steps": 0, "evaluation__interval": 0}
 SMALL |= {"minibatch": 32, "epochs": 1, "checkpoint__interval": 64, "checkpoint__keep": 9, "log__interval": 32}

@@ -3,7 +3,7 @@ metrics.csv describes."""
 
 import accel_rl
 from accel_rl.api.trained_agent import read_state
-from accel_rl.runners.run_folder import RunFolder
+from accel_rl.run.run_folder import RunFolder
 
 SMALL = {"env": "CartPole-v1", "envs": 8, "horizon": 32, "minibatch": 256, "epochs": 4, "engine": "in-process"}
 SMALL |= {"decorrelation_steps": 0, "log__interval": 256, "checkpoint__interval": 256, "checkpoint__keep": 9}

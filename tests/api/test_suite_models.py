@@ -7,8 +7,8 @@ from accel_rl import Run
 from accel_rl.api import suite_models
 from accel_rl.checkpoints.model_folder import ModelFolder
 from accel_rl.cli.main import main
-from accel_rl.config.train import TrainConfig
-from accel_rl.system.errors import ended
+from accel_rl.settings.train import TrainConfig
+from accel_rl.text.errors import ended
 from experiments import suite_agent as program
 
 EPISODES = 2

@@ -9,7 +9,7 @@ import torch
 import accel_rl
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.cli.main import main
-from accel_rl.runners.initial_network import FILE
+from accel_rl.training.initial_network import FILE
 
 SMALL = {"envs": 4, "horizon": 8, "engine": "in-process", "decorrelation_steps": 0, "evaluation__interval": 0}
 

@@ -13,8 +13,8 @@ import torch
 
 import accel_rl
 from accel_rl.algos.ppo import PPO
-from accel_rl.runners.learner import Learner
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
+from accel_rl.training.learner import Learner
 
 HERE = "tests.api.small_envs:"
 SMALL: dict[str, Any] = {

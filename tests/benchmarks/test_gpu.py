@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from accel_rl.system import hardware
+from accel_rl.machine import hardware
 from benchmarks.gpu import __main__ as program
 from benchmarks.gpu import checks, options
 from benchmarks.gpu.bench import Bench, Goal, Result

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.system.errors import RunError
+from accel_rl.text.errors import RunError
 from benchmarks.harness import program
 from benchmarks.harness.agents import NETS, make_agent
 from benchmarks.harness.program import Benchmark, Case

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from accel_rl.cli.main import main as accel_rl
-from accel_rl.system import hardware
-from accel_rl.system.hardware import allowed_cores
+from accel_rl.machine import hardware
+from accel_rl.machine.hardware import allowed_cores
 from benchmarks import sampler
 from benchmarks.harness.turns import in_turns
 from experiments.sampling import figure

@@ -7,7 +7,7 @@ import torch
 
 from accel_rl.checkpoints import checkpoint
 from accel_rl.checkpoints.checkpoint import Checkpoints, load
-from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.text.errors import ConfigError, RunError
 
 
 def state(n: int) -> dict:

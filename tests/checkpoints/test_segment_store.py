@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from accel_rl.checkpoints.checkpoint import Checkpoints, load
-from accel_rl.data.tensor_file import Segment
-from accel_rl.system import durable_files
-from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.checkpoints.tensor_file import Segment
+from accel_rl.files import durable_files
+from accel_rl.text.errors import ConfigError, RunError
 
 
 def segment(name: str, value: float, calls: list | None = None) -> Segment:

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save
 
 from accel_rl.checkpoints.state_tree import decode, encode
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 
 class Color(IntEnum):

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from accel_rl.cli.main import main
-from accel_rl.config.resolved import fill_in
-from accel_rl.config.train import default_config
-from accel_rl.runners.plan import RunPlan
-from accel_rl.system import hardware
-from accel_rl.system.machine import of_cores, read_machine
+from accel_rl.machine import hardware
+from accel_rl.machine.machine import of_cores, read_machine
+from accel_rl.planning.plan import RunPlan
+from accel_rl.settings.resolved import fill_in
+from accel_rl.settings.train import default_config
 
 ONE_GPU = 'cores = 16\nmemory = "128 GiB"\ngpus = {number = 1, memory = "139 GiB"}\n'
 EIGHT_GPUS = 'cores = 16\nmemory = "512 GiB"\n[gpus]\nnumber = 8\nmemory = "80 GiB"\n'

@@ -47,7 +47,7 @@ def test_a_sweep_and_its_status(tmp_path, capsys):
 
 def test_an_experiment_is_found_by_paper_module_or_file(tmp_path, capsys, monkeypatch):
     (tmp_path / "grids").mkdir()
-    source = "from accel_rl.config.train import default_config\n\n\ndef one():\n    return default_config('a2c')\n"
+    source = "from accel_rl.settings.train import default_config\n\n\ndef one():\n    return default_config('a2c')\n"
     (tmp_path / "grids" / "small_grids.py").write_text(source)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", list(sys.path))

@@ -9,10 +9,10 @@ import time
 import pytest
 
 from accel_rl.cli.main import main
-from accel_rl.config.resolved import resolve
-from accel_rl.config.train import default_config
 from accel_rl.envs.make import EnvConfig
-from accel_rl.runners.run_folder import RunFolder
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.settings.resolved import resolve
+from accel_rl.settings.train import default_config
 
 
 @pytest.fixture

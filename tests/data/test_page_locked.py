@@ -10,7 +10,8 @@ from accel_rl.data.page_locked import PAGE, PageLocked, page_locked_zeros, whole
 from accel_rl.data.rollout_arrays import TENSORS, RolloutArrays
 from accel_rl.data.spec import EnvSpec
 from accel_rl.data.staging import Staging
-from accel_rl.system import devices, hardware
+from accel_rl.machine import devices
+from accel_rl.text import notes
 from tests.samplers.conftest import make_sampler
 from tests.speed.test_captured_inference import ENV
 
@@ -64,7 +65,7 @@ def test_all_of_it_is_locked_and_let_go(monkeypatch):
 
 
 def test_what_cannot_be_locked_is_said_once(monkeypatch):
-    monkeypatch.setattr(hardware, "_said", set())
+    monkeypatch.setattr(notes, "_said", set())
     monkeypatch.setattr(devices, "runtime", lambda device: Locks(error=2))
     with pytest.warns(UserWarning, match=r"could not be page-locked \(CUDA error 2; see ulimit -l\)") as said:
         for _ in range(2):

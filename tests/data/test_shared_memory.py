@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from accel_rl.data.shared_memory import SharedArrays, address, open_at
-from accel_rl.system import hardware
-from accel_rl.system.errors import ConfigError, RunError
-from accel_rl.system.hardware import free_memory
+from accel_rl.machine import hardware
+from accel_rl.machine.hardware import free_memory
+from accel_rl.text.errors import ConfigError, RunError
 
 LAYOUT = {"a": ("float32", (3, 5)), "flag": ("bool", (7,)), "frames": ("uint8", (2, 3, 4)), "one": ("int64", ())}
 

@@ -8,7 +8,7 @@ import torch
 
 from accel_rl.data.page_locked import PAGE
 from accel_rl.data.staging import Staging
-from accel_rl.system import devices
+from accel_rl.machine import devices
 from tests.data.test_page_locked import Locks
 
 

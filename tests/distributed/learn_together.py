@@ -15,13 +15,13 @@ import torch
 import torch.distributed as dist
 
 from accel_rl.algos.algorithm import advance
-from accel_rl.config.train import default_config
 from accel_rl.data.rollout import Rollout
 from accel_rl.distributed import all_reduce
 from accel_rl.distributed.all_reduce import digest
-from accel_rl.runners.learner import Learner
-from accel_rl.runners.ranks.context import SINGLE_RANK
-from accel_rl.runners.ranks.sync_context import join_ranks, sync_context
+from accel_rl.ranks.sync_context import join_ranks, sync_context
+from accel_rl.settings.train import default_config
+from accel_rl.training.context import SINGLE_RANK
+from accel_rl.training.learner import Learner
 from tests.algos.made_up import act_over
 from tests.replays.made_up import Simulators, spec
 

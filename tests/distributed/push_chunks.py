@@ -17,7 +17,7 @@ from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.distributed.multi_step_adam import MultiStepAdam
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizers import Adam
-from accel_rl.system.process import die_with_parent
+from accel_rl.processes.process import die_with_parent
 
 
 def exchange_of(parameters, chunks, rank=0, local_updates=1):

@@ -15,12 +15,12 @@ from pathlib import Path
 import torch
 
 from accel_rl.algos.ppo import PPOConfig
-from accel_rl.config.train import default_config
 from accel_rl.distributed.process_group import dist
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizers import Adam
-from accel_rl.runners.ranks.sync_context import join_ranks
-from accel_rl.system.errors import RunError
+from accel_rl.ranks.sync_context import join_ranks
+from accel_rl.settings.train import default_config
+from accel_rl.text.errors import RunError
 
 
 class Plain:

@@ -6,13 +6,13 @@ from collections import Counter
 import pytest
 import torch
 
-from accel_rl.config.resolved import resolve
 from accel_rl.distributed.collective import Collective
 from accel_rl.distributed.process_group import backend, file_store, process_group
-from accel_rl.runners.plan import RankPlan, resolve_device
-from accel_rl.runners.ranks.sync_context import sync_context
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.runners.trainer import Trainer
+from accel_rl.planning.plan import RankPlan, resolve_device
+from accel_rl.ranks.sync_context import sync_context
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.settings.resolved import resolve
+from accel_rl.training.trainer import Trainer
 from tests import simulated_device
 from tests.golden.runs import POLE, config
 from tests.gpu.runs import CAPTURE, GPU, SERVED, cycles, q, replace

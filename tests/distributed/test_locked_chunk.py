@@ -19,7 +19,7 @@ from accel_rl.distributed.multi_step_adam import MultiStepAdam
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizer import ALIGNMENT
 from accel_rl.optim.optimizers import AdaGrad, Adam, RMSProp
-from accel_rl.system.errors import RunError
+from accel_rl.text.errors import RunError
 from tests.distributed.push_chunks import central_of, exchange_of
 
 RULES = {

@@ -9,7 +9,7 @@ import torch
 from accel_rl.distributed.all_reduce import CollectiveMean
 from accel_rl.distributed.process_group import backend, file_store, process_group
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.runners.ranks.sync_context import sync_context
+from accel_rl.ranks.sync_context import sync_context
 from tests.distributed.test_captured_all_reduce import RUNS, played
 from tests.integration.runs import run
 

@@ -8,9 +8,9 @@ import pytest
 import torch.distributed as dist
 
 from accel_rl.distributed.patient_store import PatientStore
-from accel_rl.runners.ranks import sync_context
-from accel_rl.runners.ranks.sync_context import SyncBarrier
-from accel_rl.system.errors import RunError
+from accel_rl.ranks import sync_context
+from accel_rl.ranks.sync_context import SyncBarrier
+from accel_rl.text.errors import RunError
 
 
 class Silent:

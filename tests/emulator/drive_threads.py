@@ -8,7 +8,8 @@ import threading
 import numpy as np
 from gymnasium import error
 
-from accel_rl.emulator import VectorEnv, envpool
+from accel_rl.compat import envpool
+from accel_rl.emulator import VectorEnv
 
 GAMES = ("breakout", "pong")
 

@@ -11,7 +11,7 @@ pytest.importorskip("accel_rl.emulator._core")
 
 from accel_rl.emulator import AtariEmulator
 from accel_rl.emulator.games import rom_path
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 
 def run(emulator: AtariEmulator, seed: int, frames: int) -> list:

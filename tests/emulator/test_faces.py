@@ -26,8 +26,8 @@ from accel_rl.emulator.ale_view import CALLS
 from accel_rl.emulator.games import difficulties, modes, vector_games
 from accel_rl.emulator.single_env import SingleEnv
 from accel_rl.gym import env_id
-from accel_rl.system import hardware
-from accel_rl.system.errors import ConfigError
+from accel_rl.machine import hardware
+from accel_rl.text.errors import ConfigError
 
 gymnasium.register_envs(accel_rl.gym)
 gymnasium.register_envs(ale_py)

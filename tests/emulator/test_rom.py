@@ -11,8 +11,8 @@ pytest.importorskip("accel_rl.emulator._core")
 
 from accel_rl.emulator import VectorEnv
 from accel_rl.emulator.games import games, read_rom, rom_path
-from accel_rl.system import hardware
-from accel_rl.system.errors import ConfigError
+from accel_rl.text import notes
+from accel_rl.text.errors import ConfigError
 
 
 def test_checksums_are_those_of_the_installed_roms(recwarn: pytest.WarningsRecorder) -> None:
@@ -25,7 +25,7 @@ def test_another_rom_of_ale_py_is_reported_once(tmp_path: Path, monkeypatch: pyt
     other = tmp_path / "pong.bin"
     other.write_bytes(rom_path("pong").read_bytes()[:-1] + b"\0")
     monkeypatch.setattr(sys.modules["accel_rl.emulator.games"], "rom_path", lambda game: other)
-    monkeypatch.setattr(hardware, "_said", set())
+    monkeypatch.setattr(notes, "_said", set())
     with pytest.warns(UserWarning, match="ale-py's ROM of pong is not that") as said:
         assert read_rom("pong") == read_rom("pong") == other.read_bytes()
     assert len(said) == 1

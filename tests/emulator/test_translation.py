@@ -19,7 +19,7 @@ pytest.importorskip("accel_rl.emulator._core")
 
 from accel_rl.emulator import AtariEmulator, VectorEnv, translation
 from accel_rl.emulator.games import read_rom
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 from tests.integration.runs import wait_for
 
 pytestmark = pytest.mark.skipif(translation.compiler() is None, reason="no C++ compiler")

@@ -14,7 +14,7 @@ from ale_py.vector_env import AtariVectorEnv
 
 from accel_rl.emulator import VectorEnv
 from accel_rl.emulator.games import vector_games
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 OURS = {"_final_obs", "final_info", "_final_info"}  # Gymnasium's; the peer has no masks
 

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from accel_rl.emulator.games import difficulties, modes
-from accel_rl.system.counts import Count
-from accel_rl.system.errors import ConfigError
-from accel_rl.system.hardware import usable_cores
+from accel_rl.machine.hardware import usable_cores
+from accel_rl.text.counts import Count
+from accel_rl.text.errors import ConfigError
 from benchmarks.harness.games import chosen
 from benchmarks.harness.program import program
 from benchmarks.harness.table import table

@@ -13,7 +13,7 @@ from accel_rl.envs.atari_games import INEXACT_RESTORE
 from accel_rl.envs.emulator import EmulatorBatch, EmulatorEnv
 from accel_rl.envs.make import EnvConfig, make_batch, make_env, make_spec, resolve_env
 from accel_rl.envs.sequential import RESETS
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 from tests.env_settings import env_of
 
 FIELDS = ("frame", "final_frame", "age", "reward", "terminated", "truncated", "ended", "valid")
@@ -149,7 +149,7 @@ def test_without_the_extension_auto_is_ale_and_says_so_once(monkeypatch) -> None
         raise ConfigError("the emulator is not built")
 
     monkeypatch.setattr("accel_rl.emulator.atari.core", missing)
-    monkeypatch.setattr("accel_rl.system.hardware._said", set())
+    monkeypatch.setattr("accel_rl.text.notes._said", set())
     with pytest.warns(UserWarning, match="not built; until then Atari is played by ale-py") as said:
         assert [env_of(game="pong").backend for _ in range(3)] == ["ale"] * 3
     assert len(said) == 1

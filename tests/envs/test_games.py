@@ -25,7 +25,7 @@ from accel_rl.envs.atari_games import (
     unclean_resets,
 )
 from accel_rl.envs.make import make_env
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 from tests.env_settings import env_of
 
 

@@ -9,7 +9,7 @@ import pytest
 from accel_rl.envs import global_generators
 from accel_rl.envs.global_generators import OwnGenerators
 from accel_rl.envs.gymnasium import GymnasiumEnv
-from accel_rl.system import hardware
+from accel_rl.text import notes
 from tests.env_settings import env_of
 from tests.samplers.conftest import digest, make_agent, make_sampler
 
@@ -124,7 +124,7 @@ def test_a_restored_environment_continues_with_the_same_numbers(workers, reset):
 
 def test_an_unknown_layout_of_the_generators_is_said(monkeypatch):
     monkeypatch.setattr(global_generators, "_is_known", lambda: False)
-    monkeypatch.setattr(hardware, "_said", set())
+    monkeypatch.setattr(notes, "_said", set())
     with pytest.warns(UserWarning, match="do not repeat with the seed"):
         global_generators.OwnGenerators(1)
     with warnings.catch_warnings():

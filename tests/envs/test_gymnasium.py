@@ -10,7 +10,7 @@ from accel_rl.data.rollout_arrays import Step
 from accel_rl.envs.episode_info import SCORE, unpacked
 from accel_rl.envs.gymnasium import GymnasiumEnv
 from accel_rl.envs.make import make_batch, make_spec
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 from tests.env_settings import env_of
 from tests.environments import numbered
 

@@ -4,8 +4,8 @@ import pytest
 
 from accel_rl.envs import inspection
 from accel_rl.envs.make import make_spec
-from accel_rl.system import child
-from accel_rl.system.errors import ConfigError
+from accel_rl.processes import child
+from accel_rl.text.errors import ConfigError
 from tests.env_settings import env_of
 
 HERE = "tests.environments:"

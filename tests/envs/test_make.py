@@ -11,7 +11,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.envs import make
 from accel_rl.envs.make import EnvConfig, ResolvedEnv, make_batch, make_spec
 from accel_rl.envs.protocols import OVERRIDES, PROTOCOLS, resolve
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 from tests.env_settings import env_of
 
 

@@ -13,7 +13,7 @@ from accel_rl.envs.environment import pack_state, unpack_state
 from accel_rl.envs.make import ResolvedEnv, check_switch, make_batch, make_env, played_by
 from accel_rl.envs.origin import has_origin
 from accel_rl.envs.sequential import RESETS, SequentialEnv
-from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.text.errors import ConfigError, RunError
 from tests.env_settings import env_of
 
 FIELDS = ("frame", "final_frame", "age", "reward", "terminated", "truncated", "ended", "valid")

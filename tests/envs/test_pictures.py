@@ -11,7 +11,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.gymnasium import GymnasiumEnv
 from accel_rl.envs.pictures import picture_layout
 from accel_rl.models.networks import NETWORKS
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 
 class Shown(gymnasium.Env):

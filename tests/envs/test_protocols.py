@@ -13,7 +13,7 @@ from accel_rl.emulator.counter import Counter
 from accel_rl.envs.environment import episode_rng
 from accel_rl.envs.make import make_env, make_spec
 from accel_rl.envs.protocols import PROTOCOLS, resolve
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 from tests.env_settings import env_of
 
 gym.register_envs(pytest.importorskip("ale_py"))

@@ -12,7 +12,7 @@ from accel_rl.data.rollout_arrays import Step
 from accel_rl.envs.make import ResolvedEnv, make_batch, make_env
 from accel_rl.envs.start_points import NOTE, Point, StartPoints, draw_moments, load_starts
 from accel_rl.envs.starts import StartOrder
-from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.text.errors import ConfigError, RunError
 from tests.env_settings import env_of
 
 SKIP = 4

@@ -16,14 +16,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from accel_rl.config.resolved import resolve
-from accel_rl.config.train import TrainConfig
 from accel_rl.metrics.update_metrics import UpdateMetrics
-from accel_rl.runners.callback import Callback, Training
-from accel_rl.runners.observers import Observers
-from accel_rl.runners.plan import RankPlan
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.runners.trainer import Trainer
+from accel_rl.planning.plan import RankPlan
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.settings.resolved import resolve
+from accel_rl.settings.train import TrainConfig
+from accel_rl.training.callback import Callback, Training
+from accel_rl.training.observers import Observers
+from accel_rl.training.trainer import Trainer
 from tests.golden.runs import RANKS, RUNS
 
 FILE = Path(__file__).parent / "curves.json"

@@ -7,7 +7,7 @@ updates, and the target network is copied several times.
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.settings.train import TrainConfig, default_config
 
 if TYPE_CHECKING:
     import gymnasium

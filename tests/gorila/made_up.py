@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import torch
 
 from accel_rl import Callback
-from accel_rl.config.gorila_settings import ParameterServerConfig
 from accel_rl.distributed.gradient_sync import Local
 from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.gorila.sharded_sync import ShardedSync
 from accel_rl.gorila.transport import InProcess, ShardUnavailable
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizers import AdaGrad, Adam, RMSProp
+from accel_rl.settings.gorila_settings import ParameterServerConfig
 
 OPTIMIZERS = {
     "adagrad": lambda n: AdaGrad(n, epsilon=1e-6),

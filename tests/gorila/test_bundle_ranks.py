@@ -42,7 +42,7 @@ def test_bundles_of_two_ranks_learn_catch(tmp_path, algorithm, settings, env_ste
 
 def ranks_of(driver):
     children = psutil.Process(driver).children(recursive=True)
-    return [p for p in children if "accel_rl.runners.ranks.rank" in p.cmdline()]
+    return [p for p in children if "accel_rl.ranks.rank" in p.cmdline()]
 
 
 def test_killed_ranks_and_bundles_are_replaced(start, tmp_path):

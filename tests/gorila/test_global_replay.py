@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from accel_rl.config.resolved import fill_in
 from accel_rl.gorila.global_replay import GlobalReplay, from_message, tensor_over, to_message
 from accel_rl.gorila.setup import Setup
 from accel_rl.replays.ring import ReplayBatch
+from accel_rl.settings.resolved import fill_in
 from tests.gorila.random_kills import catch
 from tests.replays.made_up import Simulators
 

@@ -4,7 +4,7 @@ import pytest
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.gorila.member import Member
-from accel_rl.runners.run_folder import RunFolder
+from accel_rl.run.run_folder import RunFolder
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,16 @@ import psutil
 import pytest
 import torch
 
-from accel_rl.config.resolved import resolve
 from accel_rl.gorila.ray_session import load_ray, local_ray
 from accel_rl.gorila.shard import Push, PushCounts, Version
 from accel_rl.gorila.shard_actors import RayShards, transport_to
 from accel_rl.gorila.transport import ShardUnavailable
-from accel_rl.runners.plan import RankPlan
-from accel_rl.runners.ranks.context import Exchange, RankContext
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.runners.trainer import Trainer
-from accel_rl.system.errors import ConfigError
+from accel_rl.planning.plan import RankPlan
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.settings.resolved import resolve
+from accel_rl.text.errors import ConfigError
+from accel_rl.training.context import Exchange, RankContext
+from accel_rl.training.trainer import Trainer
 from tests.gorila.made_up import OPTIMIZERS, connected, learn, local_of, sync_of
 from tests.gorila.test_training import RUNS, OnShards, cycles, shown
 

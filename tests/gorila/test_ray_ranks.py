@@ -14,12 +14,12 @@ import psutil
 import pytest
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
-from accel_rl.config.resolved import resolve
-from accel_rl.config.train import TrainConfig
 from accel_rl.gorila.ray_ranks import check, train
 from accel_rl.gorila.ray_session import local_cluster
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.settings.resolved import resolve
+from accel_rl.settings.train import TrainConfig
+from accel_rl.text.errors import ConfigError, RunError
 from tests.integration.runs import checkpoint_bytes, progressed, rows, run, wait_for
 from tests.integration.test_ranks import CARTPOLE, events
 
@@ -59,7 +59,7 @@ def ranks_of(cluster, node):
     for pid in cluster.pids(node):
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(pid)
-            found += [process] if "accel_rl.runners.ranks.rank" in process.cmdline() else []
+            found += [process] if "accel_rl.ranks.rank" in process.cmdline() else []
     return found
 
 
@@ -142,7 +142,7 @@ import sys
 from pathlib import Path
 from accel_rl.gorila.ray_ranks import train
 from accel_rl.gorila.ray_session import local_ray
-from accel_rl.runners.run_folder import RunFolder
+from accel_rl.run.run_folder import RunFolder
 run, config = RunFolder.open(Path(sys.argv[1]))
 with local_ray(cpus=2) as ray:
     result = train(config, ray, run)

@@ -1,7 +1,7 @@
 import pytest
 
 from accel_rl.gorila.members import fitting_share, share_of
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from accel_rl.gorila.ray_session import NAMESPACE, cluster_ray, local_cluster
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")]
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from accel_rl.config.gorila_settings import GorilaConfig, ParameterServerConfig
 from accel_rl.gorila.shard import Push, PushCounts
 from accel_rl.gorila.sharded_sync import WARM_UP, ShardedSync
 from accel_rl.gorila.transport import InProcess
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizers import make_optimizer
-from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.settings.gorila_settings import GorilaConfig, ParameterServerConfig
+from accel_rl.text.errors import ConfigError, RunError
 from tests.gorila.made_up import (
     EXACT,
     OPTIMIZERS,

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from accel_rl.config.gorila_settings import ParameterServerConfig
 from accel_rl.gorila.sharded_sync import ShardedSync
 from accel_rl.gorila.transport import InProcess
-from accel_rl.runners.ranks.context import Exchange, RankContext
+from accel_rl.settings.gorila_settings import ParameterServerConfig
+from accel_rl.training.context import Exchange, RankContext
 from tests.golden.runs import POLE, config
 from tests.gorila.made_up import EXACT
 

@@ -5,14 +5,14 @@ import os
 import pytest
 import torch
 
-from accel_rl.config.gorila_settings import ParameterServerConfig
 from accel_rl.distributed.central import Central
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.distributed.multi_step_adam import MultiStepAdam
 from accel_rl.gorila.shard import PushCounts
 from accel_rl.gorila.transport import InProcess
 from accel_rl.gorila.uplink import Uplink
-from accel_rl.system.errors import ConfigError
+from accel_rl.settings.gorila_settings import ParameterServerConfig
+from accel_rl.text.errors import ConfigError
 from tests.gorila.made_up import (
     OPTIMIZERS,
     Slow,

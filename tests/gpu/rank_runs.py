@@ -14,16 +14,16 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from accel_rl.config.resolved import resolve
-from accel_rl.config.train import TrainConfig
 from accel_rl.distributed.collective import Collective
-from accel_rl.runners.plan import RankPlan
-from accel_rl.runners.ranks.context import RankContext
-from accel_rl.runners.ranks.rank_config import rank_config
-from accel_rl.runners.ranks.sync_context import join_ranks, sync_context
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.runners.trainer import Trainer
+from accel_rl.planning.plan import RankPlan
+from accel_rl.planning.rank_config import rank_config
+from accel_rl.ranks.sync_context import join_ranks, sync_context
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.settings.resolved import resolve
+from accel_rl.settings.train import TrainConfig
 from accel_rl.speed.captured_updates import CapturedUpdates
+from accel_rl.training.context import RankContext
+from accel_rl.training.trainer import Trainer
 from tests import simulated_device
 from tests.golden.runs import POLE, config
 from tests.gpu.runs import RETURNS, declare_parts, on_device, permutations_of_a_gpu, q

@@ -12,13 +12,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from accel_rl.config.resolved import resolve
-from accel_rl.config.train import TrainConfig
-from accel_rl.runners.plan import RankPlan
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.runners.trainer import Trainer
+from accel_rl.planning.plan import RankPlan
+from accel_rl.run.run_folder import RunFolder
 from accel_rl.samplers.inference.resident import KNOWN
-from accel_rl.system import output
+from accel_rl.settings.resolved import resolve
+from accel_rl.settings.train import TrainConfig
+from accel_rl.text import output
+from accel_rl.training.trainer import Trainer
 from tests import simulated_device
 from tests.golden.runs import POLE, SMALL, config
 

@@ -4,11 +4,11 @@ import csv
 from functools import partial
 
 from accel_rl.cli.main import main
+from accel_rl.machine.gpu_energy import GpuEnergy
 from accel_rl.metrics.sinks import CsvSink
-from accel_rl.runners import run_time
-from accel_rl.system.gpu_energy import GpuEnergy
+from accel_rl.run import run_time
 from tests.gpu.runs import GPU
-from tests.system.test_gpu_energy import compiled
+from tests.machine.test_gpu_energy import compiled
 
 TRAIN = (
     *("train", "a2c", "--game", "pong", "--device", GPU, "--engine", "in-process", "--envs", "4", "--horizon", "5"),

@@ -5,7 +5,7 @@ import torch
 
 from accel_rl.checkpoints.checkpoint import load
 from accel_rl.cli.main import main
-from accel_rl.runners.saver import Saver
+from accel_rl.training.saver import Saver
 from tests.gpu.runs import GPU
 from tests.simulated_device import graphs
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from accel_rl.checkpoints.checkpoint import load
-from accel_rl.system import hardware
+from accel_rl.text import notes
 from tests.gpu.runs import GPU, RUNS, build, cycles, marked
 
 MOVED = tuple(name for name in RUNS if "pong" not in name)
@@ -68,7 +68,7 @@ def test_a_checkpoint_moves_between_a_gpu_and_a_cpu(simulated_gpu, tmp_path, nam
         torch.manual_seed(11)  # of no effect
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            hardware._said.clear()
+            notes._said.clear()
             state = load(first.saver.checkpoints.path(first.counters.env_steps))
             second = restored(name, after, tmp_path / folder, state)
         assert sum("on another kind of device" in str(w.message) for w in said) == 1

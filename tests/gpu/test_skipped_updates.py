@@ -10,7 +10,7 @@ from accel_rl.distributed.gradient_sync import Local
 from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizers import OptimizerName, make_optimizer
-from accel_rl.system.errors import RunError
+from accel_rl.text.errors import RunError
 from tests.golden.runs import POLE, config
 from tests.gpu.runs import GPU, build, cycles
 

@@ -77,7 +77,7 @@ def ranks_of(pid):
     found = {}
     for child in psutil.Process(pid).children():
         with contextlib.suppress(psutil.Error):  # A child has just ended.
-            if "accel_rl.runners.ranks.rank" in (words := child.cmdline()):
+            if "accel_rl.ranks.rank" in (words := child.cmdline()):
                 found[json.loads(words[-1])["rank"]] = child
     return [found[rank] for rank in sorted(found)]
 

@@ -82,7 +82,7 @@ def test_ranks_stop_at_the_end_of_a_period_and_resume_bit_for_bit(whole, tmp_pat
 def test_a_rank_killed_within_a_period_is_named(tmp_path):
     process = start(*ARGS, *TWO, "--env-steps", 10_000_000, "--run-dir", tmp_path / "run")
     wait_for(lambda: progressed(tmp_path / "run", 4))
-    children = [c for c in psutil.Process(process.pid).children() if "accel_rl.runners.ranks.rank" in c.cmdline()]
+    children = [c for c in psutil.Process(process.pid).children() if "accel_rl.ranks.rank" in c.cmdline()]
     victim = next(c.pid for c in children if json.loads(c.cmdline()[-1])["rank"] == 1)
     kill(psutil.Process(victim))
     _, err = process.communicate(timeout=60)

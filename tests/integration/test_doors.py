@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from accel_rl.checkpoints.checkpoint import Checkpoints, load
-from accel_rl.config.doors import find_engine, find_gradient_sync, find_schedule
-from accel_rl.system.errors import ConfigError
+from accel_rl.settings.doors import find_engine, find_gradient_sync, find_schedule
+from accel_rl.text.errors import ConfigError
 from tests.integration.runs import run
 
 ROOT = Path(__file__).parents[2]

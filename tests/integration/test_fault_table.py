@@ -14,7 +14,7 @@ import torch
 from accel_rl.algos.a2c import A2C
 from accel_rl.distributed.all_reduce import compare_ranks
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.system.errors import RunError
+from accel_rl.text.errors import RunError
 from tests.integration.runs import run
 
 ROOT = Path(__file__).parents[2]
@@ -102,10 +102,10 @@ ELSEWHERE = {
     ),
     "Gorila, or ranks on a Ray cluster": ("gorila/test_gorila.py", "test_a_killed_ray_agent_ends_the_run_in_one_line"),
     "an open file or the shared memory": (
-        "runners/test_run_folder.py",
+        "run/test_run_folder.py",
         "test_a_run_that_is_refused_late_leaves_no_folder",
     ),
-    "a limit of threads, processes or memory": ("system/test_errors.py", "test_a_limit_is_one_line"),
+    "a limit of threads, processes or memory": ("text/test_errors.py", "test_a_limit_is_one_line"),
     "Ctrl-C, SIGTERM": ("integration/test_faults.py", "test_ctrl_c_to_the_whole_group_saves_and_ends"),
 }
 """The tests of the rows that need more than an environment or an algorithm."""

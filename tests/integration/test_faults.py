@@ -13,10 +13,10 @@ import pytest
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.cli.train_command import reported
-from accel_rl.config.train import default_config
 from accel_rl.envs.make import EnvConfig
 from accel_rl.samplers.workers.channel import EventFd
 from accel_rl.samplers.workers.worker_process import WorkerProcess
+from accel_rl.settings.train import default_config
 from tests.integration.runs import difference, kill, progressed, rows, run, run_until, start, wait_for, workers
 
 LONG = (

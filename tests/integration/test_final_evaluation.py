@@ -9,8 +9,8 @@ import torch
 from accel_rl.checkpoints.checkpoint import Checkpoints, load
 from accel_rl.cli.main import main
 from accel_rl.envs.start_points import NOTE
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.runners.stored_agents import BestAgent
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.training.stored_agents import BestAgent
 from tests.integration.runs import run
 
 TRAIN = (

@@ -103,7 +103,7 @@ def test_a_killed_rank_stops_a_synchronous_run_and_is_named(tmp_path):
     assert "Traceback" not in err and gone(children)
 
 
-@pytest.mark.slow  # as tests/runners/ranks/test_stalled_ranks.py
+@pytest.mark.slow  # as tests/ranks/test_stalled_ranks.py
 def test_a_rank_that_hangs_is_named(tmp_path):
     folder = tmp_path / "run"
     process = start("train", "a2c", *LONG, "--ranks", 2, "--distributed.timeout-s", 2, "--run-dir", folder)
@@ -162,7 +162,7 @@ def test_max_restarts_brings_a_synchronous_run_back(tmp_path):
     [
         (0, signal.SIGKILL),
         pytest.param(1, signal.SIGKILL, marks=pytest.mark.slow),
-        pytest.param(0, signal.SIGSTOP, marks=pytest.mark.slow),  # as tests/runners/ranks/test_stalled_ranks.py
+        pytest.param(0, signal.SIGSTOP, marks=pytest.mark.slow),  # as tests/ranks/test_stalled_ranks.py
     ],
 )
 def test_a_lost_asynchronous_rank_is_replaced_while_the_other_goes_on(tmp_path, victim, fault):

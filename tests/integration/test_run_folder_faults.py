@@ -11,11 +11,11 @@ import pytest
 
 import accel_rl
 from accel_rl.checkpoints.checkpoint import Checkpoints
-from accel_rl.config.train import default_config
 from accel_rl.envs.make import EnvConfig
-from accel_rl.runners import launches
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.system.errors import RunError
+from accel_rl.run import launches
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.settings.train import default_config
+from accel_rl.text.errors import RunError
 from tests.integration.runs import command, progressed, rows, run, start, wait_for
 
 PLAIN = (

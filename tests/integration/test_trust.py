@@ -10,23 +10,23 @@ import pytest
 import accel_rl
 from accel_rl.api import callbacks
 from accel_rl.cli.main import main
-from accel_rl.config.arguments import _registry
-from accel_rl.config.help import options_of
-from accel_rl.config.train import TrainConfig, default_config
-from accel_rl.config.trust import CODE, code_names
-from accel_rl.runners.observers import BUILT_IN, BUILT_IN_SINKS
+from accel_rl.parsing.arguments import _registry
+from accel_rl.parsing.help import options_of
+from accel_rl.settings.train import TrainConfig, default_config
+from accel_rl.settings.trust import CODE, code_names
 from accel_rl.sweeps.layout import Size
 from accel_rl.sweeps.sweep_command import Options, make_grid
 from accel_rl.sweeps.sweep_folder import SweepFolder
 from accel_rl.sweeps.sweep_plan import planned
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
+from accel_rl.training.observers import BUILT_IN, BUILT_IN_SINKS
 from tests.integration.runs import run
 
 EVIL = """
 from pathlib import Path
 Path("ran").touch()
 from accel_rl.algos.ppo import PPO as X
-from accel_rl.config.train import default_config
+from accel_rl.settings.train import default_config
 def settings():
     return default_config("evil:X")
 """
@@ -83,7 +83,7 @@ SENDING = [
     ("callback", "accel_rl.api.callbacks:WandbArtifacts"),
     ("sink", "MLflow"),
     ("sink", "accel_rl.metrics.mlflow:MLflow(experiment='a')"),
-    ("sink", "accel_rl.runners.observers:TensorBoardSink"),
+    ("sink", "accel_rl.training.observers:TensorBoardSink"),
     ("sink", "accel_rl.metrics.sinks:TensorBoardSink(folder='outside', env_steps=0)"),
 ]
 
@@ -137,7 +137,7 @@ def test_python_imports_the_code_of_a_trusted_folder(folder, capsys):
 @pytest.fixture
 def sweep(folder):
     """A sweep of the experiment mine:settings, whose run has not started."""
-    code = "import dataclasses\nfrom accel_rl.config.train import default_config\n"
+    code = "import dataclasses\nfrom accel_rl.settings.train import default_config\n"
     code += "from accel_rl.envs.make import EnvConfig\n"
     code += "def settings():\n    env = EnvConfig(id='CartPole-v1')\n"
     code += "    return dataclasses.replace(default_config('evil:X'), env=env, env_steps=1000)\n"

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from accel_rl.config.advice import warning
-from accel_rl.config.presets import on_gorila
-from accel_rl.config.train import default_config
+from accel_rl.settings.advice import warning
+from accel_rl.settings.presets import on_gorila
+from accel_rl.settings.train import default_config
 from tests.integration.runs import run
 
 

@@ -123,13 +123,13 @@ def _end() -> None:
 
 def serve(connection: socket.socket) -> None:
     """Fork a process for each request, and report its end, until the connection is closed."""
-    from accel_rl.system.process import before_torch
+    from accel_rl.processes.process import before_torch
 
     before_torch()
     import gymnasium  # noqa: F401
 
     import accel_rl.cli.train_command
-    import accel_rl.runners.trainer  # noqa: F401
+    import accel_rl.training.trainer  # noqa: F401
 
     statuses: dict[int, socket.socket] = {}
     ended, wakes = os.pipe()

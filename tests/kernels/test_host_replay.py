@@ -8,11 +8,11 @@ import torch
 from accel_rl.kernels import native
 from accel_rl.kernels.replay_gather import host_ring, host_tree
 from accel_rl.kernels.ring_arrays import RingArrays, gather
+from accel_rl.machine.devices import Device
 from accel_rl.replays.prioritized import Prioritized, SumTree
 from accel_rl.replays.replay import Replay
 from accel_rl.replays.ring import FrameRing, NStep
 from accel_rl.replays.uniform import Uniform
-from accel_rl.system.devices import Device
 from tests.replays.made_up import Simulators, spec
 
 pytestmark = pytest.mark.skipif(native.compiled() is None, reason="the kernels are not compiled")

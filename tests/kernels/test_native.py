@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from accel_rl.kernels import native
-from accel_rl.system import hardware
+from accel_rl.text import notes
 
 
 def test_without_the_extension_one_line_says_so(monkeypatch):
     monkeypatch.setattr(native.importlib, "import_module", lambda name: (_ for _ in ()).throw(ImportError(name)))
-    monkeypatch.setattr(hardware, "_said", set())
+    monkeypatch.setattr(notes, "_said", set())
     with pytest.warns(UserWarning, match="are not built") as said:
         assert native.compiled() is None and native.compiled() is None
     assert len(said) == 1

@@ -12,7 +12,7 @@ from accel_rl.kernels import replay_gather
 from accel_rl.kernels.replay_gather import gather_transitions
 from accel_rl.kernels.ring_arrays import gather
 from accel_rl.replays.ring import FrameRing, NStep
-from accel_rl.system import hardware
+from accel_rl.text import notes
 from tests.replays.made_up import Simulators
 
 
@@ -48,7 +48,7 @@ def test_results_in_one_window_are_the_same(ring_and_cells, may_overlap):
 
 def test_without_triton_a_gpu_uses_plain_operations(ring_and_cells, monkeypatch):
     ring, cell = ring_and_cells
-    monkeypatch.setattr(hardware, "_said", set())
+    monkeypatch.setattr(notes, "_said", set())
     monkeypatch.setattr(replay_gather.importlib.util, "find_spec", lambda name: None)
     replay_gather._launcher.cache_clear()
     with pytest.warns(UserWarning, match="Triton is not installed"):

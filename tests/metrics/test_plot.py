@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from accel_rl.cli.main import main
-from accel_rl.config.train import TrainConfig, default_config, read_settings
 from accel_rl.metrics.plot import Curve, draw, gather, read_column
-from accel_rl.system.errors import ConfigError
+from accel_rl.settings.train import TrainConfig, default_config, read_settings
+from accel_rl.text.errors import ConfigError
 from tests.report.dummies import dummy
 
 

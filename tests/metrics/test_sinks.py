@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from accel_rl.config.outputs import LogConfig
-from accel_rl.config.train import default_config
 from accel_rl.metrics.sinks import CsvSink, check_tensorboard, format_cell, tensorboard_sink
-from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.settings.outputs import LogConfig
+from accel_rl.settings.train import default_config
+from accel_rl.text.errors import ConfigError, RunError
 
 
 def rows_of(path):

@@ -8,7 +8,7 @@ import pytest
 import accel_rl
 from accel_rl.metrics.mlflow import MLflow
 from accel_rl.metrics.tags import TAGS, tag
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 SMALL = {"env": "CartPole-v1", "envs": 4, "engine": "in-process", "env_steps": 80, "evaluation__interval": 80}
 SMALL |= {"decorrelation_steps": 0, "evaluation__episodes": 1}

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from accel_rl.metrics.update_metrics import COLUMNS, UpdateMetrics
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 
 def test_numbers_and_scalars() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import accel_rl
-from accel_rl.config.train import default_config
 from accel_rl.metrics.wandb import WandbSink, check_wandb, wandb_sink
-from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.settings.train import default_config
+from accel_rl.text.errors import ConfigError, RunError
 
 ROOT = Path(__file__).parents[2]
 DISABLED = default_config("a2c")
@@ -107,7 +107,7 @@ def test_an_end_that_fails_is_not_fatal(logged):
 SCRIPT = """
 from dataclasses import replace
 from pathlib import Path
-from accel_rl.config.train import default_config
+from accel_rl.settings.train import default_config
 from accel_rl.metrics.wandb import wandb_sink
 for n in (5, 10):  # the second time as after a resume
     (sink,) = wandb_sink(replace(default_config("a2c"), wandb="offline"), Path("run"))

@@ -7,12 +7,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from accel_rl.config.train import default_config
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.convolution import ConvNet
 from accel_rl.models.networks import A3CNet, DQNNet, find_network
-from accel_rl.runners.learner import build_algorithm
-from accel_rl.system.errors import ConfigError
+from accel_rl.settings.train import default_config
+from accel_rl.text.errors import ConfigError
+from accel_rl.training.learner import build_algorithm
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import nn
 
-from accel_rl.config.train import default_config
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.network_state import (
     buffers_kept,
@@ -17,8 +16,9 @@ from accel_rl.models.network_state import (
     training_mode,
 )
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.runners.learner import build_algorithm
-from accel_rl.system.errors import ConfigError
+from accel_rl.settings.train import default_config
+from accel_rl.text.errors import ConfigError
+from accel_rl.training.learner import build_algorithm
 
 
 def net() -> nn.Module:

@@ -6,11 +6,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from accel_rl.config.registry import find_algorithm
-from accel_rl.config.train import default_config
 from accel_rl.models.networks import find_network
 from accel_rl.models.residual import ImpalaNet
-from accel_rl.system.errors import ConfigError
+from accel_rl.settings.registry import find_algorithm
+from accel_rl.settings.train import default_config
+from accel_rl.text.errors import ConfigError
 from tests.algos.made_up import SPEC
 
 

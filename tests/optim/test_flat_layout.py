@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from accel_rl.config.resolved import resolve
-from accel_rl.config.train import default_config
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.runners.learner import build_algorithm
+from accel_rl.settings.resolved import resolve
+from accel_rl.settings.train import default_config
+from accel_rl.training.learner import build_algorithm
 from tests.env_settings import env_of
 
 

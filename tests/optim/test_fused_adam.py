@@ -5,7 +5,7 @@ import torch
 
 from accel_rl.optim import optimizers
 from accel_rl.optim.optimizers import Adam
-from accel_rl.system import hardware
+from accel_rl.text import notes
 
 
 @pytest.mark.parametrize("epsilon_hat", [False, True])
@@ -22,6 +22,6 @@ def test_steps_through_torch_optim_are_equal_bit_for_bit(monkeypatch, epsilon_ha
 
     fused = trained()
     monkeypatch.setattr(optimizers, "FUSED_ADAM", None)
-    monkeypatch.setattr(hardware, "_said", set())
+    monkeypatch.setattr(notes, "_said", set())
     with pytest.warns(UserWarning, match="torch has no _fused_adam_"):
         assert torch.equal(trained(), fused)

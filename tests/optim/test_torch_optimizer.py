@@ -7,7 +7,7 @@ import accel_rl
 from accel_rl.cli.main import main
 from accel_rl.optim.optimizers import AnyAdam, check_optimizer, make_optimizer
 from accel_rl.optim.torch_optimizer import TorchOptimizer
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 CLASSES = [
     (torch.optim.RAdam, {"eps": 1e-6}), (torch.optim.NAdam, {}), (torch.optim.Adamax, {}), (torch.optim.AdamW, {}),

@@ -8,11 +8,11 @@ import torch
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.cli.main import main
-from accel_rl.config.advice import inactive
-from accel_rl.config.resolved import resolve
-from accel_rl.config.train import TrainConfig
 from accel_rl.papers import daley, dalton, gorila, parr, stooke
 from accel_rl.papers.stooke.table_experiments import sampling_only
+from accel_rl.settings.advice import inactive
+from accel_rl.settings.resolved import resolve
+from accel_rl.settings.train import TrainConfig
 from accel_rl.sweeps.grid import find_grid, scaled
 from experiments import cpu, sampling
 
@@ -156,7 +156,7 @@ def test_the_fourteen_variants_are_table_1s():
 
 
 def test_sampling_experiments_are_settings_of_the_benchmark(capsys, tmp_path):
-    from accel_rl.config.arguments import parse
+    from accel_rl.parsing.arguments import parse
     from benchmarks.sampler import Options
 
     o = parse(Options, sampling.figure_2(sampling.Options(scale=0.5, workers=(1, 2)), "somewhere"), "", "")

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accel_rl.config.presets import with_preset
-from accel_rl.config.train import default_config
 from accel_rl.envs.atari_games import ATARI_49, ATARI_57, GAMES
 from accel_rl.envs.protocols import PROTOCOLS
 from accel_rl.metrics.nested import flat
 from accel_rl.papers.libraries import library_scores
 from accel_rl.papers.libraries.sources import FOLDER, read_sources
+from accel_rl.settings.presets import with_preset
+from accel_rl.settings.train import default_config
 
 SOURCES = {s.source: s for s in read_sources()}
 M = 1_000_000

@@ -7,11 +7,11 @@ import torch
 
 from accel_rl.data.rollout import Rollout
 from accel_rl.kernels.ring_arrays import gather
+from accel_rl.machine.devices import runtime
 from accel_rl.replays.prioritized import GPU_FANOUT, Prioritized, SumTree
 from accel_rl.replays.replay import Replay
 from accel_rl.replays.ring import FrameRing, NStep
 from accel_rl.replays.uniform import Uniform
-from accel_rl.system.devices import runtime
 from tests.replays.made_up import Simulators
 from tests.simulated_device import counting
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.settings.train import TrainConfig, default_config
 
 
 def dummy(

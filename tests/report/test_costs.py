@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from accel_rl.cli.main import main
+from accel_rl.machine import hardware
 from accel_rl.metrics.sinks import CsvSink
-from accel_rl.runners import launches
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.system import hardware
+from accel_rl.run import launches
+from accel_rl.run.run_folder import RunFolder
 from experiments import suite
 
 LENGTH = 10_000

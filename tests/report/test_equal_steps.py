@@ -13,8 +13,8 @@ from accel_rl.papers.libraries import library_scores
 from accel_rl.papers.libraries.sources import read_sources
 from accel_rl.report.equal_steps import ASSUMED_DEVIATION, comparisons, verdicts
 from accel_rl.results.trained_run import Run, no_column
-from accel_rl.runners import launches
-from accel_rl.runners.run_folder import RunFolder
+from accel_rl.run import launches
+from accel_rl.run.run_folder import RunFolder
 from experiments import suite
 from tests.report.test_report import Page
 

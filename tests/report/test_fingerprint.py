@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from accel_rl.config.presets import on_gorila
-from accel_rl.config.train import default_config
 from accel_rl.metrics.nested import flat
 from accel_rl.papers import daley, dalton, gorila
 from accel_rl.papers.daley.daley_tables import (
@@ -24,6 +22,8 @@ from accel_rl.report.runs import read_runs
 from accel_rl.report.scores import throughput_table
 from accel_rl.results.run_settings import complete, differences
 from accel_rl.results.trained_run import by_setting
+from accel_rl.settings.presets import on_gorila
+from accel_rl.settings.train import default_config
 from accel_rl.sweeps.grid import find_grid
 from tests.report.dummies import write_run
 from tests.report.test_stooke import cells

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from accel_rl.cli.main import main
-from accel_rl.config.train import default_config
 from accel_rl.envs.atari_games import ATARI_49, scores
 from accel_rl.envs.start_points import NOTE
 from accel_rl.papers.gorila import gorila_figures, gorila_scores, gorila_tables
 from accel_rl.papers.published import percent_of, published_by
 from accel_rl.report.runs import read_runs
 from accel_rl.results.trained_run import by_setting
-from accel_rl.system.errors import ConfigError
+from accel_rl.settings.train import default_config
+from accel_rl.text.errors import ConfigError
 from tests.report.dummies import write_run, write_sweep
 from tests.report.test_stooke import cells
 

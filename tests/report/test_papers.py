@@ -4,7 +4,6 @@ import statistics
 
 import pytest
 
-from accel_rl.config.train import default_config
 from accel_rl.envs.atari_games import ATARI_49, scores
 from accel_rl.metrics.nested import flat
 from accel_rl.papers.daley import daley_tables
@@ -12,6 +11,7 @@ from accel_rl.papers.daley.daley_tables import daley_hours
 from accel_rl.papers.published import percent, published, published_by, table_of_49
 from accel_rl.papers.stooke import stooke_tables
 from accel_rl.papers.stooke.stooke_tables import stooke_hours
+from accel_rl.settings.train import default_config
 from accel_rl.sweeps.grid import find_grid
 
 DALEY = published_by("daley")["table_4"]["games"]

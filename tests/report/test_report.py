@@ -12,7 +12,7 @@ from accel_rl.cli.main import main
 from accel_rl.envs.atari_games import OF_HUMAN
 from accel_rl.report.report import ReportOptions, write_report
 from accel_rl.report.runs import find_runs, read_csv, read_runs
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 from tests.report.dummies import dummy
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from accel_rl.cli.main import main
-from accel_rl.config.train import default_config, read_settings
 from accel_rl.metrics.plot import counted_once, gather
 from accel_rl.report.runs import find_runs, read_runs
 from accel_rl.results.trained_run import Run, distinct
-from accel_rl.system.errors import ConfigError
+from accel_rl.settings.train import default_config, read_settings
+from accel_rl.text.errors import ConfigError
 from tests.report.dummies import dummy, write_run
 
 RESULTS = Path(__file__).parents[2] / "experiments" / "results"

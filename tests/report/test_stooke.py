@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from accel_rl.config.train import default_config
 from accel_rl.metrics.nested import flat
 from accel_rl.papers.published import published_by
 from accel_rl.papers.stooke.stooke_tables import STOOKE_GPUS, sampling_table, stooke_hours, tables
 from accel_rl.report.runs import read_runs
 from accel_rl.results import run_settings
+from accel_rl.settings.train import default_config
 from accel_rl.sweeps.grid import find_grid
 from tests.report.dummies import dummy, write_run
 

@@ -7,6 +7,7 @@ import torch
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
 from accel_rl.agents.policy import CategoricalPolicyAgent
 from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.machine.hardware import allowed_cores
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.convolution import ConvNet
 from accel_rl.models.q_network import QNetwork
@@ -17,7 +18,6 @@ from accel_rl.samplers.inference.threads import InferenceThreads
 from accel_rl.samplers.sampler import Sampler
 from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
 from accel_rl.speed.captured_acting import CapturedActing
-from accel_rl.system.hardware import allowed_cores
 
 ARRAYS = ("frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
 

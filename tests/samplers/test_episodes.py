@@ -10,7 +10,7 @@ from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.episode_info import INFO_BYTES, LEFT_OUT, SCORE, packed
 from accel_rl.samplers.episodes import Episode, EpisodeTracker
-from accel_rl.system import hardware
+from accel_rl.text import notes
 
 SPEC = EnvSpec("x", (1,), "float32", 2)
 T, B = 7, 5
@@ -125,7 +125,7 @@ def test_the_score_and_the_numbers_that_an_environment_reports():
 
 
 def test_numbers_without_room_are_said(monkeypatch):
-    monkeypatch.setattr(hardware, "_said", set())
+    monkeypatch.setattr(notes, "_said", set())
     tracker = EpisodeTracker(1)
     layout = rollout_layout(replace(SPEC, info_bytes=INFO_BYTES), 1, 1)
     arrays = RolloutArrays.of({k: np.zeros(s, d) for k, (d, s) in layout.items()}, 1)

@@ -3,7 +3,7 @@ from itertools import chain
 import pytest
 
 from accel_rl.samplers.grouping import Grouping, env_seed, most_workers
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 
 @pytest.mark.parametrize("size", [(16, 2, 4), (6, 1, 3), (6, 3, 1), (1, 1, 1), (24, 2, 3)])

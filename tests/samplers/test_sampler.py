@@ -10,10 +10,10 @@ from accel_rl.agents.agent import RandomAgent
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
 from accel_rl.data.rollout_arrays import Step
 from accel_rl.envs.make import make_batch, make_spec
+from accel_rl.machine.hardware import allowed_cores
 from accel_rl.models.q_network import QNetwork
 from accel_rl.samplers.grouping import env_seed
 from accel_rl.samplers.sampler import Phase
-from accel_rl.system.hardware import allowed_cores
 from tests.env_settings import env_of
 from tests.samplers.conftest import SMALL, digest, digest_of, make_agent, make_noisy_agent, make_sampler
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from accel_rl.machine import devices
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizers import Adam
-from accel_rl.system import devices
 
 pytestmark = pytest.mark.usefixtures("simulated_gpu")
 GPU = "sim:0"
@@ -31,7 +31,7 @@ def test_is_absent_outside():
     code = """
 from tests import simulated_device
 simulated_device.install()
-from accel_rl.system import devices
+from accel_rl.machine import devices
 import torch
 assert devices.gpu_type() is None and torch.accelerator.device_count() == 0
 with simulated_device.present():

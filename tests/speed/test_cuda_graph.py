@@ -4,8 +4,8 @@
 import pytest
 import torch
 
+from accel_rl.machine.devices import runtime
 from accel_rl.speed.cuda_graph import CudaGraphs
-from accel_rl.system.devices import runtime
 
 
 @pytest.fixture(params=["sim:0", pytest.param("cuda:0", marks=pytest.mark.gpu)])

@@ -8,7 +8,7 @@ from accel_rl.agents.policy import RecurrentPolicyAgent
 from accel_rl.models.q_network import CategoricalQNetwork
 from accel_rl.models.recurrent import RecurrentActorCritic
 from accel_rl.speed.cuda_graph import CudaGraphs
-from accel_rl.system import hardware, output
+from accel_rl.text import notes, output
 from tests.samplers.conftest import digest_of, make_agent, make_noisy_agent, make_sampler
 from tests.speed.test_captured_inference import ENV, SPEC, Counting, anneal, apart, learn, q_agent, replace
 
@@ -103,7 +103,7 @@ def test_an_agent_that_does_more_is_called_at_every_step(simulated_gpu):
 
 
 def test_what_cannot_be_captured_is_called_and_said_once(simulated_gpu, monkeypatch):
-    monkeypatch.setattr(hardware, "_said", set())
+    monkeypatch.setattr(notes, "_said", set())
 
     def asks(agent, i):
         model = agent.model

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.sweeps.grid import Grid, Level, grid, levels
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from accel_rl.config.train import TrainConfig
+from accel_rl.settings.train import TrainConfig
 from tests.sweeps import grids
 
 

@@ -16,13 +16,13 @@ from accel_rl.checkpoints import checkpoint
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.checkpoints.model_folder import ModelFolder
 from accel_rl.emulator import translation
+from accel_rl.files import code_cache
 from accel_rl.sweeps import carried as module
 from accel_rl.sweeps import carried_code, packed_run
 from accel_rl.sweeps.carried import Carried, Item
 from accel_rl.sweeps.packing import Packing, check_carried
 from accel_rl.sweeps.sweep_folder import Record, SweepFolder
-from accel_rl.system import code_cache
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 from tests.integration.runs import checkpoint_bytes, rows
 from tests.sweeps.grids import cartpole
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from accel_rl.config.train import TrainConfig
+from accel_rl.machine.machine import Machine, Node, read_machine
 from accel_rl.papers import gorila
+from accel_rl.settings.train import TrainConfig
 from accel_rl.sweeps.layout import Needs, needs_of
 from accel_rl.sweeps.sweep_plan import cluster_needs, describe_clusters
-from accel_rl.system.errors import ConfigError
-from accel_rl.system.machine import Machine, Node, read_machine
+from accel_rl.text.errors import ConfigError
 
 GIB = 2**30
 REPLAY = 7_104 * 1_000_000 / GIB  # of a million transitions of 84x84, as in docs/benchmarks.md

@@ -19,6 +19,9 @@ import accel_rl
 from accel_rl.checkpoints import checkpoint
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.checkpoints.model_folder import ModelFolder
+from accel_rl.machine import hardware
+from accel_rl.machine.machine import Machine, Node
+from accel_rl.machine.placement import Slot
 from accel_rl.sweeps import mps
 from accel_rl.sweeps import sweep_command as sweep
 from accel_rl.sweeps.carried import Carried
@@ -30,9 +33,6 @@ from accel_rl.sweeps.sweep_display import View
 from accel_rl.sweeps.sweep_display import main as status
 from accel_rl.sweeps.sweep_folder import SweepFolder
 from accel_rl.sweeps.sweep_plan import Run
-from accel_rl.system import hardware
-from accel_rl.system.machine import Machine, Node
-from accel_rl.system.placement import Slot
 from tests.integration.runs import checkpoint_bytes, progressed, rows, wait_for
 from tests.integration.runs import run as run_module
 from tests.integration.runs import start as start_module

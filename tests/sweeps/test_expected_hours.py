@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from accel_rl.config.train import default_config
+from accel_rl.settings.train import default_config
 from accel_rl.sweeps import expected_hours, sweep_command
 from accel_rl.sweeps.sweep_folder import SweepFolder
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 HOUR = 3600
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from accel_rl.config.resolved import resolve
-from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.papers import daley, stooke
+from accel_rl.settings.resolved import resolve
+from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.sweeps.grid import Grid, Level, find_grid, grid, overridden, scaled
 from accel_rl.sweeps.layout import Needs, needs_of
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 from tests.sweeps import grids
 
 PPO = default_config("ppo")

@@ -5,9 +5,9 @@ import random
 
 import pytest
 
+from accel_rl.machine.machine import Machine, Node
+from accel_rl.machine.placement import Slot, slots_of
 from accel_rl.sweeps.layout import Size, in_order, starts
-from accel_rl.system.machine import Machine, Node
-from accel_rl.system.placement import Slot, slots_of
 
 DGX1 = Machine(
     (

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from accel_rl.cli.main import main as accel_rl
-from accel_rl.runners.run_folder import RunFolder
+from accel_rl.run.run_folder import RunFolder
 from accel_rl.sweeps import search_command as search
 from accel_rl.sweeps import sweep_command as sweep
 from accel_rl.sweeps.feeder import Feeder

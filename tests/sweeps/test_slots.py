@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from accel_rl.config.resolved import ResolvedSampler
-from accel_rl.config.train import default_config
-from accel_rl.runners.ranks.rank_config import rank_config
-from accel_rl.system import hardware
-from accel_rl.system.errors import ConfigError
-from accel_rl.system.hardware import this_machine
-from accel_rl.system.machine import Machine, Node, numbers, ranges, read_machine
-from accel_rl.system.placement import describe_slots, describe_unused, share_of_cores, slots_of
+from accel_rl.machine import hardware
+from accel_rl.machine.hardware import this_machine
+from accel_rl.machine.machine import Machine, Node, numbers, ranges, read_machine
+from accel_rl.machine.placement import describe_slots, describe_unused, share_of_cores, slots_of
+from accel_rl.planning.rank_config import rank_config
+from accel_rl.settings.resolved import ResolvedSampler
+from accel_rl.settings.train import default_config
+from accel_rl.text.errors import ConfigError
 
 DGX1 = Machine(  # 40 cores on two sockets, two threads each, numbered as Linux does; 8 GPUs
     (
@@ -127,8 +127,8 @@ def test_a_bad_file_is_one_line(tmp_path, text, word):
 
 
 def test_this_machine_has_each_allowed_core_once(monkeypatch):
-    monkeypatch.setattr("accel_rl.system.hardware.allowed_cores", lambda: [0, 1, 3])
-    monkeypatch.setattr("accel_rl.system.hardware.cgroup_cpus", lambda: None)
+    monkeypatch.setattr("accel_rl.machine.hardware.allowed_cores", lambda: [0, 1, 3])
+    monkeypatch.setattr("accel_rl.machine.hardware.cgroup_cpus", lambda: None)
     assert sorted(t for n in this_machine().nodes for c in n.cores for t in c) == [0, 1, 3]
 
 
@@ -138,9 +138,9 @@ def test_hyperthreads_and_nodes_are_read_from_the_system(tmp_path, monkeypatch):
         (folder / "topology").mkdir(parents=True)
         (folder / f"node{node}").mkdir()
         (folder / "topology" / "thread_siblings_list").write_text(siblings + "\n")
-    monkeypatch.setattr("accel_rl.system.hardware.allowed_cores", lambda: [0, 1, 2, 3])
-    monkeypatch.setattr("accel_rl.system.hardware.cgroup_cpus", lambda: None)
-    monkeypatch.setattr("accel_rl.system.hardware._gpu_nodes", lambda: {0: 1})
+    monkeypatch.setattr("accel_rl.machine.hardware.allowed_cores", lambda: [0, 1, 2, 3])
+    monkeypatch.setattr("accel_rl.machine.hardware.cgroup_cpus", lambda: None)
+    monkeypatch.setattr("accel_rl.machine.hardware._gpu_nodes", lambda: {0: 1})
     assert this_machine(str(tmp_path)) == Machine((Node(((0, 2),)), Node(((1, 3),), (0,))))
 
 

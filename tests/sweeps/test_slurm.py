@@ -16,7 +16,7 @@ from accel_rl.sweeps.grid import find_grid
 from accel_rl.sweeps.layout import Needs, Size
 from accel_rl.sweeps.sweep_folder import SweepFolder
 from accel_rl.sweeps.sweep_plan import planned
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 from tests.integration.runs import wait_for
 
 # Here, not in a test: its import closes all handlers of logging, which would close pytest's stderr.

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from accel_rl.config.resolved import fill_in
-from accel_rl.config.train import default_config
-from accel_rl.runners.run_folder import RunFolder
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.settings.resolved import fill_in
+from accel_rl.settings.train import default_config
 from accel_rl.sweeps.feeder import Feeder
 from accel_rl.sweeps.sweep_display import main as status
 from accel_rl.sweeps.sweep_folder import SweepFolder
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 
 @pytest.fixture

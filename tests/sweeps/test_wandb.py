@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from accel_rl.config.arguments import parse
-from accel_rl.config.resolved import resolve
-from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.parsing.arguments import parse
+from accel_rl.settings.resolved import resolve
+from accel_rl.settings.train import TrainConfig, default_config
 
 EXAMPLE = Path(__file__).parent.parent.parent / "experiments" / "wandb_sweep.yaml"
 
@@ -28,11 +28,11 @@ def test_the_example_sweeps_arguments_are_ours():
 
 
 def test_runs_of_a_sweep_are_grouped_by_its_name(tmp_path, monkeypatch):
+    from accel_rl.machine.machine import Machine
+    from accel_rl.machine.placement import Slot
     from accel_rl.sweeps import feeder
     from accel_rl.sweeps.layout import Layout, Size
     from accel_rl.sweeps.sweep_folder import Record, SweepFolder
-    from accel_rl.system.machine import Machine
-    from accel_rl.system.placement import Slot
 
     started = {}
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from accel_rl.emulator.atari import core
 from accel_rl.emulator.device.nvrtc import cubin, version
 from accel_rl.emulator.device.step_arguments import StepArguments
-from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.text.errors import ConfigError, RunError
 
 WARP, DRAWING, BEGINNING = 32, 64, 64  # The kernels step, draw and begin have 32, 64 and 64 threads per block.
 # A multiprocessor's cache has room for the local memory of only a few warps of the kernel step, which use 44 KB each.

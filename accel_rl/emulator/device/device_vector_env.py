@@ -26,7 +26,7 @@ from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
 from accel_rl.emulator.device.game import AgentStepRules, DeviceGame, start_table
 from accel_rl.emulator.env_core import make_env_core
 from accel_rl.emulator.games import action_codes, benchmark_games, check_game, check_switches
-from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.text.errors import ConfigError, nearest
 
 FRAMES = {(84, 84): "84x84", (104, 80): "104x80"}
 _FIXED = {

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from accel_rl.system import code_cache
-from accel_rl.system.code_cache import cache_folder
-from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.files import code_cache
+from accel_rl.files.code_cache import cache_folder
+from accel_rl.text.errors import ConfigError, RunError
 
 EMULATOR = Path(__file__).parents[1]
 MAIN = "device/kernels/kernels.cu"

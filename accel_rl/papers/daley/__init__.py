@@ -13,8 +13,8 @@ benchmarks.gpu --part daley` measures the rates of the 14 variants on a GPU, in 
 from dataclasses import replace
 from typing import Any
 
-from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.envs.atari_games import ATARI_49
+from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.sweeps.grid import Level, levels
 
 THREADS = (1, 2, 4, 8)

@@ -9,8 +9,8 @@ measures emulation, inference and training by number of environments (Figures 2 
 from dataclasses import replace
 from typing import Any
 
-from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.papers.stooke.stooke_settings import together
+from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.sweeps.grid import Level, levels
 
 GAMES = ("assault", "asterix", "ms_pacman", "pong")

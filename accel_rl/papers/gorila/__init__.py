@@ -14,10 +14,10 @@ gorila.shards=2` reduce the sweep `tables`. The experiments `pong_small` and `po
 from dataclasses import replace
 from typing import Any
 
-from accel_rl.config.presets import on_gorila
-from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.envs.atari_games import ATARI_49
 from accel_rl.papers import daley
+from accel_rl.settings.presets import on_gorila
+from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.sweeps.grid import levels
 
 BUNDLES, SHARDS = 100, 31  # section 5.1

@@ -25,13 +25,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from accel_rl.config.registry import experiment_of
 from accel_rl.envs.atari_games import ATARI_49
 from accel_rl.envs.atari_games import scores as published_scores
 from accel_rl.papers.published import percent_of, wanted
 from accel_rl.results.run_settings import Settings, differences
 from accel_rl.results.trained_run import Run
-from accel_rl.system.errors import ConfigError
+from accel_rl.settings.registry import experiment_of
+from accel_rl.text.errors import ConfigError
 
 Starts = Literal["noop", "saved"]
 

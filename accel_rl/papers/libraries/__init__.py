@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from accel_rl.config.registry import ALGORITHMS
 from accel_rl.envs.protocols import OVERRIDES, PROTOCOLS, Protocol
 from accel_rl.papers.libraries.sources import Kind, Points, Source, read_sources
 from accel_rl.results.run_settings import Settings, complete, plays_atari
+from accel_rl.settings.registry import ALGORITHMS
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ game Super Smash Bros. Melee. `python -m benchmarks.gpu --part parr` measures Ta
 from dataclasses import replace
 from typing import Any
 
-from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.replays.config import ReplayConfig
+from accel_rl.settings.train import TrainConfig, default_config
 
 BATCH_SIZES = (16, 32, 64, 128, 256)  # Table 1
 WORKERS, UPDATE_SIZE = 50, 2_000  # Sections 3 and 4: experiences are copied to the replay in blocks of 2,000.

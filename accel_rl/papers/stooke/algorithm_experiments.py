@@ -4,7 +4,6 @@ C51 and epsilon-Rainbow with large batches (section 5.4, appendices B and C)."""
 from dataclasses import replace
 from typing import Any
 
-from accel_rl.config.train import SecondaryConfig, TrainConfig
 from accel_rl.papers.stooke.stooke_settings import (
     Q_LEARNING_GAMES,
     TEST_GAMES,
@@ -13,6 +12,7 @@ from accel_rl.papers.stooke.stooke_settings import (
     step_size,
     together,
 )
+from accel_rl.settings.train import SecondaryConfig, TrainConfig
 from accel_rl.sweeps.grid import Level, levels
 
 

@@ -3,7 +3,6 @@ from the sweep's runs."""
 
 from collections.abc import Sequence
 
-from accel_rl.config.train import TrainConfig
 from accel_rl.papers.stooke.algorithm_experiments import (
     a2c_scaling,
     a3c,
@@ -13,6 +12,7 @@ from accel_rl.papers.stooke.algorithm_experiments import (
     secondary_learner,
 )
 from accel_rl.papers.stooke.stooke_settings import POLICY_GRADIENT_GAMES, Q_LEARNING_GAMES, TEST_GAMES, q_learning
+from accel_rl.settings.train import TrainConfig
 from accel_rl.sweeps.grid import Grid, Level, grid
 
 SEEDS = (0, 1)  # In section 5, results are averages over at least two random seeds.

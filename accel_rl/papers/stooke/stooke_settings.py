@@ -4,8 +4,8 @@ from the paper's published code."""
 from dataclasses import replace
 from typing import Any
 
-from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.envs.atari_games import ATARI_49, ATARI_57
+from accel_rl.settings.train import TrainConfig, default_config
 
 STEPS = 50_000_000
 """The length of a learning curve is 50 M env steps (section 5.3: 200 M frames)."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from accel_rl.config.registry import experiment_of
 from accel_rl.papers.published import published_by, wanted
 from accel_rl.results import run_settings
 from accel_rl.results.run_settings import (
@@ -21,6 +20,7 @@ from accel_rl.results.run_settings import (
 )
 from accel_rl.results.table import Alike, Pair, Table, alike, marked, number, paper_table
 from accel_rl.results.trained_run import Run
+from accel_rl.settings.registry import experiment_of
 
 # The numbers of environments are from the caption of table 2.
 ENVS_PER_GPU = {"A2C": 16, "A3C": 16, "PPO": 8, "APPO": 8}

@@ -8,14 +8,14 @@ from typing import Any
 from accel_rl.agents.agent import Agent
 from accel_rl.algos.algorithm import Loss
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig
-from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.papers.stooke.algorithm_experiments import a2c_ranks, a3c, appo, async_dqn, ppo_ranks
 from accel_rl.papers.stooke.figure_experiments import variant
 from accel_rl.papers.stooke.stooke_settings import together
-from accel_rl.runners.stored_agents import check_policy, load_policy
+from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.sweeps.grid import Level, levels
+from accel_rl.training.stored_agents import check_policy, load_policy
 
 SIMULATORS = (64, 128, 256, 512)
 """`SIMULATORS` lists the total number of simulators in each row of Table 1."""

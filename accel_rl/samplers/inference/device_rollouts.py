@@ -21,7 +21,7 @@ from accel_rl.data.page_locked import PageLocked
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import TENSORS
 from accel_rl.data.staging import Staging
-from accel_rl.system.devices import Device, runtime
+from accel_rl.machine.devices import Device, runtime
 
 _AFTER_STEPS = ("action", "reward", "terminated", "truncated", "ended", "valid")
 

@@ -11,7 +11,7 @@ from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import TENSORS, rollout_layout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.data.staging import Staging
-from accel_rl.system.devices import runtime
+from accel_rl.machine.devices import runtime
 
 # The arrays of a rollout that are copied from the GPU to the host
 KNOWN = ("age", "action", "reward", "terminated", "truncated", "ended", "valid")

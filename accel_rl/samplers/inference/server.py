@@ -9,13 +9,13 @@ import torch
 
 from accel_rl.agents.agent import Agent
 from accel_rl.data.rollout import RnnState, Rollout
+from accel_rl.machine.devices import Device
+from accel_rl.machine.hardware import pin
 from accel_rl.models.precision import Precision, autocast_for
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
 from accel_rl.samplers.inference.inference import PLAIN, Acceleration, Inference
 from accel_rl.samplers.inference.resident import ResidentRollouts
-from accel_rl.system.devices import Device
-from accel_rl.system.hardware import pin
 
 
 def is_open_loop(agent: Agent) -> bool:

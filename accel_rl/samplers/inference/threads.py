@@ -14,8 +14,8 @@ from threading import Event
 
 import torch
 
+from accel_rl.machine.hardware import pin
 from accel_rl.samplers.workers.pool import WorkerPool
-from accel_rl.system.hardware import pin
 
 
 class InferenceThreads:

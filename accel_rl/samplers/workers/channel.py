@@ -26,9 +26,9 @@ from contextlib import suppress
 import numpy as np
 
 from accel_rl.data.shared_memory import Layout
+from accel_rl.machine.memory_order import IS_ORDERED, OrderedWords, fence_of_machine
+from accel_rl.processes.process import SLICE_S, Patience, patience_s
 from accel_rl.samplers.workers.control import Control
-from accel_rl.system.memory_order import IS_ORDERED, OrderedWords, fence_of_machine
-from accel_rl.system.process import SLICE_S, Patience, patience_s
 
 
 class EventFd:

@@ -11,15 +11,15 @@ from dataclasses import asdict, dataclass
 from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
 from accel_rl.data.shared_memory import Layout, SharedArrays
 from accel_rl.data.spec import EnvSpec
+from accel_rl.processes.guard import Guard
+from accel_rl.processes.process import SLICE_S, patience_s
 from accel_rl.samplers.engine import EngineSetup, WorkersReplaced
 from accel_rl.samplers.grouping import Grouping, env_seed
 from accel_rl.samplers.workers.channel import EventFd, ServerSide, WorkersSilent, counters_layout
 from accel_rl.samplers.workers.control import Disconnected
 from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
 from accel_rl.samplers.workers.worker_process import History, WorkerLost, WorkerProcess
-from accel_rl.system.errors import RunError
-from accel_rl.system.guard import Guard
-from accel_rl.system.process import SLICE_S, patience_s
+from accel_rl.text.errors import RunError
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import numpy as np
 from accel_rl.data.rollout_arrays import RolloutArrays, Step
 from accel_rl.envs.environment import BatchEnv, Env, EnvError
 from accel_rl.envs.reserved import ReservedEnv
-from accel_rl.system.errors import RunError
+from accel_rl.text.errors import RunError
 
 BUFFERS = 2
 """The default number of rollout buffers is two, so that the next rollout's initial observation can be written while the

@@ -1,7 +1,7 @@
 """A worker process pins itself to a core, and steps its environments of every group, one group after another.
 
-`accel_rl.system.child` starts a worker as a new interpreter that imports neither torch nor the user's program. A worker
-process therefore starts in a fraction of a second, and a user's script needs no `if __name__ == "__main__"`.
+`accel_rl.processes.child` starts a worker as a new interpreter that imports neither torch nor the user's program. A
+worker process therefore starts in a fraction of a second, and a user's script needs no `if __name__ == "__main__"`.
 """
 
 import contextlib
@@ -16,13 +16,13 @@ import warnings
 from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.data.shared_memory import SharedArrays
 from accel_rl.envs.environment import BatchEnv
+from accel_rl.processes import child
+from accel_rl.processes.process import die_with_parent
 from accel_rl.samplers.workers.channel import EventFd, WorkerSide
 from accel_rl.samplers.workers.control import Control, Disconnected
 from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
 from accel_rl.samplers.workers.stepper import GroupStepper
-from accel_rl.system import child
-from accel_rl.system.errors import ConfigError, RunError, exits_raised, show_warning
-from accel_rl.system.process import die_with_parent
+from accel_rl.text.errors import ConfigError, RunError, exits_raised, show_warning
 
 
 def run(control: Control) -> None:
@@ -30,7 +30,7 @@ def run(control: Control) -> None:
     die_with_parent(setup.parent_pid)
     _close_in_forks(control, setup)
     if setup.core is not None:
-        from accel_rl.system.hardware import pin
+        from accel_rl.machine.hardware import pin
 
         pin([setup.core])
     if setup.nice:

@@ -9,11 +9,11 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from accel_rl.processes import child
 from accel_rl.samplers.workers.channel import EventFd
 from accel_rl.samplers.workers.control import Control, Disconnected
 from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
-from accel_rl.system import child
-from accel_rl.system.errors import RunError
+from accel_rl.text.errors import RunError
 
 
 class WorkerLost(RunError):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from accel_rl.emulator.device import nvrtc
-from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.text.errors import ConfigError, RunError
 
 NEEDS_NVRTC = pytest.mark.needs("cuda.bindings.nvrtc")
 KERNELS = nvrtc.EMULATOR / "device" / "kernels" / "kernels.cu"

@@ -12,7 +12,7 @@ from accel_rl.emulator.counter import Counter, start_at
 from accel_rl.emulator.device.device_vector_env import DeviceVectorEnv
 from accel_rl.emulator.env_core import make_env_core, step_env_cores
 from accel_rl.emulator.games import games
-from accel_rl.system.errors import ConfigError
+from accel_rl.text.errors import ConfigError
 
 CPU = {"device": "cpu"}
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from accel_rl.samplers.workers import pool
-from accel_rl.system.errors import RunError
+from accel_rl.text.errors import RunError
 from tests.env_settings import env_of
 from tests.environments import AtStep
 from tests.samplers.conftest import make_agent, make_sampler

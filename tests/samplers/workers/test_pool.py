@@ -16,8 +16,8 @@ from accel_rl.agents.agent import RandomAgent
 from accel_rl.envs.environment import pack_state, unpack_state
 from accel_rl.envs.make import make_spec
 from accel_rl.samplers.workers import pool
-from accel_rl.system import output
-from accel_rl.system.errors import RunError
+from accel_rl.text import output
+from accel_rl.text.errors import RunError
 from tests.env_settings import env_of
 from tests.samplers.conftest import make_agent, make_sampler
 

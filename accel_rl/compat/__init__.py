@@ -1,0 +1,1 @@
+"""The emulator behind the interfaces of other libraries: EnvPool, Stable-Baselines3 and older Gymnasium."""

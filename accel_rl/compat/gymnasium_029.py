@@ -1,0 +1,86 @@
+"""This module plays emulated games with the interface of Gymnasium 0.29's vector environments, whose `infos` CleanRL's
+scripts read.
+
+    envs = make("breakout", 8, seed=1)      # instead of gym.vector.SyncVectorEnv([make_env(...) for i in range(8)])
+
+In the step that ends an episode, the next episode begins, and `infos["final_observation"]` has the last observation of
+the ended episode. At game over, `infos["final_info"]` has `episode`, with the unclipped score `r` and the length `l` in
+agent steps.
+"""
+
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from accel_rl.compat.episode_records import EpisodeSums, LostLives
+from accel_rl.emulator.games import task_game
+from accel_rl.emulator.vector_env import VectorEnv
+
+
+class Gymnasium029Env:
+    """`Gymnasium029Env` returns observations [num_envs, 4, 84, 84] uint8 and rewards [num_envs] float64."""
+
+    def __init__(self, envs: VectorEnv, seed: int | None, episodic_life: bool, reward_clip: bool) -> None:
+        self._envs = envs
+        self._seed = seed
+        self._clips = reward_clip
+        self.num_envs = envs.num_envs
+        self.single_observation_space, self.single_action_space = (
+            envs.single_observation_space,
+            envs.single_action_space,
+        )
+        self.observation_space, self.action_space = envs.observation_space, envs.action_space
+        self._ids = np.arange(envs.num_envs)
+        self._lives = LostLives(envs, count=episodic_life, press_fire=True)
+        self._sums = EpisodeSums(envs.num_envs)
+
+    def reset(self, *, seed: int | None = None, options: None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin all games. Game i has the seed `seed` + i. If the first call has no seed, the seed of make() is
+        used."""
+        obs, info = self._envs.reset(seed=self._seed if seed is None else seed)
+        self._seed = None
+        self._lives.step(info["lives"], self._ids, ended=np.ones(self.num_envs, bool))
+        self._sums.reset()
+        return obs, {"lives": info["lives"]}
+
+    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Return observations, rewards, terminations, truncations and infos."""
+        obs, points, over, late, info = self._envs.step(self._lives.actions(np.asarray(actions), self._ids))
+        self._sums.add(points)
+        ended = over | late
+        lost = self._lives.step(info["lives"], self._ids, ended)
+        infos: dict[str, Any] = {"lives": info["lives"]}
+        if (ended | lost).any():
+            last, tells = np.full(self.num_envs, None, object), np.full(self.num_envs, None, object)
+            for i in np.flatnonzero(ended | lost):
+                last[i] = info["final_obs"][i] if ended[i] else obs[i]
+                tells[i] = {"lives": int((info["final_info"] if ended[i] else info)["lives"][i])}
+                if ended[i]:
+                    tells[i]["episode"] = self._sums.end(i)
+            infos |= {"final_observation": last, "_final_observation": ended | lost}
+            infos |= {"final_info": tells, "_final_info": ended | lost}
+        reward = np.sign(points) if self._clips else points
+        return obs, reward.astype(np.float64), over | lost, late, infos
+
+    def close(self) -> None:
+        """End the threads."""
+        self._envs.close()
+
+
+def make(
+    task: str,
+    num_envs: int,
+    seed: int | None = None,
+    *,
+    episodic_life: bool = True,
+    reward_clip: bool = True,
+    **options: Any,
+) -> Gymnasium029Env:
+    """Create games in which a lost life ends an episode and rewards are -1, 0 or 1, as in CleanRL's make_env. `task` is
+    a game's name, in the form of pong, Pong-v5 or PongNoFrameskip-v4. `options` are further options of VectorEnv.
+    Raises ConfigError."""
+    envs = VectorEnv(
+        task_game(task), num_envs, autoreset_mode=AutoresetMode.SAME_STEP, reward_clipping=False, **options
+    )
+    return Gymnasium029Env(envs, seed, episodic_life, reward_clip)

@@ -1,0 +1,1 @@
+"""Files and folders that survive faults: durable writes, locks, caches of code."""

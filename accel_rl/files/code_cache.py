@@ -1,0 +1,158 @@
+"""Code that is compiled at its first use is stored in the cache folder, from which later processes load it.
+
+Whoever can write a cached file, or exchange its folder, runs code as this user. The folder is therefore opened once and
+checked as ssh checks ~/.ssh: it must belong to this user, and others may not write to it. All files are opened relative
+to the opened folder, without following links. A file is opened once, and what was checked is what is loaded.
+"""
+
+import atexit
+import contextlib
+import ctypes
+import hashlib
+import os
+import pwd
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from accel_rl.text.errors import ConfigError
+from accel_rl.text.notes import say_once
+
+_TEMPORARY = "ACCEL_RL_TEMPORARY_CACHE"
+"""This environment variable passes the temporary cache folder of a user without a home folder to child processes."""
+_DIGEST_BYTES = 32
+_libraries: dict[bytes, ctypes.CDLL] = {}  # Maps the sha256 of each loaded library to the library.
+
+
+def cache_folder() -> Path:
+    """Return the cache folder: $XDG_CACHE_HOME/accel_rl or ~/.cache/accel_rl. The folder may not exist yet. A user
+    without a home folder gets a new temporary folder, which is removed when this process ends."""
+    if chosen := os.environ.get("XDG_CACHE_HOME"):
+        return Path(chosen) / "accel_rl"
+    try:
+        return Path.home() / ".cache" / "accel_rl"
+    except RuntimeError:
+        return _temporary_folder()
+
+
+def _temporary_folder() -> Path:
+    if _TEMPORARY not in os.environ:
+        folder = tempfile.mkdtemp(prefix="accel_rl-")
+        os.environ[_TEMPORARY] = folder
+        atexit.register(_remove, folder, os.getpid())
+        say_once("there is no home folder: compiled code is kept until this process ends; or set XDG_CACHE_HOME")
+    return Path(os.environ[_TEMPORARY])
+
+
+def _remove(folder: str, pid: int) -> None:
+    if os.getpid() == pid:  # A fork of the process also calls its exit handlers.
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def opened(folder: Path, create: bool = False) -> Iterator[Path]:
+    """Open and check a cache folder, and yield a path that leads to the opened folder, even if its name is given to
+    another folder meanwhile. With `create`, a missing folder is created. Raises ConfigError if others could write to
+    the folder, and OSError."""
+    if create:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if reason := _danger(os.fstat(descriptor)):
+            raise ConfigError(f"the folder {folder} {reason}")
+        yield Path(f"/proc/{os.getpid()}/fd/{descriptor}")
+    finally:
+        os.close(descriptor)
+
+
+def _danger(status: os.stat_result) -> str:
+    """Return why others could write to a file or folder with this status, and what to do, or ""."""
+    remedy = "set XDG_CACHE_HOME to a folder of your own"
+    if status.st_uid != os.geteuid():
+        return f"belongs to {_user(status.st_uid)}, whose code would run as yours: {remedy}"
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"can be written by others, whose code would run as yours: remove it, or {remedy}"
+    return ""
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"the user {uid}"
+
+
+def is_private(status: os.stat_result) -> bool:
+    """Return whether a file or folder with this status belongs to this user, and others cannot write it."""
+    return not _danger(status)
+
+
+def refusal(folder: Path) -> str:
+    """Return a line about why a cache folder is not used, or "" if it can be used or does not exist."""
+    try:
+        with opened(folder):
+            return ""
+    except ConfigError as error:
+        return str(error)
+    except OSError:
+        return ""
+
+
+def read(file: Path) -> bytes | None:
+    """Return the content of a cached file. Return None if the file is missing or damaged, or if others may have written
+    it. Raises ConfigError if others could write to the folder."""
+    try:
+        with opened(file.parent) as folder:
+            # O_NONBLOCK: the opening of a pipe would wait.
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            with open(os.open(folder / file.name, flags), "rb") as f:
+                status, content = os.fstat(f.fileno()), f.read()
+    except OSError:
+        return None
+    result, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
+    return result if is_private(status) and hashlib.sha256(result).digest() == digest else None
+
+
+def write(file: Path, content: bytes) -> None:
+    """Create or replace a cached file atomically. Raises ConfigError if others could write to the folder, and
+    OSError."""
+    with opened(file.parent, create=True) as folder:
+        handle, name = tempfile.mkstemp(dir=folder, prefix=f"{file.stem}-")
+        try:
+            with os.fdopen(handle, "wb") as f:
+                f.write(content + hashlib.sha256(content).digest())
+            os.replace(name, folder / file.name)
+        except BaseException:
+            os.unlink(name)
+            raise
+
+
+def library(content: bytes) -> ctypes.CDLL:
+    """Load a shared library from its bytes, once in this process. Raises OSError."""
+    digest = hashlib.sha256(content).digest()
+    if digest not in _libraries:
+        _libraries[digest] = _loaded(content)
+    return _libraries[digest]
+
+
+def _loaded(content: bytes) -> ctypes.CDLL:
+    try:
+        # The descriptor is never closed: dlopen returns an earlier library for a path that it has loaded before.
+        return ctypes.CDLL(f"/proc/self/fd/{_written(os.memfd_create('accel_rl'), content)}")
+    except OSError:  # Some kernels have no memfd, or forbid to run its code.
+        handle, name = tempfile.mkstemp(prefix="accel_rl-", suffix=".so")
+        try:
+            os.close(_written(handle, content))
+            return ctypes.CDLL(name)
+        finally:
+            os.unlink(name)
+
+
+def _written(descriptor: int, content: bytes) -> int:
+    with open(descriptor, "wb", closefd=False) as f:
+        f.write(content)
+    return descriptor

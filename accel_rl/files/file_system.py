@@ -1,0 +1,51 @@
+"""A run folder needs a file system that renames folders, because a checkpoint is renamed when it is complete."""
+
+import os
+import shutil
+import uuid
+from pathlib import Path
+
+import psutil
+
+from accel_rl.text.errors import ConfigError
+
+COPIES = ("s3fs", "goofys", "gcsfuse", "blobfuse", "blobfuse2", "rclone", "mountpoint-s3")
+"""Names of FUSE file systems over object stores. They rename a folder by copying each of its files."""
+
+
+def check_renames(folder: Path) -> str:
+    """Return a warning if the folder's file system does not rename folders atomically, and otherwise "". Raises
+    ConfigError if it cannot rename a folder, or replace a file, at all."""
+    probe = folder / f".probe-{uuid.uuid4().hex}"
+    try:
+        (probe / "written").mkdir(parents=True)
+        for name in ("old", "new"):
+            (probe / "written" / name).write_text(name)
+        os.replace(probe / "written" / "new", probe / "written" / "old")
+        os.rename(probe / "written", probe / "final")
+        (probe / "final" / "old").read_bytes()
+    except OSError as e:
+        raise ConfigError(
+            f"{folder}: its file system cannot rename files and folders ({e.strerror or e}), so no checkpoint could "
+            "be written; choose another folder"
+        ) from e
+    finally:
+        shutil.rmtree(probe, ignore_errors=True)
+    kind = _kind(folder)
+    if kind not in COPIES:
+        return ""
+    return (
+        f"{folder} is on {kind}, which renames a folder file by file: if the run is killed while it writes a "
+        "checkpoint, the checkpoint may be incomplete (its checksums show it), and an earlier one must be chosen"
+    )
+
+
+def _kind(folder: Path) -> str:
+    """Return the type of the FUSE file system that holds a folder, or of another file system."""
+    path = folder.resolve()
+    mounts = [m for m in psutil.disk_partitions(all=True) if path.is_relative_to(m.mountpoint)]
+    if not mounts:
+        return ""
+    mount = max(mounts, key=lambda m: len(m.mountpoint))
+    # Some programs name themselves as the device of the plain type "fuse".
+    return mount.device if mount.fstype == "fuse" else mount.fstype.removeprefix("fuse.")

@@ -1,0 +1,1 @@
+"""The machine: cores, memory, GPUs, energy, and the placement of processes."""

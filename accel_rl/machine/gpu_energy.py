@@ -1,0 +1,63 @@
+"""The energy that GPUs use, from NVIDIA's management library (NVML), which is a part of the driver."""
+
+import ctypes
+from collections.abc import Sequence
+
+LIBRARY = "libnvidia-ml.so.1"
+
+
+def gpu_id(device: str) -> str:
+    """Return NVML's name of a GPU, such as GPU-1a2b..., from its device name, such as cuda:0. Return "" for a device
+    without a name of this kind, such as a CPU."""
+    if device == "cpu":
+        return ""
+    from accel_rl.machine.devices import runtime
+
+    properties = getattr(runtime(device), "get_device_properties", lambda _: None)(device)
+    uuid = str(getattr(properties, "uuid", "") or "")
+    return uuid if not uuid or uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
+
+
+class GpuEnergy:
+    """Measures the energy that GPUs use, including the energy of other programs. NVML has a counter of each GPU since
+    Volta, which starts when the driver is loaded."""
+
+    def __init__(self, ids: Sequence[str], library: str = LIBRARY):
+        """`ids` are NVML's names of the GPUs. The energy of no GPU is zero."""
+        self._nvml = _load(library) if ids else None
+        self._ids = tuple(ids)
+        self._began = self._read()
+
+    def joules(self) -> float | None:
+        """Return the energy in joules since this object was created, or None if NVML does not report it."""
+        now = self._read()
+        if now is None or self._began is None:
+            return None
+        return sum(after - before for before, after in zip(self._began, now, strict=True)) / 1e3
+
+    def _read(self) -> list[int] | None:
+        """Return the counter of each GPU in millijoules, or None if NVML does not report all of them."""
+        if not self._ids:
+            return []
+        if self._nvml is None:
+            return None
+        result = []
+        for name in self._ids:
+            gpu, value = ctypes.c_void_p(), ctypes.c_ulonglong()
+            if self._nvml.nvmlDeviceGetHandleByUUID(name.encode(), ctypes.byref(gpu)):
+                return None
+            if self._nvml.nvmlDeviceGetTotalEnergyConsumption(gpu, ctypes.byref(value)):
+                return None
+            result.append(value.value)
+        return result
+
+
+def _load(library: str) -> ctypes.CDLL | None:
+    """Return NVML, initialized, or None if the machine lacks it, or has a version without energy counters. NVML's
+    functions return 0 on success."""
+    try:
+        nvml = ctypes.CDLL(library)
+        has_counters = hasattr(nvml, "nvmlDeviceGetTotalEnergyConsumption")
+        return nvml if has_counters and not nvml.nvmlInit_v2() else None
+    except (OSError, AttributeError):
+        return None

@@ -1,0 +1,1 @@
+"""The plan of a run: how ranks and samplers use the machine."""

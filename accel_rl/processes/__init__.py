@@ -1,0 +1,1 @@
+"""Child processes, what they leave behind, and waiting for them."""

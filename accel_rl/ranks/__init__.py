@@ -1,0 +1,1 @@
+"""Training processes (ranks): their start, their exchange, and their faults."""

@@ -1,0 +1,293 @@
+"""Asynchronous ranks (training processes) sample and learn at their own pace, and share central parameters. Source:
+Stooke & Abbeel 2018, section 4.3."""
+
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from accel_rl.algos.algorithm import Algorithm
+from accel_rl.checkpoints.checkpoint import Checkpoints, load
+from accel_rl.data.shared_memory import address, open_at
+from accel_rl.distributed.central import Central
+from accel_rl.distributed.collective import Watch
+from accel_rl.distributed.communicator import CountedSteps, SingleProcess
+from accel_rl.distributed.distributed_config import DistributedConfig
+from accel_rl.distributed.gradient_sync import GradientSync
+from accel_rl.distributed.locked_chunk import LockedChunks
+from accel_rl.distributed.multi_step_adam import MultiStepAdam
+from accel_rl.distributed.patient_store import PatientStore
+from accel_rl.optim.flat import FlatParameters
+from accel_rl.planning.plan import RankPlan
+from accel_rl.ranks.shared_counters import SharedCounters, StalledRanks
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.samplers.episodes import EpisodeTracker
+from accel_rl.settings.resolved import Resolved
+from accel_rl.text.errors import ConfigError, RunError
+from accel_rl.training.context import Barrier, Clock, Exchange, RankContext
+from accel_rl.training.evaluation import Result
+from accel_rl.training.observers import Observers
+from accel_rl.training.pulling_agent import PullingAgent
+from accel_rl.training.trainer import Trainer
+
+logger = logging.getLogger(__name__)
+START_S = 600.0  # Rank 0 has `START_S` seconds to load its checkpoint.
+
+
+class OwnBatches(SingleProcess):
+    """An asynchronous rank does not share its training batches with other ranks.
+
+    The learning rate and other schedules follow the env steps of all ranks.
+
+    On a cluster, schedules that count updates follow the updates of all machines; on one machine, each rank counts its
+    own updates.
+    """
+
+    def __init__(self, counters: SharedCounters, rank: int, on_cluster: bool = False):
+        self._counters = counters
+        self._rank = rank
+        self._on_cluster = on_cluster
+        self._env_steps = self._counted = 0
+
+    def begin(self, env_steps: int) -> None:
+        """Record that the algorithm's training starts at env step `env_steps`."""
+        self._env_steps, self._counted = self._counters.of_rank(self._rank), env_steps
+
+    def count(self, env_steps: int) -> CountedSteps:
+        self._env_steps += env_steps
+        now = self._counters.env_steps() - self._counters.of_rank(self._rank) + self._env_steps
+        passed, self._counted = now - self._counted, now
+        return CountedSteps(passed, env_steps)
+
+    def updates(self, of_rank: int) -> int:
+        return self._counters.all_updates if self._on_cluster else of_rank
+
+
+class AsyncClock(Clock):
+    """An `AsyncClock` counts env steps in the counters that all ranks share."""
+
+    def __init__(
+        self,
+        counters: SharedCounters,
+        rank: int,
+        watch: Watch | None = None,
+        stalled: StalledRanks | None = None,
+        until: int = 0,
+        all_updates: int | None = None,
+    ):
+        """`watch` has the other ranks' processes, unless a `RankGroup` replaces lost ranks. This rank kills processes
+        that `stalled` finds in `watch`. If a process in `watch` is lost before `until` env steps, the run stops.
+        `all_updates` is the number of updates, by all machines, after which the run ends, or None if the run ends after
+        a number of env steps."""
+        self._counters = counters
+        self._rank = rank
+        self._totals = counters.totals()
+        self._watch = watch
+        self._stalled = stalled
+        self._until = until
+        self._all_updates = all_updates
+        self.lost: list[int] = []
+
+    def count(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
+        self._counters.add(self._rank, taken, updates, episodes)
+        self._totals = self._counters.totals()
+        return self._totals.env_steps
+
+    def progress(self, share: float) -> float:
+        return min(1.0, self._counters.all_updates / self._all_updates) if self._all_updates else share
+
+    def end(self) -> None:
+        self._counters.stop()
+
+    def stops(self, asked: bool) -> bool:
+        if self._watch and self._stalled and not asked and self._counters.env_steps() < self._until:
+            for rank, line in self._stalled.find(self._watch.pids()).items():
+                logger.warning(line)
+                self._watch.kill(rank)
+            self.lost = self._watch.gone()
+        return asked or self._counters.stopped or bool(self.lost)
+
+    def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
+        return self._counters.recent(), self._totals.episodes, self._totals.updates
+
+
+class AsyncExchange(Exchange):
+    """An `AsyncExchange` applies each gradient to central parameters in shared memory."""
+
+    communicator: OwnBatches
+    captures_updates = False
+
+    def __init__(
+        self,
+        counters: SharedCounters,
+        rank: int,
+        config: DistributedConfig,
+        central_fd: int,
+        watch: Watch | None = None,
+        on_cluster: bool = False,
+    ):
+        """If `on_cluster` is true, other machines may train the same parameters."""
+        self._counters = counters
+        self._rank = rank
+        self._config = config
+        self._fd = central_fd
+        self._watch = watch
+        self.communicator = OwnBatches(counters, rank, on_cluster)
+        self._pulling: PullingAgent | None = None
+
+    def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
+        c = self._config
+        common = flat, algo.build_optimizer, algo.config.max_grad_norm, c.chunks, self._rank
+        sync = MultiStepAdam(*common, c.local_updates) if c.local_updates > 1 else LockedChunks(*common)
+        sync.beat = partial(self._counters.beat, self._rank)
+        return sync
+
+    @property
+    def updates(self) -> int:
+        return self._counters.totals().updates
+
+    def open(self, gradient_sync: GradientSync, env_steps: int) -> None:
+        """When a run begins, rank 0 writes its parameters as the central parameters, and the other ranks wait. Raises
+        RunError if rank 0 is lost or does not begin within START_S seconds."""
+        assert isinstance(gradient_sync, LockedChunks)
+        first = self._rank == 0 and not self._counters.begun
+        deadline = time.monotonic() + START_S
+        while not (first or self._counters.begun):
+            if time.monotonic() > deadline:
+                raise RunError(f"rank {self._rank}: rank 0 has not begun within {START_S:g} s")
+            if self._watch and 0 in self._watch.gone():
+                raise RunError(f"rank {self._rank}: rank 0 is gone, and had not begun")
+            time.sleep(0.01)
+        gradient_sync.connect(
+            Central(gradient_sync.parts, gradient_sync.states(), self._fd, create=first), publish=first
+        )
+        gradient_sync.warmup_updates = self._config.warmup_updates if not env_steps else 0
+        if first:
+            self._counters.begin(env_steps)
+        self.communicator.begin(env_steps)
+
+    def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
+        assert isinstance(gradient_sync, LockedChunks)
+        if self._pulling is None or self._pulling.wrapped is not agent:
+            self._pulling = PullingAgent(agent, gradient_sync, self._config.pull_steps)
+        self._pulling.begin()
+        return self._pulling
+
+
+class AsyncBarrier(Barrier):
+    """Asynchronous ranks save their checkpoints independently of each other."""
+
+    def __init__(self, counters: SharedCounters, rank: int):
+        self._counters = counters
+        self._rank = rank
+
+    def beat(self) -> None:
+        self._counters.beat(self._rank)
+
+    @contextmanager
+    def saving(self) -> Iterator[None]:
+        self._counters.rest(self._rank)  # Writing a large replay takes minutes.
+        yield
+
+    def agreed(self, done: bool) -> bool:
+        return done or self._rank > 0  # Asynchronous ranks do not wait for rank 0's evaluation.
+
+
+def async_context(
+    counters: SharedCounters, central_fd: int, rank: int, config: Resolved, watch: Watch | None = None
+) -> RankContext:
+    """Return the `RankContext` of an asynchronous rank, which shares counters and central parameters with other
+    ranks."""
+    on_cluster = config.cluster == "gorila"
+    stalled = StalledRanks(counters, config) if watch else None
+    return RankContext(
+        AsyncClock(counters, rank, watch, stalled, config.env_steps, config.gorila.updates if on_cluster else None),
+        AsyncExchange(counters, rank, config.distributed, central_fd, watch, on_cluster),
+        AsyncBarrier(counters, rank),
+        rank,
+    )
+
+
+def connect(store: PatientStore, rank: int, config: Resolved) -> tuple[SharedCounters, int, Watch]:
+    """Share memory with the other ranks, if torchrun and not a `RankGroup` started them.
+
+    Rank 0 creates an anonymous memfd and publishes its path in `store`; the other ranks open the path. `connect`
+    returns after all ranks have opened the shared memory. After `connect`, each rank can monitor the processes of the
+    other ranks. Raises RunError if a rank does not join within timeout_s seconds, and ConfigError if the ranks are not
+    all on one machine.
+    """
+    g, files = config.distributed, ("counters", "central")
+    if rank == 0:
+        counters = SharedCounters.create(g.size, config.log.window)
+        central = os.memfd_create("accel_rl_central", os.MFD_CLOEXEC)
+        for name, fd in zip(files, (counters.fd, central), strict=True):
+            store.set(name, address(fd))
+    else:
+        try:
+            fds = [open_at(store.get(name)) for name in files]
+        except RunError as e:
+            store.set(f"joined/{rank}", f"0 {e}")
+            raise _not_one_machine(rank, str(e)) from e
+        counters, central = SharedCounters.attach(g.size, config.log.window, fds[0]), fds[1]
+    store.set(f"joined/{rank}", str(os.getpid()))
+    pids = {}
+    for r in range(g.size):
+        try:
+            store.wait([f"joined/{r}"], g.timeout_s)
+        except RunError as e:
+            raise RunError(f"rank {r} has not joined within {g.timeout_s:g} s: {e}") from e
+        pid, _, why = store.get(f"joined/{r}").partition(" ")
+        if why:
+            raise _not_one_machine(r, why)
+        pids[r] = int(pid)
+    return counters, central, Watch({r: pid for r, pid in pids.items() if r != rank})
+
+
+def _not_one_machine(rank: int, why: str) -> ConfigError:
+    return ConfigError(
+        f"--update async: its ranks share one machine's memory, and rank {rank} does not see rank 0's ({why}); "
+        "--nnodes 1, or --update all-reduce"
+    )
+
+
+def train(
+    config: Resolved,
+    plan: RankPlan,
+    folder: RunFolder,
+    env_steps: int | None,
+    counters: SharedCounters,
+    central_fd: int,
+    watch: Watch | None = None,
+) -> Result:
+    """Train to the end of the run, in parallel with the other ranks. Raises RunError, for example if a rank in `watch`
+    was lost. All ranks continue from the checkpoint at `env_steps`, which is None for a new run."""
+    state = _newest_state(config, plan.rank, counters, Checkpoints(folder.path / "checkpoints"), env_steps)
+    context = async_context(counters, central_fd, plan.rank, config, watch)
+    result = Trainer(config, plan, folder, state, context, Observers.of(config)).run()
+    assert isinstance(context.clock, AsyncClock)
+    if context.clock.lost:
+        gone = ", ".join(map(str, context.clock.lost))
+        raise RunError(f"rank {plan.rank}: rank {gone} is gone; stopped at {result.env_steps:,} env steps, and saved")
+    return result
+
+
+def _newest_state(
+    config: Resolved, rank: int, counters: SharedCounters, checkpoints: Checkpoints, env_steps: int | None
+) -> dict[str, Any] | None:
+    """Load a rank's newest checkpoint, or return None if the rank has no checkpoint. Asynchronous ranks may have saved
+    at different times."""
+    steps = checkpoints.steps()
+    if not counters.begun and rank == 0:
+        return None if env_steps is None else load(checkpoints.path(env_steps))
+    if not steps:
+        return None
+    state = load(checkpoints.path(steps[-1]))
+    if config.cluster != "gorila":
+        return state
+    counters.restore(rank, state["sampler"]["episodes"]["count"], state["learner"]["updates"])
+    # A cluster run may continue from an earlier env step than the one at which its ranks saved.
+    now = counters.env_steps()
+    return {**state, **{name: min(state[name], now) for name in ("env_steps", "logged_at")}}

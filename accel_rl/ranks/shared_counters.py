@@ -1,0 +1,192 @@
+"""The env steps, episodes and updates of asynchronous ranks are counted in shared memory, so that ranks that stall are
+detected. Each counter is written by a single rank."""
+
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from accel_rl.data.shared_memory import Layout, SharedArrays
+from accel_rl.machine.usage import LOOK_S, Stall, cpu_ns
+from accel_rl.samplers.episodes import EpisodeTracker
+from accel_rl.settings.resolved import Resolved
+
+_LINE = 8  # A cache line has 8 int64 values.
+_STEPS, _EPISODES, _UPDATES = range(3)
+_BEGUN, _FROM, _OTHERS, _ALL_UPDATES, _STOP = range(5)
+
+
+def share(window: int, ranks: int) -> int:
+    """Return how many recent episodes of each rank the online score averages. Over all ranks, these are about `window`
+    episodes."""
+    return -(-window // ranks)
+
+
+class Totals(NamedTuple):
+    env_steps: int
+    episodes: int
+    updates: int
+
+
+class SharedCounters:
+    """`SharedCounters` has the env steps, updates and recent episodes of each rank on this machine, and the totals of
+    the run's other machines."""
+
+    def __init__(self, memory: SharedArrays):
+        self._memory = memory
+        self._counts = memory["counts"]
+        self._before = memory["before"]
+        self._run = memory["run"]
+        self._recent, self._written = memory["recent"], memory["written"]
+        self._beats = memory["beats"][:, 0]
+
+    @staticmethod
+    def layout(ranks: int, window: int) -> Layout:
+        return {
+            "run": ("int64", (_LINE,)),
+            "counts": ("int64", (ranks, _LINE)),
+            "before": ("int64", (ranks, _LINE)),  # The array "before" has the counts of each rank's earlier processes.
+            "recent": ("float64", (ranks, share(window, ranks), 2)),
+            "written": ("int64", (ranks, _LINE)),  # Each rank counts its recorded episodes in "written".
+            "beats": ("int64", (ranks, _LINE)),  # Each rank counts its calls of `act` and its updates in "beats".
+        }
+
+    @classmethod
+    def create(cls, ranks: int, window: int) -> "SharedCounters":
+        return cls(SharedArrays.create(cls.layout(ranks, window)))
+
+    @classmethod
+    def attach(cls, ranks: int, window: int, fd: int) -> "SharedCounters":
+        return cls(SharedArrays.attach(cls.layout(ranks, window), fd))
+
+    @property
+    def fd(self) -> int:
+        return self._memory.fd
+
+    def begin(self, env_steps: int) -> None:
+        """Record that the run begins at `env_steps`. Rank 0 calls `begin` after publishing the central parameters."""
+        self._run[_FROM] = env_steps
+        self._run[_BEGUN] = 1
+
+    @property
+    def begun(self) -> bool:
+        return bool(self._run[_BEGUN])
+
+    def note_others(self, env_steps: int, updates: int, stop: bool) -> None:
+        """Record the counts of the run's other machines. `env_steps` is the other machines' number of env steps since
+        this machine's part of the run began. `updates` counts the parameter updates of all machines. If `stop` is true,
+        the run ends."""
+        self._run[_OTHERS] = env_steps
+        self._run[_ALL_UPDATES] = updates
+        self._run[_STOP] = stop
+
+    @property
+    def all_updates(self) -> int:
+        """Return the number of parameter updates by all machines, as last recorded."""
+        return int(self._run[_ALL_UPDATES])
+
+    def stop(self) -> None:
+        """Record that the run ends."""
+        self._run[_STOP] = True
+
+    @property
+    def stopped(self) -> bool:
+        return bool(self._run[_STOP])
+
+    def env_steps(self) -> int:
+        """Return the env steps of all ranks of all machines since the beginning of the run."""
+        return self.totals().env_steps
+
+    def totals(self) -> Totals:
+        """Read all counters together, so that env steps and updates in a row of metrics belong to the same moment."""
+        sums = self._counts.copy().sum(axis=0)
+        return Totals(
+            int(self._run[_FROM] + self._run[_OTHERS] + sums[_STEPS]), int(sums[_EPISODES]), int(sums[_UPDATES])
+        )
+
+    def restore(self, rank: int, episodes: int, updates: int) -> None:
+        """Record the numbers of episodes and updates with which a rank continues a run. Only the first process of a
+        rank records its earlier episodes and updates."""
+        if not self._counts[rank].any() and not self._before[rank].any():
+            self._before[rank, [_EPISODES, _UPDATES]] = episodes, updates
+
+    def new(self) -> Totals:
+        """Return the counts of this machine's ranks since the current launch of the run."""
+        sums = np.maximum(self._counts - self._before, 0).sum(axis=0)
+        return Totals(int(sums[_STEPS]), int(sums[_EPISODES]), int(sums[_UPDATES]))
+
+    def of_rank(self, rank: int) -> int:
+        """Return the env steps of a rank, including its earlier processes."""
+        return int(self._counts[rank, _STEPS])
+
+    def add(self, rank: int, env_steps: int, updates: int, episodes: EpisodeTracker) -> None:
+        """Add the counts of a rank's finished cycle. `env_steps` is the number of env steps in the cycle. `updates` and
+        `episodes` are the totals of the rank's process so far."""
+        counts = self._counts[rank]
+        new = min(episodes.count - int(counts[_EPISODES]), len(episodes.recent))
+        window, written = self._recent.shape[1], int(self._written[rank, 0])
+        for i, episode in enumerate(list(episodes.recent)[len(episodes.recent) - new :] if new > 0 else ()):
+            self._recent[rank, (written + i) % window] = episode
+        self._written[rank, 0] = written + max(new, 0)
+        counts[: _UPDATES + 1] = counts[_STEPS] + env_steps, episodes.count, updates
+
+    def beat(self, rank: int) -> None:
+        """Record that a rank acts, learns or evaluates."""
+        self._beats[rank] += 1
+
+    def rest(self, rank: int) -> None:
+        """Record that a rank will not act or learn for a while, because it starts or saves a checkpoint."""
+        self._beats[rank] = 0
+
+    def beats(self, rank: int) -> int:
+        """Return a number that changes whenever the rank acts or learns, or 0 from a call of `rest` until the rank acts
+        or learns again."""
+        return int(self._beats[rank])
+
+    def recent(self) -> list[tuple[float, int]]:
+        """Return the (score, length) of the recent episodes of all ranks, in the order of the ranks."""
+        window = self._recent.shape[1]
+        ends = [int(n) for n in self._written[:, 0]]
+        places = ((rank, i % window) for rank, end in enumerate(ends) for i in range(max(0, end - window), end))
+        return [(float(self._recent[place][0]), int(self._recent[place][1])) for place in places]
+
+    def close(self) -> None:
+        self._counts = self._before = self._run = self._recent = self._written = self._beats = np.empty(0)
+        self._memory.close()
+
+
+class StalledRanks:
+    """`StalledRanks` finds the ranks that stall, from another process of the same machine."""
+
+    def __init__(self, counters: SharedCounters, config: Resolved):
+        """A rank is stalled if it uses no CPU time for --distributed.timeout-s. A rank that neither acts nor learns
+        counts as stalled only after a longer time, because it may have to replace worker processes first."""
+        sampler, self._cpu_s = config.sampler, config.distributed.timeout_s
+        self._progress_s = self._cpu_s + max(sampler.timeout_s, sampler.start_timeout_s)
+        self._counters = counters
+        # Maps a process id to two timers: since CPU time was last used, and since progress was last made.
+        self._stalls: dict[int, tuple[Stall, Stall]] = {}
+        self._looked_at = time.monotonic()
+
+    def find(self, pids: Mapping[int, int]) -> dict[int, str]:
+        """Return {rank: line that explains why the rank counts as stalled}. The ranks are checked at most once every
+        LOOK_S seconds; between two checks, the result is {}. `pids` maps ranks to process ids."""
+        if time.monotonic() - self._looked_at < LOOK_S:
+            return {}
+        self._looked_at = time.monotonic()
+        self._stalls = {pid: self._stalls.get(pid) or self._new(rank, pid) for rank, pid in pids.items()}
+        result = {}
+        for rank, pid in pids.items():
+            cpu_s, progress_s = (stall.look() for stall in self._stalls[pid])
+            name = f"rank {rank} (pid {pid})"
+            if cpu_s > self._cpu_s:
+                what = f"has used no CPU time for {self._cpu_s:g} s: it is stopped or hangs, and is killed"
+                result[rank] = f"{name} {what}"
+            elif progress_s > self._progress_s:
+                what = f"has neither acted nor learned for {self._progress_s:g} s: its code hangs, and is killed"
+                result[rank] = f"{name} {what}"
+        return result
+
+    def _new(self, rank: int, pid: int) -> tuple[Stall, Stall]:
+        return Stall(lambda: cpu_ns(pid)), Stall(lambda: self._counters.beats(rank) or time.monotonic_ns())

@@ -1,0 +1,172 @@
+"""torchrun, or another launcher that sets its environment variables, starts ranks on one machine or several.
+
+    | torchrun --nproc-per-node 2 -m accel_rl train a2c --game pong --run-dir runs/pong
+
+If a rank dies, torchrun's agent on the rank's machine ends the machine's other ranks. The agent sends SIGTERM, at which
+asynchronous ranks save, and 30 seconds later SIGKILL. Asynchronous ranks on other machines save when they notice the
+loss, and all ranks end. With torchrun's --max-restarts, every agent then restarts its ranks, which continue from their
+checkpoints.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.distributed.patient_store import PatientStore
+from accel_rl.distributed.process_group import JOIN, choose_interface, environment_store, part
+from accel_rl.planning.plan import RankPlan
+from accel_rl.planning.rank_config import rank_config
+from accel_rl.processes.process import die_with_parent
+from accel_rl.ranks import async_context, sync_context
+from accel_rl.run import launches
+from accel_rl.run.rewind import rewind
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.settings.resolved import Resolved, resolve
+from accel_rl.settings.train import TrainConfig
+from accel_rl.settings.trust import code_names
+from accel_rl.text.errors import ConfigError, RunError, exit_with
+from accel_rl.training.evaluation import Result
+from accel_rl.training.initial_network import InitialNetwork
+
+TORCHRUN = "torchrun"
+_NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+@dataclass(frozen=True, slots=True)
+class RankInfo:
+    """A `RankInfo` has the rank of this process and the number of ranks, both in the whole run and on this machine."""
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    max_restarts: int
+    launcher: str = "torchrun"
+    own_gpu: bool = False
+    """If own_gpu is true, the launcher assigned a GPU to this rank alone, and this process sees no other GPU."""
+
+    def fit(self, config: TrainConfig) -> TrainConfig:
+        """Return the settings with torchrun's number of ranks. Raises ConfigError if the settings name a different
+        number of ranks."""
+        g = config.distributed
+        if g.ranks not in (None, self.size):
+            raise ConfigError(f"--ranks {g.ranks}: torchrun has started {self.size}; leave it out")
+        if self.max_restarts and not config.run_dir:
+            raise ConfigError("--run-dir: needed with torchrun --max-restarts, so that a restart finds the run")
+        return replace(config, distributed=replace(g, ranks=self.size))
+
+    def config(self, config: Resolved) -> Resolved:
+        return rank_config(config, self.rank, self.local_rank, self.local_size)
+
+    def plan(self, config: Resolved) -> RankPlan:
+        return RankPlan.resolve(self.config(config), self.rank, self.size)
+
+
+def rank_info() -> RankInfo | None:
+    """Read the rank's number from the environment variables, or return None if the variables are not set. Raises
+    ConfigError for values that are not numbers."""
+    if not all(name in os.environ for name in _NEEDED):
+        return None
+    e = os.environ
+    try:
+        rank, size = int(e["RANK"]), int(e["WORLD_SIZE"])
+        local, locals_ = int(e.get("LOCAL_RANK", rank)), int(e.get("LOCAL_WORLD_SIZE", size))
+        restarts = int(e.get("TORCHELASTIC_MAX_RESTARTS", 0))
+        launcher, own_gpu = e.get("ACCEL_RL_LAUNCHER", TORCHRUN), "ACCEL_RL_OWN_GPU" in e
+        return RankInfo(rank, size, local, locals_, restarts, launcher, own_gpu)
+    except ValueError as error:
+        raise ConfigError(f"RANK, WORLD_SIZE, LOCAL_RANK ... in the environment: {error}") from error
+
+
+def train(
+    info: RankInfo,
+    config: Resolved,
+    plan: RankPlan,
+    path: Path | None,
+    network: InitialNetwork | None = None,
+    listening: int | None = None,
+    end: Callable[[RunError], NoReturn] = exit_with,
+) -> tuple[Resolved, RunFolder, Result | None]:
+    """Run this rank's part of a new run, or resume an existing run. Only rank 0 returns a result. If the settings of an
+    existing run differ from `config`, a new plan replaces `plan`. Rank 0 has the `network` with which a new run begins.
+    `end` ends this process if its GPU hangs."""
+    die_with_parent(os.getppid())  # If torchrun's agent process is killed, its ranks also end.
+    given = config
+    store, rank, size = environment_store(listening)
+    answers = PatientStore(store, JOIN.total_seconds())
+    if rank == 0:
+        path = (path or RunFolder.new_path(config)).absolute()
+        answers.set("path", str(path))
+    path = Path(answers.get("path"))
+    # Under Ray, no rank locks the run folder, because the driver process does.
+    is_first = rank == 0 and info.launcher == TORCHRUN
+    with RunFolder(path).locked() if is_first else nullcontext():
+        return _train(info, given, plan, path, (store, rank, size), network, end)
+
+
+def _train(
+    info: RankInfo,
+    given: Resolved,
+    plan: RankPlan,
+    path: Path,
+    place: tuple[Any, int, int],
+    network: InitialNetwork | None,
+    end: Callable[[RunError], NoReturn],
+) -> tuple[Resolved, RunFolder, Result | None]:
+    """Run this rank's part in the run folder `path`. The tuple `place` has torch's store, the rank's number and the
+    number of ranks."""
+    store, rank, size = place
+    answers = PatientStore(store, JOIN.total_seconds())
+    if rank == 0:
+        run, config, steps = _opened(path, given, info.launcher, network)
+        answers.set("steps", str(steps))
+    else:
+        steps = int(answers.get("steps"))
+        run, begun = RunFolder.open(path, code_names(given.to_dict()))
+        config = resolve(begun)
+    of_rank, folder = info.config(config), run.of_rank(rank)
+    if replace(given, run_dir=config.run_dir) != config:
+        plan = info.plan(config)
+    begun_at = steps if steps >= 0 else None
+    if config.distributed.is_async:
+        shared = async_context.connect(answers, rank, of_rank)
+        result = async_context.train(of_rank, plan, folder, begun_at, *shared)
+        return config, run, result if rank == 0 else None
+    choose_interface(os.environ["MASTER_ADDR"], one_machine=info.local_size == size)
+    local_ranks = 1 if info.own_gpu else info.local_size
+    result = sync_context.train(of_rank, plan, folder, begun_at, store, local_ranks, end)
+    part(store, rank, size, config.distributed.timeout_s)
+    return config, run, result if rank == 0 else None
+
+
+def _opened(
+    path: Path, config: Resolved, launcher: str, network: InitialNetwork | None
+) -> tuple[RunFolder, Resolved, int]:
+    """Create or open the run folder, and return the folder, its settings, and the env steps of its checkpoint or -1."""
+    if not (path / "config.json").exists():
+        config = replace(config, run_dir=str(path))
+        run = RunFolder.create(path, config)
+        launches.record(run, env_steps=0)
+        if network is not None:
+            network.place(run)
+        return run, config, -1
+    run, saved = RunFolder.open(path, code_names(config.to_dict()))
+    begun = resolve(saved)
+    recorded, wanted = ((c.algorithm, c.distributed.size, c.distributed.update) for c in (begun, config))
+    if recorded != wanted:
+        raise ConfigError(
+            f"{path} holds a run of {recorded[0]} on {recorded[1]} ranks, {recorded[2]}; choose another folder"
+        )
+    steps = Checkpoints(path / "checkpoints").steps()
+    if steps and steps[-1] >= begun.env_steps:
+        raise ConfigError(f"{path} is finished ({steps[-1]:,} env steps); choose another --run-dir")
+    launches.record(run, steps[-1] if steps else 0)
+    if steps or (path / "metrics.csv").exists():
+        run.event(f"went on at {steps[-1] if steps else 0} env steps, started by {launcher}")
+    if steps:
+        rewind(run, steps[-1], chosen=False)
+    return run, begun, steps[-1] if steps else -1

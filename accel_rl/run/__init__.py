@@ -1,0 +1,1 @@
+"""The folder of a run, its launches, its times and its videos."""

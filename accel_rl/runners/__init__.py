@@ -1,1 +1,0 @@
-"""This package trains: it alternates sampling and learning, evaluates agents, saves checkpoints and reports metrics."""

@@ -1,0 +1,195 @@
+"""This module warns about settings that have no effect, and about runs that make no updates."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+from accel_rl.algos.c51 import C51Config
+from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
+from accel_rl.envs.protocols import OVERRIDES
+from accel_rl.models.precision import gains_from_bfloat16
+from accel_rl.settings.resolved import Resolved
+from accel_rl.settings.train import TrainConfig, default_config
+
+Test = Callable[[Resolved], bool]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A `Condition` means that some settings have an effect only if `holds(config)` is true. A condition lists the full
+    names of settings, and the names of groups of settings, which end with a point."""
+
+    names: tuple[str, ...]
+    holds: Test
+    needs: str
+
+    def covers(self, name: str) -> bool:
+        return name in self.names or name.startswith(tuple(n for n in self.names if n.endswith(".")))
+
+
+def _async(config: Resolved) -> bool:
+    return config.distributed.is_async
+
+
+def _several(config: Resolved) -> bool:
+    return config.distributed.several or config.cluster == "ray"
+
+
+def _explores_by_epsilon(config: Resolved) -> bool:
+    return not getattr(config.algo, "noisy", False)
+
+
+# These Atari settings also affect Gymnasium environments.
+ANYWHERE = ("stack", "max_episode_steps", "max_evaluation_steps")
+CONDITIONS = (
+    Condition(
+        (
+            "env.protocol",
+            "env.backend",
+            "env.randomness",
+            "env.translate",
+            *(f"env.{name}" for name in OVERRIDES if name not in ANYWHERE),
+        ),
+        lambda c: bool(c.env.game),
+        "an Atari game (--game)",
+    ),
+    Condition(("env.kwargs",), lambda c: bool(c.env.id), "a Gymnasium environment (--env)"),
+    Condition(("env.stack", "algo.network"), lambda c: c.spec.is_image, "picture observations"),
+    Condition(("gorila.",), lambda c: c.cluster == "gorila", "--cluster gorila"),
+    Condition(("gorila.push_updates",), _async, "--update async"),
+    Condition(("init_only",), lambda c: bool(c.init), "--init"),
+    Condition(("address",), lambda c: c.cluster != "none", "--cluster gorila or ray"),
+    Condition(
+        ("distributed.chunks", "distributed.local_updates", "distributed.warmup_updates", "distributed.pull_steps"),
+        _async,
+        "--update async",
+    ),
+    Condition(
+        ("distributed.hash_interval", "distributed.max_restarts"),
+        lambda c: _several(c) and not _async(c),
+        "several ranks (--ranks) with --update all-reduce",
+    ),
+    Condition(("distributed.timeout_s",), _several, "several ranks (--ranks)"),
+    Condition(("secondary.rate",), lambda c: c.secondary.batch > 0, "--secondary.batch"),
+    Condition(("wandb_project",), lambda c: c.wandb != "disabled", "--wandb offline or online"),
+    Condition(("evaluation.steps",), lambda c: not c.evaluation.episodes, "--evaluation.episodes 0"),
+    Condition(
+        ("sampler.groups",),
+        lambda c: not c.sampler.inference_per_worker or c.sampler.groups == 1,
+        "--no-inference-per-worker",
+    ),
+    Condition(
+        (
+            "sampler.workers",
+            "sampler.inference_per_worker",
+            "sampler.timeout_s",
+            "strict",
+            "sampler.start_timeout_s",
+            "sampler.on_error",
+        ),
+        lambda c: c.sampler.has_workers,
+        "--sampler.engine workers",
+    ),
+    Condition(
+        ("algo.replay.alpha", "algo.replay.beta", "algo.replay.beta_final"),
+        lambda c: c.algo.replay.prioritized,  # type: ignore[attr-defined]
+        "--replay.prioritized",
+    ),
+    Condition(
+        ("algo.replay.replacement",),
+        lambda c: not c.algo.replay.prioritized,  # type: ignore[attr-defined]
+        "uniform draws (--no-replay.prioritized)",
+    ),
+    Condition(
+        ("algo.epsilon", "algo.epsilon_final", "algo.epsilon_steps", "algo.epsilon_spread", "algo.epsilon_unit"),
+        _explores_by_epsilon,
+        "exploration by epsilon (--no-noisy)",
+    ),
+    Condition(("algo.huber",), lambda c: not isinstance(c.algo, C51Config), "dqn: this loss is a cross entropy"),
+    Condition(
+        ("algo.rmsprop_alpha",),
+        lambda c: "rmsprop" in c.algo.optimizer_name,
+        "an RMSProp optimizer (--optimizer rmsprop)",
+    ),
+    Condition(
+        ("algo.reference_batch", "algo.max_learning_rate"),
+        lambda c: c.algo.learning_rate_scaling != "none",  # type: ignore[attr-defined]
+        "--learning-rate-scaling",
+    ),
+)
+
+
+def inactive(config: TrainConfig, resolved: Resolved) -> list[str]:
+    """Return a line for each setting that was changed from its default but has no effect. `resolved` is `config` after
+    resolution."""
+    default = dict(settings_of(default_config(config.algorithm)))
+    changed = {name: value for name, value in settings_of(config) if value != default.get(name, value)}
+    lines = []
+    for name, value in changed.items():
+        unmet = next((c for c in CONDITIONS if c.covers(name) and not c.holds(resolved)), None)
+        if unmet is not None:
+            lines.append(f"--{name.replace('_', '-')} {value} has no effect: it needs {unmet.needs}")
+    return lines
+
+
+def clamped(config: Resolved) -> list[str]:
+    """Return a line for each setting that is larger than what the run can use."""
+    lines = []
+    samples, minibatch = config.T * config.sampler.envs, getattr(config.algo, "minibatch", 0)
+    if minibatch > samples:
+        lines.append(
+            f"--minibatch {minibatch}: a rollout has {samples} samples ({config.sampler.envs} environments x "
+            f"{config.T} steps), so each epoch is one minibatch of {samples}"
+        )
+    evaluation = config.evaluation
+    parallel, default = evaluation.parallel, default_config(config.algorithm).evaluation.parallel
+    if evaluation.interval and 0 < evaluation.episodes < parallel != default:
+        lines.append(
+            f"--evaluation.parallel {parallel}: an evaluation of {evaluation.episodes} episodes uses "
+            f"{evaluation.episodes} environments"
+        )
+    return lines
+
+
+def settings_of(part: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the full name, such as env.game, and the value of each setting."""
+    for f in fields(part):
+        value = getattr(part, f.name)
+        if is_dataclass(value):
+            yield from settings_of(value, f"{prefix}{f.name}.")
+        else:
+            yield prefix + f.name, value
+
+
+def warning(config: TrainConfig) -> str:
+    """Return a one-line warning about surprising effects of the settings, or ""."""
+    is_linear = getattr(config.algo, "learning_rate_schedule", "") == "linear"
+    if is_linear and (end := config.schedule_steps) and end < config.env_steps:
+        return f"the learning rate is zero from --schedule-steps {end} to --env-steps {config.env_steps}"
+    if not isinstance(config.algo, ReplayAlgorithmConfig) or (config.cluster == "gorila" and config.gorila.updates):
+        return ""
+    replays = config.gorila.bundles if config.cluster == "gorila" and config.gorila.replay == "local" else 1
+    start = config.algo.replay.start * replays
+    if config.env_steps > start:
+        return ""
+    return (
+        f"this run makes no update: learning begins at --replay.start {config.algo.replay.start} transitions"
+        + (f" in each of {replays} replays" if replays > 1 else "")
+        + f", and the run ends at --env-steps {config.env_steps}; give more env steps, or a smaller --replay.start"
+    )
+
+
+def limit(config: TrainConfig, shares: Mapping[str, float]) -> str:
+    """Return a line that lists which shares of a run's time were spent on which activities, and advises how to reduce
+    the largest share. Return "" if the shares are unknown. The activity `other` is evaluations, checkpoints and
+    metrics."""
+    if not shares:
+        return ""
+    largest = max(shares, key=lambda name: shares[name])
+    advice = ""
+    if largest == "other":
+        advice = "; see --evaluation.interval and --checkpoint.interval"
+    elif largest == "updates" and config.precision == "float32" and gains_from_bfloat16():
+        advice = "; this CPU has instructions for --precision bfloat16, which changes the numbers"
+    listed = ", ".join(f"{name} {100 * share:.0f} %" for name, share in shares.items())
+    return f"time: {listed}{advice}"

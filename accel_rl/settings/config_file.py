@@ -1,0 +1,40 @@
+"""The file config.json of a run has a format version."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from accel_rl.text.errors import ConfigError
+
+FORMAT = 4
+"""Version of config.json. The format version is increased when a setting changes its name or meaning."""
+
+
+def settings_in(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a config.json, without the format version. Raises ConfigError, with a message of one line,
+    for another format, or if the algorithm or a group has a wrong type."""
+    if type(version := values.get("format")) is not int or version != FORMAT:
+        raise ConfigError(f"field format is {version!r}: this version of accel_rl reads format {FORMAT} alone")
+    for name in ("algorithm", "env", "algo"):  # The types of algorithm, env and algo are checked first.
+        if name in values and not isinstance(values[name], str if name == "algorithm" else Mapping):
+            kind = "a text" if name == "algorithm" else "a group of settings"
+            raise ConfigError(f"--{name} {values[name]!r}: must be {kind}")
+    return {name: dict(x) if isinstance(x, Mapping) else x for name, x in values.items() if name != "format"}
+
+
+def read_file(folder: Path) -> dict[str, Any]:
+    """Read config.json of a run's folder. Raises ConfigError, with a message of one line that names
+    the file."""
+    file = folder / "config.json"
+    try:
+        values = json.loads(file.read_text())
+    except FileNotFoundError as e:
+        near = ", ".join(str(p.parent) for p in sorted(folder.glob("*/config.json"))[:3]) if folder.is_dir() else ""
+        raise ConfigError(f"{folder} holds no run (no config.json)" + (f"; did you mean {near}" if near else "")) from e
+    # json.loads raises RecursionError for JSON that is nested too deeply.
+    except (OSError, ValueError, RecursionError) as e:
+        raise ConfigError(f"{file} is not readable: {e}") from e
+    if not isinstance(values, dict):
+        raise ConfigError(f"{file} is no configuration")
+    return values

@@ -1,0 +1,88 @@
+"""This module finds algorithms and experiments by their names."""
+
+import importlib
+import pkgutil
+import traceback
+from types import ModuleType
+from typing import Any
+
+from accel_rl.algos.algorithm import Algorithm
+from accel_rl.text.errors import ConfigError, nearest
+from accel_rl.text.imports import import_user_module
+
+ALGORITHMS = {
+    "a2c": "accel_rl.algos.a2c:A2C",
+    "ppo": "accel_rl.algos.ppo:PPO",
+    "impala": "accel_rl.algos.impala:IMPALA",
+    "pqn": "accel_rl.algos.pqn:PQN",
+    "dqn": "accel_rl.algos.dqn:DQN",
+    "c51": "accel_rl.algos.c51:C51",
+    "rainbow": "accel_rl.algos.rainbow:Rainbow",
+}
+PAPERS = "accel_rl.papers"
+"""The package `PAPERS` contains the papers' experiments: `stooke:figure_3` is defined in accel_rl.papers.stooke."""
+PAPER_PREFIXES = ("", "experiments.", f"{PAPERS}.")
+"""The module of an experiment is searched in the packages `PAPER_PREFIXES`."""
+
+
+def find_algorithm(name: str) -> type[Algorithm]:
+    """Return the class of an algorithm, given by a name such as `a2c`, or as a user's `module:Class`. A user's module
+    may be in the current folder. Raises ConfigError."""
+    result = find(name)
+    if not (isinstance(result, type) and issubclass(result, Algorithm)):
+        raise ConfigError(f"algorithm {name!r}: it is not a subclass of accel_rl.algos.algorithm.Algorithm")
+    return result
+
+
+def find(name: str, flag: str = "algorithm") -> Any:
+    """Import the object named by `a2c` or `module:attribute`. Raises a ConfigError that begins with the flag. The
+    module may be a user's module, a user's file (`my_grids.py:sizes`), or a paper of accel_rl.papers."""
+    path = ALGORITHMS.get(name, name)
+    module_name, colon, attribute = path.partition(":")
+    if not colon and flag == "algorithm":
+        allowed = [*ALGORITHMS, "module:Class", "module:function"]
+        raise ConfigError(f"unknown algorithm {name!r}; allowed: {', '.join(allowed)}{nearest(name, ALGORITHMS)}")
+    if not colon:
+        raise ConfigError(f"{flag} {name!r}: must be module:function, such as my_module:{name} or stooke:figure_3")
+    try:
+        module = importlib.import_module(module_name) if name in ALGORITHMS else _user_module_or_paper(module_name)
+    except ModuleNotFoundError as e:
+        if e.name is not None and (module_name == e.name or module_name.startswith(e.name + ".")):
+            where = "; it is a folder of the repository, not of the package" if e.name == "experiments" else ""
+            raise ConfigError(
+                f"{flag} {name!r}: there is no module {e.name!r} on the path{where or nearest(e.name, papers())}"
+            ) from e
+        raise ConfigError(f"{flag} {name!r}: it cannot be imported ({' '.join(str(e).split())})") from e
+    except Exception as e:  # If the user's file has an error, the message names the file and the line.
+        frame = traceback.extract_tb(e.__traceback__)[-1]
+        place = "" if isinstance(e, SyntaxError) else f", {frame.filename}, line {frame.lineno}"
+        raise ConfigError(
+            f"{flag} {name!r}: it cannot be imported ({type(e).__name__}: {' '.join(str(e).split())}{place})"
+        ) from e
+    result = getattr(module, attribute, None)
+    if result is None:
+        raise ConfigError(f"{flag} {name!r}: {module_name} has no {attribute}{nearest(attribute, dir(module))}")
+    return result
+
+
+def papers() -> list[str]:
+    """Return the names of the papers whose experiments are in the package."""
+    return sorted(m.name for m in pkgutil.iter_modules(importlib.import_module(PAPERS).__path__) if m.ispkg)
+
+
+def _user_module_or_paper(name: str) -> ModuleType:
+    """Import a user's module, or the paper of the same name if the user has no such module; raises ImportError."""
+    try:
+        return import_user_module(name)
+    except ModuleNotFoundError as e:
+        paper = f"{PAPERS}.{name}"
+        if e.name != name or name not in papers():
+            raise
+    return importlib.import_module(paper)
+
+
+def experiment_of(paper: str, name: str) -> str:
+    """Return the name of a paper's experiment, such as figure_3 of stooke:figure_3, or "" for experiments of other
+    modules."""
+    module, _, function = name.partition(":")
+    return function if module in [prefix + paper for prefix in PAPER_PREFIXES] else ""

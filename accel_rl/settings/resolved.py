@@ -1,0 +1,146 @@
+"""Resolved settings contain a value for every setting whose default depends on other settings.
+
+    config = resolve(config)        once, where a run begins: checked, a ConfigError in one line, and filled in
+    config.spec                     the environment, as the network, the replay and the plan need it
+
+The device, worker processes and threads are chosen later, by the `RunPlan` of the machine that executes the run.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from accel_rl.data.spec import EnvSpec
+from accel_rl.envs.make import ResolvedEnv, make_spec, resolve_env
+from accel_rl.envs.start_points import load_starts
+from accel_rl.settings.registry import find_algorithm
+from accel_rl.settings.sampler_config import SamplerConfig
+from accel_rl.settings.train import OF_RANK, TrainConfig
+from accel_rl.text.errors import ConfigError
+
+Test = Callable[[TrainConfig], bool]
+
+MODES: tuple[tuple[Test, str], ...] = (
+    (lambda c: c.cluster == "gorila", "accel_rl.gorila.check_settings:check_gorila"),
+    (lambda c: c.cluster == "ray", "accel_rl.gorila.check_settings:check_ray_ranks"),
+    (lambda c: c.schedule == "concurrent", "accel_rl.training.concurrent:check"),
+    (lambda c: c.distributed.several, "accel_rl.planning.rank_config:check"),
+    (lambda c: c.sampler.on_device, "accel_rl.samplers.device_engine:check"),
+)
+"""Pairs of (test whether a mode is chosen, name of the function that checks the mode's settings)."""
+
+
+def check_modes(config: TrainConfig) -> None:
+    """Raise ConfigError, with a message of one line, for settings that a chosen mode does not support."""
+    for is_chosen, name in MODES:
+        if is_chosen(config):
+            module, _, function = name.partition(":")
+            getattr(import_module(module), function)(config)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolvedSampler(SamplerConfig):
+    """`ResolvedSampler` has the settings of the sampler and the horizon. The fields marked OF_RANK are derived for
+    each rank, and are not settings of the run."""
+
+    horizon: int
+    first_env: int = field(default=0, metadata={OF_RANK: True})
+    """Index of this rank's first environment among the environments of all ranks and bundles."""
+    run_envs: int = field(default=0, metadata={OF_RANK: True})
+    """Number of environments of all ranks and bundles, or 0 for `envs`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolved(TrainConfig):
+    """`Resolved` has the settings of a training run with a chosen horizon, backend and random numbers, and with
+    absolute paths.
+
+    All parts of a run receive resolved settings. Resolved settings come only from `resolve` and from a run's
+    config.json.
+    """
+
+    env: ResolvedEnv
+    sampler: ResolvedSampler
+
+    def __post_init__(self) -> None:
+        assert isinstance(self.env, ResolvedEnv) and isinstance(self.sampler, ResolvedSampler), "not resolved"
+
+    def to_dict(self) -> dict[str, Any]:
+        values = super().to_dict()
+        for f in fields(self.sampler):
+            if f.metadata.get(OF_RANK) and getattr(self.sampler, f.name) == f.default:
+                del values["sampler"][f.name]
+        return values
+
+    def identity(self) -> dict[str, Any]:
+        """Return the settings that a run never changes, as plain JSON. A checkpoint records these settings of its
+        run."""
+        sampler = {name: getattr(self.sampler, name) for name in ("envs", "horizon", "reset", "decorrelation_steps")}
+        values = {"algorithm": self.algorithm, "env": self.env.to_dict(), "seed": self.seed}
+        result: dict[str, Any] = json.loads(json.dumps(values | {"algo": asdict(self.algo), "sampler": sampler}))
+        return result
+
+    @property
+    def spec(self) -> EnvSpec:
+        """Return the spec of the training environment. The first call of `spec` creates an environment. Raises
+        ConfigError."""
+        return make_spec(self.env, True, self.sampler.reset, self.sampler.spec_timeout_s)
+
+
+def resolve(config: TrainConfig) -> Resolved:
+    """Check settings, and compute the settings that follow from other settings. Raises ConfigError, with a message of
+    one line, for impossible settings. `resolve` makes all checks that do not require another process."""
+    config.check()
+    resolved = fill_in(config)
+    check_modes(resolved)
+    resolved.algo.of_rank(resolved.distributed.size).check_sampling(resolved.T, resolved.rank_envs)
+    resolved.env.check(resolved.sampler.spec_timeout_s)
+    check_starts(resolved)
+    if resolved.sampler.reset == "cached" and not resolved.env.game:
+        raise ConfigError(
+            f"--sampler.reset cached is for Atari games: {resolved.env.id} is none; use immediate, wait or swap"
+        )
+    if not isinstance(resolved.algo, needed := find_algorithm(resolved.algorithm).Config):
+        raise ConfigError(
+            f"algo is of {type(resolved.algo).__name__}, the settings of {resolved.algorithm} are {needed.__name__}: "
+            f"begin from accel_rl.settings.train.default_config({resolved.algorithm!r})"
+        )
+    return resolved
+
+
+def fill_in(config: TrainConfig) -> Resolved:
+    """Compute the settings that follow from other settings, without checking combinations of settings; raises
+    ConfigError."""
+    randomness = "counter" if config.sampler.on_device else "sequence"
+    file = config.evaluation.starts_file
+    if file:  # Paths are made absolute, because other processes may have another current folder.
+        file = str(Path(file).expanduser().absolute())
+    chosen: dict[str, Any] = {
+        "env": resolve_env(config.env, randomness),
+        "algo": config.algo.for_env(bool(config.env.game)).for_run(config.env_steps),
+        "sampler": ResolvedSampler(**_values(config.sampler) | {"horizon": config.T}),
+        "evaluation": replace(config.evaluation, starts_file=file),
+    }
+    return Resolved(**_values(config) | chosen)
+
+
+def check_starts(config: Resolved) -> None:
+    """Raise ConfigError if evaluations cannot begin at the start points of --evaluation.starts-file."""
+    if config.evaluation.starts == "noop":
+        return
+    if not config.env.game:
+        raise ConfigError(f"--evaluation.starts saved is for Atari games: {config.env.id} is none")
+    if config.sampler.on_device:
+        raise ConfigError("--sampler.engine device: --evaluation.starts saved needs workers or in-process")
+    try:
+        points = load_starts(Path(config.evaluation.starts_file))
+        points.check(config.env.game, config.env.rules(), config.evaluation_limit)
+    except ConfigError as e:
+        raise ConfigError(f"--evaluation.starts-file: {e}") from e
+
+
+def _values(part: Any) -> dict[str, Any]:
+    return {f.name: getattr(part, f.name) for f in fields(part)}

@@ -1,1 +1,0 @@
-"""This package contains the machine (cores, GPUs), child processes, errors, counts and timeouts."""

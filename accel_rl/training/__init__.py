@@ -1,0 +1,1 @@
+"""Training: sampling and learning in turns, evaluation, checkpoints and metrics."""

@@ -1,0 +1,110 @@
+"""The checkpoints of one rank contain all state that is needed to continue the run bit for bit."""
+
+from typing import Any
+
+import torch
+
+from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.checkpoints.generator_state import restore_default
+from accel_rl.machine.devices import Device
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.samplers.rollout_sampler import RolloutSampler
+from accel_rl.settings.resolved import Resolved
+from accel_rl.training.callback import Callbacks
+from accel_rl.training.context import RankContext
+from accel_rl.training.learner import Learner
+from accel_rl.training.reporter import Counters, Reporter
+from accel_rl.training.schedule import Schedule
+
+
+class Saver:
+    """A `Saver` saves and restores the state of a rank's parts (learner, sampler, replay, counters)."""
+
+    def __init__(
+        self,
+        config: Resolved,
+        run: RunFolder,
+        context: RankContext,
+        counters: Counters,
+        learner: Learner,
+        secondary: Learner | None,
+        sampler: RolloutSampler,
+        schedule: Schedule,
+        reporter: Reporter,
+        callbacks: Callbacks,
+    ):
+        self.config = config
+        self.run_folder = run
+        self.context = context
+        self.counters = counters
+        self.learner = learner
+        self.secondary = secondary
+        self.sampler = sampler
+        self.schedule = schedule
+        self.reporter = reporter
+        self.callbacks = callbacks
+        self.checkpoints = self._checkpoints()
+
+    def _checkpoints(self) -> Checkpoints:
+        # Rank 0 writes its part of a checkpoint last.
+        # Other ranks keep one more checkpoint, in case rank 0 fails before writing.
+        keep = self.config.checkpoint.keep + bool(self.context.rank)
+        return Checkpoints(self.run_folder.path / "checkpoints", keep)
+
+    def save(self) -> None:
+        """Write a checkpoint of the current state."""
+        self.run_folder.follow()
+        if self.run_folder.moved:
+            self.checkpoints = self._checkpoints()
+        self.counters.saved_at = self.counters.env_steps
+        self.reporter.sync()
+        with self.context.barrier.saving():
+            self.checkpoints.save(self.counters.env_steps, self.state_dict(), self._time())
+        self.callbacks("on_checkpoint", self.checkpoints.path(self.counters.env_steps))
+
+    @property
+    def last(self) -> int | None:
+        """Return the number of env steps of the newest checkpoint, or None without a checkpoint."""
+        steps = self.checkpoints.steps()
+        return steps[-1] if steps else None
+
+    def _time(self) -> dict[str, Any]:
+        """Return the state of all clocks."""
+        return {**self.reporter.time.state_dict(), "activities": self.learner.gradient_sync.times}
+
+    def state_dict(self) -> dict[str, Any]:
+        counters, device = self.counters, self.learner.algo.device
+        return {
+            "config": self.config.identity(),
+            "env_steps": counters.env_steps,
+            "evaluated_at": counters.evaluated_at,
+            "logged_at": counters.logged_at,
+            "logged_episodes": counters.logged_episodes,
+            "rows": self.reporter.rows,
+            "recorder": self.reporter.recorder.state_dict(),
+            "callbacks": self.callbacks.training.metrics.state_dict(),
+            "learner": self.learner.state_dict(),
+            "secondary": self.secondary.state_dict() if self.secondary is not None else None,
+            "sampler": self.sampler.state_dict(),
+            "schedule": self.schedule.state_dict(),
+            "torch_rng": torch.get_rng_state(),
+            "gpu_rng": Device(device).random_state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Load the state of a checkpoint into the rank's parts."""
+        counters, device = self.counters, self.learner.algo.device
+        counters.env_steps = counters.saved_at = state["env_steps"]
+        counters.evaluated_at, counters.logged_at = state["evaluated_at"], state["logged_at"]
+        counters.logged_episodes = state["logged_episodes"]
+        if times := state.get("time"):
+            self.reporter.time.load_state_dict(times)
+            self.learner.gradient_sync.times.update(times["activities"])
+        self.reporter.recorder.load_state_dict(state["recorder"], device)
+        self.callbacks.training.metrics.load_state_dict(state.get("callbacks", {"groups": []}), device)
+        self.learner.load_state_dict(state["learner"])
+        if self.secondary is not None:
+            self.secondary.load_state_dict(state["secondary"])
+        self.sampler.load_state_dict(state["sampler"])
+        self.schedule.load_state_dict(state.get("schedule"))
+        restore_default(state["torch_rng"], state["gpu_rng"], device)

@@ -1,0 +1,92 @@
+"""A schedule determines when a rank samples and when it learns."""
+
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from accel_rl.algos.algorithm import advance
+from accel_rl.metrics.update_metrics import UpdateMetrics
+from accel_rl.samplers.rollout_sampler import RolloutSampler
+from accel_rl.training.context import Exchange
+from accel_rl.training.learner import Learner
+
+
+class Schedule(Protocol):
+    """The schedules are `Lockstep`, `Concurrent` and users' classes. A user's class, `--schedule module:Class`, is
+    built like `Lockstep`."""
+
+    interrupted: Callable[[], bool]
+    """If the function `interrupted`, which is called during a cycle, returns True, the cycle ends early."""
+    sampled: Callable[[int], None]
+    """The function `sampled` is called during a cycle with the number of env steps sampled so far."""
+
+    acting_age: int
+    """Number of updates made between the copy of the parameters that selected the newest rollout's actions and the end
+    of this rollout."""
+
+    @property
+    def pending(self) -> bool:
+        """Return whether the last cycle ended early. If a cycle ended early, the next call of `cycle` continues the
+        cycle."""
+
+    def cycle(self, remaining: int) -> tuple[int, list[UpdateMetrics]]:
+        """Sample and learn, and return the number of env steps and the updates' metrics. `remaining` is the number of
+        env steps until the end of the run."""
+
+    def state_dict(self) -> dict[str, Any] | None: ...
+
+    def load_state_dict(self, state: dict[str, Any] | None) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Lockstep:
+    """The lockstep schedule samples a rollout, learns from it, and samples the next rollout. The first learner's agent
+    selects all actions. A second learner learns from the same rollouts, after the first learner."""
+
+    interrupted: Callable[[], bool] = staticmethod(lambda: False)
+    sampled: Callable[[int], None] = staticmethod(lambda env_steps: None)
+    pending = False
+    acting_age = 0
+
+    def __init__(
+        self,
+        sampler: RolloutSampler,
+        learner: Learner,
+        secondary: Learner | None = None,
+        exchange: Exchange | None = None,
+    ):
+        """The `exchange` connects the learner to the learners of other ranks; None means that the run has a single
+        rank."""
+        self.sampler, self.learners = sampler, with_names(learner, secondary)
+        self.exchange = exchange or Exchange()
+        self.sampling_s = 0.0
+        """Seconds of this process in which rollouts were sampled."""
+
+    def cycle(self, remaining: int = 0) -> tuple[int, list[UpdateMetrics]]:
+        """Sample one rollout, and make the updates that are due after it."""
+        first = self.learners[0][1]
+        began, updates = time.monotonic(), self.exchange.updates
+        rollout = self.sampler.collect(self.exchange.agent(first.algo.agent, first.gradient_sync))
+        self.sampling_s += time.monotonic() - began
+        self.acting_age = self.exchange.updates - updates
+        metrics: list[UpdateMetrics] = []
+        for prefix, learner in self.learners:
+            advance(learner.algo, rollout.env_steps)
+            learner.algo.ingest(rollout)
+            metrics += [m.prefixed(prefix) for m in learner.learn(self.sampler.check)]
+        return rollout.env_steps, metrics
+
+    def state_dict(self) -> None:
+        """Return None, because the lockstep schedule has no state between cycles."""
+
+    def load_state_dict(self, state: dict[str, Any] | None) -> None:
+        assert state is None
+
+    def close(self) -> None:
+        pass
+
+
+def with_names(learner: Learner, secondary: Learner | None) -> list[tuple[str, Learner]]:
+    """Return (prefix of the metrics' names, learner) for the learner and the secondary learner, if there is one."""
+    return [("", learner)] if secondary is None else [("", learner), ("secondary/", secondary)]

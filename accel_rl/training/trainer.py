@@ -1,0 +1,336 @@
+"""The trainer runs a schedule's cycles from the first step to the last, and evaluates, reports and saves between
+cycles."""
+
+import time
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConfig
+from accel_rl.machine import hardware
+from accel_rl.metrics.recorder import episode_metrics
+from accel_rl.models.network_state import copy_network
+from accel_rl.models.precision import multiply_in
+from accel_rl.planning.plan import RankPlan
+from accel_rl.processes import process
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.samplers.rollout_sampler import RolloutSampler
+from accel_rl.settings.doors import find_schedule
+from accel_rl.settings.resolved import Resolved
+from accel_rl.text import output
+from accel_rl.text.errors import RunError, no_exit
+from accel_rl.training import initial_network
+from accel_rl.training.build import build_sampler
+from accel_rl.training.callback import Callbacks, Training, failed
+from accel_rl.training.concurrent import Concurrent
+from accel_rl.training.context import SINGLE_RANK, RankContext
+from accel_rl.training.evaluation import Evaluation, Result
+from accel_rl.training.evaluator import Evaluator
+from accel_rl.training.learner import Learner
+from accel_rl.training.observers import NO_OBSERVERS, Observers, UserSink
+from accel_rl.training.reporter import Counters, Reporter
+from accel_rl.training.saver import Saver
+from accel_rl.training.schedule import Lockstep, Schedule
+from accel_rl.training.seeds import Stream, derived_seed
+from accel_rl.training.separate import Learning, NoSampler, Sampling
+from accel_rl.training.signals import Stopped, StopRequest
+from accel_rl.training.stored_agents import BestAgent
+
+
+class Trainer:
+    """A `Trainer` builds the parts of a run (learner, sampler, evaluator, reporter), and trains.
+
+    `config`, `plan` and `run` are the settings, the plan and the folder of this rank. `state` is a loaded checkpoint,
+    from which the run continues. `context` connects this rank to other ranks.
+    """
+
+    def __init__(
+        self,
+        config: Resolved,
+        plan: RankPlan,
+        run: RunFolder,
+        state: dict[str, Any] | None = None,
+        context: RankContext = SINGLE_RANK,
+        observers: Observers = NO_OBSERVERS,
+    ):
+        self.config = config
+        self.plan = plan
+        self.run_folder = run
+        self._state = state
+        self.context = context
+        process.tune_torch(plan.placement.torch_threads)
+        multiply_in(config.precision, plan.device)
+        plan.device.use()
+        if config.sampler.cores is not None or plan.placement.learner_cores:
+            hardware.pin(plan.placement.server_cores)
+        self.spec = config.spec
+        run.write_json("protocol.json", self.spec.protocol)
+        self.counters = Counters()
+        self.reporter = Reporter(config, run, context, [UserSink(sink) for sink in observers.sinks], plan.device)
+        self.learner = Learner(
+            config, self.spec, plan.device, derived_seed(config.seed, Stream.MODEL), context.exchange
+        )
+        if state is None:
+            initial_network.load(run, self.learner)
+        if context.rank:  # Ranks have equal parameters, but different random numbers for actions.
+            torch.manual_seed(derived_seed(config.seed, Stream.RANK, context.rank))
+        context.exchange.begin(self.learner.algo)
+        self.secondary = self._build_secondary()
+        self.callbacks = Callbacks(
+            observers.callbacks, Training(config, plan, run, self.counters, self._counts, self.learner)
+        )  # fmt: skip
+        self.sampler: RolloutSampler = NoSampler(self.spec)
+        if context.samples:
+            self.sampler = self.callbacks.observed(self._build_sampler())
+        self.schedule = self._build_schedule()
+        self.saver = Saver(
+            config, run, context, self.counters, self.learner, self.secondary, self.sampler, self.schedule,
+            self.reporter, self.callbacks,
+        )  # fmt: skip
+        self.evaluator = Evaluator(config, plan)
+        self.best = BestAgent(run)
+        self._began, self._cycles_s = time.monotonic(), 0.0
+        self.evaluation: Evaluation | None = None  # `evaluation` has the result of the run's last evaluation.
+
+    def _build_sampler(self) -> RolloutSampler:
+        config = self.config
+        return build_sampler(
+            self.plan.sampler,
+            config.env,
+            self.spec,
+            config,
+            seed=derived_seed(config.seed, Stream.SAMPLER),
+            training=True,
+        )
+
+    def _build_secondary(self) -> Learner | None:
+        """Build the secondary learner (Stooke & Abbeel 2018, section 5.4.2). The secondary learner starts with the
+        first learner's parameters, and draws batches of another size from the same replay."""
+        c = self.config.secondary
+        algo = self.config.algo
+        first = self.learner.algo
+        if not c.batch:
+            return None
+        assert isinstance(algo, ReplayAlgorithmConfig) and isinstance(first, ReplayAlgorithm)
+        algo = replace(algo, batch_size=c.batch, learning_rate=c.rate or algo.learning_rate)
+        secondary = Learner(
+            replace(self.config, algo=algo),
+            self.spec,
+            self.plan.device,
+            derived_seed(self.config.seed, Stream.SECONDARY),
+            self.context.exchange,
+        )
+        if self.context.rank:  # Each rank draws different batches from the replay.
+            torch.manual_seed(derived_seed(self.config.seed, Stream.SECONDARY, self.context.rank))
+        copy_network(self.learner.algo.agent.model, secondary.algo.agent.model)
+        assert isinstance(secondary.algo, ReplayAlgorithm)
+        secondary.algo.share(first)
+        return secondary
+
+    def _build_schedule(self) -> Schedule:
+        c = self.config
+        if not self.context.learns:
+            return Sampling(self.sampler, self.learner, self.context.exchange)
+        if not self.context.samples:
+            return Learning(self.learner)
+        if c.schedule != "concurrent":
+            schedule = Lockstep if c.schedule == "lockstep" else find_schedule(c.schedule)
+            return schedule(self.sampler, self.learner, self.secondary, self.context.exchange)
+        return Concurrent(
+            self.sampler,
+            self.learner,
+            self.secondary,
+            period=c.rank_period,
+            threads=self.plan.placement.torch_threads,
+            cores=self.plan.placement.learner_cores,
+            most_skipped=c.max_skipped_updates,
+        )
+
+    def _counts(self) -> tuple[list[tuple[float, int]], int, int]:
+        """Return the recent episodes, the number of episodes and the number of updates of this rank."""
+        return list(self.sampler.episodes.recent), self.sampler.episodes.count, self.learner.updates
+
+    @property
+    def learners(self) -> list[Learner]:
+        return [self.learner] if self.secondary is None else [self.learner, self.secondary]
+
+    def run(self) -> Result:
+        """Train to the last env step, or until SIGINT or SIGTERM. Raises RunError if the run cannot continue."""
+        with output.written(self.reporter.record, self.reporter.event), no_exit(self._exited):
+            return self._run()
+
+    def _exited(self, call: str) -> RunError:
+        return RunError(f"{self.config.algorithm} on {self.spec.name} ended: {call}")
+
+    def _run(self) -> Result:
+        try:
+            with StopRequest() as stop:
+                try:
+                    self._open(stop.ends_wait() if self.config.distributed.size == 1 else nullcontext())
+                except Stopped:
+                    return self._result(stop)
+                self.schedule.interrupted = lambda: bool(stop)
+                self.schedule.sampled = self._show_progress
+                while True:
+                    self._housekeeping(stop)
+                    if self.callbacks.stopped:
+                        self.context.clock.end()
+                    stops = self.context.clock.stops(
+                        bool(stop or self.run_folder.moved or self.callbacks.stopped)
+                    )  # fmt: skip
+                    if stops or self.counters.env_steps >= self.config.env_steps:
+                        break
+                    self._cycle()
+                is_saved = self.counters.saved_at == self.counters.env_steps and self.saver.last is not None
+                if not is_saved or self.schedule.pending:
+                    self.saver.save()
+                self.run_folder.raise_if_moved(self.counters.env_steps)
+                self.callbacks("on_end")
+                return self._result(stop)
+        except RunError as error:
+            raise self.run_folder.logged(error) from error
+        except (torch.AcceleratorError, torch.OutOfMemoryError) as error:
+            raise self.run_folder.logged(failed(self.plan.device, error)) from error
+        finally:
+            self._close()
+
+    def _open(self, starting: AbstractContextManager[None] = nullcontext()) -> None:  # noqa: B008
+        """Restore the state of the given checkpoint, if any, and start the sampler within the context `starting`."""
+        if self._state is not None:
+            self.saver.restore(self._state)
+        self.saver.checkpoints.clean()
+        self.reporter.open(self.counters.env_steps, self._state["rows"] if self._state is not None else 0)
+        self._state = None
+        with starting:
+            self.sampler.start()
+        self.context.exchange.open(self.learner.gradient_sync, self.counters.env_steps)
+        self.reporter.begin(self.counters.env_steps)
+        self._began = time.monotonic()
+        self.callbacks("on_start")
+
+    def _cycle(self) -> None:
+        """Run one cycle of the schedule."""
+        for learner in self.learners:
+            learner.algo.now.progress = self.context.clock.progress(self.config.progress(self.counters.env_steps))
+        began = time.monotonic()
+        env_steps, metrics = self.schedule.cycle(self.config.env_steps - self.counters.env_steps)
+        self._cycles_s += time.monotonic() - began
+        for m in metrics:
+            self.reporter.recorder.add(m)
+        self.counters.env_steps = self.context.clock.count(
+            self.counters.env_steps, env_steps, self.sampler.episodes, self.learner.updates
+        )
+        for learner in self.learners:
+            if learner.gradient_sync.skips.seen_in_a_row >= self.config.max_skipped_updates:
+                raise self._diverged(learner)
+        if metrics:
+            self.callbacks("on_update", metrics)
+        self._show_progress()
+
+    def _show_progress(self, ahead: int = 0) -> None:
+        """Display the progress of the run. `ahead` is the number of env steps in the unfinished cycle."""
+        self.reporter.progress(self.counters.env_steps + ahead, self.sampler.episodes.recent)
+
+    def _diverged(self, learner: Learner) -> RunError:
+        """Log that training has diverged, and return an error. No checkpoint is saved, because the diverged parameters
+        may be useless."""
+        last = self.saver.last
+        saved = (
+            f"the last good checkpoint is at {last:,} env steps" if last is not None else "there is no checkpoint yet"
+        )
+        line = (
+            f"{learner.gradient_sync.skips.in_a_row} updates in a row had a loss or gradient that is not finite, at "
+            f"{self.counters.env_steps:,} env steps; {saved}. Try a lower --algo.learning-rate, or look for NaN in the "
+            "environment's rewards and observations"
+        )
+        self.run_folder.event(line)
+        return RunError(line)
+
+    def _housekeeping(self, stop: StopRequest) -> None:
+        """Evaluate, report and save a checkpoint, each if it is due. `_housekeeping` is called before every cycle."""
+        counters, config = self.counters, self.config
+        self.run_folder.follow()
+        done = counters.env_steps >= config.env_steps
+        evaluations: list[Evaluation] = []
+        evaluated = False
+        if config.evaluation.interval and counters.due(counters.evaluated_at, config.evaluation.interval, done):
+            if self.context.rank == 0:
+                evaluations = self._evaluate(stop)
+            evaluated = self.context.barrier.agreed(bool(evaluations))
+            if not evaluated:
+                return  # An evaluation that a stop interrupts is played again after the run is resumed.
+            self.evaluation, counters.evaluated_at = next(iter(evaluations), None), counters.env_steps
+            if self.evaluation is not None:
+                self.callbacks("on_evaluation", self.evaluation)
+        if evaluated or counters.due(counters.logged_at, config.log_interval(), done):
+            self._verify()
+            self.reporter.row(
+                counters, self.learner, self.sampler.episodes, evaluations, self.callbacks.row,
+                getattr(self.schedule, "acting_age", 0),
+            )  # fmt: skip
+            counters.logged_at = counters.env_steps
+        if counters.due(counters.saved_at, config.checkpoint_interval(), done):
+            self.saver.save()
+
+    def _verify(self) -> None:
+        """Raise RunError if training has diverged, which is detected by the GPU's count of skipped updates."""
+        for learner in self.learners:
+            learner.gradient_sync.verify()
+            if learner.gradient_sync.skips.in_a_row >= self.config.max_skipped_updates:
+                raise self._diverged(learner)
+
+    def _evaluate(self, stop: StopRequest) -> list[Evaluation]:
+        """Evaluate the agent of each learner on the same episode starts. Returns [] if the run was asked to stop during
+        the evaluation."""
+        config, counters = self.config, self.counters
+        steps = config.evaluation.size(config.env_steps)
+
+        def stopped() -> bool:
+            self.context.barrier.beat()
+            return bool(stop)
+
+        self.reporter.evaluating()
+        multiply_in("float32", self.plan.device)
+        evaluations = []
+        for learner in self.learners:
+            learner.gradient_sync.pull()
+            agent = learner.algo.agent.evaluating(config.evaluation.greedy)
+            seed = derived_seed(config.seed, Stream.EVALUATION, counters.env_steps)
+            evaluation = self.evaluator.evaluate(agent, steps=steps, seed=seed, stop=stopped)
+            if evaluation is None:
+                break
+            evaluations.append(evaluation)
+        multiply_in(config.precision, self.plan.device)
+        self.reporter.resume(counters.env_steps)
+        if len(evaluations) < len(self.learners):
+            return []
+        self.reporter.evaluated(counters.env_steps, evaluations)
+        self.best.note(counters.env_steps, evaluations[0], self.learner.agent_state())
+        return evaluations
+
+    def _result(self, stop: StopRequest) -> Result:
+        wall = self.reporter.time.wall_s
+        recent, _, _ = self.context.clock.report(self.sampler.episodes, self.learner.updates)
+        score = episode_metrics(recent)["score"]
+        return Result(self.counters.env_steps, score, self.evaluation, stop.exit_code, wall, self._shares())
+
+    def _shares(self) -> dict[str, float]:
+        """Return each activity's share of this process's time, or {} if activities overlap, as with the concurrent
+        schedule, several ranks, or a GPU, which learns while the host samples."""
+        total = time.monotonic() - self._began
+        schedule, overlaps = self.schedule, self.plan.device.queues_work or self.plan.size > 1
+        if overlaps or not isinstance(schedule, Lockstep) or not self._cycles_s:
+            return {}
+        sampling = schedule.sampling_s
+        seconds = {"sampling": sampling, "updates": self._cycles_s - sampling, "other": total - self._cycles_s}
+        return {name: s / total for name, s in seconds.items()}
+
+    def _close(self) -> None:
+        self.schedule.close()
+        self.sampler.close()
+        self.evaluator.close()
+        for learner in self.learners:
+            learner.close()
+        self.reporter.close()

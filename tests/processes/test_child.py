@@ -1,0 +1,81 @@
+"""A child process imports what its parent imported, whatever its folder, PYTHONPATH and flags are."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PARENT = """
+import subprocess, sys
+{before}
+import accel_rl
+from accel_rl.processes import child
+{after}
+done = subprocess.run(child.command("tells", "a word"), env=child.environment(), capture_output=True, text=True)
+print(done.stdout, end="")
+print(done.stderr, end="", file=sys.stderr)
+"""
+CHILD = """
+import os, sys
+import accel_rl.envs
+from accel_rl.processes.child import VARIABLE
+print(accel_rl.envs.__file__, sys.argv[1:], VARIABLE in os.environ, os.path.abspath(sys.path[0]), __name__)
+"""
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with another accel_rl, in which nothing is compiled."""
+    folder = tmp_path_factory.mktemp("checkout")
+    shutil.copytree(ROOT / "accel_rl", folder / "accel_rl", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    return folder
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Path:
+    """A folder with a module of a user's."""
+    (tmp_path / "tells.py").write_text(CHILD)
+    return tmp_path
+
+
+def told(folder: Path, before: str, after: str = "", flags: tuple[str, ...] = (), **variables: str) -> str:
+    """Return what the child of a parent in `folder` prints."""
+    script = PARENT.format(before=before, after=after)
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, *flags, "-c", script], cwd=folder, env={**clean, **variables}, capture_output=True, text=True
+    )
+    assert not done.stderr, done.stderr
+    return done.stdout.strip()
+
+
+def expected(user: Path, root: Path = ROOT) -> str:
+    return f"{root}/accel_rl/envs/__init__.py ['a word'] False {user} __main__"
+
+
+@pytest.mark.parametrize("flags", [(), ("-P",), ("-I",), ("-E", "-s")])
+def test_a_path_that_only_the_parent_has(flags: tuple[str, ...], user: Path) -> None:
+    assert told(user, f"sys.path[:0] = [{str(user)!r}, {str(ROOT)!r}]", flags=flags) == expected(user)
+
+
+def test_in_a_folder_with_another_accel_rl(checkout: Path, user: Path) -> None:
+    before = f"sys.path[:0] = [{str(user)!r}, {str(ROOT)!r}]"
+    assert told(checkout, before) == expected(user)
+    assert told(checkout, before, PYTHONPATH=str(checkout)) == expected(user)
+
+
+def test_the_path_changes_after_the_import(checkout: Path, user: Path) -> None:
+    """`module:Class` of a user puts the current folder first, after accel_rl was imported."""
+    after = f"sys.path[:0] = [{str(user)!r}, {str(checkout)!r}]"
+    assert told(checkout, f"sys.path.insert(0, {str(ROOT)!r})", after) == expected(user)
+    after = f"sys.path.remove({str(ROOT)!r}); sys.path.insert(0, {str(user)!r})"
+    assert told(checkout, f"sys.path.insert(0, {str(ROOT)!r})", after) == expected(user)
+
+
+def test_the_current_folder_of_python_m(checkout: Path) -> None:
+    (checkout / "tells.py").write_text(CHILD)
+    assert told(checkout, "assert sys.path[0] == ''") == expected(checkout, checkout)

@@ -1,0 +1,98 @@
+from dataclasses import replace
+
+from accel_rl.ranks.async_context import AsyncClock, AsyncExchange, OwnBatches
+from accel_rl.ranks.shared_counters import SharedCounters
+from accel_rl.samplers.episodes import EpisodeTracker
+from accel_rl.settings.train import default_config
+
+
+def tracker(*scores):
+    t = EpisodeTracker(1, window=3)
+    for s in scores:
+        t.recent.append((s, 10))
+        t.count += 1
+    return t
+
+
+def test_counts_are_of_all_ranks():
+    counters = SharedCounters.create(2, window=3)
+    assert not counters.begun
+    counters.begin(1_000)
+    counters.add(0, 40, 1, tracker(1.0))
+    counters.add(1, 60, 2, tracker(5.0, 6.0, 7.0, 8.0))
+    counters.add(0, 40, 2, tracker(1.0, 2.0))
+    assert counters.begun and counters.env_steps() == 1_140 and counters.of_rank(0) == 80
+    assert sorted(s for s, _ in counters.recent()) == [1.0, 2.0, 7.0, 8.0]  # 2 of each: about 3
+    assert counters.totals() == (1_140, 6, 4)
+    counters.close()
+
+
+def test_a_rank_that_was_replaced_goes_on_counting():
+    counters = SharedCounters.create(1, window=3)
+    counters.add(0, 40, 5, tracker(1.0, 2.0))
+    counters.add(0, 40, 3, tracker(1.0, 9.0, 8.0))  # a new process, from an older checkpoint, with other episodes
+    assert counters.of_rank(0) == 80
+    assert {s for s, _ in counters.recent()} == {1.0, 2.0, 8.0}
+    counters.close()
+
+
+def test_a_row_is_of_one_reading():
+    """Whatever other ranks count between the clock and the row."""
+    counters = SharedCounters.create(2, window=3)
+    counters.begin(0)
+    clock = AsyncClock(counters, 0)
+    assert clock.count(0, 40, tracker(1.0), 1) == 40
+    counters.add(1, 60, 2, tracker(5.0, 6.0))
+    assert clock.report(tracker(), 0)[1:] == (1, 1)
+    assert clock.count(40, 40, tracker(1.0), 2) == 140 and clock.report(tracker(), 0)[1:] == (3, 4)
+    counters.close()
+
+
+def test_the_clock_of_schedules_is_that_of_all_ranks():
+    """Each rank counts its own steps before they are shared; updates are called for by its own alone."""
+    counters = SharedCounters.create(2, window=3)
+    counters.begin(0)
+    a, b = OwnBatches(counters, 0), OwnBatches(counters, 1)
+    for clock in (a, b):
+        clock.begin(0)
+    assert a.count(40) == (40, 40)
+    counters.add(0, 40, 1, tracker())
+    assert b.count(30) == (70, 30)
+    counters.add(1, 30, 1, tracker())
+    assert a.count(40) == (70, 40)
+    late = OwnBatches(counters, 1)  # replaced: its algorithm had counted to 10
+    late.begin(10)
+    assert late.count(5) == (40 + 30 + 5 - 10, 5)
+    counters.close()
+
+
+def test_other_machines_count():
+    counters = SharedCounters.create(2, window=3)
+    counters.begin(1_000)
+    config = replace(default_config("a2c").distributed, ranks=2, update="async")
+    clock = AsyncClock(counters, 0, all_updates=50)
+    communicator = AsyncExchange(counters, 0, config, -1, on_cluster=True).communicator
+    communicator.begin(1_000)
+    assert clock.count(1_000, 40, tracker(1.0), 1) == 1_040
+    counters.note_others(60, 25, False)
+    assert communicator.count(40) == (100, 40)  # 40 of its own, 60 of others
+    assert clock.count(1_040, 40, tracker(1.0), 2) == 1_140
+    assert communicator.updates(2) == 25 and clock.progress(0.1) == 0.5
+    assert not clock.stops(asked=False)
+    counters.note_others(60, 50, True)
+    assert clock.stops(asked=False) and counters.new().env_steps == 80
+    counters.close()
+
+
+def test_new_work_is_what_was_done_since_the_checkpoint():
+    counters = SharedCounters.create(2, window=3)
+    counters.begin(1_000)
+    counters.restore(0, episodes=10, updates=100)
+    assert counters.new() == (0, 0, 0)  # also before the rank has counted
+    counters.add(0, 40, 103, tracker(*range(11)))
+    counters.add(1, 40, 2, tracker(1.0))
+    assert counters.new() == (80, 2, 5) and counters.totals() == (1_080, 12, 105)
+    counters.restore(0, episodes=11, updates=102)  # the rank was killed, and continues from a newer checkpoint
+    counters.add(0, 40, 104, tracker(*range(12)))
+    assert counters.new() == (120, 3, 6)
+    counters.close()

@@ -1,0 +1,104 @@
+"""Every setting either has an effect always, or a condition says when it has none."""
+
+from dataclasses import replace
+
+import pytest
+
+from accel_rl.algos.a2c import A2CConfig
+from accel_rl.envs.make import EnvConfig
+from accel_rl.settings import advice
+from accel_rl.settings.advice import CONDITIONS, settings_of
+from accel_rl.settings.flags import with_setting
+from accel_rl.settings.registry import ALGORITHMS
+from accel_rl.settings.resolved import resolve
+from accel_rl.settings.train import TrainConfig, default_config
+
+# A new setting belongs here, or into accel_rl.settings.advice.
+ALWAYS = {
+    *("algorithm", "env_steps", "seed", "run_dir", "schedule", "cluster", "device", "precision", "capture_updates"),
+    *(
+        "torch_threads",
+        "max_skipped_updates",
+        "wandb",
+        "env.game",
+        "env.id",
+        "env.max_episode_steps",
+        "env.max_evaluation_steps",
+    ),
+    *("callback", "sink", "init", "schedule_steps"),
+    *("checkpoint.interval", "checkpoint.keep", "log.interval", "log.window", "log.norms", "log.tensorboard"),
+    *("evaluation.interval", "evaluation.episodes", "evaluation.max_episode_steps", "evaluation.parallel"),
+    *("evaluation.starts", "evaluation.starts_file", "evaluation.greedy", "secondary.batch"),
+    *("distributed.ranks", "distributed.gpus", "distributed.update"),
+    *("sampler.envs", "sampler.horizon", "sampler.cores", "sampler.reset", "sampler.decorrelation_steps"),
+    *("sampler.engine", "sampler.capture", "preset"),
+    *("algo.learning_rate", "algo.learning_rate_schedule", "algo.gamma", "algo.clip_grad_norm", "algo.reward_clip"),
+    *("algo.optimizer", "algo.optimizer_eps", "algo.gae_lambda", "algo.value_coefficient", "algo.entropy_coefficient"),
+    *("algo.lstm", "algo.learning_rate_scaling", "algo.warmup", "algo.clip", "algo.clip_schedule", "algo.value_clip"),
+    *("algo.epochs", "algo.minibatch", "algo.normalize_advantage", "algo.target_kl", "algo.window", "algo.batches"),
+    *("algo.rho_clip", "algo.c_clip", "algo.batch_size", "algo.intensity", "algo.n_step", "algo.target_interval"),
+    *("algo.target_unit", "algo.double", "algo.dueling", "algo.noisy", "algo.epsilon_evaluation"),
+    *("algo.hidden", "algo.layer_norm", "algo.exploration", "algo.atoms", "algo.v_min", "algo.v_max"),
+    *("algo.replay.size", "algo.replay.start", "algo.replay.device", "algo.replay.prioritized"),
+}
+
+
+def inactive(config: TrainConfig) -> list[str]:
+    return advice.inactive(config, resolve(config))
+
+
+def config(algorithm: str = "ppo") -> TrainConfig:
+    return replace(default_config(algorithm), env=EnvConfig(id="CartPole-v1"))
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_setting_is_known(algorithm: str) -> None:
+    for name, _ in settings_of(default_config(algorithm)):
+        conditional = any(c.covers(name) for c in CONDITIONS)
+        assert conditional != (name in ALWAYS), name
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "name", "value", "needs"),
+    [
+        ("ppo", "gorila.shards", 3, "--cluster gorila"),
+        ("ppo", "distributed.chunks", 2, "--update async"),
+        ("ppo", "distributed.max_restarts", 2, "several ranks"),
+        ("dqn", "secondary.rate", 0.1, "--secondary.batch"),
+        ("ppo", "wandb_project", "mine", "--wandb"),
+        ("ppo", "env.protocol", "mnih2015", "an Atari game"),
+        ("ppo", "algo.network", "dqn", "picture"),
+        ("dqn", "algo.replay.beta", 0.5, "--replay.prioritized"),
+        ("c51", "algo.rmsprop_alpha", 0.5, "an RMSProp optimizer"),
+        ("rainbow", "algo.huber", 0.5, "dqn"),
+    ],
+)
+def test_a_setting_without_effect_is_named(algorithm: str, name: str, value: object, needs: str) -> None:
+    (line,) = inactive(with_setting(config(algorithm), name, value))
+    assert line.startswith(f"--{name.replace('_', '-')} {value} has no effect") and needs in line
+
+
+def test_settings_with_an_effect_are_not_named() -> None:
+    assert inactive(config()) == []
+    assert inactive(with_setting(config("rainbow"), "algo.replay.beta", 0.5)) == []
+    atari = replace(default_config("a2c"), env=EnvConfig(game="pong", protocol="mnih2015"), algo=A2CConfig(lstm=8))
+    assert inactive(atari) == []
+
+
+def test_settings_that_are_larger_than_what_a_run_uses_are_said():
+    config = default_config("ppo")
+    config = replace(
+        config,
+        env=EnvConfig(id="CartPole-v1"),
+        algo=replace(config.algo, minibatch=100_000),
+        sampler=replace(config.sampler, envs=8, horizon=64),
+        evaluation=replace(config.evaluation, episodes=10, parallel=40),
+    )
+    assert advice.clamped(resolve(config)) == [
+        "--minibatch 100000: a rollout has 512 samples (8 environments x 64 steps), so each epoch is one minibatch of "
+        "512",
+        "--evaluation.parallel 40: an evaluation of 10 episodes uses 10 environments",
+    ]
+    assert not advice.clamped(
+        resolve(replace(config, algo=default_config("ppo").algo, evaluation=default_config("ppo").evaluation))
+    )

@@ -1,0 +1,13 @@
+"""Numbers of things, as lines have them."""
+
+import pytest
+
+from accel_rl.text.counts import counted
+
+
+@pytest.mark.parametrize(
+    ("n", "line"),
+    [(0, "0 cores"), (1, "1 core"), (2, "2 cores"), (1.0, "1 core"), (0.5, "0.5 cores"), (1000, "1,000 cores")],
+)
+def test_a_number_of_things(n, line):
+    assert counted(n, "core") == line

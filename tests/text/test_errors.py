@@ -1,0 +1,55 @@
+"""Errors of exhausted limits are one line that names the limit; others keep their traceback."""
+
+import errno
+import os
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from accel_rl.text.errors import ended
+
+
+def raising(error):
+    def run(argv):
+        raise error
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.EMFILE, "Too many open files"), "ulimit -n"),
+        (BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), "ulimit -u, or pids.max"),
+        (RuntimeError("can't start new thread"), "ulimit -u, or pids.max"),
+        (OSError(errno.ENOSYS, "Function not implemented"), "Function not implemented"),
+        (MemoryError(), "Cannot allocate memory (ulimit -v"),
+        (ImportError("libtorch_cpu.so: failed to map segment from shared object"), "ulimit -v"),
+    ],
+)
+def test_a_limit_is_one_line(error, words, capsys):
+    assert ended("accel-rl", raising(error), []) == 1
+    err = capsys.readouterr().err
+    assert words in err and err.startswith("accel-rl: ") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("shapes differ"), ImportError("no module"), OSError(errno.EBADF, "bad")]
+)
+def test_other_errors_are_raised(error):
+    with pytest.raises(type(error)):
+        ended("accel-rl", raising(error), [])
+
+
+def test_too_little_address_space():
+    """A real ulimit -v of 0.6 GB, in which torch cannot be loaded."""
+    limit = 600_000_000
+    done = subprocess.run(
+        [sys.executable, "-m", "accel_rl", "train", "ppo", "--game", "pong", "--env-steps", "100"],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+        capture_output=True, text=True, timeout=100, check=False, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+    assert "ulimit -v" in done.stderr

@@ -1,0 +1,42 @@
+"""A `Trainer` computes what the readable loop computes: parameters, optimizer, scores, bit for bit."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from accel_rl.planning.plan import RankPlan
+from accel_rl.processes.process import tune_torch
+from accel_rl.run.run_folder import RunFolder
+from accel_rl.settings.resolved import resolve
+from accel_rl.training.loop import train
+from accel_rl.training.trainer import Trainer
+from tests.golden.runs import RUNS
+from tests.samplers.conftest import SMALL
+
+NAMES = [
+    "a2c, pong", "a2c, LSTM and GAE, time limits", "ppo, time limits", "ppo, pong", "impala, pong", "dqn, pong",
+    "dqn, double, dueling, three steps, time limits", "c51, pong", "rainbow, time limits",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [n if n != "c51, pong" else pytest.param(n, marks=pytest.mark.slow) for n in NAMES])
+def test_a_trainer_equals_the_loop_bit_for_bit(name, tmp_path):
+    config = replace(RUNS[name], env_steps=400)
+    config = replace(config, algo=replace(config.algo, network=SMALL))
+    resolved = resolve(config)
+    plan = RankPlan.resolve(resolved)
+    threads = torch.get_num_threads()
+    tune_torch(1)
+    try:
+        loop = train(config, groups=plan.sampler.grouping.groups)
+        trainer = Trainer(resolved, plan, RunFolder.create(tmp_path / "run", resolved))
+        result = trainer.run()
+    finally:
+        torch.set_num_threads(threads)
+    assert loop.updates > 3 and (loop.env_steps, loop.updates) == (result.env_steps, trainer.learner.updates)
+    for (name, ours), theirs in zip(
+        loop.algo.agent.model.state_dict().items(), trainer.learner.algo.agent.model.state_dict().values(), strict=True
+    ):
+        assert torch.equal(ours, theirs), name
+    assert loop.scores == tuple(score for score, _ in trainer.sampler.episodes.recent)

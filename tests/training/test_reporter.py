@@ -1,0 +1,133 @@
+"""The columns of metrics.csv that a reporter computes itself."""
+
+import csv
+import math
+import os
+import signal
+import subprocess
+import time
+from dataclasses import replace
+
+import gymnasium
+import pytest
+
+import accel_rl
+from accel_rl import Callback
+from accel_rl.settings.train import default_config
+
+
+def rows(path):
+    with open(path / "metrics.csv", newline="") as f:
+        return list(csv.DictReader(f))
+
+
+def test_new_score_is_the_mean_of_a_rows_own_episodes(tmp_path):
+    """Weighted by their numbers, the rows' new scores give the score of all episodes; also over a resume."""
+    config = default_config("ppo")
+    config = replace(
+        config,
+        env=replace(config.env, id="CartPole-v1"),
+        sampler=replace(config.sampler, engine="in-process", envs=4, horizon=32),
+        evaluation=replace(config.evaluation, interval=0),
+        log=replace(config.log, interval=128, window=1_000),
+        env_steps=512,
+    )
+    run = accel_rl.train(config, run_dir=tmp_path / "run")
+    run.resume(env_steps=1_024)
+    table = rows(tmp_path / "run")
+    total, before = 0.0, 0
+    for row in table:
+        new = int(row["episodes"]) - before
+        before = int(row["episodes"])
+        assert bool(row["new_score"]) == bool(new)
+        total += float(row["new_score"]) * new if new else 0.0
+    assert len(table) > 4 and before > 20
+    assert math.isclose(total / before, float(table[-1]["score"]), rel_tol=1e-5)
+
+
+def test_cpu_time_counts_all_processes_of_the_run(tmp_path):
+    values = {"env": "CartPole-v1", "envs": 4, "engine": "in-process", "horizon": 32, "evaluation__interval": 0}
+    run = accel_rl.train("ppo", **values, log__interval=128, env_steps=256, run_dir=tmp_path / "run")
+    times = [float(row["cpu_s"]) for row in rows(run.path)]
+    run.resume(env_steps=512)
+    later = [float(row["cpu_s"]) for row in rows(run.path)]
+    assert later[: len(times)] == times and later == sorted(later) and 0 < later[0] < later[-1]
+
+
+class Slow(gymnasium.Wrapper):
+    """A step takes 2 ms, in which the process sleeps."""
+
+    def step(self, action):
+        time.sleep(0.002)
+        return self.env.step(action)
+
+
+def slow():
+    return Slow(gymnasium.make("CartPole-v1"))
+
+
+SLOW = {"env": "tests.training.test_reporter:slow", "envs": 4, "horizon": 5, "engine": "in-process"}
+SLOW |= {"decorrelation_steps": 0, "evaluation__interval": 0, "checkpoint__interval": 0}
+
+
+class Watch(Callback):
+    """Measures the seconds between the process's first and last update, and does `acts` at numbers of env steps."""
+
+    def __init__(self, acts):
+        self.acts, self.seconds = acts, 0.0
+
+    def on_start(self, training):
+        self.began = time.monotonic()
+
+    def on_update(self, training, metrics):
+        if act := self.acts.pop(training.env_steps, None):
+            act()
+
+    def on_end(self, training):
+        self.seconds += time.monotonic() - self.began
+
+
+@pytest.mark.parametrize("resumes", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_the_times_of_a_resumed_run_are_those_of_its_processes(tmp_path, resumes):
+    """A process ends between two rows; the next one goes on from the checkpoint's times, and its first row's rate is
+    one that the run has had."""
+    stops = [100 + 200 * i for i in range(resumes)]
+    watch = Watch({at: lambda: os.kill(os.getpid(), signal.SIGTERM) for at in stops})
+    with pytest.raises(SystemExit):
+        accel_rl.train("a2c", **SLOW, log__interval=200, env_steps=800, run_dir=tmp_path / "run", callbacks=[watch])
+    run = accel_rl.Run(tmp_path / "run", trust=True)
+    for _ in range(resumes - 1):
+        with pytest.raises(SystemExit):
+            run.resume(callbacks=[watch])
+    run.resume(callbacks=[watch])
+    table = rows(run.path)
+    assert [int(row["env_steps"]) for row in table] == [200, 400, 600, 800]
+    for name in ("wall_s", "cpu_s", "paused_s"):
+        times = [float(row[name]) for row in table]
+        assert times == sorted(times)
+    assert float(table[-1]["wall_s"]) == pytest.approx(watch.seconds, rel=0.05)
+    # No row's rate is that of fewer seconds than its env steps took.
+    seconds = sum(200 / float(row["steps_per_s"]) for row in table)
+    assert seconds == pytest.approx(watch.seconds, rel=0.05)
+    assert max(float(row["steps_per_s"]) for row in table) < 500  # A step of 4 environments takes at least 8 ms.
+
+
+def test_a_run_that_was_stopped_has_the_time_of_one_that_was_not(tmp_path):
+    def stop():
+        subprocess.Popen(f"sleep 3; kill -CONT {os.getpid()}", shell=True)
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    watch = Watch({100: stop})
+    run = accel_rl.train("a2c", **SLOW, log__interval=200, env_steps=400, run_dir=tmp_path / "run", callbacks=[watch])
+    first, last = rows(run.path)
+    assert float(first["paused_s"]) == float(last["paused_s"]) == pytest.approx(3.0, abs=0.8)
+    assert float(last["wall_s"]) + float(last["paused_s"]) == pytest.approx(watch.seconds, rel=0.05)
+    assert 200 / float(first["steps_per_s"]) < watch.seconds - 2
+
+
+def test_the_rate_of_a_row_excludes_its_evaluation(tmp_path):
+    values = {**SLOW, "evaluation__interval": 200, "evaluation__episodes": 30, "evaluation__parallel": 1}
+    run = accel_rl.train("a2c", **values, log__interval=200, env_steps=400, run_dir=tmp_path / "run")
+    table = rows(run.path)
+    trained_s = sum(200 / float(row["steps_per_s"]) for row in table)
+    assert trained_s < float(table[-1]["wall_s"]) - 0.8  # 60 episodes have more than 400 steps.
