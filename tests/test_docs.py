@@ -186,6 +186,16 @@ def test_named_tests_exist(path):
         assert (ROOT / file).exists(), file
 
 
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_named_files_exist(path):
+    """A path between back quotes, from the clone or from one of its folders; of a program that was removed, the commit
+    stands beside it."""
+    folders = (ROOT, *(ROOT / f for f in ("accel_rl", "accel_rl/kernels", "accel_rl/emulator", "docs", "tests")))
+    for file, rest in re.findall(r"`([\w.-]+/[\w./-]+\.(?:py|h|cpp|cu))`([^`]{0,20})", path.read_text()):
+        is_removed = re.search(r"of\s+commit|and, for measured", rest)
+        assert is_removed or any((folder / file).exists() for folder in folders), file
+
+
 def test_every_page_is_in_the_index():
     linked = set(LINK.findall((ROOT / "docs/README.md").read_text()))
     assert {p.name for p in PAGES if p.parent == ROOT / "docs"} - {"README.md"} <= linked

@@ -1,0 +1,93 @@
+"""Each room of the package has a budget of code lines. What a change adds to a room is paid by a deletion in the same room, or
+the room's number changes in the same commit, with a reason in its message."""
+
+import ast
+import functools
+import io
+import tokenize
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BUDGETS = {
+    "accel_rl": 102,
+    "agents": 182,
+    "algos": 1_141,
+    "api": 1_540,
+    "checkpoints": 391,
+    "cli": 938,
+    "compat": 374,
+    "data": 416,
+    "distributed": 1_065,
+    "emulator": 1_697,
+    "envs": 1_979,
+    "experiments": 483,
+    "files": 311,
+    "gorila": 2_747,
+    "kernels": 726,
+    "launch": 13,
+    "machine": 758,
+    "metrics": 663,
+    "models": 540,
+    "ops": 128,
+    "optim": 425,
+    "papers": 1_516,
+    "parsing": 261,
+    "planning": 316,
+    "processes": 227,
+    "ranks": 1_038,
+    "replays": 652,
+    "report": 1_620,
+    "results": 227,
+    "run": 578,
+    "samplers": 2_082,
+    "settings": 1_381,
+    "speed": 693,
+    "sweeps": 2_489,
+    "text": 237,
+    "training": 1_942,
+}
+
+
+def code_lines(text: str) -> int:
+    """Return the number of lines of a module that hold code: no docstrings, texts that document an attribute, comments or
+    blank lines."""
+    prose = {
+        line
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        for line in range(node.lineno, (node.end_lineno or 0) + 1)
+    }
+    ignored = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+    lines = {
+        line
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type not in ignored
+        for line in range(token.start[0], token.end[0] + 1)
+    }
+    return len(lines - prose)
+
+
+@functools.cache
+def rooms() -> dict[str, int]:
+    result: dict[str, int] = {}
+    for folder in ("accel_rl", "launch", "experiments"):
+        for file in (ROOT / folder).rglob("*.py"):
+            parts = file.relative_to(ROOT).parts
+            room = parts[1] if folder == "accel_rl" and len(parts) > 2 else folder
+            result[room] = result.get(room, 0) + code_lines(file.read_text())
+    return result
+
+
+@pytest.mark.parametrize("room", sorted(rooms()))
+def test_a_room_is_within_its_budget(room: str) -> None:
+    assert room in BUDGETS, f"{room} is a new room: give it a budget"
+    lines, most = rooms()[room], BUDGETS[room]
+    assert lines <= most, f"{room} has {lines} code lines of {most}: delete something in it, or say why it grows"
+    assert lines >= 0.9 * most, f"{room} has {lines} code lines of {most}: lower its budget, so that the gain is kept"
+
+
+def test_prose_and_blank_lines_are_free() -> None:
+    text = '"""A module\nof two lines."""\n\nx = 1  # a number\n"""About x."""\n\n# A comment.\ndef f(\n    y\n):\n    """F."""\n    return """a\nb"""\n'
+    assert code_lines(text) == 1 + 3 + 2
