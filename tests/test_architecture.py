@@ -72,7 +72,7 @@ CONFINED = {
     "accel_rl.emulator._core": ("accel_rl/emulator/atari.py",),
 }  # fmt: skip
 # The parameter server without the cluster that it runs on.
-SHARD_SIDE = ("shard", "sharded_sync", "transport", "uplink")
+SHARD_SIDE = ("shard", "sharded_sync", "transport")
 # What a worker process loads before its environments. Importing torch would cost each of them a second and 200 MB.
 WORKER_SIDE = (
     "accel_rl/envs/",

@@ -1,5 +1,5 @@
-"""Each room of the package has a budget of code lines. What a change adds to a room is paid by a deletion in the same room, or
-the room's number changes in the same commit, with a reason in its message."""
+"""Each room of the package has a budget of code lines. What a change adds to a room is paid by a deletion in the same
+room, or the room's number changes in the same commit, with a reason in its message."""
 
 import ast
 import functools
@@ -51,8 +51,8 @@ BUDGETS = {
 
 
 def code_lines(text: str) -> int:
-    """Return the number of lines of a module that hold code: no docstrings, texts that document an attribute, comments or
-    blank lines."""
+    """Return the number of lines of a module that hold code: no docstrings, texts that document an attribute, comments
+    or blank lines."""
     prose = {
         line
         for node in ast.walk(ast.parse(text))
@@ -89,5 +89,6 @@ def test_a_room_is_within_its_budget(room: str) -> None:
 
 
 def test_prose_and_blank_lines_are_free() -> None:
-    text = '"""A module\nof two lines."""\n\nx = 1  # a number\n"""About x."""\n\n# A comment.\ndef f(\n    y\n):\n    """F."""\n    return """a\nb"""\n'
+    text = '"""A module\nof two lines."""\n\nx = 1  # a number\n"""About x."""\n\n# A comment.\n'
+    text += 'def f(\n    y\n):\n    """F."""\n    return """a\nb"""\n'
     assert code_lines(text) == 1 + 3 + 2

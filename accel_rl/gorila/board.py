@@ -35,8 +35,6 @@ class Work:
     """`lost` counts the gradient pushes that were not answered."""
     moved: int = 0
     """`moved` is the number of bytes of pushed gradients and pulled parameters."""
-    ranks_replaced: int = 0
-    """`ranks_replaced` counts the dead ranks that a bundle has replaced."""
     outliers_won: int = 0
     """`outliers_won` counts the gradients in `outliers` whose batch contains a positive reward."""
     batches_won: int = 0

@@ -8,19 +8,16 @@ from accel_rl.text.errors import ConfigError
 def check_ray_ranks(config: Resolved) -> None:
     """Raise ConfigError for settings that ranks on a Ray cluster do not support."""
     if config.distributed.is_async:
-        raise ConfigError("--update async: its ranks share one machine's memory; --cluster gorila has several")
+        raise ConfigError("--update async: its ranks share one machine's memory")
 
 
 def check_gorila(config: Resolved) -> None:
     """Raise ConfigError for settings that bundles and shards do not support."""
     if config.distributed.sync_class:
         raise ConfigError(f"--update {config.distributed.update}: not with --cluster gorila")
-    if config.distributed.several and not config.distributed.is_async:
-        raise ConfigError(
-            f"--ranks {config.distributed.size}: the ranks of a bundle need --update async with --cluster gorila"
-        )
-    if config.distributed.several and config.gorila.replay == "global":
-        raise ConfigError("--gorila.replay global: each rank of --update async has a replay of its own")
+    if config.distributed.several or config.distributed.is_async:
+        what = "--update async" if config.distributed.is_async else f"--ranks {config.distributed.size}"
+        raise ConfigError(f"{what}: not with --cluster gorila, whose learners are bundles: --gorila.bundles N")
     if config.schedule != "lockstep":
         raise ConfigError(f"--schedule {config.schedule}: --cluster gorila allows lockstep alone")
     if config.secondary.batch:

@@ -239,7 +239,6 @@ class Driver:
             "skipped_updates": work.skipped,
             "bundles_running": members.running,
             "bundles_replaced": members.replaced,
-            **({"ranks_replaced": work.ranks_replaced} if self.config.distributed.several else {}),
             "shards_replaced": self._shards_replaced,
             "evaluators_replaced": self.evaluator.replaced,
             **({"replays_replaced": self.replay.replaced} if self.replay is not None else {}),
@@ -391,8 +390,8 @@ def _check_fit(config: Resolved) -> None:
 
 def _check_network(config: Resolved) -> None:
     """Raise ConfigError for a network with buffers, whose values would differ between members. A network with frozen
-    parameters also raises ConfigError if the members would initialise these parameters differently: with --init, and
-    with bundles of several ranks."""
+    parameters also raises ConfigError with --init, because the members would initialise these parameters
+    differently."""
     with own_generator("cpu", seed=0):
         model = build_algorithm(config, config.spec, "cpu").agent.model
     parameters = dict(model.named_parameters())
@@ -406,11 +405,6 @@ def _check_network(config: Resolved) -> None:
         raise ConfigError(
             f"--cluster gorila with --init: frozen parameters would differ between members ({frozen[0]}); train on "
             "one machine, or leave out --init"
-        )
-    if config.distributed.several and frozen:
-        raise ConfigError(
-            f"--cluster gorila with --update async: frozen parameters would differ between bundles ({frozen[0]}); "
-            "leave out --update"
         )
 
 

@@ -1,21 +1,16 @@
-"""A member of a cluster run is a process that samples, learns, or does both, with one or several ranks."""
+"""A member of a cluster run is a process that samples, learns, or does both."""
 
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
-
-import torch
 
 from accel_rl.algos.algorithm import Algorithm
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.checkpoints.checkpoint import Checkpoints
-from accel_rl.distributed.central import Central
 from accel_rl.distributed.communicator import SingleProcess
 from accel_rl.distributed.gradient_sync import GradientSync
-from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.gorila.board import BoardLine, DriverLost, Work
 from accel_rl.gorila.global_replay import RemoteReplay
 from accel_rl.gorila.ray_session import load_ray
@@ -23,26 +18,19 @@ from accel_rl.gorila.setup import Place, Role, Setup, member_config
 from accel_rl.gorila.shard_actors import transport_to
 from accel_rl.gorila.sharded_sync import ShardedSync
 from accel_rl.gorila.transport import Transport
-from accel_rl.gorila.uplink import Uplink
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.planning.plan import RankPlan, RunPlan
-from accel_rl.ranks.group import RankGroup
-from accel_rl.ranks.local_ranks import LocalStarter
-from accel_rl.ranks.shared_counters import StalledRanks
+from accel_rl.planning.plan import RankPlan
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.samplers.episodes import EpisodeTracker
 from accel_rl.settings.gorila_settings import GorilaConfig
 from accel_rl.settings.resolved import Resolved
 from accel_rl.text.errors import ConfigError, RunError
 from accel_rl.training.context import Barrier, Clock, Exchange, RankContext
-from accel_rl.training.learner import Learner
-from accel_rl.training.seeds import Stream, derived_seed
 from accel_rl.training.trainer import Trainer
 
 
 class Member:
-    """A `Member` is the Ray actor of a cluster member. A `Member` runs a `Trainer`, or `BundleRanks` if there are
-    several ranks."""
+    """A `Member` is the Ray actor of a cluster member, which runs a `Trainer`."""
 
     def __init__(self, setup: Setup, index: int, life: int, role: Role):
         """`life` is the number of the member's earlier processes."""
@@ -69,9 +57,6 @@ class Member:
 
     def _train(self, config: Resolved, line: BoardLine, transport: Transport) -> None:
         folder = self._folder()
-        if config.distributed.several:
-            BundleRanks(config, folder, transport, line, self._index).run()
-            return
         state = self._state(folder, line.ask(Work(), []).env_steps)
         replay = self._global_replay if config.gorila.replay == "global" else None
         context = member_context(self._index, config.gorila, transport, line, state, self._role, replay)
@@ -267,68 +252,3 @@ def member_context(
     exchange = MemberExchange(rank, config, transport, replay)
     clock = MemberClock(exchange, config, line, state)
     return RankContext(clock, exchange, MemberBarrier(clock, line), rank, role != "learner", role != "actor")
-
-
-class _Central(Exchange):
-    """`_Central` is the exchange of a process that owns a machine's central parameters but does not learn."""
-
-    sync: LockedChunks
-
-    def __init__(self, chunks: int):
-        self._chunks = chunks
-
-    def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
-        self.sync = LockedChunks(flat, algo.build_optimizer, None, self._chunks)
-        return self.sync
-
-
-class BundleRanks:
-    """`BundleRanks` starts the ranks of a bundle on one machine, pushes the ranks' updates to the parameter server
-    (`Uplink`), reports the ranks' counts to the board, and forwards the counts of other machines to the ranks."""
-
-    def __init__(self, config: Resolved, run: RunFolder, transport: Transport, line: BoardLine, index: int):
-        """`config` contains the bundle's settings, and `run` is the bundle's folder. `transport` is the connection to
-        the shards. `index` is the number of the bundle, which determines its seeds."""
-        torch.set_num_threads(1)
-        config = replace(config, seed=derived_seed(config.seed, Stream.RANK, index))
-        self._config = config
-        self._line = line
-        self._start = line.ask(Work(), []).env_steps
-        for rank in range(config.distributed.size):
-            bring_back(Checkpoints(run.of_rank(rank).path / "checkpoints"), self._start)
-        starter = LocalStarter(config, RunPlan.resolve(config), run, None)
-        assert starter.counters is not None
-        self._counters = starter.counters
-        stalled = StalledRanks(self._counters, config)
-        self._group = RankGroup(run, starter, config.distributed.size, self._counters, stalled)
-        exchange = _Central(config.distributed.chunks)
-        Learner(config, config.spec, "cpu", config.seed, exchange)
-        sync = exchange.sync
-        central = Central(sync.parts, sync.states(), starter.memory, create=True)
-        self._uplink = Uplink(central, sync.optimizers[0], config.gorila, f"member-{index}")
-        self._uplink.connect(transport)
-        self._counters.begin(self._start)
-        self._look()
-
-    def run(self) -> None:
-        """Train with all ranks of the bundle until the run ends. If a rank fails, raise the rank's error."""
-        with self._group as group:
-            group.train(self._look)
-            self._uplink.flush()
-            if not self._line.lost:
-                self._line.ask(self._work(), self._counters.recent())
-
-    def _look(self) -> None:
-        line, counters = self._line, self._counters
-        self._uplink.look()
-        line.tell(self._work(), counters.recent())
-        limit, updates = self._config.gorila.updates, self._uplink.updates
-        stop = line.answer.stop or line.lost or (limit is not None and updates >= limit)
-        counters.note_others(line.answer.env_steps - line.answered.env_steps - self._start, updates, stop)
-
-    def _work(self) -> Work:
-        new, uplink = self._counters.new(), self._uplink
-        return Work(
-            new.env_steps, new.episodes, new.updates, lost=uplink.counts.lost, moved=uplink.bytes_moved,
-            ranks_replaced=self._group.replaced,
-        )  # fmt: skip

@@ -83,7 +83,7 @@ def member_config(config: Resolved, index: int, slot: int, slots: int) -> Resolv
     `slots` equal shares, of which the member uses number `slot`. A member plays no evaluations, and has neither sinks
     nor callbacks."""
     cores = share_of_cores(hardware.usable_cores(config.sampler.cores), slots, slot)
-    envs = config.distributed.size * config.rank_envs
+    envs = config.rank_envs
     return replace(
         config,
         env_steps=ENDLESS if config.gorila.updates else config.env_steps,

@@ -7,12 +7,11 @@ vector. The parameter server discards gradients that are older than a threshold 
 import math
 import secrets
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from accel_rl.optim.accumulated import Accumulated, Point, add_
 from accel_rl.optim.optimizer import Optimizer
 
 Answer = Literal["accepted", "stale", "duplicate", "not finite"]
@@ -33,8 +32,7 @@ class Version(NamedTuple):
     updates: int
     """`updates` counts the updates of the shard's parameters in all epochs."""
     pushes: int
-    """`pushes` counts the pushes that the shard has accepted since the epoch began. An accumulated push makes several
-    updates."""
+    """`pushes` counts the pushes that the shard has accepted since the epoch began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,26 +53,6 @@ class Push:
 
     def is_finite(self) -> bool:
         return math.isfinite(self.learning_rate) and bool(torch.isfinite(self.gradient).all())
-
-
-@dataclass(frozen=True, slots=True)
-class AccumulatedPush:
-    """An `AccumulatedPush` contains the sum of the updates that the ranks of one machine have made to one slice of the
-    parameters since the machine's last push."""
-
-    learner: str  # The name of the machine, which acts as one learner
-    sequence: int
-    version: Version
-    """`version` is the version of the parameters before the accumulated updates."""
-    parts: list[Accumulated]
-    """`parts` lists the accumulated updates of consecutive parts of the slice."""
-
-    @property
-    def size(self) -> int:
-        return sum(len(part.step) for part in self.parts)
-
-    def is_finite(self) -> bool:
-        return all(part.is_finite() for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +158,8 @@ class Shard:
         """Return the sequence number of a learner's last push, or 0 for a new learner."""
         return self._sequences.get(learner, 0)
 
-    def push(self, push: Push | AccumulatedPush) -> Answer:
-        """Apply the updates of a push to the parameters, unless the push is a duplicate, stale or not finite. Raises
+    def push(self, push: Push) -> Answer:
+        """Apply a push to the parameters, unless the push is a duplicate, stale or not finite. Raises
         ValueError for a push of the wrong size."""
         if push.size != len(self._parameters):
             raise ValueError(f"a push of {push.size} elements for {len(self._parameters)} parameters")
@@ -196,29 +174,11 @@ class Shard:
         if not push.is_finite():
             self.counts.refused += 1
             return "not finite"
-        updates = 1
-        if isinstance(push, Push):
-            self.optimizer.step(self._parameters, push.gradient.to(self._parameters.device), push.learning_rate)
-        else:
-            updates = self._add(push.parts)
-        self.version = Version(self.version.epoch, self.version.updates + updates, self.version.pushes + 1)
+        self.optimizer.step(self._parameters, push.gradient.to(self._parameters.device), push.learning_rate)
+        self.version = Version(self.version.epoch, self.version.updates + 1, self.version.pushes + 1)
         self.counts.accepted += 1
         self.counts.delay += delay
         return "accepted"
-
-    def _add(self, parts: list[Accumulated]) -> int:
-        """Apply an accumulated push to the parameters, and return the number of updates in its first part."""
-        decay = cast(dict[str, float], self.optimizer.decay)  # type: ignore[attr-defined]
-        complete = Point(self._parameters, self.optimizer.state_dict())
-        begin = 0
-        numbers = dict[str, float]()
-        for accumulated in parts:
-            end = begin + len(accumulated.step)
-            changed = add_(complete.part(slice(begin, end)), accumulated, decay)
-            numbers, begin = numbers or changed, end
-        if numbers:
-            self.optimizer.load_state_dict({**complete.optimizer, **numbers})
-        return parts[0].updates
 
     def pull(self, since: Version | None, with_optimizer: bool = False) -> Pulled:
         """Return the current version, and the parameters if they are newer than the version `since`. With

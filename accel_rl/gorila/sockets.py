@@ -24,7 +24,6 @@ import torch
 from torch import Tensor
 
 from accel_rl.gorila.shard import (
-    AccumulatedPush,
     Pulled,
     Push,
     Shard,
@@ -33,9 +32,8 @@ from accel_rl.gorila.shard import (
     Version,
 )
 from accel_rl.gorila.transport import Future, Method, ShardUnavailable
-from accel_rl.optim.accumulated import Accumulated
 
-_MESSAGES = (Version, Push, Accumulated, AccumulatedPush, Pulled, ShardCounts, Snapshot)
+_MESSAGES = (Version, Push, Pulled, ShardCounts, Snapshot)
 _TYPES: dict[str, Any] = {t.__name__: t for t in _MESSAGES}
 _LENGTH = struct.Struct("<Q")
 _JOINED = 1 << 16  # A message of at most 64 KiB is sent as one packet.

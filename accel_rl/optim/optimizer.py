@@ -23,12 +23,7 @@ def found_inf(finite: Tensor) -> Tensor:
 
 
 class Optimizer(Protocol):
-    """An `Optimizer` updates parameters [P] in place from their gradient [P]. Its state also consists of flat vectors.
-
-    With --cluster gorila --update async, machines share the optimizer's state if the optimizer has the attribute
-    `decay`. `decay` is a dict with one factor per tensor x of the state, where a step computes x <- decay x +
-    f(gradient). Every number in the state that is not a tensor must count steps (see optim/accumulated.py).
-    """
+    """An `Optimizer` updates parameters [P] in place from their gradient [P]. Its state consists of flat vectors too."""
 
     def step(self, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None = None) -> None:
         """Make one step of the optimizer.

@@ -52,7 +52,6 @@ class Adam(ElementWise):
         self.beta_1 = beta_1
         self.beta_2 = beta_2
         self.epsilon_hat = epsilon_hat
-        self.decay = {"mean": beta_1, "square": beta_2}
         self.mean = torch.zeros(size, device=device)
         self.square = torch.zeros(size, device=device)
         self._steps = 0
@@ -187,7 +186,6 @@ class AdaGrad(ElementWise):
 
     def __init__(self, size: int, epsilon: float = 1e-10, device: str = "cpu"):
         self.epsilon = epsilon
-        self.decay = {"square": 1.0}
         self.square = torch.zeros(size, device=device)  # `square` is the sum of squared gradients.
 
     def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
@@ -225,7 +223,6 @@ class RMSProp(ElementWise):
         self.alpha = alpha
         self.epsilon = epsilon
         self.epsilon_inside = epsilon_inside
-        self.decay = {"square": alpha} | ({"mean": alpha} if centered else {})
         self.square = torch.zeros(size, device=device)
         self.mean = torch.zeros(size, device=device) if centered else None
 

@@ -40,16 +40,13 @@ START_S = 600.0  # Rank 0 has `START_S` seconds to load its checkpoint.
 class OwnBatches(SingleProcess):
     """An asynchronous rank does not share its training batches with other ranks.
 
-    The learning rate and other schedules follow the env steps of all ranks.
-
-    On a cluster, schedules that count updates follow the updates of all machines; on one machine, each rank counts its
-    own updates.
+    The learning rate and other schedules follow the env steps of all ranks. Schedules that count updates follow the
+    rank's own updates.
     """
 
-    def __init__(self, counters: SharedCounters, rank: int, on_cluster: bool = False):
+    def __init__(self, counters: SharedCounters, rank: int):
         self._counters = counters
         self._rank = rank
-        self._on_cluster = on_cluster
         self._env_steps = self._counted = 0
 
     def begin(self, env_steps: int) -> None:
@@ -62,9 +59,6 @@ class OwnBatches(SingleProcess):
         passed, self._counted = now - self._counted, now
         return CountedSteps(passed, env_steps)
 
-    def updates(self, of_rank: int) -> int:
-        return self._counters.all_updates if self._on_cluster else of_rank
-
 
 class AsyncClock(Clock):
     """An `AsyncClock` counts env steps in the counters that all ranks share."""
@@ -76,28 +70,21 @@ class AsyncClock(Clock):
         watch: Watch | None = None,
         stalled: StalledRanks | None = None,
         until: int = 0,
-        all_updates: int | None = None,
     ):
         """`watch` has the other ranks' processes, unless a `RankGroup` replaces lost ranks. This rank kills processes
-        that `stalled` finds in `watch`. If a process in `watch` is lost before `until` env steps, the run stops.
-        `all_updates` is the number of updates, by all machines, after which the run ends, or None if the run ends after
-        a number of env steps."""
+        that `stalled` finds in `watch`. If a process in `watch` is lost before `until` env steps, the run stops."""
         self._counters = counters
         self._rank = rank
         self._totals = counters.totals()
         self._watch = watch
         self._stalled = stalled
         self._until = until
-        self._all_updates = all_updates
         self.lost: list[int] = []
 
     def count(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         self._counters.add(self._rank, taken, updates, episodes)
         self._totals = self._counters.totals()
         return self._totals.env_steps
-
-    def progress(self, share: float) -> float:
-        return min(1.0, self._counters.all_updates / self._all_updates) if self._all_updates else share
 
     def end(self) -> None:
         self._counters.stop()
@@ -127,15 +114,13 @@ class AsyncExchange(Exchange):
         config: DistributedConfig,
         central_fd: int,
         watch: Watch | None = None,
-        on_cluster: bool = False,
     ):
-        """If `on_cluster` is true, other machines may train the same parameters."""
         self._counters = counters
         self._rank = rank
         self._config = config
         self._fd = central_fd
         self._watch = watch
-        self.communicator = OwnBatches(counters, rank, on_cluster)
+        self.communicator = OwnBatches(counters, rank)
         self._pulling: PullingAgent | None = None
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
@@ -201,11 +186,10 @@ def async_context(
 ) -> RankContext:
     """Return the `RankContext` of an asynchronous rank, which shares counters and central parameters with other
     ranks."""
-    on_cluster = config.cluster == "gorila"
     stalled = StalledRanks(counters, config) if watch else None
     return RankContext(
-        AsyncClock(counters, rank, watch, stalled, config.env_steps, config.gorila.updates if on_cluster else None),
-        AsyncExchange(counters, rank, config.distributed, central_fd, watch, on_cluster),
+        AsyncClock(counters, rank, watch, stalled, config.env_steps),
+        AsyncExchange(counters, rank, config.distributed, central_fd, watch),
         AsyncBarrier(counters, rank),
         rank,
     )
@@ -264,7 +248,7 @@ def train(
 ) -> Result:
     """Train to the end of the run, in parallel with the other ranks. Raises RunError, for example if a rank in `watch`
     was lost. All ranks continue from the checkpoint at `env_steps`, which is None for a new run."""
-    state = _newest_state(config, plan.rank, counters, Checkpoints(folder.path / "checkpoints"), env_steps)
+    state = _newest_state(plan.rank, counters, Checkpoints(folder.path / "checkpoints"), env_steps)
     context = async_context(counters, central_fd, plan.rank, config, watch)
     result = Trainer(config, plan, folder, state, context, Observers.of(config)).run()
     assert isinstance(context.clock, AsyncClock)
@@ -275,19 +259,11 @@ def train(
 
 
 def _newest_state(
-    config: Resolved, rank: int, counters: SharedCounters, checkpoints: Checkpoints, env_steps: int | None
+    rank: int, counters: SharedCounters, checkpoints: Checkpoints, env_steps: int | None
 ) -> dict[str, Any] | None:
     """Load a rank's newest checkpoint, or return None if the rank has no checkpoint. Asynchronous ranks may have saved
     at different times."""
     steps = checkpoints.steps()
     if not counters.begun and rank == 0:
         return None if env_steps is None else load(checkpoints.path(env_steps))
-    if not steps:
-        return None
-    state = load(checkpoints.path(steps[-1]))
-    if config.cluster != "gorila":
-        return state
-    counters.restore(rank, state["sampler"]["episodes"]["count"], state["learner"]["updates"])
-    # A cluster run may continue from an earlier env step than the one at which its ranks saved.
-    now = counters.env_steps()
-    return {**state, **{name: min(state[name], now) for name in ("env_steps", "logged_at")}}
+    return load(checkpoints.path(steps[-1])) if steps else None

@@ -14,7 +14,7 @@ from accel_rl.settings.resolved import Resolved
 
 _LINE = 8  # A cache line has 8 int64 values.
 _STEPS, _EPISODES, _UPDATES = range(3)
-_BEGUN, _FROM, _OTHERS, _ALL_UPDATES, _STOP = range(5)
+_BEGUN, _FROM, _STOP = range(3)
 
 
 def share(window: int, ranks: int) -> int:
@@ -30,13 +30,11 @@ class Totals(NamedTuple):
 
 
 class SharedCounters:
-    """`SharedCounters` has the env steps, updates and recent episodes of each rank on this machine, and the totals of
-    the run's other machines."""
+    """`SharedCounters` has the env steps, updates and recent episodes of each rank."""
 
     def __init__(self, memory: SharedArrays):
         self._memory = memory
         self._counts = memory["counts"]
-        self._before = memory["before"]
         self._run = memory["run"]
         self._recent, self._written = memory["recent"], memory["written"]
         self._beats = memory["beats"][:, 0]
@@ -46,7 +44,6 @@ class SharedCounters:
         return {
             "run": ("int64", (_LINE,)),
             "counts": ("int64", (ranks, _LINE)),
-            "before": ("int64", (ranks, _LINE)),  # The array "before" has the counts of each rank's earlier processes.
             "recent": ("float64", (ranks, share(window, ranks), 2)),
             "written": ("int64", (ranks, _LINE)),  # Each rank counts its recorded episodes in "written".
             "beats": ("int64", (ranks, _LINE)),  # Each rank counts its calls of `act` and its updates in "beats".
@@ -73,19 +70,6 @@ class SharedCounters:
     def begun(self) -> bool:
         return bool(self._run[_BEGUN])
 
-    def note_others(self, env_steps: int, updates: int, stop: bool) -> None:
-        """Record the counts of the run's other machines. `env_steps` is the other machines' number of env steps since
-        this machine's part of the run began. `updates` counts the parameter updates of all machines. If `stop` is true,
-        the run ends."""
-        self._run[_OTHERS] = env_steps
-        self._run[_ALL_UPDATES] = updates
-        self._run[_STOP] = stop
-
-    @property
-    def all_updates(self) -> int:
-        """Return the number of parameter updates by all machines, as last recorded."""
-        return int(self._run[_ALL_UPDATES])
-
     def stop(self) -> None:
         """Record that the run ends."""
         self._run[_STOP] = True
@@ -95,26 +79,13 @@ class SharedCounters:
         return bool(self._run[_STOP])
 
     def env_steps(self) -> int:
-        """Return the env steps of all ranks of all machines since the beginning of the run."""
+        """Return the env steps of all ranks since the beginning of the run."""
         return self.totals().env_steps
 
     def totals(self) -> Totals:
         """Read all counters together, so that env steps and updates in a row of metrics belong to the same moment."""
         sums = self._counts.copy().sum(axis=0)
-        return Totals(
-            int(self._run[_FROM] + self._run[_OTHERS] + sums[_STEPS]), int(sums[_EPISODES]), int(sums[_UPDATES])
-        )
-
-    def restore(self, rank: int, episodes: int, updates: int) -> None:
-        """Record the numbers of episodes and updates with which a rank continues a run. Only the first process of a
-        rank records its earlier episodes and updates."""
-        if not self._counts[rank].any() and not self._before[rank].any():
-            self._before[rank, [_EPISODES, _UPDATES]] = episodes, updates
-
-    def new(self) -> Totals:
-        """Return the counts of this machine's ranks since the current launch of the run."""
-        sums = np.maximum(self._counts - self._before, 0).sum(axis=0)
-        return Totals(int(sums[_STEPS]), int(sums[_EPISODES]), int(sums[_UPDATES]))
+        return Totals(int(self._run[_FROM] + sums[_STEPS]), int(sums[_EPISODES]), int(sums[_UPDATES]))
 
     def of_rank(self, rank: int) -> int:
         """Return the env steps of a rank, including its earlier processes."""
@@ -152,7 +123,7 @@ class SharedCounters:
         return [(float(self._recent[place][0]), int(self._recent[place][1])) for place in places]
 
     def close(self) -> None:
-        self._counts = self._before = self._run = self._recent = self._written = self._beats = np.empty(0)
+        self._counts = self._run = self._recent = self._written = self._beats = np.empty(0)
         self._memory.close()
 
 

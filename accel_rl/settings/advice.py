@@ -56,7 +56,6 @@ CONDITIONS = (
     Condition(("env.kwargs",), lambda c: bool(c.env.id), "a Gymnasium environment (--env)"),
     Condition(("env.stack", "algo.network"), lambda c: c.spec.is_image, "picture observations"),
     Condition(("gorila.",), lambda c: c.cluster == "gorila", "--cluster gorila"),
-    Condition(("gorila.push_updates",), _async, "--update async"),
     Condition(("init_only",), lambda c: bool(c.init), "--init"),
     Condition(("address",), lambda c: c.cluster != "none", "--cluster gorila or ray"),
     Condition(

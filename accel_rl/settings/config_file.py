@@ -7,7 +7,7 @@ from typing import Any
 
 from accel_rl.text.errors import ConfigError
 
-FORMAT = 4
+FORMAT = 5
 """Version of config.json. The format version is increased when a setting changes its name or meaning."""
 
 

@@ -32,9 +32,6 @@ class ParameterServerConfig:
     outlier. Gradients of outliers are discarded (section 4.2: several). An outlier must also exceed the mean by more
     than one clipped reward can cause. With --cluster gorila the default is 5 for dqn, c51 and rainbow. With 0, no
     gradient is discarded as an outlier."""
-    push_updates: Count = 1
-    """With --update async, a machine pushes once its ranks have made this number of updates since the last push. The
-    push contains all updates since the last push. Before a push, the machine waits for the answers to its last push."""
     timeout_s: float = 180.0
     """Seconds after which a shard that does not answer ends the run. A shard is replaced after a third of this time.
     Ray detects after about 65 seconds that a machine has lost its network connection."""
@@ -58,7 +55,6 @@ class ParameterServerConfig:
             # A learner's own unanswered pushes add to the age of its gradients.
             ("in_flight", self.in_flight <= self.delay_limit, f"at most --gorila.max-delay {self.max_delay}"),
             ("outlier_deviations", 0 <= self.outlier_deviations < math.inf, "0 or more"),
-            ("push_updates", self.push_updates >= 1, "at least 1"),
         ):
             if not holds:
                 raise ConfigError(f"--gorila.{name.replace('_', '-')} {getattr(self, name)}: must be {allowed}")

@@ -8,6 +8,7 @@ from unittest import mock
 
 import numpy as np
 import torch
+from accel_rl.gorila.uplink import Uplink
 from torch import Tensor
 
 from accel_rl.distributed.central import Central
@@ -17,7 +18,6 @@ from accel_rl.gorila import global_replay
 from accel_rl.gorila.global_replay import GlobalReplay, RemoteReplay, ReplayBatch
 from accel_rl.gorila.shard import Shard, Snapshot, Version
 from accel_rl.gorila.sharded_sync import ShardedSync
-from accel_rl.gorila.uplink import Uplink
 from accel_rl.machine.memory_order import OrderedWords
 from accel_rl.samplers.inference.threads import InferenceThreads
 from accel_rl.samplers.workers.channel import _LINE, ServerSide, WorkerSide

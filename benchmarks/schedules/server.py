@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import torch
+from accel_rl.gorila.uplink import Uplink
 from torch import Tensor, nn
 
 from accel_rl.distributed import central, locked_chunk
@@ -21,7 +22,6 @@ from accel_rl.gorila.shard import Answer, Pulled, Push, Shard, Version
 from accel_rl.gorila.shard_actors import ActorCall, RayShards
 from accel_rl.gorila.sharded_sync import ShardedSync
 from accel_rl.gorila.transport import Future, Method
-from accel_rl.gorila.uplink import Uplink
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizer import ALIGNMENT
 from accel_rl.settings.gorila_settings import ParameterServerConfig

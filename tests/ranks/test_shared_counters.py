@@ -1,9 +1,6 @@
-from dataclasses import replace
-
-from accel_rl.ranks.async_context import AsyncClock, AsyncExchange, OwnBatches
+from accel_rl.ranks.async_context import AsyncClock, OwnBatches
 from accel_rl.ranks.shared_counters import SharedCounters
 from accel_rl.samplers.episodes import EpisodeTracker
-from accel_rl.settings.train import default_config
 
 
 def tracker(*scores):
@@ -63,36 +60,4 @@ def test_the_clock_of_schedules_is_that_of_all_ranks():
     late = OwnBatches(counters, 1)  # replaced: its algorithm had counted to 10
     late.begin(10)
     assert late.count(5) == (40 + 30 + 5 - 10, 5)
-    counters.close()
-
-
-def test_other_machines_count():
-    counters = SharedCounters.create(2, window=3)
-    counters.begin(1_000)
-    config = replace(default_config("a2c").distributed, ranks=2, update="async")
-    clock = AsyncClock(counters, 0, all_updates=50)
-    communicator = AsyncExchange(counters, 0, config, -1, on_cluster=True).communicator
-    communicator.begin(1_000)
-    assert clock.count(1_000, 40, tracker(1.0), 1) == 1_040
-    counters.note_others(60, 25, False)
-    assert communicator.count(40) == (100, 40)  # 40 of its own, 60 of others
-    assert clock.count(1_040, 40, tracker(1.0), 2) == 1_140
-    assert communicator.updates(2) == 25 and clock.progress(0.1) == 0.5
-    assert not clock.stops(asked=False)
-    counters.note_others(60, 50, True)
-    assert clock.stops(asked=False) and counters.new().env_steps == 80
-    counters.close()
-
-
-def test_new_work_is_what_was_done_since_the_checkpoint():
-    counters = SharedCounters.create(2, window=3)
-    counters.begin(1_000)
-    counters.restore(0, episodes=10, updates=100)
-    assert counters.new() == (0, 0, 0)  # also before the rank has counted
-    counters.add(0, 40, 103, tracker(*range(11)))
-    counters.add(1, 40, 2, tracker(1.0))
-    assert counters.new() == (80, 2, 5) and counters.totals() == (1_080, 12, 105)
-    counters.restore(0, episodes=11, updates=102)  # the rank was killed, and continues from a newer checkpoint
-    counters.add(0, 40, 104, tracker(*range(12)))
-    assert counters.new() == (120, 3, 6)
     counters.close()
