@@ -23,8 +23,8 @@ from accel_rl.samplers.inference.threads import InferenceThreads
 from accel_rl.samplers.workers.channel import _LINE, ServerSide, WorkerSide
 from accel_rl.samplers.workers.pool import WorkerPool
 from accel_rl.system.memory_order import OrderedWords
-from benchmarks.schedules.learning import SimulatedLocks
-from benchmarks.schedules.world import World
+from tests.schedules.learning import SimulatedLocks
+from tests.schedules.world import World
 
 
 @dataclass(frozen=True)

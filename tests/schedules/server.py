@@ -25,10 +25,10 @@ from accel_rl.gorila.transport import Future, Method
 from accel_rl.gorila.uplink import Uplink
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizer import ALIGNMENT
-from benchmarks.schedules.actors import SimulatedRay
-from benchmarks.schedules.learning import SimulatedLocks, Words, memory_file
-from benchmarks.schedules.system import System, replaced
-from benchmarks.schedules.world import Actor, World
+from tests.schedules.actors import SimulatedRay
+from tests.schedules.learning import SimulatedLocks, Words, memory_file
+from tests.schedules.system import System, replaced
+from tests.schedules.world import Actor, World
 
 WIDTH = ALIGNMENT
 """Number of parameters of a shard, and the largest number of updates."""
