@@ -30,6 +30,7 @@ KINDS = {
     "synchronous": "learning:SynchronousRanks",
     "server": "server:ParameterServer",
     "replay": "global_replay:ReplayMessages",
+    "disk": "disk:Disk",
 }
 """Maps each kind of schedules to its class."""
 

@@ -16,7 +16,7 @@ def quiet():
 
 @pytest.mark.parametrize("weak", [False, True], ids=["strong", "weak"])
 @pytest.mark.parametrize(
-    "kind", ["sampling", "threads", "periods", "asynchronous", "synchronous", "server", "replay"]
+    "kind", ["sampling", "threads", "periods", "asynchronous", "synchronous", "server", "replay", "disk"]
 )  # fmt: skip
 def test_no_order_goes_wrong(kind, weak):
     from tests.schedules.__main__ import run_one
@@ -44,6 +44,8 @@ def test_no_order_goes_wrong(kind, weak):
             "life",
             "wait",
         ),
+        *("bytes", "names", "name", "rename", "place", "removed", "segment", "held", "swap"),
+        pytest.param("folders", marks=pytest.mark.slow),
         pytest.param("epoch", marks=pytest.mark.slow),
     ],
 )
