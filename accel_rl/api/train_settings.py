@@ -163,7 +163,6 @@ class TrainSettings(TypedDict, total=False):
     gorila__max_delay: float | None
     gorila__min_bundles: float
     gorila__outlier_deviations: float
-    gorila__push_updates: float
     gorila__replay: Literal["local", "global"]
     gorila__shards: float
     gorila__snapshot_updates: float
@@ -220,7 +219,6 @@ class TrainSettings(TypedDict, total=False):
     prioritized: bool
     protocol: str
     pull_steps: float
-    push_updates: float
     randomness: str
     ranks: float | None
     rate: float

@@ -71,6 +71,7 @@ class Checkpoints:
             manifest["checksum"] = _checksum(manifest)
             write_synced(temporary / "MANIFEST.json", json.dumps(manifest, indent=1).encode())
             sync_folder(temporary)
+            sync_folder(self.folder.parent)  # It has the names of this folder and of the folder of segments.
             self._remove(final)
             os.rename(temporary, final)
             sync_folder(self.folder)

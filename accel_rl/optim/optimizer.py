@@ -23,7 +23,7 @@ def found_inf(finite: Tensor) -> Tensor:
 
 
 class Optimizer(Protocol):
-    """An `Optimizer` updates parameters [P] in place from their gradient [P]. Its state consists of flat vectors too."""
+    """An `Optimizer` updates parameters [P] in place from their gradient [P]. Its state consists of flat vectors."""
 
     def step(self, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None = None) -> None:
         """Make one step of the optimizer.

@@ -18,8 +18,8 @@ Result = TypeVar("Result")
 
 
 def before_torch() -> None:
-    """Limit how long waiting OpenMP threads spin, and make glibc reuse freed memory. `before_torch` must be called
-    before torch is imported.
+    """Limit how long waiting OpenMP threads spin, keep NumPy from starting threads, and make glibc reuse freed memory.
+    `before_torch` must be called before torch is imported.
 
     The action server shares its cores with the workers, so a thread that spins at a barrier for a long time keeps a
     worker off its core. A thread that sleeps immediately must be woken for every operation of a network, which makes
@@ -29,6 +29,10 @@ def before_torch() -> None:
     if "torch" not in sys.modules:
         # OpenMP threads spin for about 0.1 ms, the time between two operations.
         os.environ.setdefault("GOMP_SPINCOUNT", "6000")
+        # NumPy's OpenBLAS starts a thread for each core while it is imported, and nothing uses them. If such a thread
+        # cannot be started, OpenBLAS sends SIGINT to the process, and at the exit of the process it waits for a thread
+        # with the number that the failed thread would have had, which may be a thread of torch that never ends.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if os.environ.get("LD_PRELOAD", "").find("malloc") >= 0:
         return
     try:

@@ -1,5 +1,6 @@
 """Settings of a process that uses torch, and timeouts of a process that is stopped while it waits."""
 
+import os
 import subprocess
 import sys
 import time
@@ -30,6 +31,16 @@ for name in ("sqrt", "exp", "log", "tanh", "erfinv"):
 tiny = torch.full((10_000,), 1e-30)
 print(torch.get_num_threads(), float((tiny * tiny * 1e25).max()))
 """
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
+def test_numpy_starts_no_threads():
+    """A process on whose system no further thread can be started would be interrupted, or never end."""
+    code = "ended('x', lambda argv: 0, []); import numpy; print(len(os.listdir('/proc/self/task')))"
+    command = [sys.executable, "-c", f"import os; from accel_rl.text.errors import ended; {code}"]
+    env = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=True)
+    assert done.stdout == "1\n"
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from unittest import mock
 import numpy as np
 
 from accel_rl.machine.memory_order import OrderedWords
-from benchmarks.schedules.world import Actor, View, World
+from tests.schedules.world import Actor, View, World
 
 READABLE = 1
 

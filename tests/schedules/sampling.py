@@ -34,9 +34,9 @@ from accel_rl.samplers.workers.control import Control
 from accel_rl.samplers.workers.messages import WorkerSetup
 from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
 from accel_rl.samplers.workers.worker_process import WorkerProcess
-from benchmarks.schedules.system import SimulatedProcess, System, replaced, socket_pair
-from benchmarks.schedules.threads import Threads
-from benchmarks.schedules.world import World
+from tests.schedules.system import SimulatedProcess, System, replaced, socket_pair
+from tests.schedules.threads import Threads
+from tests.schedules.world import World
 
 SPEC = EnvSpec("tiny", (2,), "float32", 3)
 ENV = ResolvedEnv(id="tiny", randomness="noops")

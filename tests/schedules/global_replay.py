@@ -14,9 +14,9 @@ import torch
 from accel_rl.gorila import global_replay
 from accel_rl.gorila.global_replay import IN_FLIGHT, GlobalReplay, RemoteReplay, ReplayKeeper
 from accel_rl.text.errors import RunError
-from benchmarks.schedules.actors import SimulatedRay
-from benchmarks.schedules.system import System, replaced
-from benchmarks.schedules.world import Actor, World
+from tests.schedules.actors import SimulatedRay
+from tests.schedules.system import System, replaced
+from tests.schedules.world import Actor, World
 
 NAME, START, TIMEOUT_S = "run/replay", 3, 5.0
 Rollout = tuple[int, int, int]

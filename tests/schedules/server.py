@@ -1,4 +1,4 @@
-"""Schedules of the parameter server: the real shards, learners, bundles and replay exchange messages with each other.
+"""Schedules of the parameter server: the real shards, learners and replay exchange messages with each other.
 
 A gradient has a one for its update in each shard's slice, and the optimizer subtracts it. The parameters therefore
 count how often each update was made: at most once, and exactly once if no shard was lost.
@@ -11,12 +11,8 @@ from contextlib import ExitStack
 from typing import Any
 
 import torch
-from accel_rl.gorila.uplink import Uplink
 from torch import Tensor, nn
 
-from accel_rl.distributed import central, locked_chunk
-from accel_rl.distributed.central import Central
-from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.gorila import shard_actors, sharded_sync, transport
 from accel_rl.gorila.shard import Answer, Pulled, Push, Shard, Version
 from accel_rl.gorila.shard_actors import ActorCall, RayShards
@@ -25,10 +21,9 @@ from accel_rl.gorila.transport import Future, Method
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizer import ALIGNMENT
 from accel_rl.settings.gorila_settings import ParameterServerConfig
-from benchmarks.schedules.actors import SimulatedRay
-from benchmarks.schedules.learning import SimulatedLocks, Words, memory_file
-from benchmarks.schedules.system import System, replaced
-from benchmarks.schedules.world import Actor, World
+from tests.schedules.actors import SimulatedRay
+from tests.schedules.system import System, replaced
+from tests.schedules.world import Actor, World
 
 WIDTH = ALIGNMENT
 """Number of parameters of a shard, and the largest number of updates."""
@@ -38,8 +33,7 @@ TIMEOUT_S = 1.0
 class Subtract:
     """An optimizer that subtracts the gradient."""
 
-    def __init__(self, n: int) -> None:
-        self.decay: dict[str, float] = {}
+    def __init__(self, n: int) -> None: ...
 
     def step(self, data: Tensor, grad: Tensor, learning_rate: Any, finite: Tensor | None = None) -> None:
         data -= grad
@@ -77,7 +71,7 @@ class MessageTransport:
 
 
 class ParameterServer:
-    """A schedule of shards, of learners with their own gradients, and of bundles whose ranks share parameters."""
+    """A schedule of shards, and of learners with their own gradients."""
 
     def __init__(self, world: World, faults: int) -> None:
         """At most `faults` shards or learners are killed."""
@@ -85,7 +79,7 @@ class ParameterServer:
         rng = world.rng
         self.shards = rng.choice((1, 2))
         self.config = ParameterServerConfig(
-            shards=self.shards, in_flight=rng.choice((0, 1, 2)), push_updates=rng.choice((1, 2)),
+            shards=self.shards, in_flight=rng.choice((0, 1, 2)),
             max_delay=rng.choice((2, 100)), outlier_deviations=0.0, timeout_s=TIMEOUT_S,
         )  # fmt: skip
         self.size = WIDTH * self.shards
@@ -102,15 +96,13 @@ class ParameterServer:
         world.on_point = self._maybe_kill
 
     def main(self) -> None:
-        """Let learners and bundles train, and check the parameters of the shards."""
+        """Let learners train, and check the parameters of the shards."""
         with self._simulated():
             self.ray = SimulatedRay(self.world, lambda shard, threads: SimulatedShard(_copied(shard)))
             first = self._sync("learner-0")
             self.server = RayShards(self.ray, first.build_shards())
             rng = self.world.rng
-            actors = [self._spawn(f"learner-{i}", self._learn) for i in range(rng.choice((0, 1, 2, 3)))]
-            if not actors or rng.random() < 0.5:
-                actors.append(self._spawn("member-0", self._bundle))
+            actors = [self._spawn(f"learner-{i}", self._learn) for i in range(rng.choice((1, 2, 3, 4)))]
             while not all(actor.is_over for actor in actors):
                 if self.server.look(TIMEOUT_S / 4):  # Also a shard that has not answered in time is replaced.
                     self._is_disturbed = True
@@ -168,51 +160,11 @@ class ParameterServer:
         if not self._is_disturbed and (sync.counts.lost or sync.counts.refused):
             raise AssertionError(f"{sync.learner}: {sync.counts}")
 
-    # A bundle: ranks on central parameters, and the uplink to the shards
-
-    def _bundle(self, name: str) -> None:
-        with memory_file() as fd:
-            self._locks = SimulatedLocks(self.world, 1)
-            syncs = [self._rank(rank, fd) for rank in range(2)]
-            shared = syncs[0].central
-            uplink = Uplink(shared, syncs[0].optimizers[0], self.config, name)
-            uplink.connect(self._transport())
-            ranks = [self.world.spawn(f"rank {r}", lambda r=r: self._rank_learns(syncs[r])) for r in range(2)]
-            while not all(rank.is_over for rank in ranks):
-                uplink.look()
-                self.world.point()
-            self.world.check(ranks)
-            for rank in ranks:
-                self.world.receive(rank.view)  # The end of a process is seen by the process that waits for it.
-            uplink.flush()
-            if uplink.counts.duplicates or (not self._is_disturbed and uplink.counts.lost):
-                raise AssertionError(f"{name}: {uplink.counts}")
-
-    def _rank(self, rank: int, fd: int) -> LockedChunks:
-        sync = LockedChunks(_flat(self.size), Subtract, None, 1, rank)
-        shared = Central(sync.parts, sync.states(), fd, create=rank == 0)
-        shared._words = Words(self.world, lambda k, word: None)  # type: ignore[assignment]
-        sync.connect(shared, publish=rank == 0)
-        return sync
-
-    def _rank_learns(self, sync: LockedChunks) -> None:
-        for _ in range(self.world.rng.randint(1, 3)):
-            sync.pull()
-            update = next(self._updates)
-            self.updates_made.append(update)
-            sync.flat.grad.copy_(self._gradient(update))
-            sync.step(1.0, torch.zeros(()))
-            self.world.point()
-
     # Checks
 
-    def _note(self, shard: Shard, push: Any, answer: Answer) -> None:
+    def _note(self, shard: Shard, push: Push, answer: Answer) -> None:
         """Record the updates of a push that a shard has answered."""
-        if isinstance(push, Push):
-            gradient = push.gradient
-        else:
-            gradient = -torch.cat([part.step for part in push.parts])
-        updates = torch.nonzero(gradient).flatten().tolist()
+        updates = torch.nonzero(push.gradient).flatten().tolist()
         if answer != "accepted":
             self.lost.update(updates)
         elif shard not in self._origins[push.version]:
@@ -247,8 +199,7 @@ class ParameterServer:
         return replaced(
             (Shard, "pull", pull), (shard_actors, "start_named", lambda ray, *a, **k: self.ray.start(ray, *a, **k)),
             (shard_actors, "time", self.system.time), (sharded_sync, "time", self.system.time),
-            (transport, "time", self.system.time), (locked_chunk, "time", self.system.time),
-            (central, "RobustLocks", lambda memory, create: self._locks), (Shard, "push", push),
+            (transport, "time", self.system.time), (Shard, "push", push),
         )  # fmt: skip
 
     def _maybe_kill(self) -> None:

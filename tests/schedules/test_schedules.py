@@ -16,10 +16,10 @@ def quiet():
 
 @pytest.mark.parametrize("weak", [False, True], ids=["strong", "weak"])
 @pytest.mark.parametrize(
-    "kind", ["sampling", "threads", "periods", "asynchronous", "synchronous", "server", "replay"]
+    "kind", ["sampling", "threads", "periods", "asynchronous", "synchronous", "server", "replay", "disk"]
 )  # fmt: skip
 def test_no_order_goes_wrong(kind, weak):
-    from benchmarks.schedules.__main__ import run_one
+    from tests.schedules.__main__ import run_one
 
     points = [run_one(kind, n, 5, weak) for n in range(8 if kind == "threads" else 30)]
     assert run_one(kind, 7, 5, weak) == points[7] and len(set(points)) > 5
@@ -44,12 +44,14 @@ def test_no_order_goes_wrong(kind, weak):
             "life",
             "wait",
         ),
+        *("bytes", "names", "name", "rename", "place", "removed", "segment", "held", "swap"),
+        pytest.param("folders", marks=pytest.mark.slow),
         pytest.param("epoch", marks=pytest.mark.slow),
     ],
 )
 def test_a_planted_fault_is_found(name):
-    from benchmarks.schedules.__main__ import run_one
-    from benchmarks.schedules.planted import FAULTS
+    from tests.schedules.__main__ import run_one
+    from tests.schedules.planted import FAULTS
 
     fault = FAULTS[name]
     with fault.planted(), pytest.raises(Exception):  # noqa: B017 - any error of the schedule
@@ -59,10 +61,10 @@ def test_a_planted_fault_is_found(name):
 
 def test_the_program_runs_one_schedule_again(capsys):
     from benchmarks.harness.program import program
-    from benchmarks.schedules.__main__ import Options, report, run
+    from tests.schedules.__main__ import Options, report, run
 
     def main(*argv):
-        return program("benchmarks.schedules", "", Options, list(argv), run, report)
+        return program("tests.schedules", "", Options, list(argv), run, report)
 
     assert main("--only", "sampling/3/weak") == 0
     assert "| sampling, weak | 1 |" in capsys.readouterr().out

@@ -22,8 +22,8 @@ from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizer import ALIGNMENT
 from accel_rl.optim.optimizers import Adam, RMSProp
 from accel_rl.processes import process
-from benchmarks.schedules.system import System, replaced
-from benchmarks.schedules.world import Actor, View, World
+from tests.schedules.system import System, replaced
+from tests.schedules.world import Actor, View, World
 
 LEARNING_RATE = 1e-2
 _WEIGHTED_SUM = shared_reduce._weighted_sum

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.training import concurrent
 from accel_rl.training.concurrent import Concurrent
-from benchmarks.schedules.system import replaced
-from benchmarks.schedules.threads import Threads
-from benchmarks.schedules.world import World
+from tests.schedules.system import replaced
+from tests.schedules.threads import Threads
+from tests.schedules.world import World
 
 T, B = 2, 2
 PER_UPDATE = 2

@@ -1,19 +1,24 @@
 """Faults planted into the real code, to measure after how many schedules each is found."""
 
+import inspect
+import textwrap
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import torch
-from accel_rl.gorila.uplink import Uplink
 from torch import Tensor
 
+from accel_rl.checkpoints import checkpoint, segment_store
+from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.distributed.central import Central
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.distributed.shared_reduce import SharedMemoryMean
+from accel_rl.files import durable_files
 from accel_rl.gorila import global_replay
 from accel_rl.gorila.global_replay import GlobalReplay, RemoteReplay, ReplayBatch
 from accel_rl.gorila.shard import Shard, Snapshot, Version
@@ -23,8 +28,8 @@ from accel_rl.samplers.inference.threads import InferenceThreads
 from accel_rl.samplers.workers.channel import _LINE, ServerSide, WorkerSide
 from accel_rl.samplers.workers.pool import WorkerPool
 from accel_rl.training.concurrent import Concurrent
-from benchmarks.schedules.learning import SimulatedLocks
-from benchmarks.schedules.world import World
+from tests.schedules.learning import SimulatedLocks
+from tests.schedules.world import World
 
 
 @dataclass(frozen=True)
@@ -180,13 +185,6 @@ def _restore_in_the_same_epoch(self: Shard, snapshot: Snapshot) -> Version:
     return self.version
 
 
-_publish_bundle = Uplink._publish
-
-
-def _publish_without_later_updates(self: Uplink, k: int, keeps: list[bool]) -> None:
-    _publish_bundle(self, k, [False] * len(keeps))
-
-
 def _sample_and_wait(self: RemoteReplay, N: int) -> Any:
     while True:
         self._drawn.append((N, self._replay().sample.remote(N)))
@@ -200,6 +198,32 @@ def _append_to_any_life(self: GlobalReplay, member: int, life: int, rollout: Any
     _, part = self._parts.setdefault(member, (life, self._replay_config.build()))  # type: ignore[call-arg]
     part.append(rollout)
     return self.size()
+
+
+def _edited(function: Callable[..., Any], *edits: tuple[str, str]) -> Callable[..., Any]:
+    """Return a function with changes (old text, new text) of its code."""
+    text = textwrap.dedent(inspect.getsource(function))
+    for old, new in edits:
+        assert text.count(old) == 1, f"{function.__qualname__} has no {old}"
+        text = text.replace(old, new)
+    names = dict(function.__globals__)
+    exec(text, names)
+    edited: Callable[..., Any] = names[function.__name__]
+    return edited
+
+
+def _save(*edits: tuple[str, str]) -> tuple[type, str, Callable[..., Any]]:
+    return Checkpoints, "save", _edited(Checkpoints.save, *edits)
+
+
+_RENAME = "os.rename(temporary, final)"
+_PARENT = "sync_folder(self.folder.parent)"
+_NOT_SYNCED = _edited(durable_files.write_synced, ("os.fsync(f.fileno())", "..."))
+
+
+def _put(path: Path, data: bytes) -> None:
+    with open(path, "xb") as file:
+        file.write(data)
 
 
 FAULTS = {
@@ -243,9 +267,6 @@ FAULTS = {
     "epoch": Planted(
         "server", "a restored shard has the old epoch", Shard, "restore", _restore_in_the_same_epoch
     ),
-    "later": Planted(
-        "server", "updates during a push are dropped", Uplink, "_publish", _publish_without_later_updates
-    ),
     "life": Planted(
         "replay", "a member's new process continues its rollouts", GlobalReplay, "append", _append_to_any_life
     ),
@@ -262,5 +283,33 @@ FAULTS = {
     "turn": Planted("synchronous", "the barrier waits for one turn less", SharedMemoryMean, "_await", _await_less),
     "order": Planted(
         "synchronous", "the barrier has no fence", World, "fence", lambda self: None, True,
+    ),
+    "bytes": Planted("disk", "a checkpoint's files are not synced", checkpoint, "write_synced", _NOT_SYNCED),
+    "names": Planted("disk", "the files' names are not synced", *_save(("sync_folder(temporary)", "...")), True),
+    "name": Planted("disk", "a checkpoint's name is not synced", *_save(("sync_folder(self.folder)", "..."))),
+    "rename": Planted(
+        "disk", "a checkpoint is renamed before the names of its files are synced",
+        *_save((_RENAME, "..."), ("sync_folder(temporary)", f"{_RENAME}; sync_folder(final)")), True,
+    ),
+    "place": Planted(
+        "disk", "a checkpoint is written in place",
+        *_save(('self.folder / f".writing-{os.getpid()}-{env_steps}"', "final"), (_RENAME, "..."),
+               ("self._remove(final)", "...")),
+    ),
+    "removed": Planted(
+        "disk", "old checkpoints are removed before the new one has its name",
+        *_save(("self._remove(final)", "[self._remove(self.path(s)) for s in self.steps()[: 1 - self.keep or None]]")),
+    ),
+    "folders": Planted(
+        "disk", "the segments' folder is synced after the checkpoint's name",
+        *_save((_PARENT, "..."), (_RENAME, f"{_RENAME}; {_PARENT}")), True,
+    ),
+    "segment": Planted("disk", "a segment is not synced", segment_store, "write_durably", _put),
+    "held": Planted(
+        "disk", "the segments of older checkpoints are removed", Checkpoints, "_collect",
+        _edited(Checkpoints._collect, ("self.steps())", "self.steps()[-1:])")),
+    ),
+    "swap": Planted(
+        "disk", "a file is replaced before its bytes are synced", durable_files, "write_synced", _NOT_SYNCED
     ),
 }  # fmt: skip

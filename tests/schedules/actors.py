@@ -5,7 +5,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from benchmarks.schedules.world import Actor, World
+from tests.schedules.world import Actor, World
 
 
 class GetTimeoutError(Exception):

@@ -1,8 +1,8 @@
 """Run the real code of several processes in simulated order, and find the orders in which it goes wrong.
 
-python -m benchmarks.schedules --schedules 10000 --seed 1       # both memory models, three kinds of schedules
-python -m benchmarks.schedules --seed 1 --only sampling/17/weak  # one schedule again
-python -m benchmarks.schedules --planted                        # after how many schedules planted faults are found
+python -m tests.schedules --schedules 10000 --seed 1       # both memory models, three kinds of schedules
+python -m tests.schedules --seed 1 --only sampling/17/weak  # one schedule again
+python -m tests.schedules --planted                        # after how many schedules planted faults are found
 
 Simulated are the sampler with its workers (which die and hang) and with inference threads, the periods of concurrent
 training (which are interrupted), asynchronous ranks on central parameters (which die), and synchronous ranks that sum
@@ -30,6 +30,7 @@ KINDS = {
     "synchronous": "learning:SynchronousRanks",
     "server": "server:ParameterServer",
     "replay": "global_replay:ReplayMessages",
+    "disk": "disk:Disk",
 }
 """Maps each kind of schedules to its class."""
 
@@ -64,15 +65,15 @@ class Options:
         try:
             import greenlet  # noqa: F401
         except ImportError:
-            raise ConfigError("benchmarks.schedules needs greenlet: python -m pip install greenlet") from None
+            raise ConfigError("tests.schedules needs greenlet: python -m pip install greenlet") from None
 
 
 def run_one(kind: str, number: int, seed: int, weak: bool) -> int:
     """Run a schedule, and return its number of points. Raises the error of a schedule that goes wrong."""
-    from benchmarks.schedules.world import World
+    from tests.schedules.world import World
 
     module, _, name = KINDS[kind].partition(":")
-    schedule: Any = getattr(importlib.import_module(f"benchmarks.schedules.{module}"), name)
+    schedule: Any = getattr(importlib.import_module(f"tests.schedules.{module}"), name)
     world = World(f"{kind} {number} {seed}", weak)
     world.run(world.spawn("main", schedule(world, faults=number % 3).main))
     return world.points
@@ -110,7 +111,7 @@ def _explore(o: Options) -> dict[str, Any]:
 
 
 def _find_planted(o: Options) -> dict[str, Any]:
-    from benchmarks.schedules.planted import FAULTS
+    from tests.schedules.planted import FAULTS
 
     rows, wrong, began = [], [], time.monotonic()
     for name, fault in FAULTS.items():
@@ -141,9 +142,9 @@ def report(o: Options, result: dict[str, Any]) -> list[str]:
     rows += [["points of choice", result["points"]], ["wrong", len(result["wrong"])]]
     if result["seconds"]:
         rows.append(["schedules an hour", round(total / result["seconds"] * 3600)])
-    again = [f"again: python -m benchmarks.schedules --seed {o.seed} --only {w.split(':')[0]}" for w in result["wrong"]]
+    again = [f"again: python -m tests.schedules --seed {o.seed} --only {w.split(':')[0]}" for w in result["wrong"]]
     return [head, "", *table(["schedules", "number"], rows), *again]
 
 
 if __name__ == "__main__":
-    sys.exit(program("benchmarks.schedules", __doc__, Options, sys.argv[1:], run, report))
+    sys.exit(program("tests.schedules", __doc__, Options, sys.argv[1:], run, report))

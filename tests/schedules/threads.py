@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from benchmarks.schedules.world import Actor, View, World
+from tests.schedules.world import Actor, View, World
 
 
 class Threads:

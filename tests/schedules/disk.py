@@ -1,0 +1,294 @@
+"""A simulated disk below the real code of checkpoints and segments: processes are killed, and then the power fails.
+
+The code works on real files, and each of its operations is recorded. After the power failure, the disk has every
+operation that a sync has made durable before, and a random choice of the others: names may be lost; bytes may be lost,
+torn or replaced by those of another file. If names are strongly ordered, as on journaling file systems, they survive in
+the order of the operations, and a sync of any file keeps all earlier ones. If they are weakly ordered, as POSIX allows,
+each name survives or not, unless its own folder was synced.
+"""
+
+import builtins
+import io
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from accel_rl.checkpoints.checkpoint import Checkpoints, load
+from accel_rl.checkpoints.tensor_file import Segment
+from accel_rl.files.durable_files import write_durably
+from tests.schedules.system import replaced
+from tests.schedules.world import Actor, World
+
+BLOCK = 512
+"""Bytes that one operation writes."""
+STEP = 10
+"""Env steps between two checkpoints."""
+
+
+class File:
+    """The recorded writes (operation, offset, data) and syncs of a file."""
+
+    def __init__(self) -> None:
+        self.writes: list[tuple[int, int, bytes]] = []
+        self.syncs: list[int] = []
+
+
+class Folder:
+    """The recorded changes of names (operation, {name: its new file or folder, or None}) and syncs of a folder."""
+
+    def __init__(self) -> None:
+        self.changes: list[tuple[int, dict[str, Entry | None]]] = []
+        self.syncs: list[int] = []
+
+    def get(self, name: str) -> "Entry | None":
+        """Return what a name means for running processes."""
+        return next((change[name] for _, change in reversed(self.changes) if name in change), None)
+
+
+Entry = File | Folder
+
+
+class SimulatedDisk:
+    """Records the operations of processes on the folder `root`, which must be empty."""
+
+    def __init__(self, world: World, root: Path) -> None:
+        self.world, self.root = world, root
+        self.folder, self.operations = Folder(), 0
+
+    # What processes do
+
+    def recorded(self) -> Any:
+        """Return a context manager in which the operations of Python code are recorded. Each is a point of the
+        schedule."""
+        changes = {
+            "mkdir": self._naming(os.mkdir, Folder), "unlink": self._naming(os.unlink), "rmdir": self._naming(os.rmdir),
+            "rename": self._renaming(os.rename), "replace": self._renaming(os.replace), "fsync": self._fsync,
+        }  # fmt: skip
+        functions = [(os, name, function) for name, function in changes.items()]
+        return replaced(*functions, (builtins, "open", self._opening(open)))
+
+    def _naming(self, real: Callable[..., None], new: Callable[[], Entry | None] = lambda: None) -> Callable[..., None]:
+        """Return a function like `real` that also records the new meaning of a name."""
+
+        def change(path: Any, *args: Any, dir_fd: int | None = None, **options: Any) -> None:
+            self.world.point()
+            real(path, *args, dir_fd=dir_fd, **options)
+            self._change(self._absolute(path, dir_fd), new())
+
+        return change
+
+    def _renaming(self, real: Callable[..., None]) -> Callable[..., None]:
+        def rename(source: Any, target: Any) -> None:
+            self.world.point()
+            real(source, target)
+            old, new = map(self._absolute, (source, target))
+            folder, entry = self._entry(old)
+            assert old.parent == new.parent, "moves between folders are not simulated"
+            self._append(folder, {old.name: None, new.name: entry})
+
+        return rename
+
+    def _opening(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def opened(file: Any, mode: str = "r", *args: Any, **options: Any) -> Any:
+            if isinstance(file, int) or self.root not in Path(file).parents or mode not in ("xb", "wb"):
+                return real(file, mode, *args, **options)
+            self.world.point()
+            raw = _RecordedFile(self, os.fspath(file), mode)
+            return io.BufferedWriter(raw)
+
+        return opened
+
+    def _fsync(self, descriptor: int) -> None:
+        self.world.point()
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        entry = self.folder if path == self.root else self._entry(path)[1]
+        assert entry is not None, f"{path} is synced after its removal"
+        entry.syncs.append(self.operations)
+        self.operations += 1
+
+    def _absolute(self, path: Any, dir_fd: int | None = None) -> Path:
+        return Path(path if dir_fd is None else os.path.join(os.readlink(f"/proc/self/fd/{dir_fd}"), path))
+
+    def _entry(self, path: Path) -> tuple[Folder, Entry | None]:
+        """Return the folder of a path, and the file or folder to which the path leads now."""
+        folder = self.folder
+        *parents, name = path.relative_to(self.root).parts
+        for parent in parents:
+            entry = folder.get(parent)
+            assert isinstance(entry, Folder), path
+            folder = entry
+        return folder, folder.get(name)
+
+    def _change(self, path: Path, entry: Entry | None) -> None:
+        self._append(self._entry(path)[0], {path.name: entry})
+
+    def _append(self, folder: Folder, change: dict[str, Entry | None]) -> None:
+        folder.changes.append((self.operations, change))
+        self.operations += 1
+
+    # What a power failure leaves
+
+    def after_failure(self, moment: int, target: Path) -> None:
+        """Write a possible content of the disk to the folder `target`, after a power failure before the operation
+        number `moment`."""
+        rng = self.world.rng
+        last_sync = max((n for n in self._syncs(self.folder) if n < moment), default=0)
+        until, likely = rng.randint(last_sync, moment), rng.choice((0.1, 0.5, 0.9))
+        chosen: dict[int, bool] = {}
+
+        def survives(n: int, entry: Entry) -> bool:
+            if n >= moment:
+                return False
+            if any(n < sync < moment for sync in entry.syncs):
+                return True
+            if isinstance(entry, Folder) and not self.world.weak:
+                return n < until
+            return chosen.setdefault(n, rng.random() < likely)
+
+        def write(entry: Entry, path: Path) -> None:
+            if isinstance(entry, File):
+                path.write_bytes(self._bytes(entry, moment, survives))
+                return
+            path.mkdir()
+            names: dict[str, Entry | None] = {}
+            for n, change in entry.changes:
+                if survives(n, entry):
+                    names |= change
+            for name, child in names.items():
+                if child is not None:
+                    write(child, path / name)
+
+        write(self.folder, target)
+
+    def _bytes(self, file: File, moment: int, survives: Callable[[int, Entry], bool]) -> bytes:
+        content, rng = bytearray(), self.world.rng
+        for n, offset, data in file.writes:
+            if n >= moment:
+                break
+            if not survives(n, file):  # Lost, torn, or bytes of another file, which was at this place before
+                part = data[: rng.randrange(len(data))]
+                data = rng.choice((b"", part, part.ljust(len(data), b"\0"), rng.randbytes(len(data))))
+            content.extend(bytes(max(0, offset + len(data) - len(content))))
+            content[offset : offset + len(data)] = data
+        return bytes(content)
+
+    def _syncs(self, folder: Folder) -> list[int]:
+        entries = {id(e): e for _, change in folder.changes for e in change.values() if e is not None}.values()
+        return folder.syncs + [n for e in entries for n in (self._syncs(e) if isinstance(e, Folder) else e.syncs)]
+
+
+class _RecordedFile(io.FileIO):
+    """A new file whose writes are recorded. An operation writes at most one block."""
+
+    def __init__(self, disk: SimulatedDisk, path: str, mode: str) -> None:
+        super().__init__(path, mode)
+        self._disk, self._file = disk, File()
+        disk._change(Path(path), self._file)
+
+    def write(self, data: Any) -> int:
+        self._disk.world.point()
+        offset = self.tell()
+        part = bytes(data)[:BLOCK]
+        n = super().write(part)
+        self._file.writes.append((self._disk.operations, offset, part))
+        self._disk.operations += 1
+        return n
+
+
+class Disk:
+    """A schedule: processes save checkpoints one after another, each resumes where the killed one was, and the power
+    fails."""
+
+    def __init__(self, world: World, faults: int) -> None:
+        self.world, self.kills = world, faults
+        self.keep = world.rng.choice((1, 2, 3))
+        self.finished: list[tuple[int, int]] = []
+        """Pairs (number of operations, env steps) of finished calls of `save`."""
+        self.resumed: list[tuple[int, int]] = []
+        """Such pairs of the checkpoints from which processes have gone on. A killed process may have written one
+        completely although its call of `save` has not returned."""
+        self.launched: list[tuple[int, int]] = []
+        """Such pairs of finished calls of `write_durably`."""
+
+    def main(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            root = Path(os.path.realpath(name)) / "before"
+            root.mkdir()
+            disk = SimulatedDisk(self.world, root)
+            run = root / "run"
+            with disk.recorded():
+                run.mkdir()
+                disk.folder.syncs.append(disk.operations)
+                disk.operations += 1
+                for _ in range(self.kills + 1):
+                    saves = self.world.rng.randint(1, 4)
+                    self._until_killed(self.world.spawn("process", lambda saves=saves: self._save(disk, run, saves)))
+            moment = self.world.rng.randint(2, disk.operations)
+            disk.after_failure(moment, root.with_name("after"))
+            self._check(root.with_name("after") / "run", moment)
+
+    def _until_killed(self, process: Actor) -> None:
+        """Wait for the end of a process, or kill it after some operations."""
+        operations = self.world.rng.randint(1, 120) if self.kills else 10_000
+
+        def count() -> None:
+            nonlocal operations
+            operations -= self.world.current is process
+            if operations == 0:
+                self.world.kill(process)
+
+        self.world.on_point = count
+        self.world.block(lambda: process.is_over or process.is_killed)
+        self.world.on_point = lambda: None
+        self.world.check([process])
+
+    def _save(self, disk: SimulatedDisk, run: Path, saves: int) -> None:
+        checkpoints = Checkpoints(run / "checkpoints", self.keep)
+        newest = checkpoints.load_latest()
+        first = (newest[0] if newest else 0) + STEP
+        self.resumed.append((disk.operations, first - STEP))
+        checkpoints.clean()
+        for steps in range(first, first + saves * STEP, STEP):
+            write_durably(run / "launches.json", str(steps).encode())
+            self.launched.append((disk.operations, steps))
+            checkpoints.save(steps, _state(steps))
+            self.finished.append((disk.operations, steps))
+
+    def _check(self, run: Path, moment: int) -> None:
+        """Check the checkpoints that a power failure has left. Raises AssertionError or ConfigError."""
+        saved = [steps for n, steps in self.finished if n <= moment]
+        checkpoints = Checkpoints(run / "checkpoints", self.keep)
+        newest = max(checkpoints.steps(), default=0)
+        assert newest >= max(saved, default=0), f"the newest checkpoint is at {newest}, saved were {saved}"
+        # The newest one may be of a call of `save` that has not returned.
+        written = {newest, *(steps for n, steps in self.finished + self.resumed if n <= moment and steps < newest)} - {
+            0
+        }
+        for steps in sorted(written)[-self.keep :]:
+            _assert_equal(load(checkpoints.path(steps)), steps)
+        if durable := [steps for n, steps in self.launched if n <= moment]:
+            assert durable[-1] <= int((run / "launches.json").read_bytes()) <= durable[-1] + STEP
+        checkpoints.clean()
+        checkpoints.save(1_000, _state(1_000))  # The next process goes on.
+        _assert_equal(load(checkpoints.path(1_000)), 1_000)
+
+
+def _segment(low: int) -> Segment:
+    return Segment(f"rows-{low:012d}", lambda: {"rows": torch.arange(100) + low})
+
+
+def _state(steps: int) -> dict[str, Any]:
+    """Return the state at `steps` env steps. It has the segments of the last 30 steps."""
+    segments = [_segment(low) for low in range(max(0, steps - 30), steps, STEP)]
+    return {"env_steps": steps, "weights": torch.arange(200.0) + steps, "segments": segments}
+
+
+def _assert_equal(loaded: dict[str, Any], steps: int) -> None:
+    expected = _state(steps)
+    segments = [(s.name, s.load()["rows"].tolist()) for s in loaded["segments"]]
+    assert segments == [(s.name, s.load()["rows"].tolist()) for s in expected["segments"]], f"segments of {steps}"
+    assert loaded["env_steps"] == steps and torch.equal(loaded["weights"], expected["weights"]), f"state of {steps}"
