@@ -5,9 +5,9 @@ import subprocess
 import time
 from collections.abc import Callable
 
-from benchmarks.chaos.modes import ROWS
-from benchmarks.chaos.network import Network, network, torchrun
-from benchmarks.chaos.trial import LIMIT_S, Trial, Violation, signal_all
+from tests.chaos.modes import ROWS
+from tests.chaos.network import Network, network, torchrun
+from tests.chaos.trial import LIMIT_S, Trial, Violation, signal_all
 
 TIMEOUT_S = 15
 """Setting --distributed.timeout-s of the runs."""

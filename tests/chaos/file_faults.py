@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.chaos.modes import ENV_STEPS
-from benchmarks.chaos.process_faults import moment
-from benchmarks.chaos.trial import Trial, Violation
+from tests.chaos.modes import ENV_STEPS
+from tests.chaos.process_faults import moment
+from tests.chaos.trial import Trial, Violation
 
 DAMAGES = ("flip", "truncate", "zeros", "delete", "folder", "link", "empty", "append")
 

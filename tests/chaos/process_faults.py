@@ -10,8 +10,8 @@ import time
 
 import psutil
 
-from benchmarks.chaos.modes import ROWS
-from benchmarks.chaos.trial import Trial, signal_all
+from tests.chaos.modes import ROWS
+from tests.chaos.trial import Trial, signal_all
 
 WORKER = "accel_rl.samplers.workers.worker"
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -198,7 +198,7 @@ def environments(t: Trial) -> None:
         "CHAOS_FAULT": fault, "CHAOS_STEP": str(step), "CHAOS_ONCE": "" if repeated else str(t.folder / "once")
     }  # fmt: skip
     arguments = [
-        "benchmarks.chaos.faulty_environment:make" if word == "CartPole-v1" else word for word in t.mode.train(t.run)
+        "tests.chaos.faulty_environment:make" if word == "CartPole-v1" else word for word in t.mode.train(t.run)
     ]
     t.wait(t.start(*arguments, "--sampler.timeout-s", "3"), (0, 1))
     if repeated:

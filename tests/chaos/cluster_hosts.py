@@ -1,7 +1,7 @@
 """Train with a parameter server on a Ray cluster of several simulated hosts, and disturb the network of one host.
 
-python -m benchmarks.chaos.cluster_hosts --hosts 3
-python -m benchmarks.chaos.cluster_hosts --faults cut-60 --modes bundles
+python -m tests.chaos.cluster_hosts --hosts 3
+python -m tests.chaos.cluster_hosts --faults cut-60 --modes bundles
 
 The hosts are network namespaces (network.py). Each has a Ray node, a bundle and a shard, and the driver runs on the
 first host. A run survives if it writes further rows after the fault, and then ends at Ctrl-C. Otherwise it must end
@@ -24,11 +24,11 @@ from typing import Any
 
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError
-from benchmarks.chaos.modes import Mode
-from benchmarks.chaos.network import Network, can_make_networks, network
-from benchmarks.chaos.trial import MARK, Trial, Violation
 from benchmarks.harness.program import machine, one_of, program
 from benchmarks.harness.table import table
+from tests.chaos.modes import Mode
+from tests.chaos.network import Network, can_make_networks, network
+from tests.chaos.trial import MARK, Trial, Violation
 
 START_S, FAULT_S = 400.0, 300.0
 """Seconds within which a run writes its first rows, and within which it survives a fault or ends."""
@@ -66,9 +66,9 @@ class Options:
         one_of("faults", self.faults, FAULTS)
         one_of("modes", self.modes, MODES)
         if reason := can_make_networks():
-            raise ConfigError(f"benchmarks.chaos.cluster_hosts: {reason}")
+            raise ConfigError(f"tests.chaos.cluster_hosts: {reason}")
         if importlib.util.find_spec("ray") is None:
-            raise ConfigError("benchmarks.chaos.cluster_hosts needs Ray: pip install 'accel_rl[cluster]'")
+            raise ConfigError("tests.chaos.cluster_hosts needs Ray: pip install 'accel_rl[cluster]'")
         if self.keep:
             Path(self.keep).mkdir(parents=True, exist_ok=True)
 
@@ -181,4 +181,4 @@ def report(o: Options, result: dict[str, Any]) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(program("benchmarks.chaos.cluster_hosts", __doc__, Options, sys.argv[1:], run_trials, report))
+    sys.exit(program("tests.chaos.cluster_hosts", __doc__, Options, sys.argv[1:], run_trials, report))

@@ -10,18 +10,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks.chaos import __main__ as chaos
-from benchmarks.chaos import command_lines, trial
-from benchmarks.chaos.modes import MODES
-from benchmarks.chaos.network import can_make_networks, network
-from benchmarks.chaos.trial import Trial, Violation
 from benchmarks.harness.program import program
+from tests.chaos import __main__ as chaos
+from tests.chaos import command_lines, trial
+from tests.chaos.modes import MODES
+from tests.chaos.network import can_make_networks, network
+from tests.chaos.trial import Trial, Violation
 from tests.integration.runs import run
 from tests.integration.warm import Forked
 
 
 def main(*argv):
-    return program("benchmarks.chaos", "", chaos.Options, list(argv), chaos.run_trials, chaos.report)
+    return program("tests.chaos", "", chaos.Options, list(argv), chaos.run_trials, chaos.report)
 
 
 @pytest.mark.slow  # a trial of test_each_fault_is_survived, beside the fast tests of each fault
@@ -62,7 +62,7 @@ def test_a_process_that_remains_is_found(tmp_path, monkeypatch):
     t = Trial(MODES["ppo"], tmp_path / "trial", random.Random(0))
     process = subprocess.Popen(["sleep", "60"], env={"ACCEL_RL_CHAOS": t.mark, "PATH": "/usr/bin:/bin"})
     clock = iter(range(0, 1_000, 6))
-    monkeypatch.setattr("benchmarks.chaos.trial.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("tests.chaos.trial.time.monotonic", lambda: next(clock))
     with pytest.raises(Violation, match=r"left behind: .* sleep 60"):
         t.check_surroundings()
     t.clean()
@@ -75,7 +75,7 @@ def test_a_name_in_shared_memory_is_found_unless_it_is_another_programs(tmp_path
     with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
         file.write(b"rollouts")
         file.flush()
-        monkeypatch.setattr("benchmarks.chaos.trial.time.monotonic", lambda: next(clock))
+        monkeypatch.setattr("tests.chaos.trial.time.monotonic", lambda: next(clock))
         with pytest.raises(Violation, match=f"left behind: {file.name}"):
             t.check_surroundings()
         with mmap.mmap(file.fileno(), 0):
@@ -118,7 +118,7 @@ def test_the_router_delays_loses_and_cuts():
 
 
 def test_random_command_lines_and_settings_end_in_one_line():
-    done = run("--number", 8, "--seed", 3, module="benchmarks.chaos.command_lines")
+    done = run("--number", 8, "--seed", 3, module="tests.chaos.command_lines")
     assert done.returncode == 0 and "config.json, refused" in done.stdout, done.stdout + done.stderr
 
 

@@ -1,4 +1,4 @@
-"""This module has the training runs that `benchmarks.chaos` disturbs. Each run takes a few seconds, and represents one
+"""This module has the training runs that `tests.chaos` disturbs. Each run takes a few seconds, and represents one
 way of training."""
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Disturb small training runs by random faults, and check that each run ends, loses nothing and leaves nothing behind.
 
-python -m benchmarks.chaos --minutes 10 --seed 1
-python -m benchmarks.chaos --seed 1 --only 17    # trial 17 of seed 1 again
+python -m tests.chaos --minutes 10 --seed 1
+python -m tests.chaos --seed 1 --only 17    # trial 17 of seed 1 again
 
 A trial is a run, a fault, and a resume. A trial is "lost" if something that a checkpoint names is lost, if the resumed
 run differs from an undisturbed run where equality is promised, or if a file outside the run folder has changed; "hung"
@@ -20,12 +20,12 @@ from typing import Any
 
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError
-from benchmarks.chaos import file_faults, host_faults, process_faults
-from benchmarks.chaos.modes import MODES
-from benchmarks.chaos.network import can_make_networks
-from benchmarks.chaos.trial import Fault, Trial, Violation
 from benchmarks.harness.program import machine, one_of, program
 from benchmarks.harness.table import table
+from tests.chaos import file_faults, host_faults, process_faults
+from tests.chaos.modes import MODES
+from tests.chaos.network import can_make_networks
+from tests.chaos.trial import Fault, Trial, Violation
 
 OUTCOMES = ("survived", "lost", "hung", "wrong")
 EVERY = [name for name, mode in MODES.items() if mode.hosts == 1]
@@ -159,9 +159,9 @@ def report(o: Options, result: dict[str, Any]) -> list[str]:
     lines.append(["all", *(sum(count[name, outcome] for name in names) for outcome in OUTCOMES)])
     m = machine()
     head = f"{m['cpu']}, {len(m['cores'])} cores, {m['date']}; seed {o.seed}, {len(trials)} trials"
-    again = [f"again: python -m benchmarks.chaos --seed {o.seed} --only {line.split()[0]}" for line in result["wrong"]]
+    again = [f"again: python -m tests.chaos --seed {o.seed} --only {line.split()[0]}" for line in result["wrong"]]
     return ["", head, "", *table(["fault", *OUTCOMES], lines), *again]
 
 
 if __name__ == "__main__":
-    sys.exit(program("benchmarks.chaos", __doc__, Options, sys.argv[1:], run_trials, report))
+    sys.exit(program("tests.chaos", __doc__, Options, sys.argv[1:], run_trials, report))

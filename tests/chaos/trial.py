@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 
 from accel_rl.metrics.sinks import WALL_CLOCK
-from benchmarks.chaos.modes import ENV_STEPS, Mode
+from tests.chaos.modes import ENV_STEPS, Mode
 
 LIMIT_S = 150.0
 """A command hangs if, for LIMIT_S seconds, it has neither ended nor added a row to metrics.csv."""
