@@ -26,9 +26,11 @@ from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError
 from benchmarks.harness.program import machine, one_of, program
 from benchmarks.harness.table import table
+from tests.chaos.invariants import Violation
+from tests.chaos.leftovers import MARK
 from tests.chaos.modes import Mode
 from tests.chaos.network import Network, can_make_networks, network
-from tests.chaos.trial import MARK, Trial, Violation
+from tests.chaos.trial import Trial
 
 START_S, FAULT_S = 400.0, 300.0
 """Seconds within which a run writes its first rows, and within which it survives a fault or ends."""
@@ -102,7 +104,7 @@ def _trial(mode: str, fault: str, root: Path, o: Options) -> tuple[str, str]:
             if o.keep:
                 shutil.copytree(root / "trial", Path(o.keep) / f"{mode}-{fault}", dirs_exist_ok=True)
         finally:
-            t.clean()
+            t.leftovers.kill()
     return outcome
 
 
@@ -111,7 +113,8 @@ def _disturbed(t: Trial, net: Network, root: Path, fault: str) -> tuple[str, str
     t.environment = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
     for host in range(net.n_hosts):
         _start_node(t, net, host, root)
-    driver = t.start(*t.mode.train(t.run, "--env-steps", "1e9"), wrap=net.inside(0))
+    t.wrap = net.inside(0)
+    driver = t.train("--env-steps", "1e9")
     _await_rows(t, driver, ROWS_BEFORE, START_S)
     victim, seconds = net.n_hosts - 1, FAULTS[fault]
     if fault == "delay":
@@ -149,7 +152,8 @@ def _start_node(t: Trial, net: Network, host: int, root: Path) -> None:
     with open(output, "wb") as file:
         process = subprocess.Popen(
             [*net.inside(host), sys.executable, "-m", "ray.scripts.scripts", "start", *place, *node, "--block"],
-            env={**os.environ, **t.environment, MARK: t.mark}, stdout=file, stderr=file, start_new_session=True,
+            env={**os.environ, **t.environment, MARK: t.leftovers.mark}, stdout=file, stderr=file,
+            start_new_session=True,
         )  # fmt: skip
     deadline = time.monotonic() + START_S
     while "Ray runtime started" not in output.read_text():

@@ -1,68 +1,65 @@
 """This module has faults of processes: kills, signals, stopped processes, failing system calls, limits, and faulty
-environments."""
+environments. Each function is a trial."""
 
-import os
+import contextlib
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import time
 
 import psutil
 
-from tests.chaos.modes import ROWS
-from tests.chaos.trial import Trial, signal_all
+from tests.chaos import invariants
+from tests.chaos.invariants import Violation
+from tests.chaos.trial import STOP_LIMIT_S, Trial, signal_all
 
 WORKER = "accel_rl.samplers.workers.worker"
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-
-def moment(t: Trial, process: subprocess.Popen) -> bool:
-    """Wait for a random moment of the run. Return False if the run has ended."""
-    row, delay_s = t.rng.randrange(ROWS), t.rng.choice((0.0, t.rng.uniform(0, 0.3)))
-    running = t.until_row(process, row, delay_s)
-    t.told.append(f"row {row} + {delay_s:.2f} s" + ("" if running else ", too late"))
-    return running
 
 
 def kill_run(t: Trial) -> None:
     """SIGKILL the main process, or every process at once, at up to three moments."""
     process = t.train()
     for _ in range(t.rng.randint(1, 3)):
-        if moment(t, process):
-            kills_group = t.rng.random() < 0.3
-            signal_all([*(t.processes(process) if kills_group else []), psutil.Process(process.pid)], signal.SIGKILL)
-            t.told.append("SIGKILL to " + ("all" if kills_group else "main"))
-            t.wait(process, (-signal.SIGKILL,))
-        if not t.checkpoints():
+        if not t.moment(process):
             break
+        kill(t, process, t.rng.random() < 0.3)
         process = t.resume()
     t.wait(process)
     t.finish()
 
 
+def kill(t: Trial, process: subprocess.Popen, is_group: bool = False) -> None:
+    """SIGKILL the main process, or every process of the run."""
+    t.hit("SIGKILL to " + ("all" if is_group else "main"))
+    signal_all([*(t.processes(process) if is_group else []), psutil.Process(process.pid)], signal.SIGKILL)
+    t.wait(process, (-signal.SIGKILL, 0))
+
+
 def kill_while_starting(t: Trial) -> None:
-    """SIGKILL the main process within the first seconds, before the first row of metrics."""
+    """SIGKILL the main process while a run begins, or while it resumes from a checkpoint, before its first row."""
     process = t.train()
-    time.sleep(delay_s := t.rng.uniform(0, 4))
-    t.told.append(f"SIGKILL after {delay_s:.2f} s")
-    process.kill()
-    t.wait(process)
+    if t.rng.random() < 0.7:
+        if not t.moment(process):
+            t.finish()
+            return
+        t.stop(process, signal.SIGTERM)
+        process = t.resume()
+        t.until_resumed(process)
+    time.sleep(delay_s := t.rng.uniform(0, 2))
+    t.told.append(f"{delay_s:.2f} s of the start")
+    kill(t, process)
     t.finish()
 
 
 def stop_run(t: Trial) -> None:
     """Send SIGTERM, SIGINT or SIGHUP to the main process or to the whole process group, once or twice."""
     process = t.train()
-    number, group = t.rng.choice(SIGNALS), t.rng.random() < 0.5
-    if moment(t, process):
-        t.told.append(f"{number.name} to the {'group' if group else 'main process'}")
-        for i in range(t.rng.choice((1, 1, 2))):
-            time.sleep(i * t.rng.uniform(0, 0.1))
-            (os.killpg if group else os.kill)(process.pid, number)
-        # The signal does not change the exit code of a run that has just finished, or that has not installed its
-        # handlers yet.
-        t.wait(process, (0, 128 + number, -number))
+    number, group, times = t.rng.choice(SIGNALS), t.rng.random() < 0.5, t.rng.choice((1, 1, 2))
+    if t.moment(process):
+        t.stop(process, number, group, times)
     t.wait(process)
     t.finish()
 
@@ -72,52 +69,79 @@ def kill_worker(t: Trial) -> None:
     t.same = False
     process = t.train()
     for _ in range(t.rng.randint(1, 4)):
-        if moment(t, process) and (workers := t.processes(process, WORKER)):
-            signal_all([t.rng.choice(workers)], signal.SIGKILL)
-    t.wait(process, (0,))
-    t.check()
+        if t.moment(process):
+            signal_worker(t, process, signal.SIGKILL)
+    t.finish_undisturbed(process)
+
+
+def signal_worker(t: Trial, process: subprocess.Popen, number: signal.Signals) -> None:
+    """Send a signal to one of the workers."""
+    if (workers := t.processes(process, WORKER)) and signal_all([t.rng.choice(workers)], number):
+        t.hit(f"{number.name} to a worker")
 
 
 def freeze_worker(t: Trial) -> None:
     """SIGSTOP a worker for ever."""
     t.same = False
     process = t.train("--sampler.timeout-s", "3", "--sampler.start-timeout-s", "20")
-    if moment(t, process) and (workers := t.processes(process, WORKER)):
-        signal_all([t.rng.choice(workers)], signal.SIGSTOP)
-    t.wait(process, (0,))
-    t.check()
+    if t.moment(process):
+        signal_worker(t, process, signal.SIGSTOP)
+    t.finish_undisturbed(process)
+
+
+def stop_without_worker(t: Trial) -> None:
+    """Two faults at once: stop or kill a worker, and a moment later stop or kill the run. A stop that waits for a
+    worker saves before a container or Slurm kills the run."""
+    t.same = False
+    process = t.train()
+    if t.moment(process):
+        signal_worker(t, process, t.rng.choice((signal.SIGSTOP, signal.SIGKILL)))
+        time.sleep(t.rng.choice((0, 0.1, 0.5)))
+        if t.rng.random() < 0.7:
+            t.stop(process, t.rng.choice(SIGNALS))
+        else:
+            kill(t, process)
+    t.wait(process)
+    t.finish()
 
 
 def freeze_run(t: Trial) -> None:
     """SIGSTOP all processes of a run for some seconds."""
     process = t.train()
-    if moment(t, process):
+    if t.moment(process):
         processes = [*t.processes(process), psutil.Process(process.pid)]
         t.rng.shuffle(processes)
-        signal_all(processes, signal.SIGSTOP)
+        if signal_all(processes, signal.SIGSTOP):
+            t.hit("SIGSTOP to all")
         time.sleep(t.rng.uniform(0.5, 4))
         t.rng.shuffle(processes)
         signal_all(processes, signal.SIGCONT)
-    t.wait(process, (0,))
-    t.check()
+    t.finish_undisturbed(process)
+
+
+def signal_rank(t: Trial, process: subprocess.Popen, number: signal.Signals) -> bool:
+    """Wait for a moment of the run, and send a signal to one of its ranks. Return whether a rank has received it."""
+    ranks = [p for p in t.processes(process) if p.ppid() == process.pid] if t.moment(process) else []
+    if received := bool(ranks) and signal_all([t.rng.choice(ranks)], number):
+        t.hit(f"{number.name} to a rank")
+    return received
 
 
 def kill_rank(t: Trial) -> None:
     """SIGKILL one rank. Asynchronous ranks continue, and synchronous ranks restart from the newest checkpoint."""
     process = t.train()
     for _ in range(t.rng.randint(1, 2)):
-        if moment(t, process) and (ranks := [p for p in t.processes(process) if p.ppid() == process.pid]):
-            signal_all([t.rng.choice(ranks)], signal.SIGKILL)
-    t.wait(process, (0,))
-    t.check()
+        signal_rank(t, process, signal.SIGKILL)
+    t.finish_undisturbed(process)
 
 
 def stop_rank(t: Trial) -> None:
     """Send SIGTERM to one rank, which must stop all ranks."""
     process = t.train()
-    if moment(t, process) and (ranks := [p for p in t.processes(process) if p.ppid() == process.pid]):
-        signal_all([t.rng.choice(ranks)], signal.SIGTERM)
-        t.wait(process, (0, 143))
+    t.on_schedule = False
+    if signal_rank(t, process, signal.SIGTERM):
+        code = t.wait(process, (0, 143), STOP_LIMIT_S)
+        t.check_progress(is_stop=code == 143)
     t.wait(process)
     t.finish()
 
@@ -131,10 +155,14 @@ def kill_at_call(t: Trial) -> None:
     for begin in (t.train, t.resume):
         call = t.rng.choice(list(CALLS))
         n = t.rng.randint(1, CALLS[call])
-        t.told.append(f"SIGKILL at {call} {n}")
-        t.wait(begin(wrap=strace(t, f"{call}:signal=KILL:when={n}")))
-        if not t.checkpoints():
+        t.wrap = strace(t, f"{call}:signal=KILL:when={n}")
+        process = begin()
+        t.hit(f"SIGKILL at {call} {n}")
+        if t.wait(process) == 0:
+            t.acted = False
+            t.told.append("too late")
             break
+    t.wrap = []
     t.finish()
 
 
@@ -146,8 +174,27 @@ def fail_call(t: Trial) -> None:
     call = t.rng.choice(list(ERRORS))
     error, n = t.rng.choice(ERRORS[call].split()), t.rng.randint(1, CALLS[call])
     when = t.rng.choice((f"{n}", f"{n}+", f"{n}..{n + t.rng.randint(1, 5)}"))
-    t.told.append(f"{error} at {call} {when}")
-    t.wait(t.train(wrap=strace(t, f"{call}:error={error}:when={when}")), (0, 1, 2))
+    t.wrap = strace(t, f"{call}:error={error}:when={when}")
+    process = t.train()
+    t.hit(f"{error} at {call} {when}")
+    t.wait(process, (0, 1, 2))
+    if "(INJECTED)" not in (t.folder / "strace.txt").read_text(errors="replace"):
+        t.acted = False
+        t.told.append("too few calls")
+    t.wrap = []
+    t.finish()
+
+
+def without_locks(t: Trial) -> None:
+    """On a file system without locks, a second process is refused, and the killed run is resumed."""
+    t.wrap = strace(t, f"flock:error={t.rng.choice(('ENOLCK', 'ENOSYS', 'EOPNOTSUPP'))}:when=1+")
+    process = t.train()
+    if t.moment(process):
+        if (code := t.wait(t.resume())) != 2 and process.poll() is None:
+            raise Violation("wrong", f"two processes train the run, exit code {code}")
+        t.hit("SIGKILL to all")
+        signal_all(t.processes(process), signal.SIGKILL)
+    t.wait(process)
     t.finish()
 
 
@@ -170,7 +217,7 @@ def limits(t: Trial) -> None:
     """From a random moment on, limit the files that the main process may open, the length of its files, or its
     memory."""
     process = t.train()
-    if moment(t, process):
+    if t.moment(process):
         name = t.rng.choice(("NOFILE", "FSIZE", "AS"))
         main = psutil.Process(process.pid)
         try:
@@ -181,11 +228,32 @@ def limits(t: Trial) -> None:
             }[name]()
             hard = resource.prlimit(process.pid, getattr(resource, f"RLIMIT_{name}"))[1]
             resource.prlimit(process.pid, getattr(resource, f"RLIMIT_{name}"), (limit, hard))
-            t.told.append(f"RLIMIT_{name} {limit}")
+            t.hit(f"RLIMIT_{name} {limit}")
         except (ProcessLookupError, psutil.NoSuchProcess):
             t.told.append("too late")
     t.wait(process, (0, 1))
     t.finish()
+
+
+def hostile_clients(t: Trial) -> None:
+    """Send bytes that are no message to each port on which a process of the run listens, and keep connections open."""
+    process = t.train()
+    if not t.moment(process):
+        t.finish_undisturbed(process)
+        return
+    ports: set[tuple[str, int]] = set()
+    for p in (psutil.Process(process.pid), *t.processes(process)):
+        with contextlib.suppress(psutil.Error):
+            ports |= {c.laddr for c in p.net_connections("tcp") if c.status == psutil.CONN_LISTEN}
+    with contextlib.ExitStack() as clients:
+        for port in sorted(ports):
+            for data in (b"GET / HTTP/1.1\r\n\r\n", t.rng.randbytes(100_000), bytes(8), b"\xff" * 8, b""):
+                with contextlib.suppress(OSError):
+                    client = clients.enter_context(socket.create_connection(port, timeout=1))
+                    client.sendall(data)
+                    t.acted = True
+        t.told.append(f"{len(ports)} ports")
+        t.finish_undisturbed(process)
 
 
 def environments(t: Trial) -> None:
@@ -193,15 +261,16 @@ def environments(t: Trial) -> None:
     t.same, t.tracebacks = False, True
     fault = t.rng.choice(("exit", "kill", "segfault", "raise", "block", "interrupt", "close"))
     step, repeated = t.rng.randint(1, 300), t.rng.random() < 0.3
-    t.told.append(f"{fault} at step {step}" + (", repeatedly" if repeated else ""))
     t.environment = {
         "CHAOS_FAULT": fault, "CHAOS_STEP": str(step), "CHAOS_ONCE": "" if repeated else str(t.folder / "once")
     }  # fmt: skip
     arguments = [
         "tests.chaos.faulty_environment:make" if word == "CartPole-v1" else word for word in t.mode.train(t.run)
     ]
-    t.wait(t.start(*arguments, "--sampler.timeout-s", "3"), (0, 1))
+    process = t.start(*arguments, "--sampler.timeout-s", "3")
+    t.hit(f"{fault} at step {step}" + (", repeatedly" if repeated else ""))
+    t.wait(process, (0, 1))
     if repeated:
-        t.check_surroundings()
+        invariants.check_surroundings(t)
     else:
         t.finish()

@@ -1,7 +1,5 @@
 """A trial is a run with a fault, after which invariants must hold."""
 
-import csv
-import hashlib
 import math
 import os
 import random
@@ -9,31 +7,29 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from accel_rl.metrics.sinks import WALL_CLOCK
-from tests.chaos.modes import ENV_STEPS, Mode
+from tests.chaos import invariants, run_files
+from tests.chaos.invariants import Violation
+from tests.chaos.leftovers import MARK, Leftovers, command_line
+from tests.chaos.modes import ENV_STEPS, ROWS, Mode
 
 LIMIT_S = 150.0
 """A command hangs if, for LIMIT_S seconds, it has neither ended nor added a row to metrics.csv."""
-MARK = "ACCEL_RL_CHAOS"
-"""Environment variable of all processes of a trial."""
-
-
-class Violation(Exception):
-    """`Violation` reports an invariant that does not hold. `kind` is "lost", "hung" or "wrong"."""
-
-    def __init__(self, kind: str, text: str) -> None:
-        super().__init__(text)
-        self.kind = kind
+FIRST_ROW = 3
+"""Faults wait for at least this number of rows: an earlier one leaves nothing to lose."""
+STOP_LIMIT_S = 45.0
+"""A stop request is ignored if the command has not ended after STOP_LIMIT_S seconds. A worker that does not answer then
+is killed after 5 s."""
 
 
 class Trial:
-    """A `Trial` starts the commands of one run in a separate folder, and checks the run's files."""
+    """A `Trial` starts the commands of one run in a separate folder. Whenever a command ends, the newest checkpoint is
+    checked."""
 
     def __init__(self, mode: Mode, folder: Path, rng: random.Random, reference: Path | None = None) -> None:
         """`reference` is the folder of an undisturbed run of the same mode."""
@@ -41,32 +37,37 @@ class Trial:
         self.run = folder / "run"
         self.reference = reference
         self.same = mode.exact and reference is not None
-        """Whether the final parameters and rows must equal those of the undisturbed run."""
+        """Whether the final state and rows must equal those of the undisturbed run."""
+        self.on_schedule = True
+        """Whether the run has saved no further checkpoint, at a stop, for which SaveBest may have stored a network."""
         self.whole_rows = True
         """Whether metrics.csv must have all rows."""
+        self.progresses = True
+        """Whether the newest checkpoint is checked when a command ends: not after the files were damaged."""
         self.tracebacks = False
         """Whether the output may have a traceback, for example of an environment's exception."""
         self.environment: dict[str, str] = {}
         """Further environment variables of all commands."""
+        self.wrap: list[str] = []
+        """Words before each command, of a program that runs it, such as strace."""
         self.commands: list[str] = []
         self.told: list[str] = []
         """A description of the fault, for the output."""
-        self._outside = folder / "outside"
-        self._outside.mkdir(parents=True)
-        for i in range(3):
-            (self._outside / f"rows-{i:016x}.safetensors").write_text("a file of the user")
-        self._before = digest(self._outside)
-        self._names = _names()
-        self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
+        self.acted = False
+        """Whether a fault has hit a run that could lose something."""
+        self.lost_steps = 0
+        """The largest number of env steps that an ended process had made since the newest checkpoint."""
+        self.leftovers = Leftovers(folder / "outside")
+        self._resumed, self._from, self._table = 0, -1, 0
 
     # Commands
 
-    def start(self, *arguments: str, wrap: Sequence[str] = (), **options: Any) -> subprocess.Popen:
-        """Start accel-rl with arguments, as a child of the command `wrap`. The output goes to a file of the trial."""
-        command = [*wrap, sys.executable, "-m", "accel_rl", *arguments]
+    def start(self, *arguments: str, **options: Any) -> subprocess.Popen:
+        """Start accel-rl with arguments. The output goes to a file of the trial."""
+        command = [*self.wrap, sys.executable, "-m", "accel_rl", *arguments]
         self.commands.append(" ".join(command))
         output = self.folder / f"output-{len(self.commands)}.txt"
-        variables = {**os.environ, MARK: self.mark, **self.environment}
+        variables = {**os.environ, MARK: self.leftovers.mark, **self.environment}
         with open(output, "wb") as file:
             options = {"stdout": file, "stderr": file, "start_new_session": True, **options}
             return subprocess.Popen(command, env=variables, **options)
@@ -75,38 +76,111 @@ class Trial:
         """Start the training run."""
         return self.start(*self.mode.train(self.run, *more), **options)
 
-    def resume(self, *more: str, **options: Any) -> subprocess.Popen:
-        """Resume the run."""
-        return self.start("resume", str(self.run), "--trust", *more, **options)
+    def resume(self, *more: str, checkpoint: Path | None = None, **options: Any) -> subprocess.Popen:
+        """Resume the run from its newest checkpoint, or from `checkpoint`."""
+        self._resumed = len(self._resumes())
+        self._from = run_files.newest(self.run) if checkpoint is None else int(checkpoint.name)
+        self._table = _inode(self.run / "metrics.csv")
+        chosen = [] if checkpoint is None else ["--checkpoint", str(checkpoint)]
+        return self.start("resume", str(self.run), "--trust", *chosen, *more, **options)
 
-    def wait(self, process: subprocess.Popen, allowed: Sequence[int] | None = None) -> int:
-        """Wait for the end of a command, and return its exit code. An exit code outside `allowed` is a Violation."""
+    def _resumes(self) -> list[int]:
+        """Return the env steps at which the run was resumed, from events.log."""
+        try:
+            lines = (self.run / "events.log").read_text(errors="replace").splitlines()
+        except OSError:
+            return []
+        words = [line.split(" resumed at ") for line in lines]
+        return [int(word[1].split()[0]) for word in words if len(word) == 2]
+
+    def wait(self, process: subprocess.Popen, allowed: Sequence[int] | None = None, limit_s: float = LIMIT_S) -> int:
+        """Wait for the end of a command, check the newest checkpoint, and return the exit code. An exit code outside
+        `allowed` is a Violation."""
         rows = self.n_rows()
         while True:
             try:
-                code = process.wait(LIMIT_S)
+                code = process.wait(limit_s)
                 break
             except subprocess.TimeoutExpired:
-                if self.n_rows() <= rows:
-                    raise Violation("hung", f"no end within {LIMIT_S:g} s: {self.commands[-1]}") from None
+                if self.n_rows() <= rows or limit_s < LIMIT_S:
+                    raise Violation("hung", f"no end within {limit_s:g} s: {self.commands[-1]}") from None
                 rows = self.n_rows()
         if allowed is not None and code not in allowed:
             raise Violation("wrong", f"exit code {code}, not {' or '.join(map(str, allowed))}: {self.last_line()}")
+        self.check_progress(code)
         return code
+
+    def check_progress(self, code: int = 0, is_stop: bool = False) -> None:
+        """Check the newest checkpoint after the end of a command."""
+        if not self.progresses:
+            return
+        resumed = self._resumes()[self._resumed :]
+        if self._from >= 0 and resumed and resumed[0] != self._from:
+            raise Violation("lost", f"resumed at {resumed[0]} env steps, with a checkpoint at {self._from}")
+        self.lost_steps = max(self.lost_steps, invariants.check_progress(self, is_stop))
+        if code and not self.checkpoints():
+            self.acted = False
+            self.told.append("before the first checkpoint")
+
+    def stop(self, process: subprocess.Popen, number: signal.Signals, group: bool = False, times: int = 1) -> None:
+        """Request a stop of a run whose rows have begun. The run must save what it has."""
+        self.on_schedule = False
+        self.hit(f"{number.name} to the {'group' if group else 'main process'}")
+        for i in range(times):
+            time.sleep(i * self.rng.uniform(0, 0.1))
+            (os.killpg if group else os.kill)(process.pid, number)
+        # The signal does not change the exit code of a run that has just finished, or that has not installed its
+        # handlers yet.
+        code = self.wait(process, (0, 128 + number, -number), STOP_LIMIT_S)
+        if code == 0:
+            self.acted = False
+            self.told.append("too late")
+        saves = code == 128 + number and self.n_rows() and not (number == signal.SIGINT and times > 1)
+        self.check_progress(is_stop=bool(saves))
+
+    def hit(self, text: str) -> None:
+        """Record a fault of a running run."""
+        self.told.append(text)
+        self.acted = True
+
+    # Moments
+
+    def moment(self, process: subprocess.Popen) -> bool:
+        """Wait for a random moment of the run, after a resume has begun to train. Return False if the run has ended."""
+        if self._from >= 0 and not self.until_resumed(process):
+            return False
+        first = min(max(FIRST_ROW, self.n_rows()), ROWS - 1)
+        row, delay_s = self.rng.randrange(first, ROWS), self.rng.choice((0.0, self.rng.uniform(0, 0.3)))
+        running = self.until_row(process, row, delay_s)
+        self.told.append(f"row {row} + {delay_s:.2f} s" + ("" if running else ", too late"))
+        return running
+
+    def until_resumed(self, process: subprocess.Popen) -> bool:
+        """Wait until a resumed run has logged it, and has removed the rows after its checkpoint. Return False if the
+        run ended."""
+        return self._until(process, lambda: len(self._resumes()) > self._resumed and self._has_new_table())
+
+    def _has_new_table(self) -> bool:
+        return _inode(self.run / "metrics.csv") not in (0, self._table)
 
     def until_row(self, process: subprocess.Popen, row: int, delay_s: float = 0.0) -> bool:
         """Wait until metrics.csv has a number of rows, and then `delay_s` seconds. Return False if the run ended."""
+        if not self._until(process, lambda: self.n_rows() >= row):
+            return False
+        time.sleep(delay_s)
+        return process.poll() is None
+
+    def _until(self, process: subprocess.Popen, condition: Callable[[], bool]) -> bool:
         rows, deadline = -1, math.inf
-        while (n := self.n_rows()) < row:
-            if n > rows:
+        while not condition():
+            if (n := self.n_rows()) > rows:
                 rows, deadline = n, time.monotonic() + LIMIT_S
             if process.poll() is not None:
                 return False
             if time.monotonic() > deadline:
                 raise Violation("hung", f"{self.n_rows()} rows, and no further one within {LIMIT_S:g} s")
             time.sleep(0.002)
-        time.sleep(delay_s)
-        return process.poll() is None
+        return True
 
     def processes(self, process: subprocess.Popen, name: str = "") -> list[psutil.Process]:
         """Return the run's processes below `process` whose command line contains `name`."""
@@ -114,7 +188,7 @@ class Trial:
             children = psutil.Process(process.pid).children(recursive=True)
         except psutil.NoSuchProcess:
             return []
-        return [child for child in children if name in _command_line(child)]
+        return [child for child in children if name in command_line(child)]
 
     # Files
 
@@ -136,132 +210,47 @@ class Trial:
 
     def checkpoints(self) -> list[Path]:
         """Return the run's complete checkpoints, from the oldest to the newest."""
-        return sorted(p for p in (self.run / "checkpoints").glob("[0-9]*") if (p / "MANIFEST.json").exists())
+        return run_files.checkpoints(self.run)
 
-    # Invariants
+    # The end
 
     def finish(self) -> None:
         """Resume the run to its end, and check all invariants."""
         for _ in range(3):  # A run that was ended again, such as by a limit, is resumed again.
             if not (self.run / "config.json").exists():
                 break
-            finished = any(int(c.name) >= ENV_STEPS for c in self.checkpoints()[-1:])
-            if finished or self.wait(self.resume()) == 0:
-                self.check()
+            if run_files.newest(self.run) >= ENV_STEPS or self.wait(self.resume()) == 0:
+                invariants.check_end(self)
                 return
         # A run that was ended before its first checkpoint has nothing to resume.
         if self.checkpoints():
             raise Violation("lost", f"{self.checkpoints()[-1].name} cannot be resumed: {self.last_line()}")
-        self.told.append("before the first checkpoint")
-        self.check_surroundings()
+        invariants.check_surroundings(self)
 
-    def check(self) -> None:
-        """Check a run that has ended with exit code 0."""
-        steps = [int(row["env_steps"]) for row in rows(self.run)]
-        if steps != sorted(set(steps)):
-            raise Violation("wrong", f"the rows of metrics.csv are not ascending: {steps}")
-        # A run that lost parts of rollouts ends with a whole rollout.
-        if not steps or steps[-1] < ENV_STEPS or (self.same and steps[-1] > ENV_STEPS):
-            raise Violation("lost", f"metrics.csv ends at {steps[-1] if steps else 0} of {ENV_STEPS} env steps")
-        if self.same:
-            assert self.reference is not None
-            if self.whole_rows and (line := _difference(rows(self.reference), rows(self.run))):
-                raise Violation("lost", line)
-            if _parameters(self.run) != _parameters(self.reference):
-                raise Violation("lost", "the final checkpoint differs from that of the undisturbed run")
-        self.check_surroundings()
-
-    def check_surroundings(self) -> None:
-        """Check that no process and no name in /dev/shm remains, no file outside the run has changed, and no traceback
-        was printed."""
-        deadline = time.monotonic() + 10
-        while left := [*self._left(), *self._left_in_memory()]:
-            if time.monotonic() > deadline:
-                raise Violation("wrong", f"left behind: {', '.join(left)}")
-            time.sleep(0.05)
-        if digest(self._outside) != self._before:
-            raise Violation("lost", "files outside the run folder have changed")
-        if not self.tracebacks and "Traceback (most recent call last)" in self.output():
-            raise Violation("wrong", "a traceback was printed")
-
-    def clean(self) -> None:
-        """Kill the trial's remaining processes."""
-        for process in psutil.process_iter():
-            if self._marked(process):
-                process.kill()
-
-    def _left(self) -> Iterator[str]:
-        for process in psutil.process_iter():
-            if self._marked(process):
-                yield f"{process.pid} {_command_line(process)[-80:]}"
-
-    def _left_in_memory(self) -> Iterator[str]:
-        """Yield the new names in /dev/shm that no process of another program maps."""
-        if new := _names() - self._names:
-            maps = "".join(_text(path) for path in Path("/proc").glob("[0-9]*/maps"))
-            yield from (f"/dev/shm/{name}" for name in sorted(new) if f"/dev/shm/{name}" not in maps)
-
-    def _marked(self, process: psutil.Process) -> bool:
-        try:
-            return process.status() != psutil.STATUS_ZOMBIE and process.environ().get(MARK) == self.mark
-        except psutil.Error:
-            return False
+    def finish_undisturbed(self, process: subprocess.Popen) -> None:
+        """Wait for the end of a run that must survive its fault, and check all invariants."""
+        self.wait(process, (0,))
+        invariants.check_end(self)
 
 
 Fault = Callable[[Trial], None]
 
 
-def signal_all(processes: Sequence[psutil.Process], number: signal.Signals) -> None:
-    """Send a signal to processes, some of which may have ended."""
+def signal_all(processes: Sequence[psutil.Process], number: signal.Signals) -> bool:
+    """Send a signal to processes, some of which may have ended. Return whether one has received it."""
+    received = False
     for process in processes:
         try:
             process.send_signal(number)
+            received = True
         except psutil.NoSuchProcess:
             continue
+    return received
 
 
-def rows(run: Path) -> list[dict[str, str]]:
-    """Return the rows of metrics.csv without the columns of elapsed time."""
-    with open(run / "metrics.csv", newline="") as file:
-        return [{k: v for k, v in row.items() if k not in WALL_CLOCK} for row in csv.DictReader(file)]
-
-
-def digest(folder: Path) -> str:
-    """Return a digest of the names and contents of a folder's files."""
-    result = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        result.update(str(path.relative_to(folder)).encode())
-        if path.is_file():
-            result.update(path.read_bytes())
-    return result.hexdigest()
-
-
-def _difference(expected: list[dict[str, str]], resumed: list[dict[str, str]]) -> str:
-    """Return a description of the first difference between the rows of two runs, or "" if they are equal."""
-    for a, b in zip(expected, resumed, strict=False):
-        if a != b:
-            name = next(k for k in {**a, **b} if a.get(k) != b.get(k))
-            return f"row {a['env_steps']}: {name} is {b.get(name)}, undisturbed {a.get(name)}"
-    return "" if len(expected) == len(resumed) else f"{len(resumed)} of {len(expected)} rows"
-
-
-def _names() -> set[str]:
-    return set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
-
-
-def _text(path: Path) -> str:
+def _inode(path: Path) -> int:
+    """Return the number of a file, which changes if the file is replaced, or 0 without a file."""
     try:
-        return path.read_text()
+        return path.stat().st_ino
     except OSError:
-        return ""
-
-
-def _parameters(run: Path) -> bytes:
-    return (run / "checkpoints" / f"{ENV_STEPS:012d}" / "state.safetensors").read_bytes()
-
-
-def _command_line(process: psutil.Process) -> str:
-    try:
-        return " ".join(process.cmdline())
-    except psutil.Error:
-        return ""
+        return 0

@@ -1,0 +1,30 @@
+"""Python runs this file at its start if its folder is on PYTHONPATH. It plants a fault of tests/chaos/planted_faults.py
+into a module as soon as the process has imported the module."""
+
+import os
+import sys
+
+if os.environ.get("CHAOS_PLANTED"):
+
+    class _AfterModule:
+        """An import finder that lets the other finders find the module, and plants the fault after its execution."""
+
+        def find_spec(self, name, path=None, target=None):
+            if name != os.environ["CHAOS_PLANTED_MODULE"]:
+                return None
+            sys.meta_path.remove(self)
+            import importlib.util
+
+            spec = importlib.util.find_spec(name)
+            execute = spec.loader.exec_module
+
+            def exec_module(module):
+                execute(module)
+                from tests.chaos.planted_faults import PLANTED
+
+                PLANTED[os.environ["CHAOS_PLANTED"]].patch(module)
+
+            spec.loader.exec_module = exec_module
+            return spec
+
+    sys.meta_path.insert(0, _AfterModule())
