@@ -1,2 +1,1 @@
-"""The chaos program disturbs small training runs by random faults, and checks the files and processes that the runs
-leave."""
+"""Random faults of small training runs, and invariants of the files and processes that the runs leave."""

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError
 from benchmarks.harness.program import machine, one_of, program
@@ -55,7 +57,7 @@ FAULTS: dict[str, tuple[Fault, list[str]]] = {
     "host-cut": (host_faults.cut_host, HOSTS),
     "host-kill": (host_faults.kill_host, HOSTS),
     "host-slow": (host_faults.slow_network, HOSTS),
-    "clients": (process_faults.hostile_clients, WITH_RANKS),
+    "clients": (process_faults.hostile_clients, ["ranks"]),
     "limits": (process_faults.limits, EVERY),
     "environment": (process_faults.environments, CARTPOLES),
     "damage": (file_faults.damage, EVERY),
@@ -142,7 +144,7 @@ def trial(
         FAULTS[fault][0](t)
     except Violation as e:
         outcome, violation = e.kind, str(e)
-    except OSError as e:  # A check could not read a file of the run.
+    except (OSError, psutil.Error) as e:  # A check could not read a file of the run, or a process has just ended.
         outcome, violation = "wrong", f"the check failed: {e}"
     t.leftovers.kill()
     outcome = outcome or ("survived" if t.acted else "nothing done")

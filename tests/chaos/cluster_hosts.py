@@ -36,10 +36,7 @@ START_S, FAULT_S = 400.0, 300.0
 """Seconds within which a run writes its first rows, and within which it survives a fault or ends."""
 ROWS_BEFORE, ROWS_AFTER = 3, 5
 PORT = 6379
-MODES = {
-    "bundles": "",
-    "ranks": "--update async --ranks 2",
-}
+MODES = {"bundles": "", "ranks": "--update async --ranks 2"}
 """Maps each mode to its arguments: bundles of one process, or bundles of two asynchronous ranks."""
 FAULTS = {"none": 0.0, "delay": 0.0, "loss": 0.0, "cut-5": 5.0, "cut-60": 60.0, "cut": float("inf")}
 """Maps each fault to the seconds for which the last host is cut off. With `delay`, each packet is delayed by 200 ms,

@@ -29,13 +29,16 @@ def damage(t: Trial) -> None:
     if not t.checkpoints():
         t.finish()
         return
-    path, kind = t.rng.choice(files), t.rng.choice(DAMAGES)
+    needed = sorted([*t.checkpoints()[-1].iterdir(), *(t.run / "segments").glob("*"), t.run / "metrics.csv"])
+    path = t.rng.choice(t.rng.choice((files, needed, needed)))
+    kind = t.rng.choice(("flip", t.rng.choice(DAMAGES)))
     t.hit(f"{kind} {path.relative_to(t.run)}")
     t.progresses = False
     _damage(t, path, kind)
     # The rows of a run with a changed setting, and of a run that reports lost rows, are not compared.
     t.whole_rows = False
     t.same = t.same and path.name != "config.json"
+    t.incomparable |= {path.relative_to(t.run).parts[0]} - {"checkpoints", "segments", "ranks"}
     before = t.output()
     if t.wait(t.resume(), (0, 1, 2)) == 0:
         if path.name in ("metrics.csv", "config.json"):
@@ -101,8 +104,9 @@ def two_processes(t: Trial) -> None:
     both = [t.resume(), t.resume()]
     t.hit("two resumes")
     codes = sorted(t.wait(p) for p in both)
-    if codes not in ([0, 2], [0, 0]):  # The second process may begin after the first process has ended.
-        raise Violation("wrong", f"exit codes {codes}, not 0 and 2")
+    # The second process may begin after the first process has ended.
+    if codes not in ([0, 2], [0, 0]) or len(t.resumes()) > 1:
+        raise Violation("wrong", f"exit codes {codes}, not 0 and 2; resumed at {t.resumes()}")
     invariants.check_end(t)
 
 
@@ -112,22 +116,21 @@ def moved(t: Trial) -> None:
     if not t.moment(process):
         t.finish_undisturbed(process)
         return
-    while not t.run.exists() and process.poll() is None:  # The run may not have begun.
-        time.sleep(0.01)
-    elsewhere = t.folder / "elsewhere"
-    t.run.rename(elsewhere)
+    original, elsewhere = t.run, t.folder / "elsewhere"
+    original.rename(elsewhere)
+    t.run = elsewhere
     # A run that has saved everything may end normally.
     is_complete = (elsewhere / "checkpoints" / f"{ENV_STEPS:012d}").exists()
     if removed := t.rng.random() < 0.3:
+        t.progresses = False
         while elsewhere.exists():  # The run may be writing a file.
             shutil.rmtree(elsewhere, ignore_errors=True)
     t.hit("removed" if removed else "moved")
-    t.on_schedule = False  # A run whose folder was moved saves and ends.
+    t.incomparable.add("best-training")  # A run whose folder was moved saves and ends.
     code = t.wait(process, (0, 1) if is_complete or not removed else (1,))
-    if t.run.exists() and not (t.run / "config.json").exists():
+    if original.exists() and not (original / "config.json").exists():
         raise Violation("wrong", f"a folder without config.json took the place of the run (exit code {code})")
     if not removed:
-        t.run = elsewhere
         t.finish()
     invariants.check_surroundings(t)
 
@@ -146,12 +149,10 @@ def full_disk(t: Trial) -> None:
 
 
 def _fill(path: Path, left: int) -> None:
-    with open(path, "wb", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(bytes(1 << 20))
-    with open(path, "ab", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(bytes(4_096))
+    for size in (1 << 20, 4_096):
+        with open(path, "ab", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(size))
     os.truncate(path, max(0, path.stat().st_size - left))
 
 
@@ -159,7 +160,9 @@ def power_failure(t: Trial) -> None:
     """Simulate a loss of power: the resumed run has only the data that ext4 had written to its device at some
     moment."""
     image, copy = t.folder / "image", t.folder / "copy"
-    _format(image)
+    with open(image, "wb") as file:
+        file.truncate(128 << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True, capture_output=True)
     with _mounted(t, ["-t", "ext4", "-o", "loop,commit=60", str(image)]) as disk:
         t.run = disk / "run"
         process = t.train()
@@ -173,17 +176,10 @@ def power_failure(t: Trial) -> None:
         t.hit(f"{len(t.checkpoints())} of {n} checkpoints on the device")
         if len(t.checkpoints()) < n:
             raise Violation("lost", f"{len(t.checkpoints())} of {n} checkpoints were durable")
-        t.acted = n > 0
-        if n:  # A run without a checkpoint may be lost.
+        if n:
             t.finish()
-        elif (t.run / "config.json").exists():
-            t.wait(t.resume(), (0, 1, 2))
-
-
-def _format(image: Path) -> None:
-    with open(image, "wb") as file:
-        file.truncate(128 << 20)
-    subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True, capture_output=True)
+        else:  # A run without a checkpoint may be lost.
+            t.missed("before the first checkpoint")
 
 
 @contextlib.contextmanager

@@ -80,7 +80,7 @@ def _on_hosts(t: Trial, fault: Callable[[Network], None], cut_s: float = 0.0, ki
 def _start(t: Trial, net: Network) -> list[subprocess.Popen]:
     """Start the run, or resume it, which is the same command under torchrun."""
     arguments = t.mode.train(t.run, "--distributed.timeout-s", str(TIMEOUT_S))
-    t.environment = {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    t.environment |= {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     agents = []
     for host in range(2):
         t.wrap = torchrun(net, host, ranks=1)

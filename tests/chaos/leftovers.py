@@ -1,5 +1,6 @@
 """What a trial's processes could leave behind: processes, names in /dev/shm, and changes of the user's files."""
 
+import contextlib
 import hashlib
 import os
 import time
@@ -41,8 +42,9 @@ class Leftovers:
     def kill(self) -> None:
         """Kill the remaining processes."""
         for process in psutil.process_iter():
-            if self._marked(process):
-                process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if self._marked(process):
+                    process.kill()
 
     def _processes(self) -> Iterator[str]:
         for process in psutil.process_iter():

@@ -1,5 +1,4 @@
-"""This module has the training runs that `tests.chaos` disturbs. Each run takes a few seconds, and represents one
-way of training."""
+"""The training runs that `tests.chaos` disturbs. Each takes a few seconds, and represents one way of training."""
 
 from dataclasses import dataclass
 

@@ -35,10 +35,8 @@ PLANTED: dict[str, Planted] = {}
 def variables(name: str) -> dict[str, str]:
     """Return the environment variables with which processes have the planted fault."""
     paths = [str(Path(__file__).with_name("site")), os.environ.get("PYTHONPATH", "")]
-    return {
-        "CHAOS_PLANTED": name, "CHAOS_PLANTED_MODULE": PLANTED[name].module,
-        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-    }  # fmt: skip
+    path = os.pathsep.join(filter(None, paths))
+    return {"CHAOS_PLANTED": name, "CHAOS_PLANTED_MODULE": PLANTED[name].module, "PYTHONPATH": path}
 
 
 def planted(module: str, mode: str, *faults: str) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
@@ -113,7 +111,7 @@ def evaluation_repeated(module: Any) -> None:
 
 @planted("runners.stored_agents", "lstm", "kill", "go-back", "stop")
 def best_score_forgotten(module: Any) -> None:
-    """A resumed run stores the next evaluated network as the best, whatever its score."""
+    """The best score so far is not read from the stored network."""
     module.BestAgent.score = property(lambda self: -math.inf if self._score is None else self._score)
 
 
@@ -193,6 +191,17 @@ def state_of_another_rank(module: Any) -> None:
 def part_of_rank_missing(module: Any) -> None:
     """Rank 1 does not write its part of the checkpoint at 800 env steps."""
     _skip(module, lambda self, steps: steps == 800 and "ranks" in self.folder.parts)
+
+
+@planted("checkpoints.checkpoint", "lstm", "damage")
+def damage_not_detected(module: Any) -> None:
+    """The checksums of a checkpoint's files are not compared."""
+
+    class Equal(str):
+        __ne__ = lambda self, other: False  # noqa: E731
+
+    read = module._read_manifest
+    module._read_manifest = lambda path: {**read(path), "sha256": dict.fromkeys(module._FILES, Equal())}
 
 
 @planted("system.durable_files", "lstm", "power")

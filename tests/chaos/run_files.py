@@ -21,9 +21,9 @@ def row_steps(run: Path) -> list[int]:
         return []
 
 
-def checkpoints(run: Path, folder: str = "checkpoints") -> list[Path]:
-    """Return the complete checkpoints in a folder of a run, from the oldest to the newest."""
-    return sorted(p for p in (run / folder).glob("[0-9]*") if (p / "MANIFEST.json").exists())
+def checkpoints(run: Path) -> list[Path]:
+    """Return the complete checkpoints of a run, from the oldest to the newest."""
+    return sorted(p for p in (run / "checkpoints").glob("[0-9]*") if (p / "MANIFEST.json").exists())
 
 
 def newest(run: Path) -> int:
@@ -36,22 +36,19 @@ def rank_folders(run: Path) -> list[Path]:
     return [run, *sorted((run / "ranks").glob("[0-9]*"))]
 
 
-def final_files(run: Path, with_training_best: bool = True) -> dict[str, bytes]:
+def final_files(run: Path) -> dict[str, bytes]:
     """Return all files of a run that a fault must not change, by name: every rank's newest checkpoint with its
-    segments, the evaluations, and the best networks. `with_training_best` includes the network of the callback
-    SaveBest."""
-    files = {}
-    for folder in rank_folders(run):
-        files |= _state(run, folder, "checkpoints")
-    for folder in (run / "best", *([run / "best-training"] if with_training_best else [])):
-        files |= _state(run, folder, "checkpoints")
+    segments, the best networks, and the evaluations."""
+    files: dict[str, bytes] = {}
+    for folder in (*rank_folders(run), run / "best", run / "best-training"):
+        files |= _state(run, folder)
     return files | {f"evaluations/{path.name}": path.read_bytes() for path in (run / "evaluations").glob("*.json")}
 
 
-def _state(run: Path, folder: Path, name: str) -> dict[str, bytes]:
+def _state(run: Path, folder: Path) -> dict[str, bytes]:
     """Return the files of the newest checkpoint in a folder. The manifest is without its times."""
     files: dict[str, bytes] = {}
-    for checkpoint in checkpoints(folder, name)[-1:]:
+    for checkpoint in checkpoints(folder)[-1:]:
         files = {path.name: path.read_bytes() for path in checkpoint.iterdir()}
         manifest = json.loads(files["MANIFEST.json"])
         files["MANIFEST.json"] = json.dumps({**manifest, "time": 0, "checksum": 0}).encode()

@@ -38,8 +38,8 @@ class Trial:
         self.reference = reference
         self.same = mode.exact and reference is not None
         """Whether the final state and rows must equal those of the undisturbed run."""
-        self.on_schedule = True
-        """Whether the run has saved no further checkpoint, at a stop, for which SaveBest may have stored a network."""
+        self.incomparable: set[str] = set()
+        """Folders of the run that may differ from those of the undisturbed run, such as damaged ones."""
         self.whole_rows = True
         """Whether metrics.csv must have all rows."""
         self.progresses = True
@@ -78,20 +78,19 @@ class Trial:
 
     def resume(self, *more: str, checkpoint: Path | None = None, **options: Any) -> subprocess.Popen:
         """Resume the run from its newest checkpoint, or from `checkpoint`."""
-        self._resumed = len(self._resumes())
+        self._resumed = len(self.resumes())
         self._from = run_files.newest(self.run) if checkpoint is None else int(checkpoint.name)
         self._table = _inode(self.run / "metrics.csv")
         chosen = [] if checkpoint is None else ["--checkpoint", str(checkpoint)]
         return self.start("resume", str(self.run), "--trust", *chosen, *more, **options)
 
-    def _resumes(self) -> list[int]:
+    def resumes(self) -> list[int]:
         """Return the env steps at which the run was resumed, from events.log."""
         try:
             lines = (self.run / "events.log").read_text(errors="replace").splitlines()
         except OSError:
             return []
-        words = [line.split(" resumed at ") for line in lines]
-        return [int(word[1].split()[0]) for word in words if len(word) == 2]
+        return [int(line.split(" resumed at ")[1].split()[0]) for line in lines if " resumed at " in line]
 
     def wait(self, process: subprocess.Popen, allowed: Sequence[int] | None = None, limit_s: float = LIMIT_S) -> int:
         """Wait for the end of a command, check the newest checkpoint, and return the exit code. An exit code outside
@@ -114,17 +113,16 @@ class Trial:
         """Check the newest checkpoint after the end of a command."""
         if not self.progresses:
             return
-        resumed = self._resumes()[self._resumed :]
+        resumed = self.resumes()[self._resumed :]
         if self._from >= 0 and resumed and resumed[0] != self._from:
             raise Violation("lost", f"resumed at {resumed[0]} env steps, with a checkpoint at {self._from}")
         self.lost_steps = max(self.lost_steps, invariants.check_progress(self, is_stop))
         if code and not self.checkpoints():
-            self.acted = False
-            self.told.append("before the first checkpoint")
+            self.missed("before the first checkpoint")
 
     def stop(self, process: subprocess.Popen, number: signal.Signals, group: bool = False, times: int = 1) -> None:
         """Request a stop of a run whose rows have begun. The run must save what it has."""
-        self.on_schedule = False
+        self.incomparable.add("best-training")  # SaveBest stores networks of further checkpoints too.
         self.hit(f"{number.name} to the {'group' if group else 'main process'}")
         for i in range(times):
             time.sleep(i * self.rng.uniform(0, 0.1))
@@ -133,8 +131,7 @@ class Trial:
         # handlers yet.
         code = self.wait(process, (0, 128 + number, -number), STOP_LIMIT_S)
         if code == 0:
-            self.acted = False
-            self.told.append("too late")
+            self.missed("too late")
         saves = code == 128 + number and self.n_rows() and not (number == signal.SIGINT and times > 1)
         self.check_progress(is_stop=bool(saves))
 
@@ -142,6 +139,11 @@ class Trial:
         """Record a fault of a running run."""
         self.told.append(text)
         self.acted = True
+
+    def missed(self, why: str) -> None:
+        """Record that the faults so far could make nothing lost."""
+        self.told.append(why)
+        self.acted = False
 
     # Moments
 
@@ -158,10 +160,8 @@ class Trial:
     def until_resumed(self, process: subprocess.Popen) -> bool:
         """Wait until a resumed run has logged it, and has removed the rows after its checkpoint. Return False if the
         run ended."""
-        return self._until(process, lambda: len(self._resumes()) > self._resumed and self._has_new_table())
-
-    def _has_new_table(self) -> bool:
-        return _inode(self.run / "metrics.csv") not in (0, self._table)
+        table, old = self.run / "metrics.csv", (0, self._table)
+        return self._until(process, lambda: len(self.resumes()) > self._resumed and _inode(table) not in old)
 
     def until_row(self, process: subprocess.Popen, row: int, delay_s: float = 0.0) -> bool:
         """Wait until metrics.csv has a number of rows, and then `delay_s` seconds. Return False if the run ended."""

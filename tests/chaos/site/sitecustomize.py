@@ -5,26 +5,25 @@ import os
 import sys
 
 if os.environ.get("CHAOS_PLANTED"):
+    import importlib.util
+    from types import SimpleNamespace
 
-    class _AfterModule:
-        """An import finder that lets the other finders find the module, and plants the fault after its execution."""
+    def find_spec(name, path=None, target=None):
+        """Let the other finders find the module, and plant the fault after its execution."""
+        if name != os.environ["CHAOS_PLANTED_MODULE"]:
+            return None
+        sys.meta_path.remove(finder)
+        spec = importlib.util.find_spec(name)
+        execute = spec.loader.exec_module
 
-        def find_spec(self, name, path=None, target=None):
-            if name != os.environ["CHAOS_PLANTED_MODULE"]:
-                return None
-            sys.meta_path.remove(self)
-            import importlib.util
+        def exec_module(module):
+            execute(module)
+            from tests.chaos.planted_faults import PLANTED
 
-            spec = importlib.util.find_spec(name)
-            execute = spec.loader.exec_module
+            PLANTED[os.environ["CHAOS_PLANTED"]].patch(module)
 
-            def exec_module(module):
-                execute(module)
-                from tests.chaos.planted_faults import PLANTED
+        spec.loader.exec_module = exec_module
+        return spec
 
-                PLANTED[os.environ["CHAOS_PLANTED"]].patch(module)
-
-            spec.loader.exec_module = exec_module
-            return spec
-
-    sys.meta_path.insert(0, _AfterModule())
+    finder = SimpleNamespace(find_spec=find_spec)
+    sys.meta_path.insert(0, finder)
