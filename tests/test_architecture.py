@@ -318,11 +318,8 @@ VAGUE = {"at", "there", "here", "own", "whole", "found", "made"}
 def test_names_say_what_they_name() -> None:
     """No variable, parameter, attribute, function or class has a name such as `found`."""
     vague = []
-    for file in [
-        file
-        for folder in (PACKAGE, ROOT / "experiments", ROOT / "benchmarks", ROOT / "tests/schedules")
-        for file in folder.rglob("*.py")
-    ]:
+    folders = (PACKAGE, *(ROOT / name for name in ("experiments", "benchmarks", "tests/schedules", "tests/chaos")))
+    for file in [file for folder in folders for file in folder.rglob("*.py")]:
         for node in ast.walk(ast.parse(file.read_text())):
             stored = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store)
             name = (node.id if isinstance(node, ast.Name) else node.attr) if stored else getattr(node, "name", None)

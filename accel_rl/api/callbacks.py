@@ -53,6 +53,11 @@ class SaveBest(Callback):
     RUN/best-training/checkpoints/NUMBER` evaluates it. The network of the best evaluation is always stored, in best/.
     """
 
+    def on_start(self, training: Training) -> None:
+        """A resumed run compares the network of its checkpoint again, because the process may have been killed between
+        the checkpoint and `on_checkpoint`."""
+        self.on_checkpoint(training, training.path)
+
     def on_checkpoint(self, training: Training, path: Path) -> None:
         if recent := training.recent:
             scores, lengths = zip(*recent, strict=True)

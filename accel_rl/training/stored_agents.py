@@ -8,10 +8,11 @@ from typing import Any
 
 from torch import Tensor
 
-from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.checkpoints.checkpoint import Checkpoints, load
 from accel_rl.models.network_state import load_network
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.text.errors import ConfigError
+from accel_rl.text.notes import say_once
 from accel_rl.training.evaluation import Evaluation
 
 
@@ -41,11 +42,16 @@ class BestAgent:
 
     @property
     def score(self) -> float:
-        """Return the mean score of the best evaluation, or -inf before the first evaluation. Raises ConfigError if the
-        file of the best network is damaged."""
+        """Return the mean score of the best evaluation, or -inf before the first evaluation. Damaged files, without
+        which training can continue, are logged and not compared."""
         if self._score is None:
-            result = self.load()
-            self._score = -math.inf if result is None else float(result["evaluation"]["score_mean"])
+            self._score, kept = -math.inf, self._kept
+            for steps in reversed(kept.steps()):
+                try:
+                    self._score = float(load(kept.path(steps))["evaluation"]["score_mean"])
+                    break
+                except ConfigError as e:
+                    say_once(f"a best network is not compared with later ones: {e}")
         return self._score
 
     def note(self, env_steps: int, evaluation: Evaluation, state: dict[str, Any]) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.chaos.trial import rows
+from tests.chaos.run_files import rows
 from tests.integration import warm
 
 

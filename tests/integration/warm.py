@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.chaos.command_lines import exit_with
+from tests.cli.random_command_lines import exit_with
 
 ROOT = Path(__file__).parents[2]
 _server: list[tuple[subprocess.Popen, socket.socket]] = []

@@ -81,3 +81,18 @@ def test_a_damaged_file_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="damaged"):
         BestAgent(RunFolder(tmp_path)).load()
     assert best_agent.BestAgent(RunFolder(tmp_path / "other")).load() is None
+
+
+@pytest.mark.parametrize("name", ["MANIFEST.json", "state.json", "state.safetensors"])
+def test_a_damaged_best_network_does_not_end_the_run(tmp_path, name):
+    """The network before it is compared instead, and a later network that is better replaces it."""
+    (tmp_path / "checkpoints" / f"{1:012d}").mkdir(parents=True)  # The run could continue from here.
+    best = BestAgent(RunFolder(tmp_path))
+    assert best.note(1, of(1.0), state(1.0)) and best.note(2, of(5.0), state(5.0))
+    file = tmp_path / "best" / "checkpoints" / f"{2:012d}" / name
+    file.write_bytes(b"{" + file.read_bytes()[1:-1] + b"?")
+    resumed = BestAgent(RunFolder(tmp_path))
+    with pytest.warns(UserWarning, match=f"a best network is not compared with later ones: .*{2:012d}"):
+        assert resumed.score == 1.0
+    assert not resumed.note(3, of(0.5), state(0.5)) and resumed.note(4, of(2.0), state(2.0))
+    assert resumed.load()["env_steps"] == 4

@@ -309,6 +309,25 @@ def test_the_best_network_of_training_is_stored(tmp_path):
     assert trained.evaluate(episodes=1, checkpoint=str(folder)).mean > 0
 
 
+@dataclass
+class FailsAt(Callback):
+    env_steps: int
+
+    def on_checkpoint(self, training, path):
+        assert training.env_steps != self.env_steps
+
+
+def test_a_run_that_ended_between_a_checkpoint_and_its_call_stores_the_best_network_when_it_is_resumed(tmp_path):
+    whole = train(tmp_path / "whole", [SaveBest()], env_steps=320, checkpoint__interval=64).path
+    best = BestAgent(RunFolder(whole), "best-training").load()
+    assert best["env_steps"] < 320
+    with pytest.raises(RunError, match="FailsAt"):
+        train(tmp_path, [FailsAt(best["env_steps"]), SaveBest()], env_steps=320, checkpoint__interval=64)
+    Run(tmp_path / "run", trust=True).resume(callbacks=[SaveBest()])
+    names = [sorted(p.name for p in (run / "best-training/checkpoints").iterdir()) for run in (whole, tmp_path / "run")]
+    assert names[0] == names[1] and f"{best['env_steps']:012d}" in names[0]
+
+
 @pytest.mark.parametrize(("environment", "extra"), [("CartPole-v1", "classic-control"), ("FrozenLake-v1", "toy-text")])
 def test_a_missing_renderer_is_named_before_and_after_the_run(tmp_path, capsys, monkeypatch, environment, extra):
     monkeypatch.setitem(sys.modules, "pygame", None)

@@ -1,7 +1,7 @@
 """Train with a parameter server on a Ray cluster of several simulated hosts, and disturb the network of one host.
 
-python -m benchmarks.chaos.cluster_hosts --hosts 3
-python -m benchmarks.chaos.cluster_hosts --faults cut-60 --modes bundles
+python -m tests.chaos.cluster_hosts --hosts 3
+python -m tests.chaos.cluster_hosts --faults cut-60
 
 The hosts are network namespaces (network.py). Each has a Ray node, a bundle and a shard, and the driver runs on the
 first host. A run survives if it writes further rows after the fault, and then ends at Ctrl-C. Otherwise it must end
@@ -24,21 +24,18 @@ from typing import Any
 
 from accel_rl.text.counts import Count
 from accel_rl.text.errors import ConfigError
-from benchmarks.chaos.modes import Mode
-from benchmarks.chaos.network import Network, can_make_networks, network
-from benchmarks.chaos.trial import MARK, Trial, Violation
 from benchmarks.harness.program import machine, one_of, program
 from benchmarks.harness.table import table
+from tests.chaos.invariants import Violation
+from tests.chaos.leftovers import MARK
+from tests.chaos.modes import Mode
+from tests.chaos.network import Network, can_make_networks, network
+from tests.chaos.trial import Trial
 
 START_S, FAULT_S = 400.0, 300.0
 """Seconds within which a run writes its first rows, and within which it survives a fault or ends."""
 ROWS_BEFORE, ROWS_AFTER = 3, 5
 PORT = 6379
-MODES = {
-    "bundles": "",
-    "ranks": "--update async --ranks 2",
-}
-"""Maps each mode to its arguments: bundles of one process, or bundles of two asynchronous ranks."""
 FAULTS = {"none": 0.0, "delay": 0.0, "loss": 0.0, "cut-5": 5.0, "cut-60": 60.0, "cut": float("inf")}
 """Maps each fault to the seconds for which the last host is cut off. With `delay`, each packet is delayed by 200 ms,
 and with `loss`, 5 % of the packets are lost."""
@@ -52,8 +49,6 @@ class Options:
     """Number of hosts, 2 to 4."""
     faults: tuple[str, ...] = ()
     """Names of the faults, by default all."""
-    modes: tuple[str, ...] = ()
-    """Names of the modes, by default all."""
     keep: str = ""
     """Folder to which the files of failed trials are moved."""
     json: str = ""
@@ -64,34 +59,31 @@ class Options:
         if not 2 <= self.hosts <= 4:
             raise ConfigError(f"--hosts {self.hosts}: must be 2 to 4")
         one_of("faults", self.faults, FAULTS)
-        one_of("modes", self.modes, MODES)
         if reason := can_make_networks():
-            raise ConfigError(f"benchmarks.chaos.cluster_hosts: {reason}")
+            raise ConfigError(f"tests.chaos.cluster_hosts: {reason}")
         if importlib.util.find_spec("ray") is None:
-            raise ConfigError("benchmarks.chaos.cluster_hosts needs Ray: pip install 'accel_rl[cluster]'")
+            raise ConfigError("tests.chaos.cluster_hosts needs Ray: pip install 'accel_rl[cluster]'")
         if self.keep:
             Path(self.keep).mkdir(parents=True, exist_ok=True)
 
 
 def run_trials(o: Options) -> dict[str, Any]:
-    """Run a trial of each mode and fault, print a line for each, and return all results."""
+    """Run a trial of each fault, print a line for each, and return all results."""
     trials = []
-    for mode in o.modes or MODES:
-        for fault in o.faults or FAULTS:
-            began = time.monotonic()
-            with tempfile.TemporaryDirectory(prefix="ray-") as root:
-                outcome, text = _trial(mode, fault, Path(root), o)
-            seconds = time.monotonic() - began
-            print(f"{mode:8} {fault:7} {seconds:5.0f} s  {outcome}: {text}", flush=True)
-            trials.append({"mode": mode, "fault": fault, "outcome": outcome, "text": text})
+    for fault in o.faults or FAULTS:
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="ray-") as root:
+            outcome, text = _trial(fault, Path(root), o)
+        print(f"{fault:7} {time.monotonic() - began:5.0f} s  {outcome}: {text}", flush=True)
+        trials.append({"fault": fault, "outcome": outcome, "text": text})
     return {"trials": trials, "wrong": [t["text"] for t in trials if t["outcome"] not in ("survived", "ended")]}
 
 
-def _trial(mode: str, fault: str, root: Path, o: Options) -> tuple[str, str]:
+def _trial(fault: str, root: Path, o: Options) -> tuple[str, str]:
     arguments = (
         f"dqn --env tests.catch:make --engine in-process --network a3c --envs 8 --replay.size 20000 --torch-threads 1 "
         f"--replay.start 500 --cluster gorila --bundles {o.hosts} --shards {o.hosts} --snapshot-updates 100 "
-        f"--gorila.bundle-cpus 0.5 --address {Network.address(0)}:{PORT} {MODES[mode]}"
+        f"--gorila.bundle-cpus 0.5 --address {Network.address(0)}:{PORT}"
     )
     t = Trial(Mode(arguments, exact=False, hosts=o.hosts), root / "trial", random.Random(0))
     with network(o.hosts) as net:
@@ -100,9 +92,9 @@ def _trial(mode: str, fault: str, root: Path, o: Options) -> tuple[str, str]:
         except Violation as e:
             outcome = e.kind, str(e)
             if o.keep:
-                shutil.copytree(root / "trial", Path(o.keep) / f"{mode}-{fault}", dirs_exist_ok=True)
+                shutil.copytree(root / "trial", Path(o.keep) / fault, dirs_exist_ok=True)
         finally:
-            t.clean()
+            t.leftovers.kill()
     return outcome
 
 
@@ -111,7 +103,8 @@ def _disturbed(t: Trial, net: Network, root: Path, fault: str) -> tuple[str, str
     t.environment = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
     for host in range(net.n_hosts):
         _start_node(t, net, host, root)
-    driver = t.start(*t.mode.train(t.run, "--env-steps", "1e9"), wrap=net.inside(0))
+    t.wrap = net.inside(0)
+    driver = t.train("--env-steps", "1e9")
     _await_rows(t, driver, ROWS_BEFORE, START_S)
     victim, seconds = net.n_hosts - 1, FAULTS[fault]
     if fault == "delay":
@@ -149,7 +142,8 @@ def _start_node(t: Trial, net: Network, host: int, root: Path) -> None:
     with open(output, "wb") as file:
         process = subprocess.Popen(
             [*net.inside(host), sys.executable, "-m", "ray.scripts.scripts", "start", *place, *node, "--block"],
-            env={**os.environ, **t.environment, MARK: t.mark}, stdout=file, stderr=file, start_new_session=True,
+            env={**os.environ, **t.environment, MARK: t.leftovers.mark}, stdout=file, stderr=file,
+            start_new_session=True,
         )  # fmt: skip
     deadline = time.monotonic() + START_S
     while "Ray runtime started" not in output.read_text():
@@ -176,9 +170,9 @@ def _await_end(process: subprocess.Popen, seconds: float) -> None:
 def report(o: Options, result: dict[str, Any]) -> list[str]:
     """Return a table of the outcomes."""
     m = machine()
-    rows = [[t["mode"], t["fault"], t["outcome"], t["text"]] for t in result["trials"]]
-    return ["", f"{m['cpu']}, {m['date']}, {o.hosts} hosts", "", *table(["mode", "fault", "outcome", "lines"], rows)]
+    rows = [[t["fault"], t["outcome"], t["text"]] for t in result["trials"]]
+    return ["", f"{m['cpu']}, {m['date']}, {o.hosts} hosts", "", *table(["fault", "outcome", "lines"], rows)]
 
 
 if __name__ == "__main__":
-    sys.exit(program("benchmarks.chaos.cluster_hosts", __doc__, Options, sys.argv[1:], run_trials, report))
+    sys.exit(program("tests.chaos.cluster_hosts", __doc__, Options, sys.argv[1:], run_trials, report))

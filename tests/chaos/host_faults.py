@@ -5,9 +5,11 @@ import subprocess
 import time
 from collections.abc import Callable
 
-from benchmarks.chaos.modes import ROWS
-from benchmarks.chaos.network import Network, network, torchrun
-from benchmarks.chaos.trial import LIMIT_S, Trial, Violation, signal_all
+from tests.chaos import invariants
+from tests.chaos.invariants import Violation
+from tests.chaos.modes import ROWS
+from tests.chaos.network import Network, network, torchrun
+from tests.chaos.trial import LIMIT_S, Trial, signal_all
 
 TIMEOUT_S = 15
 """Setting --distributed.timeout-s of the runs."""
@@ -24,10 +26,10 @@ def slow_network(t: Trial) -> None:
     def fault(net: Network) -> None:
         if t.rng.random() < 0.5:
             net.delay_s = t.rng.uniform(0.005, 0.02)
-            t.told.append(f"delay {net.delay_s * 1e3:.0f} ms")
+            t.hit(f"delay {net.delay_s * 1e3:.0f} ms")
         else:
             net.loss = t.rng.uniform(0.01, 0.05)
-            t.told.append(f"loss {net.loss:.1%}")
+            t.hit(f"loss {net.loss:.1%}")
 
     _on_hosts(t, fault)
 
@@ -50,7 +52,7 @@ def _on_hosts(t: Trial, fault: Callable[[Network], None], cut_s: float = 0.0, ki
         agents = _start(t, net)
         if (cut_s or kill) and t.until_row(agents[0], row := t.rng.randrange(1, ROWS)):
             victim = t.rng.randrange(2)
-            t.told.append(f"row {row}: host {victim} " + ("is killed" if kill else f"is cut off for {cut_s:g} s"))
+            t.hit(f"row {row}: host {victim} " + ("is killed" if kill else f"is cut off for {cut_s:g} s"))
             net.cut.add(victim)
             if kill:
                 _kill(t, agents[victim])
@@ -59,6 +61,7 @@ def _on_hosts(t: Trial, fault: Callable[[Network], None], cut_s: float = 0.0, ki
                 net.cut.clear()
         broken = kill or cut_s >= TIMEOUT_S
         codes = _ends(agents, t)
+        t.check_progress(max(codes))
         if not broken and codes != [0, 0]:
             raise Violation("wrong", f"exit codes {codes}: {t.last_line()}")
         net.cut.clear()
@@ -68,17 +71,21 @@ def _on_hosts(t: Trial, fault: Callable[[Network], None], cut_s: float = 0.0, ki
             if t.checkpoints() and (codes := _ends(_start(t, net), t)) != [0, 0]:
                 raise Violation("lost", f"not resumed, exit codes {codes}: {t.last_line()}")
         if t.n_rows() == ROWS:
-            t.check()
+            invariants.check_end(t)
         elif t.checkpoints():
             raise Violation("lost", f"{t.n_rows()} of {ROWS} rows")
-        t.clean()
+        t.leftovers.kill()
 
 
 def _start(t: Trial, net: Network) -> list[subprocess.Popen]:
     """Start the run, or resume it, which is the same command under torchrun."""
     arguments = t.mode.train(t.run, "--distributed.timeout-s", str(TIMEOUT_S))
-    t.environment = {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
-    return [t.start(*arguments, wrap=torchrun(net, host, ranks=1)) for host in range(2)]
+    t.environment |= {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    agents = []
+    for host in range(2):
+        t.wrap = torchrun(net, host, ranks=1)
+        agents.append(t.start(*arguments))
+    return agents
 
 
 def _ends(agents: list[subprocess.Popen], t: Trial) -> list[int]:

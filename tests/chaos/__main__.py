@@ -1,15 +1,18 @@
 """Disturb small training runs by random faults, and check that each run ends, loses nothing and leaves nothing behind.
 
-python -m benchmarks.chaos --minutes 10 --seed 1
-python -m benchmarks.chaos --seed 1 --only 17    # trial 17 of seed 1 again
+python -m tests.chaos --minutes 10 --seed 1
+python -m tests.chaos --seed 1 --only 17    # trial 17 of seed 1 again
+python -m tests.chaos --planted             # after how many trials faults that were planted into accel_rl are found
 
-A trial is a run, a fault, and a resume. A trial is "lost" if something that a checkpoint names is lost, if the resumed
-run differs from an undisturbed run where equality is promised, or if a file outside the run folder has changed; "hung"
-if a command does not end; and "wrong" for an exit code, a traceback or a process that should not be there.
+A trial is a run, a fault, and a resume. A trial is "lost" if more env steps are lost than those since the last
+checkpoint that was due, if the resumed run differs from an undisturbed run where equality is promised, or if a file
+outside the run folder has changed; "hung" if a command does not end; "wrong" for an exit code, a traceback or a process
+that should not be there; and "nothing done" if the fault came too late, or before the first checkpoint.
 """
 
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -18,17 +21,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from accel_rl.text.counts import Count
 from accel_rl.text.errors import ConfigError
-from benchmarks.chaos import file_faults, host_faults, process_faults
-from benchmarks.chaos.modes import MODES
-from benchmarks.chaos.network import can_make_networks
-from benchmarks.chaos.trial import Fault, Trial, Violation
 from benchmarks.harness.program import machine, one_of, program
 from benchmarks.harness.table import table
+from tests.chaos import file_faults, host_faults, planted_faults, process_faults, sweep_faults
+from tests.chaos.invariants import Violation
+from tests.chaos.modes import MODES
+from tests.chaos.network import can_make_networks
+from tests.chaos.trial import Fault, Trial
 
-OUTCOMES = ("survived", "lost", "hung", "wrong")
-EVERY = [name for name, mode in MODES.items() if mode.hosts == 1]
+OUTCOMES = ("survived", "nothing done", "lost", "hung", "wrong")
+EVERY = [name for name, mode in MODES.items() if mode.hosts == 1 and not mode.sweep]
+SWEEPS = [name for name, mode in MODES.items() if mode.sweep]
 WITH_WORKERS = [name for name in EVERY if MODES[name].workers]
 WITH_RANKS = [name for name in EVERY if MODES[name].ranks > 1]
 CARTPOLES = [name for name in WITH_WORKERS if "CartPole" in MODES[name].arguments]
@@ -40,13 +47,17 @@ FAULTS: dict[str, tuple[Fault, list[str]]] = {
     "kill-rank": (process_faults.kill_rank, WITH_RANKS),
     "kill-call": (process_faults.kill_at_call, EVERY),
     "fail-call": (process_faults.fail_call, EVERY),
+    "no-locks": (process_faults.without_locks, EVERY),
     "freeze": (process_faults.freeze_run, EVERY),
     "freeze-worker": (process_faults.freeze_worker, WITH_WORKERS),
     "stop": (process_faults.stop_run, EVERY),
+    "stop-worker": (process_faults.stop_without_worker, WITH_WORKERS),
     "stop-rank": (process_faults.stop_rank, WITH_RANKS),
+    "sweep": (sweep_faults.end_sweep, SWEEPS),
     "host-cut": (host_faults.cut_host, HOSTS),
     "host-kill": (host_faults.kill_host, HOSTS),
     "host-slow": (host_faults.slow_network, HOSTS),
+    "clients": (process_faults.hostile_clients, ["ranks"]),
     "limits": (process_faults.limits, EVERY),
     "environment": (process_faults.environments, CARTPOLES),
     "damage": (file_faults.damage, EVERY),
@@ -78,6 +89,8 @@ class Options:
     """Number of trials after which the program ends."""
     keep: str = ""
     """Folder to which the files of failed trials are moved."""
+    planted: bool = False
+    """Plant faults into accel_rl, and report after how many trials each is found, instead."""
     json: str = ""
     """Write all results also to the given JSON file."""
 
@@ -93,8 +106,12 @@ class Options:
 
 def run_trials(o: Options) -> dict[str, Any]:
     """Run the trials, print a line for each, and return all results."""
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # Under nohup, the trials' processes would ignore it too.
+        signal.signal(signal.SIGHUP, lambda *_: None)
+    if o.planted:
+        return run_planted(o)
     absent = {"power": file_faults.can_mount(), "full-disk": file_faults.can_mount()}
-    absent |= dict.fromkeys(("kill-call", "fail-call"), process_faults.has_strace())
+    absent |= dict.fromkeys(("kill-call", "fail-call", "no-locks"), process_faults.has_strace())
     absent |= dict.fromkeys(("host-cut", "host-kill", "host-slow"), can_make_networks())
     left_out = {name: reason for name, reason in absent.items() if reason}
     for name, reason in left_out.items():
@@ -109,32 +126,56 @@ def run_trials(o: Options) -> dict[str, Any]:
             mode = rng.choice(FAULTS[fault][1])
             if fault in left_out or fault not in (o.faults or FAULTS) or mode not in (o.modes or MODES):
                 continue
-            trials.append(trial(k, fault, mode, rng, Path(root), o))
+            trials.append(trial(k, fault, mode, rng, Path(root), o.keep and f"{o.keep}/seed-{o.seed}-trial-{k}"))
     wrong = [f"{t['trial']} {t['fault']} {t['mode']}: {t['violation']}" for t in trials if t["violation"]]
     return {"trials": trials, "left_out": left_out, "wrong": wrong}
 
 
-def trial(k: int, fault: str, mode: str, rng: random.Random, root: Path, o: Options) -> dict[str, Any]:
-    """Run a single trial, and return its record."""
+def trial(
+    k: int, fault: str, mode: str, rng: random.Random, root: Path, keep: str = "", planted: str = ""
+) -> dict[str, Any]:
+    """Run a single trial, and return its record. The files of a failed trial are moved to `keep`. `planted` is the name
+    of a fault that is planted into the trial's processes."""
     began, folder = time.monotonic(), root / f"trial-{k}"
     t = Trial(MODES[mode], folder, rng, reference(mode, root))
-    outcome, violation = "survived", ""
+    t.environment = planted_faults.variables(planted) if planted else {}
+    violation = outcome = ""
     try:
         FAULTS[fault][0](t)
     except Violation as e:
         outcome, violation = e.kind, str(e)
-    except OSError as e:  # A check could not read a file of the run.
+    except (OSError, psutil.Error) as e:  # A check could not read a file of the run, or a process has just ended.
         outcome, violation = "wrong", f"the check failed: {e}"
-    t.clean()
+    t.leftovers.kill()
+    outcome = outcome or ("survived" if t.acted else "nothing done")
     seconds = time.monotonic() - began
     print(f"{k:4} {fault:13} {mode:10} {seconds:5.1f} s  {outcome}: {violation or ', '.join(t.told)}", flush=True)
-    if violation and o.keep:
-        shutil.move(folder, Path(o.keep) / f"seed-{o.seed}-trial-{k}")
+    if violation and keep:
+        shutil.move(folder, keep)
     shutil.rmtree(folder, ignore_errors=True)
     return {
         "trial": k, "fault": fault, "mode": mode, "seconds": round(seconds, 1), "outcome": outcome,
-        "violation": violation, "details": t.told,
+        "lost_steps": t.lost_steps, "violation": violation, "details": t.told,
     }  # fmt: skip
+
+
+def run_planted(o: Options) -> dict[str, Any]:
+    """Run trials with each planted fault until one finds it."""
+    with tempfile.TemporaryDirectory(prefix="chaos-") as root:
+        searches = {name: find(name, o.seed, Path(root)) for name in planted_faults.PLANTED}
+    return {"planted": searches, "wrong": [name for name, trials in searches.items() if not trials[-1]["violation"]]}
+
+
+def find(planted: str, seed: int, root: Path) -> list[dict[str, Any]]:
+    """Run trials with a planted fault until one reports a violation, at most MOST of them, and return their records."""
+    fault, trials = planted_faults.PLANTED[planted], []
+    print(f"{planted}: {fault.patch.__doc__}")
+    for k in range(planted_faults.MOST):
+        rng = random.Random(f"{seed} {planted} {k}")
+        trials.append(trial(k, rng.choice(fault.faults), fault.mode, rng, root, planted=planted))
+        if trials[-1]["violation"]:
+            break
+    return trials
 
 
 def reference(mode: str, root: Path) -> Path:
@@ -144,24 +185,35 @@ def reference(mode: str, root: Path) -> Path:
         t = Trial(MODES[mode], folder, random.Random(0))
         if MODES[mode].hosts > 1:
             host_faults.undisturbed(t)
-        else:
+        elif MODES[mode].sweep:
             t.wait(t.train(), (0,))
-            t.check()
+        else:
+            t.finish_undisturbed(t.train())
     return folder / "run"
 
 
 def report(o: Options, result: dict[str, Any]) -> list[str]:
-    """Return a table with the number of trials by fault and outcome."""
+    """Return a table with the number of trials by fault and outcome, or of the planted faults."""
+    if o.planted:
+        lines = [
+            [name, ts[-1]["mode"], len(ts), ts[-1]["fault"], f"{ts[-1]['outcome']}: {ts[-1]['violation']}"[:120]]
+            for name, ts in result["planted"].items()
+        ]
+        return ["", *table(["planted", "mode", "trials", "found by", "as"], lines)]
     trials = result["trials"]
-    count = Counter((t["fault"], t["outcome"]) for t in trials)
     names = [name for name in FAULTS if any(t["fault"] == name for t in trials)]
-    lines = [[name, *(count[name, outcome] for outcome in OUTCOMES)] for name in names]
-    lines.append(["all", *(sum(count[name, outcome] for name in names) for outcome in OUTCOMES)])
+    lines = []
+    for name in [*names, "all"]:
+        chosen = [t for t in trials if name in (t["fault"], "all")]
+        count = Counter(t["outcome"] for t in chosen)
+        lines.append(
+            [name, *(count[outcome] for outcome in OUTCOMES), max((t["lost_steps"] for t in chosen), default=0)]
+        )
     m = machine()
     head = f"{m['cpu']}, {len(m['cores'])} cores, {m['date']}; seed {o.seed}, {len(trials)} trials"
-    again = [f"again: python -m benchmarks.chaos --seed {o.seed} --only {line.split()[0]}" for line in result["wrong"]]
-    return ["", head, "", *table(["fault", *OUTCOMES], lines), *again]
+    again = [f"again: python -m tests.chaos --seed {o.seed} --only {line.split()[0]}" for line in result["wrong"]]
+    return ["", head, "", *table(["fault", *OUTCOMES, "most env steps lost"], lines), *again]
 
 
 if __name__ == "__main__":
-    sys.exit(program("benchmarks.chaos", __doc__, Options, sys.argv[1:], run_trials, report))
+    sys.exit(program("tests.chaos", __doc__, Options, sys.argv[1:], run_trials, report))

@@ -10,9 +10,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.chaos.modes import ENV_STEPS
-from benchmarks.chaos.process_faults import moment
-from benchmarks.chaos.trial import Trial, Violation
+from tests.chaos import invariants
+from tests.chaos.invariants import Violation
+from tests.chaos.modes import ENV_STEPS
+from tests.chaos.process_faults import kill
+from tests.chaos.trial import Trial
 
 DAMAGES = ("flip", "truncate", "zeros", "delete", "folder", "link", "empty", "append")
 
@@ -20,36 +22,40 @@ DAMAGES = ("flip", "truncate", "zeros", "delete", "folder", "link", "empty", "ap
 def damage(t: Trial) -> None:
     """Kill the run and damage one of its files: the resumed run ends with one line, or equals the undisturbed run."""
     process = t.train()
-    if moment(t, process):
-        process.kill()
+    if t.moment(process):
+        kill(t, process)
     t.wait(process)
     files = [p for p in sorted(t.run.rglob("*")) if p.is_file()]
     if not t.checkpoints():
         t.finish()
         return
-    path, kind = t.rng.choice(files), t.rng.choice(DAMAGES)
-    t.told.append(f"{kind} {path.relative_to(t.run)}")
+    needed = sorted([*t.checkpoints()[-1].iterdir(), *(t.run / "segments").glob("*"), t.run / "metrics.csv"])
+    path = t.rng.choice(t.rng.choice((files, needed, needed)))
+    kind = t.rng.choice(("flip", t.rng.choice(DAMAGES)))
+    t.hit(f"{kind} {path.relative_to(t.run)}")
+    t.progresses = False
     _damage(t, path, kind)
     # The rows of a run with a changed setting, and of a run that reports lost rows, are not compared.
     t.whole_rows = False
     t.same = t.same and path.name != "config.json"
+    t.incomparable |= {path.relative_to(t.run).parts[0]} - {"checkpoints", "segments", "ranks"}
     before = t.output()
     if t.wait(t.resume(), (0, 1, 2)) == 0:
         if path.name in ("metrics.csv", "config.json"):
-            t.check_surroundings()
+            invariants.check_surroundings(t)
         else:
-            t.check()
+            invariants.check_end(t)
         return
     lines = t.output()[len(before) :].strip().splitlines()
     if len(lines) > 4:
         raise Violation("wrong", f"{len(lines)} lines instead of one: {lines[-1]}")
-    t.check_surroundings()
+    invariants.check_surroundings(t)
     # An earlier checkpoint still exists, for --checkpoint.
     others = [c for c in t.checkpoints() if c not in path.parents and c != path]
     is_finished = bool(others) and int(others[-1].name) >= ENV_STEPS
     if path.name != "config.json" and "checkpoints" in path.parts and others and not is_finished:
-        t.wait(t.resume("--checkpoint", str(others[-1])), (0,))
-        t.check()
+        t.wait(t.resume(checkpoint=others[-1]), (0,))
+        invariants.check_end(t)
 
 
 def _damage(t: Trial, path: Path, kind: str) -> None:
@@ -81,10 +87,9 @@ def go_back(t: Trial) -> None:
     t.wait(t.train(), (0,))
     older = t.rng.choice(t.checkpoints()[:-1])
     t.told.append(f"back to {int(older.name)}")
-    n = t.n_rows()
-    process = t.resume("--checkpoint", str(older))
-    t.until_row(process, t.rng.randrange(1, n + 1), t.rng.uniform(0, 0.5))
-    process.kill()
+    process = t.resume(checkpoint=older)
+    if t.moment(process):
+        kill(t, process)
     t.wait(process)
     t.finish()
 
@@ -92,42 +97,42 @@ def go_back(t: Trial) -> None:
 def two_processes(t: Trial) -> None:
     """Two processes resume a stopped run at the same time: one trains it, the other ends with code 2."""
     process = t.train()
-    if moment(t, process):
-        process.send_signal(signal.SIGTERM)
-    if t.wait(process) == 0 or not t.checkpoints():  # The run may have finished before the signal.
+    if not t.moment(process):
         t.finish()
         return
+    t.stop(process, signal.SIGTERM)
     both = [t.resume(), t.resume()]
+    t.hit("two resumes")
     codes = sorted(t.wait(p) for p in both)
-    if codes not in ([0, 2], [0, 0]):  # The second process may begin after the first process has ended.
-        raise Violation("wrong", f"exit codes {codes}, not 0 and 2")
-    t.check()
+    # The second process may begin after the first process has ended.
+    if codes not in ([0, 2], [0, 0]) or len(t.resumes()) > 1:
+        raise Violation("wrong", f"exit codes {codes}, not 0 and 2; resumed at {t.resumes()}")
+    invariants.check_end(t)
 
 
 def moved(t: Trial) -> None:
     """Rename or remove the run folder while the run trains."""
     process = t.train()
-    if not moment(t, process):
-        t.wait(process, (0,))
-        t.check()
+    if not t.moment(process):
+        t.finish_undisturbed(process)
         return
-    while not t.run.exists() and process.poll() is None:  # The run may not have begun.
-        time.sleep(0.01)
-    elsewhere = t.folder / "elsewhere"
-    t.run.rename(elsewhere)
+    original, elsewhere = t.run, t.folder / "elsewhere"
+    original.rename(elsewhere)
+    t.run = elsewhere
     # A run that has saved everything may end normally.
     is_complete = (elsewhere / "checkpoints" / f"{ENV_STEPS:012d}").exists()
     if removed := t.rng.random() < 0.3:
+        t.progresses = False
         while elsewhere.exists():  # The run may be writing a file.
             shutil.rmtree(elsewhere, ignore_errors=True)
-    t.told.append("removed" if removed else "moved")
+    t.hit("removed" if removed else "moved")
+    t.incomparable.add("best-training")  # A run whose folder was moved saves and ends.
     code = t.wait(process, (0, 1) if is_complete or not removed else (1,))
-    if t.run.exists() and not (t.run / "config.json").exists():
+    if original.exists() and not (original / "config.json").exists():
         raise Violation("wrong", f"a folder without config.json took the place of the run (exit code {code})")
     if not removed:
-        t.run = elsewhere
         t.finish()
-    t.check_surroundings()
+    invariants.check_surroundings(t)
 
 
 def full_disk(t: Trial) -> None:
@@ -135,21 +140,19 @@ def full_disk(t: Trial) -> None:
     with _mounted(t, ["-t", "tmpfs", "-o", "size=64m", "tmpfs"]) as disk:
         t.run = disk / "run"
         process = t.train()
-        if moment(t, process):
+        if t.moment(process):
             _fill(disk / "filler", left=t.rng.choice((0, 0, 4_096, 65_536)))
-            t.told.append("disk full")
+            t.hit("disk full")
         t.wait(process, (0, 1))
         (disk / "filler").unlink(missing_ok=True)
         t.finish()
 
 
 def _fill(path: Path, left: int) -> None:
-    with open(path, "wb", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(bytes(1 << 20))
-    with open(path, "ab", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(bytes(4_096))
+    for size in (1 << 20, 4_096):
+        with open(path, "ab", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(size))
     os.truncate(path, max(0, path.stat().st_size - left))
 
 
@@ -157,30 +160,26 @@ def power_failure(t: Trial) -> None:
     """Simulate a loss of power: the resumed run has only the data that ext4 had written to its device at some
     moment."""
     image, copy = t.folder / "image", t.folder / "copy"
-    _format(image)
+    with open(image, "wb") as file:
+        file.truncate(128 << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True, capture_output=True)
     with _mounted(t, ["-t", "ext4", "-o", "loop,commit=60", str(image)]) as disk:
         t.run = disk / "run"
         process = t.train()
-        moment(t, process)
+        t.moment(process)
         n = len(t.checkpoints())
         time.sleep(1)  # A checkpoint has its name just before it is durable.
         shutil.copyfile(image, copy)
         process.kill()
         t.wait(process)
     with _mounted(t, ["-t", "ext4", "-o", "loop", str(copy)]):
-        t.told.append(f"{len(t.checkpoints())} of {n} checkpoints on the device")
+        t.hit(f"{len(t.checkpoints())} of {n} checkpoints on the device")
         if len(t.checkpoints()) < n:
             raise Violation("lost", f"{len(t.checkpoints())} of {n} checkpoints were durable")
-        if n:  # A run without a checkpoint may be lost.
+        if n:
             t.finish()
-        elif (t.run / "config.json").exists():
-            t.wait(t.resume(), (0, 1, 2))
-
-
-def _format(image: Path) -> None:
-    with open(image, "wb") as file:
-        file.truncate(128 << 20)
-    subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True, capture_output=True)
+        else:  # A run without a checkpoint may be lost.
+            t.missed("before the first checkpoint")
 
 
 @contextlib.contextmanager
@@ -192,7 +191,7 @@ def _mounted(t: Trial, options: list[str]) -> Iterator[Path]:
     try:
         yield disk
     finally:
-        t.clean()
+        t.leftovers.kill()
         subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
@@ -209,6 +208,7 @@ def descriptors(t: Trial) -> None:
     closed = [n for n in range(3) if t.rng.random() < 0.6]
     full = [n for n in (1, 2) if n not in closed and t.rng.random() < 0.5]
     redirections = " ".join([*(f"{n}>&-" for n in closed), *(f"{n}>/dev/full" for n in full)])
-    t.told.append(redirections or "none")
-    t.wait(t.train(wrap=["bash", "-c", f'exec "$@" {redirections}', "-"]), (0,))
-    t.check()
+    t.hit(redirections or "none")
+    t.acted = bool(redirections)
+    t.wrap = ["bash", "-c", f'exec "$@" {redirections}', "-"]
+    t.finish_undisturbed(t.train())

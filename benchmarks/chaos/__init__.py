@@ -1,2 +1,0 @@
-"""The chaos benchmark disturbs small training runs by random faults, and checks the files and processes that the runs
-leave."""

@@ -1,0 +1,273 @@
+"""This module has faults of processes: kills, signals, stopped processes, failing system calls, limits, and faulty
+environments. Each function is a trial."""
+
+import contextlib
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import psutil
+
+from tests.chaos import invariants
+from tests.chaos.trial import STOP_LIMIT_S, Trial, signal_all
+
+WORKER = "accel_rl.samplers.workers.worker"
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def kill_run(t: Trial) -> None:
+    """SIGKILL the main process, or every process at once, at up to three moments."""
+    process = t.train()
+    for _ in range(t.rng.randint(1, 3)):
+        if not t.moment(process):
+            break
+        kill(t, process, t.rng.random() < 0.3)
+        process = t.resume()
+    t.wait(process)
+    t.finish()
+
+
+def kill(t: Trial, process: subprocess.Popen, is_group: bool = False) -> None:
+    """SIGKILL the main process, or every process of the run, unless the run has ended."""
+    if process.poll() is None:
+        t.hit("SIGKILL to " + ("all" if is_group else "main"))
+        signal_all([*(t.processes(process) if is_group else []), psutil.Process(process.pid)], signal.SIGKILL)
+    t.wait(process, (-signal.SIGKILL, 0))
+
+
+def kill_while_starting(t: Trial) -> None:
+    """SIGKILL the main process while a run begins, or while it resumes from a checkpoint, before its first row."""
+    process = t.train()
+    if t.rng.random() < 0.7:
+        if not t.moment(process):
+            t.finish()
+            return
+        t.stop(process, signal.SIGTERM)
+        process = t.resume()
+        t.until_resumed(process)
+    time.sleep(delay_s := t.rng.uniform(0, 2))
+    t.told.append(f"{delay_s:.2f} s of the start")
+    kill(t, process)
+    t.finish()
+
+
+def stop_run(t: Trial) -> None:
+    """Send SIGTERM, SIGINT or SIGHUP to the main process or to the whole process group, once or twice."""
+    process = t.train()
+    number, group, times = t.rng.choice(SIGNALS), t.rng.random() < 0.5, t.rng.choice((1, 1, 2))
+    if t.moment(process):
+        t.stop(process, number, group, times)
+    t.wait(process)
+    t.finish()
+
+
+def kill_worker(t: Trial) -> None:
+    """SIGKILL one to four workers. The run continues with new workers."""
+    t.same = False
+    process = t.train()
+    for _ in range(t.rng.randint(1, 4)):
+        if t.moment(process):
+            signal_worker(t, process, signal.SIGKILL)
+    t.finish_undisturbed(process)
+
+
+def signal_worker(t: Trial, process: subprocess.Popen, number: signal.Signals) -> None:
+    """Send a signal to one of the workers."""
+    if (workers := t.processes(process, WORKER)) and signal_all([t.rng.choice(workers)], number):
+        t.hit(f"{number.name} to a worker")
+
+
+def freeze_worker(t: Trial) -> None:
+    """SIGSTOP a worker for ever."""
+    t.same = False
+    process = t.train("--sampler.timeout-s", "3", "--sampler.start-timeout-s", "20")
+    if t.moment(process):
+        signal_worker(t, process, signal.SIGSTOP)
+    t.finish_undisturbed(process)
+
+
+def stop_without_worker(t: Trial) -> None:
+    """Two faults at once: stop or kill a worker, and a moment later stop or kill the run. A stop that waits for a
+    worker saves before a container or Slurm kills the run."""
+    t.same = False
+    process = t.train()
+    if t.moment(process):
+        signal_worker(t, process, t.rng.choice((signal.SIGSTOP, signal.SIGKILL)))
+        time.sleep(t.rng.choice((0, 0.1, 0.5)))
+        if t.rng.random() < 0.7:
+            t.stop(process, t.rng.choice(SIGNALS))
+        else:
+            kill(t, process)
+    t.wait(process)
+    t.finish()
+
+
+def freeze_run(t: Trial) -> None:
+    """SIGSTOP all processes of a run for some seconds."""
+    process = t.train()
+    if t.moment(process):
+        processes = [*t.processes(process), psutil.Process(process.pid)]
+        t.rng.shuffle(processes)
+        if signal_all(processes, signal.SIGSTOP):
+            t.hit("SIGSTOP to all")
+        time.sleep(t.rng.uniform(0.5, 4))
+        t.rng.shuffle(processes)
+        signal_all(processes, signal.SIGCONT)
+    t.finish_undisturbed(process)
+
+
+def signal_rank(t: Trial, process: subprocess.Popen, number: signal.Signals) -> bool:
+    """Wait for a moment of the run, and send a signal to one of its ranks. Return whether a rank has received it."""
+    ranks = [p for p in t.processes(process) if p.ppid() == process.pid] if t.moment(process) else []
+    if received := bool(ranks) and signal_all([t.rng.choice(ranks)], number):
+        t.hit(f"{number.name} to a rank")
+    return received
+
+
+def kill_rank(t: Trial) -> None:
+    """SIGKILL one rank. Asynchronous ranks continue, and synchronous ranks restart from the newest checkpoint."""
+    process = t.train()
+    for _ in range(t.rng.randint(1, 2)):
+        signal_rank(t, process, signal.SIGKILL)
+    t.finish_undisturbed(process)
+
+
+def stop_rank(t: Trial) -> None:
+    """Send SIGTERM to one rank, which must stop all ranks."""
+    process = t.train()
+    t.incomparable.add("best-training")
+    if signal_rank(t, process, signal.SIGTERM):
+        code = t.wait(process, (0, 143), STOP_LIMIT_S)
+        t.check_progress(is_stop=code == 143)
+    t.wait(process)
+    t.finish()
+
+
+CALLS = {"fsync": 40, "rename": 16, "mkdir": 12, "unlink": 6, "write": 300, "ftruncate": 4, "openat": 1_500}
+"""The main process is killed at the n-th call of one of these system calls, up to the given n."""
+
+
+def kill_at_call(t: Trial) -> None:
+    """SIGKILL the main process at its n-th fsync, rename, write, ..., of the first run and of the resumed one."""
+    for begin in (t.train, t.resume):
+        call = t.rng.choice(list(CALLS))
+        n = t.rng.randint(1, CALLS[call])
+        t.wrap = strace(t, f"{call}:signal=KILL:when={n}")
+        t.told.append(f"SIGKILL at {call} {n}")
+        if t.wait(begin()) == 0:
+            t.told.append("too late")
+            break
+        t.acted |= bool(t.checkpoints())
+    t.wrap = []
+    t.finish()
+
+
+ERRORS = {"fsync": "EIO ENOSPC EDQUOT", "rename": "EIO ENOSPC EDQUOT EROFS", "mkdir": "ENOSPC EDQUOT EROFS"}
+
+
+def fail_call(t: Trial) -> None:
+    """Let a file system call fail, from the n-th call on or at some calls only. The run may end, with code 1."""
+    call = t.rng.choice(list(ERRORS))
+    error, n = t.rng.choice(ERRORS[call].split()), t.rng.randint(1, CALLS[call])
+    when = t.rng.choice((f"{n}", f"{n}+", f"{n}..{n + t.rng.randint(1, 5)}"))
+    t.wrap = strace(t, f"{call}:error={error}:when={when}")
+    process = t.train()
+    t.hit(f"{error} at {call} {when}")
+    t.wait(process, (0, 1, 2))
+    if "(INJECTED)" not in (t.folder / "strace.txt").read_text(errors="replace"):
+        t.missed("too few calls")
+    t.wrap = []
+    t.finish()
+
+
+def without_locks(t: Trial) -> None:
+    """On a file system without locks, a second process is refused, and the killed run is resumed."""
+    t.wrap = strace(t, f"flock:error={t.rng.choice(('ENOLCK', 'ENOSYS', 'EOPNOTSUPP'))}:when=1+")
+    process = t.train()
+    if t.moment(process):
+        running = t.processes(process)
+        signal_all(running, signal.SIGSTOP)  # The run would end before the second process begins.
+        t.hit("two processes, SIGKILL to all")
+        t.wait(t.resume(), (2,))
+        signal_all(running, signal.SIGKILL)
+    t.wait(process)
+    t.finish()
+
+
+def strace(t: Trial, inject: str) -> list[str]:
+    """Return a command that runs its arguments and injects a fault into a system call of the main process."""
+    log = str(t.folder / "strace.txt")
+    trace = ["-e", f"trace={inject.split(':')[0]}", "-e", f"inject={inject}"]
+    return ["strace", "--seccomp-bpf", "-f", "-qq", "-o", log, *trace]
+
+
+def has_strace() -> str:
+    """Return why system calls cannot be disturbed, or ""."""
+    if shutil.which("strace") is None:
+        return "strace is not installed"
+    done = subprocess.run(["strace", "--seccomp-bpf", "-f", "-qq", "true"], capture_output=True, text=True)
+    return "" if done.returncode == 0 else f"strace does not work: {done.stderr.strip().splitlines()[-1:]}"
+
+
+def limits(t: Trial) -> None:
+    """From a random moment on, limit the files that the main process may open, the length of its files, or its
+    memory."""
+    process = t.train()
+    if t.moment(process):
+        name = t.rng.choice(("NOFILE", "FSIZE", "AS"))
+        main = psutil.Process(process.pid)
+        try:
+            limit = {
+                "NOFILE": lambda: main.num_fds() + t.rng.randint(0, 4),
+                "FSIZE": lambda: t.rng.choice((0, 1_000, 20_000, 200_000)),
+                "AS": lambda: main.memory_info().vms + t.rng.randrange(0, 1 << 26),
+            }[name]()
+            hard = resource.prlimit(process.pid, getattr(resource, f"RLIMIT_{name}"))[1]
+            resource.prlimit(process.pid, getattr(resource, f"RLIMIT_{name}"), (limit, hard))
+            t.hit(f"RLIMIT_{name} {limit}")
+        except (ProcessLookupError, psutil.NoSuchProcess):
+            t.missed("too late")
+    t.wait(process, (0, 1))
+    t.finish()
+
+
+def hostile_clients(t: Trial) -> None:
+    """Send bytes that are no message to each port on which a process of the run listens, and keep connections open."""
+    process = t.train()
+    if not t.moment(process):
+        t.finish_undisturbed(process)
+        return
+    ports: set[tuple[str, int]] = set()
+    for p in (psutil.Process(process.pid), *t.processes(process)):
+        with contextlib.suppress(psutil.Error):
+            ports |= {c.laddr for c in p.net_connections("tcp") if c.status == psutil.CONN_LISTEN}
+    with contextlib.ExitStack() as clients:
+        for port in sorted(ports):
+            for data in (b"GET / HTTP/1.1\r\n\r\n", t.rng.randbytes(100_000), bytes(8), b"\xff" * 8, b""):
+                with contextlib.suppress(OSError):
+                    client = clients.enter_context(socket.create_connection(port, timeout=1))
+                    client.sendall(data)
+                    t.acted = True
+        t.told.append(f"{len(ports)} ports")
+        t.finish_undisturbed(process)
+
+
+def environments(t: Trial) -> None:
+    """Let one environment exit, be killed, raise or block, in one step or in every episode."""
+    t.same, t.tracebacks = False, True
+    fault = t.rng.choice(("exit", "kill", "segfault", "raise", "block", "interrupt", "close"))
+    step, repeated = t.rng.randint(1, 300), t.rng.random() < 0.3
+    once = "" if repeated else str(t.folder / "once")
+    t.environment |= {"CHAOS_FAULT": fault, "CHAOS_STEP": str(step), "CHAOS_ONCE": once}
+    faulty = {"CartPole-v1": "tests.chaos.faulty_environment:make"}
+    arguments = [faulty.get(word, word) for word in t.mode.train(t.run)]
+    process = t.start(*arguments, "--sampler.timeout-s", "3")
+    t.hit(f"{fault} at step {step}" + (", repeatedly" if repeated else ""))
+    t.wait(process, (0, 1))
+    if repeated:
+        invariants.check_surroundings(t)
+    else:
+        t.finish()
