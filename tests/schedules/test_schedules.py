@@ -40,7 +40,6 @@ def test_no_order_goes_wrong(kind, weak):
             "owed",
             "staged",
             "newest",
-            "later",
             "life",
             "wait",
         ),
