@@ -287,6 +287,7 @@ def test_an_algorithm_is_small() -> None:
     assert (body["PPO"].end_lineno or 0) - body["PPO"].lineno < 60
 
 
+PROGRAMS = ("tests/schedules", "tests/calls", "tests/load")
 VAGUE = {"at", "there", "here", "own", "whole", "found", "made"}
 
 
@@ -295,7 +296,7 @@ def test_names_say_what_they_name() -> None:
     vague = []
     for file in [
         file
-        for folder in (PACKAGE, ROOT / "experiments", ROOT / "benchmarks", ROOT / "tests/schedules")
+        for folder in (PACKAGE, *(ROOT / name for name in ("experiments", "benchmarks", *PROGRAMS)))
         for file in folder.rglob("*.py")
     ]:
         for node in ast.walk(ast.parse(file.read_text())):
