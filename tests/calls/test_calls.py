@@ -50,7 +50,7 @@ def test_a_planted_fault_is_found(tmp_path, planted, only, outcome):
 @pytest.mark.slow
 @pytest.mark.timeout(5 * 3600)
 def test_every_call(tmp_path):
-    command = [sys.executable, "-m", "tests.calls", "--every", "2"]
+    command = [sys.executable, "-m", "tests.calls", "--every", "4"]
     assert subprocess.run(command, check=False).returncode == 0
 
 
