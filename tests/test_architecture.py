@@ -312,14 +312,18 @@ def test_an_algorithm_is_small() -> None:
     assert (body["PPO"].end_lineno or 0) - body["PPO"].lineno < 60
 
 
+PROGRAMS = ("tests/schedules", "tests/chaos", "tests/calls", "tests/load")
 VAGUE = {"at", "there", "here", "own", "whole", "found", "made"}
 
 
 def test_names_say_what_they_name() -> None:
     """No variable, parameter, attribute, function or class has a name such as `found`."""
     vague = []
-    folders = (PACKAGE, *(ROOT / name for name in ("experiments", "benchmarks", "tests/schedules", "tests/chaos")))
-    for file in [file for folder in folders for file in folder.rglob("*.py")]:
+    for file in [
+        file
+        for folder in (PACKAGE, *(ROOT / name for name in ("experiments", "benchmarks", *PROGRAMS)))
+        for file in folder.rglob("*.py")
+    ]:
         for node in ast.walk(ast.parse(file.read_text())):
             stored = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store)
             name = (node.id if isinstance(node, ast.Name) else node.attr) if stored else getattr(node, "name", None)

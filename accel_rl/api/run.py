@@ -1,5 +1,6 @@
 """This module trains, loads, resumes, evaluates and watches runs from Python."""
 
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterable
@@ -65,8 +66,15 @@ def train(
     path = Path(run_dir).expanduser() if run_dir is not None else None
     config, objects = with_observers(config, callbacks, sinks)
     run, result = run_new(config, path, objects)
+    release_memory()
     raise_if_stopped(result)
     return Run(run.path, result, trust=True)
+
+
+def release_memory() -> None:
+    """Release the replay, the networks and the environments of a training that has ended. They refer to each other, and
+    Python would otherwise release such objects only after many trainings."""
+    gc.collect()
 
 
 def raise_if_stopped(result: Result) -> None:
@@ -144,6 +152,7 @@ class Run:
         )
         begun, objects = with_observers(begun, callbacks or (), sinks or ())
         self.result = resume(run, begun, chosen, changes, objects)
+        release_memory()
         raise_if_stopped(self.result)
         return self
 

@@ -67,7 +67,7 @@ class CsvSink(Sink):
             kept = table.rows if rows is None else table.rows[:rows]
             self.rows, self._columns = len(kept), table.columns
             self._rewrite(kept, self._columns)
-        self._file = self._opened()
+        self._file: FileIO | None = self._opened()
 
     def write(self, row: Row) -> None:
         cells = {k: format_cell(v) for k, v in row.items()}
@@ -84,8 +84,7 @@ class CsvSink(Sink):
     def sync(self) -> None:
         """Write all rows durably to the disk. Raises RunError if the disk is full."""
         try:
-            self._write_all()
-            os.fsync(self._file.fileno())
+            os.fsync(self._write_all().fileno())
         except OSError as error:
             raise RunError(f"could not write {self.path}: {error.strerror}") from error
 
@@ -93,10 +92,12 @@ class CsvSink(Sink):
         # No error is raised here: the last checkpoint has written all rows, or has raised the error.
         with contextlib.suppress(OSError):
             self._write_all()
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
 
-    def _write_all(self) -> None:
-        """Write the rows of metrics that are not written yet. If an OSError is raised, metrics.csv is unchanged."""
+    def _write_all(self) -> FileIO:
+        """Write the rows of metrics that are not written yet, and return the file. If an OSError is raised, metrics.csv
+        has its old rows."""
         names = dict.fromkeys(name for row in self._unwritten for name in row)
         if new := [name for name in names if name not in self._columns]:
             rows = read_metrics(self.path).rows
@@ -105,19 +106,23 @@ class CsvSink(Sink):
             columns = [n for n in names if n not in WALL_CLOCK] + [n for n in names if n in WALL_CLOCK]
             self._rewrite(rows, columns)
             self._columns = columns
-            self._file.close()
-            self._file = self._opened()
+            replaced, self._file = self._file, None
+            if replaced is not None:
+                replaced.close()
+        # The file may have been replaced before an error.
+        file = self._file = self._file or self._opened()
         lines = io.StringIO(newline="")
         csv.DictWriter(lines, self._columns, restval="", lineterminator="\n").writerows(self._unwritten)
-        size = os.fstat(self._file.fileno()).st_size
+        size = os.fstat(file.fileno()).st_size
         data = lines.getvalue().encode()
         try:
             while data:
-                data = data[self._file.write(data) :]
+                data = data[file.write(data) :]
         except OSError:
-            os.ftruncate(self._file.fileno(), size)
+            os.ftruncate(file.fileno(), size)
             raise
         self._unwritten.clear()
+        return file
 
     def _opened(self) -> FileIO:
         return FileIO(open_in_place(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "a")

@@ -175,7 +175,9 @@ class RunFolder:
         self.check_parts()
         message = lambda holder: f"{self.path} is in use by {holder}: stop that run, or wait until it ends"  # noqa: E731
         with folder_lock.locked(self.path, message) as descriptor:
-            remove_temporaries(self.path)
+            for folder in (self.path, self.path / "evaluations"):
+                if folder.is_dir():
+                    remove_temporaries(folder)
             if warning := check_renames(self.path):
                 logger.warning(warning)
             yield descriptor

@@ -18,6 +18,7 @@ REPORTED = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EFBIG, errno.ENAMETOOLONG),
     *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
     *(errno.EIO, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ESTALE, errno.ENOSYS),
+    *(errno.EPERM, errno.EBUSY, errno.ETIMEDOUT),
 )
 """The numbers of the OSErrors that are reported in one line: a disk that is full, broken or not writable, a wrong path,
 an exceeded limit of ulimit, and a call that the system does not have."""

@@ -1,5 +1,6 @@
 """Runs from Python, as a user's script makes them."""
 
+import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +12,12 @@ import torch
 import accel_rl
 from accel_rl import DQN, PPO, ConfigError, Run
 from accel_rl.api.keywords import settings
+from accel_rl.training.learner import Learner
+from accel_rl.training.trainer import Trainer
 from tests.integration.runs import run as run_program
 
 SMALL = {"env": "CartPole-v1", "envs": 4, "horizon": 8, "engine": "in-process", "evaluation__interval": 0}
+DQN_SMALL = {**{k: v for k, v in SMALL.items() if k != "horizon"}, "replay__start": 40, "batch_size": 8}
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +45,19 @@ def test_a_run_goes_on(trained):
     with pytest.raises(ConfigError, match="is finished"):
         run.resume()
     assert not left.exists()
+
+
+def test_a_training_that_has_ended_holds_no_memory(tmp_path):
+    """A process that trains many runs would hold the replays of earlier ones."""
+    before = {id(x) for x in gc.get_objects() if type(x) in (Trainer, Learner)}
+    gc.disable()
+    try:
+        run = accel_rl.train("dqn", **DQN_SMALL, env_steps=80, run_dir=tmp_path / "run")
+        run.resume(env_steps=160)
+        left = [x for x in gc.get_objects() if type(x) in (Trainer, Learner) and id(x) not in before]
+    finally:
+        gc.enable()
+    assert not left
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])

@@ -5,6 +5,7 @@ The process has one thread while it forks, and ends with the tests.
 
 import atexit
 import contextlib
+import importlib
 import json
 import os
 import runpy
@@ -20,6 +21,11 @@ from typing import Any
 from tests.cli.random_command_lines import exit_with
 
 ROOT = Path(__file__).parents[2]
+_MODULES = (
+    "gymnasium.envs.classic_control", "accel_rl.cli.train_command", "accel_rl.api.resume", "accel_rl.algos.ppo",
+    "accel_rl.samplers.in_process", "accel_rl.kernels.native", "rich.console", "safetensors.torch", "typeguard", "tyro",
+)  # fmt: skip
+"""The modules of a small run, imported once."""
 _server: list[tuple[subprocess.Popen, socket.socket]] = []
 
 
@@ -126,11 +132,8 @@ def serve(connection: socket.socket) -> None:
     from accel_rl.processes.process import before_torch
 
     before_torch()
-    import gymnasium  # noqa: F401
-
-    import accel_rl.cli.train_command
-    import accel_rl.training.trainer  # noqa: F401
-
+    for module in _MODULES:
+        importlib.import_module(module)
     statuses: dict[int, socket.socket] = {}
     ended, wakes = os.pipe()
     for fd in (ended, wakes):

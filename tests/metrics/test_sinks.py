@@ -1,13 +1,16 @@
 """metrics.csv."""
 
 import csv
+import errno
 import math
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from accel_rl.metrics import sinks
 from accel_rl.metrics.sinks import CsvSink, check_tensorboard, format_cell, tensorboard_sink
 from accel_rl.settings.outputs import LogConfig
 from accel_rl.settings.train import default_config
@@ -127,6 +130,28 @@ def test_rows_of_a_full_disk_are_written_when_there_is_room(small_disk, warned):
     sink.write({"env_steps": 9, "new": 1})
     sink.close()
     assert [row["env_steps"] for row in rows_of(disk / "metrics.csv")] == [str(i) for i in range(10)]
+
+
+def test_a_file_that_cannot_be_opened_again_gets_its_rows_later(tmp_path, monkeypatch, warned):
+    """A new column replaces the file. Rows would be lost if the old file, which has no name any more, were written."""
+    sink = CsvSink(tmp_path / "metrics.csv")
+    sink.write({"env_steps": 1})
+    with monkeypatch.context() as broken:
+        broken.setattr(sinks, "open_in_place", fails_with(errno.EIO))
+        sink.write({"env_steps": 2, "new": 1})
+        sink.write({"env_steps": 3, "new": 2})
+        with pytest.raises(RunError, match="Input/output error"):
+            sink.sync()
+    sink.write({"env_steps": 4})
+    sink.close()
+    assert [row["env_steps"] for row in rows_of(tmp_path / "metrics.csv")] == ["1", "2", "3", "4"] and len(warned) == 1
+
+
+def fails_with(number):
+    def call(*_):
+        raise OSError(number, os.strerror(number))
+
+    return call
 
 
 CONFIG = replace(default_config("a2c"), log=LogConfig(tensorboard=True))

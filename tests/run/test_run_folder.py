@@ -32,6 +32,16 @@ def test_a_run_is_opened_as_it_was_created(tmp_path):
     assert sorted(p.name for p in path.iterdir()) == ["config.json", "versions.json"]
 
 
+def test_the_files_of_killed_writes_are_removed(tmp_path):
+    run = RunFolder.create(tmp_path, CONFIG)
+    run.write_json("evaluations/1.json", {})
+    for folder in (tmp_path, tmp_path / "evaluations"):
+        (folder / f".1.json.{'0' * 32}.tmp").touch()
+    with run.locked():
+        left = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")}
+    assert left == {"config.json", "versions.json", ".lock", "evaluations", "evaluations/1.json"}
+
+
 def test_a_run_is_never_begun_twice(tmp_path):
     RunFolder.create(tmp_path / "one", CONFIG)
     message = error_of(RunFolder.create, tmp_path / "one", CONFIG)

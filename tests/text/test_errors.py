@@ -25,6 +25,7 @@ def raising(error):
         (BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), "ulimit -u, or pids.max"),
         (RuntimeError("can't start new thread"), "ulimit -u, or pids.max"),
         (OSError(errno.ENOSYS, "Function not implemented"), "Function not implemented"),
+        (OSError(errno.EPERM, "Operation not permitted", "a file"), "Operation not permitted: a file"),
         (MemoryError(), "Cannot allocate memory (ulimit -v"),
         (ImportError("libtorch_cpu.so: failed to map segment from shared object"), "ulimit -v"),
     ],

@@ -1,0 +1,91 @@
+"""Let each call of a small run fail, and check that the run goes on or can be resumed, with equal results.
+
+python -m tests.calls                                       # every call of each mode; hours
+python -m tests.calls --calls fsync rename --modes ppo      # some calls
+python -m tests.calls --every 10 --json out.json            # every tenth call
+python -m tests.calls --only "ppo/rename/EIO done/once/3"   # one trial again
+
+A call is counted if its file is in the run's folder; threads, processes and memory are counted everywhere in the main
+process. A call fails once, or from the n-th call on. Needs a C compiler, and a C library with LD_PRELOAD.
+"""
+
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from accel_rl.text.errors import ConfigError
+from benchmarks.harness.program import machine, one_of, program
+from benchmarks.harness.table import table
+from tests.calls.planted import FAULTS as PLANTED
+from tests.calls.trial import FAULTS, MODES, Fault, Shim, Trials
+
+GOOD = ("went on", "resumed", "untouched")
+OUTCOMES = (*GOOD, "lost", "traceback", "hung", "wrong")
+
+
+@dataclass(frozen=True)
+class Options:
+    calls: tuple[str, ...] = ()
+    """Kinds of calls, by default all."""
+    errors: tuple[str, ...] = ()
+    """Faults such as EIO, "EIO done", short or kill, by default all that suit the calls."""
+    modes: tuple[str, ...] = ()
+    """Modes of the runs, by default all."""
+    every: int = 1
+    """Let only every so many calls fail: the first, and each that is a multiple later."""
+    only: str = ""
+    """Run one trial, MODE/CALL/FAULT/once|ever/N."""
+    planted: str = ""
+    """Plant a fault into the code of the runs, which the trials must then find."""
+    json: str = ""
+    """Write all results also to the given JSON file."""
+
+    def check(self) -> None:
+        """Raise ConfigError if an option is impossible."""
+        one_of("calls", self.calls, FAULTS)
+        one_of("modes", self.modes, MODES)
+        one_of("errors", self.errors, sorted({kind for kinds in FAULTS.values() for kind in kinds}))
+        if self.every < 1:
+            raise ConfigError(f"--every {self.every}: must be at least 1")
+        one_of("planted", filter(None, [self.planted]), PLANTED)
+        if self.only:
+            Fault.parse(self.only)
+
+
+def run(o: Options) -> dict[str, Any]:
+    """Run all trials, and return the number of each outcome and the trials that went wrong."""
+    began, counts, wrong, calls = time.monotonic(), {}, [], {}
+    only = Fault.parse(o.only) if o.only else None
+    kinds = {call: tuple(k for k in FAULTS[call] if not o.errors or k in o.errors) for call in o.calls or FAULTS}
+    with tempfile.TemporaryDirectory() as name:
+        shim = Shim(Path(name))
+        shim.preload()
+        for mode in (only.mode,) if only else o.modes or MODES:
+            trials = Trials(shim, mode, Path(name) / mode, o.planted)
+            calls[mode] = trials.counts
+            for fault in [only] if only else [f for call in kinds for f in trials.faults(call, kinds[call], o.every)]:
+                outcome, text = trials.outcome(fault)
+                counts.setdefault(str(fault).rpartition("/")[0], Counter())[outcome] += 1
+                if outcome not in GOOD:
+                    wrong.append(f"{fault}: {outcome}: {text}")
+                    print(wrong[-1], flush=True)
+    return {"outcomes": counts, "calls": calls, "seconds": time.monotonic() - began, "wrong": wrong}
+
+
+def report(o: Options, result: dict[str, Any]) -> list[str]:
+    """Return the table of the outcomes."""
+    m, counts = machine(), result["outcomes"]
+    n = sum(map(Counter.total, counts.values()))
+    head = f"{m['cpu']}, {m['date']}: {n} trials in {result['seconds']:.0f} s"
+    rows = [[*name.split("/"), *(row[outcome] for outcome in OUTCOMES)] for name, row in counts.items()]
+    rows.append(["all", "", "", "", *(sum(row[outcome] for row in counts.values()) for outcome in OUTCOMES)])
+    again = ['again: python -m tests.calls --only "' + line.split(":")[0] + '"' for line in result["wrong"][:1]]
+    return [head, "", *table(["mode", "call", "fault", "times", *OUTCOMES], rows), *again]
+
+
+if __name__ == "__main__":
+    sys.exit(program("tests.calls", __doc__, Options, sys.argv[1:], run, report))

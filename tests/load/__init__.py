@@ -1,0 +1,1 @@
+"""Long and large runs, which must not grow."""

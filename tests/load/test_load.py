@@ -1,0 +1,47 @@
+"""Slopes of growth, and a short run of each part."""
+
+import random
+
+import pytest
+
+from benchmarks.harness.program import program
+from tests.load.__main__ import Options, report, run
+from tests.load.growth import Usage, slope
+
+
+def test_a_slope_has_an_interval():
+    rng = random.Random(1)
+    x = list(range(400))
+    steady = [rng.gauss(50, 3) + 1000 * (n < 100) for n in x]  # The warm-up is left out.
+    value, half = slope(x, steady)
+    assert abs(value) < half < 0.01
+    value, half = slope(x, [y + 0.1 * n for n, y in zip(x, steady, strict=True)])
+    assert abs(value - 0.1) < half < 0.01
+    with pytest.raises(ValueError, match="too few"):
+        slope(x[:20], steady[:20])
+
+
+def test_growth_is_seen():
+    """Memory and descriptors that are not released have slopes above zero."""
+    usage, kept = Usage(), []
+    for n in range(40):
+        kept.append((bytearray(random.randbytes(1 << 16)), open("/dev/null")))  # noqa: SIM115
+        usage.sample(n)
+    for name, least, most in (("memory, KiB", 50, 90), ("descriptors", 0.99, 1.01)):
+        value, half = slope(usage.x, usage.series[name])
+        assert least < value - half and value + half < most, name
+    assert abs(slope(usage.x, usage.series["threads"])[0]) < 0.01
+    for _, file in kept:
+        file.close()
+
+
+@pytest.mark.slow
+def test_a_part_does_not_grow(capsys):
+    words = ["--parts", "updates", "--updates", "4000"]
+    assert program("tests.load", "", Options, words, run, report) == 0
+    assert "| updates | 4,0" in capsys.readouterr().out
+
+
+def test_too_few_samples_are_one_line(capsys):
+    assert program("tests.load", "", Options, ["--trainings", "3"], run, report) == 2
+    assert capsys.readouterr().err == "tests.load: --trainings 3: must be at least 40, for a slope\n"
