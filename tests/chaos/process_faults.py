@@ -1,5 +1,4 @@
-"""This module has faults of processes: kills, signals, stopped processes, failing system calls, limits, and faulty
-environments. Each function is a trial."""
+"""Faults of processes: kills, signals, failing system calls, limits, environments. Each function is a trial."""
 
 import contextlib
 import resource
