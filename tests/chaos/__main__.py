@@ -149,7 +149,10 @@ def trial(
     t.leftovers.kill()
     outcome = outcome or ("survived" if t.acted else "nothing done")
     seconds = time.monotonic() - began
-    print(f"{k:4} {fault:13} {mode:10} {seconds:5.1f} s  {outcome}: {violation or ', '.join(t.told)}", flush=True)
+    print(
+        f"{k:4} {fault:13} {mode:10} {seconds:5.1f} s  {outcome}: {'; '.join(filter(None, [violation, *t.told]))}",
+        flush=True,
+    )
     if violation and keep:
         shutil.move(folder, keep)
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,5 +1,4 @@
-"""This module has faults of files: damaged files, older checkpoints, two processes on a folder, full disks, power
-failures."""
+"""Faults of files: damage, older checkpoints, two processes on a folder, full disks, power failures."""
 
 import contextlib
 import os

@@ -1,8 +1,7 @@
 """Faults that are planted into accel_rl in the real processes of a trial, to prove that trials find such faults.
 
 With the environment variables of `variables`, each Python process of a trial runs site/sitecustomize.py, which patches
-a module when it is imported. No file of accel_rl changes. A planted fault is searched in a mode and with faults in
-which it can matter.
+a module when it is imported. A planted fault is searched in a mode, and with the faults, in which it can matter.
 """
 
 import math
@@ -55,7 +54,7 @@ def checkpoint_not_written(module: Any) -> None:
     _skip(module, lambda self, steps: steps in (400, 800) and self.folder.parent.name == "run")
 
 
-@planted("runners.saver", "lstm", "stop", "freeze")
+@planted("runners.saver", "lstm", "stop")
 def stop_saves_nothing(module: Any) -> None:
     """A run that is stopped saves no checkpoint."""
     save = module.Saver.save

@@ -1,5 +1,4 @@
-"""This module has faults of processes: kills, signals, stopped processes, failing system calls, limits, and faulty
-environments. Each function is a trial."""
+"""Faults of processes: kills, signals, failing system calls, limits, environments. Each function is a trial."""
 
 import contextlib
 import resource
@@ -185,7 +184,8 @@ def fail_call(t: Trial) -> None:
 
 def without_locks(t: Trial) -> None:
     """On a file system without locks, a second process is refused, and the killed run is resumed."""
-    t.wrap = strace(t, f"flock:error={t.rng.choice(('ENOLCK', 'ENOSYS', 'EOPNOTSUPP'))}:when=1+")
+    error = t.rng.choice(("ENOLCK", "ENOSYS", "EOPNOTSUPP"))
+    t.wrap = [*strace(t, f"flock:error={error}:when=1+"), "-P", str(t.run / ".lock")]
     process = t.train()
     if t.moment(process):
         running = t.processes(process)
@@ -199,9 +199,8 @@ def without_locks(t: Trial) -> None:
 
 def strace(t: Trial, inject: str) -> list[str]:
     """Return a command that runs its arguments and injects a fault into a system call of the main process."""
-    log = str(t.folder / "strace.txt")
     trace = ["-e", f"trace={inject.split(':')[0]}", "-e", f"inject={inject}"]
-    return ["strace", "--seccomp-bpf", "-f", "-qq", "-o", log, *trace]
+    return ["strace", "--seccomp-bpf", "-f", "-qq", "-o", str(t.folder / "strace.txt"), *trace]
 
 
 def has_strace() -> str:

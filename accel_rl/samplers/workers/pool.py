@@ -307,7 +307,7 @@ class WorkerPool:
         replies = []
         for w in range(self.grouping.workers):
             try:
-                replies.append(self._worker(w).ask(Request(kind), patience_s(self.config.timeout_s)))
+                replies.append(self._worker(w).ask(Request(kind), self.config.timeout_s))
             except WorkerLost:
                 self._on_death(w)
         return replies

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from accel_rl.processes import child
+from accel_rl.processes.process import SLICE_S, Patience, patience_s
 from accel_rl.samplers.workers.channel import EventFd
 from accel_rl.samplers.workers.control import Control, Disconnected
 from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
@@ -74,8 +76,14 @@ class WorkerProcess:
         return reply, blob
 
     def ask(self, request: Request, timeout_s: float) -> tuple[Reply, bytes]:
-        self.tell(request, timeout_s)
-        return self.answer(request.kind, timeout_s)
+        """Send a request, and receive the reply. A stop request, also one that arrives meanwhile, shortens the wait.
+        Raises RunError if the worker is lost, reports an error, or exceeds the timeout."""
+        self.tell(request, patience_s(timeout_s))
+        patience, poll = Patience(timeout_s), select.poll()
+        poll.register(self.control.sock, select.POLLIN)
+        while not (patience.over or patience.spend(lambda seconds: poll.poll(seconds * 1000))):
+            patience.left = patience_s(patience.left)
+        return self.answer(request.kind, max(patience.left, SLICE_S))
 
     def check(self, reply: Reply) -> None:
         """Raise RunError for an error that the worker reports. The worker's traceback is attached as a note of the
