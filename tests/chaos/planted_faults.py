@@ -54,14 +54,14 @@ def checkpoint_not_written(module: Any) -> None:
     _skip(module, lambda self, steps: steps in (400, 800) and self.folder.parent.name == "run")
 
 
-@planted("runners.saver", "lstm", "stop")
+@planted("training.saver", "lstm", "stop")
 def stop_saves_nothing(module: Any) -> None:
     """A run that is stopped saves no checkpoint."""
     save = module.Saver.save
     module.Saver.save = lambda self: None if self.schedule.interrupted() else save(self)
 
 
-@planted("runners.saver", "lstm", "kill", "go-back", "stop")
+@planted("training.saver", "lstm", "kill", "go-back", "stop")
 def count_off_by_one(module: Any) -> None:
     """A resumed run counts one update more."""
 
@@ -98,7 +98,7 @@ def row_lost(module: Any) -> None:
     module.CsvSink.__init__ = lambda self, path, rows=None: build(self, path, rows and rows - 1)
 
 
-@planted("runners.saver", "lstm", "kill", "go-back", "stop")
+@planted("training.saver", "lstm", "kill", "go-back", "stop")
 def evaluation_repeated(module: Any) -> None:
     """A resumed run does not know its last evaluation."""
 
@@ -108,13 +108,13 @@ def evaluation_repeated(module: Any) -> None:
     _after(module.Saver, "restore", change)
 
 
-@planted("runners.stored_agents", "lstm", "kill", "go-back", "stop")
+@planted("training.stored_agents", "lstm", "kill", "go-back", "stop")
 def best_score_forgotten(module: Any) -> None:
     """The best score so far is not read from the stored network."""
     module.BestAgent.score = property(lambda self: -math.inf if self._score is None else self._score)
 
 
-@planted("runners.callback", "lstm", "kill", "go-back", "stop")
+@planted("training.callback", "lstm", "kill", "go-back", "stop")
 def callback_lost(module: Any) -> None:
     """Callbacks of a resumed run are not called for evaluations."""
     call = module.Callbacks.__call__
@@ -151,7 +151,7 @@ def file_outside_removed(module: Any) -> None:
     _after(module.Checkpoints, "clean", remove)
 
 
-@planted("runners.trainer", "lstm", "kill", "go-back", "stop")
+@planted("training.trainer", "lstm", "kill", "go-back", "stop")
 def process_left(module: Any) -> None:
     """A run leaves a process behind."""
     command = ["sleep", "600"]
@@ -171,13 +171,13 @@ def second_replacement_hangs(module: Any) -> None:
     module.WorkerPool._on_death = hang
 
 
-@planted("runners.signals", "ppo", "stop-worker")
+@planted("training.signals", "ppo", "stop-worker")
 def stop_waits_for_worker(module: Any) -> None:
     """A stop request does not shorten the wait for a worker."""
     module.obey_stop = lambda request: None
 
 
-@planted("runners.ranks.sync_context", "ranks", "kill", "kill-rank", "stop")
+@planted("ranks.sync_context", "ranks", "kill", "kill-rank", "stop")
 def state_of_another_rank(module: Any) -> None:
     """Each rank restores the state of rank 0."""
     load = module.load
@@ -203,20 +203,20 @@ def damage_not_detected(module: Any) -> None:
     module._read_manifest = lambda path: {**read(path), "sha256": dict.fromkeys(module._FILES, Equal())}
 
 
-@planted("system.durable_files", "lstm", "power")
+@planted("files.durable_files", "lstm", "power")
 def checkpoint_not_synced(module: Any) -> None:
     """The files of a checkpoint are not synced to the disk."""
     module.write_synced = lambda file, data: file.write_bytes(data) and None
     module.sync_folder = lambda folder: None
 
 
-@planted("system.folder_lock", "lstm", "two")
+@planted("files.folder_lock", "lstm", "two")
 def folder_not_locked(module: Any) -> None:
     """Two processes can train in one folder."""
     module.fcntl = SimpleNamespace(LOCK_EX=0, LOCK_NB=0, flock=lambda *args: None)
 
 
-@planted("system.folder_lock", "lstm", "no-locks")
+@planted("files.folder_lock", "lstm", "no-locks")
 def owner_ignored(module: Any) -> None:
     """Without locks, two processes can train in one folder."""
     module._claim = lambda folder, message: None

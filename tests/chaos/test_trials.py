@@ -1,5 +1,7 @@
 """Random faults of whole runs."""
 
+import importlib.util
+
 import pytest
 
 from benchmarks.harness.program import program
@@ -33,6 +35,11 @@ def test_each_fault_is_survived(fault, capsys):
 )
 def test_a_planted_fault_is_found(name, references):
     assert chaos.find(name, SEED, references)[-1]["violation"]
+
+
+def test_each_fault_is_planted_into_a_module_that_exists():
+    """A process imports the module under this name, or the fault is in no process."""
+    assert all(importlib.util.find_spec(planted.module) for planted in PLANTED.values())
 
 
 def test_the_table_counts_trials_that_did_nothing_and_lost_steps():

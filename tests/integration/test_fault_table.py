@@ -85,6 +85,14 @@ ELSEWHERE = {
         "integration/test_ranks.py",
         "test_a_killed_rank_stops_a_synchronous_run_and_is_named",
     ),
+    "a synchronous rank is suspended": (
+        "integration/test_ranks.py",
+        "test_a_suspended_rank_does_not_delay_a_stop",
+    ),
+    "the file system of the run folder cannot rename": (
+        "files/test_file_system.py",
+        "test_a_run_without_renames_is_refused_and_leaves_nothing",
+    ),
     "a host is lost": ("distributed/test_patient_store.py", "test_a_call_ends"),
     "a synchronous rank hangs for": ("integration/test_ranks.py", "test_a_rank_that_hangs_is_named"),
     "a synchronous rank hangs while another rank's GPU": (

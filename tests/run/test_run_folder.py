@@ -79,7 +79,11 @@ def test_mistakes_when_opening(tmp_path):
     assert f"did you mean {tmp_path / 'runs' / 'one'}" in error_of(RunFolder.open, tmp_path / "runs")
     file = tmp_path / "runs" / "one" / "config.json"
     whole = file.read_text()
-    for text, says in ((whole[:-20], "not readable"), ("[]", "no configuration"), ('{"sed": 1}', "nearest: ")):
+    for text, says in (
+        (whole[:-20], "not readable"),
+        ("[]", "no configuration"),
+        ('{"format": 5, "sed": 1}', "nearest: "),
+    ):
         file.write_text(text)
         message = error_of(RunFolder.open, file.parent)
         assert says in message and str(file) in message
