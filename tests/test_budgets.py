@@ -24,7 +24,7 @@ BUDGETS = {
     "envs": 1_979,
     "experiments": 483,
     "files": 311,
-    "gorila": 2_289,
+    "gorila": 2_496,
     "kernels": 726,
     "launch": 13,
     "machine": 758,

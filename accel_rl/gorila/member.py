@@ -15,7 +15,7 @@ from accel_rl.gorila.board import BoardLine, DriverLost, Work
 from accel_rl.gorila.global_replay import RemoteReplay
 from accel_rl.gorila.ray_session import load_ray
 from accel_rl.gorila.setup import Place, Role, Setup, member_config
-from accel_rl.gorila.shard_actors import RayTransport
+from accel_rl.gorila.shard_actors import transport_to
 from accel_rl.gorila.sharded_sync import ShardedSync
 from accel_rl.gorila.transport import Transport
 from accel_rl.optim.flat import FlatParameters
@@ -50,7 +50,7 @@ class Member:
         ray, setup = load_ray(), self._setup
         line = BoardLine(ray, setup.board, self._index, self._life)
         try:
-            self._train(member_config(setup.enter(), self._index, slot, slots), line, RayTransport(ray, setup.shards))
+            self._train(member_config(setup.enter(), self._index, slot, slots), line, transport_to(ray, setup.shards))
         except DriverLost:
             return False
         return line.ended

@@ -14,7 +14,7 @@ from accel_rl.gorila.board import MemberCount
 from accel_rl.gorila.member import Member
 from accel_rl.gorila.ray_session import load_ray, start_named
 from accel_rl.gorila.setup import MOST, Deaths, Place, Reader, Role, Setup, pause_after
-from accel_rl.gorila.shard_actors import RayTransport
+from accel_rl.gorila.shard_actors import transport_to
 from accel_rl.models.precision import multiply_in
 from accel_rl.planning.plan import RankPlan
 from accel_rl.processes.process import tune_torch
@@ -271,7 +271,7 @@ class EvaluatorActor:
         seed = derived_seed(self.config.seed, Stream.MODEL)
         self._learner = Learner(self.config, self.config.spec, plan.device, seed, reader)
         self._sync = reader.sync
-        self._sync.connect(RayTransport(ray, setup.shards), publish=False)
+        self._sync.connect(transport_to(ray, setup.shards), publish=False)
         self._evaluator = Evaluator(self.config, plan)
 
     def evaluate(self, steps: int, seed: int) -> tuple[dict[str, Any], Any]:

@@ -2,42 +2,66 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import torch
 
 from accel_rl.gorila.ray_session import NAMESPACE, START_S, start_named
 from accel_rl.gorila.shard import Shard, Snapshot
+from accel_rl.gorila.sockets import Endpoint, ShardServer, SocketTransport
 from accel_rl.gorila.transport import Future, Method, ShardUnavailable, Transport
 from accel_rl.processes.process import before_torch
 
+LOCATE_S = 10.0
+
 
 class ShardActor:
-    """A `ShardActor` is a Ray actor that contains one shard. Calls are executed one after another."""
+    """A `ShardActor` is a Ray actor that contains one shard. Calls that arrive through Ray and through sockets are
+    executed one after another."""
 
     def __init__(self, shard: Shard, threads: int):
+        import ray
+
         # The allocator must be configured before torch is imported, so that freed message memory is reused.
         before_torch()
         torch.set_num_threads(threads)
-        self._shard = shard
+        self._server = ShardServer(shard, ray.util.get_node_ip_address())
 
     def call(self, method: Method, *arguments: Any) -> Any:
-        return getattr(self._shard, method)(*arguments)
+        return self._server.call(method, *arguments)
+
+    def endpoint(self) -> Endpoint:
+        """Return the address of the shard's socket server, and the token that callers need."""
+        return self._server.endpoint
 
     def pid(self) -> int:
         return os.getpid()
 
 
-class ActorCall:
-    """An `ActorCall` is the `Future` of a call to a shard's actor. `lost` is called if the actor is lost."""
+def transport_to(ray: Any, names: Sequence[str]) -> Transport:
+    """Return a transport to the shards with the given names, for a process that is connected to Ray. Calls are sent
+    through sockets, and Ray is used only to find the shards' actors."""
+    return SocketTransport(names, partial(_locate, ray))
 
-    def __init__(self, ray: Any, name: str, ref: Any, lost: Callable[[], Any] = lambda: None):
+
+def _locate(ray: Any, name: str) -> Endpoint | None:
+    try:
+        return ray.get(ray.get_actor(name, namespace=NAMESPACE).endpoint.remote(), timeout=LOCATE_S)
+    except (ValueError, ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
+        return None
+
+
+class ActorCall:
+    """An `ActorCall` is a call that the driver sends to a shard through Ray, because Ray reports a lost actor
+    immediately."""
+
+    def __init__(self, ray: Any, name: str, ref: Any):
         self._ray = ray
         self._name = name
         self._ref = ref
-        self._lost = lost
 
     def done(self) -> bool:
         ready, _ = self._ray.wait([self._ref], timeout=0)
@@ -52,44 +76,9 @@ class ActorCall:
         except exceptions.GetTimeoutError as e:
             raise ShardUnavailable(f"{self._name} has not answered within {timeout_s:g} s") from e
         except exceptions.RayActorError as e:
-            self._lost()
             raise ShardUnavailable(f"{self._name} is gone") from e
         except exceptions.RayTaskError as e:
             raise e.cause from e
-
-
-class LostCall:
-    """A `LostCall` is the `Future` of a call to a shard whose actor does not exist at present."""
-
-    def __init__(self, name: str):
-        self._name = name
-
-    def done(self) -> bool:
-        return True
-
-    def result(self, timeout_s: float) -> Any:
-        raise ShardUnavailable(f"{self._name} is gone: there is no shard of this name")
-
-
-class RayTransport:
-    """A `RayTransport` calls the actors of the shards with the given names, from a process that is connected to Ray. If
-    a shard was replaced, its new actor is found by its name."""
-
-    def __init__(self, ray: Any, names: Sequence[str]):
-        self._ray, self._names = ray, names
-        self._actors: dict[str, Any] = {}
-
-    @property
-    def shards(self) -> int:
-        return len(self._names)
-
-    def call(self, shard: int, method: Method, *arguments: Any) -> Future:
-        name, actors = self._names[shard], self._actors
-        try:
-            actor = actors[name] = actors.get(name) or self._ray.get_actor(name, namespace=NAMESPACE)
-        except ValueError:
-            return LostCall(name)
-        return ActorCall(self._ray, name, actor.call.remote(method, *arguments), lambda: actors.pop(name, None))
 
 
 class RayShards:
@@ -126,7 +115,8 @@ class RayShards:
         return ActorCall(self._ray, self.names[i], self._actors[i].call.remote(method))
 
     def transport(self) -> Transport:
-        return RayTransport(self._ray, self.names)
+        """Return a transport to the shards for this process."""
+        return transport_to(self._ray, self.names)
 
     def pids(self) -> list[int]:
         """Return the process id of each shard."""

@@ -13,7 +13,7 @@ import torch
 
 from accel_rl.gorila.ray_session import load_ray, local_ray
 from accel_rl.gorila.shard import Push, PushCounts, Version
-from accel_rl.gorila.shard_actors import RayShards, RayTransport
+from accel_rl.gorila.shard_actors import RayShards, transport_to
 from accel_rl.gorila.transport import ShardUnavailable
 from accel_rl.planning.plan import RankPlan
 from accel_rl.run.run_folder import RunFolder
@@ -231,7 +231,7 @@ def test_a_shard_that_hangs_is_named(start):
 @WITH_RAY
 @pytest.mark.slow
 def test_there_is_no_shard_of_another_name(ray):
-    call = RayTransport(ray, ["nobody/shard-0"]).call(0, "join", "a")
+    call = transport_to(ray, ["nobody/shard-0"]).call(0, "join", "a")
     with pytest.raises(ShardUnavailable, match="nobody/shard-0 is gone"):
         call.result(WAIT_S)
     assert call.done()
