@@ -33,7 +33,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
-from accel_rl.models.precision import Precision, gains_from_bfloat16
+from accel_rl.machine.hardware import CPUINFO, cpu_flags
+from accel_rl.models.precision import Precision
 from accel_rl.settings.resolved import resolve
 from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.text.errors import ConfigError
@@ -47,6 +48,8 @@ from benchmarks.harness.served import Served
 from benchmarks.harness.training import Training
 from benchmarks.harness.turns import Measure, Measurements, medians
 
+BFLOAT16 = {"amx_bf16", "avx512_bf16", "bf16"}
+"""Flags of a CPU that multiplies bfloat16 in hardware."""
 SAMPLING = {
     "ppo": {"envs": 8, "horizon": 128},
     "a2c": {"envs": 16, "horizon": 5},
@@ -184,7 +187,7 @@ def case(o: Options, algorithm: str, stack: ExitStack) -> Case:
     bare = Bare(ours.config.env.to_dict(), cores_of(placement))
     stack.callback(bare.close)
     variants: dict[str, Measure] = {"training": ours.training}
-    if o.precision == "float32" and gains_from_bfloat16():
+    if o.precision == "float32" and BFLOAT16 & cpu_flags(CPUINFO):
         narrow = Training(config_of(algorithm, o.game, o.backend, "bfloat16"), folder / "bfloat16")
         stack.callback(narrow.close)
         variants["training_bfloat16"] = narrow.training

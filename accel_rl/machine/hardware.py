@@ -66,14 +66,6 @@ def _cgroup_folders(controller: str, root: str | Path, proc: str | Path) -> set[
     return folders
 
 
-def busy_cores(seconds: float = 0.5) -> float:
-    """Measure for `seconds` how many of the usable cores are busy, including the load of other processes."""
-    import psutil
-
-    percent = psutil.cpu_percent(seconds, percpu=True)
-    return sum(float(percent[core]) for core in usable_cores() if core < len(percent)) / 100
-
-
 def cgroup_cpus(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/self/cgroup") -> float | None:
     """Return the CPU limit in cores, or None if there is no limit. The limit is the minimum over the process's cgroup
     (v1 or v2) and its ancestors."""

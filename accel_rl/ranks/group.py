@@ -116,10 +116,10 @@ class RankGroup:
             rank.close()
         self._starter.close()
 
-    def train(self, watch: Callable[[], None] = lambda: None) -> Result:
-        """Watch all ranks to their end, forward a stop request to the ranks, and return rank 0's result. `watch` is
-        called every POLL_S seconds. Raises RankLost, RunError or ConfigError if a rank fails, cannot be replaced, or
-        does not stop within STOP_S seconds."""
+    def train(self) -> Result:
+        """Watch all ranks to their end, forward a stop request to the ranks, and return rank 0's result. Raises
+        RankLost, RunError or ConfigError if a rank fails, cannot be replaced, or does not stop within STOP_S
+        seconds."""
         deadline = None
         with StopRequest() as stop:
             while True:
@@ -139,7 +139,6 @@ class RankGroup:
                     self._require_stops(running, deadline)
                 if self._stalled is not None:
                     self._kill_stalled(running, self._stalled)
-                watch()
                 time.sleep(POLL_S)
             result = Result.from_dict(self._ranks[0].reply())
             return replace(result, exit_code=stop.exit_code or self._stop_code())

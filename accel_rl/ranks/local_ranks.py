@@ -46,9 +46,9 @@ class LocalStarter:
         if config.distributed.is_async:
             self.counters = SharedCounters.create(config.distributed.size, config.log.window)
         name = "store" if self.counters is None else "central"
-        self.memory = os.memfd_create(f"accel_rl_{name}", os.MFD_CLOEXEC)
-        """`memory` is the descriptor of the file through which ranks connect, or of the central parameters."""
-        self._fds = {name: self.memory}
+        # The file through which ranks connect, or the central parameters
+        self._memory = os.memfd_create(f"accel_rl_{name}", os.MFD_CLOEXEC)
+        self._fds = {name: self._memory}
         if self.counters is not None:
             self._fds["counters"] = self.counters.fd
 
@@ -61,7 +61,7 @@ class LocalStarter:
         return launch(setup, tuple(self._fds.values()))
 
     def close(self) -> None:
-        os.close(self.memory)
+        os.close(self._memory)
         if self.counters is not None:
             self.counters.close()
 

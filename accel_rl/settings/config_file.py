@@ -24,8 +24,8 @@ def settings_in(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_file(folder: Path) -> dict[str, Any]:
-    """Read config.json of a run's folder. Raises ConfigError, with a message of one line that names
-    the file."""
+    """Read config.json of a run's folder. Raises ConfigError, with a message of one line that names the
+    file."""
     file = folder / "config.json"
     try:
         values = json.loads(file.read_text())
