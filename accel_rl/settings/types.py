@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from accel_rl.text.bounds import bounds_of
 from accel_rl.text.errors import ConfigError
 
 LARGEST = 10**15
@@ -32,9 +33,10 @@ _hints = cache(get_type_hints)  # The result is cached, because a sweep checks t
 
 
 def check_types(config: Any, prefix: str = "--") -> None:
-    """Raise ConfigError for the first setting of a wrong type, or with a number that is too large. `config` is a
+    """Raise ConfigError for the first setting of a wrong type, or with a number that is out of bounds. `config` is a
     dataclass of settings, or of groups of settings."""
-    hints = _hints(type(config))  # type: ignore[arg-type]  # A class is hashable.
+    cls: Any = type(config)
+    hints, bounds = _hints(cls), bounds_of(cls)
     for f in fields(config):
         value, flag = getattr(config, f.name), prefix + f.name.replace("_", "-")
         if is_dataclass(value) and not isinstance(value, type):
@@ -43,6 +45,8 @@ def check_types(config: Any, prefix: str = "--") -> None:
             raise ConfigError(f"{flag} {value!r}: must be {described(hints[f.name])}")
         elif isinstance(value, int | float):
             _check_size(flag, value)
+            if (bound := bounds[f.name]) and not bound.holds(value):
+                raise ConfigError(f"{flag} {value}: must be {bound.allowed}")
 
 
 def _check_size(flag: str, value: float) -> None:

@@ -39,10 +39,9 @@ def check(config: Resolved) -> None:
     algo, schedule = config.algo, "--schedule concurrent"
     if not isinstance(algo, ReplayAlgorithmConfig):
         raise ConfigError(f"{schedule}: only dqn, c51 and rainbow have a replay and a target network")
-    if algo.target_unit != "env-steps":
-        raise ConfigError(f"--algo.target-unit {algo.target_unit}: only env-steps with {schedule}")
-    if algo.epsilon_unit != "env-steps":
-        raise ConfigError(f"--algo.epsilon-unit {algo.epsilon_unit}: only env-steps with {schedule}")
+    for name in algo.units:
+        if (unit := getattr(algo, name)) != "env-steps":
+            raise ConfigError(f"--algo.{name.replace('_', '-')} {unit}: only env-steps with {schedule}")
     each = config.T * config.sampler.envs
     if config.period % each:
         raise ConfigError(
