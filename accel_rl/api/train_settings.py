@@ -282,7 +282,6 @@ class TrainSettings(TypedDict, total=False):
 class ResumeSettings(TypedDict, total=False):
     algo__learning_rate: float
     algo__learning_rate_schedule: Literal["constant", "linear"]
-    backend: str
     callback: Sequence[str]
     checkpoint: str
     checkpoint__interval: float | None
