@@ -46,7 +46,7 @@ BUDGETS = {
     "speed": 694,
     "sweeps": 2_489,
     "text": 260,
-    "training": 1_947,
+    "training": 1_940,
 }
 
 
