@@ -163,7 +163,6 @@ class Algorithm(ABC):
         """Build the agent that samples actions. The parameters of the agent's model are trained."""
 
     def build_optimizer(self, size: int) -> Optimizer:
-        """Build the optimizer for `size` parameters."""
         c = self.config
         return make_optimizer(
             c.optimizer, size, alpha=c.rmsprop_alpha, epsilon=c.optimizer_eps, device=str(self.device)

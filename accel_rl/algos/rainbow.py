@@ -42,6 +42,4 @@ class RainbowConfig(C51Config):
 
 
 class Rainbow(C51):
-    """`Rainbow` is C51 with the settings of `RainbowConfig`."""
-
     Config: ClassVar[type[RainbowConfig]] = RainbowConfig

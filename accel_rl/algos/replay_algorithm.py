@@ -250,7 +250,6 @@ class ReplayAlgorithm(Algorithm):
             yield
 
     def draw(self) -> ReplayBatch:
-        """Draw the batch of one update."""
         self.resample_noise()
         batch = self.replay.sample(self.config.batch_size // self.communicator.size)
         self.rewards = batch.r_t

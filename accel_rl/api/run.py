@@ -112,7 +112,6 @@ class Run:
 
     @property
     def config(self) -> TrainConfig:
-        """Return the settings of the run."""
         return self._open()[1]
 
     @property

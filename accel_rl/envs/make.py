@@ -82,7 +82,6 @@ class EnvConfig:
     emulator plays the translated game faster, with the same results. With `off`, the emulator interprets the game."""
 
     def overrides(self) -> dict[str, Any]:
-        """Return the settings that override the protocol."""
         return {name: getattr(self, name) for name in OVERRIDES if getattr(self, name) is not None}
 
     def rules(self) -> Protocol:

@@ -278,7 +278,6 @@ def check_optimizer(name: str) -> None:
 
 
 def is_adam(name: str) -> bool:
-    """Return whether `name` is a form of Adam."""
     return name in get_args(AdamName)
 
 

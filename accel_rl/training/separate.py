@@ -46,7 +46,6 @@ class Sampling(_Part):
         self._exchange = exchange
 
     def cycle(self, remaining: int = 0) -> tuple[int, list[UpdateMetrics]]:
-        """Sample one rollout."""
         algo = self._learner.algo
         assert isinstance(algo, ReplayAlgorithm)
         rollout = self._sampler.collect(self._exchange.agent(algo.agent, self._learner.gradient_sync))

@@ -218,7 +218,6 @@ class Trainer:
         self.callbacks("on_start")
 
     def _cycle(self) -> None:
-        """Run one cycle of the schedule."""
         for learner in self.learners:
             learner.algo.now.progress = self.context.clock.progress(self.config.progress(self.counters.env_steps))
         began = time.monotonic()
