@@ -24,7 +24,7 @@ BUDGETS = {
     "envs": 1_846,
     "experiments": 483,
     "files": 311,
-    "gorila": 2_496,
+    "gorila": 2_436,
     "kernels": 726,
     "launch": 13,
     "machine": 754,
