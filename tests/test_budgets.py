@@ -41,7 +41,7 @@ BUDGETS = {
     "report": 1_620,
     "results": 227,
     "run": 580,
-    "samplers": 2_088,
+    "samplers": 2_121,
     "settings": 1_394,
     "speed": 694,
     "sweeps": 2_489,
