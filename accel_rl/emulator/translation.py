@@ -4,8 +4,9 @@ frames faster.
     | ROM -> C++ of each instruction (translation.h) -> compiler -> a file of the cache folder -> the game's emulators
 
 The compiler runs in the background, on at most a quarter of the cores. The emulator interprets the ROM until
-compilation is complete, and always if no compiler is installed. The cached file's name contains a hash of the ROM, the
-emulator's sources, the compiler's version and the flags. Because a translation is derived from the ROM, accel_rl is
+compilation is complete, and always if there is neither a cached translation nor a compiler. The cached file's name
+contains a hash of the ROM, the emulator's sources, the machine and the flags, so that a translation of a container
+image's build is played where no compiler is installed. Because a translation is derived from the ROM, accel_rl is
 distributed without translations.
 """
 
@@ -73,7 +74,7 @@ def begin(emulator: "EmulatorCore", game: str, rom: str | os.PathLike[str] | Non
     the path of another ROM than ale-py's."""
     if emulator.is_translated or (file := translation_file(game, rom)) is None:
         return
-    if not _insert(emulator, file) and file not in _begun:
+    if not _insert(emulator, file) and file not in _begun and compiler() is not None:
         _begun.add(file)
         thread = threading.Thread(target=_compile, args=(emulator, file, game, rom), daemon=True, name="translate")
         try:
@@ -87,7 +88,7 @@ def translate(game: str, rom: str | os.PathLike[str] | None = None) -> bool:
     Raises ConfigError if the game or its ROM is unknown, or if others could write to the cache folder."""
     if (file := translation_file(game, rom)) is None:
         return False
-    if code_cache.read(file) is None:
+    if code_cache.read(file) is None and compiler() is not None:
         with _turn(file):
             if code_cache.read(file) is None:  # No other process has compiled it meanwhile.
                 _run_compiler(file, game, rom)
@@ -96,11 +97,10 @@ def translate(game: str, rom: str | os.PathLike[str] | None = None) -> bool:
 
 def translation_file(game: str, rom: str | os.PathLike[str] | None = None) -> Path | None:
     """Return the path of a game's translation in the cache folder; the file may not exist yet. Return None if games are
-    not translated because of ACCEL_RL_TRANSLATE, because no compiler is installed, or because the emulator was compiled
-    from other sources."""
-    if is_off() or is_stale() or (cxx := compiler()) is None:
+    not translated because of ACCEL_RL_TRANSLATE, or because the emulator was compiled from other sources."""
+    if is_off() or is_stale():
         return None
-    content = repr((read_rom(game, rom), cartridge(game), _sources(), platform.machine(), cxx, FLAGS, FRAMES))
+    content = repr((read_rom(game, rom), cartridge(game), _sources(), platform.machine(), FLAGS, FRAMES))
     return cache_folder() / f"rom-{game}-{hashlib.sha256(content.encode()).hexdigest()[:32]}.so"
 
 
@@ -115,12 +115,14 @@ def how_played(game: str) -> str:
         )
         return f"{game} is interpreted, because {why}"
     file = translation_file(game)
-    if file is None:
-        return f"{game} is interpreted, because no C++ compiler is installed (g++ or clang++)"
+    assert file is not None
     if reason := code_cache.refusal(file.parent):
         return f"{game} is interpreted, because {reason}"
-    is_cached = code_cache.read(file) is not None
-    return f"{game} is translated" if is_cached else f"{game} is interpreted until it is translated"
+    if code_cache.read(file) is not None:
+        return f"{game} is translated"
+    if compiler() is None:
+        return f"{game} is interpreted, because no C++ compiler is installed (g++ or clang++)"
+    return f"{game} is interpreted until it is translated"
 
 
 def is_off() -> bool:

@@ -1,7 +1,7 @@
 """Translated games and compiled kernels are carried with a sweep, so that another machine does not compile them again.
 
-A file of compiled code has the same name only on a machine with the same sources and compiler; its readers check its
-digest. Compiled code is executed, so it is read only from files that other users cannot write.
+A file of compiled code has the same name only on a machine of the same kind with the same sources; its readers check
+its digest. Compiled code is executed, so it is read only from files that other users cannot write.
 """
 
 import hashlib

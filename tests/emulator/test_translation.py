@@ -157,8 +157,20 @@ def test_games_are_interpreted_when_switched_off_or_without_a_compiler(cache, mo
     assert translation.how_played("pong") == ""
     monkeypatch.delenv(translation.VARIABLE)
     monkeypatch.setattr(translation, "compiler", lambda: None)
-    assert translation.translation_file("pong") is None and not translation.translate("pong")
-    assert "no C++ compiler" in translation.how_played("pong")
+    cache.unlink()
+    assert not translation.translate("pong") and "no C++ compiler" in translation.how_played("pong")
+    emulator = AtariEmulator("pong")._emulator
+    translation.begin(emulator, "pong")
+    assert not emulator.is_translated and not translation._begun
+
+
+def test_a_cached_translation_is_played_without_a_compiler(cache, monkeypatch):
+    """A container image may be built with a compiler, and run without one."""
+    monkeypatch.setattr(translation, "compiler", lambda: None)
+    assert translation.translate("pong") and translation.how_played("pong") == "pong is translated"
+    emulator = AtariEmulator("pong")._emulator
+    translation.begin(emulator, "pong")
+    assert emulator.is_translated
 
 
 def test_the_start_of_a_run_says_how_the_game_is_played(cache, capfd, tmp_path, monkeypatch):
@@ -172,11 +184,11 @@ def test_the_start_of_a_run_says_how_the_game_is_played(cache, capfd, tmp_path, 
     assert "pong is interpreted until it is translated\n" in capfd.readouterr().out
 
 
-def test_the_file_depends_on_rom_and_compiler(cache, tmp_path, monkeypatch):
+def test_the_file_depends_on_rom_and_machine(cache, tmp_path, monkeypatch):
     other = tmp_path / "other.bin"
     other.write_bytes(read_rom("pong")[:-1] + b"\0")
     files = {cache, translation.translation_file("pong", other), translation.translation_file("breakout")}
-    monkeypatch.setattr(translation, "compiler", lambda: ("g++", "another version"))
+    monkeypatch.setattr(translation.platform, "machine", lambda: "another")
     files.add(translation.translation_file("pong"))
     assert len(files) == 4
 
