@@ -45,7 +45,7 @@ class Options:
     seconds: float = 2.0
     """Length of one measurement in seconds."""
     repeats: Count = 5
-    """Number of turns, of which the median is stored."""
+    """Number of repeated measurements, whose median is stored."""
     rows: str = str(ROOT / "benchmarks" / "results" / "trend.json")
     """File of the rows, one for each commit and machine. Page and picture have the same name with .md and .svg."""
     json: str = ""

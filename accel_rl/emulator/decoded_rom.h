@@ -33,7 +33,7 @@ struct DecodedRoms {
     }
 };
 
-// Returns the decoded ROM, which is decoded if no emulator has it.
+// Returns the decoded ROM. The ROM is decoded only if no emulator has decoded it.
 inline std::shared_ptr<DecodedRom> decoded_rom(const Rom& rom, size_t size, u32 checksum_of_rom) {
     DecodedRoms& roms = DecodedRoms::get();
     const std::lock_guard<std::mutex> guard(roms.lock);

@@ -187,7 +187,7 @@ HD void reset_player(Tia& t, Target& picture, u32 i, i32 clock) {
     t.pos[i] = reset_position(at, 5);
 }
 
-// A missile stays at its old position for 8 clocks, so only the widest new first copy is visible on the line.
+// A missile is drawn at its old position for 8 more clocks. By then a new first copy has passed, unless it is 8 clocks wide.
 template <class Target>
 HD void reset_missile(Tia& t, Target& picture, u32 object, i32 clock, u8 position) {
     draw_until(t, picture, clock + 8);

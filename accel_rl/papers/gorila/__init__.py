@@ -38,7 +38,7 @@ def gorila(
 
     The paper's replay holds "1 million frames". This experiment assumes that the paper counts the frames that the agent
     sees, one per transition, as in Mnih et al. 2015, whose setup the paper follows. A replay of one million transitions
-    needs 7.1 GB per bundle. If the paper counts emulated frames, four per transition, the setting would be
+    needs 7.1 GB per bundle. If the paper counted emulated frames, four per transition, the setting would be
     `replay=250_000`.
     """
     base = on_gorila(default_config("dqn"))

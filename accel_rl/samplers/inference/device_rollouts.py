@@ -158,7 +158,7 @@ class DeviceRollouts:
         return torch.zeros(len(self.host) * self.rows, self.host[0].B, *shape, dtype=dtype, device=self._device)
 
     def _part(self, x: Tensor, buffer: int, rows: int) -> Tensor:
-        """Return a view of the first `rows` rows that belong to a buffer in a tensor [buffers * rows, ...]."""
+        """Return a view of the first `rows` rows of a buffer in a tensor [buffers * self.rows, ...]."""
         begin = buffer * self.rows
         return x[begin : begin + rows]
 

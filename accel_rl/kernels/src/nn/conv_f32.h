@@ -24,7 +24,7 @@ struct ConvF32 {
     const std::int64_t m, n;          // A tile has m x m outputs and n x n points.
     const std::int64_t down, across;  // The tiles of a picture have `down` rows and `across` columns.
     const bool bare;                  // A picture is bare (no border) if tiles read nothing beyond it.
-    // The distances in a bordered picture are stored, because computing distances takes slow divisions.
+    // The offsets in a picture with a border are computed once, because each takes slow divisions.
     const std::int64_t below, beside;
     std::vector<std::int64_t> begins, numbers;
 
