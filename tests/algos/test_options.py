@@ -28,6 +28,13 @@ ROLLOUTS = {"a2c": 5, "ppo": 3, "pqn": 3, "impala": 6}
 Q_ROLLOUTS = 8  # the first two are random play
 OPTIONS = [option for name in ALGORITHMS for option in options_of(name)[0]]
 CASES = [(option, value) for option in OPTIONS for value in option.values]
+# These algorithms share most options with DQN, PPO or A2C. The fast set has those that enter equations of their own.
+OWN_EQUATIONS = {
+    "pqn": {"gamma", "gae_lambda", "reward_clip", "epochs", "minibatch", "lstm", "learning_rate"},
+    "impala": {"gamma", "gae_lambda", "window", "batches", "rho_clip", "c_clip", "lstm", "value_coefficient"},
+    "c51": {"gamma", "reward_clip", "n_step", "double", "dueling", "noisy", "atoms", "v_min", "v_max", "optimizer_eps"},
+    "rainbow": {"replay.alpha", "replay.beta", "replay.beta_final"},
+}
 
 
 def test_every_field_is_covered():
@@ -450,7 +457,14 @@ def play(algorithm, config):
     return tuple(round(x, 9) for x in played.outcome)
 
 
-@pytest.mark.parametrize("option", OPTIONS, ids=lambda o: f"{o.algorithm}-{o.field}")
+def is_quick(option):
+    return option.field in OWN_EQUATIONS.get(option.algorithm, {option.field})
+
+
+@pytest.mark.parametrize(
+    "option",
+    [pytest.param(o, marks=() if is_quick(o) else pytest.mark.slow, id=f"{o.algorithm}-{o.field}") for o in OPTIONS],
+)
 def test_every_value_equals_the_equations(option):
     outcomes = {play(option.algorithm, settings(option, value)) for value in option.values}
     assert len(outcomes) == len(option.values), "a value that changes nothing is not tested"
