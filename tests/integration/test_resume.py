@@ -1,19 +1,12 @@
 """Two equal runs are equal to the byte; a run killed at any moment and resumed equals one that was not."""
 
 import json
-import random
-import shutil
 import signal
-import time
 
 import pytest
 
-from accel_rl.checkpoints.checkpoint import Checkpoints, load
-from accel_rl.checkpoints.state_tree import encode
 from tests.integration.runs import (
     assert_equal_runs,
-    checkpoint_bytes,
-    difference,
     kill,
     rows,
     run,
@@ -102,15 +95,6 @@ def uninterrupted(request, tmp_path_factory):
     return request.param, folder
 
 
-@of_games()  # a run that was killed and resumed is equal, too: below
-def test_a_second_run_is_equal(uninterrupted, tmp_path):
-    name, first = uninterrupted
-    done = run("train", *GAMES[name], *SMALL, "--run-dir", tmp_path / "run")
-    assert done.returncode == 0, done.stderr
-    assert_equal_runs(first, tmp_path / "run")
-    assert len(rows(first)) >= 8 and rows(first)[-1]["eval_score"] != ""
-
-
 @of_games("cartpole")
 @pytest.mark.parametrize(
     "after_rows", [pytest.param(0, marks=pytest.mark.slow), 4, pytest.param(6, marks=pytest.mark.slow)]
@@ -132,45 +116,6 @@ def test_killed_and_resumed(uninterrupted, tmp_path, after_rows):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("name", "env_steps"), [("rainbow", 12_000), ("dqn", 36_000)])
-def test_killed_twenty_times(tmp_path, name, env_steps):
-    """Whenever it happens: between checkpoints, while one is written, while a killed run is being resumed."""
-    longer = ("--env-steps", env_steps, "--checkpoint.interval", 200, "--evaluation.interval", 4_000)
-    args = (*GAMES[name], *SMALL, *longer)
-    done = run("train", *args, "--run-dir", tmp_path / "whole")
-    assert done.returncode == 0, done.stderr
-    folder, moments = tmp_path / "run", random.Random(0)
-    for i in range(20):
-        process = start(*(("resume", folder) if i else ("train", *args, "--run-dir", folder)))
-        wait_for((folder / "config.json").exists)
-        time.sleep(moments.uniform(1, 5) if i % 3 else moments.uniform(3, 7))
-        if process.poll() is not None:
-            break  # done before its time
-        kill(process)
-        process.wait()
-    done = run("resume", folder)
-    assert done.returncode == 0 or "is finished" in done.stderr, done.stderr
-    assert i >= 12, f"killed {i} times only"
-    assert_equal_runs(tmp_path / "whole", folder)
-    assert {p.name: p.read_bytes() for p in (tmp_path / "whole" / "segments").iterdir()} == {
-        p.name: p.read_bytes() for p in (folder / "segments").iterdir()
-    }
-
-
-@of_games()  # as test_two_ranks_stop_and_resume_bit_for_bit in test_ranks
-def test_stopped_by_ctrl_c_and_resumed(uninterrupted, tmp_path):
-    name, first = uninterrupted
-    folder = tmp_path / "run"
-    stopped = run_until(2, signal.SIGINT, "train", *GAMES[name], *SMALL, "--run-dir", folder)
-    assert stopped.returncode == 130, stopped.stderr
-    assert "stopped at" in stopped.stdout and "accel-rl resume" in stopped.stdout
-    assert run("resume", folder).returncode == 0
-    assert not (different := difference(first, folder)), "\n".join(different)
-    assert checkpoint_bytes(first) == checkpoint_bytes(folder)
-
-
-@pytest.mark.slow
 def test_a_longer_run_goes_on_in_the_same_file(tmp_path):
     folder = tmp_path / "run"
     args = (*GAMES["cartpole"], *SMALL, "--engine", "in-process", "--run-dir", folder)
@@ -184,29 +129,3 @@ def test_a_longer_run_goes_on_in_the_same_file(tmp_path):
     steps = [int(r["env_steps"]) for r in after]
     assert steps == sorted(set(steps))
     assert json.loads((folder / "config.json").read_text())["env_steps"] == 2000
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("one", "other"), [("emulator", "ale"), ("ale", "emulator")])
-def test_resumed_on_the_other_backend(tmp_path, one, other):
-    """The run is the same to the last number; it says once what plays it, and goes on with that."""
-    pytest.importorskip("accel_rl.emulator._core")
-    whole, folder = tmp_path / "whole", tmp_path / "run"
-    few = ("--env-steps", 640, "--checkpoint.interval", 200, "--log.interval", 80, "--evaluation.interval", 0)
-    done = run("train", *GAMES["breakout"], *few, "--env.backend", one, "--run-dir", whole)
-    assert done.returncode == 0, done.stderr
-    shutil.copytree(whole, folder)
-    earliest, *_, last = Checkpoints(folder / "checkpoints").steps()
-    checkpoint = Checkpoints(folder / "checkpoints").path(earliest)
-    done = run("resume", folder, "--checkpoint", checkpoint, "--env.backend", other)
-    assert done.returncode == 0, done.stderr
-    assert rows(whole) == rows(folder)
-    a, b = (load(Checkpoints(path / "checkpoints").path(last)) for path in (whole, folder))
-    for part in ("learner", "torch_rng"):
-        assert encode({"part": a[part]}) == encode({"part": b[part]})
-    assert (a["sampler"]["frames"] == b["sampler"]["frames"]).all()
-    events = (folder / "events.log").read_text()
-    assert events.count(f"played by {other} from here on, by {one} before") == 1
-    assert json.loads((folder / "protocol.json").read_text())["backend"] == other
-    assert run("resume", folder, "--env-steps", 720).returncode == 0
-    assert (folder / "events.log").read_text().count("played by") == 1
