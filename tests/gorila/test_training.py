@@ -1,6 +1,5 @@
 """Whole runs whose updates are made by shards in the same process."""
 
-import os
 from dataclasses import replace
 
 import pytest
@@ -24,16 +23,8 @@ RUNS = {
     "a2c, adam": config("a2c", POLE, optimizer="adam", learning_rate_schedule="linear"),
     "ppo": config("ppo", POLE, horizon=16, minibatch=32, epochs=2, clip_schedule="linear"),
 }
+QUICK = ("dqn, adagrad", "rainbow", "a2c, adam", "ppo")
 THREE_SHARDS = ("dqn, adagrad", "c51", "a2c, rmsprop", "ppo")
-
-
-@pytest.fixture(autouse=True)
-def threads_and_cores():
-    """A trainer pins its process and chooses torch's threads."""
-    threads, cores = torch.get_num_threads(), os.sched_getaffinity(0)
-    yield
-    torch.set_num_threads(threads)
-    os.sched_setaffinity(0, cores)
 
 
 class OnShards(Exchange):
@@ -75,7 +66,8 @@ def shown(metrics):
 
 @pytest.mark.parametrize(
     ("name", "shards"),
-    [(name, 1) for name in RUNS] + [pytest.param(name, 3, marks=pytest.mark.slow) for name in THREE_SHARDS],
+    [pytest.param(name, 1, marks=() if name in QUICK else pytest.mark.slow) for name in RUNS]
+    + [pytest.param(name, 3, marks=pytest.mark.slow) for name in THREE_SHARDS],
 )
 def test_one_learner_equals_local_training_bit_for_bit(build, name, shards):
     local = build(RUNS[name])
@@ -94,7 +86,12 @@ def test_one_learner_equals_local_training_bit_for_bit(build, name, shards):
 
 @pytest.mark.parametrize(
     ("name", "in_flight"),
-    [pytest.param("dqn, adagrad", 0, marks=pytest.mark.slow), ("dqn, adagrad", 2), ("a2c, adam", 0), ("a2c, adam", 2)],
+    [
+        pytest.param("dqn, adagrad", 0, marks=pytest.mark.slow),
+        ("dqn, adagrad", 2),
+        ("a2c, adam", 0),
+        pytest.param("a2c, adam", 2, marks=pytest.mark.slow),
+    ],
 )
 def test_a_resumed_run_equals_the_uninterrupted_one(build, name, in_flight):
     settings = {"shards": 3, "in_flight": in_flight, "max_delay": 2, "outlier_deviations": 4.0}
