@@ -122,12 +122,12 @@ def test_sticky_actions() -> None:
     ("game", "overrides"),
     [
         ("breakout", {}),  # loses lives
-        ("seaquest", {"repeat_action_probability": 0.25}),
+        pytest.param("seaquest", {"repeat_action_probability": 0.25}, marks=pytest.mark.slow),
         ("pong", {"repeat_action_probability": 0.75, "frame": "84x84"}),
         ("boxing", {"max_episode_steps": 40}),  # truncates
-        ("up_n_down", {"frame": "104x80-mean"}),  # runs code from RAM
+        pytest.param("up_n_down", {"frame": "104x80-mean"}, marks=pytest.mark.slow),  # runs code from RAM
         ("space_invaders", {"mode": 1, "difficulty": 1}),
-        ("freeway", {"frame_skip": 2}),
+        pytest.param("freeway", {"frame_skip": 2}, marks=pytest.mark.slow),
     ],
 )
 def test_state_round_trip(game: str, overrides: dict) -> None:

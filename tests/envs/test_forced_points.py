@@ -46,4 +46,4 @@ def test_the_score_has_the_points_of_forced_frames():
 
 @pytest.mark.parametrize("resumes", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_the_emulator_counts_the_same_points_also_over_a_resume(resumes):
-    assert play("emulator", resumes) == play("ale", resumes) == (whole := play("ale")) and whole[0]
+    assert play("emulator", resumes) == play("ale", resumes) == (whole := play("emulator")) and whole[0]

@@ -15,6 +15,7 @@ from accel_rl.envs.origin import has_origin
 from accel_rl.envs.sequential import RESETS, SequentialEnv
 from accel_rl.text.errors import ConfigError, RunError
 from tests.env_settings import env_of
+from tests.marks import slow
 
 FIELDS = ("frame", "final_frame", "age", "reward", "terminated", "truncated", "ended", "valid")
 
@@ -70,14 +71,14 @@ def test_it_goes_on_in_every_mode_of_reset(reset: str, one: str, other: str) -> 
 
 
 @pytest.mark.parametrize(("one", "other"), ORDERS)
-@pytest.mark.parametrize("game", ["pong", "ice_hockey"])  # in ice_hockey the RAM that a reset finds matters
+@pytest.mark.parametrize("game", [slow("pong"), "ice_hockey"])  # in ice_hockey the RAM that a reset finds matters
 def test_it_goes_on_by_every_rule(game: str, one: str, other: str) -> None:
     config = env_of(game=game, protocol="machado2018", max_episode_steps=50)
     assert_goes_on(config, one, other, "immediate", [60, 90], 120)
 
 
 @pytest.mark.parametrize(("one", "other"), ORDERS)
-@pytest.mark.parametrize("protocol", ["cleanrl2022", "cleanba2023"])
+@pytest.mark.parametrize("protocol", ["cleanrl2022", slow("cleanba2023")])
 def test_it_goes_on_with_presses_before_the_agent_acts(protocol: str, one: str, other: str) -> None:
     config = env_of(game="breakout", protocol=protocol, max_episode_steps=60)
     assert_goes_on(config, one, other, "immediate", [70, 100], 130)

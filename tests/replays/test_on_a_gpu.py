@@ -12,6 +12,7 @@ from accel_rl.replays.prioritized import GPU_FANOUT, Prioritized, SumTree
 from accel_rl.replays.replay import Replay
 from accel_rl.replays.ring import FrameRing, NStep
 from accel_rl.replays.uniform import Uniform
+from tests.marks import slow
 from tests.replays.made_up import Simulators
 from tests.simulated_device import counting
 
@@ -72,7 +73,9 @@ def test_the_ring_equals_one_on_the_host(gpu, n, stack, from_host):
     assert len(there.ring.finals.frames) == len(host.ring.finals.frames)
 
 
-@pytest.mark.parametrize(("kind", "dies"), list(itertools.product(KINDS[::2], (0.0, 0.2))))
+@pytest.mark.parametrize(
+    ("kind", "dies"), [(kind, 0.2) for kind in KINDS[::2]] + [slow(kind, 0.0) for kind in KINDS[::2]]
+)
 def test_draws_and_priorities_equal_those_on_the_host(gpu, kind, dies):
     sims = Simulators(B, T, 1, dies=dies)
     host, there = empty(sims, kind, "cpu"), empty(sims, kind, gpu)
@@ -90,7 +93,7 @@ def test_draws_and_priorities_equal_those_on_the_host(gpu, kind, dies):
 
 
 @pytest.mark.parametrize("from_host", [False, True])
-@pytest.mark.parametrize(("kind", "dies"), list(itertools.product(KINDS, (0.0, 0.2))))
+@pytest.mark.parametrize(("kind", "dies"), [(kind, 0.2) for kind in KINDS] + [slow(kind, 0.0) for kind in KINDS])
 def test_nothing_waits(gpu, kind, dies, from_host):
     sims = Simulators(B, T, 2, dies=dies, length=6)
     replay = empty(sims, kind, gpu)

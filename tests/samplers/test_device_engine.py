@@ -20,6 +20,7 @@ from accel_rl.samplers.in_process import InProcessEngine
 from accel_rl.samplers.sampler import Sampler
 from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
 from tests.env_settings import env_of
+from tests.marks import slow
 from tests.samplers.conftest import SMALL
 
 pytest.importorskip("accel_rl.emulator._core")
@@ -75,7 +76,7 @@ def assert_same_rollouts(env: EnvConfig, rollouts: int, reset: str = "immediate"
 EIGHT = ("asterix", "breakout", "freeway", "montezuma_revenge", "ms_pacman", "pong", "robotank", "seaquest")
 
 
-QUICK = ("montezuma_revenge", "seaquest")  # tests/emulator/device compares lanes and core in all eight
+QUICK = ("montezuma_revenge",)  # tests/emulator/device compares lanes and core in all eight
 
 
 @pytest.mark.parametrize("game", [g if g in QUICK else pytest.param(g, marks=pytest.mark.slow) for g in EIGHT])
@@ -97,9 +98,8 @@ def test_sticky_actions_and_the_nature_picture(game):
 @pytest.mark.parametrize(
     "rules",
     [
-        {"frame_skip": 3},
-        {"frame": "104x80-mean"},
-        *(pytest.param(r, marks=pytest.mark.slow) for r in ({"frame_skip": 1}, {"mode": 2})),
+        {"frame_skip": 3, "frame": "104x80-mean"},
+        *map(slow, ({"frame_skip": 3}, {"frame": "104x80-mean"}, {"frame_skip": 1}, {"mode": 2})),
     ],
 )
 def test_other_rules(rules):
@@ -124,6 +124,7 @@ def test_starts_are_uniform_over_timers_and_noops():
         assert chi2 < n + 5 * np.sqrt(2 * n)
 
 
+@pytest.mark.slow
 def test_two_groups_are_the_same_environments():
     assert_same_rollouts(counter_env("pong"), rollouts=7, groups=2)
 
@@ -170,7 +171,7 @@ def test_a_restored_sampler_continues_bit_for_bit(at):
 
 
 @pytest.mark.parametrize("game", [pytest.param("seaquest", marks=pytest.mark.slow), "breakout"])
-@pytest.mark.parametrize("to_device", [True, False])
+@pytest.mark.parametrize("to_device", [True, slow(False)])
 def test_an_engine_continues_from_the_others_state(game, to_device):
     env = counter_env(game, repeat_action_probability=0.25, life_loss_ends_return=True)
     agent = policy(env)

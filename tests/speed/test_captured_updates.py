@@ -12,6 +12,7 @@ from accel_rl.algos.ppo import PPO
 from accel_rl.speed.captured_updates import StaticBatch, kind_of
 from tests.golden.runs import POLE, config
 from tests.gpu.runs import GPU, play
+from tests.marks import slow
 
 NAME = "tests.speed.test_captured_updates"
 
@@ -100,7 +101,7 @@ class ManyKinds(PPO):
         ("WithABonus", ""),
         ("Waiting", "operation"),
         ("Replacing", "'scale' of Replacing, which its update reads, changes"),
-        ("CountingUpdates", "an update changes 'made' of CountingUpdates"),
+        slow("CountingUpdates", "an update changes 'made' of CountingUpdates"),
         ("CountingNetwork", "an update changes CountingNet.passes"),
     ],
 )

@@ -9,6 +9,7 @@ from accel_rl.models.q_network import CategoricalQNetwork
 from accel_rl.models.recurrent import RecurrentActorCritic
 from accel_rl.speed.cuda_graph import CudaGraphs
 from accel_rl.text import notes, output
+from tests.marks import slow
 from tests.samplers.conftest import digest_of, make_agent, make_noisy_agent, make_sampler
 from tests.speed.test_captured_inference import ENV, SPEC, Counting, anneal, apart, learn, q_agent, replace
 
@@ -64,7 +65,7 @@ def recurrent_agent():
 
 AGENTS = [policy, noisy_agent, recurrent_agent, q_agent, dueling_agent, c51_agent]
 # Other networks of Q-learning: test_an_epsilon_that_changes, and whole runs in tests/gpu.
-QUICK = [(policy, 1), (policy, 2), (noisy_agent, 2), (recurrent_agent, 2)]
+QUICK = [(policy, 1), (noisy_agent, 2), (recurrent_agent, 2)]
 CASES = [(make, groups) for make in AGENTS for groups in (1, 2)]
 
 
@@ -81,7 +82,7 @@ def test_worker_processes_whose_frames_are_copied_while_another_group_acts(simul
     assert play(policy, True, workers=2)[0] == play(policy, True)[0]
 
 
-@pytest.mark.parametrize("between", [anneal, apart])
+@pytest.mark.parametrize("between", [slow(anneal), apart])
 def test_an_epsilon_that_changes(simulated_gpu, between):
     found = play(q_agent, True, between=between)
     assert found[0] == play(q_agent, False, between=between)[0] and found[1] == 2
