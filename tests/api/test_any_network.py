@@ -66,7 +66,7 @@ def networks(run) -> list[dict[str, torch.Tensor]]:
     return [saved, best, *(network_state(x.agent.agent.model) for x in (run, model))]
 
 
-@marked("FrozenPPO", "BatchNormPPO", "OrthogonalPPO", "SharedPPO", slow=("NormalizedPPO",))
+@marked("BatchNormPPO", "OrthogonalPPO", "SharedPPO", slow=("FrozenPPO", "NormalizedPPO"))
 def test_a_loaded_network_is_the_trained_one(tmp_path, monkeypatch, algorithm):
     trained = []
     monkeypatch.setattr(Trainer, "_close", lambda self, close=Trainer._close: (trained.append(self), close(self)))
@@ -80,7 +80,7 @@ def test_a_loaded_network_is_the_trained_one(tmp_path, monkeypatch, algorithm):
         assert all(torch.equal(found[name], whole[name]) and found[name].dtype == whole[name].dtype for name in whole)
 
 
-@marked("BatchNormPPO", "DropoutPPO", slow=("FrozenPPO", "NormalizedPPO"))
+@marked("BatchNormPPO", slow=("DropoutPPO", "FrozenPPO", "NormalizedPPO"))
 def test_a_loaded_network_scores_as_the_trained_one(tmp_path, algorithm):
     run = train(algorithm, tmp_path / "run", evaluation__interval=512, evaluation__episodes=4)
     seed = derived_seed(run.config.seed, Stream.EVALUATION, 512)
@@ -95,7 +95,7 @@ def test_files_of_a_model_can_be_read_by_others(finished, tmp_path):
     assert {stat.S_IMODE(f.stat().st_mode) for f in model.path.iterdir()} == {usual}
 
 
-@marked("BatchNormPPO", "DropoutPPO", "PredictionPPO", slow=("FrozenPPO", "NormalizedPPO"))
+@marked("BatchNormPPO", "PredictionPPO", slow=("DropoutPPO", "FrozenPPO", "NormalizedPPO"))
 def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path, algorithm):
     values = {"env_steps": 1024, "checkpoint__interval": 256, "checkpoint__keep": 9, "evaluation__interval": 0}
     whole = train(algorithm, tmp_path / "run", **values)

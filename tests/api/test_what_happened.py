@@ -97,7 +97,7 @@ def test_an_evaluation_without_an_end_is_limited_and_says_so(tmp_path):
     assert run.result.evaluation.lengths == (50, 50)
 
 
-@pytest.mark.parametrize(("envs", "engine"), [(1, "workers"), (1, "in-process"), (3, "in-process"), (7, "workers")])
+@pytest.mark.parametrize(("envs", "engine"), [(1, "in-process"), (3, "in-process"), (7, "workers")])
 def test_any_number_of_environments(tmp_path, envs, engine):
     values = {"envs": envs, "engine": engine, "env_steps": envs * 16}
     assert train(tmp_path, **values).result.env_steps == envs * 16
@@ -113,7 +113,11 @@ def test_a_picture_that_is_too_small_is_refused_before_anything_starts(tmp_path,
 
 @pytest.mark.parametrize(
     ("what", "engine", "stack"),
-    [pytest.param("ppo", "workers", 2, marks=pytest.mark.slow), ("ppo", "in-process", 1), ("dqn", "in-process", 2)],
+    [
+        pytest.param("ppo", "workers", 2, marks=pytest.mark.slow),
+        ("ppo", "in-process", 1),
+        pytest.param("dqn", "in-process", 2, marks=pytest.mark.slow),
+    ],
 )
 def test_coloured_pictures_train(tmp_path, what, engine, stack):
     values = {**(SMALL if what == "ppo" else Q), "engine": engine, "env_steps": 128, "stack": stack}
@@ -130,8 +134,8 @@ def test_coloured_pictures_train(tmp_path, what, engine, stack):
     [
         # workers with other pictures: test_coloured_pictures_train
         pytest.param("a2c", "workers", "a3c", marks=pytest.mark.slow),
-        ("a2c", "in-process", "a3c"),
-        ("ppo", "in-process", "dqn"),
+        pytest.param("a2c", "in-process", "a3c", marks=pytest.mark.slow),
+        pytest.param("ppo", "in-process", "dqn", marks=pytest.mark.slow),
         ("dqn", "in-process", "a3c"),
     ],
 )
@@ -170,9 +174,8 @@ for seed in range(3):
 """
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [pytest.param(signal.SIGINT, -signal.SIGINT, marks=pytest.mark.slow), (signal.SIGTERM, 143)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143)])
 def test_a_signal_ends_the_callers_loop_after_a_checkpoint(tmp_path, number, code):
     script = textwrap.dedent(SCRIPT).format(signal=number.name, small=SMALL)
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120)

@@ -32,7 +32,11 @@ def captured(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("name", COUNTS)
+# On and off policy, with and without priorities; the others differ by their loss.
+QUICK = ("A2C", "DQN", "Rainbow")
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in COUNTS])
 def test_the_operations_of_an_update(simulated_gpu, captured, tmp_path, name):
     bench = Bench("sim:0", replace(TINY, q_network="dqn", replay_size=2_000, warm_cycles=3), tmp_path, 60.0)
     config = configs(bench)[name]

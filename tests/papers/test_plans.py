@@ -50,7 +50,11 @@ def plan(tmp_path, monkeypatch, capsys):
     return printed
 
 
-@pytest.mark.parametrize("name", SWEEPS)
+# Hundreds of runs, of kinds that other figures have too.
+SLOW = {"stooke:appo", "stooke:figure_3", "stooke:figure_10", "stooke:figure_11", "stooke:figure_12"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in SWEEPS])
 def test_each_run_gets_the_gpus_that_it_asks_for(plan, name):
     members = find_grid(f"experiments.{name}").members
     lines = plan(name)
@@ -76,7 +80,7 @@ def test_a_machine_without_gpus_gives_daleys_samplers_its_cores(plan):
     assert cores == {"1": 1, "2": 2, "4": 4, "8": 8}
 
 
-@pytest.mark.parametrize("name", ["stooke:figure_12", "stooke:table_2"])
+@pytest.mark.parametrize("name", ["stooke:figure_4", "stooke:table_2"])
 def test_seeds_of_grids_and_tables(plan, name):
     names = [line for line in plan(name, "--seeds", "7") if ",seed=" in line]
     assert names and all(",seed=7 " in line for line in names)

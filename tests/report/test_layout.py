@@ -44,6 +44,7 @@ def headings(text):
     return re.findall(r"<h2>(.*?)</h2>", text)
 
 
+@pytest.mark.slow
 def test_figure_3_has_a_row_for_each_family_and_a_column_for_each_game(tmp_path, rendered):
     experiments = ("a2c_scaling", "a3c", "ppo_scaling", "appo")
     few = {"game": ("pong", "breakout"), "seed": ("0",), "envs": ("16", "32"), "ranks": ("8", "16")}

@@ -16,6 +16,7 @@ from accel_rl.run.run_folder import RunFolder
 from accel_rl.training.observers import spec_of
 from accel_rl.training.stored_agents import BestAgent
 from tests.integration.runs import rows, run
+from tests.marks import slow
 
 SMALL = {"env": "CartPole-v1", "envs": 4, "horizon": 8, "engine": "in-process", "minibatch": 16, "epochs": 1}
 MODULE = "tests.training.test_callbacks"
@@ -174,7 +175,7 @@ def test_a_method_that_returns_false_ends_the_run(tmp_path, method):
     assert stopped.resume(callbacks=[]).result.env_steps == 160
 
 
-@pytest.mark.parametrize("method", ["on_start", "on_rollout", "on_update", "on_checkpoint", "on_end"])
+@pytest.mark.parametrize("method", ["on_update", "on_end", *map(slow, ("on_start", "on_rollout", "on_checkpoint"))])
 def test_an_error_names_the_callback_and_the_method(tmp_path, method):
     with pytest.raises(RunError, match=rf"^callback Fails.{method} failed: ValueError: the disk is red; the traceb"):
         train(tmp_path, [Fails(method)])
@@ -214,6 +215,7 @@ def test_callbacks_run_on_rank_0_of_every_mode(tmp_path, mode):
     assert made[-2].startswith("checkpoint ") and "stopped at" in done.stdout
 
 
+@pytest.mark.slow
 def test_callbacks_of_the_device_engine(tmp_path):
     values = {"env": None, "game": "pong", "noop_max": 2, "engine": "device"}
     values |= {"horizon": 4, "env_steps": 48, "torch_threads": 1}
