@@ -66,7 +66,7 @@ def networks(run) -> list[dict[str, torch.Tensor]]:
     return [saved, best, *(network_state(x.agent.agent.model) for x in (run, model))]
 
 
-@marked("BatchNormPPO", "OrthogonalPPO", "SharedPPO", slow=("FrozenPPO", "NormalizedPPO"))
+@marked("BatchNormPPO", "SharedPPO", slow=("FrozenPPO", "NormalizedPPO", "OrthogonalPPO"))
 def test_a_loaded_network_is_the_trained_one(tmp_path, monkeypatch, algorithm):
     trained = []
     monkeypatch.setattr(Trainer, "_close", lambda self, close=Trainer._close: (trained.append(self), close(self)))

@@ -5,6 +5,7 @@ import pytest
 
 from accel_rl.envs.ale import AtariEnv
 from accel_rl.envs.protocols import resolve
+from tests.marks import slow
 
 
 def make(game: str = "breakout", seed: int = 1, training: bool = True, protocol: str = "stooke2018", **overrides):
@@ -124,7 +125,7 @@ def test_sticky_actions() -> None:
         ("breakout", {}),  # loses lives
         pytest.param("seaquest", {"repeat_action_probability": 0.25}, marks=pytest.mark.slow),
         ("pong", {"repeat_action_probability": 0.75, "frame": "84x84"}),
-        ("boxing", {"max_episode_steps": 40}),  # truncates
+        slow("boxing", {"max_episode_steps": 40}),  # truncates
         pytest.param("up_n_down", {"frame": "104x80-mean"}, marks=pytest.mark.slow),  # runs code from RAM
         ("space_invaders", {"mode": 1, "difficulty": 1}),
         pytest.param("freeway", {"frame_skip": 2}, marks=pytest.mark.slow),

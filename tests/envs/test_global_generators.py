@@ -99,7 +99,7 @@ def test_a_careless_environment_repeats_and_does_not_disturb_its_process():
     assert one != frames(GymnasiumEnv(CARELESS.id, seed=6))
 
 
-@pytest.mark.parametrize(("groups", "workers"), [(1, 0), (2, 0), (2, 1), (2, 2)])
+@pytest.mark.parametrize(("groups", "workers"), [(1, 0), (2, 0), slow(2, 1), (2, 2)])
 def test_rollouts_do_not_depend_on_the_engine_or_on_workers(groups, workers):
     sampler, agent = make_sampler(CARELESS, 4, groups, workers), make_agent(CARELESS)
     serial = make_sampler(CARELESS, 4, groups, 0)

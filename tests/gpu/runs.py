@@ -100,7 +100,7 @@ GPU_QUICK = (
 )
 """Runs that are quick on a real GPU, where the host's part counts, and need no Gymnasium: every algorithm."""
 QUICK = (
-    *("a2c, LSTM", "ppo, time limits", "impala", "dqn", "dqn, replay on the host"),
+    *("a2c, LSTM", "impala", "dqn", "dqn, replay on the host"),
     "rainbow, noisy, concurrent",
 )
 """At least one of each algorithm, schedule, replay device, kind of draws and number of learners; others are slow."""

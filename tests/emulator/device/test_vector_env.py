@@ -49,7 +49,7 @@ def play_alone(game: str, seed: int, actions: list[int], frames: int, **switches
 
 @pytest.mark.parametrize(
     ("game", "switches"),
-    [("breakout", {}), slow("pong", {}), ("space_invaders", {"mode": 9, "difficulty": 1})],
+    [("breakout", {}), slow("pong", {}), slow("space_invaders", {"mode": 9, "difficulty": 1})],
     ids=lambda x: "-".join(x) if isinstance(x, dict) else x,
 )
 def test_observations_rewards_and_ends(game, switches):
