@@ -22,6 +22,7 @@ from tests.algos import oracle
 from tests.algos.made_up import ingest
 from tests.algos.options import ALGORITHMS, NO_LOSS_OF, NUMBERS, WITH, changed, options_of, settings
 from tests.algos.streams import ACTIONS, SPEC, B, Stream, act
+from tests.marks import slow
 
 T, PROGRESS = 5, 0.25
 ROLLOUTS = {"a2c": 5, "ppo": 3, "pqn": 3, "impala": 6}
@@ -470,7 +471,7 @@ def test_every_value_equals_the_equations(option):
     assert len(outcomes) == len(option.values), "a value that changes nothing is not tested"
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(s, marks=pytest.mark.slow) for s in range(2, 8))])
+@pytest.mark.parametrize("seed", [0, 1, *(slow(s) for s in range(2, 8))])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_values_together_equal_the_equations(algorithm, seed):
     """Each option of an algorithm at a random value; every second stream has no invalid cell."""

@@ -10,6 +10,7 @@ from accel_rl.cli.main import main
 from accel_rl.settings.train import TrainConfig
 from accel_rl.text.errors import ended
 from experiments import suite_agent as program
+from tests.marks import slow
 
 EPISODES = 2
 """Episodes that each agent plays on each backend."""
@@ -75,7 +76,7 @@ def test_an_unfinished_run_is_not_added(models, tmp_path, capsys):
 AGENTS = [pytest.param(name, 150, marks=() if name == NAMES[-1] else pytest.mark.slow) for name in NAMES]
 
 
-@pytest.mark.parametrize(("name", "limit"), [*AGENTS, *(pytest.param(n, None, marks=pytest.mark.slow) for n in NAMES)])
+@pytest.mark.parametrize(("name", "limit"), [*AGENTS, *(slow(n, None) for n in NAMES)])
 def test_an_agent_has_its_score_on_the_emulator_and_on_ale_py(name, limit, monkeypatch):
     """Both backends give the same scores. The mean of whole episodes lies within two deviations of the card's mean, or
     10 %.

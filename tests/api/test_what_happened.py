@@ -15,6 +15,7 @@ import accel_rl
 from accel_rl.algos.ppo import PPO
 from accel_rl.text.errors import ConfigError
 from accel_rl.training.learner import Learner
+from tests.marks import slow
 
 HERE = "tests.api.small_envs:"
 SMALL: dict[str, Any] = {
@@ -114,9 +115,9 @@ def test_a_picture_that_is_too_small_is_refused_before_anything_starts(tmp_path,
 @pytest.mark.parametrize(
     ("what", "engine", "stack"),
     [
-        pytest.param("ppo", "workers", 2, marks=pytest.mark.slow),
+        slow("ppo", "workers", 2),
         ("ppo", "in-process", 1),
-        pytest.param("dqn", "in-process", 2, marks=pytest.mark.slow),
+        slow("dqn", "in-process", 2),
     ],
 )
 def test_coloured_pictures_train(tmp_path, what, engine, stack):
@@ -133,9 +134,9 @@ def test_coloured_pictures_train(tmp_path, what, engine, stack):
     ("what", "engine", "network"),
     [
         # workers with other pictures: test_coloured_pictures_train
-        pytest.param("a2c", "workers", "a3c", marks=pytest.mark.slow),
-        pytest.param("a2c", "in-process", "a3c", marks=pytest.mark.slow),
-        pytest.param("ppo", "in-process", "dqn", marks=pytest.mark.slow),
+        slow("a2c", "workers", "a3c"),
+        slow("a2c", "in-process", "a3c"),
+        slow("ppo", "in-process", "dqn"),
         ("dqn", "in-process", "a3c"),
     ],
 )

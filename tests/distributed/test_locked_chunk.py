@@ -21,6 +21,7 @@ from accel_rl.optim.optimizer import ALIGNMENT
 from accel_rl.optim.optimizers import AdaGrad, Adam, RMSProp
 from accel_rl.text.errors import RunError
 from tests.distributed.push_chunks import central_of, exchange_of
+from tests.marks import slow
 
 RULES = {
     "adagrad": lambda n: AdaGrad(n, epsilon=1e-6),
@@ -285,7 +286,7 @@ def survive(fd, kills, local_updates, seed=0):
         ranks.close()
 
 
-@pytest.mark.parametrize("local_updates", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("local_updates", [1, slow(2)])
 def test_killed_ranks_leave_whole_chunks_and_free_locks(fd, local_updates):
     _, slowest, versions = survive(fd, 10, local_updates)
     assert min(versions) > 10 and slowest < 1.0

@@ -82,9 +82,7 @@ def compare(game: str, steps: int, n: int = 2, seed: int = 3, **settings: Any) -
 
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
-@pytest.mark.parametrize(
-    "game", ["seaquest", *(pytest.param(g, marks=pytest.mark.slow) for g in ("breakout", "pong", "double_dunk"))]
-)
+@pytest.mark.parametrize("game", ["seaquest", *(slow(g) for g in ("breakout", "pong", "double_dunk"))])
 def test_it_plays_as_the_peer(game: str, mode: str) -> None:
     compare(game, 100, autoreset_mode=mode, repeat_action_probability=0.25)
 

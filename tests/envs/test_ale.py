@@ -123,12 +123,12 @@ def test_sticky_actions() -> None:
     ("game", "overrides"),
     [
         ("breakout", {}),  # loses lives
-        pytest.param("seaquest", {"repeat_action_probability": 0.25}, marks=pytest.mark.slow),
+        slow("seaquest", {"repeat_action_probability": 0.25}),
         ("pong", {"repeat_action_probability": 0.75, "frame": "84x84"}),
         slow("boxing", {"max_episode_steps": 40}),  # truncates
-        pytest.param("up_n_down", {"frame": "104x80-mean"}, marks=pytest.mark.slow),  # runs code from RAM
+        slow("up_n_down", {"frame": "104x80-mean"}),  # runs code from RAM
         ("space_invaders", {"mode": 1, "difficulty": 1}),
-        pytest.param("freeway", {"frame_skip": 2}, marks=pytest.mark.slow),
+        slow("freeway", {"frame_skip": 2}),
     ],
 )
 def test_state_round_trip(game: str, overrides: dict) -> None:

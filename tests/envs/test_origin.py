@@ -57,7 +57,7 @@ def assert_goes_on(config: ResolvedEnv, one: str, other: str, reset: str, change
 
 TURNS = [("emulator", "ale"), ("ale", "emulator")]
 # With two changes the first order goes both ways. It loads ale-py less often.
-ORDERS = [TURNS[0], pytest.param(*TURNS[1], marks=pytest.mark.slow)]
+ORDERS = [TURNS[0], slow(*TURNS[1])]
 QUICK = [("immediate", *TURNS[0]), ("immediate", *TURNS[1]), ("wait", *TURNS[0])]
 
 

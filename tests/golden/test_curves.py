@@ -96,9 +96,7 @@ ALSO = [  # the same mistakes in other algorithms
 ]
 
 
-@pytest.mark.parametrize(
-    ("mistake", "name"), [*MISTAKES, *(pytest.param(*case, marks=pytest.mark.slow) for case in ALSO)]
-)
+@pytest.mark.parametrize(("mistake", "name"), [*MISTAKES, *(slow(*case) for case in ALSO)])
 def test_a_mistake_is_seen(mistake, name, monkeypatch):
     mistake(monkeypatch)
     assert differences(stored()[name], measure(name))

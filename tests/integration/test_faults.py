@@ -18,6 +18,7 @@ from accel_rl.samplers.workers.channel import EventFd
 from accel_rl.samplers.workers.worker_process import WorkerProcess
 from accel_rl.settings.train import default_config
 from tests.integration.runs import kill, progressed, rows, run, start, wait_for, workers
+from tests.marks import slow
 
 LONG = (
     *("train", "a2c", "--env", "CartPole-v1", "--env-steps", 10_000_000, "--log.interval", 400, "--workers", 2),
@@ -82,7 +83,7 @@ def test_strict_stops_with_an_error(tmp_path):
     assert re.search(rf"worker \d+ \(pid {victim}\) was killed by SIGKILL", err) and "Traceback" not in err
 
 
-@pytest.mark.parametrize("end", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("end", [signal.SIGKILL, slow(signal.SIGTERM)])
 def test_nothing_outlives_a_main_process(tmp_path, end):
     """Neither workers, nor processes that their environments have started."""
     before, seconds = set(os.listdir("/dev/shm")), f"600.{os.getpid()}"

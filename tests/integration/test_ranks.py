@@ -13,6 +13,7 @@ import pytest
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from tests.integration.looping import LOOPS
 from tests.integration.runs import checkpoint_bytes, kill, progressed, ranks_of, rows, run, start, wait_for
+from tests.marks import slow
 
 CARTPOLE = (
     *("--env", "CartPole-v1", "--engine", "in-process", "--torch-threads", 1, "--envs", 8, "--seed", 3),
@@ -56,7 +57,7 @@ def test_two_ranks_stop_and_resume_bit_for_bit(tmp_path):
     ("algorithm", "ranks"),
     [
         ("a2c", 2),
-        *(pytest.param(*x, marks=pytest.mark.slow) for x in (("a2c", 4), ("ppo", 2), ("pqn", 4), ("impala", 2))),
+        *(slow(*x) for x in (("a2c", 4), ("ppo", 2), ("pqn", 4), ("impala", 2))),
     ],
 )
 def test_the_number_of_ranks_changes_only_the_last_digits(tmp_path, algorithm, ranks):
@@ -76,7 +77,7 @@ def test_the_number_of_ranks_changes_only_the_last_digits(tmp_path, algorithm, r
             assert (a[name] == b[name] == "") or float(a[name]) == pytest.approx(float(b[name]), rel=1e-4), (name, a, b)
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("ppo", "pqn", "dqn")]
+SLOW = [slow(name) for name in ("ppo", "pqn", "dqn")]
 
 
 @pytest.mark.parametrize("algorithm", ["a2c", *SLOW])
@@ -115,7 +116,7 @@ def test_a_rank_that_hangs_is_named(tmp_path):
     assert gone(children)
 
 
-@pytest.mark.parametrize("update", ["all-reduce", pytest.param("async", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("update", ["all-reduce", slow("async")])
 def test_a_suspended_rank_does_not_delay_a_stop(tmp_path, update):
     """The default time limit of a rank is 240 s, and containers are killed 10 s after SIGTERM."""
     process = start("train", "a2c", *LONG, "--ranks", 2, "--update", update, "--run-dir", tmp_path / "run")
@@ -134,8 +135,8 @@ def test_a_suspended_rank_does_not_delay_a_stop(tmp_path, update):
     ("victim", "fault"),
     [
         (0, signal.SIGKILL),
-        pytest.param(1, signal.SIGKILL, marks=pytest.mark.slow),
-        pytest.param(0, signal.SIGSTOP, marks=pytest.mark.slow),  # as tests/ranks/test_stalled_ranks.py
+        slow(1, signal.SIGKILL),
+        slow(0, signal.SIGSTOP),  # as tests/ranks/test_stalled_ranks.py
     ],
 )
 def test_a_lost_asynchronous_rank_is_replaced_while_the_other_goes_on(tmp_path, victim, fault):
@@ -190,7 +191,7 @@ def test_an_asynchronous_rank_whose_code_loops_is_replaced(tmp_path):
     assert process.returncode == 143, err
 
 
-@pytest.mark.parametrize("update", ["all-reduce", pytest.param("async", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("update", ["all-reduce", slow("async")])
 def test_no_orphan_is_left_by_a_killed_run(tmp_path, update):
     before = set(os.listdir("/dev/shm"))
     folder = tmp_path / "run"

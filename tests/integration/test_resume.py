@@ -14,6 +14,7 @@ from tests.integration.runs import (
     start,
     wait_for,
 )
+from tests.marks import slow
 
 SMALL = (
     *("--env-steps", 1600, "--seed", 1, "--checkpoint.interval", 400, "--log.interval", 200),
@@ -83,7 +84,7 @@ GAMES = {
 
 def of_games(*quick):
     """Parametrize a test by the game of `uninterrupted`; games that are not quick are slow."""
-    games = [n if n in quick else pytest.param(n, marks=pytest.mark.slow) for n in GAMES]
+    games = [n if n in quick else slow(n) for n in GAMES]
     return pytest.mark.parametrize("uninterrupted", games, indirect=True)
 
 
@@ -96,9 +97,7 @@ def uninterrupted(request, tmp_path_factory):
 
 
 @of_games("cartpole")
-@pytest.mark.parametrize(
-    "after_rows", [pytest.param(0, marks=pytest.mark.slow), 4, pytest.param(6, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("after_rows", [slow(0), 4, slow(6)])
 def test_killed_and_resumed(uninterrupted, tmp_path, after_rows):
     name, first = uninterrupted
     folder = tmp_path / "run"

@@ -7,6 +7,7 @@ import pytest
 
 from accel_rl.sweeps import sweep_command as sweep
 from accel_rl.sweeps.grid import find_grid
+from tests.marks import slow
 
 DGX_1 = '{"nodes": 2, "cores_per_node": 20, "threads_per_core": 2, "gpus_per_node": 4}'
 
@@ -54,7 +55,7 @@ def plan(tmp_path, monkeypatch, capsys):
 SLOW = {"stooke:appo", "stooke:figure_3", "stooke:figure_10", "stooke:figure_11", "stooke:figure_12"}
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in SWEEPS])
+@pytest.mark.parametrize("name", [slow(n) if n in SLOW else n for n in SWEEPS])
 def test_each_run_gets_the_gpus_that_it_asks_for(plan, name):
     members = find_grid(f"experiments.{name}").members
     lines = plan(name)

@@ -55,9 +55,7 @@ RINGS = [(1, 1, False), (3, 4, False), (1, 4, True), (3, 1, True)]  # each pair 
 OTHER_RINGS = [case for case in itertools.product((1, 3), (1, 4), (False, True)) if case not in RINGS]
 
 
-@pytest.mark.parametrize(
-    ("n", "stack", "from_host"), [*RINGS, *(pytest.param(*case, marks=pytest.mark.slow) for case in OTHER_RINGS)]
-)
+@pytest.mark.parametrize(("n", "stack", "from_host"), [*RINGS, *(slow(*case) for case in OTHER_RINGS)])
 def test_the_ring_equals_one_on_the_host(gpu, n, stack, from_host):
     sims = Simulators(B, T, 0, stack, dies=0.1, length=6)
     host, there = empty(sims, "uniform", "cpu", n), empty(sims, "uniform", gpu, n)
@@ -152,7 +150,7 @@ def captured_cases():
     quick = [("prioritized", 0.0), ("prioritized", 0.01), ("uniform", 0.01)]
     quick.append(("without replacement", 0.01))
     cases = list(itertools.product(KINDS, (0.0, 0.01, 0.05)))
-    return [case if case in quick else pytest.param(*case, marks=pytest.mark.slow) for case in cases]
+    return [case if case in quick else slow(*case) for case in cases]
 
 
 @pytest.mark.parametrize(("kind", "dies"), captured_cases())

@@ -79,7 +79,7 @@ EIGHT = ("asterix", "breakout", "freeway", "montezuma_revenge", "ms_pacman", "po
 QUICK = ("montezuma_revenge",)  # tests/emulator/device compares lanes and core in all eight
 
 
-@pytest.mark.parametrize("game", [g if g in QUICK else pytest.param(g, marks=pytest.mark.slow) for g in EIGHT])
+@pytest.mark.parametrize("game", [g if g in QUICK else slow(g) for g in EIGHT])
 def test_a_policys_rollouts_are_those_of_the_serial_engine(game):
     assert_same_rollouts(counter_env(game), rollouts=7)
 
@@ -90,7 +90,7 @@ def test_a_policys_rollouts_in_every_other_game(game):
     assert_same_rollouts(counter_env(game), rollouts=7)
 
 
-@pytest.mark.parametrize("game", ["pong", pytest.param("space_invaders", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("game", ["pong", slow("space_invaders")])
 def test_sticky_actions_and_the_nature_picture(game):
     assert_same_rollouts(counter_env(game, protocol="machado2018", noop_max=30), rollouts=7)
 
@@ -156,7 +156,7 @@ def test_an_open_loop_agent_and_idle_environments():
             assert b.valid.all() == (idle is None)
 
 
-@pytest.mark.parametrize("at", [1, pytest.param(5, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("at", [1, slow(5)])
 def test_a_restored_sampler_continues_bit_for_bit(at):
     env = counter_env("seaquest", repeat_action_probability=0.25)
     agent, first = policy(env), device_sampler(env)
@@ -170,7 +170,7 @@ def test_a_restored_sampler_continues_bit_for_bit(at):
         assert first.finished == second.finished
 
 
-@pytest.mark.parametrize("game", [pytest.param("seaquest", marks=pytest.mark.slow), "breakout"])
+@pytest.mark.parametrize("game", [slow("seaquest"), "breakout"])
 @pytest.mark.parametrize("to_device", [True, slow(False)])
 def test_an_engine_continues_from_the_others_state(game, to_device):
     env = counter_env(game, repeat_action_probability=0.25, life_loss_ends_return=True)

@@ -26,11 +26,11 @@ def private_bytes(env: ResolvedEnv, B: int, reset: str) -> int:
 @pytest.mark.parametrize(
     ("game", "reset", "frame"),
     [
-        pytest.param("pong", "swap", "104x80", marks=pytest.mark.slow),
+        slow("pong", "swap", "104x80"),
         ("breakout", "immediate", "84x84"),
-        pytest.param("seaquest", "cached", "104x80", marks=pytest.mark.slow),
-        pytest.param("air_raid", "immediate", "84x84", marks=pytest.mark.slow),  # the largest screens
-        pytest.param("pitfall2", "immediate", "104x80", marks=pytest.mark.slow),  # the largest cartridge
+        slow("seaquest", "cached", "104x80"),
+        slow("air_raid", "immediate", "84x84"),  # the largest screens
+        slow("pitfall2", "immediate", "104x80"),  # the largest cartridge
     ],
 )
 @pytest.mark.parametrize("backend", [slow("ale"), "auto"])

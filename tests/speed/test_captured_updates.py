@@ -119,7 +119,7 @@ def test_a_subclass_trains_as_on_the_cpu_captured_or_not(simulated_gpu, tmp_path
 @pytest.mark.parametrize(
     ("optimizer", "why"),
     [
-        pytest.param("torch:AdamW(weight_decay=0.1)", "", marks=pytest.mark.slow),
+        slow("torch:AdamW(weight_decay=0.1)", ""),
         ("torch:SGD(momentum=0.9)", "torch.optim.SGD waits for the GPU"),
     ],
 )

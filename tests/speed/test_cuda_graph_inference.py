@@ -69,9 +69,7 @@ QUICK = [(policy, 1), (noisy_agent, 2), (recurrent_agent, 2)]
 CASES = [(make, groups) for make in AGENTS for groups in (1, 2)]
 
 
-@pytest.mark.parametrize(
-    ("make", "groups"), [case if case in QUICK else pytest.param(*case, marks=pytest.mark.slow) for case in CASES]
-)
+@pytest.mark.parametrize(("make", "groups"), [case if case in QUICK else slow(*case) for case in CASES])
 def test_the_same_as_called(simulated_gpu, make, groups):
     want, _, notes = play(make, False, groups=groups)
     assert notes == ["inference is not captured, Python runs at every step: --sampler.no-capture"]

@@ -162,7 +162,7 @@ def test_a_resumed_run_has_the_callbacks_of_config_json(tmp_path):
     [
         "on_update",
         "on_evaluation",
-        *(pytest.param(m, marks=pytest.mark.slow) for m in ("on_start", "on_rollout", "on_checkpoint")),
+        *(slow(m) for m in ("on_start", "on_rollout", "on_checkpoint")),
     ],
 )
 def test_a_method_that_returns_false_ends_the_run(tmp_path, method):
@@ -199,9 +199,7 @@ MODES = {
 }
 
 
-@pytest.mark.parametrize(
-    "mode", [*(pytest.param(mode, marks=pytest.mark.slow) for mode in ("sync", "async")), "concurrent", "workers"]
-)
+@pytest.mark.parametrize("mode", [*(slow(mode) for mode in ("sync", "async")), "concurrent", "workers"])
 def test_callbacks_run_on_rank_0_of_every_mode(tmp_path, mode):
     algorithm, *options = MODES[mode]
     options += [] if mode == "workers" else ["--engine", "in-process"]

@@ -19,6 +19,7 @@ from accel_rl.settings.resolved import resolve
 from accel_rl.settings.train import SecondaryConfig, TrainConfig, default_config
 from accel_rl.text.errors import ConfigError, RunError
 from accel_rl.training.trainer import Trainer
+from tests.marks import slow
 from tests.samplers.conftest import SMALL
 
 C, T, B = 96, 6, 8  # env steps between meetings, of a rollout, environments
@@ -100,7 +101,7 @@ ALSO_SEQUENTIAL = [
 
 @pytest.mark.parametrize(
     ("algorithm", "more", "env"),
-    [*SEQUENTIAL, *(pytest.param(*case, marks=pytest.mark.slow) for case in ALSO_SEQUENTIAL)],
+    [*SEQUENTIAL, *(slow(*case) for case in ALSO_SEQUENTIAL)],
 )
 def test_it_equals_a_sequential_program(trainer, algorithm, more, env):
     expected, found = trainer(algorithm, "lockstep", env=env, **more), trainer(algorithm, env=env, **more)
@@ -143,7 +144,7 @@ def test_workers_and_a_second_learner_change_nothing(trainer):
 
 
 @pytest.mark.parametrize("schedule", ["lockstep", "concurrent"])
-@pytest.mark.parametrize("reset", [pytest.param("immediate", marks=pytest.mark.slow), "wait"])
+@pytest.mark.parametrize("reset", [slow("immediate"), "wait"])
 def test_the_training_intensity_is_that_of_the_steps_that_were_taken(trainer, schedule, reset):
     """Each transition is used `intensity` times on average, also where environments wait for their reset and cells are
     skipped: within a batch for each schedule, and what the last period still corrects."""
@@ -215,7 +216,7 @@ def test_nothing_is_lost_on_ctrl_c_nor_around_an_evaluation(tmp_path):
         assert torch.equal(ring.frames[cells], frames[row]) and torch.equal(ring.action[cells].long(), actions[row])
 
 
-@pytest.mark.parametrize("at", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 3))])
+@pytest.mark.parametrize("at", [1, *(slow(n) for n in (0, 3))])
 def test_an_interrupted_period_goes_on_where_it_was(trainer, at):
     whole, first, second = (
         trainer("rainbow", noisy=True),
@@ -259,7 +260,7 @@ def test_a_fault_of_the_sampler_ends_the_training(trainer):
         t.schedule.cycle(10_000)
     update, begun = t.learner.update, threading.Event()
 
-    def slow(batch):
+    def slowly(batch):
         begun.set()
         time.sleep(0.05)
         return update(batch)
@@ -268,7 +269,7 @@ def test_a_fault_of_the_sampler_ends_the_training(trainer):
         begun.wait(10)
         raise RunError("the worker was lost")
 
-    t.learner.update, t.sampler.collect = slow, fails
+    t.learner.update, t.sampler.collect = slowly, fails
     before, since = t.learner.updates, time.monotonic()
     with pytest.raises(RunError, match="worker was lost"):
         t.schedule.cycle(10_000)
