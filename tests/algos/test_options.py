@@ -31,6 +31,10 @@ OPTIONS = [option for name in ALGORITHMS for option in options_of(name)[0]]
 CASES = [(option, value) for option in OPTIONS for value in option.values]
 # These algorithms share most options with DQN, PPO or A2C. The fast set has those that enter equations of their own.
 OWN_EQUATIONS = {
+    "ppo": {
+        *("gae_lambda", "clip", "clip_schedule", "value_clip", "epochs", "minibatch", "normalize_advantage"),
+        *("target_kl", "lstm", "value_coefficient", "entropy_coefficient", "optimizer"),
+    },
     "pqn": {"gamma", "gae_lambda", "reward_clip", "epochs", "minibatch", "lstm", "learning_rate"},
     "impala": {"gamma", "gae_lambda", "window", "batches", "rho_clip", "c_clip", "lstm", "value_coefficient"},
     "c51": {"gamma", "reward_clip", "n_step", "double", "dueling", "noisy", "atoms", "v_min", "v_max", "optimizer_eps"},

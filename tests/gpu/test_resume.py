@@ -12,7 +12,7 @@ from accel_rl.text import notes
 from tests.gpu.runs import GPU, RUNS, build, cycles, marked
 
 MOVED = tuple(name for name in RUNS if "pong" not in name)
-QUICK_TO_MOVE = (*("ppo, time limits", "dqn, without replacement, replay on the host", "rainbow, noisy"),)
+QUICK_TO_MOVE = ("dqn, without replacement, replay on the host", "rainbow, noisy")
 EVALUATED = ("a2c, time limits", "ppo, LSTM", "impala, LSTM", "dqn", "c51, concurrent", "rainbow, noisy")
 
 

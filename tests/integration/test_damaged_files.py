@@ -78,7 +78,7 @@ def test_one_changed_byte_is_at_most_one_line(finished, tmp_path, capfd):
         is_top = "/" not in name
         if not is_top and "0160" not in name:
             continue
-        commands = READERS | USERS if is_top and not name.endswith(".log") else READERS if is_top else USERS
+        commands = READERS if name.endswith(".log") else READERS | {"resume": USERS["resume"]} if is_top else USERS
         for kind in (None, 0xFF, ord("\n")) if name.endswith(".csv") else (None,):
             folder = tmp_path / "runs" / "run"
             shutil.rmtree(folder.parent, ignore_errors=True)

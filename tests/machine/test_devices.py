@@ -75,6 +75,7 @@ def test_a_capture_survives_many_others(device):
     assert x.tolist() == [0] * 3 and y.tolist() == [40] * 3
 
 
+@pytest.mark.slow
 def test_the_streams_of_a_run_differ(simulated_gpu, tmp_path, monkeypatch):
     """Also those of its evaluations, after as many other streams as a long run may have made."""
     made, stream = [], Device.stream

@@ -160,7 +160,8 @@ def test_rollouts_that_are_begun_ahead_are_those_that_are_collected(reset):
         assert len(set(got.values())) == 1, got
 
 
-@pytest.mark.parametrize("reset", ["immediate", slow("wait")])
+@pytest.mark.slow
+@pytest.mark.parametrize("reset", ["immediate", "wait"])
 def test_a_fixed_agent_plays_on_as_it_is_collected(reset):
     """Groups with threads of their own do not wait for each other at a rollout's end, and nothing is another for it."""
     agent, random = make_agent(GAMES[0]), RandomAgent(make_spec(GAMES[0], training=True).n_actions)
