@@ -32,6 +32,7 @@ from accel_rl.sweeps import sweep_command as sweep
 from accel_rl.sweeps import sweep_display
 from accel_rl.sweeps.search_command import SearchOptions
 from accel_rl.sweeps.search_command import check as check_search
+from tests.marks import slow
 from tests.test_docs import PAGES, ROOT, blocks, command_lines, examples, name
 
 STARTS, COPY = "pong.starts.json", "run"
@@ -301,7 +302,11 @@ NEEDS = {("docs/vector_env.md", 3): "stable_baselines3"}
 NEEDS |= {("docs/distributed.md", i): "ray" for i in (1, 2)}
 
 
-@pytest.mark.parametrize(("page", "index", "smaller"), SCRIPTS)
+# README's script is like that of docs/quickstart.md; tests/integration resumes runs as docs/determinism.md does.
+SLOW_SCRIPTS = ("docs/quickstart.md", "docs/determinism.md")
+
+
+@pytest.mark.parametrize(("page", "index", "smaller"), [slow(*s) if s[0] in SLOW_SCRIPTS else s for s in SCRIPTS])
 def test_the_script_runs(page, index, smaller, tmp_path, monkeypatch):
     """A function of docs/distributed.md is defined, not called: it needs a cluster."""
     if package := NEEDS.get((page, index)):

@@ -15,7 +15,6 @@ from accel_rl.api.keywords import settings
 from accel_rl.training.learner import Learner
 from accel_rl.training.trainer import Trainer
 from tests.integration.runs import run as run_program
-from tests.marks import slow
 
 SMALL = {"env": "CartPole-v1", "envs": 4, "horizon": 8, "engine": "in-process", "evaluation__interval": 0}
 DQN_SMALL = {**{k: v for k, v in SMALL.items() if k != "horizon"}, "replay__start": 40, "batch_size": 8}
@@ -61,7 +60,8 @@ def test_a_training_that_has_ended_holds_no_memory(tmp_path):
     assert not left
 
 
-@pytest.mark.parametrize("mode", [slow(torch.no_grad), torch.inference_mode])
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_a_caller_without_gradients_trains_and_resumes(tmp_path, mode):
     with mode():
         run = accel_rl.train(PPO.Config(minibatch=16), **SMALL, env_steps=320, run_dir=tmp_path / "run")

@@ -26,6 +26,7 @@ def calls(tmp_path, *words):
     return done.returncode, json.loads((tmp_path / "out.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_run_survives_failed_calls(tmp_path):
     code, result = calls(tmp_path, "--modes", "dqn", "--calls", "fsync", "--errors", "kill", "--every", "20")
     assert code == 0, result["wrong"]

@@ -91,6 +91,7 @@ def test_values_of_a_network_with_layer_norms(called, layer_norm):
     assert len(acts._captures) == 2 and not acts._uncapturable
 
 
+@pytest.mark.slow
 def test_in_threads_of_their_own(called):
     acts = called(lambda: policy_agent(), workers=2, threaded_inference=True)
     assert len(acts._captures) == 2

@@ -100,7 +100,7 @@ class ManyKinds(PPO):
     [
         ("WithABonus", ""),
         ("Waiting", "operation"),
-        ("Replacing", "'scale' of Replacing, which its update reads, changes"),
+        slow("Replacing", "'scale' of Replacing, which its update reads, changes"),
         slow("CountingUpdates", "an update changes 'made' of CountingUpdates"),
         ("CountingNetwork", "an update changes CountingNet.passes"),
     ],
@@ -131,6 +131,7 @@ def test_an_optimizer_of_torch_trains_as_on_the_cpu(simulated_gpu, tmp_path, opt
     assert len(lines) == bool(why) and all(line.endswith(why) for line in lines), lines
 
 
+@pytest.mark.slow
 def test_the_number_of_graphs_is_limited(simulated_gpu, tmp_path):
     run = config(f"{NAME}:ManyKinds", POLE, horizon=20, minibatch=4, epochs=1)
     found = play(run, GPU, tmp_path / "gpu", 2)

@@ -76,6 +76,7 @@ def test_the_same_as_called(simulated_gpu, make, groups):
     assert play(make, True, groups=groups) == (want, groups, [])  # one graph for all buffers
 
 
+@pytest.mark.slow
 def test_worker_processes_whose_frames_are_copied_while_another_group_acts(simulated_gpu):
     assert play(policy, True, workers=2)[0] == play(policy, True)[0]
 

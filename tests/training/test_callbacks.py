@@ -161,8 +161,7 @@ def test_a_resumed_run_has_the_callbacks_of_config_json(tmp_path):
     "method",
     [
         "on_update",
-        "on_evaluation",
-        *(slow(m) for m in ("on_start", "on_rollout", "on_checkpoint")),
+        *(slow(m) for m in ("on_start", "on_rollout", "on_evaluation", "on_checkpoint")),
     ],
 )
 def test_a_method_that_returns_false_ends_the_run(tmp_path, method):
@@ -317,6 +316,7 @@ class FailsAt(Callback):
         assert training.env_steps != self.env_steps
 
 
+@pytest.mark.slow
 def test_a_run_that_ended_between_a_checkpoint_and_its_call_stores_the_best_network_when_it_is_resumed(tmp_path):
     whole = train(tmp_path / "whole", [SaveBest()], env_steps=320, checkpoint__interval=64).path
     best = BestAgent(RunFolder(whole), "best-training").load()
