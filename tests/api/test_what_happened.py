@@ -148,6 +148,7 @@ def test_grey_pictures_train_without_a_stack(tmp_path, what, engine, network):
     assert run.agent.obs_shape == (1, 36, 36) and len(run.evaluate(episodes=2).scores) == 2
 
 
+@pytest.mark.slow
 def test_transitions_with_nan_are_not_drawn_again_and_are_named(tmp_path):
     run = accel_rl.train(
         "dqn", env=HERE + "RareNaN", run_dir=tmp_path / "run", replay__prioritized=True, log__interval=100,

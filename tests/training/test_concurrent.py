@@ -133,6 +133,7 @@ def test_an_algorithm_without_a_schedule_of_epsilon_acts_with_that_of_its_agent(
     assert t.schedule.behaviour.epsilon == 0.25
 
 
+@pytest.mark.slow
 def test_workers_and_a_second_learner_change_nothing(trainer):
     serial, workers = trainer(secondary=32), trainer(secondary=32, engine="workers")
     for _ in range(5):
