@@ -80,9 +80,12 @@ def rooms() -> dict[str, int]:
     return result
 
 
-@pytest.mark.parametrize("room", sorted(rooms()))
+def test_each_room_has_a_budget() -> None:
+    assert set(rooms()) == set(BUDGETS), "give a new room a budget, and remove that of a room that is gone"
+
+
+@pytest.mark.parametrize("room", BUDGETS)
 def test_a_room_is_within_its_budget(room: str) -> None:
-    assert room in BUDGETS, f"{room} is a new room: give it a budget"
     lines, most = rooms()[room], BUDGETS[room]
     assert lines <= most, f"{room} has {lines} code lines of {most}: delete something in it, or say why it grows"
     assert lines >= 0.9 * most, f"{room} has {lines} code lines of {most}: lower its budget, so that the gain is kept"

@@ -32,6 +32,7 @@ from accel_rl.sweeps import sweep_command as sweep
 from accel_rl.sweeps import sweep_display
 from accel_rl.sweeps.search_command import SearchOptions
 from accel_rl.sweeps.search_command import check as check_search
+from tests.marks import slow
 from tests.test_docs import PAGES, ROOT, blocks, command_lines, examples, name
 
 STARTS, COPY = "pong.starts.json", "run"
@@ -71,7 +72,19 @@ FOREIGN = {
 # Slow tests: processes of their own, what another line executes too, and examples that tests/test_docs.py trains.
 SLOW = ["--ranks", "secondary_learner", "dqn_scaling", "pong_rainbow", "--groups", "--sampler.engine", "--env.backend"]
 SLOW += ["runs/", "munchausen:", "my_ppo:", "my_network:", "my_env:", "lion:"]
-SLOW += ["completion bash '>'", "completion fish", "report RUNS --out", "--schedule-steps 2e6"]
+SLOW += ["completion", "report RUNS --out", "suite/", "resume RUN --", "--best --s", "--episodes 30", "RUN/model"]
+# Runs whose settings are resolved here; a fast test trains each algorithm and each module of a user's.
+SLOW += [
+    "--seed 3",
+    "--learning-rate",
+    "--preset",
+    "--protocol",
+    "--init",
+    "--starts-file",
+    "--schedule",
+    "experiments.",
+]
+SLOW += ["--engine device", "--envs 64", "--network my_", "--replay.size", "starts RUN"]
 # Packages that a command needs, by what it holds.
 EXTRA = {"--onnx": "onnxscript", "accel-rl search": "optuna", "recorded_env:": "pygame"}
 
@@ -84,6 +97,7 @@ def reason(line: str, table: dict[str, str]) -> str | None:
 
 EXECUTED = [line for line in LINES if reason(line, PLANNED) is None and reason(line, FOREIGN) is None]
 NOT_EXECUTED = [line for line in LINES if reason(line, PLANNED)]
+SLOW_RUNS = [line for line in EXECUTED if line.startswith("accel-rl train") and any(word in line for word in SLOW)]
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +208,7 @@ MACHINE = of_cores(range(32), memory=2**40, gpus=8, gpu_memory=80 * 2**30)
 PLAN = {"nodes": 2, "cores_per_node": 32, "threads_per_core": 2, "gpus_per_node": 4, "memory_gib": 1024, "machines": 64}
 
 
-@pytest.mark.parametrize("line", marked(NOT_EXECUTED))
+@pytest.mark.parametrize("line", marked([*NOT_EXECUTED, *SLOW_RUNS]))
 def test_it_is_planned(line, here, capsys):
     """Its arguments are those of the command, and fit together."""
     words = [word for word in shlex.split(line) if word != "--resume"]
@@ -212,6 +226,8 @@ def test_it_is_planned(line, here, capsys):
             return
         if "--dry-run" not in rest:
             rest = [*rest, "--dry-run"]
+        if "--only" not in rest:  # A few of hundreds of runs.
+            rest = [*rest, "--only", "seed=1" if "suite" in line else "seed=0"]
         (here / "machine.json").write_text(json.dumps(PLAN))
         assert sweep.main([*rest, "--machine", "machine.json"]) == 0, capsys.readouterr().err
     elif words[:2] == ["accel-rl", "resume"]:
@@ -286,7 +302,11 @@ NEEDS = {("docs/vector_env.md", 3): "stable_baselines3"}
 NEEDS |= {("docs/distributed.md", i): "ray" for i in (1, 2)}
 
 
-@pytest.mark.parametrize(("page", "index", "smaller"), SCRIPTS)
+# README's script is like that of docs/quickstart.md; tests/integration resumes runs as docs/determinism.md does.
+SLOW_SCRIPTS = ("docs/quickstart.md", "docs/determinism.md")
+
+
+@pytest.mark.parametrize(("page", "index", "smaller"), [slow(*s) if s[0] in SLOW_SCRIPTS else s for s in SCRIPTS])
 def test_the_script_runs(page, index, smaller, tmp_path, monkeypatch):
     """A function of docs/distributed.md is defined, not called: it needs a cluster."""
     if package := NEEDS.get((page, index)):

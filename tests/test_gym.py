@@ -13,6 +13,7 @@ from gymnasium.vector.utils import batch_space
 import accel_rl
 from accel_rl.emulator.games import vector_games
 from accel_rl.gym import env_id
+from tests.marks import slow
 
 GAMES = vector_games()
 gymnasium.register_envs(accel_rl.gym)
@@ -50,9 +51,7 @@ def test_one_game_plays_as_one_of_several():
     envs.close()
 
 
-each_game = pytest.mark.parametrize(
-    "game", ["pong", "ms_pacman", *(pytest.param(g, marks=pytest.mark.slow) for g in GAMES)]
-)
+each_game = pytest.mark.parametrize("game", ["pong", "ms_pacman", *(slow(g) for g in GAMES)])
 
 
 @each_game

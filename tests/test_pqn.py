@@ -13,6 +13,7 @@ from tests.algos.made_up import SPEC, B, T, ingest, rollout
 from tests.golden.runs import POLE, config
 from tests.gpu.runs import CAPTURE, GPU, SERVED, play
 from tests.integration.runs import run
+from tests.marks import slow
 
 FILE = Path(__file__).parents[1] / "examples/pqn.py"
 PQN = f"{FILE}:PQN"
@@ -64,7 +65,7 @@ def test_targets_are_lambda_returns(invalid):
     assert seen == c.epochs * int(r.valid.sum())
 
 
-@pytest.mark.parametrize("name", [pytest.param("pong", marks=pytest.mark.slow), "time limits"])
+@pytest.mark.parametrize("name", [slow("pong"), "time limits"])
 def test_a_gpu_captures_it_and_waits_for_actions_alone(simulated_gpu, tmp_path, name):
     settings = PONG_RUN if name == "pong" else POLE_RUN
     expected, found = play(settings, "cpu", tmp_path / "cpu"), play(settings, GPU, tmp_path / "gpu")

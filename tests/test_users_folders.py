@@ -21,6 +21,7 @@ def test_this_process_has_a_home_of_its_own() -> None:
         assert HOME in Path(folder).parents, folder
 
 
+@pytest.mark.slow
 def test_settings_of_the_user_are_removed(tmp_path: Path) -> None:
     names = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR", "WANDB_DIR", "HF_HOME", "HOME")
     environment = {**os.environ, **dict.fromkeys(names, str(tmp_path)), "ACCEL_RL_TRANSLATE": "on"}

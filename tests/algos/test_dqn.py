@@ -1,13 +1,11 @@
-"""One update of each algorithm against a textbook one: autograd, torch's own optimizers, the formulas written out."""
+"""Epsilons of optimizers, defaults and impossible settings of Q-learning. Its equations, when it updates and when it
+copies its target: test_options.py; its schedules: tests/training/test_schedules_in_runs.py."""
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 
-from accel_rl.algos.algorithm import set_schedules
 from accel_rl.algos.c51 import C51, C51Config
 from accel_rl.algos.dqn import DQN, DQNConfig
 from accel_rl.algos.rainbow import Rainbow, RainbowConfig
@@ -34,33 +32,6 @@ def learner(cls, config, seed=0):
     for i in range(6):
         made_up.ingest(algo, made_up.rollout(seed=i))
     return algo, flat
-
-
-def textbook(algo, batch):
-    """The loss of a batch, sample by sample, without any of the program's own equations."""
-    c, model, losses = algo.config, algo.agent.model, []
-    out_tm1, out_t, out_online = (net.outputs(obs) for net, obs in (
-        (model, batch.obs_tm1), (algo.target, batch.obs_t), (model, batch.obs_t)))  # fmt: skip
-    atoms = torch.linspace(c.v_min, c.v_max, c.atoms) if isinstance(c, C51Config) else torch.ones(1)
-    for i in range(len(batch.a_tm1)):
-        a, r, d = int(batch.a_tm1[i]), float(batch.r_t[i]), float(batch.discount_t[i])
-        if not isinstance(c, C51Config):
-            q_t = out_t[i, :, 0].detach()
-            best = int((out_online[i, :, 0] if c.double else q_t).argmax())
-            loss = F.smooth_l1_loss(out_tm1[i, a, 0], torch.tensor(r + d * float(q_t[best])))
-        else:
-            p_t = torch.softmax(out_t[i].detach(), -1)
-            chooser = torch.softmax(out_online[i].detach(), -1) if c.double else p_t
-            best = int((chooser * atoms).sum(-1).argmax())
-            m, width = torch.zeros(c.atoms), (c.v_max - c.v_min) / (c.atoms - 1)
-            for j in range(c.atoms):
-                b = (min(max(r + d * float(atoms[j]), c.v_min), c.v_max) - c.v_min) / width
-                low = min(int(b), c.atoms - 2)
-                m[low] += p_t[best, j] * (low + 1 - b)
-                m[low + 1] += p_t[best, j] * (b - low)
-            loss = F.cross_entropy(out_tm1[i, a][None], m[None])
-        losses.append(float(batch.weight[i]) * loss)
-    return torch.stack(losses).mean()
 
 
 def lasagne_rmsprop(grads, rate, rho, epsilon=1e-6):
@@ -95,120 +66,6 @@ def test_adams_epsilon_is_divided_by_the_batch(cls, config, published):
             assert algo.build_optimizer(10).epsilon == published / batch_size
 
 
-def optimizer(config, params):
-    if config.optimizer == "adam":
-        eps = config.optimizer_eps / (config.batch_size if isinstance(config, C51Config) else 1)
-        return torch.optim.Adam(params, config.learning_rate, eps=eps)
-    return torch.optim.RMSprop(params, config.learning_rate, alpha=config.rmsprop_alpha, eps=config.optimizer_eps,
-                               centered="centered" in config.optimizer)  # fmt: skip
-
-
-CASES = {
-    "dqn": (DQN, DQNConfig(replay=SMALL, optimizer="rmsprop-torch")),
-    "dqn, centered": (DQN, DQNConfig(replay=SMALL, optimizer="rmsprop-centered-torch", optimizer_eps=0.01)),
-    "dqn, adam, double, dueling, 3 steps": (
-        DQN, DQNConfig(replay=SMALL, optimizer="adam", double=True, dueling=True, n_step=3, optimizer_eps=1e-5)),
-    "c51": (C51, C51Config(replay=SMALL)),
-    "rainbow": (Rainbow, RainbowConfig(replay=replace(SMALL, prioritized=True))),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_updates_are_the_textbooks(name):
-    cls, config = CASES[name]
-    config = replace(config, batch_size=24, learning_rate=1e-3)
-    algo, flat = learner(cls, config)
-    twin, _ = learner(cls, config)
-    params = list(twin.agent.model.parameters())
-    torch_rule = optimizer(config, params)
-    batches = [algo.replay.sample(24) for _ in range(3)]
-    for batch, ours in zip(batches, made_up.updates(algo, flat, batches), strict=True):
-        torch_rule.zero_grad()
-        loss = textbook(twin, batch)
-        loss.backward()
-        if config.clip_grad_norm:
-            torch.nn.utils.clip_grad_norm_(params, config.clip_grad_norm)
-        torch_rule.step()
-        torch.testing.assert_close(ours.total, loss, rtol=1e-5, atol=1e-6)
-        for p, updated in zip(params, algo.agent.model.parameters(), strict=True):
-            torch.testing.assert_close(updated, p, rtol=1e-5, atol=1e-5)
-            # from the same parameters: an output that is 0 but for rounding passes a ReLU in one and not in the other
-            p.data.copy_(updated)
-
-
-def test_the_intensity_decides_how_many_updates_follow():
-    algo, _ = learner(DQN, DQNConfig(replay=SMALL, batch_size=32, intensity=4))
-    algo.budget.set(0)
-    counts = []
-    for i in range(8):
-        made_up.ingest(algo, made_up.rollout(seed=10 + i))
-        counts.append(sum(1 for _ in algo.batches()))
-    assert sum(counts) == 8 * 30 * 4 // 32 and set(counts) <= {3, 4}
-
-
-def test_nothing_is_learned_before_the_start():
-    torch.manual_seed(0)
-    algo = DQN(DQNConfig(replay=ReplayConfig(size=600, start=61)), made_up.SPEC, T=made_up.T, B=made_up.B)
-    algo.begin()
-    counts = []
-    for i in range(3):
-        made_up.ingest(algo, made_up.rollout(seed=i))
-        counts.append(sum(1 for _ in algo.batches()))
-        assert (algo.agent.epsilon == 1.0) == (algo.now.env_steps < 61)
-    assert counts[:2] == [0, 0] and counts[2] > 0
-
-
-def test_epsilon_goes_down_and_can_differ_between_environments():
-    config = DQNConfig(replay=SMALL, epsilon_steps=100, epsilon_final=0.1)
-    algo = DQN(config, made_up.SPEC, T=made_up.T, B=made_up.B)
-    for steps, want in ((0, 1.0), (59, 1.0), (60, 1.0), (110, 0.55), (160, 0.1), (10**6, 0.1)):
-        assert algo.schedules(0.0, steps)["epsilon"] == pytest.approx(want)
-    algo = DQN(replace(config, epsilon_spread=7.0), made_up.SPEC, T=made_up.T, B=made_up.B)
-    algo.now.env_steps = 10**6
-    set_schedules(algo)
-    want = [0.1 ** (1 + 7 * i / 5) for i in range(6)]
-    assert algo.agent.epsilon.tolist() == pytest.approx(want, rel=1e-4)
-
-
-def test_importance_weights_are_annealed_by_the_runs_progress():
-    replay = replace(SMALL, prioritized=True, beta=0.4, beta_final=1.0)
-    algo = DQN(DQNConfig(replay=replay), made_up.SPEC, T=made_up.T, B=made_up.B)
-    algo.begin()
-    for progress in (0.0, 0.25, 1.0):
-        algo.now.progress = progress
-        made_up.ingest(algo, made_up.rollout())
-        assert algo.replay.selection.beta == pytest.approx(0.4 + 0.6 * progress)
-
-
-def test_the_target_follows_in_intervals():
-    algo, flat = learner(DQN, DQNConfig(replay=SMALL, target_interval=100))
-    flat.data.add_(1.0)
-    same = lambda: all(  # noqa: E731
-        torch.equal(a, b) for a, b in zip(algo.target.parameters(), algo.agent.model.parameters(), strict=True)
-    )
-    algo.now.env_steps = 140
-    made_up.ingest(algo, made_up.rollout(seed=9))
-    assert not same()
-    made_up.ingest(algo, made_up.rollout(seed=9))  # passes 200
-    assert same()
-
-
-def test_the_target_follows_in_updates():
-    """Parr 2017: the target network is copied every so many train steps, whatever is sampled meanwhile."""
-    config = DQNConfig(replay=SMALL, batch_size=32, intensity=4, target_interval=5, target_unit="updates")
-    algo, _ = learner(DQN, config)
-    algo.budget.set(0)
-    copied, update = [], algo.target_network.update
-    algo.target_network.update = lambda: (copied.append(algo.budget.updates), update())
-    made = []
-    for i in range(8):
-        made_up.ingest(algo, made_up.rollout(seed=10 + i))
-        made.append(sum(1 for _ in algo.phase()))
-    updates = algo.budget.updates
-    assert sum(made) == updates and copied == list(range(0, updates, 5))
-    assert all(b % 5 == 0 or a // 5 == b // 5 for a, b in zip(np.cumsum(made) - made, np.cumsum(made), strict=True))
-
-
 class OfServer(SingleProcess):
     """The communicator of a learner among others: the parameters have more updates than it has made."""
 
@@ -241,15 +98,6 @@ def test_schedules_follow_the_updates_of_all_learners():
     made_up.ingest(again, made_up.rollout(seed=1))
     list(again.phase())
     assert copied == [0, 130, 350], "a resumed learner does not copy again"
-
-
-def test_losses_become_priorities():
-    algo, flat = learner(Rainbow, RainbowConfig(replay=replace(SMALL, prioritized=True)))
-    batch = algo.replay.sample(16)
-    loss = made_up.update(algo, flat, batch)
-    tree = algo.replay.selection.tree[algo.replay.ring.position_of(batch.cell)]
-    torch.testing.assert_close(tree, (loss.error.abs() + 1e-6) ** 0.5, rtol=1e-4, atol=1e-6)
-    assert float(loss.error.min()) > -1e-5  # a divergence
 
 
 @pytest.mark.parametrize(
@@ -296,15 +144,3 @@ def test_the_horizon_follows_from_the_batch():
     assert DQNConfig(batch_size=32).horizon(16) == 2
     assert DQNConfig(batch_size=512).horizon(16) == 4
     assert DQNConfig(batch_size=2048).horizon(32) == 8
-
-
-def test_a_noisy_network_needs_no_epsilon_and_its_target_noise_of_its_own():
-    algo, flat = learner(Rainbow, RainbowConfig(replay=replace(SMALL, prioritized=True), noisy=True))
-    assert algo.agent.epsilon == 0.0
-    algo.budget.set(1)
-    (batch,) = algo.batches()
-    noise = [m.advantage.hidden.noise_in.clone() for m in (algo.agent.model, algo.target)]
-    assert not torch.equal(*noise)
-    before = flat.data.clone()
-    made_up.update(algo, flat, batch)
-    assert not torch.equal(before, flat.data)

@@ -79,20 +79,6 @@ def test_every_algorithm_learns_with_a_memory(cls, config, T):
     assert lstm.grad is not None and lstm.grad.abs().sum() > 0
 
 
-def test_one_batch_of_impala_is_a2c_with_a_memory_too():
-    results = []
-    for cls, config in (
-        (A2C, A2CConfig(lstm=16, optimizer="rmsprop")),
-        (IMPALA, IMPALAConfig(lstm=16, optimizer="rmsprop", window=T, batches=1)),
-    ):
-        algo, flat, sampler = build(cls, config)
-        ingest(algo, sampler.collect(algo.agent))
-        for batch in algo.batches():
-            update(algo, flat, batch)
-        results.append(flat.data)
-    torch.testing.assert_close(results[0], results[1], atol=1e-5, rtol=0)
-
-
 def test_the_value_past_a_time_limit_uses_the_memory_before_it():
     algo, _, sampler = build(A2C, A2CConfig(lstm=16))
     r = sampler.collect(algo.agent)

@@ -1,53 +1,12 @@
-"""When the target network is copied, and what a row of metrics says of it."""
+"""What a row of metrics says of the target network. When it is copied: test_options.py."""
 
 import pytest
-import torch
-from torch import nn
 
 import accel_rl
-from accel_rl.algos.replay_algorithm import TargetNetwork
+from tests.marks import slow
 
 
-def copies(interval, before, now, due):
-    """The numbers of updates of the cycle after which the network is copied."""
-    online = nn.Linear(1, 1)
-    target, made = TargetNetwork(online, interval), []
-    target.update = lambda: made.append(done)  # type: ignore[method-assign]
-    done = 0
-    target.after_env_steps(before, now)
-    for done, _ in enumerate(target.between_updates(due), 1):  # noqa: B007  read by `update`
-        pass
-    return made
-
-
-@pytest.mark.parametrize(
-    ("interval", "before", "now", "due", "expected"),
-    [
-        (512, 0, 511, 4, []),
-        (512, 0, 512, 4, [0]),  # As with each interval of a cycle or more: before the cycle's updates
-        (100, 0, 512, 10, [0, 2, 4, 6, 8]),
-        (100, 512, 1_024, 10, [0, 2, 4, 6, 8]),
-        (256, 0, 512, 3, [0, 2]),
-        (100, 0, 400, 0, [0, 0, 0, 0]),
-        (100, 0, 400, 2, [0, 1, 1, 2]),
-    ],
-)
-def test_intervals_shorter_than_a_cycle_end_between_its_updates(interval, before, now, due, expected):
-    assert copies(interval, before, now, due) == expected
-
-
-def test_the_target_follows_the_network_within_a_cycle():
-    online = nn.Linear(1, 1, bias=False)
-    target, seen = TargetNetwork(online, 10), []
-    target.after_env_steps(0, 40)
-    for i, _ in enumerate(target.between_updates(8)):
-        seen.append(float(target.model.weight))
-        with torch.no_grad():
-            online.weight.fill_(i + 1)
-    assert seen[2:] == [2.0, 2.0, 4.0, 4.0, 6.0, 6.0] and target.copies == 4
-
-
-@pytest.mark.parametrize(("interval", "expected"), [(100, 40), (1_000, 4), (512, 8)])
+@pytest.mark.parametrize(("interval", "expected"), [(100, 40), slow(1_000, 4), slow(512, 8)])
 def test_rows_count_the_copies_and_have_epsilon_and_beta(tmp_path, interval, expected):
     """With 512 env steps a cycle, intervals of 100 env steps were 8 copies in 4,096 env steps."""
     values = {"env": "CartPole-v1", "envs": 64, "horizon": 8, "engine": "in-process", "decorrelation_steps": 0}

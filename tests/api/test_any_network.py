@@ -23,16 +23,15 @@ from accel_rl.training.seeds import Stream, derived_seed
 from accel_rl.training.stored_agents import BestAgent
 from accel_rl.training.trainer import Trainer
 from tests.api.networks import VALUE_FIRST
+from tests.marks import slow
 
 SHORT = {"env": "CartPole-v1", "envs": 8, "horizon": 32, "minibatch": 128, "epochs": 2, "decorrelation_steps": 0}
 SHORT |= {"engine": "in-process", "log__interval": 256}
 
 
-def marked(*quick: str, slow: tuple[str, ...]):
+def marked(*quick: str, others: tuple[str, ...]):
     """Parametrize by algorithms of tests.api.networks."""
-    return pytest.mark.parametrize(
-        "algorithm", [*quick, *(pytest.param(name, marks=pytest.mark.slow) for name in slow)]
-    )
+    return pytest.mark.parametrize("algorithm", [*quick, *(slow(name) for name in others)])
 
 
 def train(algorithm: str, folder, **values):
@@ -66,7 +65,7 @@ def networks(run) -> list[dict[str, torch.Tensor]]:
     return [saved, best, *(network_state(x.agent.agent.model) for x in (run, model))]
 
 
-@marked("FrozenPPO", "BatchNormPPO", "OrthogonalPPO", "SharedPPO", slow=("NormalizedPPO",))
+@marked("BatchNormPPO", "SharedPPO", others=("FrozenPPO", "NormalizedPPO", "OrthogonalPPO"))
 def test_a_loaded_network_is_the_trained_one(tmp_path, monkeypatch, algorithm):
     trained = []
     monkeypatch.setattr(Trainer, "_close", lambda self, close=Trainer._close: (trained.append(self), close(self)))
@@ -80,7 +79,7 @@ def test_a_loaded_network_is_the_trained_one(tmp_path, monkeypatch, algorithm):
         assert all(torch.equal(found[name], whole[name]) and found[name].dtype == whole[name].dtype for name in whole)
 
 
-@marked("BatchNormPPO", "DropoutPPO", slow=("FrozenPPO", "NormalizedPPO"))
+@marked("BatchNormPPO", others=("DropoutPPO", "FrozenPPO", "NormalizedPPO"))
 def test_a_loaded_network_scores_as_the_trained_one(tmp_path, algorithm):
     run = train(algorithm, tmp_path / "run", evaluation__interval=512, evaluation__episodes=4)
     seed = derived_seed(run.config.seed, Stream.EVALUATION, 512)
@@ -95,7 +94,7 @@ def test_files_of_a_model_can_be_read_by_others(finished, tmp_path):
     assert {stat.S_IMODE(f.stat().st_mode) for f in model.path.iterdir()} == {usual}
 
 
-@marked("BatchNormPPO", "DropoutPPO", "PredictionPPO", slow=("FrozenPPO", "NormalizedPPO"))
+@marked("BatchNormPPO", "PredictionPPO", others=("DropoutPPO", "FrozenPPO", "NormalizedPPO"))
 def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path, algorithm):
     values = {"env_steps": 1024, "checkpoint__interval": 256, "checkpoint__keep": 9, "evaluation__interval": 0}
     whole = train(algorithm, tmp_path / "run", **values)
@@ -340,7 +339,7 @@ def test_a_run_continues_on_another_device(finished, tmp_path, capsys):
     assert "continued on cpu" in (run.path / "events.log").read_text()
 
 
-@pytest.mark.parametrize("prioritized", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.parametrize("prioritized", [slow(False), True])
 def test_a_q_learner_of_a_gpu_continues_on_a_cpu(tmp_path, monkeypatch, prioritized):
     """A CUDA generator's state has 16 bytes, a CPU's 5,056."""
     run = accel_rl.train(

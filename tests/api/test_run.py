@@ -60,6 +60,7 @@ def test_a_training_that_has_ended_holds_no_memory(tmp_path):
     assert not left
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_a_caller_without_gradients_trains_and_resumes(tmp_path, mode):
     with mode():
@@ -187,7 +188,7 @@ def test_a_script_without_a_main_guard(tmp_path):
 
 
 def test_importing_the_package_imports_nothing_heavy():
-    code = "import sys, accel_rl; assert not {'torch', 'numpy', 'gymnasium'} & set(sys.modules); accel_rl.train"
+    code = "import sys, accel_rl; assert not {'torch', 'numpy', 'gymnasium'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
     assert {"train", "Run", "make_sampler"} <= set(dir(accel_rl))
     with pytest.raises(AttributeError, match="no attribute 'trian'"):

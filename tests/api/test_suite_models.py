@@ -10,6 +10,7 @@ from accel_rl.cli.main import main
 from accel_rl.settings.train import TrainConfig
 from accel_rl.text.errors import ended
 from experiments import suite_agent as program
+from tests.marks import slow
 
 EPISODES = 2
 """Episodes that each agent plays on each backend."""
@@ -72,10 +73,10 @@ def test_an_unfinished_run_is_not_added(models, tmp_path, capsys):
 
 
 # Every agent takes seconds, and the suite grows: the fast set has one.
-AGENTS = [pytest.param(name, 400, marks=() if name == NAMES[-1] else pytest.mark.slow) for name in NAMES]
+AGENTS = [pytest.param(name, 150, marks=() if name == NAMES[-1] else pytest.mark.slow) for name in NAMES]
 
 
-@pytest.mark.parametrize(("name", "limit"), [*AGENTS, *(pytest.param(n, None, marks=pytest.mark.slow) for n in NAMES)])
+@pytest.mark.parametrize(("name", "limit"), [*AGENTS, *(slow(n, None) for n in NAMES)])
 def test_an_agent_has_its_score_on_the_emulator_and_on_ale_py(name, limit, monkeypatch):
     """Both backends give the same scores. The mean of whole episodes lies within two deviations of the card's mean, or
     10 %.
@@ -87,7 +88,8 @@ def test_an_agent_has_its_score_on_the_emulator_and_on_ale_py(name, limit, monke
     if limit:
         monkeypatch.setattr(TrainConfig, "evaluation_limit", limit)
     run = Run.load(f"suite/{name}")
-    ours, ale = (run.evaluate(EPISODES, parallel=EPISODES, backend=backend) for backend in ("emulator", "ale"))
+    n = EPISODES if limit is None else 1
+    ours, ale = (run.evaluate(n, parallel=n, backend=backend) for backend in ("emulator", "ale"))
     assert ours.scores == ale.scores
     if limit is None:
         margin = max(2 * recorded["score_std"], 0.1 * abs(mean))

@@ -15,6 +15,7 @@ import accel_rl
 from accel_rl.algos.ppo import PPO
 from accel_rl.text.errors import ConfigError
 from accel_rl.training.learner import Learner
+from tests.marks import slow
 
 HERE = "tests.api.small_envs:"
 SMALL: dict[str, Any] = {
@@ -97,7 +98,7 @@ def test_an_evaluation_without_an_end_is_limited_and_says_so(tmp_path):
     assert run.result.evaluation.lengths == (50, 50)
 
 
-@pytest.mark.parametrize(("envs", "engine"), [(1, "workers"), (1, "in-process"), (3, "in-process"), (7, "workers")])
+@pytest.mark.parametrize(("envs", "engine"), [(1, "in-process"), (3, "in-process"), (7, "workers")])
 def test_any_number_of_environments(tmp_path, envs, engine):
     values = {"envs": envs, "engine": engine, "env_steps": envs * 16}
     assert train(tmp_path, **values).result.env_steps == envs * 16
@@ -113,7 +114,11 @@ def test_a_picture_that_is_too_small_is_refused_before_anything_starts(tmp_path,
 
 @pytest.mark.parametrize(
     ("what", "engine", "stack"),
-    [pytest.param("ppo", "workers", 2, marks=pytest.mark.slow), ("ppo", "in-process", 1), ("dqn", "in-process", 2)],
+    [
+        slow("ppo", "workers", 2),
+        ("ppo", "in-process", 1),
+        slow("dqn", "in-process", 2),
+    ],
 )
 def test_coloured_pictures_train(tmp_path, what, engine, stack):
     values = {**(SMALL if what == "ppo" else Q), "engine": engine, "env_steps": 128, "stack": stack}
@@ -129,9 +134,9 @@ def test_coloured_pictures_train(tmp_path, what, engine, stack):
     ("what", "engine", "network"),
     [
         # workers with other pictures: test_coloured_pictures_train
-        pytest.param("a2c", "workers", "a3c", marks=pytest.mark.slow),
-        ("a2c", "in-process", "a3c"),
-        ("ppo", "in-process", "dqn"),
+        slow("a2c", "workers", "a3c"),
+        slow("a2c", "in-process", "a3c"),
+        slow("ppo", "in-process", "dqn"),
         ("dqn", "in-process", "a3c"),
     ],
 )
@@ -143,6 +148,7 @@ def test_grey_pictures_train_without_a_stack(tmp_path, what, engine, network):
     assert run.agent.obs_shape == (1, 36, 36) and len(run.evaluate(episodes=2).scores) == 2
 
 
+@pytest.mark.slow
 def test_transitions_with_nan_are_not_drawn_again_and_are_named(tmp_path):
     run = accel_rl.train(
         "dqn", env=HERE + "RareNaN", run_dir=tmp_path / "run", replay__prioritized=True, log__interval=100,
@@ -170,9 +176,8 @@ for seed in range(3):
 """
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [pytest.param(signal.SIGINT, -signal.SIGINT, marks=pytest.mark.slow), (signal.SIGTERM, 143)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143)])
 def test_a_signal_ends_the_callers_loop_after_a_checkpoint(tmp_path, number, code):
     script = textwrap.dedent(SCRIPT).format(signal=number.name, small=SMALL)
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120)

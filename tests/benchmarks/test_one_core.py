@@ -31,6 +31,7 @@ def test_a_system_that_does_not_say(tmp_path: Path) -> None:
     assert hardware.hyperthreads(7, tmp_path) == (7,)
 
 
+@pytest.mark.slow
 def test_one_process_and_one_on_each_thread_take_turns(monkeypatch) -> None:
     """Two logical processors stand for a core's two hyperthreads."""
     threads = tuple(allowed_cores()[:2])

@@ -10,6 +10,7 @@ from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.operations import STAGES, configs, count
 from benchmarks.gpu.sizes import TINY
 from benchmarks.gpu.training import build
+from tests.marks import slow
 from tests.simulated_device.graphs import CUDAGraph
 
 COUNTS = {"A2C": 103, "PPO": 117, "PQN": 80, "DQN": 101, "C51": 99, "Rainbow": 216, "Rainbow, noisy": 354}
@@ -32,7 +33,11 @@ def captured(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("name", COUNTS)
+# On and off policy, with and without priorities; the others differ by their loss.
+QUICK = ("A2C", "DQN", "Rainbow")
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else slow(n) for n in COUNTS])
 def test_the_operations_of_an_update(simulated_gpu, captured, tmp_path, name):
     bench = Bench("sim:0", replace(TINY, q_network="dqn", replay_size=2_000, warm_cycles=3), tmp_path, 60.0)
     config = configs(bench)[name]

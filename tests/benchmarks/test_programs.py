@@ -93,6 +93,7 @@ def test_a_peer_that_is_not_installed_is_named_once(capsys, monkeypatch) -> None
     assert line == "left out: EnvPool, EnvPool async, not installed (pip install envpool)"
 
 
+@pytest.mark.slow
 def test_emulator_and_its_trace_run(tmp_path: Path, capsys) -> None:
     file = tmp_path / "out.json"
     short = ("--games", "pong,boxing", "--frames", "60", "--seeds", "1", "--jobs", "1", "--json", str(file))
@@ -104,9 +105,8 @@ def test_emulator_and_its_trace_run(tmp_path: Path, capsys) -> None:
     assert "x vector; least: pong" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "loads", [("emulation",), pytest.param(("emulation", "inference", "training"), marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("loads", [("emulation",), ("emulation", "inference", "training")])
 def test_cuda_emulator_runs(tmp_path: Path, capsys, loads: tuple[str, ...]) -> None:
     """The host build beside worker processes; then by step."""
     file = tmp_path / "out.json"

@@ -26,6 +26,7 @@ def calls(tmp_path, *words):
     return done.returncode, json.loads((tmp_path / "out.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_run_survives_failed_calls(tmp_path):
     code, result = calls(tmp_path, "--modes", "dqn", "--calls", "fsync", "--errors", "kill", "--every", "20")
     assert code == 0, result["wrong"]
@@ -34,12 +35,13 @@ def test_a_run_survives_failed_calls(tmp_path):
     assert min(counts["write"], counts["open"], counts["stat"]) > 20 and counts["thread"] >= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("planted", "only", "outcome"),
     [
         ("unwritten", "ppo/write/EIO half/once/17", "lost"),
-        pytest.param("unsaved", "ppo/fsync/EIO/once/21", "traceback", marks=pytest.mark.slow),
-        pytest.param("unreported", "ppo/mkdir/ENOSPC/once/9", "traceback", marks=pytest.mark.slow),
+        ("unsaved", "ppo/fsync/EIO/once/21", "traceback"),
+        ("unreported", "ppo/mkdir/ENOSPC/once/9", "traceback"),
     ],
 )
 def test_a_planted_fault_is_found(tmp_path, planted, only, outcome):

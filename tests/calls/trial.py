@@ -3,7 +3,6 @@
 import ctypes
 import errno
 import itertools
-import json
 import os
 import shutil
 import signal
@@ -15,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accel_rl.text.errors import ConfigError
+from tests.chaos import run_files
 from tests.integration import warm
-from tests.integration.runs import checkpoint_bytes, rows
 
 ENV_STEPS, SAVE_EVERY = 480, 160
 _IN_PROCESS = "--engine in-process --torch-threads 1 --groups 1 --envs 8"
@@ -135,9 +134,8 @@ class Trials:
     def _resumed(self, output: str) -> tuple[str, str]:
         """Continue the run without a fault, and compare it with the undisturbed run."""
         last = output.strip().splitlines()[-1:]
-        saved = _newest(self._run)
-        logged_rows = rows(self._run) if (self._run / "metrics.csv").exists() else []
-        logged = max((int(row["env_steps"]) for row in logged_rows), default=1)
+        saved = run_files.newest(self._run)
+        logged = max(run_files.row_steps(self._run), default=1)
         due = (logged - 1) // SAVE_EVERY * SAVE_EVERY  # The checkpoint of the last row's step may be unfinished.
         if saved < due:
             return "lost", f"the newest checkpoint is at {saved} env steps, {due} were saved: {last}"
@@ -209,16 +207,6 @@ def _alive(group: int) -> bool:
     return True
 
 
-def _newest(run: Path) -> int:
-    """Return the env steps of the newest checkpoint, or 0."""
-    return max((int(p.name) for p in run.glob("checkpoints/[0-9]*")), default=0)
-
-
 def content(run: Path) -> dict[str, object]:
-    """Return all that a run has learned, by name: the newest checkpoint with its segments, the best network, the
-    evaluations and the rows. Times are left out."""
-    newest = checkpoint_bytes(run)
-    segments = json.loads(newest["MANIFEST.json"]).get("segments", [])
-    files = [p for name in ("best", "evaluations") for p in (run / name).rglob("*") if p.is_file()]
-    named = {str(p.relative_to(run)): p.read_bytes() for p in [*files, *(run / "segments" / name for name in segments)]}
-    return {**{f"checkpoint {_newest(run)}: {name}": data for name, data in newest.items()}, **named, "rows": rows(run)}
+    """Return all that a run has learned, by name: its final files and its rows. Times are left out."""
+    return {**run_files.final_files(run), "rows": run_files.rows(run)}

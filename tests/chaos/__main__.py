@@ -45,8 +45,6 @@ FAULTS: dict[str, tuple[Fault, list[str]]] = {
     "kill-start": (process_faults.kill_while_starting, EVERY),
     "kill-worker": (process_faults.kill_worker, WITH_WORKERS),
     "kill-rank": (process_faults.kill_rank, WITH_RANKS),
-    "kill-call": (process_faults.kill_at_call, EVERY),
-    "fail-call": (process_faults.fail_call, EVERY),
     "no-locks": (process_faults.without_locks, EVERY),
     "freeze": (process_faults.freeze_run, EVERY),
     "freeze-worker": (process_faults.freeze_worker, WITH_WORKERS),
@@ -111,7 +109,7 @@ def run_trials(o: Options) -> dict[str, Any]:
     if o.planted:
         return run_planted(o)
     absent = {"power": file_faults.can_mount(), "full-disk": file_faults.can_mount()}
-    absent |= dict.fromkeys(("kill-call", "fail-call", "no-locks"), process_faults.has_strace())
+    absent["no-locks"] = process_faults.has_strace()
     absent |= dict.fromkeys(("host-cut", "host-kill", "host-slow"), can_make_networks())
     left_out = {name: reason for name, reason in absent.items() if reason}
     for name, reason in left_out.items():

@@ -48,7 +48,7 @@ def planted(module: str, mode: str, *faults: str) -> Callable[[Callable[[Any], N
     return register
 
 
-@planted("checkpoints.checkpoint", "lstm", "kill", "kill-call", "go-back", "stop")
+@planted("checkpoints.checkpoint", "lstm", "kill", "go-back", "stop")
 def checkpoint_not_written(module: Any) -> None:
     """The run's checkpoints at 400 and 800 env steps are not written."""
     _skip(module, lambda self, steps: steps in (400, 800) and self.folder.parent.name == "run")

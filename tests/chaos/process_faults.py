@@ -1,4 +1,4 @@
-"""Faults of processes: kills, signals, failing system calls, limits, environments. Each function is a trial."""
+"""Faults of processes: kills, signals, limits, environments. Each function is a trial. tests/calls lets calls fail."""
 
 import contextlib
 import resource
@@ -142,43 +142,6 @@ def stop_rank(t: Trial) -> None:
         code = t.wait(process, (0, 143), STOP_LIMIT_S)
         t.check_progress(is_stop=code == 143)
     t.wait(process)
-    t.finish()
-
-
-CALLS = {"fsync": 40, "rename": 16, "mkdir": 12, "unlink": 6, "write": 300, "ftruncate": 4, "openat": 1_500}
-"""The main process is killed at the n-th call of one of these system calls, up to the given n."""
-
-
-def kill_at_call(t: Trial) -> None:
-    """SIGKILL the main process at its n-th fsync, rename, write, ..., of the first run and of the resumed one."""
-    for begin in (t.train, t.resume):
-        call = t.rng.choice(list(CALLS))
-        n = t.rng.randint(1, CALLS[call])
-        t.wrap = strace(t, f"{call}:signal=KILL:when={n}")
-        t.told.append(f"SIGKILL at {call} {n}")
-        if t.wait(begin()) == 0:
-            t.told.append("too late")
-            break
-        t.acted |= bool(t.checkpoints())
-    t.wrap = []
-    t.finish()
-
-
-ERRORS = {"fsync": "EIO ENOSPC EDQUOT", "rename": "EIO ENOSPC EDQUOT EROFS", "mkdir": "ENOSPC EDQUOT EROFS"}
-
-
-def fail_call(t: Trial) -> None:
-    """Let a file system call fail, from the n-th call on or at some calls only. The run may end, with code 1."""
-    call = t.rng.choice(list(ERRORS))
-    error, n = t.rng.choice(ERRORS[call].split()), t.rng.randint(1, CALLS[call])
-    when = t.rng.choice((f"{n}", f"{n}+", f"{n}..{n + t.rng.randint(1, 5)}"))
-    t.wrap = strace(t, f"{call}:error={error}:when={when}")
-    process = t.train()
-    t.hit(f"{error} at {call} {when}")
-    t.wait(process, (0, 1, 2))
-    if "(INJECTED)" not in (t.folder / "strace.txt").read_text(errors="replace"):
-        t.missed("too few calls")
-    t.wrap = []
     t.finish()
 
 

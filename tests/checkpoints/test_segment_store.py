@@ -1,6 +1,5 @@
 """Segments of a state: written once, shared, verified, deleted when no checkpoint holds them."""
 
-import errno
 import json
 import shutil
 
@@ -9,8 +8,7 @@ import torch
 
 from accel_rl.checkpoints.checkpoint import Checkpoints, load
 from accel_rl.checkpoints.tensor_file import Segment
-from accel_rl.files import durable_files
-from accel_rl.text.errors import ConfigError, RunError
+from accel_rl.text.errors import ConfigError
 
 
 def segment(name: str, value: float, calls: list | None = None) -> Segment:
@@ -69,21 +67,6 @@ def test_a_damaged_segment_is_named(tmp_path, damage):
     _, state = Checkpoints(tmp_path / "checkpoints").load_latest()
     with pytest.raises(ConfigError, match=file.name.split("-")[0]):
         state["past"][0].load()
-
-
-def test_a_full_disk_leaves_the_earlier_checkpoint_whole(tmp_path, monkeypatch):
-    checkpoints = Checkpoints(tmp_path / "checkpoints")
-    checkpoints.save(1, {"past": [segment("a", 1.0)]})
-
-    def full(path, data):
-        path.write_bytes(data[:3])
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(durable_files, "write_synced", full)
-    with pytest.raises(RunError, match="No space left"):
-        checkpoints.save(2, {"past": [segment("a", 1.0), segment("b", 2.0)]})
-    assert checkpoints.steps() == [1] and files(tmp_path) == {"a"}
-    assert float(checkpoints.load_latest()[1]["past"][0].load()["x"][0]) == 1.0
 
 
 def test_a_manifest_that_cannot_be_read_throws_nothing_away(tmp_path):

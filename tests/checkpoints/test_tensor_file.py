@@ -1,9 +1,10 @@
 """Files of tensors."""
 
-import subprocess
 import sys
 
 import pytest
+
+from tests.integration.runs import run
 
 CODE = """
 import resource, psutil, torch
@@ -20,6 +21,7 @@ except OSError as error:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel has no RLIMIT_AS")
-def test_too_little_memory_is_an_error_that_does_not_end_the_process():
-    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, timeout=120)
+def test_too_little_memory_is_an_error_that_does_not_end_the_process(tmp_path):
+    (tmp_path / "saves.py").write_text(CODE)
+    done = run(module="saves.py", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "Cannot allocate memory\n"), done.stderr[-500:]

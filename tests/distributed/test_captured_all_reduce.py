@@ -16,6 +16,7 @@ from accel_rl.training.trainer import Trainer
 from tests import simulated_device
 from tests.golden.runs import POLE, config
 from tests.gpu.runs import CAPTURE, GPU, SERVED, cycles, q, replace
+from tests.marks import slow
 
 RUNS = {
     "a2c": config("a2c", POLE),
@@ -54,7 +55,7 @@ def played(run, folder, context, device=GPU):
 SLOW = ("dqn, prioritized", "dqn, concurrent")
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in RUNS])
+@pytest.mark.parametrize("name", [slow(n) if n in SLOW else n for n in RUNS])
 def test_captured_all_reduce_equals_that_from_python_and_nothing_waits(context, tmp_path, name):
     captured, waits, updates = played(RUNS[name], tmp_path / "captured", context())
     assert not (tmp_path / "captured/events.log").exists()  # nothing was not captured

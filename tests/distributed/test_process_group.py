@@ -27,6 +27,7 @@ def _names() -> list[str]:
     return [open(f"/proc/self/task/{t}/comm").read().strip() for t in tasks]
 
 
+@pytest.mark.slow
 def test_no_thread_of_a_group_outlives_it():
     """A thread that is still busy when Python ends aborts the process."""
     context = multiprocessing.get_context("spawn")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import slow
+
 CORE = Path(__file__).parents[2] / "accel_rl" / "emulator" / "core"
 
 
@@ -18,7 +20,7 @@ def test_core_headers_include_only_each_other() -> None:
 
 
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="no nvcc")
-@pytest.mark.parametrize("arch", [pytest.param("sm_80", marks=pytest.mark.slow), "sm_90"])
+@pytest.mark.parametrize("arch", [slow("sm_80"), "sm_90"])
 def test_core_compiles_to_ptx(arch: str, tmp_path: Path) -> None:
     source = tmp_path / "kernel.cu"
     source.write_text(

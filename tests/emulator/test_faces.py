@@ -28,6 +28,7 @@ from accel_rl.emulator.single_env import SingleEnv
 from accel_rl.gym import env_id
 from accel_rl.machine import hardware
 from accel_rl.text.errors import ConfigError
+from tests.marks import slow
 
 gymnasium.register_envs(accel_rl.gym)
 gymnasium.register_envs(ale_py)
@@ -86,11 +87,11 @@ def test_raw_observations_equal_ale_pys(game: str, obs_type: str) -> None:
 @pytest.mark.parametrize(
     ("game", "options"),
     [
-        ("pong", {"mode": 1, "difficulty": 1}),
+        slow("pong", {"mode": 1, "difficulty": 1}),
         ("space_invaders", {"mode": 9, "difficulty": 0, "full_action_space": True}),
         ("breakout", {"mode": 12, "difficulty": 1, "frameskip": 2, "repeat_action_probability": 0.0}),
-        ("freeway", {"mode": 3}),
-        ("ms_pacman", {"mode": 2}),
+        slow("freeway", {"mode": 3}),
+        slow("ms_pacman", {"mode": 2}),
     ],
 )
 def test_modes_and_difficulties_equal_ale_pys(game: str, options: dict[str, Any]) -> None:

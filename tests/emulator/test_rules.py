@@ -8,6 +8,7 @@ pytest.importorskip("accel_rl.emulator._core")
 
 from accel_rl.emulator import AtariEmulator, games
 from tests.emulator.rules import Pair, sweep
+from tests.marks import slow
 
 # The reference compares both players' points; the clauses are exact for points that a set can have.
 POINTS = {"tennis": range(8)}
@@ -35,7 +36,7 @@ def check(game: str, folder, rams: list[np.ndarray], addresses: list[int]) -> No
             assert not list(sweep(pair, ram, addresses, POINTS.get(game, range(256))))
 
 
-@pytest.mark.parametrize("game", ["seaquest", "time_pilot", "star_gunner", "double_dunk"])
+@pytest.mark.parametrize("game", ["seaquest", "double_dunk", slow("time_pilot"), slow("star_gunner")])
 def test_rules_in_play(game: str, tmp_path) -> None:
     check(game, tmp_path, [played(game, 400)], list(range(0, 128, 3)))
 

@@ -13,6 +13,7 @@ pytest.importorskip("accel_rl.emulator._core")
 from accel_rl.emulator import AtariEmulator
 from tests.emulator.assembler import SYNC, assemble
 from tests.emulator.tia_programs import EXPERIMENTS, LINES, pause, program
+from tests.marks import slow
 
 TESTS = 45  # of four lines each, so that they fit the picture
 
@@ -72,7 +73,7 @@ def side_by_side(rom: bytes, folder: Path, frames: int = 1) -> tuple[Any, AtariE
     return ale, ours
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, slow(1), slow(2)])
 @pytest.mark.parametrize(("register", "show", "shape"), [("RESP1", "GRP1", 0xB5), ("RESM1", "ENAM1", 2)])
 def test_an_object_reset_near_its_copies(register: str, show: str, shape: int, seed: int, tmp_path) -> None:
     rng = random.Random(seed)
@@ -147,7 +148,7 @@ bottom: sta WSYNC
 """
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *map(slow, (1, 2, 3))])
 def test_stars(seed: int, tmp_path) -> None:
     """HMM0 from 7 to 6 in the 21st cycle after HMOVE, and what is written on the lines after it."""
     rng, code = random.Random(seed), ""
@@ -179,7 +180,7 @@ def check_programs(seeds: range, writes: int, folder: Path) -> None:
         assert not bad, (seed, [(i, written[i]) for i in sorted(bad) if i < EXPERIMENTS])
 
 
-@pytest.mark.parametrize("writes", [1, 2, 3, 6, 12])
+@pytest.mark.parametrize("writes", [3, 12, *map(slow, (1, 2, 6))])
 def test_random_programs(writes: int, tmp_path) -> None:
     check_programs(range(1), writes, tmp_path)
 

@@ -10,12 +10,6 @@ from tests.emulator.side_by_side import Run, trace
 from tests.emulator.trace import mode_runs
 
 QUICK = [
-    "double_dunk",
-    "breakout",
-    "pong",
-    "boxing",
-    "seaquest",
-    "beam_rider",
     "robotank",
     "montezuma_revenge",
     "up_n_down",

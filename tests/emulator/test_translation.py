@@ -28,6 +28,10 @@ pytestmark = pytest.mark.skipif(translation.compiler() is None, reason="no C++ c
 KINDS = ["boxing", "seaquest", "solaris", "montezuma_revenge", "robotank", "up_n_down", "pitfall2"]
 
 
+# A third of the compiler's time. The slow tests compile as users do.
+UNOPTIMIZED = tuple("-O0" if flag == "-O1" else flag for flag in translation.FLAGS)
+
+
 @pytest.fixture(scope="module")
 def cached(tmp_path_factory):
     """A cache folder with the translation of Pong, which an emulator of an earlier test plays."""
@@ -36,6 +40,7 @@ def cached(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder))
         patch.delenv(translation.VARIABLE, raising=False)
+        patch.setattr(translation, "FLAGS", UNOPTIMIZED)
         assert translation.translate("pong")
         assert translation._insert(earlier, translation.translation_file("pong"))
     yield folder
@@ -48,6 +53,7 @@ def cache(cached, tmp_path, monkeypatch):
     shutil.copytree(cached, tmp_path / "cache")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv(translation.VARIABLE, raising=False)
+    monkeypatch.setattr(translation, "FLAGS", UNOPTIMIZED)
     translation._begun.clear()
     AtariEmulator("pong")._emulator.insert_translation(0)  # All emulators of a game share one translation.
     return translation.translation_file("pong")
@@ -211,9 +217,8 @@ def test_a_compiler_that_fails_is_one_line(cache, monkeypatch, capfd):
     )
 
 
-@pytest.mark.parametrize(
-    "writes", ["echo garbage", *(pytest.param(w, marks=pytest.mark.slow) for w in ("true", "cp $LIBRARY"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("writes", ["echo garbage", "true", "cp $LIBRARY"])
 def test_what_a_compiler_writes_is_loaded_before_it_is_stored(cache, tmp_path, writes):
     """A compiler may end without an error, and write something that is no library, nothing, or another library."""
     cache.unlink()

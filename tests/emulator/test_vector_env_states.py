@@ -9,6 +9,7 @@ from gymnasium import error
 pytest.importorskip("accel_rl.emulator._core")
 
 from accel_rl.emulator import VectorEnv
+from tests.marks import slow
 
 N, STEPS = 4, 60
 
@@ -34,7 +35,7 @@ def assert_same(a: list[np.ndarray], b: list[np.ndarray]) -> None:
         np.testing.assert_array_equal(x, y, err_msg=str(i))
 
 
-@pytest.mark.parametrize("game", ["breakout", "seaquest", "pitfall"])
+@pytest.mark.parametrize("game", ["breakout", slow("seaquest"), slow("pitfall")])
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
 def test_a_restored_state_goes_on_as_before(game, mode):
     env, draw = make(game, autoreset_mode=mode), np.random.default_rng(0)

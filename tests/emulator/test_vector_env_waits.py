@@ -176,10 +176,10 @@ def test_close_ends_the_wait_of_another_thread() -> None:
 def test_ctrl_c_ends_a_wait_and_the_result_can_still_be_received() -> None:
     """The signal arrives while C++ waits, long before the end of the step."""
     code = """
-env = VectorEnv("pong", 12, frameskip=1024, num_threads=1)
-twin = VectorEnv("pong", 12, frameskip=1024, num_threads=1)
+env = VectorEnv("pong", 4, frameskip=1024, num_threads=1)
+twin = VectorEnv("pong", 4, frameskip=1024, num_threads=1)
 env.reset(seed=1), twin.reset(seed=1)
-actions = np.zeros(12, int)
+actions = np.zeros(4, int)
 signal.signal(signal.SIGALRM, signal.default_int_handler)
 start = time.monotonic()
 env.send(actions)

@@ -5,6 +5,7 @@ import pytest
 
 from accel_rl.envs.ale import AtariEnv
 from accel_rl.envs.protocols import resolve
+from tests.marks import slow
 
 
 def make(game: str = "breakout", seed: int = 1, training: bool = True, protocol: str = "stooke2018", **overrides):
@@ -122,12 +123,12 @@ def test_sticky_actions() -> None:
     ("game", "overrides"),
     [
         ("breakout", {}),  # loses lives
-        ("seaquest", {"repeat_action_probability": 0.25}),
+        slow("seaquest", {"repeat_action_probability": 0.25}),
         ("pong", {"repeat_action_probability": 0.75, "frame": "84x84"}),
-        ("boxing", {"max_episode_steps": 40}),  # truncates
-        ("up_n_down", {"frame": "104x80-mean"}),  # runs code from RAM
+        slow("boxing", {"max_episode_steps": 40}),  # truncates
+        slow("up_n_down", {"frame": "104x80-mean"}),  # runs code from RAM
         ("space_invaders", {"mode": 1, "difficulty": 1}),
-        ("freeway", {"frame_skip": 2}),
+        slow("freeway", {"frame_skip": 2}),
     ],
 )
 def test_state_round_trip(game: str, overrides: dict) -> None:

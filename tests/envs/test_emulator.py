@@ -12,9 +12,9 @@ from accel_rl.emulator.games import games, has_all_frames
 from accel_rl.envs.atari_games import INEXACT_RESTORE
 from accel_rl.envs.emulator import EmulatorBatch, EmulatorEnv
 from accel_rl.envs.make import EnvConfig, make_batch, make_env, make_spec, resolve_env
-from accel_rl.envs.sequential import RESETS
 from accel_rl.text.errors import ConfigError
 from tests.env_settings import env_of
+from tests.marks import slow
 
 FIELDS = ("frame", "final_frame", "age", "reward", "terminated", "truncated", "ended", "valid")
 
@@ -46,7 +46,7 @@ def assert_equal(config: EnvConfig, reset: str, steps: int, n: int = 2) -> None:
             assert np.array_equal(x, y), f"{config.game}, {reset}, entry {t}: {name}"
 
 
-@pytest.mark.parametrize("reset", RESETS)
+@pytest.mark.parametrize("reset", ["immediate", "cached", slow("wait"), slow("swap")])
 def test_rollouts_are_equal_in_every_mode_of_reset(reset: str) -> None:
     assert_equal(env_of(game="breakout", max_episode_steps=50), reset, 120)
 
@@ -55,12 +55,12 @@ def test_rollouts_are_equal_in_every_mode_of_reset(reset: str) -> None:
     "config",
     [
         env_of(game="pong", protocol="machado2018", max_episode_steps=60),
-        env_of(game="seaquest", protocol="mnih2015"),
+        slow(env_of(game="seaquest", protocol="mnih2015")),
         env_of(game="skiing", protocol="machado2018"),  # its full set of actions has no FIRE
-        env_of(game="qbert", repeat_action_probability=0.25, frame="104x80-mean"),
+        slow(env_of(game="qbert", repeat_action_probability=0.25, frame="104x80-mean")),
         env_of(game="breakout", protocol="cleanrl2022", max_episode_steps=60),
         env_of(game="space_invaders", protocol="cleanba2023", max_episode_steps=40),
-        env_of(game="robotank", frame_skip=1, noop_max=3),
+        slow(env_of(game="robotank", frame_skip=1, noop_max=3)),
         env_of(game="space_invaders", frame_skip=3, mode=2, difficulty=1),
     ],
     ids=lambda config: f"{config.game}-{config.protocol}",

@@ -6,6 +6,7 @@ import pytest
 from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.envs.make import EnvConfig, make_batch, resolve_env
 from accel_rl.samplers.episodes import EpisodeTracker
+from tests.marks import slow
 
 STEPS, STATE_AT = 3_000, 1_100  # Atlantis: the seed's first such points come at step 1,042.
 
@@ -44,6 +45,6 @@ def test_the_score_has_the_points_of_forced_frames():
     assert score == sum(counted) > rewards
 
 
-@pytest.mark.parametrize("resumes", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.parametrize("resumes", [slow(False), True])
 def test_the_emulator_counts_the_same_points_also_over_a_resume(resumes):
-    assert play("emulator", resumes) == play("ale", resumes) == (whole := play("ale")) and whole[0]
+    assert play("emulator", resumes) == play("ale", resumes) == (whole := play("emulator")) and whole[0]

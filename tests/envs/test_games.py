@@ -27,6 +27,7 @@ from accel_rl.envs.atari_games import (
 from accel_rl.envs.make import make_env
 from accel_rl.text.errors import ConfigError
 from tests.env_settings import env_of
+from tests.marks import slow
 
 
 def test_lists() -> None:
@@ -141,7 +142,7 @@ def is_clean(game: str, plays: list[list[int]]) -> bool:
     return all(course_after(game, frames) == first for frames in plays)
 
 
-@pytest.mark.parametrize("game", ["breakout", "pong", "solaris", "surround"])
+@pytest.mark.parametrize("game", ["solaris", "surround", slow("breakout"), slow("pong")])
 def test_what_a_reset_leaves_behind(game: str) -> None:
     assert is_clean(game, PLAYS[:2]) == (game not in unclean_resets())
 

@@ -11,6 +11,7 @@ from accel_rl.envs.global_generators import OwnGenerators
 from accel_rl.envs.gymnasium import GymnasiumEnv
 from accel_rl.text import notes
 from tests.env_settings import env_of
+from tests.marks import slow
 from tests.samplers.conftest import digest, make_agent, make_sampler
 
 CARELESS = env_of(id="tests.environments:Careless")
@@ -98,7 +99,7 @@ def test_a_careless_environment_repeats_and_does_not_disturb_its_process():
     assert one != frames(GymnasiumEnv(CARELESS.id, seed=6))
 
 
-@pytest.mark.parametrize(("groups", "workers"), [(1, 0), (2, 0), (2, 1), (2, 2)])
+@pytest.mark.parametrize(("groups", "workers"), [(1, 0), (2, 0), slow(2, 1), (2, 2)])
 def test_rollouts_do_not_depend_on_the_engine_or_on_workers(groups, workers):
     sampler, agent = make_sampler(CARELESS, 4, groups, workers), make_agent(CARELESS)
     serial = make_sampler(CARELESS, 4, groups, 0)
@@ -109,7 +110,7 @@ def test_rollouts_do_not_depend_on_the_engine_or_on_workers(groups, workers):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("reset", ["immediate", "swap"])
+@pytest.mark.parametrize("reset", ["immediate", slow("swap")])
 def test_a_restored_environment_continues_with_the_same_numbers(workers, reset):
     agent = make_agent(CARELESS)
     whole, resumed = (make_sampler(CARELESS, 4, 2, workers, reset=reset, decorrelation_steps=9) for _ in range(2))

@@ -334,6 +334,7 @@ def test_a_time_limit_is_for_training_and_evaluation(training: bool) -> None:
     assert ends == [(t in (2, 5), False) for t in range(7)]
 
 
+@pytest.mark.slow
 def test_gymnasiums_checker_warns_before_the_run(capfd: pytest.CaptureFixture[str]) -> None:
     env_of(id=HERE + "wrong").check(60.0)
     says = "tests.envs.test_gymnasium:wrong: Gymnasium's checker: The obs returned by the `step()` method is not within"

@@ -14,6 +14,7 @@ from accel_rl.envs.start_points import NOTE, Point, StartPoints, draw_moments, l
 from accel_rl.envs.starts import StartOrder
 from accel_rl.text.errors import ConfigError, RunError
 from tests.env_settings import env_of
+from tests.marks import slow
 
 SKIP = 4
 
@@ -52,9 +53,7 @@ def courses(config: ResolvedEnv, file, n: int = 2, episodes: int = 2) -> list[li
     return found
 
 
-@pytest.mark.parametrize(
-    "game", ["pong", "seaquest", *(pytest.param(g, marks=pytest.mark.slow) for g in ("qbert", "yars_revenge"))]
-)
+@pytest.mark.parametrize("game", ["pong", *map(slow, ("seaquest", "qbert", "yars_revenge"))])
 def test_both_backends_play_the_same_from_each_start(game, tmp_path):
     recorded(game).save(tmp_path / "starts.json")
     config = env_of(game=game, protocol="mnih2015")
@@ -63,7 +62,7 @@ def test_both_backends_play_the_same_from_each_start(game, tmp_path):
     assert courses(replace(config, backend="emulator", randomness="counter"), tmp_path / "starts.json") == emulator
 
 
-@pytest.mark.parametrize("backend", ["ale", "emulator"])
+@pytest.mark.parametrize("backend", [slow("ale"), "emulator"])
 def test_a_start_is_the_recorded_moment_and_its_frames_count(backend, tmp_path):
     points = recorded("breakout", points=3)
     points.save(tmp_path / "starts.json")

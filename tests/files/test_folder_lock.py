@@ -1,9 +1,8 @@
-"""Locks of folders on file systems that have none: a real process whose flock fails, and stale owners."""
+"""Locks of folders on file systems that have none, and stale owners. Whole runs: tests/calls and tests/chaos."""
 
 import errno
 import fcntl
 import os
-import shutil
 import subprocess
 import sys
 
@@ -13,16 +12,6 @@ from accel_rl.files import folder_lock
 from accel_rl.files.folder_lock import OWNER, holder, locked
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.text.errors import ConfigError
-
-SHIM = """
-#include <errno.h>
-#include <stdlib.h>
-int flock(int fd, int operation) { errno = atoi(getenv("FLOCK_ERRNO")); return -1; }
-"""
-SMALL = (
-    *("--env", "CartPole-v1", "--engine", "in-process", "--torch-threads", "1", "--envs", "4", "--horizon", "10"),
-    *("--minibatch", "20", "--evaluation.interval", "0", "--decorrelation-steps", "0"),
-)
 
 
 def message(other):
@@ -35,25 +24,6 @@ def without_locks(request, monkeypatch):
         raise OSError(request.param, os.strerror(request.param))
 
     monkeypatch.setattr(fcntl, "flock", flock)
-
-
-@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
-@pytest.mark.parametrize("number", [errno.ENOLCK, pytest.param(errno.ENOSYS, marks=pytest.mark.slow)])
-def test_a_run_on_a_file_system_without_locks(tmp_path, number):
-    (tmp_path / "shim.c").write_text(SHIM)
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "shim.so", tmp_path / "shim.c"], check=True)
-    env = {**os.environ, "LD_PRELOAD": str(tmp_path / "shim.so"), "FLOCK_ERRNO": str(number)}
-    run = tmp_path / "run"
-    for words in (
-        ("train", "ppo", *SMALL, "--env-steps", "80", "--run-dir", run),
-        ("resume", run, "--env-steps", "120"),
-    ):
-        command = [sys.executable, "-m", "accel_rl", *map(str, words)]
-        done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=120, check=False)
-        assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
-        assert (done.stdout + done.stderr).count("is on a file system without locks") == 1
-        assert not (run / OWNER).exists()
-    assert sorted(p.name for p in (run / "checkpoints").iterdir())[-1] == "000000000120"
 
 
 def test_a_second_process_is_refused(tmp_path, without_locks):

@@ -1,6 +1,5 @@
 """Whole runs whose updates are made by shards in the same process."""
 
-import os
 from dataclasses import replace
 
 import pytest
@@ -12,6 +11,7 @@ from accel_rl.settings.gorila_settings import ParameterServerConfig
 from accel_rl.training.context import Exchange, RankContext
 from tests.golden.runs import POLE, config
 from tests.gorila.made_up import EXACT
+from tests.marks import slow
 
 CYCLES = 14
 RETURNS = {"v_min": 0.0, "v_max": 20.0}
@@ -24,16 +24,8 @@ RUNS = {
     "a2c, adam": config("a2c", POLE, optimizer="adam", learning_rate_schedule="linear"),
     "ppo": config("ppo", POLE, horizon=16, minibatch=32, epochs=2, clip_schedule="linear"),
 }
+QUICK = ("dqn, adagrad", "rainbow", "a2c, adam", "ppo")
 THREE_SHARDS = ("dqn, adagrad", "c51", "a2c, rmsprop", "ppo")
-
-
-@pytest.fixture(autouse=True)
-def threads_and_cores():
-    """A trainer pins its process and chooses torch's threads."""
-    threads, cores = torch.get_num_threads(), os.sched_getaffinity(0)
-    yield
-    torch.set_num_threads(threads)
-    os.sched_setaffinity(0, cores)
 
 
 class OnShards(Exchange):
@@ -75,7 +67,8 @@ def shown(metrics):
 
 @pytest.mark.parametrize(
     ("name", "shards"),
-    [(name, 1) for name in RUNS] + [pytest.param(name, 3, marks=pytest.mark.slow) for name in THREE_SHARDS],
+    [pytest.param(name, 1, marks=() if name in QUICK else pytest.mark.slow) for name in RUNS]
+    + [slow(name, 3) for name in THREE_SHARDS],
 )
 def test_one_learner_equals_local_training_bit_for_bit(build, name, shards):
     local = build(RUNS[name])
@@ -94,7 +87,12 @@ def test_one_learner_equals_local_training_bit_for_bit(build, name, shards):
 
 @pytest.mark.parametrize(
     ("name", "in_flight"),
-    [pytest.param("dqn, adagrad", 0, marks=pytest.mark.slow), ("dqn, adagrad", 2), ("a2c, adam", 0), ("a2c, adam", 2)],
+    [
+        slow("dqn, adagrad", 0),
+        ("dqn, adagrad", 2),
+        ("a2c, adam", 0),
+        slow("a2c, adam", 2),
+    ],
 )
 def test_a_resumed_run_equals_the_uninterrupted_one(build, name, in_flight):
     settings = {"shards": 3, "in_flight": in_flight, "max_delay": 2, "outlier_deviations": 4.0}
@@ -124,8 +122,8 @@ def interleaved(build, name, in_flight):
     return shown(m for part in metrics for m in part), state["parameters"]
 
 
-@pytest.mark.parametrize("in_flight", [pytest.param(0, marks=pytest.mark.slow), 2])
-@pytest.mark.parametrize("name", ["dqn, adagrad", pytest.param("a2c, rmsprop", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("in_flight", [slow(0), 2])
+@pytest.mark.parametrize("name", ["dqn, adagrad", slow("a2c, rmsprop")])
 def test_two_learners_that_take_turns_repeat_bit_for_bit(build, name, in_flight):
     (metrics, parameters), (again, same) = (interleaved(build, name, in_flight) for _ in range(2))
     assert metrics == again and torch.equal(parameters, same) and parameters.isfinite().all()

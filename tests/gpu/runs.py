@@ -100,14 +100,8 @@ GPU_QUICK = (
 )
 """Runs that are quick on a real GPU, where the host's part counts, and need no Gymnasium: every algorithm."""
 QUICK = (
-    "pqn, pong",
-    *("a2c, LSTM", "ppo, time limits", "impala", "dqn", "dqn, replay on the host"),
-    *(
-        "dqn, prioritized, three steps",
-        "dqn, concurrent, second learner",
-        "c51, concurrent",
-        "rainbow, noisy, concurrent",
-    ),
+    *("a2c, LSTM", "impala", "dqn", "dqn, replay on the host"),
+    "rainbow, noisy, concurrent",
 )
 """At least one of each algorithm, schedule, replay device, kind of draws and number of learners; others are slow."""
 assert SMALL["batch_size"] == 16

@@ -23,7 +23,7 @@ RUNS = {
     "c51": q("c51", "pong"),
 }
 CYCLES = 6
-QUICK = ("a2c", "ppo", "rainbow, noisy, pong")
+QUICK = ("rainbow, noisy, pong",)
 CASES = [
     pytest.param(name, captured, marks=() if captured and name in QUICK else pytest.mark.slow)
     for name in RUNS

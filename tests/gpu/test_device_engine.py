@@ -25,6 +25,7 @@ RUNS = {
 QUICK = ("dqn",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in RUNS])
 def test_a_run_equals_that_on_the_cpu_and_waits_once_a_rollout(simulated_gpu, tmp_path, name):
     run = on_device(RUNS[name])

@@ -10,6 +10,7 @@ import torch
 from accel_rl.checkpoints.checkpoint import Checkpoints, load
 from tests.gpu.rank_runs import QUICK, RUNS, devices
 from tests.integration.runs import command, ranks_of, rows, run, wait_for
+from tests.marks import slow
 
 
 def learned_by_two(folder, names):
@@ -34,8 +35,8 @@ def learned_by_two(folder, names):
 @pytest.mark.parametrize(
     "names",
     [
-        pytest.param(QUICK, marks=pytest.mark.slow),
-        *(pytest.param((name,), marks=pytest.mark.slow) for name in RUNS if name not in QUICK),
+        slow(QUICK),
+        *(slow((name,)) for name in RUNS if name not in QUICK),
     ],
     ids=", ".join,
 )

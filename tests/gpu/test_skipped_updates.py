@@ -13,6 +13,7 @@ from accel_rl.optim.optimizers import OptimizerName, make_optimizer
 from accel_rl.text.errors import RunError
 from tests.golden.runs import POLE, config
 from tests.gpu.runs import GPU, build, cycles
+from tests.marks import slow
 
 
 class Spoiled(A2C):
@@ -90,7 +91,7 @@ def test_no_optimizer_changes_anything(simulated_gpu, name):
     assert not torch.equal(state()["parameters"], before["parameters"]) and sync.skips.total == 1
 
 
-@pytest.mark.parametrize("steps", [0, 32_210, 10**6])
+@pytest.mark.parametrize("steps", [slow(0), 32_210, slow(10**6)])
 @pytest.mark.parametrize("name", get_args(OptimizerName))
 def test_every_optimizer_steps_as_on_the_cpu(simulated_gpu, name, steps):
     g = torch.Generator().manual_seed(0)

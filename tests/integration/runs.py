@@ -26,10 +26,10 @@ def start(*args: object, module: str = "accel_rl", **kwargs: Any) -> warm.Forked
     return warm.Forked(module, [str(arg) for arg in args], **kwargs)
 
 
-def run_until(rows: int, number: signal.Signals, *args: object, group: bool = False) -> subprocess.CompletedProcess:
-    """Run the command; its process, or its process group, gets the signal when metrics.csv has that many rows."""
-    words = [str(word) for word in (rows, int(number), "group" if group else "process", *args)]
-    return warm.run("tests.integration.signal_at_row", words, 280, start_new_session=group)
+def run_until(rows: int, number: signal.Signals, *args: object) -> subprocess.CompletedProcess:
+    """Run the command; its process gets the signal when metrics.csv has that many rows."""
+    words = [str(word) for word in (rows, int(number), *args)]
+    return warm.run("tests.integration.signal_at_row", words, 280)
 
 
 def run(

@@ -1,6 +1,6 @@
-"""Run accel_rl, and send the process or its process group a signal as soon as metrics.csv has a number of rows.
+"""Run accel_rl, and send the process a signal as soon as metrics.csv has a number of rows.
 
-python -m tests.integration.signal_at_row ROWS SIGNAL process train a2c ...
+python -m tests.integration.signal_at_row ROWS SIGNAL train a2c ...
 
 A test that watches the file and then sends the signal may come too late: a short run is over within milliseconds.
 """
@@ -12,17 +12,17 @@ from accel_rl.cli.main import main
 from accel_rl.metrics.sinks import CsvSink, Row
 
 
-def install(rows: int, number: int, whole_group: bool) -> None:
+def install(rows: int, number: int) -> None:
     write = CsvSink.write
 
     def write_and_signal(self: CsvSink, row: Row) -> None:
         write(self, row)
         if self.rows == rows:
-            os.killpg(0, number) if whole_group else os.kill(os.getpid(), number)
+            os.kill(os.getpid(), number)
 
     CsvSink.write = write_and_signal  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":
-    install(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "group")
-    sys.exit(main(sys.argv[4:]))
+    install(int(sys.argv[1]), int(sys.argv[2]))
+    sys.exit(main(sys.argv[3:]))

@@ -12,6 +12,7 @@ from accel_rl.checkpoints.checkpoint import Checkpoints, load
 from accel_rl.settings.doors import find_engine, find_gradient_sync, find_schedule
 from accel_rl.text.errors import ConfigError
 from tests.integration.runs import run
+from tests.marks import slow
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -46,7 +47,7 @@ def newest(folder, rank=0):
     return load(checkpoints.path(checkpoints.steps()[-1]))
 
 
-@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("ranks", [1, slow(2)])
 def test_a_resumed_run_equals_an_uninterrupted_one(folder, ranks):
     doors = [x for door in DOORS.values() for x in door] + ["--ranks", ranks]
     train(folder, "whole", *doors, "--env-steps", 1280)

@@ -17,7 +17,8 @@ from accel_rl.envs.make import EnvConfig
 from accel_rl.samplers.workers.channel import EventFd
 from accel_rl.samplers.workers.worker_process import WorkerProcess
 from accel_rl.settings.train import default_config
-from tests.integration.runs import difference, kill, progressed, rows, run, run_until, start, wait_for, workers
+from tests.integration.runs import kill, progressed, rows, run, start, wait_for, workers
+from tests.marks import slow
 
 LONG = (
     *("train", "a2c", "--env", "CartPole-v1", "--env-steps", 10_000_000, "--log.interval", 400, "--workers", 2),
@@ -45,29 +46,6 @@ def test_a_killed_worker_is_replaced_and_logged(tmp_path):
         kill(process, signal.SIGTERM)
         out, _ = process.communicate(timeout=60)
     assert process.returncode == 143 and "stopped at" in out
-
-
-GROUP = {
-    "ppo": ("ppo", "--horizon", 10, "--minibatch", 20),
-    "dqn": ("dqn", "--replay.size", 600, "--replay.start", 100, "--batch-size", 8, "--intensity", 0.5),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["dqn", "ppo"])
-def test_a_run_equals_one_whose_process_group_was_stopped(name, tmp_path):
-    """As `timeout`, systemd and batch systems send SIGTERM."""
-    args = (
-        *("train", *GROUP[name], "--env", "CartPole-v1", "--envs", 4, "--workers", 2, "--env-steps", 480),
-        *("--log.interval", 80, "--evaluation.interval", 0, "--decorrelation-steps", 0),
-    )
-    folder = tmp_path / "run"
-    assert run(*args, "--run-dir", tmp_path / "whole").returncode == 0
-    stopped = run_until(3, signal.SIGTERM, *args, "--run-dir", folder, group=True)
-    assert stopped.returncode == 143 and "stopped at" in stopped.stdout, stopped.stderr
-    assert not lines_with(folder / "events.log", "was killed")
-    assert run("resume", folder).returncode == 0
-    assert not (different := difference(tmp_path / "whole", folder)), "\n".join(different)
 
 
 def test_a_starting_worker_outlives_a_signal_to_its_process_group():
@@ -105,7 +83,7 @@ def test_strict_stops_with_an_error(tmp_path):
     assert re.search(rf"worker \d+ \(pid {victim}\) was killed by SIGKILL", err) and "Traceback" not in err
 
 
-@pytest.mark.parametrize("end", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("end", [signal.SIGKILL, slow(signal.SIGTERM)])
 def test_nothing_outlives_a_main_process(tmp_path, end):
     """Neither workers, nor processes that their environments have started."""
     before, seconds = set(os.listdir("/dev/shm")), f"600.{os.getpid()}"
@@ -172,29 +150,3 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(small_disk):
     done = run("resume", folder)
     assert done.returncode == 0, done.stderr
     assert not list((folder / "checkpoints").glob(".writing*"))
-
-
-@pytest.mark.slow
-def test_a_run_that_was_stopped_for_a_while_goes_on_as_if_it_had_not_been(tmp_path):
-    """Ctrl-Z and fg, or a scheduler that suspends jobs, for longer than a worker may owe an answer."""
-    folder = tmp_path / "run"
-    process = start(*LONG, "--sampler.timeout-s", 10, "--run-dir", folder, start_new_session=True)
-    try:
-        wait_for(lambda: progressed(folder, 2))
-        team = [w.pid for w in workers(process.pid)]
-        for pid in team:
-            os.kill(pid, signal.SIGSTOP)
-        time.sleep(1)  # now they are waited for
-        kill(process, signal.SIGSTOP)
-        n, before = len(rows(folder)), lines_with(folder / "events.log", "worker")
-        time.sleep(12)
-        kill(process, signal.SIGCONT)
-        time.sleep(0.5)
-        for pid in team:
-            os.kill(pid, signal.SIGCONT)
-        wait_for(lambda: progressed(folder, n + 3))
-        assert [w.pid for w in workers(process.pid)] == team
-        assert lines_with(folder / "events.log", "worker") == before
-    finally:
-        kill(process, signal.SIGTERM)
-        process.communicate(timeout=60)

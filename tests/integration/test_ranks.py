@@ -13,6 +13,7 @@ import pytest
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from tests.integration.looping import LOOPS
 from tests.integration.runs import checkpoint_bytes, kill, progressed, ranks_of, rows, run, start, wait_for
+from tests.marks import slow
 
 CARTPOLE = (
     *("--env", "CartPole-v1", "--engine", "in-process", "--torch-threads", 1, "--envs", 8, "--seed", 3),
@@ -56,7 +57,7 @@ def test_two_ranks_stop_and_resume_bit_for_bit(tmp_path):
     ("algorithm", "ranks"),
     [
         ("a2c", 2),
-        *(pytest.param(*x, marks=pytest.mark.slow) for x in (("a2c", 4), ("ppo", 2), ("pqn", 4), ("impala", 2))),
+        *(slow(*x) for x in (("a2c", 4), ("ppo", 2), ("pqn", 4), ("impala", 2))),
     ],
 )
 def test_the_number_of_ranks_changes_only_the_last_digits(tmp_path, algorithm, ranks):
@@ -76,7 +77,7 @@ def test_the_number_of_ranks_changes_only_the_last_digits(tmp_path, algorithm, r
             assert (a[name] == b[name] == "") or float(a[name]) == pytest.approx(float(b[name]), rel=1e-4), (name, a, b)
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("ppo", "pqn", "dqn")]
+SLOW = [slow(name) for name in ("ppo", "pqn", "dqn")]
 
 
 @pytest.mark.parametrize("algorithm", ["a2c", *SLOW])
@@ -115,7 +116,7 @@ def test_a_rank_that_hangs_is_named(tmp_path):
     assert gone(children)
 
 
-@pytest.mark.parametrize("update", ["all-reduce", pytest.param("async", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("update", ["all-reduce", slow("async")])
 def test_a_suspended_rank_does_not_delay_a_stop(tmp_path, update):
     """The default time limit of a rank is 240 s, and containers are killed 10 s after SIGTERM."""
     process = start("train", "a2c", *LONG, "--ranks", 2, "--update", update, "--run-dir", tmp_path / "run")
@@ -130,39 +131,12 @@ def test_a_suspended_rank_does_not_delay_a_stop(tmp_path, update):
     assert f"rank 1 (pid {suspended}) is suspended (SIGSTOP)" in err and gone(children)
 
 
-@pytest.mark.slow  # as test_a_killed_rank_stops_a_synchronous_run_and_is_named
-@pytest.mark.parametrize("update", ["all-reduce", "async"])
-def test_a_signal_to_one_rank_stops_the_run(tmp_path, update):
-    folder = tmp_path / "run"
-    process = start("train", "a2c", *LONG, "--ranks", 2, "--update", update, "--run-dir", folder)
-    wait_for(lambda: progressed(folder, 2), 60)
-    os.kill(ranks_of(process.pid)[1].pid, signal.SIGTERM)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 143 and "stopped at" in out, err
-    assert Checkpoints(folder / "checkpoints").steps()
-
-
-@pytest.mark.slow
-def test_max_restarts_brings_a_synchronous_run_back(tmp_path):
-    folder = tmp_path / "run"
-    args = ("train", "a2c", *CARTPOLE, "--env-steps", 40_000, "--checkpoint.interval", 2_000, "--ranks", 2)
-    process = start(*args, "--max-restarts", 1, "--run-dir", folder)
-    wait_for(lambda: progressed(folder, 1) and Checkpoints(folder / "checkpoints").steps(), 60)
-    victim = ranks_of(process.pid)[0].pid  # the one that leads
-    os.kill(victim, signal.SIGKILL)
-    _, err = process.communicate(timeout=200)
-    assert process.returncode == 0, err
-    assert f"rank 0 (pid {victim}) was killed by SIGKILL; restart 1 of 1 from" in events(folder)
-    steps = [int(r["env_steps"]) for r in rows(folder)]
-    assert steps == sorted(set(steps)) and steps[-1] >= 40_000
-
-
 @pytest.mark.parametrize(
     ("victim", "fault"),
     [
         (0, signal.SIGKILL),
-        pytest.param(1, signal.SIGKILL, marks=pytest.mark.slow),
-        pytest.param(0, signal.SIGSTOP, marks=pytest.mark.slow),  # as tests/ranks/test_stalled_ranks.py
+        slow(1, signal.SIGKILL),
+        slow(0, signal.SIGSTOP),  # as tests/ranks/test_stalled_ranks.py
     ],
 )
 def test_a_lost_asynchronous_rank_is_replaced_while_the_other_goes_on(tmp_path, victim, fault):
@@ -217,7 +191,7 @@ def test_an_asynchronous_rank_whose_code_loops_is_replaced(tmp_path):
     assert process.returncode == 143, err
 
 
-@pytest.mark.parametrize("update", ["all-reduce", pytest.param("async", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("update", ["all-reduce", slow("async")])
 def test_no_orphan_is_left_by_a_killed_run(tmp_path, update):
     before = set(os.listdir("/dev/shm"))
     folder = tmp_path / "run"
@@ -229,21 +203,6 @@ def test_no_orphan_is_left_by_a_killed_run(tmp_path, update):
     kill(process)
     process.wait()
     assert gone(children, 5) and set(os.listdir("/dev/shm")) <= before
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("update", ["all-reduce", "async"])
-def test_ctrl_c_saves_and_ends(tmp_path, update):
-    folder = tmp_path / "run"
-    process = start(
-        "train", "a2c", *LONG, "--ranks", 2, "--update", update, "--run-dir", folder, start_new_session=True
-    )
-    wait_for(lambda: progressed(folder, 1), 60)
-    children = descendants(process.pid)
-    os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130 and "accel-rl resume" in out, err
-    assert Checkpoints(folder / "checkpoints").steps() and gone(children) and "Traceback" not in err
 
 
 # -- torchrun ------------------------------------------------------------
@@ -359,28 +318,6 @@ def test_asynchronous_ranks_of_one_torchrun_agent_train(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("victim", [0, 1, "agent"])
-def test_torchrun_ends_all_asynchronous_ranks_where_one_is_killed(tmp_path, victim):
-    """Either rank, rank 0 having made the shared memory, or the agent. The one that is left saves what was learned."""
-    before, folder = set(os.listdir("/dev/shm")), tmp_path / "run"
-    process = asynchronous_agent(folder, *CARTPOLE, "--env-steps", 10_000_000, "--checkpoint.interval", 0)
-    try:
-        wait_for(lambda: progressed(folder, 2) and progressed(folder / "ranks/1", 2), 120)
-        children = descendants(process.pid)
-        ranks = sorted(psutil.Process(process.pid).children(), key=lambda c: int(c.environ()["RANK"]))
-        target = process.pid if victim == "agent" else ranks[victim].pid
-        os.kill(target, signal.SIGKILL)
-        _, err = process.communicate(timeout=60)
-        assert process.returncode != 0 and gone(children) and set(os.listdir("/dev/shm")) <= before
-        if victim != "agent":
-            assert f"pid: {target}" in err and "SIGKILL" in err, err
-            left = folder if victim else folder / "ranks/1"
-            assert Checkpoints(left / "checkpoints").load_latest()
-    finally:
-        end([process])
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("victim", [0, 1])
 def test_torchrun_ends_when_an_asynchronous_rank_is_stopped(tmp_path, victim):
     """The other rank kills it, saves, and ends."""
@@ -397,19 +334,3 @@ def test_torchrun_ends_when_an_asynchronous_rank_is_stopped(tmp_path, victim):
         assert Checkpoints((folder if victim else folder / "ranks/1") / "checkpoints").load_latest()
     finally:
         end([process])
-
-
-@pytest.mark.slow
-def test_torchrun_restarts_asynchronous_ranks_from_their_checkpoints(tmp_path):
-    folder = tmp_path / "run"
-    process = asynchronous_agent(folder, *CARTPOLE, "--env-steps", 60_000, "--checkpoint.interval", 2_000, restarts=1)
-    try:
-        wait_for(lambda: all(Checkpoints(p / "checkpoints").steps() for p in (folder, folder / "ranks/1")), 120)
-        os.kill(psutil.Process(process.pid).children()[0].pid, signal.SIGKILL)
-        _, err = process.communicate(timeout=200)
-        assert process.returncode == 0, err
-    finally:
-        end([process])
-    steps = [int(r["env_steps"]) for r in rows(folder)]
-    assert steps == sorted(set(steps)) and steps[-1] >= 60_000
-    assert re.search(r"went on at [1-9]\d* env steps, started by torchrun", events(folder))

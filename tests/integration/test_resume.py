@@ -1,16 +1,12 @@
 """Two equal runs are equal to the byte; a run killed at any moment and resumed equals one that was not."""
 
 import json
-import random
 import signal
-import time
 
 import pytest
 
 from tests.integration.runs import (
     assert_equal_runs,
-    checkpoint_bytes,
-    difference,
     kill,
     rows,
     run,
@@ -18,6 +14,7 @@ from tests.integration.runs import (
     start,
     wait_for,
 )
+from tests.marks import slow
 
 SMALL = (
     *("--env-steps", 1600, "--seed", 1, "--checkpoint.interval", 400, "--log.interval", 200),
@@ -87,7 +84,7 @@ GAMES = {
 
 def of_games(*quick):
     """Parametrize a test by the game of `uninterrupted`; games that are not quick are slow."""
-    games = [n if n in quick else pytest.param(n, marks=pytest.mark.slow) for n in GAMES]
+    games = [n if n in quick else slow(n) for n in GAMES]
     return pytest.mark.parametrize("uninterrupted", games, indirect=True)
 
 
@@ -99,19 +96,8 @@ def uninterrupted(request, tmp_path_factory):
     return request.param, folder
 
 
-@of_games()  # a run that was killed and resumed is equal, too: below
-def test_a_second_run_is_equal(uninterrupted, tmp_path):
-    name, first = uninterrupted
-    done = run("train", *GAMES[name], *SMALL, "--run-dir", tmp_path / "run")
-    assert done.returncode == 0, done.stderr
-    assert_equal_runs(first, tmp_path / "run")
-    assert len(rows(first)) >= 8 and rows(first)[-1]["eval_score"] != ""
-
-
 @of_games("cartpole")
-@pytest.mark.parametrize(
-    "after_rows", [pytest.param(0, marks=pytest.mark.slow), 4, pytest.param(6, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("after_rows", [slow(0), 4, slow(6)])
 def test_killed_and_resumed(uninterrupted, tmp_path, after_rows):
     name, first = uninterrupted
     folder = tmp_path / "run"
@@ -126,45 +112,6 @@ def test_killed_and_resumed(uninterrupted, tmp_path, after_rows):
     done = run("resume", folder)
     assert done.returncode == 0, done.stderr
     assert_equal_runs(first, folder)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("name", "env_steps"), [("rainbow", 12_000), ("dqn", 36_000)])
-def test_killed_twenty_times(tmp_path, name, env_steps):
-    """Whenever it happens: between checkpoints, while one is written, while a killed run is being resumed."""
-    longer = ("--env-steps", env_steps, "--checkpoint.interval", 200, "--evaluation.interval", 4_000)
-    args = (*GAMES[name], *SMALL, *longer)
-    done = run("train", *args, "--run-dir", tmp_path / "whole")
-    assert done.returncode == 0, done.stderr
-    folder, moments = tmp_path / "run", random.Random(0)
-    for i in range(20):
-        process = start(*(("resume", folder) if i else ("train", *args, "--run-dir", folder)))
-        wait_for((folder / "config.json").exists)
-        time.sleep(moments.uniform(1, 5) if i % 3 else moments.uniform(3, 7))
-        if process.poll() is not None:
-            break  # done before its time
-        kill(process)
-        process.wait()
-    done = run("resume", folder)
-    assert done.returncode == 0 or "is finished" in done.stderr, done.stderr
-    assert i >= 12, f"killed {i} times only"
-    assert_equal_runs(tmp_path / "whole", folder)
-    assert {p.name: p.read_bytes() for p in (tmp_path / "whole" / "segments").iterdir()} == {
-        p.name: p.read_bytes() for p in (folder / "segments").iterdir()
-    }
-
-
-@of_games()  # as test_two_ranks_stop_and_resume_bit_for_bit in test_ranks
-def test_stopped_by_ctrl_c_and_resumed(uninterrupted, tmp_path):
-    name, first = uninterrupted
-    folder = tmp_path / "run"
-    stopped = run_until(2, signal.SIGINT, "train", *GAMES[name], *SMALL, "--run-dir", folder)
-    assert stopped.returncode == 130, stopped.stderr
-    assert "stopped at" in stopped.stdout and "accel-rl resume" in stopped.stdout
-    assert run("resume", folder).returncode == 0
-    assert not (different := difference(first, folder)), "\n".join(different)
-    assert checkpoint_bytes(first) == checkpoint_bytes(folder)
 
 
 @pytest.mark.slow

@@ -162,21 +162,6 @@ def test_a_worker_never_prints_into_the_rollouts(closed, tmp_path):
     assert json.loads((tmp_path / "run" / "config.json").read_text())["env"]["id"] == "prints:make"
 
 
-@pytest.mark.parametrize(
-    "output",
-    [">/dev/full 2>&1", *(pytest.param(c, marks=pytest.mark.slow) for c in ("2>/dev/full", "2>&1 | head -c 1"))],
-)
-def test_output_that_fails_does_not_end_training(output, tmp_path):
-    warned = ["--network", "a3c"]  # has no effect, so the run begins with a warning
-    args = command(*SMALL, *warned, "--env-steps", 400, "--run-dir", tmp_path / "run")
-    script = f'set -o pipefail; export PYTHONUNBUFFERED=1; "$@" {output}'
-    done = subprocess.run(["bash", "-c", script, "-", *args], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert rows(tmp_path / "run")[-1]["env_steps"] == "400"
-    if output.startswith(">"):  # A short run writes nothing to stderr.
-        assert "cannot be written" in (tmp_path / "run" / "events.log").read_text()
-
-
 def test_a_folder_that_is_moved_while_the_run_begins_is_named(tmp_path, monkeypatch):
     folder = tmp_path / "run"
     monkeypatch.setattr(launches, "record", lambda run, env_steps: folder.rename(tmp_path / "elsewhere"))

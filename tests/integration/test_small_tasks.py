@@ -18,6 +18,7 @@ from accel_rl.models.q_network import QNetwork
 from accel_rl.ops.policy_loss import log_prob
 from accel_rl.samplers.inference.server import ActionServer
 from tests import tables
+from tests.marks import slow
 from tests.tables import LEFT, RIGHT
 
 Q_LEARNING = {
@@ -112,6 +113,7 @@ def test_a_state_that_is_reset_every_step_recalls_nothing(train):
     assert not recalled(train(ForgetsSteps, tables.recall, **RECALLING))
 
 
+@pytest.mark.slow
 def test_a_state_that_ends_with_its_rollout_recalls_only_some_cues(train, monkeypatch):
     begin = ActionServer.begin
 
@@ -150,13 +152,13 @@ class OneDiscount(DQN):
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "n_step", "best"), [("dqn", 5, RIGHT), ("dqn", 1, LEFT), (FirstRewardOnly, 5, LEFT)]
+    ("algorithm", "n_step", "best"), [("dqn", 5, RIGHT), slow("dqn", 1, LEFT), slow(FirstRewardOnly, 5, LEFT)]
 )
 def test_five_steps_carry_a_delayed_reward_back(train, algorithm, n_step, best):
     assert greedy_actions(train(algorithm, tables.short_path, n_step=n_step, **SHORT), 5)[0] == best
 
 
-@pytest.mark.parametrize(("algorithm", "best"), [("dqn", LEFT), (OneDiscount, RIGHT)])
+@pytest.mark.parametrize(("algorithm", "best"), [("dqn", LEFT), slow(OneDiscount, RIGHT)])
 def test_a_distant_reward_is_discounted_for_each_step(train, algorithm, best):
     assert greedy_actions(train(algorithm, tables.long_path, **LONG), 9)[0] == best
 
@@ -195,17 +197,13 @@ class DQNEnds(EndsAtTimeLimits, DQN):
     pass
 
 
-SLOW = pytest.mark.slow
-
-
-@pytest.mark.parametrize("name", [pytest.param("a2c", marks=SLOW), "ppo", pytest.param("pqn", marks=SLOW), "dqn"])
+@pytest.mark.parametrize("name", [slow("a2c"), "ppo", slow("pqn"), "dqn"])
 def test_a_time_limit_is_not_the_end_of_the_task(train, name):
     assert greedy_actions(train(name, tables.wage, **ENDLESS[name]), 1) == [LEFT]
 
 
-@pytest.mark.parametrize(
-    "algorithm", [pytest.param(A2CEnds, marks=SLOW), PPOEnds, pytest.param(PQNEnds, marks=SLOW), DQNEnds]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", [A2CEnds, PPOEnds, PQNEnds, DQNEnds])
 def test_an_agent_that_confuses_the_two_leaves_too_soon(train, algorithm):
     settings = ENDLESS[algorithm.__name__.removesuffix("Ends").lower()]
     assert greedy_actions(train(algorithm, tables.wage, **settings), 1) == [RIGHT]

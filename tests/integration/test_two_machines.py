@@ -1,54 +1,50 @@
 """Synchronous ranks on two machines, which share the run folder and no memory."""
 
 import os
-import signal
 import subprocess
 import sys
 
 import psutil
 import pytest
 
-from accel_rl.checkpoints.checkpoint import Checkpoints
+from tests.chaos.network import can_make_networks, network
 from tests.integration.runs import progressed, rows, run, wait_for
-from tests.integration.test_ranks import CARTPOLE, events
-from tests.integration.two_machines import ADDRESSES, two_machines
+from tests.integration.test_ranks import CARTPOLE
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 
+# Processes of another tree can open no shared memory of this one, and end with it.
+APART = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+
+
 @pytest.fixture
-def machines():
-    try:
-        with two_machines() as machines:
-            yield machines
-    except OSError as e:
-        pytest.skip(f"two network namespaces are not possible here: {e}")
+def hosts():
+    if reason := can_make_networks():
+        pytest.skip(reason)
+    with network(2) as hosts:
+        yield hosts
 
 
 class Agents:
-    """torchrun on each machine, with `ranks` ranks each."""
+    """torchrun on each host, with one rank each."""
 
-    def __init__(self, machines, ranks, folder, *args, restarts=0, **environment):
-        fixed = {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1", **environment}
+    def __init__(self, hosts, folder, *args):
         train = ["-m", "accel_rl", "train", "a2c", "--run-dir", folder, *args]
-        self.processes = [
-            machine.start(
-                [
-                    *(sys.executable, "-m", "torch.distributed.run", "--nnodes", 2, "--nproc-per-node", ranks),
-                    *("--node-rank", i, "--master-addr", ADDRESSES[0], "--master-port", 29500),
-                    *("--max-restarts", restarts, "--monitor-interval", 0.2, *train),
-                ],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                env={**os.environ, **fixed},
-            )
-            for i, machine in enumerate(machines)
-        ]
+        env = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+        self.processes = []
+        for i in range(2):
+            command = [
+                *(*hosts.inside(i), *APART, sys.executable, "-m", "torch.distributed.run", "--nnodes", 2),
+                *("--nproc-per-node", 1, "--node-rank", i, "--master-addr", hosts.address(0), "--master-port", 29500),
+                *("--monitor-interval", 0.2, *train),
+            ]
+            command = [str(word) for word in command]
+            self.processes.append(subprocess.Popen(command, stdout=-1, stderr=-1, text=True, env=env))
 
-    def ranks(self, machine):
-        """Processes of a machine's ranks."""
-        tree = psutil.Process(self.processes[machine].pid).children(recursive=True)
+    def ranks(self, host):
+        """Processes of a host's ranks."""
+        tree = psutil.Process(self.processes[host].pid).children(recursive=True)
         return [p for p in tree if "accel_rl" in p.cmdline() and "torch.distributed.run" not in p.cmdline()]
 
     def ends(self, timeout_s):
@@ -66,10 +62,10 @@ class Agents:
             process.communicate()
 
 
-def test_two_machines_equal_two_ranks_of_one_machine(machines, tmp_path):
+def test_two_machines_equal_two_ranks_of_one_machine(hosts, tmp_path):
     """Gradients go over the network, and their norm is summed in another order."""
     args = (*CARTPOLE, "--env-steps", 4_000)
-    with Agents(machines, 1, tmp_path / "two", *args) as agents:
+    with Agents(hosts, tmp_path / "two", *args) as agents:
         wait_for(lambda: progressed(tmp_path / "two", 1), 120)
         assert [len(agents.ranks(i)) for i in (0, 1)] == [1, 1]
         maps = [m.path for i in (0, 1) for p in agents.ranks(i) for m in p.memory_maps()]
@@ -87,18 +83,3 @@ def test_two_machines_equal_two_ranks_of_one_machine(machines, tmp_path):
 
 def numbers(row):
     return {name: float(value) for name, value in row.items() if value}
-
-
-@pytest.mark.parametrize("victim", [0, 1])
-def test_two_machines_go_on_from_the_checkpoint_when_a_rank_is_killed(machines, tmp_path, victim):
-    """Two ranks on each machine, one of them killed: all are started again."""
-    folder = tmp_path / "run"
-    args = (*CARTPOLE, "--env-steps", 40_000, "--checkpoint.interval", 2_000)
-    with Agents(machines, 2, folder, *args, restarts=1) as agents:
-        wait_for(lambda: Checkpoints(folder / "checkpoints").steps(), 120)
-        os.kill(agents.ranks(victim)[0].pid, signal.SIGKILL)
-        ends = agents.ends(300)
-        assert agents.codes() == [0, 0], ends
-    steps = [int(r["env_steps"]) for r in rows(folder)]
-    assert steps == sorted(set(steps)) and steps[-1] >= 40_000
-    assert events(folder).count("started by torchrun") == 1

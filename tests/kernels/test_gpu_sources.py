@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import slow
 from tests.test_architecture import FILES, imports, name_of
 
 NEEDS_TRITON = pytest.mark.needs("triton")
@@ -86,7 +87,7 @@ def resources(ptx: str, capability: int) -> tuple[int, int]:
 
 
 @NEEDS_TRITON
-@pytest.mark.parametrize("capability", [80, 90])
+@pytest.mark.parametrize("capability", [slow(80), 90])
 @pytest.mark.parametrize("source", SOURCES, ids=lambda s: f"{s.kernel}-{'-'.join(map(str, s.constants.values()))}")
 def test_it_compiles(source, capability, tmp_path, monkeypatch):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))

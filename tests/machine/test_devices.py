@@ -75,19 +75,20 @@ def test_a_capture_survives_many_others(device):
     assert x.tolist() == [0] * 3 and y.tolist() == [40] * 3
 
 
+@pytest.mark.slow
 def test_the_streams_of_a_run_differ(simulated_gpu, tmp_path, monkeypatch):
     """Also those of its evaluations, after as many other streams as a long run may have made."""
     made, stream = [], Device.stream
     monkeypatch.setattr(Device, "stream", lambda self, owner: made.append(stream(self, owner)) or made[-1])
     name = "dqn, concurrent, second learner"
-    run = replace(RUNS[name], evaluation=replace(RUNS[name].evaluation, parallel=4, steps=100))
+    run = replace(RUNS[name], evaluation=replace(RUNS[name].evaluation, parallel=2, steps=20))
     trainer = build(run, GPU, tmp_path / "run")
     trainer.reporter.open(0, 0)
     cycles(trainer, 2)
     of_training = {s.stream_id for s in made}
     assert len(of_training) == len(made) >= 5
     for _ in range(18):
-        trainer.evaluator.evaluate(trainer.learner.algo.agent.evaluating(False), steps=100, seed=7)
+        trainer.evaluator.evaluate(trainer.learner.algo.agent.evaluating(False), steps=20, seed=7)
         trainer.evaluator.close()
         gc.collect()
     later = made[len(of_training) :]

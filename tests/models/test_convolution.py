@@ -16,15 +16,16 @@ from accel_rl.training.learner import build_algorithm
 
 
 @pytest.mark.parametrize(
-    ("net", "parameters", "features"),
+    ("network", "parameters", "features"),
     [
         # weights and biases of each layer at 4 x 104 x 80: 25 x 19 -> 12 x 9 (-> 12 x 9)
-        (A3CNet(4, 104, 80), 4112 + 8224 + 256 * (32 * 12 * 9 + 1), 256),
-        (DQNNet(4, 104, 80), 8224 + 32832 + 36928 + 512 * (64 * 12 * 9 + 1), 512),
+        (A3CNet, 4112 + 8224 + 256 * (32 * 12 * 9 + 1), 256),
+        (DQNNet, 8224 + 32832 + 36928 + 512 * (64 * 12 * 9 + 1), 512),
     ],
     ids=["a3c", "dqn"],
 )
-def test_layers(net: ConvNet, parameters: int, features: int) -> None:
+def test_layers(network: type[ConvNet], parameters: int, features: int) -> None:
+    net = network(4, 104, 80)
     assert sum(p.numel() for p in net.parameters()) == parameters
     obs = torch.randint(256, (3, 4, 104, 80), dtype=torch.uint8)
     x = obs.float() / 255

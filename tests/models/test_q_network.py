@@ -6,6 +6,7 @@ import torch
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.noisy import NoisyLinear, draw_noise, noise_counters
 from accel_rl.models.q_network import CategoricalQNetwork, QNetwork
+from tests.marks import slow
 
 PICTURES = EnvSpec("pictures", (104, 80), "uint8", 6, 4)
 VECTORS = EnvSpec("vectors", (4,), "float32", 2)
@@ -19,8 +20,7 @@ def observations(spec: EnvSpec, n: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("spec", [PICTURES, VECTORS], ids=lambda s: s.name)
-@pytest.mark.parametrize("is_dueling", [False, True])
-@pytest.mark.parametrize("noisy", [False, True])
+@pytest.mark.parametrize(("is_dueling", "noisy"), [(False, False), (True, True), slow(True, False), slow(False, True)])
 def test_shapes(spec, is_dueling, noisy):
     obs = observations(spec, 3)
     assert QNetwork(spec, "nature", is_dueling, noisy).q(obs).shape == (3, spec.n_actions)

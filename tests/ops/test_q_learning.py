@@ -44,12 +44,6 @@ def test_double_q_learning_is_rlaxs():
     near(target - batched_index(g["q_tm1"], g["a_tm1"]), FOUND["double_q_learning"])
 
 
-def test_double_q_with_one_network_is_q_learning():
-    g = GIVEN
-    near(double_q_target(g["r_t"], g["discount_t"], g["q_t"], g["q_t"]),
-         q_learning_target(g["r_t"], g["discount_t"], g["q_t"]))  # fmt: skip
-
-
 def test_huber_is_rlaxs_and_its_gradient_the_clipped_error():
     near(huber(3 * GIVEN["r_t"], 1.0), FOUND["huber_loss"])
     error = torch.linspace(-3, 3, 13, requires_grad=True)

@@ -101,24 +101,3 @@ def test_vtrace_equals_the_sum(T, lambda_, rho_clip, c_clip):
     target, advantage = slow_vtrace(log_ratio, reward, discount, value, next_value, cut, lambda_, rho_clip, c_clip)
     torch.testing.assert_close(got.target, target, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(got.advantage, advantage, atol=1e-5, rtol=1e-5)
-
-
-def test_on_policy_it_is_the_n_step_return():
-    _, reward, discount, value, next_value, cut = case(3)
-    got = vtrace(torch.zeros_like(reward), reward, discount, value, next_value, cut=cut)
-    want = generalized_advantage(reward, value, discount, next_value[-1], next_value, 1.0, cut)
-    torch.testing.assert_close(got.advantage, want, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(got.target, want + value, atol=1e-5, rtol=1e-5)
-
-
-def test_rlax_by_hand():
-    """The two-step example of rlax's and DeepMind's scalable_agent definitions, worked on paper."""
-    ratio = torch.tensor([[2.0], [0.5]])
-    reward, discount = torch.tensor([[1.0], [2.0]]), torch.tensor([[0.9], [0.9]])
-    value, next_value = torch.tensor([[0.5], [1.0]]), torch.tensor([[1.0], [3.0]])
-    got = vtrace(ratio.log(), reward, discount, value, next_value)
-    # rho = (1, .5); delta = (1 + .9 - .5, .5 * (2 + 2.7 - 1)) = (1.4, 1.85)
-    # v_1 = 1 + 1.85 = 2.85;  v_0 = .5 + 1.4 + .9 * 1.85 = 3.565
-    torch.testing.assert_close(got.target, torch.tensor([[3.565], [2.85]]))
-    # rho_0 (1 + .9 * 2.85 - .5) = 3.065;  rho_1 (2 + .9 * 3 - 1) = 1.85
-    torch.testing.assert_close(got.advantage, torch.tensor([[3.065], [1.85]]))

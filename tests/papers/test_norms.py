@@ -17,6 +17,7 @@ RUN = (
 )
 
 
+@pytest.mark.slow
 def test_a_run_with_two_learners_is_drawn(tmp_path, capsys):
     assert run(*RUN, "--log.norms", "--run-dir", tmp_path / "run").returncode == 0
     out = tmp_path / "norms.png"

@@ -61,6 +61,7 @@ assert not slow, slow
 """
 
 
+@pytest.mark.slow
 def test_a_run_does_not_import_what_takes_seconds(tmp_path):
     done = subprocess.run([sys.executable, "-c", TRAINED], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr

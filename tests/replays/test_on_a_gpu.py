@@ -12,6 +12,7 @@ from accel_rl.replays.prioritized import GPU_FANOUT, Prioritized, SumTree
 from accel_rl.replays.replay import Replay
 from accel_rl.replays.ring import FrameRing, NStep
 from accel_rl.replays.uniform import Uniform
+from tests.marks import slow
 from tests.replays.made_up import Simulators
 from tests.simulated_device import counting
 
@@ -54,9 +55,7 @@ RINGS = [(1, 1, False), (3, 4, False), (1, 4, True), (3, 1, True)]  # each pair 
 OTHER_RINGS = [case for case in itertools.product((1, 3), (1, 4), (False, True)) if case not in RINGS]
 
 
-@pytest.mark.parametrize(
-    ("n", "stack", "from_host"), [*RINGS, *(pytest.param(*case, marks=pytest.mark.slow) for case in OTHER_RINGS)]
-)
+@pytest.mark.parametrize(("n", "stack", "from_host"), [*RINGS, *(slow(*case) for case in OTHER_RINGS)])
 def test_the_ring_equals_one_on_the_host(gpu, n, stack, from_host):
     sims = Simulators(B, T, 0, stack, dies=0.1, length=6)
     host, there = empty(sims, "uniform", "cpu", n), empty(sims, "uniform", gpu, n)
@@ -72,7 +71,9 @@ def test_the_ring_equals_one_on_the_host(gpu, n, stack, from_host):
     assert len(there.ring.finals.frames) == len(host.ring.finals.frames)
 
 
-@pytest.mark.parametrize(("kind", "dies"), list(itertools.product(KINDS[::2], (0.0, 0.2))))
+@pytest.mark.parametrize(
+    ("kind", "dies"), [(kind, 0.2) for kind in KINDS[::2]] + [slow(kind, 0.0) for kind in KINDS[::2]]
+)
 def test_draws_and_priorities_equal_those_on_the_host(gpu, kind, dies):
     sims = Simulators(B, T, 1, dies=dies)
     host, there = empty(sims, kind, "cpu"), empty(sims, kind, gpu)
@@ -90,7 +91,7 @@ def test_draws_and_priorities_equal_those_on_the_host(gpu, kind, dies):
 
 
 @pytest.mark.parametrize("from_host", [False, True])
-@pytest.mark.parametrize(("kind", "dies"), list(itertools.product(KINDS, (0.0, 0.2))))
+@pytest.mark.parametrize(("kind", "dies"), [(kind, 0.2) for kind in KINDS] + [slow(kind, 0.0) for kind in KINDS])
 def test_nothing_waits(gpu, kind, dies, from_host):
     sims = Simulators(B, T, 2, dies=dies, length=6)
     replay = empty(sims, kind, gpu)
@@ -149,7 +150,7 @@ def captured_cases():
     quick = [("prioritized", 0.0), ("prioritized", 0.01), ("uniform", 0.01)]
     quick.append(("without replacement", 0.01))
     cases = list(itertools.product(KINDS, (0.0, 0.01, 0.05)))
-    return [case if case in quick else pytest.param(*case, marks=pytest.mark.slow) for case in cases]
+    return [case if case in quick else slow(*case) for case in cases]
 
 
 @pytest.mark.parametrize(("kind", "dies"), captured_cases())

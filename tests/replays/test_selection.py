@@ -9,6 +9,7 @@ from accel_rl.replays.prioritized import Prioritized
 from accel_rl.replays.replay import Replay
 from accel_rl.replays.ring import FrameRing, NStep
 from accel_rl.replays.uniform import Uniform
+from tests.marks import slow
 from tests.replays.made_up import Simulators
 
 
@@ -43,7 +44,7 @@ def counted(replay: Replay, draws: int, N: int) -> torch.Tensor:
     return torch.bincount(at, minlength=len(cells)).double()
 
 
-@pytest.mark.parametrize("dies", [0.0, 0.05, 0.3])
+@pytest.mark.parametrize("dies", [slow(0.0), slow(0.05), 0.3])
 @pytest.mark.parametrize("rollouts", [3, 30])
 def test_cells_on_offer_are_numbered_in_order(dies, rollouts):
     for seed in range(5):
@@ -51,9 +52,9 @@ def test_cells_on_offer_are_numbered_in_order(dies, rollouts):
         assert torch.equal(replay.ring.nth(torch.arange(len(replay))), offered(replay.ring))
 
 
-@pytest.mark.parametrize("dies", [0.0, 0.3])
+@pytest.mark.parametrize("dies", [slow(0.0), 0.3])
 @pytest.mark.parametrize("replacement", [True, False])
-@pytest.mark.parametrize("N", [8, 90])
+@pytest.mark.parametrize("N", [slow(8), 90])
 def test_uniform_draws_every_cell_alike(dies, replacement, N):
     replay, _ = filled(lambda ring: Uniform(ring, 1, replacement), dies=dies)
     assert (replay.ring.refused > 0) == (dies > 0)

@@ -83,7 +83,7 @@ def test_the_probability_of_improvement_counts_pairs(sizes):
 def test_the_bootstrap_draws_the_seeds_of_each_game_independently():
     scores, rng = scores_of((5, 5, 3, 5, 1, 5)), np.random.default_rng(7)
     samples = []
-    for _ in range(4_000):
+    for _ in range(2_000):
         sample = {game: x[rng.integers(len(x), size=len(x))] for game, x in scores.items()}
         samples.append(statistics(flat(sample), sample)[:3])
     low, high = percentiles(statistics(resampled(scores, 4_000), scores)[:, :3])

@@ -14,6 +14,7 @@ from accel_rl.report.curves import score_bands
 from accel_rl.report.runs import read_runs
 from accel_rl.results.trained_run import by_setting
 from accel_rl.sweeps.grid import find_grid
+from tests.marks import slow
 from tests.report.dummies import dummy, write_run, write_sweep
 
 SCORES = (-20.0, -10.0, 0.0, 5.0)
@@ -44,6 +45,7 @@ def headings(text):
     return re.findall(r"<h2>(.*?)</h2>", text)
 
 
+@pytest.mark.slow
 def test_figure_3_has_a_row_for_each_family_and_a_column_for_each_game(tmp_path, rendered):
     experiments = ("a2c_scaling", "a3c", "ppo_scaling", "appo")
     few = {"game": ("pong", "breakout"), "seed": ("0",), "envs": ("16", "32"), "ranks": ("8", "16")}
@@ -68,7 +70,7 @@ def test_figure_4_has_dqn_above_categorical_dqn(tmp_path):
     }
 
 
-@pytest.mark.parametrize("figure", ["figure_5", pytest.param("figure_10", marks=pytest.mark.slow), "figure_12"])
+@pytest.mark.parametrize("figure", ["figure_5", slow("figure_10"), "figure_12"])
 def test_other_figures_have_a_panel_for_each_game(tmp_path, figure):
     runs = swept(tmp_path / "S", figure, figure, game=("pong", "breakout"), seed=("0",))
     assert list(panels.grouped(by_setting(read_runs([runs])))) == [""]

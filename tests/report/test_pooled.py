@@ -5,6 +5,7 @@ import pytest
 
 from accel_rl.report.non_inferiority import Sample
 from accel_rl.report.pooled import chance, pooled
+from tests.marks import slow
 
 # Human-normalised means, like those of PPO on the suite's games: one game far above all others, one near random play.
 MEANS = np.array([1.17, 13.2, 0.12, 0.7, 0.03, 1.3, 0.3, 1.1])
@@ -26,7 +27,7 @@ def rates(share, seeds, theirs, deviation, draws=1_000):
 
 @pytest.mark.parametrize(
     "seeds, theirs, deviation",
-    [(1, 3, 0.2), *(pytest.param(*x, marks=pytest.mark.slow) for x in ((1, 5, 0.1), (3, 3, 0.2), (2, 3, 0.4)))],
+    [*(slow(*x) for x in ((1, 3, 0.2), (1, 5, 0.1), (3, 3, 0.2), (2, 3, 0.4)))],
 )
 def test_error_and_power(seeds, theirs, deviation):
     """True ratio 0.75: not inferior in at most 5 % (and 2 standard errors) of 1,000 draws. True ratio 1: never

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests.marks import slow
+
 PROGRAM = """
 import os, subprocess, sys, time
 from accel_rl.run.pauses import Pauses
@@ -48,7 +50,7 @@ def paused_s(what, act, seconds, beside=0):
 
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="needs Linux")
-@pytest.mark.parametrize("act", ["sleep", pytest.param("spin", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("act", ["sleep", slow("spin")])
 def test_a_stopped_process_pauses(act):
     assert 2.2 < paused_s("stopped", act, 5) <= 3.1
 
@@ -64,10 +66,10 @@ def test_a_process_that_gives_way_pauses_while_others_take_its_core(what, act):
 @pytest.mark.parametrize(
     ("what", "act", "beside"),
     [
-        pytest.param("", "sleep", 0, marks=pytest.mark.slow),
-        pytest.param("", "lock", 1, marks=pytest.mark.slow),
-        pytest.param("", "spin", 2, marks=pytest.mark.slow),
-        pytest.param("idle, child", "spin", 0, marks=pytest.mark.slow),
+        slow("", "sleep", 0),
+        slow("", "lock", 1),
+        slow("", "spin", 2),
+        slow("idle, child", "spin", 0),
         ("child", "lock", 1),
     ],
 )

@@ -20,6 +20,7 @@ from accel_rl.samplers.in_process import InProcessEngine
 from accel_rl.samplers.sampler import Sampler
 from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
 from tests.env_settings import env_of
+from tests.marks import slow
 from tests.samplers.conftest import SMALL
 
 pytest.importorskip("accel_rl.emulator._core")
@@ -75,10 +76,10 @@ def assert_same_rollouts(env: EnvConfig, rollouts: int, reset: str = "immediate"
 EIGHT = ("asterix", "breakout", "freeway", "montezuma_revenge", "ms_pacman", "pong", "robotank", "seaquest")
 
 
-QUICK = ("montezuma_revenge", "seaquest")  # tests/emulator/device compares lanes and core in all eight
+QUICK = ("montezuma_revenge",)  # tests/emulator/device compares lanes and core in all eight
 
 
-@pytest.mark.parametrize("game", [g if g in QUICK else pytest.param(g, marks=pytest.mark.slow) for g in EIGHT])
+@pytest.mark.parametrize("game", [g if g in QUICK else slow(g) for g in EIGHT])
 def test_a_policys_rollouts_are_those_of_the_serial_engine(game):
     assert_same_rollouts(counter_env(game), rollouts=7)
 
@@ -89,7 +90,7 @@ def test_a_policys_rollouts_in_every_other_game(game):
     assert_same_rollouts(counter_env(game), rollouts=7)
 
 
-@pytest.mark.parametrize("game", ["pong", pytest.param("space_invaders", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("game", ["pong", slow("space_invaders")])
 def test_sticky_actions_and_the_nature_picture(game):
     assert_same_rollouts(counter_env(game, protocol="machado2018", noop_max=30), rollouts=7)
 
@@ -97,9 +98,8 @@ def test_sticky_actions_and_the_nature_picture(game):
 @pytest.mark.parametrize(
     "rules",
     [
-        {"frame_skip": 3},
-        {"frame": "104x80-mean"},
-        *(pytest.param(r, marks=pytest.mark.slow) for r in ({"frame_skip": 1}, {"mode": 2})),
+        {"frame_skip": 3, "frame": "104x80-mean"},
+        *map(slow, ({"frame_skip": 3}, {"frame": "104x80-mean"}, {"frame_skip": 1}, {"mode": 2})),
     ],
 )
 def test_other_rules(rules):
@@ -124,6 +124,7 @@ def test_starts_are_uniform_over_timers_and_noops():
         assert chi2 < n + 5 * np.sqrt(2 * n)
 
 
+@pytest.mark.slow
 def test_two_groups_are_the_same_environments():
     assert_same_rollouts(counter_env("pong"), rollouts=7, groups=2)
 
@@ -155,7 +156,7 @@ def test_an_open_loop_agent_and_idle_environments():
             assert b.valid.all() == (idle is None)
 
 
-@pytest.mark.parametrize("at", [1, pytest.param(5, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("at", [1, slow(5)])
 def test_a_restored_sampler_continues_bit_for_bit(at):
     env = counter_env("seaquest", repeat_action_probability=0.25)
     agent, first = policy(env), device_sampler(env)
@@ -169,8 +170,8 @@ def test_a_restored_sampler_continues_bit_for_bit(at):
         assert first.finished == second.finished
 
 
-@pytest.mark.parametrize("game", [pytest.param("seaquest", marks=pytest.mark.slow), "breakout"])
-@pytest.mark.parametrize("to_device", [True, False])
+@pytest.mark.parametrize("game", [slow("seaquest"), "breakout"])
+@pytest.mark.parametrize("to_device", [True, slow(False)])
 def test_an_engine_continues_from_the_others_state(game, to_device):
     env = counter_env(game, repeat_action_probability=0.25, life_loss_ends_return=True)
     agent = policy(env)

@@ -6,6 +6,7 @@ import pytest
 from accel_rl.envs.make import ResolvedEnv, make_spec
 from accel_rl.samplers.memory_budget import EMULATOR_BYTES, WORKER_BYTES, bound
 from tests.env_settings import env_of
+from tests.marks import slow
 from tests.samplers.conftest import make_agent, make_sampler
 
 
@@ -25,14 +26,14 @@ def private_bytes(env: ResolvedEnv, B: int, reset: str) -> int:
 @pytest.mark.parametrize(
     ("game", "reset", "frame"),
     [
-        pytest.param("pong", "swap", "104x80", marks=pytest.mark.slow),
+        slow("pong", "swap", "104x80"),
         ("breakout", "immediate", "84x84"),
-        pytest.param("seaquest", "cached", "104x80", marks=pytest.mark.slow),
-        pytest.param("air_raid", "immediate", "84x84", marks=pytest.mark.slow),  # the largest screens
-        pytest.param("pitfall2", "immediate", "104x80", marks=pytest.mark.slow),  # the largest cartridge
+        slow("seaquest", "cached", "104x80"),
+        slow("air_raid", "immediate", "84x84"),  # the largest screens
+        slow("pitfall2", "immediate", "104x80"),  # the largest cartridge
     ],
 )
-@pytest.mark.parametrize("backend", ["ale", "auto"])
+@pytest.mark.parametrize("backend", [slow("ale"), "auto"])
 def test_an_environment_stays_within_its_bound(game: str, reset: str, frame: str, backend: str) -> None:
     env = env_of(game=game, frame=frame, noop_max=0, backend=backend)
     few, many = private_bytes(env, 1, reset), private_bytes(env, 5, reset)

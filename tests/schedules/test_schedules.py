@@ -4,6 +4,8 @@ import logging
 
 import pytest
 
+from tests.marks import slow
+
 pytestmark = pytest.mark.needs("greenlet")
 
 
@@ -44,8 +46,8 @@ def test_no_order_goes_wrong(kind, weak):
             "wait",
         ),
         *("bytes", "names", "name", "rename", "place", "removed", "segment", "held", "swap"),
-        pytest.param("folders", marks=pytest.mark.slow),
-        pytest.param("epoch", marks=pytest.mark.slow),
+        slow("folders"),
+        slow("epoch"),
     ],
 )
 def test_a_planted_fault_is_found(name):

@@ -28,7 +28,7 @@ def error_of(call, *args) -> str:
 def test_a_recorded_run_opens_everywhere(file, tmp_path, recwarn):
     run = accel_rl.Run.load(file.parent)
     assert run.config.env.game == file.parent.name.partition("_")[0] and len(run.metrics["score"])
-    if file in (RECORDED[0], RECORDED[-1]):
+    if file == RECORDED[-1]:
         assert main(["plot", str(file.parent), "--out", str(tmp_path / "curve.png")]) == 0
         assert main(["report", str(file.parent), "--out", str(tmp_path / "report.html")]) == 0
     assert not [w for w in recwarn if "config.json has no" in str(w.message)]

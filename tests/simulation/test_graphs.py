@@ -4,11 +4,6 @@ import threading
 
 import pytest
 import torch
-from torch import Tensor
-
-from accel_rl.optim.flat import FlatParameters
-from tests.simulation.test_operations import network
-from tests.simulation.test_waits import page_locked
 
 pytestmark = pytest.mark.usefixtures("simulated_gpu")
 GPU = "sim:0"
@@ -39,68 +34,6 @@ def test_capture_has_no_effects(gpu):
     captured(gpu, step, generators=[generator])
     assert x.tolist() == [0] * 3 and out[0].isnan().all()
     assert torch.equal(states[0], gpu.get_rng_state()) and torch.equal(states[1], generator.get_state())
-
-
-def test_replays_equal_calls(gpu):
-    def run(replayed: bool) -> Tensor:
-        x, seen = torch.zeros(4, device=GPU), torch.zeros(5, 4, device=GPU)
-        at, scalar = torch.zeros(1, dtype=torch.int64, device=GPU), torch.tensor(3.0)
-        generator = torch.Generator(GPU).manual_seed(1)
-        torch.manual_seed(2)
-
-        def step():
-            y = x.view(2, 2).sum(0) + torch.rand(2, device=GPU, generator=generator)
-            x.add_(torch.cat([y, torch.randn(2, device=GPU)])).mul_(scalar)
-            seen.index_put_((at,), x * 1)
-
-        do = captured(gpu, step, generators=[generator]).replay if replayed else step
-        for t in range(5):
-            at.fill_(t)
-            do()
-            scalar.fill_(3.0 if not replayed else 100.0)  # was read at the capture
-        return seen.cpu()
-
-    assert torch.equal(run(True), run(False))
-
-
-def test_replays_of_a_training_step_equal_calls(gpu):
-    def run(replayed: bool) -> Tensor:
-        torch.manual_seed(0)
-        model, obs = network().to(GPU), torch.zeros(5, 4, 9, 9, device=GPU)
-        flat = FlatParameters(model)
-        mean, square, steps = torch.zeros_like(flat.data), torch.zeros_like(flat.data), torch.zeros((), device=GPU)
-
-        def step():
-            flat.backward(model(obs).square().mean())
-            steps.add_(1)
-            torch._fused_adam_(
-                [flat.data], [flat.grad], [mean], [square], [], [steps], amsgrad=False, beta1=0.9, beta2=0.99,
-                lr=0.01, weight_decay=0.0, eps=1e-8, maximize=False,
-            )  # fmt: skip
-
-        do = captured(gpu, step).replay if replayed else step
-        for _ in range(4):
-            obs.uniform_()
-            do()
-        return flat.data.cpu()
-
-    assert torch.equal(run(True), run(False))
-
-
-def test_captured_copies_read_and_write_page_locked_memory(gpu):
-    x, source, target = torch.zeros(3, device=GPU), page_locked(torch.ones(3)), page_locked(torch.zeros(3))
-
-    def step():
-        x.copy_(source, non_blocking=True)
-        target.copy_(x + 1, non_blocking=True)
-
-    graph = captured(gpu, step)
-    assert target.tolist() == x.tolist() == [0] * 3
-    source.fill_(4)
-    graph.replay()
-    assert target.tolist() == [0] * 3
-    gpu.synchronize()
-    assert target.tolist() == [5] * 3 and x.tolist() == [4] * 3
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from accel_rl.models.q_network import QNetwork
 from accel_rl.speed.capturable import register_module
 from accel_rl.speed.captured_inference import CapturedInference
 from tests.env_settings import env_of
+from tests.marks import slow
 from tests.samplers.conftest import digest_of, make_sampler
 
 pytestmark = pytest.mark.skipif(compiled() is None or not compiled().vectors, reason="not compiled, or no AVX2")
@@ -74,13 +75,13 @@ def test_policies(called, groups):
     assert len(acts._captures) == groups and not acts._uncapturable
 
 
-@pytest.mark.parametrize("between", [lambda agent, i: None, anneal, apart])
+@pytest.mark.parametrize("between", [slow(lambda agent, i: None), slow(anneal), apart])
 def test_values_with_an_epsilon_that_changes(called, between):
     acts = called(q_agent, between=between)
     assert len(acts._captures) == 2 and not acts._uncapturable
 
 
-@pytest.mark.parametrize("layer_norm", ["before", "after"])
+@pytest.mark.parametrize("layer_norm", ["before", slow("after")])
 def test_values_of_a_network_with_layer_norms(called, layer_norm):
     def make():
         torch.manual_seed(0)
@@ -90,6 +91,7 @@ def test_values_of_a_network_with_layer_norms(called, layer_norm):
     assert len(acts._captures) == 2 and not acts._uncapturable
 
 
+@pytest.mark.slow
 def test_in_threads_of_their_own(called):
     acts = called(lambda: policy_agent(), workers=2, threaded_inference=True)
     assert len(acts._captures) == 2
@@ -116,7 +118,7 @@ def test_parameters_may_not_move():
         play(policy_agent(), between=replace)
 
 
-@pytest.mark.parametrize("network", [{"is_dueling": True}, {"noisy": True}])
+@pytest.mark.parametrize("network", [{"is_dueling": True}, slow({"noisy": True})])
 def test_networks_with_more_than_is_compiled_are_called(called, network):
     acts = called(lambda: q_agent(**network))
     assert not acts._captures and acts._uncapturable
@@ -202,7 +204,7 @@ def test_a_users_module_can_opt_in(called):
     [
         (lambda: policy_agent(), {"capture": False}, "--sampler.no-capture"),
         (lambda: Counting(policy_agent().model), {}, "Counting is not registered as capturable"),
-        (lambda: q_agent(noisy=True), {}, "no kernel computes"),
+        slow(lambda: q_agent(noisy=True), {}, "no kernel computes"),
         (lambda: q_agent(is_dueling=True), {}, "no kernel computes"),
     ],
 )

@@ -12,6 +12,7 @@ from accel_rl.algos.ppo import PPO
 from accel_rl.speed.captured_updates import StaticBatch, kind_of
 from tests.golden.runs import POLE, config
 from tests.gpu.runs import GPU, play
+from tests.marks import slow
 
 NAME = "tests.speed.test_captured_updates"
 
@@ -99,8 +100,8 @@ class ManyKinds(PPO):
     [
         ("WithABonus", ""),
         ("Waiting", "operation"),
-        ("Replacing", "'scale' of Replacing, which its update reads, changes"),
-        ("CountingUpdates", "an update changes 'made' of CountingUpdates"),
+        slow("Replacing", "'scale' of Replacing, which its update reads, changes"),
+        slow("CountingUpdates", "an update changes 'made' of CountingUpdates"),
         ("CountingNetwork", "an update changes CountingNet.passes"),
     ],
 )
@@ -118,7 +119,7 @@ def test_a_subclass_trains_as_on_the_cpu_captured_or_not(simulated_gpu, tmp_path
 @pytest.mark.parametrize(
     ("optimizer", "why"),
     [
-        pytest.param("torch:AdamW(weight_decay=0.1)", "", marks=pytest.mark.slow),
+        slow("torch:AdamW(weight_decay=0.1)", ""),
         ("torch:SGD(momentum=0.9)", "torch.optim.SGD waits for the GPU"),
     ],
 )
@@ -130,6 +131,7 @@ def test_an_optimizer_of_torch_trains_as_on_the_cpu(simulated_gpu, tmp_path, opt
     assert len(lines) == bool(why) and all(line.endswith(why) for line in lines), lines
 
 
+@pytest.mark.slow
 def test_the_number_of_graphs_is_limited(simulated_gpu, tmp_path):
     run = config(f"{NAME}:ManyKinds", POLE, horizon=20, minibatch=4, epochs=1)
     found = play(run, GPU, tmp_path / "gpu", 2)

@@ -9,6 +9,7 @@ from accel_rl.models.q_network import CategoricalQNetwork
 from accel_rl.models.recurrent import RecurrentActorCritic
 from accel_rl.speed.cuda_graph import CudaGraphs
 from accel_rl.text import notes, output
+from tests.marks import slow
 from tests.samplers.conftest import digest_of, make_agent, make_noisy_agent, make_sampler
 from tests.speed.test_captured_inference import ENV, SPEC, Counting, anneal, apart, learn, q_agent, replace
 
@@ -64,24 +65,23 @@ def recurrent_agent():
 
 AGENTS = [policy, noisy_agent, recurrent_agent, q_agent, dueling_agent, c51_agent]
 # Other networks of Q-learning: test_an_epsilon_that_changes, and whole runs in tests/gpu.
-QUICK = [(policy, 1), (policy, 2), (noisy_agent, 2), (recurrent_agent, 2)]
+QUICK = [(policy, 1), (noisy_agent, 2), (recurrent_agent, 2)]
 CASES = [(make, groups) for make in AGENTS for groups in (1, 2)]
 
 
-@pytest.mark.parametrize(
-    ("make", "groups"), [case if case in QUICK else pytest.param(*case, marks=pytest.mark.slow) for case in CASES]
-)
+@pytest.mark.parametrize(("make", "groups"), [case if case in QUICK else slow(*case) for case in CASES])
 def test_the_same_as_called(simulated_gpu, make, groups):
     want, _, notes = play(make, False, groups=groups)
     assert notes == ["inference is not captured, Python runs at every step: --sampler.no-capture"]
     assert play(make, True, groups=groups) == (want, groups, [])  # one graph for all buffers
 
 
+@pytest.mark.slow
 def test_worker_processes_whose_frames_are_copied_while_another_group_acts(simulated_gpu):
     assert play(policy, True, workers=2)[0] == play(policy, True)[0]
 
 
-@pytest.mark.parametrize("between", [anneal, apart])
+@pytest.mark.parametrize("between", [slow(anneal), apart])
 def test_an_epsilon_that_changes(simulated_gpu, between):
     found = play(q_agent, True, between=between)
     assert found[0] == play(q_agent, False, between=between)[0] and found[1] == 2

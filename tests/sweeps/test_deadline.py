@@ -5,13 +5,11 @@ import os
 import signal
 import stat
 import time
-import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import psutil
 import pytest
 import torch
 
@@ -309,6 +307,7 @@ def is_packed(out: Path, name: str = "") -> bool:
     return any(item.is_finished and item.name == name for item in carried.items) if name else bool(carried.items)
 
 
+@pytest.mark.slow
 def test_a_stopped_sweep_continues_elsewhere_with_its_packed_checkpoints(ordinary, tmp_path):
     """Ctrl-C while a run trains, and the same command in a new folder, which has only the packed files."""
     out, one = tmp_path / "out", (PAIR, "--only", "seed=1", *ONE_CORE)
@@ -362,36 +361,3 @@ def test_the_deadline_is_kept(tmp_path, capsys):
     for name, item in {item.name: item for item in Carried(out, 60_000_000).items}.items():
         assert f"{name}: stopped at {item.env_steps:,} of 10,000,000 env steps: the time was over" in printed
     assert set(states(folder).values()) == {"stopped"} and is_packed(out)
-
-
-@pytest.mark.slow
-def test_nothing_is_lost_when_the_sweep_is_killed(ordinary, tmp_path):
-    """SIGKILL at several moments; after each, a new folder has only the packed files. They are complete, and what was
-    packed once stays packed, and is not run again."""
-    out, packed = tmp_path / "out", set[tuple[str, int]]()
-    moments = (
-        lambda folder: progressed(folder / "seed=0", 2),
-        lambda folder: Checkpoints(folder / "seed=0" / "checkpoints").steps()[-1:] == [2_400],
-        lambda folder: is_packed(out, "seed=0"),
-        lambda folder: progressed(folder / "seed=1", 4),
-        lambda folder: Checkpoints(folder / "seed=1" / "checkpoints").steps()[-1:] == [2_400],
-        lambda folder: is_packed(out, "seed=1"),
-    )
-    for i, moment in enumerate(moments):
-        process = start(PAIR, "--carry", out, "--out", tmp_path / str(i), *ONE_CORE)
-        wait_for(lambda m=moment, folder=tmp_path / str(i): m(folder))
-        children = psutil.Process(process.pid).children(recursive=True)
-        process.kill()
-        process.communicate()
-        wait_for(lambda c=children: not any(p.is_running() and p.status() != "zombie" for p in c), 60)
-        for file in out.glob("carried-*.zip") if out.exists() else ():
-            with zipfile.ZipFile(file) as z:
-                assert z.testzip() is None
-        now = {(x.name, x.env_steps) for x in Carried(out, 60_000_000).items if x.is_finished}
-        assert packed <= now
-        if ("seed=0", 2_400) in packed:
-            assert not (tmp_path / str(i) / "seed=0" / "log.txt").exists()
-        packed = now
-    assert packed == {("seed=0", 2_400), ("seed=1", 2_400)}
-    assert run(PAIR, "--carry", out, "--out", tmp_path / "last", *ONE_CORE).returncode == 0
-    assert_equal(tmp_path / "last", ordinary)

@@ -21,6 +21,7 @@ from accel_rl.sweeps.sweep_folder import PRUNED, SweepFolder
 from accel_rl.sweeps.sweep_plan import Run
 from tests.integration.runs import progressed, wait_for
 from tests.integration.runs import start as start_module
+from tests.marks import slow
 from tests.sweeps import grids
 
 pytestmark = pytest.mark.needs("optuna")
@@ -64,7 +65,7 @@ def test_a_search_ends_goes_on_and_is_in_the_report(tmp_path, capsys):
     assert (tmp_path / "report" / "search_search.csv").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [signal.SIGINT, slow(signal.SIGKILL)])
 def test_a_stopped_search_goes_on_with_the_runs_that_it_had_begun(number, tmp_path, capsys):
     folder = tmp_path / "search"
     process = start(LONG, "--trials", 2, *ONLINE, "--cores-per-run", len(os.sched_getaffinity(0)), "--out", folder)

@@ -110,22 +110,6 @@ def test_ctrl_c_and_resume_give_the_same_results(whole, tmp_path, capsys):
     assert status([str(folder)]) == 0 and "no sweep is running" in capsys.readouterr().out
 
 
-@pytest.mark.slow
-def test_a_killed_sweep_leaves_nothing_running_and_can_go_on(whole, tmp_path, capsys):
-    folder = tmp_path / "sweep"
-    process = start(LONG, "--out", folder)
-    wait_for(lambda: progressed(folder / NAMES[0], 4))
-    children = psutil.Process(process.pid).children(recursive=True)
-    assert children
-    process.kill()
-    process.communicate()
-    assert sweep.main(["--resume", str(folder)]) == 2  # two processes never write one run
-    assert "about to stop" in capsys.readouterr().err
-    wait_for(lambda: not any(c.is_running() and c.status() != "zombie" for c in children), 60, "their ends")
-    assert run("--resume", folder).returncode == 0
-    assert_equal(whole, folder, NAMES)
-
-
 def watched(process: Forked, until=lambda: False) -> list[dict[str, tuple[int, ...]]]:
     """The cores that each run is given, at every look, until the sweep ends."""
     looks: list[dict[str, tuple[int, ...]]] = []

@@ -61,6 +61,7 @@ def found_from(folder: Path, name: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.slow
 def test_the_experiments_of_a_clone_are_found_from_every_folder(tmp_path: Path) -> None:
     done = found_from(tmp_path, "experiments.cpu:pong_pqn")
     assert done.stdout == "experiments.cpu\n", done.stderr

@@ -16,6 +16,7 @@ from accel_rl.run.run_folder import RunFolder
 from accel_rl.training.observers import spec_of
 from accel_rl.training.stored_agents import BestAgent
 from tests.integration.runs import rows, run
+from tests.marks import slow
 
 SMALL = {"env": "CartPole-v1", "envs": 4, "horizon": 8, "engine": "in-process", "minibatch": 16, "epochs": 1}
 MODULE = "tests.training.test_callbacks"
@@ -160,8 +161,7 @@ def test_a_resumed_run_has_the_callbacks_of_config_json(tmp_path):
     "method",
     [
         "on_update",
-        "on_evaluation",
-        *(pytest.param(m, marks=pytest.mark.slow) for m in ("on_start", "on_rollout", "on_checkpoint")),
+        *(slow(m) for m in ("on_start", "on_rollout", "on_evaluation", "on_checkpoint")),
     ],
 )
 def test_a_method_that_returns_false_ends_the_run(tmp_path, method):
@@ -174,7 +174,7 @@ def test_a_method_that_returns_false_ends_the_run(tmp_path, method):
     assert stopped.resume(callbacks=[]).result.env_steps == 160
 
 
-@pytest.mark.parametrize("method", ["on_start", "on_rollout", "on_update", "on_checkpoint", "on_end"])
+@pytest.mark.parametrize("method", ["on_update", "on_end", *map(slow, ("on_start", "on_rollout", "on_checkpoint"))])
 def test_an_error_names_the_callback_and_the_method(tmp_path, method):
     with pytest.raises(RunError, match=rf"^callback Fails.{method} failed: ValueError: the disk is red; the traceb"):
         train(tmp_path, [Fails(method)])
@@ -198,9 +198,7 @@ MODES = {
 }
 
 
-@pytest.mark.parametrize(
-    "mode", [*(pytest.param(mode, marks=pytest.mark.slow) for mode in ("sync", "async")), "concurrent", "workers"]
-)
+@pytest.mark.parametrize("mode", [*(slow(mode) for mode in ("sync", "async")), "concurrent", "workers"])
 def test_callbacks_run_on_rank_0_of_every_mode(tmp_path, mode):
     algorithm, *options = MODES[mode]
     options += [] if mode == "workers" else ["--engine", "in-process"]
@@ -214,6 +212,7 @@ def test_callbacks_run_on_rank_0_of_every_mode(tmp_path, mode):
     assert made[-2].startswith("checkpoint ") and "stopped at" in done.stdout
 
 
+@pytest.mark.slow
 def test_callbacks_of_the_device_engine(tmp_path):
     values = {"env": None, "game": "pong", "noop_max": 2, "engine": "device"}
     values |= {"horizon": 4, "env_steps": 48, "torch_threads": 1}
@@ -317,6 +316,7 @@ class FailsAt(Callback):
         assert training.env_steps != self.env_steps
 
 
+@pytest.mark.slow
 def test_a_run_that_ended_between_a_checkpoint_and_its_call_stores_the_best_network_when_it_is_resumed(tmp_path):
     whole = train(tmp_path / "whole", [SaveBest()], env_steps=320, checkpoint__interval=64).path
     best = BestAgent(RunFolder(whole), "best-training").load()

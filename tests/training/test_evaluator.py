@@ -17,6 +17,7 @@ from accel_rl.settings.train import default_config
 from accel_rl.training.evaluator import Evaluator
 from accel_rl.training.learner import Learner
 from tests.env_settings import env_of
+from tests.marks import slow
 from tests.samplers.conftest import SMALL
 
 PONG = env_of(game="pong", max_episode_steps=60, max_evaluation_steps=60, repeat_action_probability=0.25)
@@ -51,12 +52,12 @@ def fresh(config: Resolved, agent, seed: int):
 
 
 # Workers that stay between evaluations: test_workers_stay_and_one_that_is_killed_between_evaluations_is_replaced.
-@pytest.mark.parametrize("engine", [pytest.param("workers", marks=pytest.mark.slow), "in-process"])
+@pytest.mark.parametrize("engine", [slow("workers"), "in-process"])
 @pytest.mark.parametrize(
     ("env", "algorithm", "algo"),
     [
-        pytest.param(replace(PONG, backend="ale"), "a2c", {}, marks=pytest.mark.slow),
-        pytest.param(replace(PONG, backend="emulator"), "a2c", {}, marks=pytest.mark.slow),
+        slow(replace(PONG, backend="ale"), "a2c", {}),
+        slow(replace(PONG, backend="emulator"), "a2c", {}),
         (replace(PONG, backend="emulator"), "dqn", {}),
         (env_of(id="CartPole-v1"), "a2c", {"lstm": 8}),
     ],

@@ -14,6 +14,7 @@ import pytest
 import accel_rl
 from accel_rl import Callback
 from accel_rl.settings.train import default_config
+from tests.marks import slow
 
 
 def rows(path):
@@ -62,11 +63,11 @@ class Slow(gymnasium.Wrapper):
         return self.env.step(action)
 
 
-def slow():
+def make_slow():
     return Slow(gymnasium.make("CartPole-v1"))
 
 
-SLOW = {"env": "tests.training.test_reporter:slow", "envs": 4, "horizon": 5, "engine": "in-process"}
+SLOW = {"env": "tests.training.test_reporter:make_slow", "envs": 4, "horizon": 5, "engine": "in-process"}
 SLOW |= {"decorrelation_steps": 0, "evaluation__interval": 0, "checkpoint__interval": 0}
 
 
@@ -87,7 +88,7 @@ class Watch(Callback):
         self.seconds += time.monotonic() - self.began
 
 
-@pytest.mark.parametrize("resumes", [1, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("resumes", [1, slow(3)])
 def test_the_times_of_a_resumed_run_are_those_of_its_processes(tmp_path, resumes):
     """A process ends between two rows; the next one goes on from the checkpoint's times, and its first row's rate is
     one that the run has had."""

@@ -13,6 +13,7 @@ from accel_rl.samplers.sampler import Sampler
 from accel_rl.settings.registry import ALGORITHMS
 from tests.golden.runs import LINEAR, POLE, config
 from tests.golden.runs import SMALL as Q
+from tests.marks import slow_unless
 
 B, T = 8, 4
 ROLLOUT, END, RUN = T * B, 256, 384  # env steps of a rollout, until the linear schedules end, and of the run
@@ -174,7 +175,11 @@ def run(open_trainer, case, monkeypatch):
     return used
 
 
-@pytest.mark.parametrize("case", CASES)
+# Each algorithm has another case.
+MORE = ("a2c, constant", "ppo, constant", "pqn", "dqn, spread, constant", "rainbow")
+
+
+@pytest.mark.parametrize("case", slow_unless(lambda case: case not in MORE, CASES))
 def test_a_run_uses_the_values_of_its_schedules(open_trainer, case, monkeypatch):
     used = run(open_trainer, case, monkeypatch)
     for name, expected in CASES[case][2].items():

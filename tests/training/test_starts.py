@@ -17,6 +17,7 @@ from accel_rl.text.errors import ConfigError
 from accel_rl.training.evaluator import RANDOM_AGENT_FRAMES, Evaluator, at_10_hz, evaluate_random
 from accel_rl.training.record_starts import KEEP, record, recorded_env
 from tests.env_settings import env_of
+from tests.marks import slow
 from tests.training.test_evaluator import config_of, learner_of
 
 PONG = env_of(game="pong", protocol="mnih2015", repeat_action_probability=0.25)
@@ -41,7 +42,7 @@ def test_points_follow_from_the_arguments():
 
 
 # Workers: test_a_lost_worker_does_not_change_which_starts_are_played.
-@pytest.mark.parametrize("engine", [pytest.param("workers", marks=pytest.mark.slow), "in-process"])
+@pytest.mark.parametrize("engine", [slow("workers"), "in-process"])
 def test_each_start_is_played_once_up_to_the_limit(engine, tmp_path):
     points, file, limit = points_of(), tmp_path / "starts.json", 90
     points.save(file)

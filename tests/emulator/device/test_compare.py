@@ -24,7 +24,7 @@ def check(report: Report) -> None:
 # Each protocol with half of the games; all pairs are slow.
 @pytest.mark.parametrize("game, sticky, observation", [(g, *PROTOCOLS[i % 2]) for i, g in enumerate(GAMES)])
 def test_games_are_equal(game: str, sticky: float, observation: str) -> None:
-    check(compare(game, range(3), frames=600, sticky=sticky, observation=observation))
+    check(compare(game, range(3), frames=400, sticky=sticky, observation=observation))
 
 
 def test_means_are_equal() -> None:

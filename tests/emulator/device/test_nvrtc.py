@@ -11,6 +11,7 @@ import pytest
 
 from accel_rl.emulator.device import nvrtc
 from accel_rl.text.errors import ConfigError, RunError
+from tests.marks import slow
 
 NEEDS_NVRTC = pytest.mark.needs("cuda.bindings.nvrtc")
 KERNELS = nvrtc.EMULATOR / "device" / "kernels" / "kernels.cu"
@@ -67,7 +68,7 @@ def test_kernels_compile_by_nvcc(architecture: str, tmp_path: Path) -> None:
 
 
 @NEEDS_NVRTC
-@pytest.mark.parametrize("architecture", [pytest.param("compute_80", marks=pytest.mark.slow), "compute_90"])
+@pytest.mark.parametrize("architecture", [slow("compute_80"), "compute_90"])
 def test_every_core_header_compiles_alone(architecture: str) -> None:
     """To PTX, as a file of its own: each header includes what it needs, and no host function."""
     texts = nvrtc.sources()

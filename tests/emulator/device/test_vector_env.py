@@ -13,6 +13,7 @@ from accel_rl.emulator.device.device_vector_env import DeviceVectorEnv
 from accel_rl.emulator.env_core import make_env_core, step_env_cores
 from accel_rl.emulator.games import games
 from accel_rl.text.errors import ConfigError
+from tests.marks import slow
 
 CPU = {"device": "cpu"}
 
@@ -48,7 +49,7 @@ def play_alone(game: str, seed: int, actions: list[int], frames: int, **switches
 
 @pytest.mark.parametrize(
     ("game", "switches"),
-    [("breakout", {}), ("pong", {}), ("space_invaders", {"mode": 9, "difficulty": 1})],
+    [("breakout", {}), slow("pong", {}), slow("space_invaders", {"mode": 9, "difficulty": 1})],
     ids=lambda x: "-".join(x) if isinstance(x, dict) else x,
 )
 def test_observations_rewards_and_ends(game, switches):

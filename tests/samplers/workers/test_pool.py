@@ -17,6 +17,7 @@ from accel_rl.samplers.workers import pool
 from accel_rl.text import output
 from accel_rl.text.errors import RunError
 from tests.env_settings import env_of
+from tests.marks import slow
 from tests.samplers.conftest import make_agent, make_sampler
 
 ENV = env_of(game="pong")
@@ -65,7 +66,7 @@ def test_a_killed_worker_is_noticed_within_a_second(warned):
         sampler.close()
 
 
-@pytest.mark.parametrize("threaded", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("threaded", [False, slow(True)])
 def test_a_worker_killed_in_the_middle_of_a_rollout(threaded, warned):
     sampler = make_sampler(ENV, 8, 2, 2, T=40, threaded_inference=threaded)
     agent = make_agent(ENV)
@@ -91,7 +92,7 @@ def test_a_worker_killed_in_the_middle_of_a_rollout(threaded, warned):
         sampler.close()
 
 
-@pytest.mark.parametrize("ahead", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("ahead", [False, slow(True)])
 def test_an_agent_that_fails_in_a_thread_ends_the_rollout(ahead):
     sampler, agent = make_sampler(ENV, 8, 2, 2, T=40, threaded_inference=True), make_agent(ENV)
     act = agent.act
@@ -115,7 +116,7 @@ def test_an_agent_that_fails_in_a_thread_ends_the_rollout(ahead):
     assert not [t for t in threading.enumerate() if t.name.startswith("group-")]
 
 
-@pytest.mark.parametrize("threaded", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.parametrize("threaded", [slow(False), True])
 def test_a_worker_killed_while_the_next_rollout_is_begun(threaded, warned):
     """Its part is missing in both; the others' are what they would have been."""
     agent = make_agent(ENV) if threaded else RandomAgent(make_spec(ENV, training=True).n_actions)
@@ -245,9 +246,7 @@ def test_a_hung_worker_is_given_up_on_while_another_gets_on():
         sampler.close()
 
 
-@pytest.mark.parametrize(
-    "fault", [signal.SIGKILL, *(pytest.param(f, marks=pytest.mark.slow) for f in (None, signal.SIGSTOP))]
-)
+@pytest.mark.parametrize("fault", [signal.SIGKILL, *(slow(f) for f in (None, signal.SIGSTOP))])
 def test_a_rollout_whose_actions_are_all_chosen_outlasts_the_timeout_but_not_a_fault(fault, warned):
     """10 steps of 0.1 s with a timeout of half a second: a worker that gets on is no hung one."""
     env = env_of(id="tests.environments:slow")
@@ -280,7 +279,7 @@ def test_workers_outlive_the_thread_that_started_them(warned):
         sampler.close()
 
 
-@pytest.mark.parametrize("fault", ["killed", pytest.param("hangs", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("fault", ["killed", slow("hangs")])
 def test_a_worker_lost_while_a_checkpoint_is_written_is_replaced(fault, warned):
     sampler, agent = make_sampler(ENV, 8, 2, 2, timeout_s=2.0), make_agent(ENV)
     other = make_sampler(ENV, 8, 2, 0)
