@@ -1,6 +1,8 @@
 """Values of settings are checked against the types that their classes declare."""
 
-from dataclasses import fields, is_dataclass, replace
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import Field, dataclass, fields, is_dataclass, replace
 from enum import Enum
 from functools import cache
 from types import NoneType
@@ -8,7 +10,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from accel_rl.text.errors import ConfigError
+from accel_rl.text.counts import parse_count
+from accel_rl.text.errors import ConfigError, nearest
 
 LARGEST = 10**15
 """Larger numbers are mistakes, such as infinity, or a count that no run reaches. Only a seed may be larger."""
@@ -31,18 +34,70 @@ TIMEOUTS_S = (0.1, 1e6)
 _hints = cache(get_type_hints)  # The result is cached, because a sweep checks the same few classes thousands of times.
 
 
-def check_types(config: Any, prefix: str = "--") -> None:
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A field of a dataclass of settings or of one of its groups. `name` is its full name, such as env.game."""
+
+    name: str
+    hint: Any
+    value: Any
+    field: Field[Any]
+    owner: type
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def is_repeated(self) -> bool:
+        """Return whether the option of this setting may be repeated: each adds one value."""
+        return "appended" in self.field.metadata
+
+    @property
+    def takes_many(self) -> bool:
+        """Return whether the option of this setting has any number of values."""
+        return not self.is_repeated and any(get_origin(hint) is tuple for hint in (self.hint, *get_args(self.hint)))
+
+    def check(self) -> None:
+        """Raise ConfigError if the value does not have the type of this setting, or is a number that is too large."""
+        if not fits(self.hint, self.value):
+            raise ConfigError(f"{self.flag} {refusal(self.hint, self.value)}")
+        if isinstance(self.value, int | float):
+            _check_size(self.flag, self.value)
+
+    def read(self, words: Sequence[str]) -> Any:
+        """Return the value that is written as words of a command line. Raises ConfigError."""
+        value = read(self.hint, words)
+        replace(self, value=value).check()
+        return (*self.value, *value) if self.is_repeated else value
+
+
+def settings_in(config: Any, prefix: str = "") -> Iterator[Setting]:
+    """Yield the settings of a dataclass, and then those of its groups."""
+    for f in sorted(fields(config), key=lambda f: is_dataclass(getattr(config, f.name))):
+        value = getattr(config, f.name)
+        if is_dataclass(value):
+            yield from settings_in(value, f"{prefix}{f.name}.")
+        else:
+            yield Setting(prefix + f.name, _hints(type(config))[f.name], value, f, type(config))  # type: ignore[arg-type]
+
+
+def options_in(config: Any) -> dict[str, Setting]:
+    """Map each flag to its setting."""
+    return {s.flag: s for s in settings_in(config) if "hidden" not in s.field.metadata}
+
+
+def check_types(config: Any, prefix: str = "") -> None:
     """Raise ConfigError for the first setting of a wrong type, or with a number that is too large. `config` is a
-    dataclass of settings, or of groups of settings."""
-    hints = _hints(type(config))  # type: ignore[arg-type]  # A class is hashable.
-    for f in fields(config):
-        value, flag = getattr(config, f.name), prefix + f.name.replace("_", "-")
-        if is_dataclass(value) and not isinstance(value, type):
-            check_types(value, f"{flag}.")
-        elif not fits(hints[f.name], value):
-            raise ConfigError(f"{flag} {value!r}: must be {described(hints[f.name])}")
-        elif isinstance(value, int | float):
-            _check_size(flag, value)
+    dataclass of settings, or of groups of settings, whose names begin with `prefix`."""
+    for setting in settings_in(config, prefix):
+        setting.check()
+
+
+def refusal(hint: Any, value: Any) -> str:
+    """Describe a value that does not have the given type: what was got, what is allowed, and the nearest names."""
+    got = " ".join(map(repr, value)) if isinstance(value, tuple | list) else repr(value)
+    return f"{got}: must be {described(hint)}{nearest(value, _names(hint)) if isinstance(value, str) else ''}"
 
 
 def _check_size(flag: str, value: float) -> None:
@@ -91,6 +146,26 @@ def fits(hint: Any, value: Any) -> bool:
     return isinstance(value, hint) if isinstance(hint, type) else True
 
 
+def read(hint: Any, words: Sequence[str]) -> Any:
+    """Return the value of the given type that is written as words of a command line. Words that have no such meaning
+    are returned as they are, and do not fit the type."""
+    origin, args = get_origin(hint), get_args(hint)
+    text: Any = words[0] if len(words) == 1 else tuple(words)
+    if text == "None" and NoneType in args:
+        return None
+    if origin is tuple:
+        return tuple(read(args[0], [word]) for word in words)
+    if origin is Literal:
+        return next((value for value in args if str(value) == text), text)
+    if args and origin is not None:
+        return next((value for value in (read(a, words) for a in args) if fits(hint, value)), text)
+    if hint is bool:
+        return {"True": True, "False": False}.get(text, text)
+    with contextlib.suppress(ValueError):
+        return parse_count(text) if hint is int else float(text) if hint is float else text
+    return text
+
+
 def described(hint: Any) -> str:
     """Describe a type in words, such as "a whole number or None"."""
     origin, args = get_origin(hint), get_args(hint)
@@ -102,3 +177,10 @@ def described(hint: Any) -> str:
         return " or ".join(map(described, args))
     words = {int: "a whole number", float: "a number", bool: "True or False", str: "a text", NoneType: "None"}
     return words.get(hint, getattr(hint, "__name__", str(hint)))
+
+
+def _names(hint: Any) -> list[str]:
+    """Return the words that a type allows."""
+    if get_origin(hint) is Literal:
+        return [str(value) for value in get_args(hint)]
+    return [name for a in get_args(hint) for name in _names(a)]
