@@ -14,7 +14,7 @@ BUDGETS = {
     "accel_rl": 102,
     "agents": 182,
     "algos": 1_141,
-    "api": 1_537,
+    "api": 1_232,
     "checkpoints": 392,
     "cli": 935,
     "compat": 374,
