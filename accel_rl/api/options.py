@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
+from accel_rl.api.keywords import plain
 from accel_rl.settings.acting import ActingEnv
 from accel_rl.settings.flags import flags_of, replaced
 from accel_rl.settings.trust import TrustOptions
-from accel_rl.settings.types import check_types, plain
+from accel_rl.settings.types import check_types
 from accel_rl.text.counts import Count, OptionalCount
 from accel_rl.text.errors import ConfigError, nearest
 

@@ -5,7 +5,7 @@ The script contains all words, so that a completion does not start Python, whose
 
 import contextlib
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from accel_rl.cli.main import COMMANDS, function_of
@@ -32,21 +32,19 @@ Install it once, and begin a new shell:
 ZSH = "autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n"
 """Commands with which zsh can run the script for bash."""
 BASH = r"""# Completion of accel-rl for bash, by `accel-rl completion bash`.
+_accel_rl_words() { awk -F ' = ' -v key="$1" '$1 == key { print $2 }' <<'END'
+@table
+END
+}
 _accel_rl() {
-  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=
-  case "$prev " in
-@values
-  esac
+  local cur=${COMP_WORDS[COMP_CWORD]} words=$(_accel_rl_words "${COMP_WORDS[COMP_CWORD-1]}")
   if [[ -z $words && $cur == -* ]]; then
-    case "${COMP_WORDS[1]} ${COMP_WORDS[2]} " in
-@options
-    esac
+    words=$(_accel_rl_words "${COMP_WORDS[1]} ${COMP_WORDS[2]} --")
+    [[ -n $words ]] || words=$(_accel_rl_words "${COMP_WORDS[1]} --")
     # Full names with a point are offered after the point.
     [[ $cur != *.* ]] && words=$(printf "%s\n" $words | grep -v "\.")
   elif [[ -z $words ]]; then
-    case "$COMP_CWORD ${COMP_WORDS[1]}" in
-@words
-    esac
+    case $COMP_CWORD in 1) words=$(_accel_rl_words " :") ;; 2) words=$(_accel_rl_words "${COMP_WORDS[1]} :") ;; esac
   fi
   COMPREPLY=($(compgen -W "$words" -- "$cur"))
   # Bash splits words at colons, so the part before the colon is removed from the completions.
@@ -108,23 +106,13 @@ def of_options(context: str, options: Iterable[Option]) -> Iterator[Word]:
 
 def bash(words: Iterable[Word]) -> str:
     """Return the completion script for bash."""
-    first: dict[str, list[str]] = {}
-    flags: dict[str, list[str]] = {}
+    table: dict[str, list[str]] = {}
     for word in words:
-        n = len(word.context.split()) + 1
-        table, key = (flags, f"{word.context} ") if word.name.startswith("--") else (first, f"{n} {word.context}")
+        key = f"{word.context} {'--' if word.name.startswith('--') else ':'}"
         table.setdefault(key, []).append(word.name)
-    flags |= {"train ": flags["train ppo "], "doctor ": flags["doctor ppo "]}  # for a user's algorithm
-    tables: dict[str, Mapping[str, Iterable[str]]] = {
-        "@values": {f"{w.name} ": w.values for w in words if w.values},
-        "@options": flags,
-        "@words": first,
-    }
-    script = BASH
-    for place, cases in tables.items():
-        lines = [f"    {_quoted([key])}*) words={_quoted(names)} ;;" for key, names in cases.items()]
-        script = script.replace(place, "\n".join(lines))
-    return script
+        table.update({word.name: [*word.values]} if word.values else {})
+    table |= {f"{command} --": table[f"{command} ppo --"] for command in ("train", "doctor")}  # for a user's algorithm
+    return BASH.replace("@table", "\n".join(f"{key} = {' '.join(names)}" for key, names in table.items()))
 
 
 def fish(words: Iterable[Word]) -> str:

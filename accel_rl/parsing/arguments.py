@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from accel_rl.parsing.help import PLAIN, Help, Option, asked, help_text, options_of
+from accel_rl.parsing.help import Option, asked, help_text, options_of
 from accel_rl.settings.flags import full_flag, replaced
 from accel_rl.settings.types import described, options_in
 from accel_rl.text.errors import ConfigError, nearest
 from accel_rl.text.output import print_text
 
 C = TypeVar("C")
+NONE: Mapping[str, str] = {}
 
 
 class HelpPrinted(SystemExit):
@@ -23,21 +24,16 @@ class HelpPrinted(SystemExit):
 
 
 def parse(
-    cls: type[C],
-    argv: list[str],
-    prog: str,
-    description: str,
-    default: C | None = None,
-    arrangement: Help = PLAIN,
-    similar: Iterable[str] = (),
-) -> C:
+    cls: type[C], argv: list[str], prog: str, description: str, default: C | None = None,
+    similar: Iterable[str] = (), main: Mapping[str, str] = NONE, modes: Mapping[str, str] = NONE,
+) -> C:  # fmt: skip
     """Parse command-line arguments into the dataclass of options. Raises ConfigError, with a message of one line, for
-    invalid arguments. The message about an unknown flag may also suggest one of the flags `similar`. With --help or
-    --help-all, print the arranged help and raise HelpPrinted."""
+    invalid arguments. The message about an unknown flag may also suggest one of the flags `similar`. With --help, print
+    the help, arranged by `main` and `modes` (see `help_text`), and raise HelpPrinted. --help-all omits nothing."""
     config = cls() if default is None else default
     if asked(argv):
-        options = options_of(config)
-        stdout(help_text(prog, description, options, arrangement, everything="--help-all" in argv))
+        options, everything = options_of(config), "--help-all" in argv
+        print_text(help_text(prog, description, options, *((NONE, NONE) if everything else (main, modes))))
         raise HelpPrinted(options)
     settings, values = options_in(config), dict[str, Any]()
     (_, strays), *given = grouped(argv)
@@ -90,19 +86,6 @@ def positionals(argv: list[str], names: list[str], prog: str, many: bool = False
     if n > len(names) and not many:
         raise ConfigError(f"{prog}: unexpected argument {argv[len(names)]!r}")
     return argv[:n], argv[n:]
-
-
-def split(argv: list[str], flags: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Split arguments into the options whose flag is one of `flags` (see `flags_of`), in its full or short form, and
-    all other options. Each option stays with its values."""
-    names = {*flags, *(f"--{name}" for name in flags.values()), "-h", "--help", "--help-all"}
-    chosen = known, others = list[str](), list[str]()
-    part = known
-    for arg in argv:
-        if arg.startswith("--") or arg == "-h":
-            part = known if arg.partition("=")[0].replace("_", "-") in names else others
-        part.append(arg)
-    return chosen
 
 
 def stdout(line: str = "") -> None:

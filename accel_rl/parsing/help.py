@@ -7,8 +7,8 @@ import itertools
 import re
 import shutil
 import textwrap
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
@@ -21,6 +21,7 @@ from accel_rl.settings.doors import ENGINES, SCHEDULES, UPDATES
 from accel_rl.settings.presets import PRESETS
 from accel_rl.settings.types import options_in
 
+HELP = {"-h", "--help", "--help-all"}
 USERS = "module:Class"
 CHOICES: dict[str, Iterable[str]] = {
     **{"--game": GAMES, "--env.game": GAMES, "--env.protocol": PROTOCOLS, "--env.backend": BACKENDS},
@@ -63,36 +64,21 @@ class Option:
     def group(self) -> str:
         return self.flag[2:].partition(".")[0] if "." in self.flag else ""
 
-    def lines(self, typed: str, width: int, brief: bool) -> list[str]:
-        """Return the lines of the help text: all of the text, or the beginning of its first sentence in one line."""
+    def lines(self, typed: str, width: int, brief: bool = False) -> list[str]:
+        """Return the lines of the help text. A brief text is one line, with the beginning of the first sentence."""
         is_short = len(self.value) <= COLUMN - len(typed) - 4
         head, default = (
             f"  {typed} {self.value if is_short else '...'}".rstrip(),
-            f" [{self.default}]" * bool(self.default),
+            f" [{self.default}]" * (self.default != ""),
         )
         if brief:
             first = re.split(r"(?<!et al)\. (?=[A-Z])", self.text, maxsplit=1)[0].rstrip(".")
             room = max(width - max(COLUMN, len(head) + 1) - len(default), 10)
             return [f"{head:<{COLUMN - 1}} {textwrap.shorten(first, room, placeholder=' ...')}{default}"]
-        allowed = f" One of {self.value}." if "," in self.value and not is_short else ""
-        wrapped = textwrap.wrap(
-            self.text + allowed + default, width - COLUMN, break_long_words=False, break_on_hyphens=False
-        )
-        first_line = [head] if len(head) >= COLUMN else [f"{head:<{COLUMN}}{wrapped.pop(0) if wrapped else ''}"]
-        return [*first_line, *(" " * COLUMN + line for line in wrapped)]
-
-
-@dataclass(frozen=True)
-class Help:
-    """`Help` arranges the options in a command's help text. `main` maps each flag that is described first to its short
-    form. `modes` maps each group of options that the help omits to the condition under which the options have an
-    effect. If `main` is empty, all options are described."""
-
-    main: Mapping[str, str] = field(default_factory=dict)
-    modes: Mapping[str, str] = field(default_factory=dict)
-
-
-PLAIN = Help()
+        text = self.text + f" One of {self.value}." * ("," in self.value and not is_short) + default
+        wrapped = textwrap.wrap(text, width - COLUMN, break_long_words=False, break_on_hyphens=False)
+        beside = wrapped.pop(0) if wrapped and len(head) < COLUMN else ""
+        return [f"{head:<{COLUMN}}{beside}".rstrip(), *(" " * COLUMN + line for line in wrapped)]
 
 
 def options_of(config: Any) -> list[Option]:
@@ -132,29 +118,29 @@ def _texts(cls: type) -> dict[str, str]:
     return {declared.target.id: " ".join(text.value.value.split()) for declared, text in texts}
 
 
-def help_text(prog: str, does: str, options: Sequence[Option], arrangement: Help, everything: bool) -> str:
-    """Return the help text of a command. If `everything` is true (--help-all), all options are described."""
+def help_text(prog: str, does: str, options: list[Option], main: Mapping[str, str], modes: Mapping[str, str]) -> str:
+    """Return the help text of a command. `main` maps each flag that is described first to its short form; the other
+    options are then described in a line. Without `main`, all options are described. `modes` maps each group of options
+    that the text omits to the condition under which they have an effect."""
     width = min(max(shutil.get_terminal_size((100, 24)).columns, WIDTHS[0]), WIDTHS[1])
     lines = [f"usage: {prog} [options]"]
     for paragraph in does.strip().split("\n\n"):  # Indented paragraphs are not wrapped.
         filled = textwrap.wrap(paragraph, width, break_on_hyphens=False)
         lines += ["", *(paragraph.split("\n") if paragraph.startswith(" ") else filled)]
-    main, hidden = (PLAIN if everything else arrangement).main, (PLAIN if everything else arrangement).modes
-    by_flag = {option.flag: option for option in options}
-    lines += ["", "Main options"] * bool(main)
-    for flag in (flag for flag in main if flag in by_flag):
-        lines += by_flag[flag].lines(main[flag], width, brief=False)
-    for group in dict.fromkeys(option.group for option in options if option.group not in hidden):
-        lines += ["", TITLES.get(group, group) if main or everything or group else "Options"]
-        for option in options:
-            if option.group == group and option.flag not in main:
-                lines += option.lines(option.flag, width, brief=bool(main))
+    by_flag, groups = {option.flag: option for option in options}, dict.fromkeys(option.group for option in options)
     if main:
-        lines += ["", *(f"{TITLES[group]}, --{group}.*: {when}." for group, when in hidden.items())]
+        lines += ["", "Main options"]
+        lines += [line for flag in main if flag in by_flag for line in by_flag[flag].lines(main[flag], width)]
+    for group in [group for group in groups if group not in modes]:
+        lines += ["", TITLES.get(group, group) if group or "algo" in groups else "Options"]
+        for option in [option for option in options if option.group == group and option.flag not in main]:
+            lines += option.lines(option.flag, width, brief=bool(main))
+    if main:
+        lines += ["", *(f"{TITLES[group]}, --{group}.*: {when}." for group, when in modes.items())]
         lines += ["--help-all prints all options with their texts."]
     return "\n".join(lines)
 
 
-def asked(argv: Collection[str]) -> bool:
+def asked(argv: Iterable[str]) -> bool:
     """Return whether the arguments request a command's help."""
-    return not {"-h", "--help", "--help-all"}.isdisjoint(argv)
+    return not HELP.isdisjoint(argv)

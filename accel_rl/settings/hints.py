@@ -6,8 +6,7 @@ REPLAY, ROLLOUT = "transitions of one update", "samples of one update; a rollout
 HORIZON, CLASS = "steps of each environment in a rollout", "module:Class; may be repeated"
 INTENSITY = "how often each transition is used on average: batch size / env steps between updates"
 ONE_BATCH = "each rollout of --envs x --horizon samples is one batch, used once"
-LENGTH, COPIES = "of all environments together; 4 emulated frames each in Atari", "env steps between copies"
-BODY = "a3c, dqn or nature"
+COPIES = "env steps between copies"
 
 # Each line has flags of other libraries, and flags of this project with a meaning. The answer is the first flag that
 # the chosen algorithm has. An answer with - for the flag has only the meaning.
@@ -17,7 +16,7 @@ anneal-lr = --algo.learning-rate-schedule, constant or linear
 n-steps = --algo.n-step, rewards that a target sums | --sampler.horizon, {HORIZON}
 num-steps rollout-fragment-length = --sampler.horizon, {HORIZON}
 num-envs n-envs = --sampler.envs
-total-timesteps timesteps n-timesteps = --env-steps, {LENGTH}
+total-timesteps timesteps n-timesteps = --env-steps, of all environments together; 4 emulated frames each in Atari
 num-workers num-rollout-workers num-env-runners = --sampler.workers, processes that step the environments
 train-batch-size = --algo.batch-size, {REPLAY} | --sampler.horizon, a rollout has --envs x --horizon samples
 sgd-minibatch-size batch-size minibatch-size = --algo.minibatch, {ROLLOUT}
@@ -44,7 +43,7 @@ exploration-initial-eps start-e = --algo.epsilon
 exploration-final-eps end-e = --algo.epsilon-final
 rms-prop-eps = --algo.optimizer-eps
 use-rms-prop = --algo.optimizer, such as rmsprop or adam
-policy policy-kwargs = --algo.network, {BODY}
+policy policy-kwargs = --algo.network, a3c, dqn or nature
 env-id = -, --game pong for Atari, --env CartPole-v1 for Gymnasium
 frame-stack = --env.stack
 track = --wandb, online, offline or disabled
@@ -71,14 +70,8 @@ def named(name: str, flags: Iterable[str]) -> list[str]:
     return [flag for flag in flags if f".{flag[2:]}".endswith(f".{name}")]
 
 
-def _answers(text: str) -> list[tuple[str, str]]:
-    """Return the pairs (flag, or "", and meaning) of a line of the table."""
-    pairs = (answer.strip().partition(", ")[::2] for answer in text.split("|"))
-    return [("" if flag == "-" else flag, meaning) for flag, meaning in pairs]
-
-
-LINES = [line.partition(" = ")[::2] for line in TABLE.strip().replace("\n  ", " ").splitlines()]
-HINTS = {name: _answers(answers) for names, answers in LINES for name in names.split()}
+LINES = [line.split(" = ") for line in TABLE.strip().replace("\n  ", " ").splitlines()]
+HINTS = {name: answers.split(" | ") for names, answers in LINES for name in names.split()}
 
 
 def hint(name: str, flags: Collection[str]) -> str:
@@ -86,11 +79,12 @@ def hint(name: str, flags: Collection[str]) -> str:
     flag. `name` is the flag without dashes. `flags` are all flags of the command."""
     if name not in HINTS or "--sampler.envs" not in flags:
         return ""
-    for flag, meaning in HINTS[name]:
-        if not flag:
-            return meaning
+    for answer in HINTS[name]:
+        flag, _, meaning = answer.partition(", ")
+        bare = flag[2:].partition(".")[2]
         if flag in flags:
-            bare = flag[2:].partition(".")[2]
-            short = f"--{bare}" if named(bare, flags) == [flag] else flag
-            return f"use {short} ({meaning})" if meaning else f"use {short}"
+            flag = f"--{bare}" if named(bare, flags) == [flag] else flag
+            return f"use {flag} ({meaning})" if meaning else f"use {flag}"
+        if flag == "-":
+            return meaning
     return "this algorithm has no such setting"

@@ -1,14 +1,11 @@
 """Values of settings are checked against the types that their classes declare."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
-from dataclasses import Field, dataclass, fields, is_dataclass, replace
-from enum import Enum
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import Field, dataclass, fields, is_dataclass
 from functools import cache
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
-
-import numpy as np
 
 from accel_rl.text.counts import parse_count
 from accel_rl.text.errors import ConfigError, nearest
@@ -29,8 +26,8 @@ MOST = {
 """Largest values of settings that determine the number of processes, threads or objects of a run."""
 TIMEOUTS_S = (0.1, 1e6)
 """The shortest and the longest timeout in seconds. The longest is about 12 days."""
-
-
+BOOLS = {"True": True, "False": False}
+PARSERS: dict[Any, Callable[[str], Any]] = {int: parse_count, float: float, bool: BOOLS.__getitem__}
 _hints = cache(get_type_hints)  # The result is cached, because a sweep checks the same few classes thousands of times.
 
 
@@ -50,40 +47,36 @@ class Setting:
 
     @property
     def is_repeated(self) -> bool:
-        """Return whether the option of this setting may be repeated: each adds one value."""
+        """Return whether the option may be repeated: each option adds one value."""
         return "appended" in self.field.metadata
 
     @property
     def takes_many(self) -> bool:
-        """Return whether the option of this setting has any number of values."""
+        """Return whether any number of values may follow the option."""
         return not self.is_repeated and any(get_origin(hint) is tuple for hint in (self.hint, *get_args(self.hint)))
-
-    def check(self) -> None:
-        """Raise ConfigError if the value does not have the type of this setting, or is a number that is too large."""
-        if not fits(self.hint, self.value):
-            raise ConfigError(f"{self.flag} {refusal(self.hint, self.value)}")
-        if isinstance(self.value, int | float):
-            _check_size(self.flag, self.value)
 
     def read(self, words: Sequence[str]) -> Any:
         """Return the value that is written as words of a command line. Raises ConfigError."""
-        value = read(self.hint, words)
-        replace(self, value=value).check()
+        check_value(self.flag, self.hint, value := read(self.hint, words))
         return (*self.value, *value) if self.is_repeated else value
 
 
 def settings_in(config: Any, prefix: str = "") -> Iterator[Setting]:
     """Yield the settings of a dataclass, and then those of its groups."""
-    for f in sorted(fields(config), key=lambda f: is_dataclass(getattr(config, f.name))):
+    for f in sorted(fields(config), key=lambda f: _is_group(getattr(config, f.name))):
         value = getattr(config, f.name)
-        if is_dataclass(value):
+        if _is_group(value):
             yield from settings_in(value, f"{prefix}{f.name}.")
         else:
             yield Setting(prefix + f.name, _hints(type(config))[f.name], value, f, type(config))  # type: ignore[arg-type]
 
 
+def _is_group(value: Any) -> bool:
+    return is_dataclass(value) and not isinstance(value, type)
+
+
 def options_in(config: Any) -> dict[str, Setting]:
-    """Map each flag to its setting."""
+    """Map the flag of each option of the command line to its setting."""
     return {s.flag: s for s in settings_in(config) if "hidden" not in s.field.metadata}
 
 
@@ -91,13 +84,22 @@ def check_types(config: Any, prefix: str = "") -> None:
     """Raise ConfigError for the first setting of a wrong type, or with a number that is too large. `config` is a
     dataclass of settings, or of groups of settings, whose names begin with `prefix`."""
     for setting in settings_in(config, prefix):
-        setting.check()
+        check_value(setting.flag, setting.hint, setting.value)
+
+
+def check_value(flag: str, hint: Any, value: Any) -> None:
+    if not fits(hint, value):
+        raise ConfigError(f"{flag} {refusal(hint, value)}")
+    if isinstance(value, int | float):
+        _check_size(flag, value)
 
 
 def refusal(hint: Any, value: Any) -> str:
     """Describe a value that does not have the given type: what was got, what is allowed, and the nearest names."""
     got = " ".join(map(repr, value)) if isinstance(value, tuple | list) else repr(value)
-    return f"{got}: must be {described(hint)}{nearest(value, _names(hint)) if isinstance(value, str) else ''}"
+    allowed = described(hint)
+    names = allowed.removeprefix("one of ").split(", ") if allowed.startswith("one of ") else ()
+    return f"{got}: must be {allowed}{nearest(str(value), names)}"
 
 
 def _check_size(flag: str, value: float) -> None:
@@ -116,19 +118,6 @@ def _exact(value: float) -> str:
     return f"{value:.15g}"
 
 
-def plain(value: Any) -> Any:
-    """Convert numpy scalars, arrays, ranges and text enumerations, also inside a dataclass, to plain Python values."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{f.name: plain(getattr(value, f.name)) for f in fields(value)})
-    if isinstance(value, np.generic | np.ndarray):
-        return value.item() if value.shape == () else tuple(value.tolist())
-    if isinstance(value, Enum) and isinstance(value, str):
-        return value.value
-    if isinstance(value, tuple | list | range):
-        return tuple(plain(v) for v in value)
-    return value
-
-
 def fits(hint: Any, value: Any) -> bool:
     """Return whether a setting's value has the given type. Whole numbers are accepted as floats, and booleans are not
     accepted as numbers."""
@@ -139,10 +128,8 @@ def fits(hint: Any, value: Any) -> bool:
         return isinstance(value, tuple | list) and all(fits(args[0], v) for v in value)
     if args and origin is not None:
         return any(fits(a, value) for a in args)
-    if hint is float:
-        return isinstance(value, float | int) and not isinstance(value, bool)
-    if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
+    if hint in (int, float):
+        return isinstance(value, int | hint) and not isinstance(value, bool)
     return isinstance(value, hint) if isinstance(hint, type) else True
 
 
@@ -159,10 +146,8 @@ def read(hint: Any, words: Sequence[str]) -> Any:
         return next((value for value in args if str(value) == text), text)
     if args and origin is not None:
         return next((value for value in (read(a, words) for a in args) if fits(hint, value)), text)
-    if hint is bool:
-        return {"True": True, "False": False}.get(text, text)
-    with contextlib.suppress(ValueError):
-        return parse_count(text) if hint is int else float(text) if hint is float else text
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        return PARSERS[hint](text)
     return text
 
 
@@ -177,10 +162,3 @@ def described(hint: Any) -> str:
         return " or ".join(map(described, args))
     words = {int: "a whole number", float: "a number", bool: "True or False", str: "a text", NoneType: "None"}
     return words.get(hint, getattr(hint, "__name__", str(hint)))
-
-
-def _names(hint: Any) -> list[str]:
-    """Return the words that a type allows."""
-    if get_origin(hint) is Literal:
-        return [str(value) for value in get_args(hint)]
-    return [name for a in get_args(hint) for name in _names(a)]
