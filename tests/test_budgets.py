@@ -44,7 +44,7 @@ BUDGETS = {
     "samplers": 2_088,
     "settings": 1_350,
     "speed": 693,
-    "sweeps": 2_481,
+    "sweeps": 2_443,
     "text": 238,
     "training": 1_948,
 }
