@@ -1,4 +1,4 @@
-"""An actor-critic agent samples discrete actions from its policy, and estimates the values of states."""
+"""These agents sample discrete actions from a policy, with or without an estimate of the values of states."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from accel_rl.data.rollout import RnnState
 from accel_rl.kernels.actions import sample_categorical
 from accel_rl.ops.policy_loss import log_prob
+from accel_rl.ops.q_learning import uniform_action
 
 
 class CategoricalPolicyAgent:
@@ -71,3 +72,50 @@ class RecurrentPolicyAgent(CategoricalPolicyAgent):
     def forward(self, obs: Tensor, memory: RnnState | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
         assert memory is not None, "a recurrent agent needs its memory"
         return self.model(obs, memory.first, memory.state)
+
+
+class PolicyAgent:
+    """A `PolicyAgent` samples actions from the softmax of its network's logits [N, n_actions], and records nothing. Its
+    algorithms learn from a replay. With probability `epsilon` an action is uniformly random."""
+
+    reentrant = True
+    state_size = 0
+
+    def __init__(self, model: nn.Module, n_actions: int, greedy: bool = False):
+        self.model, self.n_actions, self.greedy, self.epsilon = model, n_actions, greedy, 0.0
+
+    @property
+    def needs_obs(self) -> bool:
+        return self.epsilon < 1
+
+    def logits(self, obs: Tensor) -> Tensor:
+        """Compute the logits [N, A] of observations [N, ...]. A subclass may derive them from other outputs."""
+        logits: Tensor = self.model(obs)
+        return logits
+
+    @torch.no_grad()
+    def act(
+        self, obs: Tensor | None, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Sample actions [N] for obs [N, ...], or without observations, with random numbers `uniform` [N]."""
+        if not self.needs_obs:
+            return uniform_action(uniform, self.n_actions), {}
+        assert obs is not None
+        logits = self.logits(obs)
+        if self.greedy:
+            return logits.argmax(-1), {}
+        if not self.epsilon:
+            return sample_categorical(logits, uniform)[0], {}
+        # The numbers below epsilon, and those above, are again uniform in [0, 1) after they are stretched.
+        action, _ = sample_categorical(logits, (uniform - self.epsilon).clamp(min=0) / (1 - self.epsilon))
+        return torch.where(uniform < self.epsilon, uniform_action(uniform / self.epsilon, self.n_actions), action), {}
+
+    def evaluating(self, greedy: bool = False) -> "PolicyAgent":
+        """Return an agent with the same network that never acts uniformly at random."""
+        return type(self)(self.model, self.n_actions, greedy)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"epsilon": self.epsilon}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.epsilon = state["epsilon"]

@@ -6,11 +6,11 @@ from typing import ClassVar, Literal
 
 from torch.nn.functional import mse_loss
 
-from accel_rl.algos.algorithm import Loss, require
-from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig, remaining
+from accel_rl.algos.algorithm import Loss, remaining
+from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig
 from accel_rl.ops.policy_loss import entropy, explained_variance, log_prob, mean_over
-from accel_rl.optim.optimizer import Optimizer
-from accel_rl.optim.optimizers import AnyOptimizer, check_optimizer, make_optimizer
+from accel_rl.optim.optimizers import AnyOptimizer
+from accel_rl.text.bounds import Positive, PositiveCount, Share
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,13 @@ class A2CConfig(PolicyGradientConfig):
     """Scaling of the learning rate with the batch size. With `sqrt` the learning rate is multiplied by the square root
     of the batch size (section 5.3), with `linear` by the batch size (Clemente et al. 2017), and with `none` the
     learning rate is not scaled."""
-    warmup: float = 0.0
+    warmup: Share = 0.0
     """Fraction of the run over which the learning rate rises linearly from --algo.learning-rate to its scaled value.
     Goyal et al. 2017 (section 2.2) use a warmup of 5 of 90 epochs. Stooke & Abbeel (section 5.3) found no effect of the
     warmup. With 0, the learning rate has its scaled value from the beginning."""
-    reference_batch: int = 80
+    reference_batch: PositiveCount = 80
     """Batch size, in samples, at which the learning rate is not scaled (16 environments x 5 steps)."""
-    max_learning_rate: float = 3e-3
+    max_learning_rate: Positive = 3e-3
     """Upper bound of the scaled learning rate (3e-3 in section 5.3)."""
     optimizer: AnyOptimizer = "rmsprop-torch"
     """Optimizer of the parameters. `rmsprop` adds epsilon inside the root, as the first implementations of A2C did, and
@@ -39,20 +39,6 @@ class A2CConfig(PolicyGradientConfig):
     squared gradients, and makes steps 20 times shorter. With epsilon inside the root, the score on Pong is still -20
     after 760,000 env steps; with rmsprop-torch, the agent then begins to win.
     """
-    rmsprop_alpha: float = 0.99
-    """Decay factor of RMSProp's running mean of squared gradients (Mnih et al. 2016: 0.99)."""
-
-    def check(self) -> None:
-        super().check()
-        check_optimizer(self.optimizer, AnyOptimizer)
-        positive = "above 0"
-        require(
-            self,
-            max_learning_rate=(0 < self.max_learning_rate < math.inf, positive),
-            reference_batch=(self.reference_batch > 0, positive),
-            warmup=(0 <= self.warmup <= 1, "between 0 and 1"),
-            rmsprop_alpha=(0 <= self.rmsprop_alpha < 1, "at least 0 and below 1"),
-        )
 
 
 class A2C(PolicyGradient):
@@ -61,12 +47,6 @@ class A2C(PolicyGradient):
     Config: ClassVar[type[A2CConfig]] = A2CConfig
     on_policy = True
     sampling = {"envs": 16, "horizon": 5}  # noqa: RUF012  Stooke & Abbeel 2018, section 5.3
-
-    def build_optimizer(self, size: int) -> Optimizer:
-        c = self.config
-        return make_optimizer(
-            c.optimizer, size, alpha=c.rmsprop_alpha, epsilon=c.optimizer_eps, device=str(self.device)
-        )
 
     @property
     def update_batch(self) -> int:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor
@@ -14,6 +14,8 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator, CountedSteps
 from accel_rl.models.network_state import check_parameters
 from accel_rl.optim.optimizer import Optimizer, Rate
+from accel_rl.optim.optimizers import AnyOptimizer, check_optimizer, make_optimizer
+from accel_rl.text.bounds import BelowOne, NonNegative, Positive, Share
 from accel_rl.text.errors import ConfigError
 
 
@@ -49,17 +51,34 @@ class Schedules:
 @dataclass(frozen=True)
 class AlgorithmConfig:
     """`AlgorithmConfig` has settings that every algorithm has. Each field's docstring contains the unit and the source
-    of the default."""
+    of the default. A type such as `Share` contains the bounds of a number."""
 
-    @property
-    def optimizer_name(self) -> str:
-        """Return the name of the optimizer."""
-        return getattr(self, "optimizer", "adam")
+    learning_rate: Positive = 2.5e-4
+    """Learning rate."""
+    learning_rate_schedule: Literal["constant", "linear"] = "constant"
+    """With `linear` the learning rate decays to zero over the run."""
+    gamma: Share = 0.99
+    """Discount per agent step (Mnih et al. 2015)."""
+    reward_clip: NonNegative | None = None
+    """Absolute value to which rewards are clipped for learning. Scores are never clipped. With 0, rewards are not
+    clipped. By default, rewards are clipped to 1 in Atari games (Mnih et al. 2015), and not clipped in other
+    environments."""
+    clip_grad_norm: NonNegative = 0.0
+    """L2 norm to which the gradient of all parameters is clipped. With 0, the gradient is not clipped."""
+    optimizer: AnyOptimizer = "adam"
+    """Optimizer of the parameters. `adam-epsilon-hat` adds epsilon to the root of the second moment without bias
+    correction (Stooke & Abbeel, appendix A). `rmsprop` adds epsilon inside the root, and names with -torch add epsilon
+    outside the root. The `centered` forms of RMSProp follow Mnih et al. 2015. `adagrad` follows Nair et al. 2015,
+    section 4.2 (Duchi et al. 2011). `torch:AdamW(weight_decay=0.01)` is a class of torch.optim with its options."""
+    rmsprop_alpha: BelowOne = 0.99
+    """Decay factor of RMSProp's running mean of squared gradients (Mnih et al. 2016: 0.99)."""
+    optimizer_eps: Positive = 1e-8
+    """Epsilon of the optimizer (Kingma & Ba 2015: 1e-8)."""
 
     @property
     def max_grad_norm(self) -> float | None:
         """Return the L2 norm to which gradients are clipped, or None for no clipping."""
-        return getattr(self, "clip_grad_norm", 0.0) or None
+        return self.clip_grad_norm or None
 
     def usual_loss(self) -> float:
         """Return the largest loss that a single surprising reward can add to a batch, or 0 if this loss has no upper
@@ -69,6 +88,7 @@ class AlgorithmConfig:
 
     def check(self) -> None:
         """Raise ConfigError, with a message of one line, for an impossible value."""
+        check_optimizer(self.optimizer)
 
     def check_sampling(self, T: int, B: int) -> None:
         """Raise ConfigError for values that are incompatible with a horizon T and B environments."""
@@ -78,9 +98,7 @@ class AlgorithmConfig:
 
     def for_env(self, is_atari: bool) -> Self:
         """Return a copy of the settings in which the defaults that depend on the environment are filled in."""
-        if getattr(self, "reward_clip", 0.0) is None:
-            return replace(self, reward_clip=1.0 if is_atari else 0.0)  # type: ignore[call-arg]
-        return self
+        return replace(self, reward_clip=1.0 if is_atari else 0.0) if self.reward_clip is None else self
 
     def for_run(self, env_steps: int) -> Self:
         """Return the settings of a run of this length, with values for those whose default depends on it."""
@@ -144,15 +162,18 @@ class Algorithm(ABC):
     def build_agent(self, spec: EnvSpec) -> Agent:
         """Build the agent that samples actions. The parameters of the agent's model are trained."""
 
-    @abstractmethod
     def build_optimizer(self, size: int) -> Optimizer:
-        """Build the optimizer for `size` parameters."""
+        c = self.config
+        return make_optimizer(
+            c.optimizer, size, alpha=c.rmsprop_alpha, epsilon=c.optimizer_eps, device=str(self.device)
+        )
 
-    @abstractmethod
     def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
         """Return all numbers that change over the run, by name, including `learning_rate`. Before each optimisation
         phase, the numbers that `schedules` returns become attributes of `now`. The number named `epsilon` also becomes
         the agent's epsilon. The class `Schedules` explains `progress` and `env_steps`."""
+        c = self.config
+        return {"learning_rate": c.learning_rate * remaining(c.learning_rate_schedule, progress)}
 
     def begin(self) -> None:  # noqa: B027  optional
         """Allocate the algorithm's memory, such as a replay. The runner calls `begin` before the first rollout, or
@@ -183,6 +204,11 @@ class Algorithm(ABC):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.agent.load_state_dict(state["agent"])
+
+
+def remaining(schedule: str, progress: float) -> float:
+    """Return the factor of a schedule, which is 1 - progress if the schedule is linear, and otherwise 1."""
+    return 1 - progress if schedule == "linear" else 1.0
 
 
 def set_schedules(algo: Algorithm) -> None:

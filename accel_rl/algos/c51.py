@@ -14,6 +14,7 @@ from accel_rl.ops.q_learning import batched_index, cross_entropy, entropy, expec
 from accel_rl.optim.optimizer import Optimizer
 from accel_rl.optim.optimizers import AnyOptimizer, is_adam, make_optimizer
 from accel_rl.replays.ring import ReplayBatch
+from accel_rl.text.bounds import Positive, Share, TwoOrMore
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class C51Config(DQNConfig):
     """C51's default settings are those of Bellemare et al. 2017, as Stooke & Abbeel 2018 train C51. The learning rates
     of Stooke & Abbeel are 2.5e-4 at a batch size of 32, and 4.2e-4 at batch sizes from 256 to 2,048."""
 
-    atoms: int = 51
+    atoms: TwoOrMore = 51
     """Number of atoms of the return distribution, called Z (Bellemare et al. 2017: 51)."""
     v_min: float = -10.0
     """Minimum return of the distribution, which is the first atom (Bellemare et al. 2017: -10)."""
@@ -31,12 +32,12 @@ class C51Config(DQNConfig):
     """Optimizer of the parameters (Bellemare et al. 2017: Adam). `adam-epsilon-hat` adds epsilon to the root of the
     second moment without bias correction (Stooke & Abbeel, appendix A). `torch:AdamW(weight_decay=0.01)` is a class of
     torch.optim with its options."""
-    optimizer_eps: float = 0.01
+    optimizer_eps: Positive = 0.01
     """Epsilon of the optimizer. With Adam, epsilon is divided by the batch size (Stooke & Abbeel, section 5.4.1: 0.01).
     With other optimizers, epsilon is used unchanged (Stooke & Abbeel, figure 9: 1e-6)."""
-    epsilon_final: float = 0.01
+    epsilon_final: Share = 0.01
     """Final epsilon of epsilon-greedy exploration (Bellemare et al. 2017: 0.01)."""
-    epsilon_evaluation: float = 0.001
+    epsilon_evaluation: Share = 0.001
     """Epsilon in evaluations (Bellemare et al. 2017: 0.001)."""
 
     def usual_loss(self) -> float:
@@ -47,7 +48,6 @@ class C51Config(DQNConfig):
         super().check()
         require(
             self,
-            atoms=(self.atoms >= 2, "at least 2"),
             v_max=(-math.inf < self.v_min < self.v_max < math.inf, f"above --algo.v-min {self.v_min}"),
         )
 

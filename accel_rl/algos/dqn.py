@@ -1,25 +1,21 @@
 """DQN is deep Q-learning (Mnih et al. 2015; Stooke & Abbeel 2018, sections 3.2, 5.3 and 5.4)."""
 
-import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Self
 
 import torch
-from torch import Tensor
 
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
-from accel_rl.algos.algorithm import Loss, require
+from accel_rl.algos.algorithm import Loss
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConfig
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.layers import LayerNorm
 from accel_rl.models.networks import find_network
 from accel_rl.models.q_network import QNetwork
 from accel_rl.ops.q_learning import batched_index, double_q_target, huber, spread_powers
-from accel_rl.optim.optimizer import Optimizer
-from accel_rl.optim.optimizers import AnyOptimizer, check_optimizer, make_optimizer
-from accel_rl.replays.config import ReplayConfig
-from accel_rl.replays.ring import NStep, ReplayBatch
-from accel_rl.text.counts import Count
+from accel_rl.optim.optimizers import AnyOptimizer
+from accel_rl.replays.ring import ReplayBatch
+from accel_rl.text.bounds import BelowOne, NonNegative, NonNegativeCount, Positive, PositiveCount, Share
 
 
 @dataclass(frozen=True)
@@ -27,21 +23,8 @@ class DQNConfig(ReplayAlgorithmConfig):
     """DQN's default settings are those of Mnih et al. 2015, as Stooke & Abbeel 2018 train DQN with many simulators. The
     learning rates of Stooke & Abbeel are 2.5e-4 at batch size 32, 7.5e-4 at 512, and 15e-4 at 1,024."""
 
-    replay: ReplayConfig = field(default_factory=ReplayConfig)
-    batch_size: Count = 32
-    """Number of transitions in one update, summed over all ranks that share the update (Stooke & Abbeel, section 5.4:
-    32 to 2,048)."""
-    intensity: float = 8.0
-    """Training intensity: the average number of times that each transition is used (section 5: 8). The number of
-    updates per cycle is intensity x env steps sampled in the cycle / batch size."""
-    learning_rate: float = 2.5e-4
+    learning_rate: Positive = 2.5e-4
     """Learning rate."""
-    learning_rate_schedule: Literal["constant", "linear"] = "constant"
-    """With `linear` the learning rate decays to zero over the run."""
-    gamma: float = 0.99
-    """Discount per agent step (Mnih et al. 2015)."""
-    n_step: int = 1
-    """Number of rewards in the n-step return before the bootstrap value (Sutton 1988)."""
     double: bool = False
     """In double Q-learning, the online network selects the next action, and the target network evaluates this action
     (van Hasselt et al. 2016)."""
@@ -50,45 +33,37 @@ class DQNConfig(ReplayAlgorithmConfig):
     noisy: bool = False
     """A noisy network explores by learned noise in the fully connected layers, and not epsilon-greedily (Fortunato et
     al. 2018)."""
-    huber: float = 1.0
+    huber: NonNegative = 1.0
     """Threshold of the Huber loss, which is quadratic for errors up to the threshold and linear beyond (Mnih et al.
     2015: 1). With 0, the loss is the squared error."""
-    reward_clip: float | None = None
-    """Absolute value to which rewards are clipped for learning. Scores are never clipped. With 0, rewards are not
-    clipped. By default, rewards are clipped to 1 in Atari games (Mnih et al. 2015), and not clipped in other
-    environments."""
-    clip_grad_norm: float = 0.0
-    """L2 norm to which the gradient is clipped. With 0, the gradient is not clipped."""
-    target_interval: Count = 10_000
+    target_interval: PositiveCount = 10_000
     """Env steps between updates of the target network (Stooke & Abbeel's code: 10,000)."""
-    target_unit: Literal["env-steps", "updates"] = "env-steps"
-    """Unit of target_interval. With `updates` the target network is copied once per target_interval updates (Parr 2017:
-    10,000; Nair et al. 2015, section 5.1: 60,000 updates by all learners)."""
-    epsilon: float = 1.0
+    epsilon: Share = 1.0
     """Initial epsilon of epsilon-greedy exploration, at the first update."""
-    epsilon_final: float = 0.1
+    epsilon_final: Share = 0.1
     """Final epsilon of epsilon-greedy exploration (Mnih et al. 2015: 0.1)."""
     LONGEST_DECAY: ClassVar[int] = 1_000_000
-    epsilon_steps: Count | None = None
+    epsilon_steps: NonNegativeCount | None = None
     """Env steps, from the first update, over which epsilon decays linearly to its final value. By default, a tenth of
     the run, but at most the 1 M of Mnih et al. 2015."""
     epsilon_unit: Literal["env-steps", "updates"] = "env-steps"
     """Unit of epsilon_steps. With `updates`, epsilon decays over a number of updates by all learners (Nair et al. 2015,
     section 5.1: over 1 M updates)."""
-    epsilon_spread: float = 0.0
+    units: ClassVar[tuple[str, ...]] = ("target_unit", "epsilon_unit")
+    epsilon_spread: NonNegative = 0.0
     """Environment i of B explores with epsilon^(1 + spread i / (B - 1)) (Horgan et al. 2018: 7). With 0, all
     environments use the same epsilon."""
-    epsilon_evaluation: float = 0.05
+    epsilon_evaluation: Share = 0.05
     """Epsilon in evaluations (Mnih et al. 2015: 0.05)."""
     optimizer: AnyOptimizer = "rmsprop"
     """Optimizer of the parameters. `rmsprop` adds epsilon inside the root, and names with -torch add epsilon outside
     the root. The `centered` forms of RMSProp follow Mnih et al. 2015. `adagrad` follows Nair et al. 2015, section 4.2
     (Duchi et al. 2011). `torch:AdamW(weight_decay=0.01)` is a class of torch.optim with its options."""
-    rmsprop_alpha: float = 0.95
+    rmsprop_alpha: BelowOne = 0.95
     """Decay factor of RMSProp's running mean of squared gradients (Mnih et al. 2015: 0.95)."""
-    optimizer_eps: float = 1e-6
+    optimizer_eps: Positive = 1e-6
     """Epsilon of the optimizer (Stooke & Abbeel's code: 1e-6; Mnih et al. 2015: 0.01, centered)."""
-    hidden: Count = 0
+    hidden: NonNegativeCount = 0
     """Number of units of the fully connected layer, or of each stream of a dueling network (Parr 2017: 512). With 0,
     the number of units is the network's default."""
     network: str = "dqn"
@@ -118,32 +93,8 @@ class DQNConfig(ReplayAlgorithmConfig):
         return replace(self, epsilon_steps=shortest) if self.epsilon_steps is None else self
 
     def check(self) -> None:
+        super().check()
         find_network(self.network)
-        check_optimizer(self.optimizer, AnyOptimizer)
-        positive = "above 0"
-        share = "between 0 and 1"
-        zero = "0 or more"
-        require(
-            self,
-            batch_size=(self.batch_size >= 1, "at least 1"),
-            intensity=(0 < self.intensity < math.inf, positive),
-            learning_rate=(0 < self.learning_rate < math.inf, positive),
-            gamma=(0 <= self.gamma <= 1, share),
-            n_step=(self.n_step >= 1, "at least 1"),
-            huber=(self.huber >= 0, zero),
-            reward_clip=(self.reward_clip is None or self.reward_clip >= 0, zero),
-            clip_grad_norm=(self.clip_grad_norm >= 0, zero),
-            target_interval=(self.target_interval >= 1, "at least 1"),
-            hidden=(self.hidden >= 0, "0 or more"),
-            epsilon=(0 <= self.epsilon <= 1, share),
-            epsilon_final=(0 <= self.epsilon_final <= 1, share),
-            epsilon_steps=((self.epsilon_steps or 0) >= 0, zero),
-            epsilon_spread=(self.epsilon_spread >= 0, zero),
-            epsilon_evaluation=(0 <= self.epsilon_evaluation <= 1, share),
-            rmsprop_alpha=(0 <= self.rmsprop_alpha < 1, "at least 0 and below 1"),
-            optimizer_eps=(0 < self.optimizer_eps < math.inf, positive),
-        )
-        self.replay.check()
 
 
 class DQN(ReplayAlgorithm):
@@ -163,15 +114,6 @@ class DQN(ReplayAlgorithm):
         c = self.config
         return QNetwork(spec, c.network, is_dueling=c.dueling, noisy=c.noisy, hidden=c.hidden, layer_norm=c.layer_norm)
 
-    def build_optimizer(self, size: int) -> Optimizer:
-        c = self.config
-        return make_optimizer(
-            c.optimizer, size, alpha=c.rmsprop_alpha, epsilon=c.optimizer_eps, device=str(self.device)
-        )
-
-    def build_returns(self) -> NStep:
-        return NStep(self.config.n_step, self.config.gamma, self.config.reward_clip)
-
     def resample_noise(self) -> None:
         if self.config.noisy:
             seed = self.replay.draw_seed()
@@ -179,9 +121,7 @@ class DQN(ReplayAlgorithm):
             self.target.resample(2 * seed + 1)
 
     def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
-        c = self.config
-        decay = 1 - progress if c.learning_rate_schedule == "linear" else 1.0
-        return {"learning_rate": c.learning_rate * decay, "epsilon": self._epsilon(env_steps)}
+        return {**super().schedules(progress, env_steps), "epsilon": self._epsilon(env_steps)}
 
     def _epsilon(self, env_steps: int) -> float:
         """Return epsilon, which is 1 during the initial random play, and then decays linearly. With a noisy network,
@@ -209,10 +149,3 @@ class DQN(ReplayAlgorithm):
             target = double_q_target(batch.r_t, batch.discount_t, q_t, selector)
         error = target - batched_index(q, batch.a_tm1)
         return self.combine_losses(batch, huber(error, self.config.huber), error, q)
-
-    def combine_losses(self, batch: ReplayBatch, losses: Tensor, error: Tensor, q: Tensor) -> Loss:
-        """Return the mean of losses [N], weighted by the batch's importance weights, as a Loss. The errors [N]
-        determine the new priorities, and q [N, A] is reported as a metric."""
-        total = (batch.weight * losses).mean()
-        metrics = {"loss": total, "td_error": error.abs().mean(), "q": q.max(-1).values.mean()}
-        return Loss(total, {name: x.detach() for name, x in metrics.items()}, error.detach())

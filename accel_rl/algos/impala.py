@@ -15,6 +15,7 @@ from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.ops.policy_loss import entropy, explained_variance, finite_where_invalid, log_prob, mean_over
 from accel_rl.ops.returns import vtrace
+from accel_rl.text.bounds import Positive, PositiveCount
 
 
 @dataclass(frozen=True)
@@ -26,26 +27,16 @@ class IMPALAConfig(A2CConfig):
     network nor learning rate, so this project uses those of A2C.
     """
 
-    window: int = 5
+    window: PositiveCount = 5
     """Number N of steps in the window on which an update trains, a multiple of the horizon (Table 3: 5 or 20)."""
-    batches: int = 5
+    batches: PositiveCount = 5
     """Number of groups of environments. Each update trains on one group, in turns (Table 3: 1, 5 or 20 groups)."""
-    rho_clip: float = 1.0
+    rho_clip: Positive = 1.0
     """Upper bound of the importance weight of a temporal difference in V-trace, called rho-bar (Espeholt et al. 2018:
     1)."""
-    c_clip: float = 1.0
+    c_clip: Positive = 1.0
     """Upper bound of the importance weights that carry later temporal differences back in V-trace, called c-bar
     (Espeholt et al. 2018: 1)."""
-
-    def check(self) -> None:
-        super().check()
-        require(
-            self,
-            window=(self.window >= 1, "at least 1"),
-            batches=(self.batches >= 1, "at least 1"),
-            rho_clip=(self.rho_clip > 0, "above 0"),
-            c_clip=(self.c_clip > 0, "above 0"),
-        )
 
     def check_sampling(self, T: int, B: int) -> None:
         require(

@@ -1,6 +1,5 @@
 """This module has the base class of algorithms that compute advantages and batches from whole rollouts."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from accel_rl.agents.agent import Agent
 from accel_rl.agents.policy import CategoricalPolicyAgent, RecurrentPolicyAgent
-from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig, Loss, require
+from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig, Loss
 from accel_rl.data.rollout import RnnState, Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.actor_critic import ActorCritic
@@ -19,36 +18,29 @@ from accel_rl.models.networks import find_network
 from accel_rl.models.recurrent import RecurrentActorCritic
 from accel_rl.ops.policy_loss import finite_where_invalid
 from accel_rl.ops.returns import generalized_advantage
-from accel_rl.optim.optimizer import Optimizer
-from accel_rl.optim.optimizers import make_optimizer
+from accel_rl.text.bounds import NonNegative, NonNegativeCount, Positive, Share
 
 
 @dataclass(frozen=True)
 class PolicyGradientConfig(AlgorithmConfig):
     """`PolicyGradientConfig` has the settings of every policy-gradient algorithm."""
 
-    learning_rate: float = 7e-4
+    learning_rate: Positive = 7e-4
     """Learning rate."""
     learning_rate_schedule: Literal["constant", "linear"] = "constant"
     """With `linear` the learning rate decays to zero over the run (Mnih et al. 2016). A2C of Stooke & Abbeel uses a
     `constant` learning rate."""
-    gamma: float = 0.99
-    """Discount per agent step (Mnih et al. 2015)."""
-    gae_lambda: float = 1.0
+    gae_lambda: Share = 1.0
     """Parameter lambda of generalized advantage estimation (Schulman et al. 2016). With lambda 1, the advantage is that
     of A3C's n-step return."""
-    value_coefficient: float = 0.25
+    value_coefficient: NonNegative = 0.25
     """Weight of the value loss, which is the squared error without a factor 1/2 (Stooke & Abbeel's code: 0.25)."""
-    entropy_coefficient: float = 0.01
+    entropy_coefficient: NonNegative = 0.01
     """Weight of the policy's entropy, in nats (Mnih et al. 2016: 0.01)."""
-    clip_grad_norm: float = 0.5
+    clip_grad_norm: NonNegative = 0.5
     """L2 norm to which the gradient of all parameters is clipped (Stooke & Abbeel's code: 0.5). With 0, the gradient is
     not clipped."""
-    reward_clip: float | None = None
-    """Absolute value to which rewards are clipped for learning. Scores are never clipped. With 0, rewards are not
-    clipped. By default, rewards are clipped to 1 in Atari games (Mnih et al. 2015), and not clipped in other
-    environments."""
-    optimizer_eps: float = 1e-5
+    optimizer_eps: Positive = 1e-5
     """Epsilon of the optimizer (OpenAI baselines: 1e-5)."""
     network: str = "a3c"
     """Network for image observations. The network `a3c` has two convolutions (Mnih et al. 2016). The network `dqn` has
@@ -57,25 +49,13 @@ class PolicyGradientConfig(AlgorithmConfig):
     is a user's subclass of ConvNet."""
     layer_norm: LayerNorm = "none"
     """Position of the layer norm: before or after each activation of the network's body."""
-    lstm: int = 0
+    lstm: NonNegativeCount = 0
     """Number of units of an LSTM between the network's body and its heads (A3C-LSTM, Mnih et al. 2016: 256). With 0,
     the network has no LSTM."""
 
     def check(self) -> None:
+        super().check()
         find_network(self.network)
-        positive, share = "above 0", "between 0 and 1"
-        require(
-            self,
-            learning_rate=(0 < self.learning_rate < math.inf, positive),
-            gamma=(0 <= self.gamma <= 1, share),
-            gae_lambda=(0 <= self.gae_lambda <= 1, share),
-            value_coefficient=(0 <= self.value_coefficient < math.inf, "0 or more"),
-            entropy_coefficient=(0 <= self.entropy_coefficient < math.inf, "0 or more"),
-            clip_grad_norm=(self.clip_grad_norm >= 0, "0 or more"),
-            reward_clip=(self.reward_clip is None or self.reward_clip >= 0, "0 or more"),
-            optimizer_eps=(0 < self.optimizer_eps < math.inf, positive),
-            lstm=(self.lstm >= 0, "0 or more"),
-        )
 
 
 @dataclass(slots=True)
@@ -112,8 +92,8 @@ class PolicyGradient(Algorithm):
     """`PolicyGradient` computes the advantages of each rollout, and makes one update from the whole rollout. Subclasses
     define the loss.
 
-    The agent must record its `value` and have a method `value(obs, memory)`. The algorithm's `config` can be of any
-    class with the fields learning_rate, learning_rate_schedule, gamma, gae_lambda and reward_clip.
+    The agent must record its `value` and have a method `value(obs, memory)`. The algorithm's `config` must have the
+    field gae_lambda.
     """
 
     Config: ClassVar[type[AlgorithmConfig]] = PolicyGradientConfig
@@ -126,13 +106,6 @@ class PolicyGradient(Algorithm):
         if c.lstm:
             return RecurrentPolicyAgent(RecurrentActorCritic(spec, c.lstm, c.network, c.layer_norm))
         return CategoricalPolicyAgent(ActorCritic(spec, c.network, c.layer_norm))
-
-    def build_optimizer(self, size: int) -> Optimizer:
-        return make_optimizer("adam", size, alpha=0.0, epsilon=self.config.optimizer_eps, device=str(self.device))
-
-    def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
-        c = self.config
-        return {"learning_rate": c.learning_rate * remaining(c.learning_rate_schedule, progress)}
 
     def ingest(self, rollout: Rollout) -> None:
         """Compute the rollout's advantages and value targets [T, B]."""
@@ -246,8 +219,3 @@ class PolicyGradient(Algorithm):
             **report,
         }
         return Loss(total, {name: x.detach() for name, x in parts.items()}, samples=samples)
-
-
-def remaining(schedule: str, progress: float) -> float:
-    """Return the factor of a schedule, which is 1 - progress if the schedule is linear, and otherwise 1."""
-    return 1 - progress if schedule == "linear" else 1.0

@@ -8,9 +8,9 @@ from typing import ClassVar, Literal
 import torch
 from torch.nn.functional import mse_loss
 
-from accel_rl.algos.algorithm import Loss, require
+from accel_rl.algos.algorithm import Loss, remaining
 from accel_rl.algos.minibatches import Minibatches
-from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig, remaining
+from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
 from accel_rl.ops.policy_loss import (
     clipped_surrogate,
@@ -20,8 +20,7 @@ from accel_rl.ops.policy_loss import (
     log_prob,
     mean_over,
 )
-from accel_rl.optim.optimizer import Optimizer
-from accel_rl.optim.optimizers import AnyAdam, check_optimizer, make_optimizer
+from accel_rl.text.bounds import NonNegative, Positive, PositiveCount, Share
 
 
 @dataclass(frozen=True)
@@ -42,49 +41,33 @@ class PPOConfig(PolicyGradientConfig):
     from 8 (--envs 8 --horizon 256) to 512 (--envs 512 --horizon 4), at a fixed batch size of 2,048.
     """
 
-    learning_rate: float = 1e-3
+    learning_rate: Positive = 1e-3
     """Learning rate of Adam (Stooke & Abbeel's code: 1e-3)."""
     learning_rate_schedule: Literal["constant", "linear"] = "linear"
     """With `linear` the learning rate decays to zero over the run (Schulman et al. 2017, table 5)."""
-    optimizer: AnyAdam = "adam"
-    """Optimizer of the parameters. `adam-epsilon-hat` adds epsilon to the root of the second moment without bias
-    correction (Stooke & Abbeel, appendix A). `torch:AdamW(weight_decay=0.01)` is a class of torch.optim with its
-    options."""
-    gae_lambda: float = 0.95
+    gae_lambda: Share = 0.95
     """Parameter lambda of generalized advantage estimation (Schulman et al. 2017, table 5)."""
-    value_coefficient: float = 0.5
+    value_coefficient: NonNegative = 0.5
     """Weight of the value loss, which is the squared error without a factor 1/2 (Schulman et al. 2017, table 5: 1 x
     1/2)."""
-    clip: float = 0.2
+    clip: Positive = 0.2
     """The probability ratio is clipped to 1 +- this value (Stooke & Abbeel's code: 0.2)."""
     clip_schedule: Literal["constant", "linear"] = "constant"
     """With `linear` the clip range decays to zero over the run (Schulman et al. 2017, table 5)."""
-    value_clip: float = 0.0
+    value_clip: NonNegative = 0.0
     """The difference between the new value and the value at sampling time is clipped to +- this number (OpenAI
     baselines use the clip range of the ratio). With 0, the difference is not clipped."""
-    epochs: int = 4
+    epochs: PositiveCount = 4
     """Number of passes over each rollout (Stooke & Abbeel 2018, section 5.1: training intensity 4)."""
-    minibatch: int = 256
+    minibatch: PositiveCount = 256
     """Number of samples in one update, summed over the ranks that share the update (Stooke & Abbeel's code: 512). If
     the minibatch size does not divide the rollout, the minibatches are smaller and of nearly equal size."""
     normalize_advantage: Literal["minibatch", "rollout", "none"] = "minibatch"
     """Advantages of the policy loss are normalized to mean 0 and standard deviation 1 over each minibatch (OpenAI
     baselines, CleanRL), over each rollout, or not at all. Value targets are never normalized."""
-    target_kl: float = 0.0
+    target_kl: NonNegative = 0.0
     """The epochs of a rollout stop when KL(old || new), in nats, exceeds 1.5 times this value (as in Spinning Up). With
     0 the epochs never stop early."""
-
-    def check(self) -> None:
-        super().check()
-        check_optimizer(self.optimizer, AnyAdam)
-        require(
-            self,
-            clip=(self.clip > 0, "above 0"),
-            value_clip=(self.value_clip >= 0, "0 or more"),
-            epochs=(self.epochs >= 1, "at least 1"),
-            minibatch=(self.minibatch >= 1, "at least 1"),
-            target_kl=(self.target_kl >= 0, "0 or more"),
-        )
 
 
 class PPO(PolicyGradient):
@@ -93,10 +76,6 @@ class PPO(PolicyGradient):
     Config: ClassVar[type[PPOConfig]] = PPOConfig
     sampling = {"envs": 16, "horizon": 128}  # noqa: RUF012
     _stop = False  # `_stop` becomes true if a large KL divergence ends the epochs of a rollout.
-
-    def build_optimizer(self, size: int) -> Optimizer:
-        c = self.config
-        return make_optimizer(c.optimizer, size, alpha=0.0, epsilon=c.optimizer_eps, device=str(self.device))
 
     def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
         c = self.config

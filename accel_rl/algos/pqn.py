@@ -1,7 +1,6 @@
 """PQN (parallelised Q-network; Gallici et al. 2024, arXiv:2407.04811) is Q-learning from rollouts, with neither a
 replay nor a target network."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -9,7 +8,7 @@ from typing import ClassVar, Literal
 from torch.nn.functional import mse_loss
 
 from accel_rl.agents.epsilon_greedy import MaxValueAgent, RecurrentMaxValueAgent
-from accel_rl.algos.algorithm import AlgorithmConfig, Loss, require
+from accel_rl.algos.algorithm import AlgorithmConfig, Loss
 from accel_rl.algos.minibatches import Minibatches
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient
 from accel_rl.data.spec import EnvSpec
@@ -19,8 +18,8 @@ from accel_rl.models.q_network import QNetwork
 from accel_rl.models.recurrent import RecurrentQNetwork
 from accel_rl.ops.policy_loss import mean_over
 from accel_rl.ops.q_learning import batched_index, spread_powers
-from accel_rl.optim.optimizer import Optimizer
-from accel_rl.optim.optimizers import AnyAdam, check_optimizer, make_optimizer
+from accel_rl.optim.optimizers import AnyOptimizer
+from accel_rl.text.bounds import NonNegative, NonNegativeCount, Positive, PositiveCount, Share
 
 
 @dataclass(frozen=True)
@@ -41,41 +40,33 @@ class PQNConfig(AlgorithmConfig):
     The preset `pqn2024` has the settings of Gallici et al. 2024.
     """
 
-    learning_rate: float = 1e-3
+    learning_rate: Positive = 1e-3
     """Learning rate (Gallici et al.'s code: 2.5e-4)."""
     learning_rate_schedule: Literal["constant", "linear"] = "linear"
     """With `linear` the learning rate decays to zero over the run. Gallici et al.'s code uses a `constant` learning
     rate."""
-    gamma: float = 0.99
-    """Discount per agent step (Gallici et al.'s code: 0.99)."""
-    gae_lambda: float = 0.85
+    gae_lambda: Share = 0.85
     """Parameter lambda of the returns (Gallici et al.'s code: 0.65)."""
-    epochs: int = 2
+    epochs: PositiveCount = 2
     """Number of passes over each rollout (Gallici et al.'s code: 2)."""
-    minibatch: int = 128
+    minibatch: PositiveCount = 128
     """Number of samples in one update, summed over the ranks that share the update (Gallici et al.'s code: 128 x 32 /
     32). If the minibatch size does not divide the rollout, the minibatches are smaller and of nearly equal size."""
-    epsilon_final: float = 0.01
+    epsilon_final: Share = 0.01
     """Final epsilon of epsilon-greedy exploration (Gallici et al.'s code: 0.001)."""
-    exploration: float = 0.1
+    exploration: Share = 0.1
     """Fraction of the run over which epsilon decays linearly from 1 to its final value (Gallici et al.'s code: 0.1)."""
-    epsilon_spread: float = 0.0
+    epsilon_spread: NonNegative = 0.0
     """Environment i of B explores with epsilon^(1 + spread i / (B - 1)) (Horgan et al. 2018: 7). With 0, all
     environments use the same epsilon (Gallici et al. 2024)."""
-    epsilon_evaluation: float = 0.001
+    epsilon_evaluation: Share = 0.001
     """Epsilon in evaluations (Gallici et al.'s code: 0; Bellemare et al. 2017: 0.001). If epsilon is 0 in an
     evaluation, the agent may repeat the same actions for the rest of an episode, for example on Breakout."""
-    clip_grad_norm: float = 10.0
+    clip_grad_norm: NonNegative = 10.0
     """L2 norm to which the gradient is clipped (Gallici et al.'s code: 10). With 0, the gradient is not clipped."""
-    reward_clip: float | None = None
-    """Absolute value to which rewards are clipped for learning. Scores are never clipped. With 0, rewards are not
-    clipped. By default, rewards are clipped to 1 in Atari games (Mnih et al. 2015), and not clipped in other
-    environments."""
-    optimizer: AnyAdam = "radam"
+    optimizer: AnyOptimizer = "radam"
     """Optimizer of the parameters (Gallici et al.'s code: RAdam). `torch:AdamW(weight_decay=0.01)` is a class of
     torch.optim with its options."""
-    optimizer_eps: float = 1e-8
-    """Epsilon of the optimizer (optax's RAdam: 1e-8)."""
     network: str = "a3c"
     """Network for image observations. The network `a3c` has two convolutions (Mnih et al. 2016). The network `dqn` has
     three convolutions with padding (Stooke & Abbeel). The network `nature` has three convolutions (Mnih et al. 2015).
@@ -85,32 +76,13 @@ class PQNConfig(AlgorithmConfig):
     """Position of the layer norm: before each activation of the network (Gallici et al. 2024), or after each. At PQN's
     default learning rate, networks with norms before the activations learn Pong sooner, but do not learn Breakout.
     Without layer norms, Q-learning without a target network can diverge."""
-    lstm: int = 0
+    lstm: NonNegativeCount = 0
     """Number of units of an LSTM between the network's body and the head of action values. With 0, the network has no
     LSTM."""
 
     def check(self) -> None:
+        super().check()
         find_network(self.network)
-        check_optimizer(self.optimizer, AnyAdam)
-        positive = "above 0"
-        share = "between 0 and 1"
-        zero = "0 or more"
-        require(
-            self,
-            learning_rate=(0 < self.learning_rate < math.inf, positive),
-            gamma=(0 <= self.gamma <= 1, share),
-            gae_lambda=(0 <= self.gae_lambda <= 1, share),
-            epochs=(self.epochs >= 1, "at least 1"),
-            minibatch=(self.minibatch >= 1, "at least 1"),
-            epsilon_final=(0 <= self.epsilon_final <= 1, share),
-            exploration=(0 <= self.exploration <= 1, share),
-            epsilon_spread=(self.epsilon_spread >= 0, zero),
-            epsilon_evaluation=(0 <= self.epsilon_evaluation <= 1, share),
-            clip_grad_norm=(self.clip_grad_norm >= 0, zero),
-            reward_clip=(self.reward_clip is None or self.reward_clip >= 0, zero),
-            optimizer_eps=(0 < self.optimizer_eps < math.inf, positive),
-            lstm=(self.lstm >= 0, zero),
-        )
 
 
 class PQN(PolicyGradient):
@@ -133,10 +105,6 @@ class PQN(PolicyGradient):
         if c.epsilon_spread:
             agent.spread(spread_powers(c.epsilon_spread, 0, self.B, self.B, self.device))
         return agent
-
-    def build_optimizer(self, size: int) -> Optimizer:
-        c = self.config
-        return make_optimizer(c.optimizer, size, alpha=0.0, epsilon=c.optimizer_eps, device=str(self.device))
 
     def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
         c = self.config

@@ -1,15 +1,14 @@
 """This module has the base class of algorithms with a replay and a target network; subclasses define the losses."""
 
 import copy
-from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
+from accel_rl.agents.agent import Agent
 from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig, Loss, require
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
@@ -17,6 +16,7 @@ from accel_rl.models.network_state import copy_network, load_network, network_st
 from accel_rl.replays.config import ReplayConfig
 from accel_rl.replays.replay import Replay
 from accel_rl.replays.ring import NStep, ReplayBatch
+from accel_rl.text.bounds import Positive, PositiveCount
 
 
 class TargetNetwork:
@@ -114,17 +114,31 @@ class UpdateBudget:
 
 @dataclass(frozen=True)
 class ReplayAlgorithmConfig(AlgorithmConfig):
-    """`ReplayAlgorithmConfig` has the settings of the replay and the target network. Subclasses define the defaults and
-    their sources."""
+    """`ReplayAlgorithmConfig` has the settings of every algorithm with a replay and a target network. The defaults are
+    those of CleanRL's dqn_atari.py, except for the replay's."""
 
-    replay: ReplayConfig
-    batch_size: int
-    intensity: float
-    learning_rate: float
-    n_step: int
-    target_interval: int
-    target_unit: Literal["env-steps", "updates"]
-    epsilon_unit: Literal["env-steps", "updates"]
+    replay: ReplayConfig = field(default_factory=ReplayConfig)
+    batch_size: PositiveCount = 32
+    """Number of transitions in one update, summed over all ranks that share the update (Stooke & Abbeel, section 5.4:
+    32 to 2,048)."""
+    intensity: Positive = 8.0
+    """Training intensity: the average number of times that each transition is used (section 5: 8). The number of
+    updates per cycle is intensity x env steps sampled in the cycle / batch size."""
+    learning_rate: Positive = 1e-4
+    """Learning rate."""
+    n_step: PositiveCount = 1
+    """Number of rewards in the n-step return before the bootstrap value (Sutton 1988)."""
+    target_interval: PositiveCount = 1_000
+    """Env steps between updates of the target network."""
+    target_unit: Literal["env-steps", "updates"] = "env-steps"
+    """Unit of target_interval. With `updates` the target network is copied once per target_interval updates (Parr 2017:
+    10,000; Nair et al. 2015, section 5.1: 60,000 updates by all learners)."""
+    units: ClassVar[tuple[str, ...]] = ("target_unit",)
+    """Names of the settings that choose between env steps and updates."""
+
+    def check(self) -> None:
+        super().check()
+        self.replay.check()
 
     def check_sampling(self, T: int, B: int) -> None:
         # A full replay must have room for a batch. Each environment's part of the replay must have room for a rollout,
@@ -147,14 +161,15 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
 
 
 class ReplayAlgorithm(Algorithm):
-    """A `ReplayAlgorithm` stores rollouts in a replay, and yields batches from the replay. The algorithm's agent acts
-    epsilon-greedily.
+    """A `ReplayAlgorithm` stores rollouts in a replay, and yields batches from the replay. A subclass defines its
+    agent and its loss. The agent acts at random while its `epsilon` is 1, during the initial random play.
 
     `budget` counts the updates that are due. `target_network` decides when the target network is copied. The concurrent
     schedule calls `store` and `owe` instead of `ingest`, and copies the target network itself.
     """
 
-    agent: EpsilonGreedyAgent
+    Config: ClassVar[type[ReplayAlgorithmConfig]] = ReplayAlgorithmConfig
+    agent: Any
     replay: Replay
 
     def __init__(self, config: ReplayAlgorithmConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
@@ -163,9 +178,13 @@ class ReplayAlgorithm(Algorithm):
         self.budget = UpdateBudget(config.intensity, config.batch_size)
         self.rewards: Tensor | None = None  # `rewards` [N] are the rewards of the last batch.
 
-    @abstractmethod
     def build_returns(self) -> NStep:
         """Build the n-step return that the replay computes for its batches."""
+        return NStep(self.config.n_step, self.config.gamma, self.config.reward_clip)
+
+    def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
+        """Return the learning rate, and an epsilon of 1 during the initial random play, and of 0 afterwards."""
+        return {**super().schedules(progress, env_steps), "epsilon": float(env_steps < self.config.replay.start)}
 
     def resample_noise(self) -> None:
         """Draw new noise for noisy networks, before each batch is drawn."""
@@ -216,7 +235,7 @@ class ReplayAlgorithm(Algorithm):
         self.budget.add(env_steps)
         return env_steps
 
-    def behaviour(self) -> EpsilonGreedyAgent:
+    def behaviour(self) -> Agent:
         """Return an agent that acts with a copy of the target network while the algorithm learns."""
         agent = copy.copy(self.agent)
         agent.model = copy.deepcopy(self.target)
@@ -231,7 +250,6 @@ class ReplayAlgorithm(Algorithm):
             yield
 
     def draw(self) -> ReplayBatch:
-        """Draw the batch of one update."""
         self.resample_noise()
         batch = self.replay.sample(self.config.batch_size // self.communicator.size)
         self.rewards = batch.r_t
@@ -244,6 +262,13 @@ class ReplayAlgorithm(Algorithm):
     def after_update(self, batch: ReplayBatch, loss: Loss) -> None:
         if loss.error is not None:
             self.replay.update(batch, loss.error)
+
+    def combine_losses(self, batch: ReplayBatch, losses: Tensor, error: Tensor, q: Tensor) -> Loss:
+        """Return the mean of losses [N], weighted by the batch's importance weights, as a Loss. The errors [N]
+        determine the new priorities, and q [N, A] is reported as a metric."""
+        total = (batch.weight * losses).mean()
+        metrics = {"loss": total, "td_error": error.abs().mean(), "q": q.max(-1).values.mean()}
+        return Loss(total, {name: x.detach() for name, x in metrics.items()}, error.detach())
 
     def columns(self) -> dict[str, float]:
         """Return counts and numbers for a row of metrics, besides the current values of `schedules`."""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from accel_rl.agents.agent import Agent
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
-from accel_rl.agents.policy import CategoricalPolicyAgent
+from accel_rl.agents.policy import CategoricalPolicyAgent, PolicyAgent
 from accel_rl.api import model_card
 from accel_rl.api.options import ExportOptions
 from accel_rl.api.trained_agent import trained_agent
@@ -66,12 +66,13 @@ class Preferences(nn.Module):
 
     def __init__(self, agent: Agent):
         super().__init__()
-        self.model, self._is_policy = agent.model, isinstance(agent, CategoricalPolicyAgent)
+        self.model, self._agent = agent.model, agent
 
     def forward(self, obs: Tensor) -> Tensor:
-        if self._is_policy:
-            logits: Tensor = self.model(obs)[0]
-            return logits
+        if isinstance(self._agent, CategoricalPolicyAgent):
+            return self._agent.forward(obs)[0]
+        if isinstance(self._agent, PolicyAgent):
+            return self._agent.logits(obs)
         values: Tensor = self.model.q(obs, noise=False)  # type: ignore[operator]
         return values
 
@@ -82,7 +83,7 @@ def check_onnx(agent: Agent) -> None:
         raise ConfigError(f"{missing[0]} is not installed: pip install 'accel_rl[onnx]'")
     if agent.state_size:
         raise ConfigError("--onnx: a network with an LSTM is not supported")
-    if not isinstance(agent, CategoricalPolicyAgent | EpsilonGreedyAgent):
+    if not isinstance(agent, CategoricalPolicyAgent | PolicyAgent | EpsilonGreedyAgent):
         raise ConfigError(f"--onnx: an agent of the class {type(agent).__name__} is not supported")
 
 

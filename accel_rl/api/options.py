@@ -17,12 +17,6 @@ Options = TypeVar("Options")
 
 
 @dataclass(frozen=True)
-class ResumeEnv:
-    backend: str = ""
-    """Backend of an Atari game: ale, emulator or auto; by default the run's backend."""
-
-
-@dataclass(frozen=True)
 class ResumeSampler:
     engine: Literal["", "workers", "in-process", "device"] = ""
     """Engine that steps the environments, by default the run's engine. Switching to or from the engine `device`
@@ -40,7 +34,6 @@ class ResumeOptions(TrustOptions):
     --sampler.cores of the run."""
     device: str = ""
     """Device on which the run continues (auto, cpu, cuda or cuda:N), instead of the run's device and GPUs."""
-    env: ResumeEnv = field(default_factory=ResumeEnv)
     sampler: ResumeSampler = field(default_factory=ResumeSampler)
 
 

@@ -12,7 +12,6 @@ from accel_rl.api.options import ResumeOptions
 from accel_rl.api.trained_agent import read_state
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.checkpoints.model_folder import ModelFolder
-from accel_rl.envs.make import check_switch, played_by
 from accel_rl.metrics.nested import flat
 from accel_rl.planning.plan import RunPlan
 from accel_rl.planning.rank_config import rank_config
@@ -62,9 +61,8 @@ def _resume(
     recorded = _recorded_changes(run, config)
     if torchrun.rank_info() is not None:
         raise ConfigError("resume with torchrun: give it the command that began the run, with its --run-dir")
-    played = config.env.backend
     if state is not None:
-        played = _check_state(run, config, state, recorded)
+        _check_state(run, config, state, recorded)
         _check_unfinished(run, config, state)
     run.write_json("config.json", config.to_dict())
     launches.record(run, state["env_steps"] if state else 0, recorded)
@@ -76,8 +74,6 @@ def _resume(
         rewind(run, state["env_steps"], chosen=bool(changes.checkpoint))
     if changes.device:
         run.event(f"continued on {config.device}")
-    if played != config.env.backend:
-        run.event(f"played by {config.env.backend} from here on, by {played} before")
     if state is None:
         print_text(f"{run.path} has no checkpoint yet: starting from the beginning")
     return run_to_end(placed, plan, run, state, objects)
@@ -95,7 +91,7 @@ def _changed(run: RunFolder, config: TrainConfig, changes: ResumeOptions) -> Tra
             checkpoint=dataclasses.replace(config.checkpoint, interval=config.checkpoint_interval()),
             log=dataclasses.replace(config.log, interval=config.log_interval()),
         )
-    config = dataclasses.replace(config, run_dir=str(run.path), env=played_by(config.env, changes.env.backend))
+    config = dataclasses.replace(config, run_dir=str(run.path))
     if changes.device:
         distributed = dataclasses.replace(config.distributed, gpus="")
         config = dataclasses.replace(config, device=changes.device, distributed=distributed)
@@ -140,11 +136,10 @@ def _schedule_lines(config: Resolved, changes: Mapping[str, tuple[Any, Any]]) ->
 
 def _check_state(
     run: RunFolder, config: Resolved, state: dict[str, Any], changes: Mapping[str, tuple[Any, Any]]
-) -> str:
-    """Raise ConfigError if the checkpoint belongs to another run. Return the Atari backend that the run has used.
-    `changes` maps the settings that this resume changes to (old value, new value); they are not recorded yet."""
+) -> None:
+    """Raise ConfigError if the checkpoint belongs to another run. `changes` maps the settings that this resume changes
+    to (old value, new value); they are not recorded yet."""
     saved, of_rank = (dict(flat(x)) for x in (state["config"], rank_config(config, 0).identity()))
-    played: str = saved.pop("env.backend", config.env.backend)
     for name in saved:
         # The checkpoint of another version of accel_rl may have settings that this version does not have.
         if name in of_rank and saved[name] != of_rank[name]:
@@ -154,9 +149,6 @@ def _check_state(
             raise ConfigError(
                 f"the checkpoint is of another run ({flag(name)} {saved[name]}, this run has {of_rank[name]})"
             )
-    if played != config.env.backend:
-        check_switch(config.env, config.sampler.reset, state["sampler"]["envs"])
-    return played
 
 
 def _check_unfinished(run: RunFolder, config: Resolved, state: dict[str, Any]) -> None:

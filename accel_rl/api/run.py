@@ -114,7 +114,6 @@ class Run:
 
     @property
     def config(self) -> TrainConfig:
-        """Return the settings of the run."""
         return self._open()[1]
 
     @property
@@ -139,7 +138,7 @@ class Run:
     ) -> "Run":
         """Continue the run from its newest checkpoint, in the same folder, and return the run with its result.
         `env_steps` is the new length of the run. `options` are those of `accel-rl resume`: checkpoint, cores, device,
-        backend, engine, trust, and settings that a resumed run may change, such as learning_rate. `callbacks` and
+        engine, trust, and settings that a resumed run may change, such as learning_rate. `callbacks` and
         `sinks` replace those that config.json names. Raises ConfigError or RunError."""
         flags = keywords_of(ResumeOptions)
         chosen = from_keywords(

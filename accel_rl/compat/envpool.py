@@ -211,7 +211,6 @@ def make_gymnasium(task_id: str, **options: Any) -> EnvPool:
 
 
 def make_spec(task_id: str, **options: Any) -> Spec:
-    """Return the options and spaces of a task."""
     envs = make_gymnasium(task_id, **{**options, "num_envs": 1, "batch_size": None})
     envs.close()
     return envs.spec._replace(config=SimpleNamespace(**{**OPTIONS, **options}))

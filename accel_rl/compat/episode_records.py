@@ -13,7 +13,6 @@ class EpisodeSums:
         self._points, self._steps = np.zeros(n), np.zeros(n, np.int64)
 
     def reset(self) -> None:
-        """Begin all episodes."""
         self._points[:] = self._steps[:] = 0
 
     def add(self, points: np.ndarray) -> None:

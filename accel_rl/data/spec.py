@@ -25,7 +25,6 @@ class EnvSpec:
 
     @property
     def obs_shape(self) -> tuple[int, ...]:
-        """Return the shape of one observation."""
         return (self.stack, *self.frame_shape) if self.is_image else self.frame_shape
 
     @property

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from accel_rl.machine import hardware
 from accel_rl.machine.placement import gpu_of_rank
-from accel_rl.text.counts import Count, OptionalCount
+from accel_rl.text.bounds import NonNegativeCount, PositiveCount
 from accel_rl.text.errors import ConfigError
 
 
@@ -13,7 +13,7 @@ class DistributedConfig:
     """Settings of distributed training. Each rank is a process with its own workers, environments and part of the
     replay (Stooke & Abbeel 2018, sections 4.2 and 4.3)."""
 
-    ranks: OptionalCount = None
+    ranks: PositiveCount | None = None
     """Number of ranks. The default number of ranks is one for each GPU of --gpus, and one without --gpus."""
     gpus: str = ""
     """GPUs that the ranks use, such as 0,1. If the run has more ranks than GPUs, ranks share the GPUs evenly. By
@@ -24,20 +24,20 @@ class DistributedConfig:
     environments and full batches, and applies each gradient to the central parameters immediately. The ranks divide
     --replay.size with `all-reduce` and with `async`. `module:Class` is a user's GradientSync, whose ranks divide the
     batches as with all-reduce."""
-    chunks: Count = 3
+    chunks: PositiveCount = 3
     """Number of disjoint chunks of the central parameters, each with its own lock (async; section 4.3)."""
-    local_updates: Count = 1
+    local_updates: PositiveCount = 1
     """Number of local updates between two pushes, with async and Adam (section 5.3: 1 to 4; appendix A)."""
-    warmup_updates: Count = 0
+    warmup_updates: NonNegativeCount = 0
     """Number of initial updates that rank 0 makes alone (async). During the warmup, gradients of other ranks are
     dropped. The warmup is an addition of this project to Stooke & Abbeel (2018). The first steps of RMSProp are the
     longest, and gradients computed from old parameters would repeat these long steps."""
-    pull_steps: Count = 64
+    pull_steps: PositiveCount = 64
     """Agent steps between two pulls of the central parameters during sampling (async; section 5.3: 64)."""
-    hash_interval: Count = 100
+    hash_interval: NonNegativeCount = 100
     """Number of updates between two bitwise comparisons of the ranks' parameters, with --update all-reduce. With 0, the
     parameters are not compared."""
-    max_restarts: Count = 0
+    max_restarts: NonNegativeCount = 0
     """Maximum number of restarts from the checkpoint after a rank was killed (all-reduce). With async, a killed rank is
     always replaced, while the other ranks continue."""
     timeout_s: float = 240.0
@@ -93,12 +93,6 @@ class DistributedConfig:
         return hardware.gpu_name(gpus[gpu_of_rank(rank, ranks, len(gpus))]) if gpus else other
 
     def check(self) -> None:
-        for name in ("ranks", "chunks", "local_updates", "pull_steps"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise ConfigError(f"--distributed.{name.replace('_', '-')} {value}: must be at least 1")
-        for name in ("warmup_updates", "hash_interval", "max_restarts"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"--distributed.{name.replace('_', '-')} {getattr(self, name)}: must be 0 or more")
         if self.local_updates > 1 and not self.is_async:
             raise ConfigError(f"--distributed.local-updates {self.local_updates}: only with --update async")
         if self.gpus and self.ranks and self.ranks < len(self.gpu_list):

@@ -289,11 +289,7 @@ PYBIND11_MODULE(_core, m) {
             [](AtariEnvCore& a, u32 value) { a.episode.held = value; })
         .def_property(
             "lives_before", [](const AtariEnvCore& a) { return a.episode.lives_before; },
-            [](AtariEnvCore& a, i32 value) { a.episode.lives_before = value; })
-        .def_property(
-            "actions",
-            [](const AtariEnvCore& a) { return py::bytes(reinterpret_cast<const char*>(a.actions.data()), a.actions.size()); },
-            [](AtariEnvCore& a, const std::string& b) { a.actions.assign(b.begin(), b.end()); });
+            [](AtariEnvCore& a, i32 value) { a.episode.lives_before = value; });
     m.def("game_tables", [](const py::dict& game) {
         const Game g = game_of(game);
         return py::bytes(reinterpret_cast<const char*>(&g), sizeof g);

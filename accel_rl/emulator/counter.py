@@ -83,7 +83,6 @@ class CounterState(NamedTuple):
     age: int = 0
 
     def to_bytes(self) -> bytes:
-        """Return the state as the bytes of an `Env`."""
         index = core().device.words
         words = np.zeros(index["env"], np.uint32)
         play = np.frombuffer(self.play, np.uint32)

@@ -39,7 +39,6 @@ class AtariEnvCore : public Emulator {
 
     // Begins an episode at the emulator's current state.
     void begin(u8* out) {
-        actions.clear();
         episode = EpisodeSteps{0, 0, lives()};
         observe(out);
     }
@@ -79,7 +78,6 @@ class AtariEnvCore : public Emulator {
 
     // Plays one agent step, with `draws` as in play_frames().
     Outcome step(u32 action, const double* draws, u8* out) {
-        actions.push_back(u8(action));
         const double reward = play_frames(action, draws, true, false, ~0u, out).reward;
         return end_step(episode, rules_, play().progress, reward);
     }
@@ -92,7 +90,6 @@ class AtariEnvCore : public Emulator {
     u32 frame_skip() const { return rules_.frame_skip; }
 
     EpisodeSteps episode{};
-    std::vector<u8> actions;
 
   private:
     // All environments of a thread share the pictures of one step.

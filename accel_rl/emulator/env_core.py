@@ -27,7 +27,6 @@ class AtariEnvCore(EmulatorCore, Protocol):
     steps: int
     held: int
     lives_before: int
-    actions: bytes
 
     def begin(self, frame: np.ndarray) -> None: ...
     def observe(self, frame: np.ndarray) -> None: ...

@@ -7,9 +7,8 @@ from ale_py import ALEInterface, ALEState, LoggerMode, roms
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.atari_games import INEXACT_RESTORE, check_game
-from accel_rl.envs.environment import episode_rng
+from accel_rl.envs.environment import episode_rng, pack_state, unpack_state
 from accel_rl.envs.episode_info import FORCED, INFO_BYTES
-from accel_rl.envs.origin import Origin, is_foreign, pack_origin, replay, unpack_origin
 from accel_rl.envs.preprocess import make_preprocessor
 from accel_rl.envs.protocols import FRAMES, Protocol
 from accel_rl.envs.starts import SavedStarts
@@ -73,7 +72,6 @@ class AtariEnv:
         self._write = self._preprocess.both if rules.frame_skip > 1 else self._last
 
     def load(self) -> None:
-        self.origin = Origin()
         ALEInterface.setLoggerMode(LoggerMode.Error)
         self._ale = ale = ALEInterface()
         ale.setFloat("repeat_action_probability", 0.0)  # Sticky actions are drawn in `_sticky_act` instead.
@@ -101,7 +99,6 @@ class AtariEnv:
             return
         ale, self._held, self._forced = self._ale, 0, 0.0
         noops = self._rng.integers(self.rules.noop_min, self.rules.noop_max + 1)
-        self.origin.begin(self.ram())
         self._actions.clear()
         self._begin()
         for _ in range(noops):
@@ -122,7 +119,6 @@ class AtariEnv:
         limit."""
         frames, self._held = starts.place(self, episode)
         self._forced = 0.0
-        self.origin.forget()
         self._actions.clear()
         self._steps = -(-frames // self.rules.frame_skip)
         self._lives = self._ale.lives()
@@ -157,7 +153,6 @@ class AtariEnv:
 
     def reset_console(self) -> None:
         self._ale.reset_game()
-        self.origin.count()
 
     def play_frame(self, code: int) -> None:
         self._ale.act(code)
@@ -170,10 +165,6 @@ class AtariEnv:
 
     def ram(self) -> bytes:
         return self._ale.getRAM().tobytes()
-
-    def set_ram(self, ram: bytes) -> None:
-        for address, value in enumerate(ram):
-            self._ale.setRAM(address, value)
 
     def step(self, action: int, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
         act, over = self._act, self._over
@@ -213,7 +204,7 @@ class AtariEnv:
 
     @property
     def actions(self) -> bytes:
-        """Return the actions of the current episode, one byte per step, as codes of the 18 joystick actions."""
+        """Return the actions since the last reset, one byte per step, as codes of the 18 joystick actions."""
         return bytes(self._actions)
 
     def get_state(self) -> bytes:
@@ -229,21 +220,16 @@ class AtariEnv:
             "episode": self.episode,
             "rng": self._rng.bit_generator.state,
         }
-        return pack_origin(header, self.save_console(), self, self.actions)
+        return pack_state(header, self.save_console())
 
     def set_state(self, state: bytes) -> None:
-        """Restore a state. A state that this project's emulator saved is restored by replaying the actions of its
-        episode. `screen_rgb` is wrong until the next step."""
-        if is_foreign(state, "ale"):
-            return replay(self, state)
-        header, blob, codes = unpack_origin(state, self, kind="atari", game=self.game, ale_py=ALE_PY)
-        self._actions[:] = codes
+        """Restore a state. `screen_rgb` is wrong until the next step."""
+        header, blob = unpack_state(state, kind="atari", game=self.game, ale_py=ALE_PY)
         self._ale.restoreState(ALEState(blob))
         self._steps = header["steps"]
         self._lives = header["lives"]
         self._held, self._forced = header["held"], header["forced"]
-        # A state that an earlier version saved contains no episode number, so its later episodes differ.
-        self.seed, self.episode = header.get("seed", self.seed), header.get("episode", 1)
+        self.seed, self.episode = header["seed"], header["episode"]
         self._rng.bit_generator.state = header["rng"]
 
     def screen_rgb(self) -> np.ndarray:

@@ -21,7 +21,6 @@ from accel_rl.emulator.games import ACTION_MEANINGS, action_codes, check_switche
 from accel_rl.envs.colors import luminance
 from accel_rl.envs.environment import Env, episode_rng, pack_state, unpack_state
 from accel_rl.envs.episode_info import FORCED, INFO_BYTES
-from accel_rl.envs.origin import Origin, is_foreign, pack_origin, replay, unpack_origin
 from accel_rl.envs.protocols import FRAMES, Protocol
 from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.sequential import SequentialEnv
@@ -88,7 +87,6 @@ class EmulatorEnv:
 
     def load(self) -> None:
         rules = self.rules
-        self.origin = Origin()
         self.core = make_env_core(
             self.game,
             rules.frame,
@@ -113,11 +111,9 @@ class EmulatorEnv:
             self._reset_to_saved(self.starts, episode, frame)
             return
         if self.counter is not None:
-            self.origin.forget()
             start_at(self.core, *self.counter.start(self.seed, episode))
         else:
             noops = int(self._rng.integers(self.rules.noop_min, self.rules.noop_max + 1))
-            self.origin.begin(self.ram())
             self._begin()
             for _ in range(noops):
                 self.core.act(0)
@@ -159,21 +155,17 @@ class EmulatorEnv:
     def press_after_life(self, out: Step, i: int) -> None:
         """Play the actions that follow a lost life (`Protocol.presses`), and write the last frame to row `i` of
         `out`."""
-        played = self.core.actions
         for code, _ in self.presses[True]:
             out.ended[i] = self._press(code)
             self._forced += float(self._alone.reward[0])
             if out.ended[i]:
                 break
-        # The automatic button presses are not recorded, because a replay of the episode repeats them.
-        self.core.actions = played
         out.frame[i] = self._alone.frame[0]
 
     def _reset_to_saved(self, starts: SavedStarts, episode: int, frame: np.ndarray) -> None:
         """Begin an episode at a saved start point. The frames before the start point count towards the episode's time
         limit."""
         frames, code = starts.place(self, episode)
-        self.origin.forget()
         self.core.begin(self._alone.frame)
         self.core.steps, self.core.held = -(-frames // self.rules.frame_skip), code
         frame[:] = self._alone.frame[0]
@@ -186,7 +178,6 @@ class EmulatorEnv:
 
     def reset_console(self) -> None:
         self.core.reset()
-        self.origin.count()
 
     def play_frame(self, code: int) -> None:
         self.core.act(code)
@@ -199,10 +190,6 @@ class EmulatorEnv:
 
     def ram(self) -> bytes:
         return self.core.ram().tobytes()
-
-    def set_ram(self, ram: bytes) -> None:
-        for address, value in enumerate(ram):
-            self.core.set_ram(address, value)
 
     def draw(self, draws: np.ndarray) -> None:
         """Draw the random numbers that determine the sticky actions of a step, and write them into `draws` [frame_skip]
@@ -246,22 +233,18 @@ class EmulatorEnv:
             "episode": self.episode,
             "rng": self._rng.bit_generator.state,
         }
-        return pack_origin(header, core.save(), self, core.actions)
+        return pack_state(header, core.save())
 
     def set_state(self, state: bytes) -> None:
-        """Restore a state. A state that ale-py saved is restored by replaying the actions of its episode."""
         if self.counter is not None:
             self._set_counter_state(CounterState.from_bytes(unpack_state(state, kind="counter", game=self.game)[1]))
             return
-        if is_foreign(state, "emulator"):
-            return replay(self, state)
-        header, blob, codes = unpack_origin(state, self, kind="emulator", game=self.game)
+        header, blob = unpack_state(state, kind="emulator", game=self.game)
         core = self.core
         core.restore(blob)
         core.steps = header["steps"]
         core.lives_before = header["lives"]
         core.held, self._forced = header["held"], header["forced"]
-        core.actions = codes
         self.seed, self.episode = header["seed"], header["episode"]
         self._rng.bit_generator.state = header["rng"]
 

@@ -1,16 +1,15 @@
 """Builds environments from a configuration."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, Self
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.atari_games import INEXACT_RESTORE, check_game, check_id, unclean_reset
+from accel_rl.envs.atari_games import check_game, check_id, unclean_reset
 from accel_rl.envs.environment import Env
-from accel_rl.envs.origin import has_origin
 from accel_rl.envs.protocols import OVERRIDES, Protocol, resolve
 from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.sequential import SequentialEnv
@@ -83,7 +82,6 @@ class EnvConfig:
     emulator plays the translated game faster, with the same results. With `off`, the emulator interprets the game."""
 
     def overrides(self) -> dict[str, Any]:
-        """Return the settings that override the protocol."""
         return {name: getattr(self, name) for name in OVERRIDES if getattr(self, name) is not None}
 
     def rules(self) -> Protocol:
@@ -230,21 +228,6 @@ def played_by(config: EnvConfig, backend: str) -> EnvConfig:
     env = resolve_env(EnvConfig(**config.to_dict() | {"backend": backend}))
     env.check()
     return env
-
-
-def check_switch(config: EnvConfig, reset: str, states: Sequence[bytes]) -> None:
-    """Raise ConfigError, with a message of one line, if the other Atari backend saved `states` and the backend in
-    `config` cannot restore them."""
-    if reset == "cached" and config.game in INEXACT_RESTORE:
-        raise ConfigError(
-            f"backend={config.backend}: {config.game}'s episodes with reset='cached' are not the same on both backends"
-            " (ale-py restores its states inexactly)"
-        )
-    if not all(map(has_origin, states)):
-        raise ConfigError(
-            f"backend={config.backend}: the checkpoint does not say what its episodes follow from (it is of an earlier"
-            " version, or goes back to one); it can go on with the backend that played it"
-        )
 
 
 def make_spec(

@@ -3,12 +3,33 @@
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.atari_games import INEXACT_RESTORE
-from accel_rl.envs.origin import Replayable
 from accel_rl.envs.start_points import StartPoints, load_starts
 from accel_rl.text.errors import RunError
+
+
+class Playable(Protocol):
+    """A `Playable` is an environment of one Atari game whose console can be played frame by frame."""
+
+    game: str
+    spec: EnvSpec
+
+    def load(self) -> None:
+        """Load the game again, which restores the console to its initial state."""
+
+    def reset_console(self) -> None: ...
+
+    def save_console(self) -> Any: ...
+
+    def restore_console(self, console: Any) -> None: ...
+
+    def play_frame(self, code: int) -> None:
+        """Emulate one frame with one of the 18 joystick actions."""
+
+    def ram(self) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +58,7 @@ class SavedStarts:
     b: int
     B: int
 
-    def place(self, env: Replayable, episode: int) -> tuple[int, int]:
+    def place(self, env: Playable, episode: int) -> tuple[int, int]:
         """Bring the console of `env` to the start point of an episode, and draw the screen. Return (number of emulated
         frames before the start point, last action). Raises RunError if the console's RAM differs from the recorded
         RAM."""
@@ -61,7 +82,7 @@ class SavedStarts:
 _consoles: dict[tuple[str, str, int], dict[int, Any]] = {}  # Maps (backend, checksum, game) to {point: console state}.
 
 
-def _before(env: Replayable, points: StartPoints, game: int) -> dict[int, Any]:
+def _before(env: Playable, points: StartPoints, game: int) -> dict[int, Any]:
     """Map each start point in a recorded game to the console's state one recorded step before the start point. A state
     one step earlier is needed, because ale-py does not draw the screen at a restore, but only with the next frame. Each
     recorded game is played only once per process."""
@@ -78,12 +99,12 @@ def _before(env: Replayable, points: StartPoints, game: int) -> dict[int, Any]:
     return _consoles[key]
 
 
-def _power_on(env: Replayable) -> None:
+def _power_on(env: Playable) -> None:
     env.load()
     env.reset_console()
 
 
-def _play(env: Replayable, code: int, points: StartPoints) -> None:
+def _play(env: Playable, code: int, points: StartPoints) -> None:
     """Play one step of a recorded game, with the joystick action `code`."""
     for _ in range(points.frame_skip):
         env.play_frame(code)

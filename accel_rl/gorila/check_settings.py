@@ -22,7 +22,7 @@ def check_gorila(config: Resolved) -> None:
         raise ConfigError(f"--schedule {config.schedule}: --cluster gorila allows lockstep alone")
     if config.secondary.batch:
         raise ConfigError(f"--secondary.batch {config.secondary.batch}: not with --cluster gorila")
-    if (k := config.gorila.outlier_deviations) and not getattr(config.algo, "reward_clip", 1.0):
+    if (k := config.gorila.outlier_deviations) and not config.algo.reward_clip:
         raise ConfigError(
             f"--gorila.outlier-deviations {k:g}: must be 0 with --algo.reward-clip 0, where rewards are unbounded"
         )
@@ -32,7 +32,7 @@ def check_gorila(config: Resolved) -> None:
         return
     if config.gorila.replay == "global" and config.algo.replay.prioritized:
         raise ConfigError("--replay.prioritized: --gorila.replay global draws uniformly; use local")
-    for name in ("target_unit", "epsilon_unit"):
+    for name in config.algo.units:
         if getattr(config.algo, name) != "updates":
             raise ConfigError(
                 f"--algo.{name.replace('_', '-')} {getattr(config.algo, name)}: must be updates with --cluster gorila"

@@ -197,7 +197,6 @@ class ShardedSync(GradientSync):
             self._copy(shard, pulled, pull.number)
 
     def _copy(self, shard: int, pulled: Pulled, number: int) -> None:
-        """Copy the parameters that pull number `number` returned."""
         assert pulled.parameters is not None
         self.flat.data[self.parts[shard]].copy_(pulled.parameters)
         self._bytes += 4 * len(pulled.parameters)

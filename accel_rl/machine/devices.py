@@ -95,7 +95,6 @@ class Device(str):
         return next((s for s in streams if (s.device.index, s.stream_id) not in _owned), None)
 
     def default_stream(self) -> Any:
-        """Return the device's default stream."""
         return self.runtime.default_stream(self) if self.queues_work else HostStream()
 
     def on(self, stream: Any) -> AbstractContextManager[Any]:

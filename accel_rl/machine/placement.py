@@ -212,7 +212,6 @@ def _groups(by_node: Sequence[Sequence[X]], n: int) -> list[list[X]]:
 
 
 def describe_slots(slots: Sequence[Slot]) -> list[str]:
-    """Describe each slot in a line of text."""
     rows = [("slot", "GPUs", "node", "drive GPUs", "cores")]
     for i, s in enumerate(slots):
         others = ranges([c for c in s.cores if c not in s.reserved])

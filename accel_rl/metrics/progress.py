@@ -55,7 +55,6 @@ class ProgressDisplay:
     the remaining time, on stderr."""
 
     def __init__(self, total: int, done: int, label: str, unit: str = "steps"):
-        """`unit` is the unit of `total` and `done`."""
         self.total = total
         self.label = escaped(label)
         self._unit = unit

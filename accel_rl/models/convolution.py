@@ -42,7 +42,6 @@ class NormConv2d(Conv2d):
         self, inputs: int, outputs: int, kernel: int, stride: int, padding: int, size: tuple[int, int], of_bytes: bool,
         layer_norm: LayerNorm,
     ):  # fmt: skip
-        """`size` has the height and width of the output."""
         super().__init__(inputs, outputs, kernel, stride, padding, of_bytes, with_relu=layer_norm == "after")
         self.relu = NormedReLU((*size, outputs), layer_norm)
 

@@ -33,7 +33,6 @@ class Section(nn.Module):
     def __init__(
         self, inputs: int, outputs: int, size: tuple[int, int], layer_norm: LayerNorm, is_first: bool, is_last: bool
     ):
-        """`size` has the height and width of the output."""
         super().__init__()
         self.conv = Conv2d(inputs, outputs, 3, 1, 1, of_bytes=is_first, with_relu=False)
         self.pool = nn.MaxPool2d(3, stride=2, padding=1)

@@ -261,16 +261,14 @@ OptimizerName = Literal[AdamName, "rmsprop", "rmsprop-torch", "rmsprop-centered"
 follows Nair et al. 2015."""
 
 
-AnyAdam = AdamName | str
-"""A form of Adam, or `torch:CLASS`."""
 AnyOptimizer = OptimizerName | str
 """An optimizer of this project, or `torch:CLASS`."""
 
 
-def check_optimizer(name: str, names: Any) -> None:
-    """Raise ConfigError, with a message of one line, unless `name` is in the Literal `names`, or a class of
+def check_optimizer(name: str) -> None:
+    """Raise ConfigError, with a message of one line, unless `name` is an optimizer of this project, or a class of
     torch.optim."""
-    allowed = [literal for part in get_args(names) for literal in get_args(part)]
+    allowed = get_args(OptimizerName)
     if name.startswith(PREFIX):
         find_torch_optimizer(name)
     elif name not in allowed:
@@ -280,7 +278,6 @@ def check_optimizer(name: str, names: Any) -> None:
 
 
 def is_adam(name: str) -> bool:
-    """Return whether `name` is a form of Adam."""
     return name in get_args(AdamName)
 
 

@@ -99,7 +99,6 @@ class RankPlan:
         return cls.resolve(replace(config, sampler=replace(config.sampler, envs=envs)))
 
     def evaluation(self, B: int, T: int) -> SamplerPlan:
-        """Plan a sampler of B environments for evaluations."""
         groups = self.groups if B % self.groups == 0 else 1
         grouping = Grouping(B, groups, most_workers(B, groups, self.placement.workers))
         return _one_server(self.placement, grouping, T, BUFFERS, self.sampler.engine)

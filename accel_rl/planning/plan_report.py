@@ -34,7 +34,6 @@ class RankMemory:
 
     @classmethod
     def of(cls, config: Resolved, plan: RankPlan) -> "RankMemory":
-        """The argument `config` has the settings of one rank."""
         s, spec = plan.sampler, config.spec
         B, workers = s.grouping.B, 0 if s.in_process else s.grouping.workers
         layout = rollout_layout(spec, s.T, B)

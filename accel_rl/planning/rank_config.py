@@ -13,7 +13,7 @@ from accel_rl.text.errors import ConfigError
 def check(config: Resolved) -> None:
     """Raise ConfigError for settings that are impossible with several ranks."""
     d, ranks = config.distributed, config.distributed.size
-    if d.local_updates > 1 and not is_adam(optimizer := config.algo.optimizer_name):
+    if d.local_updates > 1 and not is_adam(optimizer := config.algo.optimizer):
         raise ConfigError(
             f"--distributed.local-updates {d.local_updates}: needs --algo.optimizer adam, not {optimizer}"
         )

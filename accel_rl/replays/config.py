@@ -10,7 +10,7 @@ from accel_rl.replays.prioritized import Prioritized
 from accel_rl.replays.replay import Replay
 from accel_rl.replays.ring import FrameRing, NStep, bytes_per_transition
 from accel_rl.replays.uniform import Uniform
-from accel_rl.text.counts import Count
+from accel_rl.text.bounds import NonNegativeCount, PositiveCount, Share
 from accel_rl.text.errors import ConfigError
 
 
@@ -19,9 +19,9 @@ class ReplayConfig:
     """`ReplayConfig` contains the settings of a Q-learning algorithm's experience replay. The replay stores each frame
     once, organised by simulator (Stooke & Abbeel 2018, section 5.3)."""
 
-    size: Count = 1_000_000
+    size: PositiveCount = 1_000_000
     """Capacity of the replay in transitions, over all environments (Mnih et al. 2015: 1 M)."""
-    start: Count = 50_000
+    start: NonNegativeCount = 50_000
     """Number of env steps with uniform-random actions before the first update (Mnih et al. 2015: 50,000)."""
     device: str = "auto"
     """Device whose memory stores the replay: auto (the learner's device), cpu, cuda or cuda:N (Parr 2017)."""
@@ -29,26 +29,15 @@ class ReplayConfig:
     """Draw uniform batches with replacement, so that a batch may contain a transition twice."""
     prioritized: bool = False
     """Draw transitions in proportion to their last TD error (Schaul et al. 2016), instead of uniformly."""
-    alpha: float = 0.5
+    alpha: Share = 0.5
     """Exponent of the priorities (Hessel et al. 2018: 0.5)."""
-    beta: float = 0.4
+    beta: Share = 0.4
     """Exponent of the importance weights at the start of the run (Hessel et al. 2018: 0.4)."""
-    beta_final: float = 1.0
+    beta_final: Share = 1.0
     """Exponent of the importance weights at the end of the run; the exponent is annealed linearly (Hessel et al. 2018:
     1)."""
 
     def check(self) -> None:
-        positive, share = "at least 1", "between 0 and 1"
-        for name, holds, allowed in (
-            ("size", self.size >= 1, positive),
-            ("start", self.start >= 0, "0 or more"),
-            ("alpha", 0 <= self.alpha <= 1, share),
-            ("beta", 0 <= self.beta <= 1, share),
-            ("beta_final", 0 <= self.beta_final <= 1, share),
-        ):
-            if not holds:
-                flag = name.replace("_", "-")
-                raise ConfigError(f"--replay.{flag} {getattr(self, name)}: must be {allowed}")
         if self.start > self.size:
             raise ConfigError(f"--replay.start {self.start}: must be at most --replay.size {self.size}")
 

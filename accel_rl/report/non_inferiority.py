@@ -31,7 +31,6 @@ class Sample:
 
     @property
     def freedom(self) -> int:
-        """Return the degrees of freedom of the deviation."""
         return ASSUMED_FREEDOM if self.assumed else self.seeds - 1
 
 

@@ -19,6 +19,8 @@ class RolloutMemory(Protocol):
     rollouts: list[Rollout]
     resident: bool
     """`resident` is true if the rollouts are in the memory of the GPU on which the environments run."""
+    skips: bool
+    """`skips` is true if some environments are idle (`skip`)."""
 
     def clear(self) -> None:
         """Fill all rollouts with sentinel values, by which tests detect reads of cells that have not been written."""
@@ -57,6 +59,7 @@ class HostMemory:
     """`HostMemory` contains rollouts in host memory, into which an engine writes."""
 
     resident = False
+    skips = False
 
     def __init__(self, buffers: Sequence[RolloutArrays]):
         self._buffers = buffers
@@ -71,7 +74,7 @@ class HostMemory:
         return self._buffers[buffer]
 
     def skip(self, idle: np.ndarray | None) -> None:
-        self._idle = idle
+        self._idle, self.skips = idle, idle is not None
 
     def skip_idle(self, buffer: int, t: int, b: slice) -> None:
         if self._idle is not None:
@@ -107,13 +110,13 @@ class ResidentMemory:
     """
 
     resident = True
+    skips = False
 
     def __init__(self, rollouts: list[Rollout], groups: int, device: torch.device):
         self.rollouts, self._device = rollouts, device
         self._module = runtime(device)
         self._streams = [Device(device).stream(self) for _ in range(groups)]
         self._is_side_by_side = False
-        self._skips = False
         self._idle = torch.zeros(rollouts[0].B, dtype=torch.bool, device=device)
 
     def clear(self) -> None:
@@ -132,12 +135,12 @@ class ResidentMemory:
         return RolloutArrays(**cells, info=info, stack=rollout.stack)
 
     def skip(self, idle: np.ndarray | None) -> None:
-        self._skips = idle is not None
+        self.skips = idle is not None
         if idle is not None:
             self._idle.copy_(torch.from_numpy(idle))
 
     def skip_idle(self, buffer: int, t: int, b: slice) -> None:
-        if self._skips:
+        if self.skips:
             self.rollouts[buffer].action[t, b].masked_fill_(self._idle[b], SENTINEL_ACTION)
 
     def carry_over(self, buffer: int, following: int, b: slice = slice(None)) -> None:

@@ -2,8 +2,7 @@
 the groups."""
 
 import logging
-from collections.abc import Callable, Iterator
-from enum import Enum
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,21 +20,10 @@ from accel_rl.samplers.inference.inference import PLAIN, Acceleration
 from accel_rl.samplers.inference.server import ActionServer, is_open_loop
 from accel_rl.samplers.inference.threads import InferenceThreads
 from accel_rl.samplers.rollout_memory import HostMemory, RolloutMemory
+from accel_rl.samplers.serving import InThreads, InTurns, OpenLoop, Serving
 from accel_rl.samplers.workers.stepper import initial
 
 logger = logging.getLogger(__name__)
-
-
-class Phase(Enum):
-    """A `Phase` is the state of a sampler's environments.
-
-    | IDLE --begin--> RUNNING --finish--> IDLE
-    |                 RUNNING --begin the next--> AHEAD --finish--> RUNNING
-    """
-
-    IDLE = "idle"  # In the phase IDLE, the environments wait for the first action of a rollout.
-    RUNNING = "running"  # In the phase RUNNING, the environments play a rollout.
-    AHEAD = "ahead"  # In the phase AHEAD, some environments already play the next rollout.
 
 
 class EnvShare(NamedTuple):
@@ -86,17 +74,20 @@ class Sampler:
             self.memory.rollouts, self.grouping, device, act_threads, act_cores, precision, acceleration,
             self.memory.resident,
         )  # fmt: skip
-        self._player = acceleration.player(self.server.device) if self.memory.resident else None
+        parts = engine, self.server, self.memory
+        player = acceleration.player(self.server.device) if self.memory.resident else None
+        self._in_turns = InTurns(*parts, player)
+        self._open_loop = OpenLoop(*parts, self._in_turns)
+        self._in_threads = None if threads is None else InThreads(*parts, threads)
         self._new_tracker = lambda: EpisodeTracker(self.B, window, partial_starts)
         self.episodes = self._new_tracker()
         self.finished: list[Episode] = []  # The episodes that ended in the last rollout
         self.idle: np.ndarray | None = None  # A mask [B], true for environments that an evaluation does not step
         self._has_warned = False
         self.dropped = 0  # The number of parts of rollouts that are invalid because a worker process died
-        self.phase = Phase.IDLE
+        self._in_flight = 0  # The number of rollouts that have begun and not ended: 2 if they overlap
         self._resets_in_pause = reset in ("wait", "swap")
         self._threads = threads
-        self._in_threads: set[int] = set()  # The buffers whose rollouts are computed by inference threads
         self._uniform = torch.Generator().manual_seed(seed)
         self._buffer = 0
         self._is_started = self._awaits_initial = False
@@ -114,14 +105,12 @@ class Sampler:
         environments are marked as invalid."""
         self._require_idle()
         self._open()
+        way = self._way(agent)
         try:
-            if is_open_loop(agent) or self._threads is not None:
-                self._begin(agent, self._buffer)
-            else:
-                self._infer_here(agent, self._buffer)
-            return self._finish()
+            self._begin(way, agent)
+            return self._finish(way)
         except BaseException:
-            self.phase = Phase.IDLE
+            self._in_flight = 0
             raise
 
     def rollouts(self, agent: Agent, fixed: bool = False) -> Iterator[Rollout]:
@@ -131,127 +120,45 @@ class Sampler:
         do not change) and groups have inference threads. When the iterator is closed, the current rollout is played to
         its end. Until the iterator is closed, `collect` and `state_dict` raise RuntimeError.
         """
+        way = None  # The way of the rollout in flight
         while True:
-            if self.phase is Phase.IDLE:
-                if not self._can_go_ahead(agent, fixed):
+            following = self._way(agent)
+            overlaps = following.overlaps(agent, fixed) and not self._resets_in_pause
+            if way is None:
+                if not overlaps:
                     yield self.collect(agent)
                     continue
                 self._open()
-                self._begin(agent, self._buffer)
-            # Whether the current and the next rollout both draw actions in advance, or both compute actions in threads
-            is_same_kind = is_open_loop(agent) != (self._buffer in self._in_threads)
-            goes_on = is_same_kind and self._can_go_ahead(agent, fixed)
+                way = following
+                self._begin(way, agent)
             # If a worker process died, environments pause between rollouts, because a replacement can join only then.
-            if goes_on and not self.engine.absent():
-                self._begin(agent, self._next_buffer, ahead=True)
-            rollout = self._finish()
+            if overlaps and following is way and not self.engine.absent():
+                self._begin(way, agent)
+            rollout = self._finish(way)
+            way = way if self._in_flight else None
             try:
                 yield rollout
             except BaseException:
-                if self.phase is Phase.RUNNING:
-                    self._finish()
+                if way is not None:
+                    self._finish(way)
                 raise
 
-    def _can_go_ahead(self, agent: Agent, fixed: bool) -> bool:
-        """Return whether the next rollout may begin before the current rollout has ended."""
-        independent = is_open_loop(agent) or (fixed and self._threads is not None and self.server.can_go_ahead(agent))
-        return independent and not self._resets_in_pause and not self.memory.resident
-
-    def _begin(self, agent: Agent, buffer: int, ahead: bool = False) -> None:
-        """Start a rollout whose actions are drawn in advance or computed by inference threads."""
-        self.phase = Phase.AHEAD if ahead else Phase.RUNNING
-        self.memory.skip(self.idle)
+    def _way(self, agent: Agent) -> Serving:
         if is_open_loop(agent):
-            self.server.draw_all(agent, buffer, self._draw())
-            if self.memory.resident:
-                self._play(None, buffer)
-                return
-            for t in range(self.T):
-                self.memory.skip_idle(buffer, t, slice(0, self.B))
-            for g in range(self.grouping.groups):
-                self.engine.release(g, buffer * self.T, self.T)
-            return
-        assert self._threads is not None
+            return self._open_loop
+        return self._in_turns if self._in_threads is None else self._in_threads
 
-        def serve(t: int, g: int) -> None:
-            if ahead and t == 0:
-                self.memory.carry_over(buffer - 1, buffer, self.grouping.group(g))
-            self._serve(agent, buffer, t, g)
-
-        self.server.begin(agent, buffer, self._draw(), ahead)
-        self._in_threads.add(buffer)
-        self._threads.begin(self.T, serve)
-
-    def _infer_here(self, agent: Agent, buffer: int) -> None:
-        """Play a rollout whose actions are computed in the calling thread."""
-        self.phase = Phase.RUNNING
+    def _begin(self, way: Serving, agent: Agent) -> None:
+        """Start the next rollout, ahead of its time if the current rollout has not ended."""
+        buffer = self._next_buffer if self._in_flight else self._buffer
+        self._in_flight += 1
         self.memory.skip(self.idle)
-        self.server.begin(agent, buffer, self._draw())
-        self._play(agent, buffer)
+        way.begin(agent, buffer, self._draw(), ahead=self._in_flight > 1)
 
-    def _play(self, agent: Agent | None, buffer: int) -> None:
-        """Play a rollout. `agent` is None if all actions were drawn before the rollout."""
-        if self._player is None:
-            self._steps(agent, buffer)
-            return
-        state = self.server.state
-        settings = self.idle is not None, None if state is None else state.data_ptr()
-        self._player.play(agent, buffer, settings, lambda side_by_side: self._steps(agent, buffer, side_by_side))
-
-    def _steps(self, agent: Agent | None, buffer: int, side_by_side: bool = False) -> None:
-        """Play a rollout step by step. With `side_by_side`, each group of environments runs on its own CUDA stream."""
-        with self.memory.side_by_side(side_by_side):
-            for t, g in self._turns():
-                with self.memory.turn(g):
-                    self._serve(agent, buffer, t, g, lambda t=t, g=g: self._prefetch(buffer, t, g))  # type: ignore[misc]
-
-    def _prefetch(self, buffer: int, t: int, g: int) -> bool:
-        """While a GPU computes group g's actions at step t, start to copy the next group's frames to the GPU if this
-        group is ready. Return true if the next group is not ready yet, and `_prefetch` should be called again."""
-        t, g = (t, g + 1) if g + 1 < self.grouping.groups else (t + 1, 0)
-        if not self.grouping.alternates or not 0 < t < self.T:
-            return False
-        if not self.engine.is_ready(g):
-            return True
-        self.server.prefetch(buffer, t, g)
-        return False
-
-    def _serve(
-        self, agent: Agent | None, buffer: int, t: int, g: int, meanwhile: Callable[[], bool] | None = None
-    ) -> None:
-        if agent is not None:
-            self.server.serve(agent, buffer, t, g, meanwhile)
-        self.memory.skip_idle(buffer, t, self.grouping.group(g))
-        self.engine.release(g, buffer * self.T + t)
-
-    def _turns(self) -> Iterator[tuple[int, int]]:
-        """Yield (t, group) as soon as a group's observations of step t are ready. With dedicated workers, groups are
-        yielded in the order in which they become ready, and otherwise in a fixed order."""
-        if not self.grouping.dedicated_workers:
-            for t in range(self.T):
-                for g in range(self.grouping.groups):
-                    yield t, self.engine.wait((g,))
-            return
-        done, playing = [0] * self.grouping.groups, list(range(self.grouping.groups))
-        while playing:
-            g = self.engine.wait(playing)
-            yield done[g], g
-            done[g] += 1
-            playing.remove(g)
-            if done[g] < self.T:
-                playing.append(g)  # The served group of environments moves to the end of the queue.
-
-    def _finish(self) -> Rollout:
+    def _finish(self, way: Serving) -> Rollout:
         """Wait until the last step of the rollout in the current buffer is done, and return the rollout."""
-        is_ahead, in_threads = self.phase is Phase.AHEAD, self._buffer in self._in_threads
-        self.phase = Phase.IDLE
-        if in_threads:
-            self._in_threads.remove(self._buffer)
-            assert self._threads is not None
-            self._threads.wait()
-        else:
-            for g in range(self.grouping.groups):
-                self.engine.wait((g,), self.T if is_ahead else 0)
+        is_ahead, self._in_flight = self._in_flight > 1, 0
+        way.wait(is_ahead)
         buffer = self._buffer
         for b in self.engine.absent():
             self._drop(self.memory.arrays(buffer), b)
@@ -260,11 +167,10 @@ class Sampler:
         self._warn_of_nan(arrays)
         self.finished = self.episodes.add(arrays)
         self._buffer = self._next_buffer
-        # Inference threads that begin a rollout early have already copied their group's state.
-        if not (in_threads and is_ahead):
+        if not (is_ahead and way.carries_over):
             self.memory.carry_over(buffer, self._buffer)
         self._reset_in_pause()
-        self.phase = Phase.RUNNING if is_ahead else Phase.IDLE
+        self._in_flight = int(is_ahead)
         return rollout
 
     # -- pauses ------------------------------------------------------------
@@ -327,7 +233,7 @@ class Sampler:
         return (self._buffer + 1) % len(self.engine.buffers)
 
     def _require_idle(self) -> None:
-        if self.phase is not Phase.IDLE:
+        if self._in_flight:
             raise RuntimeError("a rollout is in flight: close the iterator that rollouts() returned first")
 
     def check(self) -> None:

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-from accel_rl.algos.c51 import C51Config
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.envs.protocols import OVERRIDES
 from accel_rl.models.precision import gains_from_bfloat16
+from accel_rl.settings.reads import unread
+from accel_rl.settings.registry import find_algorithm
 from accel_rl.settings.resolved import Resolved
 from accel_rl.settings.train import TrainConfig, default_config
 
@@ -104,10 +105,9 @@ CONDITIONS = (
         _explores_by_epsilon,
         "exploration by epsilon (--no-noisy)",
     ),
-    Condition(("algo.huber",), lambda c: not isinstance(c.algo, C51Config), "dqn: this loss is a cross entropy"),
     Condition(
         ("algo.rmsprop_alpha",),
-        lambda c: "rmsprop" in c.algo.optimizer_name,
+        lambda c: "rmsprop" in c.algo.optimizer,
         "an RMSProp optimizer (--optimizer rmsprop)",
     ),
     Condition(
@@ -123,11 +123,14 @@ def inactive(config: TrainConfig, resolved: Resolved) -> list[str]:
     resolution."""
     default = dict(settings_of(default_config(config.algorithm)))
     changed = {name: value for name, value in settings_of(config) if value != default.get(name, value)}
+    algorithm = find_algorithm(config.algorithm)
+    never = {f"algo.{name}" for name in unread(algorithm)}
     lines = []
     for name, value in changed.items():
         unmet = next((c for c in CONDITIONS if c.covers(name) and not c.holds(resolved)), None)
-        if unmet is not None:
-            lines.append(f"--{name.replace('_', '-')} {value} has no effect: it needs {unmet.needs}")
+        if name in never or unmet is not None:
+            why = f"it needs {unmet.needs}" if unmet else f"{algorithm.__name__} does not read it"
+            lines.append(f"--{name.replace('_', '-')} {value} has no effect: {why}")
     return lines
 
 

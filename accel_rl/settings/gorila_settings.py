@@ -1,10 +1,9 @@
 """This module has the settings of a run on a cluster with a parameter server (Nair et al. 2015)."""
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
-from accel_rl.text.counts import Count, OptionalCount
+from accel_rl.text.bounds import NonNegative, NonNegativeCount, PositiveCount
 from accel_rl.text.errors import ConfigError
 
 MAX_IN_FLIGHT = 2
@@ -17,17 +16,17 @@ fast."""
 class ParameterServerConfig:
     """`ParameterServerConfig` has the settings of a sharded parameter server (Nair et al. 2015, section 4)."""
 
-    shards: Count = 1
+    shards: PositiveCount = 1
     """Number of shards among which the parameters are divided (Nair et al. 2015, section 5.1: 31)."""
-    max_delay: OptionalCount = None
+    max_delay: NonNegativeCount | None = None
     """Maximum age of a push, counted in other pushes to the shard. A shard discards older pushes (section 4.2 states no
     number). The default max_delay is (1 + in-flight) x learners, which is the age of a gradient if all learners are
     equally fast, plus max(learners, 100). With 0, a shard applies only gradients that were computed from its current
     parameters."""
-    in_flight: Count = 1
+    in_flight: NonNegativeCount = 1
     """Maximum number of unanswered pushes at the end of an update, 0 to 2. With 0, each update waits for the shards'
     answers and pulls the new parameters. With 1 or 2, answers and parameters are applied when they arrive."""
-    outlier_deviations: float = 0.0
+    outlier_deviations: NonNegative = 0.0
     """Number of running standard deviations by which a |loss| of Q-learning must exceed the running mean to be an
     outlier. Gradients of outliers are discarded (section 4.2: several). An outlier must also exceed the mean by more
     than one clipped reward can cause. With --cluster gorila the default is 5 for dqn, c51 and rainbow. With 0, no
@@ -49,12 +48,9 @@ class ParameterServerConfig:
     def check(self) -> None:
         """Raise ConfigError, with a message of one line, for an impossible value."""
         for name, holds, allowed in (
-            ("shards", self.shards >= 1, "at least 1"),
-            ("max_delay", self.delay_limit >= 0, "0 or more"),
-            ("in_flight", 0 <= self.in_flight <= MAX_IN_FLIGHT, f"0 to {MAX_IN_FLIGHT}"),
+            ("in_flight", self.in_flight <= MAX_IN_FLIGHT, f"0 to {MAX_IN_FLIGHT}"),
             # A learner's own unanswered pushes add to the age of its gradients.
             ("in_flight", self.in_flight <= self.delay_limit, f"at most --gorila.max-delay {self.max_delay}"),
-            ("outlier_deviations", 0 <= self.outlier_deviations < math.inf, "0 or more"),
         ):
             if not holds:
                 raise ConfigError(f"--gorila.{name.replace('_', '-')} {getattr(self, name)}: must be {allowed}")
@@ -65,20 +61,20 @@ class GorilaConfig(ParameterServerConfig):
     """With --cluster gorila, each bundle has an actor, a replay and a learner, and the parameters are divided into
     shards (Nair et al. 2015, section 4). --envs, --replay.size and --replay.start apply to each bundle."""
 
-    bundles: Count = 2
+    bundles: NonNegativeCount = 2
     """Number of bundles (Nair et al. 2015, section 5.1: 100). Each bundle, a Ray actor, samples and learns."""
-    actors: Count = 0
+    actors: NonNegativeCount = 0
     """Number of processes that only sample. They require --gorila.replay global."""
-    learners: Count = 0
+    learners: NonNegativeCount = 0
     """Number of processes that only learn. They require --gorila.replay global."""
     replay: Literal["local", "global"] = "local"
     """Location of the replay. With `local`, each bundle learns from its own env steps (Nair et al. 2015, section 5.1).
     With `global`, one replay in a separate process stores all env steps, and all learners draw from it (section 4)."""
-    updates: OptionalCount = None
+    updates: PositiveCount | None = None
     """End the run after this many updates of the parameters, instead of after --env-steps of all bundles together."""
-    min_bundles: Count = 1
+    min_bundles: PositiveCount = 1
     """Minimum number of bundles. The run ends if fewer bundles are running for --gorila.timeout-s seconds."""
-    snapshot_updates: Count = 1_000
+    snapshot_updates: PositiveCount = 1_000
     """Number of updates of the parameters between two snapshots of the shards. A lost shard continues from its last
     snapshot."""
     bundle_cpus: float = 0.0
@@ -100,13 +96,6 @@ class GorilaConfig(ParameterServerConfig):
     def check(self) -> None:
         """Raise ConfigError, with a message of one line, for an impossible value."""
         super().check()
-        for name, minimum in (("bundles", 0), ("actors", 0), ("learners", 0), ("min_bundles", 1)):
-            if getattr(self, name) < minimum:
-                flag = name.replace("_", "-")
-                raise ConfigError(f"--gorila.{flag} {getattr(self, name)}: must be at least {minimum}")
-        for name in ("snapshot_updates", "updates"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise ConfigError(f"--gorila.{name.replace('_', '-')} {value}: must be at least 1")
         for name in ("bundle_cpus", "bundle_gpus"):
             value = getattr(self, name)
             if value < 0 or (value > 1 and value != int(value)):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from accel_rl.text.counts import Count, OptionalCount
+from accel_rl.text.bounds import NonNegativeCount, PositiveCount
 from accel_rl.text.errors import ConfigError
 
 
@@ -12,19 +12,19 @@ class EvaluationConfig:
     """Evaluations run in environments of their own, in which losing a life does not end the episode. Every episode that
     begins is played to its end and counted, so that short episodes are not favoured."""
 
-    interval: Count = 1_000_000
+    interval: NonNegativeCount = 1_000_000
     """Env steps of training between evaluations (section 5.3: 1 M). The end of a run is always evaluated. With 0, a run
     has no evaluations."""
-    steps: Count = 125_000
+    steps: NonNegativeCount = 125_000
     """Env steps of one evaluation, after which no new episode begins (section 5.3: 125,000). An evaluation lasts at
     most an eighth of --evaluation.interval, or of the whole run if the run is shorter than the interval."""
-    episodes: Count = 0
+    episodes: NonNegativeCount = 0
     """Number of episodes of one evaluation, instead of --evaluation.steps. With 0, the length is --evaluation.steps."""
-    max_episode_steps: Count = 27_000
+    max_episode_steps: PositiveCount = 27_000
     """Time limit of an evaluation episode in env steps (section 5.3: 27,000), in every environment. A shorter time
     limit of the environment takes precedence. A shorter time limit of the protocol takes precedence unless
     --evaluation.starts is saved."""
-    parallel: Count = 16
+    parallel: PositiveCount = 16
     """Number of environments in which episodes are played in parallel."""
     starts: Literal["noop", "saved"] = "noop"
     """Start of Atari evaluation episodes (Nair et al. 2015, section 5.2). With `noop`, an episode begins after a reset
@@ -42,15 +42,9 @@ class EvaluationConfig:
         return min(self.steps, max(1, min(self.interval or env_steps, env_steps) // 8))
 
     def check(self) -> None:
-        for name in ("interval", "steps", "episodes"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"--evaluation.{name} {getattr(self, name)}: must be 0 or more")
         if (self.starts == "saved") != bool(self.starts_file):
             got = f"--evaluation.starts {self.starts} with --evaluation.starts-file {self.starts_file!r}"
             raise ConfigError(f"{got}: saved needs a file (made by accel-rl starts GAME), noop has none")
-        for name in ("max_episode_steps", "parallel"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"--evaluation.{name.replace('_', '-')} {getattr(self, name)}: must be at least 1")
 
 
 @dataclass(frozen=True)
@@ -58,35 +52,23 @@ class CheckpointConfig:
     """Settings of checkpoints. Checkpoints are written atomically and verified, and a resumed run is bitwise identical
     to an uninterrupted run."""
 
-    interval: OptionalCount = None
+    interval: NonNegativeCount | None = None
     """Env steps between checkpoints. The default interval is a twentieth of the run's length, but at least 5,000 and at
     most 100,000 env steps. With 0, the only checkpoint is at the end of the run."""
-    keep: Count = 3
+    keep: PositiveCount = 3
     """Number of checkpoints to keep. All older checkpoints are deleted."""
-
-    def check(self) -> None:
-        if self.interval is not None and self.interval < 0:
-            raise ConfigError(f"--checkpoint.interval {self.interval}: must be 0 or more")
-        if self.keep < 1:
-            raise ConfigError(f"--checkpoint.keep {self.keep}: must be at least 1")
 
 
 @dataclass(frozen=True)
 class LogConfig:
     """Settings of metrics and logging."""
 
-    interval: OptionalCount = None
+    interval: PositiveCount | None = None
     """Env steps between rows of metrics.csv. The default interval is a hundredth of the run's length, but at least
     1,000 and at most 50,000 env steps."""
-    window: Count = 100
+    window: PositiveCount = 100
     """Number of recent episodes, of all ranks, over which the online score averages (section 5.3: 100)."""
     norms: bool = False
     """Also report the L2 norms of each layer's parameters, gradients and steps (Stooke & Abbeel, appendix C)."""
     tensorboard: bool = False
     """Write TensorBoard events into the run folder. TensorBoard needs the extra `tensorboard`."""
-
-    def check(self) -> None:
-        if self.interval is not None and self.interval < 1:
-            raise ConfigError(f"--log.interval {self.interval}: must be at least 1")
-        if self.window < 1:
-            raise ConfigError(f"--log.window {self.window}: must be at least 1")

@@ -312,7 +312,8 @@ def on_gorila(config: TrainConfig, is_atari: bool = True) -> TrainConfig:
     algo, gorila = config.algo, config.gorila
     if isinstance(algo, ReplayAlgorithmConfig):
         is_default = algo == find_algorithm(config.algorithm).Config()
-        algo = replace(algo, target_unit="updates", epsilon_unit="updates")
+        units: Any = dict.fromkeys(algo.units, "updates")
+        algo = replace(algo, **units)
         if is_default:
             algo = replace(algo, target_interval=60_000, epsilon_steps=1_000_000)  # type: ignore[call-arg]
         if is_default and config.algorithm == "dqn":

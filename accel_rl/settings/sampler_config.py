@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from accel_rl.samplers.grouping import NamesEngine
-from accel_rl.text.counts import Count, OptionalCount
+from accel_rl.text.bounds import NonNegativeCount, PositiveCount
 from accel_rl.text.errors import ConfigError
 
 
@@ -12,13 +12,13 @@ from accel_rl.text.errors import ConfigError
 class SamplerConfig(NamesEngine):
     """`SamplerConfig` has the settings of environments, worker processes and inference."""
 
-    envs: Count = 16
+    envs: PositiveCount = 16
     """Total number B of environments, a multiple of ranks x groups x workers. With --update async, B is the number of
     environments of each rank."""
-    horizon: OptionalCount = None
+    horizon: PositiveCount | None = None
     """Number T of agent steps of each environment between optimisation phases. The default horizon is derived from the
     algorithm's batch size."""
-    groups: OptionalCount = None
+    groups: PositiveCount | None = None
     """Number of alternating groups of environments. Inference for one group runs while another group steps (Stooke &
     Abbeel section 4.1: 2). By default there are 2 groups of environments, or 1 group for an odd number of environments.
     With the emulator on a CPU, the default is two groups, each with half of the workers and its own inference thread.
@@ -26,7 +26,7 @@ class SamplerConfig(NamesEngine):
     inference_per_worker: bool = False
     """Run inference for each worker separately, in order of arrival. --sampler.groups is then ignored. Daley & Amato
     2021, section 4, compare inference per worker with synchronized execution (--sampler.groups 1)."""
-    workers: OptionalCount = None
+    workers: PositiveCount | None = None
     """Number of worker processes of each rank. The default number of worker processes is one per usable core, or a
     smaller number that divides --sampler.envs."""
     cores: tuple[int, ...] | None = None
@@ -38,7 +38,7 @@ class SamplerConfig(NamesEngine):
     until then. With `swap`, a spare environment plays until the environment is reset during the next optimisation
     phase; spare environments double the number of emulators. With `cached`, a stored start state is restored within the
     same step."""
-    decorrelation_steps: Count = 300
+    decorrelation_steps: NonNegativeCount = 300
     """Maximum number of uniformly random actions that each environment plays before its first rollout (section 5.3,
     decorrelation)."""
     engine: str = "workers"
@@ -65,10 +65,5 @@ class SamplerConfig(NamesEngine):
         return self.start_timeout_s if self.has_workers else None
 
     def check(self) -> None:
-        for name in ("envs", "horizon", "groups", "workers"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise ConfigError(f"--sampler.{name} {value}: must be at least 1")
-        if self.decorrelation_steps < 0:
-            raise ConfigError(f"--sampler.decorrelation-steps {self.decorrelation_steps}: must be 0 or more")
         if (self.groups or 1) > self.envs:
             raise ConfigError(f"--sampler.groups {self.groups}: must be at most --sampler.envs {self.envs}")

@@ -17,7 +17,7 @@ from accel_rl.settings.outputs import CheckpointConfig, EvaluationConfig, LogCon
 from accel_rl.settings.registry import ALGORITHMS, find, find_algorithm
 from accel_rl.settings.sampler_config import SamplerConfig
 from accel_rl.settings.types import check_types
-from accel_rl.text.counts import Count, OptionalCount
+from accel_rl.text.bounds import NonNegative, NonNegativeCount, PositiveCount
 from accel_rl.text.errors import ConfigError, nearest
 from accel_rl.text.notes import say_once
 
@@ -31,16 +31,12 @@ class SecondaryConfig:
     learner starts with the first learner's parameters, and learns from the same replay at the same training intensity
     (Stooke & Abbeel, section 5.4.2)."""
 
-    batch: Count = 0
+    batch: NonNegativeCount = 0
     """Batch size of the second learner, in transitions. With 0, the run has no second learner."""
-    rate: float = 0.0
+    rate: NonNegative = 0.0
     """Learning rate of the second learner, or 0 for the first learner's rate."""
 
     def check(self, algo: AlgorithmConfig) -> None:
-        if self.batch < 0:
-            raise ConfigError(f"--secondary.batch {self.batch}: must be 0 or more")
-        if not 0 <= self.rate < float("inf"):
-            raise ConfigError(f"--secondary.rate {self.rate}: must be 0 or more")
         if self.batch and not isinstance(algo, ReplayAlgorithmConfig):
             raise ConfigError(f"--secondary.batch {self.batch}: only dqn, c51 and rainbow have a replay to share")
 
@@ -63,9 +59,9 @@ class TrainConfig:
     """Preset with the defaults of another project or paper for its algorithms: cleanrl, sb3, dopamine, stooke2018,
     mnih2015 or pqn2024. Other options override the preset's values. Without a preset, this project's own defaults
     apply."""
-    env_steps: Count = 1_500_000
+    env_steps: PositiveCount = 1_500_000
     """Length of the run in env steps. An env step is an agent step, with 4 emulated frames in Atari."""
-    seed: Count = 0
+    seed: NonNegativeCount = 0
     """Seed of all random numbers of the run."""
     run_dir: str = ""
     """Folder that the run creates, by default runs/ALGORITHM-ENVIRONMENT-seedN-TIME."""
@@ -75,7 +71,7 @@ class TrainConfig:
     layer whose shape differs, such as the head if the game has another number of actions, keeps its initial values."""
     init_only: str = ""
     """Module of the network that --init copies, such as `body`. By default, all layers that fit are copied."""
-    schedule_steps: OptionalCount = None
+    schedule_steps: PositiveCount | None = None
     """Env step at which linear schedules, such as --algo.learning-rate-schedule linear, reach their end. By default
     linear schedules end with the run."""
     schedule: str = "lockstep"
@@ -99,10 +95,10 @@ class TrainConfig:
     capture_updates: bool = True
     """On a GPU, replay updates as CUDA graphs, if the algorithm and all modules of its network support graphs. If
     updates are not captured, events.log contains the reason."""
-    torch_threads: OptionalCount = None
+    torch_threads: PositiveCount | None = None
     """Number of threads per torch operation. The default number of threads is one per usable core on a CPU, and one
     with a GPU."""
-    max_skipped_updates: Count = 20
+    max_skipped_updates: PositiveCount = 20
     """End the run after this many consecutive updates with a non-finite loss or gradient. Each update with a non-finite
     loss or gradient is skipped and counted."""
     strict: bool = False
@@ -124,12 +120,7 @@ class TrainConfig:
         settings. `resolve` checks combinations of settings."""
         check_types(self)
         check_doors(self.sampler.engine, self.distributed.update, self.schedule)
-        for name in ("env_steps", "schedule_steps", "max_skipped_updates", "torch_threads"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise ConfigError(f"--{name.replace('_', '-')} {value}: must be at least 1")
-        if self.seed < 0:
-            raise ConfigError(f"--seed {self.seed}: must be 0 or more")
-        for part in (self.sampler, self.evaluation, self.checkpoint, self.log, self.algo, self.gorila):
+        for part in (self.sampler, self.evaluation, self.algo, self.gorila):
             part.check()
         self.secondary.check(self.algo)
         if self.address and self.cluster == "none":

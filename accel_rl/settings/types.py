@@ -7,6 +7,7 @@ from functools import cache
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from accel_rl.text.bounds import bounds_of
 from accel_rl.text.counts import parse_count
 from accel_rl.text.errors import ConfigError, nearest
 
@@ -55,9 +56,18 @@ class Setting:
         """Return whether any number of values may follow the option."""
         return not self.is_repeated and any(get_origin(hint) is tuple for hint in (self.hint, *get_args(self.hint)))
 
+    def check(self, value: Any) -> None:
+        """Raise ConfigError if a value does not have the type of this setting, or is a number that is out of bounds."""
+        if not fits(self.hint, value):
+            raise ConfigError(f"{self.flag} {refusal(self.hint, value)}")
+        if isinstance(value, int | float):
+            _check_size(self.flag, value)
+            if (bound := bounds_of(self.owner)[self.field.name]) and not bound.holds(value):
+                raise ConfigError(f"{self.flag} {value}: must be {bound.allowed}")
+
     def read(self, words: Sequence[str]) -> Any:
         """Return the value that is written as words of a command line. Raises ConfigError."""
-        check_value(self.flag, self.hint, value := read(self.hint, words))
+        self.check(value := read(self.hint, words))
         return (*self.value, *value) if self.is_repeated else value
 
 
@@ -81,17 +91,10 @@ def options_in(config: Any) -> dict[str, Setting]:
 
 
 def check_types(config: Any, prefix: str = "") -> None:
-    """Raise ConfigError for the first setting of a wrong type, or with a number that is too large. `config` is a
+    """Raise ConfigError for the first setting of a wrong type, or with a number that is out of bounds. `config` is a
     dataclass of settings, or of groups of settings, whose names begin with `prefix`."""
     for setting in settings_in(config, prefix):
-        check_value(setting.flag, setting.hint, setting.value)
-
-
-def check_value(flag: str, hint: Any, value: Any) -> None:
-    if not fits(hint, value):
-        raise ConfigError(f"{flag} {refusal(hint, value)}")
-    if isinstance(value, int | float):
-        _check_size(flag, value)
+        setting.check(setting.value)
 
 
 def refusal(hint: Any, value: Any) -> str:

@@ -14,7 +14,7 @@ from torch import nn
 
 from accel_rl.agents.agent import Agent
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent, MaxValueAgent, RecurrentMaxValueAgent
-from accel_rl.agents.policy import CategoricalPolicyAgent, RecurrentPolicyAgent
+from accel_rl.agents.policy import CategoricalPolicyAgent, PolicyAgent, RecurrentPolicyAgent
 from accel_rl.models.actor_critic import ActorCritic, Heads
 from accel_rl.models.convolution import Conv2d, ConvNet, NormConv2d
 from accel_rl.models.layers import MLP, Head, Linear, Norm, NormedReLU
@@ -51,6 +51,7 @@ _MODULES: set[type[nn.Module]] = {
 _AGENTS: dict[type, Callable[[Any], Hashable]] = {
     CategoricalPolicyAgent: lambda agent: agent.greedy,
     RecurrentPolicyAgent: lambda agent: agent.greedy,
+    PolicyAgent: lambda agent: (agent.greedy, agent.epsilon),
     EpsilonGreedyAgent: lambda agent: (Same(agent.epsilon_tensor), agent.explores, agent.needs_obs),
     MaxValueAgent: lambda agent: (Same(agent.epsilon_tensor), agent.explores),
     RecurrentMaxValueAgent: lambda agent: (Same(agent.epsilon_tensor), agent.explores),
@@ -80,7 +81,7 @@ def acting(agent: Agent) -> Any:
 def refusal(agent: Agent) -> str | None:
     """Return the reason why the agent's inference is not captured, or None if the agent may be captured."""
     agent = acting(agent)
-    if _registered(type(agent), _AGENTS, ("act", "forward", "value")) is None:
+    if _registered(type(agent), _AGENTS, ("act", "forward", "logits", "value")) is None:
         return f"{type(agent).__name__} is not registered as capturable"
     if "act" in vars(agent) or "forward" in vars(agent):
         return f"act or forward of this {type(agent).__name__} was replaced"
@@ -162,6 +163,6 @@ class Eligibility:
 
 def _key(agent: Agent, settings: Hashable) -> Hashable:
     agent = acting(agent)
-    registered = _registered(type(agent), _AGENTS, ("act", "forward", "value"))
+    registered = _registered(type(agent), _AGENTS, ("act", "forward", "logits", "value"))
     assert registered is not None
     return type(agent), _AGENTS[registered](agent), settings, agent.model

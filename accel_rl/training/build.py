@@ -31,7 +31,6 @@ def build_sampler(
     seed: int,
     training: bool,
 ) -> RolloutSampler:
-    """Build a sampler as planned, for training or evaluation."""
     s, grouping = config.sampler, plan.grouping
     reset = s.reset if training else "immediate"
     if (why := inexact_reset(env, reset)) is not None:

@@ -69,7 +69,6 @@ class Training:
 
     @property
     def path(self) -> Path:
-        """Return the folder of the run."""
         return self._run.path
 
     @property
@@ -119,7 +118,6 @@ class Training:
         self.metrics.add(UpdateMetrics.of({name: value}))
 
     def event(self, line: str) -> None:
-        """Write a line to events.log."""
         self._run.event(line)
 
 

@@ -39,10 +39,9 @@ def check(config: Resolved) -> None:
     algo, schedule = config.algo, "--schedule concurrent"
     if not isinstance(algo, ReplayAlgorithmConfig):
         raise ConfigError(f"{schedule}: only dqn, c51 and rainbow have a replay and a target network")
-    if algo.target_unit != "env-steps":
-        raise ConfigError(f"--algo.target-unit {algo.target_unit}: only env-steps with {schedule}")
-    if algo.epsilon_unit != "env-steps":
-        raise ConfigError(f"--algo.epsilon-unit {algo.epsilon_unit}: only env-steps with {schedule}")
+    for name in algo.units:
+        if (unit := getattr(algo, name)) != "env-steps":
+            raise ConfigError(f"--algo.{name.replace('_', '-')} {unit}: only env-steps with {schedule}")
     each = config.T * config.sampler.envs
     if config.period % each:
         raise ConfigError(
@@ -59,8 +58,6 @@ class Concurrent:
     trainer reads it.
     """
 
-    interrupted: Callable[[], bool] = staticmethod(lambda: False)
-    sampled: Callable[[int], None] = staticmethod(lambda env_steps: None)
     acting_age = 0
 
     def __init__(
@@ -73,13 +70,17 @@ class Concurrent:
         threads: int = 1,
         cores: tuple[int, ...] = (),
         most_skipped: int = 2**31,
+        interrupted: Callable[[], bool] = lambda: False,
+        sampled: Callable[[int], None] = lambda env_steps: None,
     ):
         """`period` is the number C of this rank's env steps between two synchronizations, a multiple of T x B.
         `threads` is the number of torch threads of the trainer. `cores` are the cores to which the trainer's thread is
-        pinned. The trainer stops after `most_skipped` consecutive updates with a non-finite loss or gradient."""
+        pinned. The trainer stops after `most_skipped` consecutive updates with a non-finite loss or gradient.
+        A period ends early if `interrupted` returns True. After each rollout, `sampled` is called with the number of
+        env steps that the period has sampled."""
         self.sampler = sampler
         self.learners = with_names(learner, secondary)
-        self.most_skipped = most_skipped
+        self.most_skipped, self.interrupted, self.sampled = most_skipped, interrupted, sampled
         self.algos = [_with_replay(x) for _, x in self.learners]
         self.algo = self.algos[0]
         self.each = sampler.T * sampler.B

@@ -71,7 +71,6 @@ class Exchange:
         """Connect to the other ranks, before sampling begins."""
 
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
-        """Return the agent that selects actions."""
         return agent
 
 

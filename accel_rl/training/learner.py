@@ -69,7 +69,7 @@ class Learner:
         self._queues_work = device.queues_work
         self._captured: CapturedUpdates | None = None
         if device.queues_work and exchange.captures_updates:
-            why = uncapturable(config.algo.optimizer_name) if config.capture_updates else "--no-capture-updates"
+            why = uncapturable(config.algo.optimizer) if config.capture_updates else "--no-capture-updates"
             self._captured = CapturedUpdates(self.algo, self.update, why)
 
     def _build_gradient_sync(self, config: Resolved, exchange: Exchange) -> GradientSync:

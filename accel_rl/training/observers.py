@@ -34,8 +34,6 @@ KINDS: tuple[tuple[str, type[Any]], ...] = (("callback", Callback), ("sink", Sin
 
 @dataclass(frozen=True, slots=True)
 class Observers:
-    """`Observers` has the callbacks and the sinks of one process."""
-
     callbacks: tuple[Callback, ...] = ()
     sinks: tuple[Sink, ...] = ()
 

@@ -69,7 +69,6 @@ class Saver:
         return steps[-1] if steps else None
 
     def _time(self) -> dict[str, Any]:
-        """Return the state of all clocks."""
         return {**self.reporter.time.state_dict(), "activities": self.learner.gradient_sync.times}
 
     def state_dict(self) -> dict[str, Any]:

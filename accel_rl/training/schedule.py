@@ -1,7 +1,6 @@
 """A schedule determines when a rank samples and when it learns."""
 
 import time
-from collections.abc import Callable
 from typing import Any, Protocol
 
 from accel_rl.algos.algorithm import advance
@@ -14,11 +13,6 @@ from accel_rl.training.learner import Learner
 class Schedule(Protocol):
     """The schedules are `Lockstep`, `Concurrent` and users' classes. A user's class, `--schedule module:Class`, is
     built like `Lockstep`."""
-
-    interrupted: Callable[[], bool]
-    """If the function `interrupted`, which is called during a cycle, returns True, the cycle ends early."""
-    sampled: Callable[[int], None]
-    """The function `sampled` is called during a cycle with the number of env steps sampled so far."""
 
     acting_age: int
     """Number of updates made between the copy of the parameters that selected the newest rollout's actions and the end
@@ -44,8 +38,6 @@ class Lockstep:
     """The lockstep schedule samples a rollout, learns from it, and samples the next rollout. The first learner's agent
     selects all actions. A second learner learns from the same rollouts, after the first learner."""
 
-    interrupted: Callable[[], bool] = staticmethod(lambda: False)
-    sampled: Callable[[int], None] = staticmethod(lambda env_steps: None)
     pending = False
     acting_age = 0
 

@@ -1,7 +1,7 @@
 """This module defines the schedules of ranks that only sample or only learn, and share a replay."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,6 @@ UPDATES_A_CYCLE = 8
 class _Part:
     """`_Part` is the base class of the schedules `Sampling` and `Learning`."""
 
-    interrupted: Callable[[], bool] = staticmethod(lambda: False)
-    sampled: Callable[[int], None] = staticmethod(lambda env_steps: None)
     pending = False
     acting_age = 0
 
@@ -48,7 +46,6 @@ class Sampling(_Part):
         self._exchange = exchange
 
     def cycle(self, remaining: int = 0) -> tuple[int, list[UpdateMetrics]]:
-        """Sample one rollout."""
         algo = self._learner.algo
         assert isinstance(algo, ReplayAlgorithm)
         rollout = self._sampler.collect(self._exchange.agent(algo.agent, self._learner.gradient_sync))

@@ -2,7 +2,8 @@
 cycles."""
 
 import time
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -84,6 +85,7 @@ class Trainer:
         self.sampler: RolloutSampler = NoSampler(self.spec)
         if context.samples:
             self.sampler = self.callbacks.observed(self._build_sampler())
+        self._stop = StopRequest()
         self.schedule = self._build_schedule()
         self.saver = Saver(
             config, run, context, self.counters, self.learner, self.secondary, self.sampler, self.schedule,
@@ -146,6 +148,8 @@ class Trainer:
             threads=self.plan.placement.torch_threads,
             cores=self.plan.placement.learner_cores,
             most_skipped=c.max_skipped_updates,
+            interrupted=lambda: bool(self._stop),
+            sampled=self._show_progress,
         )
 
     def _counts(self) -> tuple[list[tuple[float, int]], int, int]:
@@ -158,52 +162,55 @@ class Trainer:
 
     def run(self) -> Result:
         """Train to the last env step, or until SIGINT or SIGTERM. Raises RunError if the run cannot continue."""
-        with output.written(self.reporter.record, self.reporter.event), no_exit(self._exited):
-            return self._run()
-
-    def _exited(self, call: str) -> RunError:
-        return RunError(f"{self.config.algorithm} on {self.spec.name} ended: {call}")
-
-    def _run(self) -> Result:
-        try:
-            with StopRequest() as stop:
-                try:
-                    self._open(stop.ends_wait() if self.config.distributed.size == 1 else nullcontext())
-                except Stopped:
-                    return self._result(stop)
-                self.schedule.interrupted = lambda: bool(stop)
-                self.schedule.sampled = self._show_progress
-                while True:
-                    self._housekeeping(stop)
-                    if self.callbacks.stopped:
-                        self.context.clock.end()
-                    stops = self.context.clock.stops(
-                        bool(stop or self.run_folder.moved or self.callbacks.stopped)
-                    )  # fmt: skip
-                    if stops or self.counters.env_steps >= self.config.env_steps:
-                        break
+        with self._supervised(), self._stop:
+            with suppress(Stopped):
+                self._open()
+                while not self._ends():
                     self._cycle()
-                is_saved = self.counters.saved_at == self.counters.env_steps and self.saver.last is not None
-                if not is_saved or self.schedule.pending:
-                    self.saver.save()
-                self.run_folder.raise_if_moved(self.counters.env_steps)
-                self.callbacks("on_end")
-                return self._result(stop)
-        except RunError as error:
-            raise self.run_folder.logged(error) from error
-        except (torch.AcceleratorError, torch.OutOfMemoryError) as error:
-            raise self.run_folder.logged(failed(self.plan.device, error)) from error
-        finally:
-            self._close()
+                self._end()
+            return self._result()
 
-    def _open(self, starting: AbstractContextManager[None] = nullcontext()) -> None:  # noqa: B008
-        """Restore the state of the given checkpoint, if any, and start the sampler within the context `starting`."""
+    @contextmanager
+    def _supervised(self) -> Iterator[None]:
+        """Close all parts at the end, and log errors that end the run, and calls by which the user's code would end the
+        process."""
+        ended = lambda call: RunError(f"{self.config.algorithm} on {self.spec.name} ended: {call}")  # noqa: E731
+        with output.written(self.reporter.record, self.reporter.event), no_exit(ended):
+            try:
+                yield
+            except RunError as error:
+                raise self.run_folder.logged(error) from error
+            except (torch.AcceleratorError, torch.OutOfMemoryError) as error:
+                raise self.run_folder.logged(failed(self.plan.device, error)) from error
+            finally:
+                self._close()
+
+    def _ends(self) -> bool:
+        """Evaluate, report and save what is due, and return whether the run ends now: at its last env step, or because
+        a signal, a callback or another rank stops it."""
+        self._housekeeping()
+        if self.callbacks.stopped:
+            self.context.clock.end()
+        stops = self.context.clock.stops(bool(self._stop or self.run_folder.moved or self.callbacks.stopped))
+        return stops or self.counters.env_steps >= self.config.env_steps
+
+    def _end(self) -> None:
+        """Save the last checkpoint, unless it is saved already."""
+        is_saved = self.counters.saved_at == self.counters.env_steps and self.saver.last is not None
+        if not is_saved or self.schedule.pending:
+            self.saver.save()
+        self.run_folder.raise_if_moved(self.counters.env_steps)
+        self.callbacks("on_end")
+
+    def _open(self) -> None:
+        """Restore the state of the given checkpoint, if any, and start the sampler. A stop signal ends the start of a
+        run of one rank."""
         if self._state is not None:
             self.saver.restore(self._state)
         self.saver.checkpoints.clean()
         self.reporter.open(self.counters.env_steps, self._state["rows"] if self._state is not None else 0)
         self._state = None
-        with starting:
+        with self._stop.ends_wait() if self.config.distributed.size == 1 else nullcontext():
             self.sampler.start()
         self.context.exchange.open(self.learner.gradient_sync, self.counters.env_steps)
         self.reporter.begin(self.counters.env_steps)
@@ -211,7 +218,6 @@ class Trainer:
         self.callbacks("on_start")
 
     def _cycle(self) -> None:
-        """Run one cycle of the schedule."""
         for learner in self.learners:
             learner.algo.now.progress = self.context.clock.progress(self.config.progress(self.counters.env_steps))
         began = time.monotonic()
@@ -248,7 +254,7 @@ class Trainer:
         self.run_folder.event(line)
         return RunError(line)
 
-    def _housekeeping(self, stop: StopRequest) -> None:
+    def _housekeeping(self) -> None:
         """Evaluate, report and save a checkpoint, each if it is due. `_housekeeping` is called before every cycle."""
         counters, config = self.counters, self.config
         self.run_folder.follow()
@@ -257,7 +263,7 @@ class Trainer:
         evaluated = False
         if config.evaluation.interval and counters.due(counters.evaluated_at, config.evaluation.interval, done):
             if self.context.rank == 0:
-                evaluations = self._evaluate(stop)
+                evaluations = self._evaluate()
             evaluated = self.context.barrier.agreed(bool(evaluations))
             if not evaluated:
                 return  # An evaluation that a stop interrupts is played again after the run is resumed.
@@ -281,7 +287,7 @@ class Trainer:
             if learner.gradient_sync.skips.in_a_row >= self.config.max_skipped_updates:
                 raise self._diverged(learner)
 
-    def _evaluate(self, stop: StopRequest) -> list[Evaluation]:
+    def _evaluate(self) -> list[Evaluation]:
         """Evaluate the agent of each learner on the same episode starts. Returns [] if the run was asked to stop during
         the evaluation."""
         config, counters = self.config, self.counters
@@ -289,7 +295,7 @@ class Trainer:
 
         def stopped() -> bool:
             self.context.barrier.beat()
-            return bool(stop)
+            return bool(self._stop)
 
         self.reporter.evaluating()
         multiply_in("float32", self.plan.device)
@@ -310,11 +316,11 @@ class Trainer:
         self.best.note(counters.env_steps, evaluations[0], self.learner.agent_state())
         return evaluations
 
-    def _result(self, stop: StopRequest) -> Result:
+    def _result(self) -> Result:
         wall = self.reporter.time.wall_s
         recent, _, _ = self.context.clock.report(self.sampler.episodes, self.learner.updates)
         score = episode_metrics(recent)["score"]
-        return Result(self.counters.env_steps, score, self.evaluation, stop.exit_code, wall, self._shares())
+        return Result(self.counters.env_steps, score, self.evaluation, self._stop.exit_code, wall, self._shares())
 
     def _shares(self) -> dict[str, float]:
         """Return each activity's share of this process's time, or {} if activities overlap, as with the concurrent

@@ -255,11 +255,6 @@ def test_losses_become_priorities():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"batch_size": 0}, "--algo.batch-size 0"),
-        ({"intensity": 0.0}, "--algo.intensity"),
-        ({"n_step": 0}, "--algo.n-step"),
-        ({"replay": ReplayConfig(size=0)}, "--replay.size 0"),
-        ({"replay": ReplayConfig(alpha=1.5)}, "--replay.alpha"),
         ({"replay": ReplayConfig(size=10, start=20)}, "--replay.start 20: must be at most --replay.size 10"),
         ({"replay": ReplayConfig(device="tpu", start=0)}, "--replay.device tpu"),
         ({"replay": ReplayConfig(size=10**12, start=0)}, "too much; give --replay.size"),

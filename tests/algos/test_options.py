@@ -15,8 +15,6 @@ import pytest
 import torch
 
 from accel_rl.algos.c51 import C51Config
-from accel_rl.algos.ppo import PPOConfig
-from accel_rl.algos.pqn import PQNConfig
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from tests.algos import oracle
 from tests.algos.made_up import ingest
@@ -65,8 +63,6 @@ class Played:
 
     def rule(self):
         c = self.config
-        if isinstance(c, PPOConfig | PQNConfig):
-            return c.optimizer, 0.0, c.optimizer_eps
         by_batch = isinstance(c, C51Config) and "adam" in c.optimizer
         return c.optimizer, c.rmsprop_alpha, c.optimizer_eps / (c.batch_size if by_batch else 1)
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import psutil
 
 from accel_rl.gorila.driver import Driver
-from accel_rl.gorila.ray_session import LocalCluster, local_cluster
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.presets import on_gorila
 from accel_rl.settings.resolved import resolve
 from accel_rl.settings.train import TrainConfig, default_config
+from tests.gorila.local_cluster import LocalCluster, local_cluster
 
 TITLES = {
     "member": "ray::Member",

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
-from accel_rl.gorila.ray_session import local_cluster
+from tests.gorila.local_cluster import local_cluster
 from tests.gorila.random_kills import TITLES, catch, titled
 from tests.gorila.random_kills import run as run_with_kills
 from tests.integration.runs import rows, run

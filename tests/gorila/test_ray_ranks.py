@@ -15,11 +15,11 @@ import pytest
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.gorila.ray_ranks import check, train
-from accel_rl.gorila.ray_session import local_cluster
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.resolved import resolve
 from accel_rl.settings.train import TrainConfig
 from accel_rl.text.errors import ConfigError, RunError
+from tests.gorila.local_cluster import local_cluster
 from tests.integration.runs import checkpoint_bytes, progressed, rows, run, wait_for
 from tests.integration.test_ranks import CARTPOLE, events
 

@@ -13,8 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from accel_rl.gorila.ray_session import NAMESPACE, cluster_ray, local_cluster
+from accel_rl.gorila.ray_session import NAMESPACE, cluster_ray
 from accel_rl.text.errors import ConfigError
+from tests.gorila.local_cluster import local_cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")]
 

@@ -2,14 +2,11 @@
 
 import json
 import random
-import shutil
 import signal
 import time
 
 import pytest
 
-from accel_rl.checkpoints.checkpoint import Checkpoints, load
-from accel_rl.checkpoints.state_tree import encode
 from tests.integration.runs import (
     assert_equal_runs,
     checkpoint_bytes,
@@ -184,29 +181,3 @@ def test_a_longer_run_goes_on_in_the_same_file(tmp_path):
     steps = [int(r["env_steps"]) for r in after]
     assert steps == sorted(set(steps))
     assert json.loads((folder / "config.json").read_text())["env_steps"] == 2000
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("one", "other"), [("emulator", "ale"), ("ale", "emulator")])
-def test_resumed_on_the_other_backend(tmp_path, one, other):
-    """The run is the same to the last number; it says once what plays it, and goes on with that."""
-    pytest.importorskip("accel_rl.emulator._core")
-    whole, folder = tmp_path / "whole", tmp_path / "run"
-    few = ("--env-steps", 640, "--checkpoint.interval", 200, "--log.interval", 80, "--evaluation.interval", 0)
-    done = run("train", *GAMES["breakout"], *few, "--env.backend", one, "--run-dir", whole)
-    assert done.returncode == 0, done.stderr
-    shutil.copytree(whole, folder)
-    earliest, *_, last = Checkpoints(folder / "checkpoints").steps()
-    checkpoint = Checkpoints(folder / "checkpoints").path(earliest)
-    done = run("resume", folder, "--checkpoint", checkpoint, "--env.backend", other)
-    assert done.returncode == 0, done.stderr
-    assert rows(whole) == rows(folder)
-    a, b = (load(Checkpoints(path / "checkpoints").path(last)) for path in (whole, folder))
-    for part in ("learner", "torch_rng"):
-        assert encode({"part": a[part]}) == encode({"part": b[part]})
-    assert (a["sampler"]["frames"] == b["sampler"]["frames"]).all()
-    events = (folder / "events.log").read_text()
-    assert events.count(f"played by {other} from here on, by {one} before") == 1
-    assert json.loads((folder / "protocol.json").read_text())["backend"] == other
-    assert run("resume", folder, "--env-steps", 720).returncode == 0
-    assert (folder / "events.log").read_text().count("played by") == 1

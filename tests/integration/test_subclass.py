@@ -6,6 +6,12 @@ import os
 import re
 from pathlib import Path
 
+import pytest
+
+from accel_rl.agents.policy import PolicyAgent
+from accel_rl.algos.dqn import DQN
+from accel_rl.cli.main import main
+from accel_rl.models.q_network import QNetwork
 from tests.integration.runs import run
 
 ROOT = Path(__file__).parents[2]
@@ -28,6 +34,54 @@ def test_the_documented_subclass_trains_and_resumes(tmp_path):
         assert float(next(csv.DictReader(f))["penalty"]) > 0
     done = run("resume", "run", "--trust", "--env-steps", 1600, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
+
+
+SIZE = "--env tests.catch:make --replay.size 800 --replay.start 64 --envs 8 --horizon 4 --target-interval 32 "
+SIZE += "--engine in-process --evaluation.interval 0 --torch-threads 1"
+MODES = {
+    "lockstep": "",
+    "concurrent": "--schedule concurrent",
+    "prioritized": "--replay.prioritized --n-step 3",
+    "ranks": "--ranks 2",
+    "async": "--ranks 2 --update async",
+}
+
+
+@pytest.mark.parametrize(
+    "mode", [pytest.param(m, marks=pytest.mark.slow if m in ("ranks", "async") else ()) for m in MODES]
+)
+def test_the_documented_value_learner_runs_in_every_mode(mode, tmp_path, monkeypatch):
+    page = (ROOT / "docs/extending.md").read_text()
+    code = next(c for c in re.findall(r"```python\n(.*?)```", page, re.S) if "# soft_q.py" in c)
+    assert len(code.splitlines()) <= 60
+    (tmp_path / "soft_q.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
+    args = f"train soft_q:SoftQ {SIZE} {MODES[mode]} --env-steps 512 --run-dir {tmp_path}/run"
+    assert main(args.split()) == 0
+    with open(tmp_path / "run/metrics.csv", newline="") as f:
+        rows = list(csv.DictReader(f))
+    assert int(rows[-1]["updates"]) > 0 and float(rows[-1]["td_error"]) > 0
+    assert main(["resume", str(tmp_path / "run"), "--trust", "--env-steps", "1024"]) == 0
+
+
+def test_an_inherited_setting_that_is_not_read_is_said(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    args = f"train tests.integration.test_subclass:Unmoved {SIZE} --env-steps 64 --run-dir run --epsilon 0.5 --dueling"
+    assert main(args.split()) == 0
+    said = Path("run/events.log").read_text()
+    assert "--algo.dueling True has no effect: Unmoved does not read it" in said
+    assert "--algo.epsilon 0.5 has no effect: Unmoved does not read it" in said and said.count("has no effect") == 2
+
+
+class Unmoved(DQN):
+    """An agent that acts without epsilon, over DQN's settings."""
+
+    def build_agent(self, spec):
+        return PolicyAgent(QNetwork(spec, "dqn"), spec.n_actions)
+
+    def schedules(self, progress, env_steps):
+        return {"learning_rate": 1e-3}
 
 
 def test_an_environment_of_the_users_own(tmp_path):

@@ -5,7 +5,7 @@ import torch
 
 import accel_rl
 from accel_rl.cli.main import main
-from accel_rl.optim.optimizers import AnyAdam, check_optimizer, make_optimizer
+from accel_rl.optim.optimizers import check_optimizer, make_optimizer
 from accel_rl.optim.torch_optimizer import TorchOptimizer
 from accel_rl.text.errors import ConfigError
 
@@ -57,12 +57,12 @@ def test_an_optimizer_of_another_kind_is_refused():
         ("torch:AdamW(wd=1)", "--algo.optimizer torch:AdamW(wd=1): AdamW has the options betas, eps, weight_decay"),
         ("torch:AdamW(0.1)", "--algo.optimizer torch: AdamW(0.1): must be the name of a class of torch.optim or"),
         ("torch:LBFGS", "--algo.optimizer torch:LBFGS: LBFGS: torch.optim optimizers with a state"),
-        ("adma", "--algo.optimizer adma: must be one of adam, adam-epsilon-hat, radam or torch:CLASS; nearest: adam"),
+        ("adma", "--algo.optimizer adma: must be one of adam, adam-epsilon-hat, radam, rmsprop, "),
     ],
 )
 def test_a_mistake_in_a_name_is_one_line(name, line):
     with pytest.raises(ConfigError) as e:
-        check_optimizer(name, AnyAdam)
+        check_optimizer(name)
     assert str(e.value).startswith(line) and "\n" not in str(e.value)
 
 

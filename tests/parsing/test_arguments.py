@@ -298,6 +298,8 @@ def test_a_mistake_is_one_line_with_what_is_allowed(given):
         ("--torch-threads", "1.5", "1.5"),
         ("--seed", str(2**63), 2**63),
         ("--algo.gamma", "nan", float("nan")),
+        ("--algo.gamma", "1.5", 1.5),
+        ("--env-steps", "0", 0),
         ("--sampler.cores", "a", ("a",)),
         ("--distributed.timeout-s", "0", 0.0),
     ],

@@ -13,7 +13,6 @@ from accel_rl.envs.make import make_batch, make_spec
 from accel_rl.machine.hardware import allowed_cores
 from accel_rl.models.q_network import QNetwork
 from accel_rl.samplers.grouping import env_seed
-from accel_rl.samplers.sampler import Phase
 from tests.env_settings import env_of
 from tests.samplers.conftest import SMALL, digest, digest_of, make_agent, make_noisy_agent, make_sampler
 
@@ -170,7 +169,7 @@ def test_a_fixed_agent_plays_on_as_it_is_collected(reset):
             stream = sampler.rollouts(agent, fixed=True)
             got, ended = digest_of(islice(stream, 12))
             begun = reset == "immediate"
-            assert (sampler.phase is Phase.RUNNING) == begun
+            assert (sampler._in_flight == 1) == begun
             stream.close()
             assert digest(other, agent, 12)[0] == got and ended > 10
             if begun:

@@ -1,6 +1,7 @@
 """Values from Python and from files have the types that the command line would give them."""
 
 import json
+import math
 from dataclasses import replace
 from enum import StrEnum
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import accel_rl
 from accel_rl.algos.ppo import PPO
 from accel_rl.api.keywords import settings
+from accel_rl.settings.flags import with_setting
 from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.settings.types import check_types
 from accel_rl.text.errors import ConfigError
@@ -41,6 +43,42 @@ def test_a_wrong_type_or_size_is_named(changed: dict[str, Any], message: str) ->
     with pytest.raises(ConfigError) as e:
         config.check()
     assert str(e.value) == message
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "name", "outside", "allowed"),
+    [
+        ("a2c", "algo.learning_rate", (-1e-3, 0.0, math.nan, 1e300), "above 0"),
+        ("a2c", "algo.gamma", (-0.1, 1.5), "between 0 and 1"),
+        ("a2c", "algo.rmsprop_alpha", (-0.1, 1.0), "at least 0 and below 1"),
+        ("a2c", "algo.reward_clip", (-1.0,), "0 or more"),
+        ("ppo", "algo.clip", (0.0,), "above 0"),
+        ("ppo", "algo.minibatch", (0,), "at least 1"),
+        ("c51", "algo.atoms", (1,), "at least 2"),
+        ("dqn", "algo.replay.alpha", (-0.5, 1.5), "between 0 and 1"),
+        ("dqn", "algo.epsilon_steps", (-1,), "0 or more"),
+        ("pqn", "sampler.workers", (0, -3), "at least 1"),
+        ("pqn", "gorila.max_delay", (-1,), "0 or more"),
+        ("pqn", "evaluation.episodes", (-1,), "0 or more"),
+        ("pqn", "env_steps", (0,), "at least 1"),
+    ],
+)
+def test_a_number_out_of_bounds_is_named(algorithm: str, name: str, outside: tuple[Any, ...], allowed: str) -> None:
+    for value in outside:
+        with pytest.raises(ConfigError) as e:
+            check_types(with_setting(default_config(algorithm), name, value))
+        allowed_words = "a number of at most 1e+15" if not abs(value) <= 1e15 else allowed
+        assert str(e.value) == f"--{name.replace('_', '-')} {value}: must be {allowed_words}"
+
+
+def test_the_ends_of_bounds_are_inside() -> None:
+    for name, value in (
+        ("algo.gamma", 0),
+        ("algo.gamma", 1.0),
+        ("algo.rmsprop_alpha", 0.0),
+        ("algo.reward_clip", None),
+    ):
+        check_types(with_setting(default_config("a2c"), name, value))
 
 
 def test_a_file_is_checked_when_it_is_read() -> None:

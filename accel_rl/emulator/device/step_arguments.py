@@ -20,8 +20,6 @@ class EnvArrays(ctypes.Structure):
 
 
 class GameTables(ctypes.Structure):
-    """`GameTables` has the ROM and the rules of the game."""
-
     _fields_ = [
         ("game", POINTER),
         ("rom", POINTER),
@@ -35,8 +33,6 @@ class GameTables(ctypes.Structure):
 
 
 class Rules(ctypes.Structure):
-    """`Rules` has the rules of agent steps."""
-
     _fields_ = [
         ("frame_skip", c_uint32),
         ("max_steps", c_uint32),
@@ -47,8 +43,6 @@ class Rules(ctypes.Structure):
 
 
 class Starts(ctypes.Structure):
-    """`Starts` has the table of start states."""
-
     _fields_ = [
         ("envs", POINTER),
         ("frames", POINTER),
@@ -59,8 +53,6 @@ class Starts(ctypes.Structure):
 
 
 class StepOutputs(ctypes.Structure):
-    """`StepOutputs` has the arrays for the results of one step."""
-
     _fields_ = [
         (name, POINTER)
         for name in ("frame", "final_frame", "age", "reward", "terminated", "truncated", "ended", "valid")

@@ -92,7 +92,6 @@ def rule_differences(source: Source, completed: Mapping[str, Any]) -> tuple[str,
 
 
 def _text(protocol: Protocol, rule: str) -> str:
-    """Return a short text for a rule of the source."""
     p, value = protocol, getattr(protocol, rule)
     no_ops = f"{p.noop_min} to {p.noop_max} no-ops" if p.noop_max else "no no-ops"
     texts = {

@@ -56,7 +56,7 @@ def appo(game: str = "pong", ranks: int = 8, local_updates: int = 1, seed: int =
     """Return a run of Figure 3 (bottom) and Table 2: APPO with 8 environments per learner, and 1 to 4 updates between
     pushes. Unlike PPO, APPO clips the gradient norm, uses a quarter of the learning rate, and has no schedules."""
     base = ppo_scaling(game, 8, seed)
-    rate = base.algo.learning_rate / 4  # type: ignore[attr-defined]
+    rate = base.algo.learning_rate / 4
     algo: Any = replace(
         base.algo, learning_rate=rate, learning_rate_schedule="constant", clip_schedule="constant", clip_grad_norm=0.5
     )  # type: ignore[call-arg]
@@ -68,7 +68,7 @@ def step_size_rules(game: str = "pong", envs: int = 256, scaling: str = "sqrt", 
     """Return a run of section 5.3 in which A2C's learning rate is scaled with the square root of the batch size (the
     best rule), linearly (Clemente et al. 2017) or not at all."""
     config = a2c_scaling(game, envs, seed)
-    bound = {} if scaling == "none" else {"max_learning_rate": 1.0}
+    bound: Any = {} if scaling == "none" else {"max_learning_rate": 1.0}
     algo: Any = replace(config.algo, learning_rate_scaling=scaling, **bound)  # type: ignore[call-arg]
     return replace(config, algo=algo)
 

@@ -196,6 +196,5 @@ def claims(figures: Sequence[str]) -> list[str]:
 
 
 def title(figures: Sequence[str]) -> str:
-    """Return the title of a section about the given figures."""
     printed = published_by("stooke")["figures"]
     return "Stooke & Abbeel 2018, " + "; ".join(f"figure {n}: {printed[n]['title']}" for n in figures)

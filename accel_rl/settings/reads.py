@@ -1,0 +1,72 @@
+"""Which settings an algorithm reads is seen in the code of its methods, before it runs."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import fields
+from inspect import unwrap
+from types import CodeType, FunctionType
+from typing import Any
+
+from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig
+from accel_rl.algos.replay_algorithm import ReplayAlgorithm
+
+# The runners call all methods of these classes, and these members of the settings.
+INTERFACE = (Algorithm, ReplayAlgorithm)
+OF_SETTINGS = ("max_grad_norm", "horizon", "optimizer")
+# A function with one of these names may read any setting.
+READ_ALL = {"getattr", "vars", "asdict", "astuple", "fields", "replace", "__dict__"}
+
+
+def unread(algorithm: type[Algorithm]) -> set[str]:
+    """Return the names of settings that no method of the algorithm reads. A method counts if the runners call it, or if
+    a method that counts names it. The set is empty if a method of a user's class may read any setting."""
+    classes = [c for c in (*algorithm.__mro__, *algorithm.Config.__mro__) if c is not object]
+    modules = {c.__module__ for c in classes}
+    waiting = [name for c in INTERFACE if issubclass(algorithm, c) for name in vars(c)] + list(OF_SETTINGS)
+    names: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in names:
+            continue
+        names.add(name)
+        for function in _implementations(classes, name) or _functions(modules, name):
+            read = _names(function.__code__)
+            if read & READ_ALL and not function.__module__.startswith("accel_rl."):
+                return set()
+            waiting += read
+    return {f.name for f in fields(algorithm.Config)} - names
+
+
+def _implementations(classes: list[type], name: str) -> list[FunctionType]:
+    """Return the functions that a call of the method or property `name` may run: the first one, and those that `super`
+    leads to."""
+    result = []
+    for function in (f for c in classes for f in _of(vars(c).get(name))):
+        result.append(function)
+        if "super" not in function.__code__.co_names:
+            break
+    return result
+
+
+def _functions(modules: set[str], name: str) -> list[FunctionType]:
+    """Return the function, or the methods of the class, that one of the modules defines under a name."""
+    values = [vars(sys.modules[m]).get(name) for m in modules if m in sys.modules]
+    defined = [v for v in values if getattr(v, "__module__", "") in modules and not _is_part(v)]
+    return [f for v in defined for member in (vars(v).values() if isinstance(v, type) else [v]) for f in _of(member)]
+
+
+def _is_part(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, Algorithm | AlgorithmConfig)
+
+
+def _of(member: Any) -> Iterator[FunctionType]:
+    if isinstance(member, property):
+        member = member.fget
+    member = unwrap(getattr(member, "__func__", member)) if member is not None else None
+    if isinstance(member, FunctionType):
+        yield member
+
+
+def _names(code: CodeType) -> set[str]:
+    inner = [_names(c) for c in code.co_consts if isinstance(c, CodeType)]
+    return {*code.co_names, *code.co_freevars}.union(*inner)

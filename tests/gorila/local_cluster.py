@@ -1,0 +1,88 @@
+"""A Ray cluster of several nodes on this machine, whose nodes can be killed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import psutil
+
+from accel_rl.gorila.ray_session import LOOPBACK, marked, session
+
+NODE_S = 60  # A node must join within NODE_S seconds.
+
+
+class LocalCluster:
+    """A `LocalCluster` is a Ray cluster on one machine, whose nodes have their own object stores and processes. This
+    process is connected to node 0, the head."""
+
+    def __init__(self, ray: Any, folder: str, cpus: int, object_store_bytes: int):
+        self.ray = ray
+        self._folder = folder
+        self._cpus = cpus
+        self._object_store_bytes = object_store_bytes
+        self._nodes: list[Any] = [ray._private.worker.global_worker.node]
+
+    def node_id(self, i: int) -> str:
+        """Return the id of node `i`, as `NodeAffinitySchedulingStrategy` expects it."""
+        return str(self._nodes[i].node_id)
+
+    def add_node(self) -> int:
+        """Start a node, wait until the node has joined the cluster, and return its index."""
+        private = self.ray._private
+        with marked(self._folder):
+            node = private.node.Node(
+                private.parameter.RayParams(
+                    gcs_address=self._nodes[0].gcs_address,
+                    num_cpus=self._cpus,
+                    num_gpus=0,
+                    object_store_memory=self._object_store_bytes,
+                    node_ip_address=LOOPBACK,
+                    min_worker_port=0,
+                    max_worker_port=0,
+                    dashboard_agent_listen_port=None,
+                    include_log_monitor=False,
+                ),
+                head=False,
+                shutdown_at_exit=False,
+                spawn_reaper=True,
+            )
+        self._nodes.append(node)
+        private.services.wait_for_node(node.gcs_address, node.plasma_store_socket_name, NODE_S)
+        return len(self._nodes) - 1
+
+    def pids(self, i: int) -> list[int]:
+        """Return the process ids of node `i`: its raylet and all of the raylet's child processes, including actors."""
+        result: list[int] = []
+        for raylet in self._raylets(i):
+            with suppress(psutil.Error):
+                process = psutil.Process(raylet.pid)
+                result += [p.pid for p in (process, *process.children(recursive=True))]
+        return result
+
+    def _raylets(self, i: int) -> list[Any]:
+        return [info.process for info in self._nodes[i].all_processes.get("raylet", ())]
+
+    def kill_node(self, i: int) -> None:
+        """Kill all processes of node `i`, as if its machine had lost power. Node 0 cannot be killed."""
+        if i == 0:
+            raise ValueError("node 0 is this process's own")
+        for pid in self.pids(i):
+            with suppress(psutil.Error):
+                psutil.Process(pid).kill()
+        self._nodes[i].kill_all_processes(check_alive=False, allow_graceful=False, wait=True)
+
+
+@contextmanager
+def local_cluster(nodes: int = 3, cpus: int = 2, object_store_bytes: int = 80 << 20) -> Iterator[LocalCluster]:
+    """Return a context manager that starts a cluster of several nodes on loopback, yields the cluster, and at its end
+    stops all nodes. `cpus` and `object_store_bytes` (see `local_ray`) apply to each node."""
+    with session(cpus, object_store_bytes) as (ray, folder):
+        cluster = LocalCluster(ray, folder, cpus, object_store_bytes)
+        try:
+            for _ in range(nodes - 1):
+                cluster.add_node()
+            yield cluster
+        finally:
+            ray.shutdown()  # Ray is shut down first, because it would otherwise report each killed node as lost.
+            for i in range(1, len(cluster._nodes)):
+                cluster.kill_node(i)
