@@ -33,7 +33,7 @@ BUDGETS = {
     "ops": 128,
     "optim": 387,
     "papers": 1_516,
-    "parsing": 175,
+    "parsing": 176,
     "planning": 316,
     "processes": 228,
     "ranks": 1_004,

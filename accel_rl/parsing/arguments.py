@@ -43,7 +43,8 @@ def parse(
         setting = settings[full_flag(positive, settings, similar)]
         if setting.hint is bool:
             if words:
-                raise ConfigError(f"{typed} {words[0]}: must be a switch without a value; the opposite is --no-...")
+                opposite = re.sub(r"(\w[\w-]*)$", r"no-\1", typed) if positive == typed else positive
+                raise ConfigError(f"{typed} {words[0]}: must be without a value; the opposite is {opposite}")
             values[setting.name] = positive == typed
             continue
         if positive != typed:
