@@ -5,6 +5,7 @@ With ACCEL_RL_REQUIRE_EXTENSIONS=1 a missing extension is an error, because a wh
 release sets REPOSITORY_URL, for the links on the page of a package index.
 """
 
+import hashlib
 import os
 import re
 import runpy
@@ -55,6 +56,13 @@ def links(url: str) -> dict[str, str]:
     return {"Source": url, **{name: f"{url}/{page}" for name, page in pages.items()}}
 
 
+def hash_of_headers() -> str:
+    """Return the hash by which accel_rl.emulator.translation finds that the headers are those of the extension."""
+    folder = Path(__file__).parent / "accel_rl/emulator"
+    content = b"".join(file.read_bytes() for file in sorted(folder.glob("core/**/*.h")) + [folder / "translation.h"])
+    return hashlib.sha256(content).hexdigest()
+
+
 URL = os.environ.get("REPOSITORY_URL", "").rstrip("/")
 REQUIRED = os.environ.get("ACCEL_RL_REQUIRE_EXTENSIONS", "0") != "0"
 INSTEAD = {
@@ -68,6 +76,7 @@ emulator = Pybind11Extension(
     # The flag disables fused multiply-add, so that areas of pictures are rounded as on a CPU without fused
     # multiply-add.
     extra_compile_args=["-O3", "-ffp-contract=off", "-pthread"],
+    define_macros=[("ACCEL_RL_SOURCES", f'"{hash_of_headers()}"')],
     extra_link_args=["-pthread"],
     depends=[*map(str, Path("accel_rl/emulator").rglob("*.h"))],
 )

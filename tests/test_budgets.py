@@ -20,7 +20,7 @@ BUDGETS = {
     "compat": 374,
     "data": 416,
     "distributed": 1_059,
-    "emulator": 1_696,
+    "emulator": 1_728,
     "envs": 1_846,
     "experiments": 483,
     "files": 311,

@@ -112,7 +112,7 @@ class EnvPool:
         self._over = np.ones(n, bool)  # The games that begin at their next step
         self._elapsed = np.zeros(n, np.int32)
         self._seed: int | None = int(c["seed"])
-        self._ids = self.all_env_ids
+        self._ids = self._sent = self.all_env_ids
         self._first: tuple[np.ndarray, dict[str, np.ndarray]] | None = None
 
     def __len__(self) -> int:
@@ -130,7 +130,7 @@ class EnvPool:
 
     def async_reset(self) -> None:
         """Begin all games. recv() returns their first observations in batches."""
-        self._over[:] = True
+        self._over[:], self._sent = True, self.all_env_ids
         self._first = self._envs.reset(seed=self._seed)
         self._seed = None  # A seed determines only the next reset.
 
@@ -140,17 +140,15 @@ class EnvPool:
         return self.recv()
 
     def send(self, action: np.ndarray, env_id: np.ndarray | None = None) -> None:
-        """Send actions [batch_size] for the environments `env_id`, by default the environments of the last recv() in
-        the same order."""
+        """Send actions [n] for the n environments `env_id`, whose results were received, by default for the
+        environments of the last recv(). Several batches may be received before the first is answered. If a batch has
+        all environments, the next recv() returns the environments `env_id`."""
+        ids = self._ids if env_id is None else np.asarray(env_id, np.int32)
         action = np.array(action)
-        if env_id is not None:
-            given = np.asarray(env_id)
-            if action.shape != given.shape or sorted(given.tolist()) != sorted(self._ids.tolist()):
-                raise ValueError(
-                    f"env_id={env_id!r}: must be the environments of the last recv(), {self._ids.tolist()}"
-                )
-            action = action[np.argsort(given)][np.argsort(np.argsort(self._ids))]
-        self._envs.send(self._lives.actions(action, self._ids))
+        if action.shape != ids.shape:
+            raise ValueError(f"{action.shape} actions for {ids.shape} environments: must be as many")
+        self._envs.send(self._lives.actions(action, ids), None if env_id is None else ids)
+        self._sent = ids
 
     def recv(self) -> tuple[Any, ...]:
         """Return observations, rewards, terminated, truncated and info. With the API of Gym before 0.26, `done`
@@ -183,6 +181,9 @@ class EnvPool:
             late = np.zeros(len(obs), bool)
         else:
             obs, points, over, late, info = self._envs.recv()
+        if not self.is_async and len(self._sent) < self.num_envs:
+            obs, points, over, late = (x[self._sent] for x in (obs, points, over, late))
+            info = {name: info[name][self._sent] for name in ("env_id", "lives")}
         ids, lives = info["env_id"], info["lives"]
         begins = self._over[ids]
         lost = self._lives.step(lives, ids, ended=begins | over | late)

@@ -136,12 +136,7 @@ py::array_t<u8> mapped(Emulator& e, py::array_t<u8, py::array::c_style> table, i
     if (table.size() != 256 * channels) throw std::invalid_argument("the palette has the wrong size");
     py::array_t<u8> out = channels == 1 ? py::array_t<u8>({e.height(), WIDTH}) : py::array_t<u8>({e.height(), WIDTH, channels});
     check_pixels(e, out, channels);
-    const u8* from = e.screen();
-    u8* to = out.mutable_data();
-    const u8* colours = table.data();
-    const size_t n = size_t(e.height()) * WIDTH;
-    for (size_t i = 0; i < n; i++)
-        for (int k = 0; k < channels; k++) to[i * channels + k] = colours[from[i] * channels + k];
+    map_colors(out.mutable_data(), e.screen(), table.data(), size_t(channels), size_t(e.height()) * WIDTH);
     return out;
 }
 
@@ -290,6 +285,13 @@ PYBIND11_MODULE(_core, m) {
         .def_property(
             "lives_before", [](const AtariEnvCore& a) { return a.episode.lives_before; },
             [](AtariEnvCore& a, i32 value) { a.episode.lives_before = value; });
+    // A translation is compiled from the same headers as this extension, and for the same layout.
+#ifdef ACCEL_RL_SOURCES
+    m.attr("SOURCES") = ACCEL_RL_SOURCES;
+#else
+    m.attr("SOURCES") = "";
+#endif
+    m.attr("LAYOUT") = layout_of_translations();
     m.def("game_tables", [](const py::dict& game) {
         const Game g = game_of(game);
         return py::bytes(reinterpret_cast<const char*>(&g), sizeof g);

@@ -7,6 +7,7 @@
 // A time limit is ignored at a step at which the game ends or a life is lost.
 #pragma once
 #include "area_x86.h"
+#include "colors.h"
 #include "emulator.h"
 
 namespace accel {
@@ -67,6 +68,7 @@ class AtariEnvCore : public Emulator {
                                     : both && frames + 1 == skip ? &work.first
                                                                  : nullptr;
             const FastCanvas canvas = gray ? FastCanvas{gray->pixels, luminance_, gray->source, wanted_, 0} : FastCanvas{};
+            keeps_ = raw_ == RawObservation::PICTURE && frames == skip;
             reward += fast() ? act_drawn(episode.held, gray, &canvas) : act(episode.held);
             if (gray && !fast()) copy_gray(*gray, luminance_);
             ended = over();
@@ -107,9 +109,7 @@ class AtariEnvCore : public Emulator {
             std::memcpy(out, ram(), RAM_BYTES);
             return;
         }
-        const u8* const from = screen();
-        const size_t n = channels();
-        for (size_t i = 0; i < size_t(height()) * WIDTH; i++) std::memcpy(out + i * n, palette_.data() + from[i] * n, n);
+        map_colors(out, screen(), palette_.data(), channels(), size_t(height()) * WIDTH);
     }
     Observer& observer(Scratch& work) const {
         work.observer.kind = rules_.observation;

@@ -16,6 +16,7 @@ import functools
 import hashlib
 import logging
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -27,6 +28,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from accel_rl.emulator.atari import core
 from accel_rl.emulator.games import cartridge, read_rom
 from accel_rl.files import code_cache
 from accel_rl.files.code_cache import cache_folder
@@ -34,7 +36,7 @@ from accel_rl.files.durable_files import open_in_place
 from accel_rl.machine.hardware import usable_cores
 from accel_rl.processes.child import accept_signals, command, environment, start
 from accel_rl.processes.process import die_with_parent
-from accel_rl.text.errors import ConfigError
+from accel_rl.text.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from accel_rl.emulator.atari import EmulatorCore
@@ -42,7 +44,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 VARIABLE = "ACCEL_RL_TRANSLATE"
-"""With the environment variable ACCEL_RL_TRANSLATE=off, no game is translated."""
+"""With the environment variable ACCEL_RL_TRANSLATE=off (or 0, false, no), no game is translated."""
+OFF, ON = ("off", "0", "false", "no"), ("", "on", "1", "true", "yes", "auto")
 
 FLAGS = ("-std=c++17", "-O1", "-w", "-fwrapv", "-ffp-contract=off", "-fPIC", "-shared", "-fvisibility=hidden")
 COMPILERS = ("g++", "clang++", "c++")
@@ -56,9 +59,9 @@ POLL_S = 0.5
 NICE = 5
 _PROGRAM = """#define TRANSLATED "{source}"
 #include "core/fast/frame.h"
-extern "C" __attribute__((visibility("default"))) accel::FastEnd run_translated(accel::FastConsole& console) {{
-    return accel::run_fast(console);
-}}
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+EXPORTED accel::FastEnd run_translated(accel::FastConsole& console) {{ return accel::run_fast(console); }}
+EXPORTED unsigned layout() {{ return accel::layout_of_translations(); }}
 """
 
 _begun: set[Path] = set()
@@ -82,26 +85,35 @@ def begin(emulator: "EmulatorCore", game: str, rom: str | os.PathLike[str] | Non
 def translate(game: str, rom: str | os.PathLike[str] | None = None) -> bool:
     """Translate a game now, unless its translation is cached. Return whether emulators can play the translated game.
     Raises ConfigError if the game or its ROM is unknown, or if others could write to the cache folder."""
-    file = translation_file(game, rom)
-    if file is not None and code_cache.read(file) is None:
-        _run_compiler(file, game, rom)
-    return file is not None and code_cache.read(file) is not None
+    if (file := translation_file(game, rom)) is None:
+        return False
+    if code_cache.read(file) is None:
+        with _turn(file):
+            if code_cache.read(file) is None:  # No other process has compiled it meanwhile.
+                _run_compiler(file, game, rom)
+    return code_cache.read(file) is not None
 
 
 def translation_file(game: str, rom: str | os.PathLike[str] | None = None) -> Path | None:
     """Return the path of a game's translation in the cache folder; the file may not exist yet. Return None if games are
-    not translated because of ACCEL_RL_TRANSLATE, or because no compiler is installed."""
-    if os.environ.get(VARIABLE) == "off" or (cxx := compiler()) is None:
+    not translated because of ACCEL_RL_TRANSLATE, because no compiler is installed, or because the emulator was compiled
+    from other sources."""
+    if is_off() or is_stale() or (cxx := compiler()) is None:
         return None
-    content = repr((read_rom(game, rom), cartridge(game), _sources(), cxx, FLAGS, FRAMES))
+    content = repr((read_rom(game, rom), cartridge(game), _sources(), platform.machine(), cxx, FLAGS, FRAMES))
     return cache_folder() / f"rom-{game}-{hashlib.sha256(content.encode()).hexdigest()[:32]}.so"
 
 
 def how_played(game: str) -> str:
     """Return a text about whether emulators play a translated game from the first step, or "" if games are not
     translated."""
-    if os.environ.get(VARIABLE) == "off":
+    if is_off():
         return ""
+    if is_stale():
+        why = (
+            "the emulator was compiled from other sources than those in its folder; compile it again: pip install -e ."
+        )
+        return f"{game} is interpreted, because {why}"
     file = translation_file(game)
     if file is None:
         return f"{game} is interpreted, because no C++ compiler is installed (g++ or clang++)"
@@ -109,6 +121,21 @@ def how_played(game: str) -> str:
         return f"{game} is interpreted, because {reason}"
     is_cached = code_cache.read(file) is not None
     return f"{game} is translated" if is_cached else f"{game} is interpreted until it is translated"
+
+
+def is_off() -> bool:
+    """Return whether ACCEL_RL_TRANSLATE switches translation off. Raises ConfigError for a value that is neither on nor
+    off."""
+    value = os.environ.get(VARIABLE, "").lower()
+    if value not in (*OFF, *ON):
+        raise ConfigError(f"{VARIABLE}={os.environ[VARIABLE]}: must be on or off{nearest(value, (*OFF, *ON))}")
+    return value in OFF
+
+
+def is_stale() -> bool:
+    """Return whether the headers have changed since the emulator was compiled, for example by `git pull` in an editable
+    installation. A translation that is compiled from them could damage the memory of the compiled emulator."""
+    return bool(_sources() != core().SOURCES)
 
 
 @functools.cache
@@ -133,13 +160,8 @@ def _sources() -> str:
 
 def _compile(emulator: "EmulatorCore", file: Path, game: str, rom: str | os.PathLike[str] | None) -> None:
     """Compile a translation, unless another process has compiled it, and load the translation into the emulator."""
-    deadline = time.monotonic() + WAIT_S
     try:
-        with (
-            code_cache.opened(file.parent, create=True) as cache,
-            _held([cache / f"{file.stem}.lock"], deadline),
-            _held(_turns(cache), deadline),
-        ):
+        with _turn(file):
             if _insert(emulator, file):  # Another process has compiled it.
                 logger.info(f"{game} is translated")
                 return
@@ -151,6 +173,18 @@ def _compile(emulator: "EmulatorCore", file: Path, game: str, rom: str | os.Path
         logger.info(f"{game} is translated")
     else:
         logger.info(f"{game} is interpreted: its translation could not be compiled ({file})")
+
+
+@contextlib.contextmanager
+def _turn(file: Path) -> Iterator[None]:
+    """Wait until no other process compiles this translation, and the machine has a core for another compiler."""
+    deadline = time.monotonic() + WAIT_S
+    with (
+        code_cache.opened(file.parent, create=True) as cache,
+        _held([cache / f"{file.stem}.lock"], deadline),
+        _held(_turns(cache), deadline),
+    ):
+        yield
 
 
 def _turns(folder: Path) -> list[Path]:
@@ -193,7 +227,10 @@ def _insert(emulator: "EmulatorCore", file: Path) -> bool:
     try:
         if (content := code_cache.read(file)) is None:
             return False
-        function = code_cache.library(content).run_translated
+        library = code_cache.library(content)
+        if library.layout() != core().LAYOUT:
+            raise OSError("it was compiled for another layout of the console")
+        function = library.run_translated
     except ConfigError:  # The line about the start of a run has the reason, and so has that about the compilation.
         return False
     except (OSError, AttributeError) as error:

@@ -53,7 +53,8 @@ class VectorEnv(GymnasiumVectorEnv):
     """`VectorEnv` is a batch of `num_envs` games, played by `num_threads` threads that do not hold the GIL.
 
     recv() returns the results of the first `batch_size` environments that finish a step; 0 means all environments.
-    `info["env_id"]` lists these environments; the next send() sends actions to them. `num_threads` = 0 means one thread
+    `info["env_id"]` lists these environments; the next send() sends actions to them. Several batches may be received
+    before the first is answered, by send(actions, env_id). `num_threads` = 0 means one thread
     per core that the process's affinity mask and the cgroup's quota allow, but at most one thread per environment.
     `thread_affinity_offset` pins thread i, on Linux, to the (offset + i)-th usable core; -1 means no pinning.
     `max_num_frames_per_episode` is the time limit in emulated frames. `noop_max` is an upper bound on the number of
@@ -68,8 +69,8 @@ class VectorEnv(GymnasiumVectorEnv):
     returns the screens.
 
     If `copy` is False, observations are written to two buffers in turn, and the result of a recv() is valid until the
-    send() after the next recv(). If `copy` is True, each result has its own memory. With either value of `copy`,
-    `torch.from_numpy(obs)` makes no copy.
+    send() after the next recv(), or with smaller batches until the recv() after the next one. If `copy` is True, each
+    result has its own memory. With either value of `copy`, `torch.from_numpy(obs)` makes no copy.
 
     With the device "cuda" or "cuda:N", games are emulated on that GPU, and all results are torch tensors on the GPU
     (`DeviceVectorEnv`, which has fewer arguments). The device "cpu" selects a slow build of the GPU emulator for CPUs.
@@ -215,7 +216,8 @@ class VectorEnv(GymnasiumVectorEnv):
         self._obs: np.ndarray | None = None  # The environments write observations into `_obs`.
         self._last: np.ndarray | None = None  # The environments that the last recv() returned
         self._new = np.full(num_envs, True)  # The environments that have not been seeded yet
-        self._pending = False
+        self._answerable = np.full(num_envs, False)  # The environments that have ended their step
+        self._outstanding = 0  # The number of environments whose results were not received
 
     def reset(
         self, *, seed: int | Sequence[int | None] | np.ndarray | None = None, options: dict[str, Any] | None = None
@@ -233,7 +235,7 @@ class VectorEnv(GymnasiumVectorEnv):
         self._begin()
         self._core.reset(which, seeds, self._obs if self._has_all else None)
         self._new[which] = False
-        self._pending = True
+        self._answerable[:], self._outstanding = False, max(len(which), 1)
         obs, _, _, _, info = self.recv()
         return obs, info
 
@@ -247,8 +249,8 @@ class VectorEnv(GymnasiumVectorEnv):
 
     def send(self, actions: np.ndarray, indices: Sequence[int] | np.ndarray | None = None) -> None:
         """Send actions [batch_size] for the environments that the last recv() returned, without waiting. With
-        `indices`, send actions [len(indices)] for the environments `indices`; other environments return their last
-        observation with reward 0."""
+        `indices`, send actions [len(indices)] for the environments `indices`, whose results were received. If a batch
+        contains all environments, other environments return their last observation with reward 0."""
         actions = np.asarray(actions)
         if self._last is None:
             raise error.ResetNeeded("send() before reset()")
@@ -259,10 +261,14 @@ class VectorEnv(GymnasiumVectorEnv):
             )
         if actions.min() < 0 or actions.max() >= len(self._codes):
             raise ValueError(f"actions from {actions.min()} to {actions.max()}: must be 0 to {len(self._codes) - 1}")
-        if self._pending:
+        if not self._answerable[ids].all():
             raise error.AlreadyPendingCallError("send() twice: call recv() first", "send")
-        # The flag is set before the actions are sent, so that a simultaneous send() of another thread raises an error.
-        self._pending = True
+        # This is noted before the actions are sent, so that a simultaneous send() of another thread raises an error.
+        before = self._answerable.copy()
+        if self._has_all:
+            self._answerable[:] = False
+        self._answerable[ids] = False
+        self._outstanding += len(ids)
         try:
             if self.autoreset_mode is AutoresetMode.DISABLED:
                 waiting = ids[np.array(self._core.waiting())[ids]].tolist()
@@ -270,23 +276,28 @@ class VectorEnv(GymnasiumVectorEnv):
                     raise error.ResetNeeded(
                         f"environments {waiting} have ended: reset(options={{'reset_mask': ...}}) first"
                     )
-            self._begin()
+            if self._has_all:
+                self._begin()
             self._core.send(ids, self._codes[actions], self._obs if self._has_all else None)
         except BaseException:
-            self._pending = False
+            self._answerable, self._outstanding = before, self._outstanding - len(ids)
             raise
 
     def recv(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Wait for the first `batch_size` environments that finish their step, and return their results."""
-        if not self._pending:
+        n = self.batch_size
+        if self._outstanding < (1 if self._has_all else n):
             raise error.NoAsyncCallError("recv() without send()", "recv")
-        n, obs = self.batch_size, self._obs
+        if not self._has_all:
+            self._begin()
+        obs = self._obs
         assert obs is not None
         reward, numbers = np.empty(n, np.int32), np.empty((len(INFO), n), np.int32)
         terminated, truncated = np.empty(n, bool), np.empty(n, bool)
         finished = self._core.recv(None if self._has_all else obs, reward, terminated, truncated, numbers)
-        self._pending = False  # After Ctrl-C, recv() can be called again.
+        # After Ctrl-C, recv() can be called again.
         self._last = numbers[0].copy()
+        self._answerable[self._last], self._outstanding = True, 0 if self._has_all else self._outstanding - n
         info: dict[str, Any] = dict(zip(INFO, numbers, strict=True))
         if finished:
             final_obs = obs.copy()
@@ -328,7 +339,7 @@ class VectorEnv(GymnasiumVectorEnv):
         nothing = np.empty(0, np.int32)
         self._begin()
         self._core.reset(nothing, nothing.astype(np.int64), self._obs)
-        self._pending = True
+        self._outstanding = 1
         obs, _, _, _, info = self.recv()
         return obs, info
 
@@ -371,17 +382,15 @@ class VectorEnv(GymnasiumVectorEnv):
             self._obs = self._buffers[0]
 
     def _checked_indices(self, indices: Sequence[int] | np.ndarray | None) -> np.ndarray:
-        if self._pending:
-            raise error.AlreadyPendingCallError("states while a step is running: call recv() first", "states")
         which = np.arange(self.num_envs) if indices is None else np.asarray(indices)
         fits = which.ndim == 1 and (which.dtype.kind in "iu" or not which.size)
         if not fits or (which.size and not 0 <= which.min() <= which.max() < self.num_envs):
             raise ValueError(f"indices={indices!r}: must be whole numbers from 0 to {self.num_envs - 1}")
+        if self._last is not None and not self._answerable[which].all():
+            raise error.AlreadyPendingCallError("environments that are playing a step: call recv() first", "indices")
         return which.astype(np.int32)
 
     def _some(self, indices: Sequence[int] | np.ndarray) -> np.ndarray:
-        if not self._has_all:
-            raise ValueError(f"indices with batch_size={self.batch_size}: must be num_envs={self.num_envs}")
         which = self._checked_indices(indices)
         if not len(which) or len(np.unique(which)) < len(which):
             raise ValueError(f"indices={indices!r}: must be one or more different environments")

@@ -1,5 +1,6 @@
 """EnvPool's calls on the emulator."""
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -84,8 +85,54 @@ def test_environments_are_named_in_any_order() -> None:
         envs.send(np.array([(steps[i] + i) % 6 for i in turned]), turned)
     assert min(steps) > 1
     envs.recv()
-    with pytest.raises(ValueError, match="must be the environments of the last recv"):
+    with pytest.raises(ValueError, match="different environments"):
         envs.send(np.zeros(2, int), np.array([0, 0]))
+    envs.close()
+
+
+def test_two_batches_are_in_flight() -> None:
+    """One batch is played while the actions of another are computed; each game is as if it were played alone."""
+    envs = envpool.make("Pong-v5", env_type="gymnasium", num_envs=8, batch_size=2, num_threads=2, seed=3)
+    alone = [VectorEnv("pong", 1, reward_clipping=False) for _ in range(8)]
+    steps = [0] * 8
+    waiting: list[np.ndarray] = []
+    for i, env in enumerate(alone):
+        env.reset(seed=3 + i)
+    envs.async_reset()
+    for t in range(80):
+        obs, _, _, _, info = envs.recv()
+        for k, i in enumerate(info["env_id"]):
+            if steps[i]:
+                np.testing.assert_array_equal(obs[k], alone[i].step(np.array([(steps[i] + i) % 6]))[0][0])
+            steps[i] += 1
+        waiting.append(info["env_id"])
+        if t % 3:  # Up to three batches wait for their actions.
+            ids = waiting.pop(0)
+            envs.send(np.array([(steps[i] + i) % 6 for i in ids]), ids)
+            if len(waiting) > 1:
+                ids = waiting.pop()
+                envs.send(np.array([(steps[i] + i) % 6 for i in ids]), ids)
+    assert min(steps) > 1
+    while True:  # Only so many batches can be received.
+        try:
+            envs.recv()
+        except gymnasium.error.NoAsyncCallError:
+            break
+    envs.close()
+
+
+def test_a_part_of_the_games_plays_a_step() -> None:
+    envs = envpool.make("Pong-v5", env_type="gymnasium", num_envs=4, num_threads=1, seed=3)
+    alone = [VectorEnv("pong", 1, reward_clipping=False) for _ in range(4)]
+    for i, env in enumerate(alone):
+        env.reset(seed=3 + i)
+    envs.reset()
+    for t in range(40):
+        ids = np.array([[3, 1], [0, 2], [2, 3]][t % 3], np.int32)
+        obs, _, _, _, info = envs.step(np.array([(t + i) % 6 for i in ids]), ids)
+        assert info["env_id"].tolist() == ids.tolist() and info["lives"].shape == (2,)
+        for k, i in enumerate(ids):
+            np.testing.assert_array_equal(obs[k], alone[i].step(np.array([(t + i) % 6]))[0][0])
     envs.close()
 
 

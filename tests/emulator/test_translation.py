@@ -305,3 +305,65 @@ def test_a_compiler_ends_with_its_run(tmp_path):
     run.kill()
     run.wait()
     wait_for(lambda: not compilers(), 10, "their ends")
+
+
+def test_headers_that_have_changed_since_the_compilation_are_not_compiled(tmp_path):
+    """A pull into a clone changes the layout of the console, and the extension is not compiled again: a translation of
+    the new headers would write beside the old console's members."""
+    shutil.copytree(Path(translation.__file__).parents[1], tmp_path / "accel_rl")
+    header = tmp_path / "accel_rl/emulator/core/fast/console.h"
+    text = header.read_text()
+    assert text.count("    const u32* ops;") == 1
+    header.write_text(text.replace("    const u32* ops;", "    u32 planted[64];\n    const u32* ops;"))
+    program = (
+        "import numpy as np, accel_rl.emulator as e\n"
+        "from accel_rl.emulator import translation\n"
+        "print(translation.translate('pong'), translation.how_played('pong'))\n"
+        "envs = e.VectorEnv('pong', 1)\n"
+        "envs.reset(seed=1)\n"
+        "print(envs.step(np.zeros(1, int))[0].shape)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment.pop(translation.VARIABLE, None)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("False pong is interpreted, because the emulator was compiled from other sources")
+    assert "(1, 4, 84, 84)" in done.stdout and not list(tmp_path.glob("cache/**/*.so"))
+
+
+def test_a_translation_for_another_layout_is_not_loaded(cache, monkeypatch, caplog):
+    caplog.set_level("INFO")
+    emulator = AtariEmulator("pong")._emulator
+    monkeypatch.setattr(translation, "core", lambda: type("Core", (), {"LAYOUT": 0}))
+    assert not translation._insert(emulator, cache) and not emulator.is_translated
+    assert "compiled for another layout of the console" in caplog.text
+
+
+@pytest.mark.parametrize(("value", "off"), [("off", True), ("0", True), ("No", True), ("FALSE", True), ("on", False)])
+def test_the_variable_has_the_usual_words(value, off, monkeypatch):
+    monkeypatch.setenv(translation.VARIABLE, value)
+    assert translation.is_off() == off
+
+
+def test_another_word_is_refused(monkeypatch):
+    monkeypatch.setenv(translation.VARIABLE, "offf")
+    with pytest.raises(ConfigError, match=r"ACCEL_RL_TRANSLATE=offf: must be on or off; nearest: off"):
+        translation.translation_file("pong")
+
+
+@pytest.mark.slow
+def test_two_processes_translate_a_game_once(tmp_path):
+    """The second one waits for the first one's compiler."""
+    program = "from accel_rl.emulator import translation; print(translation.translate('freeway'))"
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    environment.pop(translation.VARIABLE, None)
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for _ in range(3)
+    ]
+    outputs = [process.communicate(timeout=300) for process in started]
+    assert [out.split() for out, _ in outputs] == [[b"True"]] * 3 and not any(err for _, err in outputs)

@@ -269,6 +269,32 @@ def test_what_it_has_not_is_said_in_a_line(settings: dict[str, Any], message: st
     assert "\n" not in str(caught.value)
 
 
+def test_batches_are_answered_in_any_order() -> None:
+    """recv, recv, send, send, recv, as AtariVectorEnv and EnvPool allow."""
+    envs, alone = VectorEnv("breakout", 6, batch_size=2, num_threads=2), [VectorEnv("breakout", 1) for _ in range(6)]
+    for i, env in enumerate(alone):
+        env.reset(seed=5 + i)
+    first = envs.reset(seed=5)[1]["env_id"]
+    second = envs.recv()[-1]["env_id"]
+    third = envs.recv()[-1]["env_id"]
+    assert sorted([*first, *second, *third]) == list(range(6))
+    with pytest.raises(gymnasium.error.NoAsyncCallError):
+        envs.recv()
+    envs.send(np.array([2, 3]), second)
+    with pytest.raises(gymnasium.error.AlreadyPendingCallError):
+        envs.send(np.array([2, 3]), second)
+    with pytest.raises(gymnasium.error.AlreadyPendingCallError):
+        envs.clone_state(second)
+    envs.send(np.array([2, 3]), first)
+    for _ in range(2):
+        obs, _, _, _, info = envs.recv()
+        for k, i in enumerate(info["env_id"]):
+            action = 2 + int(np.flatnonzero((first if i in first else second) == i)[0])
+            np.testing.assert_array_equal(obs[k], alone[i].step(np.array([action]))[0][0])
+    assert len(envs.clone_state()) == 6
+    envs.close()
+
+
 def test_calls_out_of_order_and_wrong_actions() -> None:
     env = VectorEnv("pong", 2)
     with pytest.raises(gymnasium.error.ResetNeeded):
