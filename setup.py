@@ -1,5 +1,5 @@
-"""Builds the C++ extensions, and describes the project by README.md; all other packaging is in setup.cfg. If an
-extension cannot be compiled, the installation continues without the extension.
+"""Builds the C++ extensions and the types of settings, and describes the project by README.md; all other packaging is
+in setup.cfg. If an extension cannot be compiled, the installation continues without the extension.
 
 With ACCEL_RL_REQUIRE_EXTENSIONS=1 a missing extension is an error, because a wheel must contain both extensions. A
 release sets REPOSITORY_URL, for the links on the page of a package index.
@@ -8,6 +8,7 @@ release sets REPOSITORY_URL, for the links on the page of a package index.
 import hashlib
 import os
 import re
+import runpy
 from pathlib import Path
 
 from pybind11.setup_helpers import Pybind11Extension
@@ -90,6 +91,7 @@ host = Pybind11Extension(
 )
 emulator.optional = host.optional = not REQUIRED
 
+runpy.run_path(str(Path(__file__).with_name("settings_stub.py")))["write"]()
 setup(
     ext_modules=[emulator, host],
     cmdclass={"build_ext": OptionalBuild},

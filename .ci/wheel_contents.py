@@ -9,6 +9,7 @@ from pathlib import Path
 
 DATA = (
     "accel_rl/py.typed",
+    "accel_rl/api/train_settings.pyi",
     "accel_rl/emulator/games.json",
     "accel_rl/envs/scores.json",
     "accel_rl/papers/libraries/curves.csv",
@@ -35,7 +36,11 @@ def names(path: Path) -> list[str]:
 def wrong(path: Path) -> list[str]:
     found, wheel = names(path), path.suffix == ".whl"
     wanted = [re.escape(name) for name in DATA]
-    wanted += [*COMPILED, r".*/LICENSE"] if wheel else [*map(re.escape, SOURCES), "LICENSE", "setup\\.py"]
+    wanted += (
+        [*COMPILED, r".*/LICENSE"]
+        if wheel
+        else [*map(re.escape, SOURCES), "LICENSE", "setup\\.py", "settings_stub\\.py"]
+    )
     problems = [f"lacks {name}" for name in wanted if not any(re.fullmatch(name, f) for f in found)]
     if wheel:
         added = {name.partition("/")[0] for name in found if ".dist-info/" not in name}

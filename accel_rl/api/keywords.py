@@ -5,15 +5,17 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
 from typing import Any
+
+import numpy as np
 
 from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig
 from accel_rl.settings.flags import full_name, with_setting
 from accel_rl.settings.presets import on_gorila, with_preset
 from accel_rl.settings.registry import ALGORITHMS
 from accel_rl.settings.train import TrainConfig, default_config
-from accel_rl.settings.types import plain
 from accel_rl.text.errors import ConfigError
 
 What = str | type[Algorithm] | AlgorithmConfig | TrainConfig
@@ -37,6 +39,19 @@ def settings(what: What, env: str | Callable[..., Any] | None, values: dict[str,
         raise ConfigError("the environment is missing: game='pong' for Atari, env='CartPole-v1' for Gymnasium")
     _check_importable(config)
     return config
+
+
+def plain(value: Any) -> Any:
+    """Convert numpy scalars, arrays, ranges and text enumerations, also inside a dataclass, to plain Python values."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{f.name: plain(getattr(value, f.name)) for f in fields(value)})
+    if isinstance(value, np.generic | np.ndarray):
+        return value.item() if value.shape == () else tuple(value.tolist())
+    if isinstance(value, Enum) and isinstance(value, str):
+        return value.value
+    if isinstance(value, tuple | list | range):
+        return tuple(plain(v) for v in value)
+    return value
 
 
 def with_values(config: TrainConfig, values: Mapping[str, Any]) -> TrainConfig:

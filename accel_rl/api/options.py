@@ -1,15 +1,15 @@
 """This module has the options of commands that act on a run, as flags of `accel-rl COMMAND RUN` and keywords of the
 methods of `Run`."""
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
+from accel_rl.api.keywords import plain
 from accel_rl.settings.acting import ActingEnv
-from accel_rl.settings.flags import flags_of
+from accel_rl.settings.flags import flags_of, replaced
 from accel_rl.settings.trust import TrustOptions
-from accel_rl.settings.types import check_types, plain
+from accel_rl.settings.types import check_types
 from accel_rl.text.counts import Count, OptionalCount
 from accel_rl.text.errors import ConfigError, nearest
 
@@ -132,19 +132,12 @@ def from_keywords(cls: type[Options], values: Mapping[str, Any]) -> Options:
     --env.backend. Whole numbers may be given as floats (1e6) or numpy's numbers. Raises ConfigError, with a message of
     one line, for an unknown name or a wrong value."""
     paths = keywords_of(cls)
-    result: Any = cls()
+    chosen = {}
     for name, value in values.items():
         if name not in paths:
             raise ConfigError(f"unknown option {name}{nearest(name, paths)}; allowed: {', '.join(paths)}")
         value = plain(value)
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        group, _, last = paths[name].rpartition(".")
-        if group:
-            result = dataclasses.replace(
-                result, **{group: dataclasses.replace(getattr(result, group), **{last: value})}
-            )
-        else:
-            result = dataclasses.replace(result, **{last: value})
+        chosen[paths[name]] = int(value) if isinstance(value, float) and value.is_integer() else value
+    result = replaced(cls(), chosen)
     check_types(result)
     return result

@@ -3,13 +3,12 @@
 import os
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from accel_rl.agents.agent import Agent, RandomAgent
 from accel_rl.api.keywords import What, settings
 from accel_rl.api.launch import checked
 from accel_rl.api.run import Run
-from accel_rl.api.train_settings import TrainSettings
 from accel_rl.data.rollout import Rollout
 from accel_rl.planning.plan import RankPlan
 from accel_rl.planning.rank_config import rank_config
@@ -18,13 +17,16 @@ from accel_rl.training.build import build_sampler
 from accel_rl.training.learner import Learner
 from accel_rl.training.seeds import Stream, derived_seed
 
+if TYPE_CHECKING:
+    from accel_rl.api.train_settings import TrainSettings
+
 
 def make_sampler(
     what: What = "a2c",
     *,
     policy: "str | os.PathLike[str] | Run | Agent | None" = "random",
     env: str | Callable[..., Any] | None = None,
-    **values: Unpack[TrainSettings],
+    **values: "Unpack[TrainSettings]",
 ) -> "RolloutSource":
     """Start worker processes that play, and return a `RolloutSource`. The caller must close it, or use it in a `with`
     statement.

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import torch
@@ -17,7 +17,6 @@ from accel_rl.api.launch import run_new
 from accel_rl.api.options import EvaluateOptions, ExportOptions, ResumeOptions, WatchOptions, from_keywords, keywords_of
 from accel_rl.api.resume import resume
 from accel_rl.api.suite_models import run_path
-from accel_rl.api.train_settings import ResumeSettings, TrainSettings
 from accel_rl.api.trained_agent import TrainedPolicy, evaluate, trained_agent, watch
 from accel_rl.metrics.metrics_file import number, read_metrics
 from accel_rl.metrics.sinks import Sink
@@ -28,6 +27,9 @@ from accel_rl.text.errors import ConfigError
 from accel_rl.training.callback import Callback
 from accel_rl.training.evaluation import Evaluation, Result
 from accel_rl.training.observers import with_observers
+
+if TYPE_CHECKING:
+    from accel_rl.api.train_settings import ResumeSettings, TrainSettings
 
 
 # A run needs gradients, also where the caller has switched them off.
@@ -41,7 +43,7 @@ def train(
     callbacks: Iterable[Callback | type[Callback] | str] = (),
     sinks: Iterable[Sink | type[Sink] | str] = (),
     init: "str | os.PathLike[str] | Run" = "",
-    **values: Unpack[TrainSettings],
+    **values: "Unpack[TrainSettings]",
 ) -> "Run":
     """Train an agent, and return the run.
 
@@ -132,7 +134,7 @@ class Run:
         *,
         callbacks: Iterable[Callback | type[Callback] | str] | None = None,
         sinks: Iterable[Sink | type[Sink] | str] | None = None,
-        **options: Unpack[ResumeSettings],
+        **options: "Unpack[ResumeSettings]",
     ) -> "Run":
         """Continue the run from its newest checkpoint, in the same folder, and return the run with its result.
         `env_steps` is the new length of the run. `options` are those of `accel-rl resume`: checkpoint, cores, device,

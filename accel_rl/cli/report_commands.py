@@ -3,11 +3,9 @@
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
-
-import tyro
 
 from accel_rl.envs.atari_games import named_games, table
 from accel_rl.files import folder_lock
@@ -138,7 +136,7 @@ FUTURE_S = 60.0
 
 @dataclass(frozen=True)
 class RunsOptions:
-    where: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    where: tuple[str, ...] = field(default=(), metadata={"appended": True})
     """List only the runs with this setting, such as `--where algorithm=ppo` or `--where learning-rate=1e-3`, or in this
     state, such as `--where state=running`; may be repeated."""
     sort: Literal["name", "score", "steps", "age"] = "name"

@@ -1,6 +1,7 @@
 """Seven commands act on a run or a model: resume, evaluate, watch, export, push, pull and starts."""
 
 import dataclasses
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -14,7 +15,8 @@ from accel_rl.api.suite_models import run_path
 from accel_rl.api.trained_agent import evaluate, trained_agent, watch
 from accel_rl.cli.train_command import reported
 from accel_rl.envs.start_points import NOTE
-from accel_rl.parsing.arguments import parse, positionals, split, stdout
+from accel_rl.parsing.arguments import parse, positionals, stdout
+from accel_rl.parsing.help import HELP
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.changeable import CHANGEABLE, changed_settings, flag
 from accel_rl.settings.flags import flags_of
@@ -35,13 +37,25 @@ def resume_command(argv: list[str]) -> int:
     """Run the command accel-rl resume RUN [options]."""
     words, options = positionals(argv, ["the run folder"], "accel-rl resume")
     flags = flags_of(ResumeOptions)
-    of_command, others = split(options, flags)
+    of_command, others = _split(options, {*flags, *(f"--{name}" for name in flags.values()), *HELP})
     prog = "accel-rl resume RUN"
     chosen = parse(ResumeOptions, of_command, prog, f"Continue a run, in the same folder and files.\n\n{MAY_CHANGE}")
     run, config = RunFolder.open(Path(words[0]).expanduser(), chosen.trust)
     settings = changed_settings(config, parse(TrainConfig, others, prog, "", config, similar=flags)) if others else {}
     result = resume(run, config, chosen, settings)
     return reported(RunFolder.open(run.path, chosen.trust)[1], run, result)
+
+
+def _split(argv: list[str], flags: Collection[str]) -> tuple[list[str], list[str]]:
+    """Split arguments into the options whose flag is one of `flags`, and all others. Each option stays with its
+    values."""
+    result = known, others = list[str](), list[str]()
+    part = known
+    for arg in argv:
+        if arg.startswith("--") or arg in flags:
+            part = known if arg.partition("=")[0].replace("_", "-") in flags else others
+        part.append(arg)
+    return result
 
 
 def evaluate_command(argv: list[str]) -> int:

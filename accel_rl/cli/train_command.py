@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.metrics.progress import human_score, human_time
 from accel_rl.parsing.arguments import parse, positionals, stdout, value_of
-from accel_rl.parsing.help import Help
 from accel_rl.settings import advice
 from accel_rl.settings.presets import on_gorila, with_preset
 from accel_rl.settings.train import TrainConfig, default_config
@@ -67,8 +66,9 @@ def parse_train(argv: list[str], prog: str, does: str, similar: Iterable[str] = 
         f"{does} Options of a group can be written without the group if the name is unique: --game pong, --envs 32, "
         "--learning-rate 1e-3.",
         default,
-        Help(MAIN, _modes(default, options)),
         similar,
+        MAIN,
+        _modes(default, options),
     )
     if not config.env.game and not config.env.id:
         raise ConfigError("the environment is missing: --game pong for Atari, --env CartPole-v1 for Gymnasium")

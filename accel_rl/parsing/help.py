@@ -1,15 +1,17 @@
 """The help of the command line describes the main options, and lists other options briefly. --help-all describes all
 options."""
 
+import ast
+import inspect
+import itertools
 import re
 import shutil
 import textwrap
-import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
-
-import tyro
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
 
 from accel_rl.envs.atari_games import GAMES
 from accel_rl.envs.make import BACKENDS, RANDOMNESS, TRANSLATE
@@ -17,48 +19,26 @@ from accel_rl.envs.protocols import PROTOCOLS
 from accel_rl.models.networks import NETWORKS
 from accel_rl.settings.doors import ENGINES, SCHEDULES, UPDATES
 from accel_rl.settings.presets import PRESETS
+from accel_rl.settings.types import options_in
 
+HELP = {"-h", "--help", "--help-all"}
 USERS = "module:Class"
 CHOICES: dict[str, Iterable[str]] = {
-    "--game": GAMES,
-    "--env.game": GAMES,
-    "--env.protocol": PROTOCOLS,
-    "--env.backend": BACKENDS,
-    "--env.randomness": RANDOMNESS,
-    "--env.translate": TRANSLATE,
-    "--algo.network": (*NETWORKS, USERS),
-    "--sampler.engine": (*ENGINES, USERS),
-    "--distributed.update": (*UPDATES, USERS),
-    "--schedule": (*SCHEDULES, USERS),
-    "--preset": tuple(PRESETS),
-    "--device": ("auto", "cpu", "cuda"),
+    **{"--game": GAMES, "--env.game": GAMES, "--env.protocol": PROTOCOLS, "--env.backend": BACKENDS},
+    **{"--env.randomness": RANDOMNESS, "--env.translate": TRANSLATE, "--algo.network": (*NETWORKS, USERS)},
+    **{"--sampler.engine": (*ENGINES, USERS), "--distributed.update": (*UPDATES, USERS)},
+    **{"--schedule": (*SCHEDULES, USERS), "--preset": PRESETS, "--device": ("auto", "cpu", "cuda")},
 }
 """Maps each flag to the values that it allows. `USERS` means that a user's class is also allowed."""
 MOST_LISTED = 12
 """Help texts list a flag's allowed values only if there are at most `MOST_LISTED` of them."""
-
-
-def listed(flag: str) -> str:
-    """Return a list of a flag's allowed values for a help text, or "" if the flag has no such list, or the list is too
-    long."""
-    names = tuple(CHOICES.get(flag, ()))
-    return ", ".join(names) if len(names) <= MOST_LISTED else ""
-
-
 WIDTHS = (80, 120)
 """Minimum and maximum width of a line of help. Between these limits, a line is as wide as the terminal."""
 COLUMN = 34
 """Width of the column of flags in a help text."""
 TITLES = {
-    "": "The run",
-    "algo": "Algorithm",
-    "env": "Environment",
-    "sampler": "Sampler",
-    "evaluation": "Evaluation",
-    "checkpoint": "Checkpoints",
-    "log": "Log",
-    "secondary": "Second learner",
-    "distributed": "Ranks",
+    **{"": "The run", "algo": "Algorithm", "env": "Environment", "sampler": "Sampler", "evaluation": "Evaluation"},
+    **{"checkpoint": "Checkpoints", "log": "Log", "secondary": "Second learner", "distributed": "Ranks"},
     "gorila": "Gorila",
 }
 """Maps a group of options to its title. A group without an entry has its name as the title."""
@@ -66,8 +46,8 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Option:
-    """An `Option` describes a flag of the command line. `value` is the kind of value that follows the flag, or the
-    allowed values, or "" for a switch."""
+    """A flag of the command line. `value` is the kind of value that follows the flag, or the allowed values, or "" for
+    a switch. `text` is the docstring of the setting."""
 
     flag: str
     value: str
@@ -84,100 +64,83 @@ class Option:
     def group(self) -> str:
         return self.flag[2:].partition(".")[0] if "." in self.flag else ""
 
-
-@dataclass(frozen=True)
-class Help:
-    """`Help` arranges the options in a command's help text. `main` maps each flag that is described first to its short
-    form. `modes` maps each group of options that the help omits to the condition under which the options have an
-    effect. If `main` is empty, all options are described."""
-
-    main: Mapping[str, str] = field(default_factory=dict)
-    modes: Mapping[str, str] = field(default_factory=dict)
-
-
-def options_of(cls: type, default: Any, registry: Any) -> list[Option]:
-    """Return the options of a dataclass of settings, in their order. tyro's `registry` defines how values are
-    parsed."""
-    with warnings.catch_warnings(action="ignore", category=DeprecationWarning), registry:
-        parser = tyro.extras.get_parser(cls, default=default)
-    return [_option(action) for action in parser._actions if "--help" not in action.option_strings]
+    def lines(self, typed: str, width: int, brief: bool = False) -> list[str]:
+        """Return the lines of the help text. A brief text is one line, with the beginning of the first sentence."""
+        is_short = len(self.value) <= COLUMN - len(typed) - 4
+        head, default = (
+            f"  {typed} {self.value if is_short else '...'}".rstrip(),
+            f" [{self.default}]" * (self.default != ""),
+        )
+        if brief:
+            first = re.split(r"(?<!et al)\. (?=[A-Z])", self.text, maxsplit=1)[0].rstrip(".")
+            room = max(width - max(COLUMN, len(head) + 1) - len(default), 10)
+            return [f"{head:<{COLUMN - 1}} {textwrap.shorten(first, room, placeholder=' ...')}{default}"]
+        text = self.text + f" One of {self.value}." * ("," in self.value and not is_short) + default
+        wrapped = textwrap.wrap(text, width - COLUMN, break_long_words=False, break_on_hyphens=False)
+        beside = wrapped.pop(0) if wrapped and len(head) < COLUMN else ""
+        return [f"{head:<{COLUMN}}{beside}".rstrip(), *(" " * COLUMN + line for line in wrapped)]
 
 
-def _option(action: Any) -> Option:
-    text = " ".join(str(action.help or "").split())  # Line breaks in the docstring of a setting are removed.
-    text, _, shown = text.removesuffix(" (repeatable)").partition("(default: ")
-    shown = shown.removesuffix(")").strip("'")
-    value = (action.metavar or "").removeprefix("{None}|").replace("{[", "[").replace("]}", "]")
-    if choices := re.fullmatch(r"\{([^\[]*)\}", value):
-        value = ", ".join(c for c in choices[1].split(",") if c not in ("", "None"))
-    # The value is the name of an optimizer of this project, or of torch.
-    if named := re.fullmatch(r"\{([^\[]*)\}\|STR", value):
-        value = ", ".join([*named[1].split(","), "torch:CLASS"])
-    value = listed(action.option_strings[0]) or value
-    shown = {"None": "", "True": "on", "False": "off"}.get(shown, shown)
-    return Option(action.option_strings[0], value, shown, text.strip())
+def options_of(config: Any) -> list[Option]:
+    """Return the options that set the fields of nested settings, with the values in `config` as their defaults."""
+    result = []
+    for flag, s in options_in(config).items():
+        names = tuple(CHOICES.get(flag, ()))
+        kind = "" if s.hint is bool else _kind(get_args(s.hint)[0] if s.is_repeated else s.hint)
+        values = s.value if isinstance(s.value, tuple) else (s.value,)
+        default = " ".join({"None": "", "True": "on", "False": "off"}.get(str(v), str(v)) for v in values)
+        text = next((texts[s.field.name] for c in s.owner.__mro__ if s.field.name in (texts := _texts(c))), "")
+        result.append(Option(flag, ", ".join(names) if 0 < len(names) <= MOST_LISTED else kind, default, text))
+    return result
 
 
-def help_text(prog: str, does: str, options: Sequence[Option], arrangement: Help, everything: bool) -> str:
-    """Return the help text of a command. If `everything` is true (--help-all), all options are described."""
+def _kind(hint: Any) -> str:
+    """Return what stands for a value of a type: N for a whole number, or the values that the type allows."""
+    args = [a for a in get_args(hint) if a is not NoneType]
+    if get_origin(hint) is Literal:
+        return ", ".join(filter(None, args))
+    if get_origin(hint) is tuple:
+        return f"[{_kind(args[0])} [{_kind(args[0])} ...]]"
+    if args and get_origin(args[0]) is Literal and args[1:] == [str]:  # An optimizer of this project, or of torch.
+        return f"{_kind(args[0])}, torch:CLASS"
+    return "|".join(map(_kind, args)) or {int: "N", float: "FLOAT", str: "STR", bool: "True, False"}.get(hint, "VALUE")
+
+
+@cache
+def _texts(cls: type) -> dict[str, str]:
+    """Return the docstrings below the fields that a class itself declares, without line breaks."""
+    try:
+        body: Any = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+    except (OSError, TypeError, SyntaxError):  # The class was not read from a file.
+        return {}
+    below = itertools.pairwise(body.body)
+    texts: list[Any] = [pair for pair in below if [*map(type, pair)] == [ast.AnnAssign, ast.Expr]]
+    return {declared.target.id: " ".join(text.value.value.split()) for declared, text in texts}
+
+
+def help_text(prog: str, does: str, options: list[Option], main: Mapping[str, str], modes: Mapping[str, str]) -> str:
+    """Return the help text of a command. `main` maps each flag that is described first to its short form; the other
+    options are then described in a line. Without `main`, all options are described. `modes` maps each group of options
+    that the text omits to the condition under which they have an effect."""
     width = min(max(shutil.get_terminal_size((100, 24)).columns, WIDTHS[0]), WIDTHS[1])
-    lines = [f"usage: {prog} [options]", "", *_paragraphs(does, width)]
-    main = {} if everything else arrangement.main
-    hidden: Mapping[str, str] = {} if everything else arrangement.modes
+    lines = [f"usage: {prog} [options]"]
+    for paragraph in does.strip().split("\n\n"):  # Indented paragraphs are not wrapped.
+        filled = textwrap.wrap(paragraph, width, break_on_hyphens=False)
+        lines += ["", *(paragraph.split("\n") if paragraph.startswith(" ") else filled)]
+    by_flag, groups = {option.flag: option for option in options}, dict.fromkeys(option.group for option in options)
     if main:
-        by_flag = {option.flag: option for option in options}
         lines += ["", "Main options"]
-        for flag, typed in main.items():
-            if flag in by_flag:
-                lines += _with_text(by_flag[flag], typed, width)
-    for group in dict.fromkeys(option.group for option in options):
-        if group in hidden:
-            continue
-        of_group = [option for option in options if option.group == group and option.flag not in main]
-        lines += ["", TITLES.get(group, group) if main or everything or group else "Options"]
-        for option in of_group:
-            lines += [_in_a_line(option, width)] if main else _with_text(option, option.flag, width)
+        lines += [line for flag in main if flag in by_flag for line in by_flag[flag].lines(main[flag], width)]
+    for group in [group for group in groups if group not in modes]:
+        lines += ["", TITLES.get(group, group) if group or "algo" in groups else "Options"]
+        for option in [option for option in options if option.group == group and option.flag not in main]:
+            lines += option.lines(option.flag, width, brief=bool(main))
     if main:
-        lines += ["", *(f"{TITLES[group]}, --{group}.*: {when}." for group, when in hidden.items())]
+        lines += ["", *(f"{TITLES[group]}, --{group}.*: {when}." for group, when in modes.items())]
         lines += ["--help-all prints all options with their texts."]
     return "\n".join(lines)
 
 
-def _head(option: Option, typed: str) -> str:
-    short = option.value if len(option.value) <= COLUMN - len(typed) - 4 else "..."
-    return f"  {typed} {short}".rstrip()
-
-
-def _with_text(option: Option, typed: str, width: int) -> list[str]:
-    allowed = f" One of {option.value}." if "," in option.value and _head(option, typed).endswith("...") else ""
-    text = f"{option.text}{allowed}" + (f" [{option.default}]" if option.default else "")
-    wrapped = textwrap.wrap(text, width - COLUMN, break_long_words=False, break_on_hyphens=False) or [""]
-    head = _head(option, typed)
-    if len(head) >= COLUMN:
-        return [head, *(" " * COLUMN + line for line in wrapped)]
-    return [f"{head:<{COLUMN}}{wrapped[0]}", *(" " * COLUMN + line for line in wrapped[1:])]
-
-
-def _in_a_line(option: Option, width: int) -> str:
-    head, default = _head(option, option.flag), f" [{option.default}]" if option.default else ""
-    first = re.split(r"(?<!et al)\. (?=[A-Z])", option.text, maxsplit=1)[0].rstrip(".")
-    room = width - max(COLUMN, len(head) + 1) - len(default)
-    return f"{head:<{COLUMN - 1}} {textwrap.shorten(first, max(room, 10), placeholder=' ...')}{default}"
-
-
-def _paragraphs(text: str, width: int) -> list[str]:
-    """Fill the paragraphs of a text to a width. Indented paragraphs of a help text are not wrapped."""
-    lines: list[str] = []
-    for i, paragraph in enumerate(text.strip().split("\n\n")):
-        lines += [""] * (i > 0)
-        lines += (
-            paragraph.split("\n")
-            if paragraph.startswith(" ")
-            else textwrap.wrap(paragraph, width, break_on_hyphens=False)
-        )
-    return lines
-
-
-def asked(argv: Collection[str]) -> bool:
+def asked(argv: Iterable[str]) -> bool:
     """Return whether the arguments request a command's help."""
-    return not {"-h", "--help", "--help-all"}.isdisjoint(argv)
+    return not HELP.isdisjoint(argv)

@@ -51,7 +51,7 @@ _BEGINNING = (
     "init.safetensors",
 )  # fmt: skip
 _CHANGES = re.compile(r"changes-\d+\.diff", re.ASCII)
-_PACKAGES = ("torch", "ale-py", "numpy", "gymnasium", "opencv-python-headless", "tyro", "wandb")
+_PACKAGES = ("torch", "ale-py", "numpy", "gymnasium", "opencv-python-headless", "wandb")
 
 
 class RunFolder:

@@ -48,7 +48,7 @@ def acting_config(config: TrainConfig, device: str = "", backend: str = "") -> R
         seed=config.seed,
         device=device,
     )
-    check_types(given.evaluation, "--evaluation.")
+    check_types(given.evaluation, "evaluation.")
     given.evaluation.check()
     acting = fill_in(given)
     acting.env.check(acting.sampler.spec_timeout_s)

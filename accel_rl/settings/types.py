@@ -1,15 +1,15 @@
 """Values of settings are checked against the types that their classes declare."""
 
-from dataclasses import fields, is_dataclass, replace
-from enum import Enum
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import Field, dataclass, fields, is_dataclass
 from functools import cache
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-import numpy as np
-
 from accel_rl.text.bounds import bounds_of
-from accel_rl.text.errors import ConfigError
+from accel_rl.text.counts import parse_count
+from accel_rl.text.errors import ConfigError, nearest
 
 LARGEST = 10**15
 """Larger numbers are mistakes, such as infinity, or a count that no run reaches. Only a seed may be larger."""
@@ -27,26 +27,82 @@ MOST = {
 """Largest values of settings that determine the number of processes, threads or objects of a run."""
 TIMEOUTS_S = (0.1, 1e6)
 """The shortest and the longest timeout in seconds. The longest is about 12 days."""
-
-
+BOOLS = {"True": True, "False": False}
+PARSERS: dict[Any, Callable[[str], Any]] = {int: parse_count, float: float, bool: BOOLS.__getitem__}
 _hints = cache(get_type_hints)  # The result is cached, because a sweep checks the same few classes thousands of times.
 
 
-def check_types(config: Any, prefix: str = "--") -> None:
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A field of a dataclass of settings or of one of its groups. `name` is its full name, such as env.game."""
+
+    name: str
+    hint: Any
+    value: Any
+    field: Field[Any]
+    owner: type
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def is_repeated(self) -> bool:
+        """Return whether the option may be repeated: each option adds one value."""
+        return "appended" in self.field.metadata
+
+    @property
+    def takes_many(self) -> bool:
+        """Return whether any number of values may follow the option."""
+        return not self.is_repeated and any(get_origin(hint) is tuple for hint in (self.hint, *get_args(self.hint)))
+
+    def check(self, value: Any) -> None:
+        """Raise ConfigError if a value does not have the type of this setting, or is a number that is out of bounds."""
+        if not fits(self.hint, value):
+            raise ConfigError(f"{self.flag} {refusal(self.hint, value)}")
+        if isinstance(value, int | float):
+            _check_size(self.flag, value)
+            if (bound := bounds_of(self.owner)[self.field.name]) and not bound.holds(value):
+                raise ConfigError(f"{self.flag} {value}: must be {bound.allowed}")
+
+    def read(self, words: Sequence[str]) -> Any:
+        """Return the value that is written as words of a command line. Raises ConfigError."""
+        self.check(value := read(self.hint, words))
+        return (*self.value, *value) if self.is_repeated else value
+
+
+def settings_in(config: Any, prefix: str = "") -> Iterator[Setting]:
+    """Yield the settings of a dataclass, and then those of its groups."""
+    for f in sorted(fields(config), key=lambda f: _is_group(getattr(config, f.name))):
+        value = getattr(config, f.name)
+        if _is_group(value):
+            yield from settings_in(value, f"{prefix}{f.name}.")
+        else:
+            yield Setting(prefix + f.name, _hints(type(config))[f.name], value, f, type(config))  # type: ignore[arg-type]
+
+
+def _is_group(value: Any) -> bool:
+    return is_dataclass(value) and not isinstance(value, type)
+
+
+def options_in(config: Any) -> dict[str, Setting]:
+    """Map the flag of each option of the command line to its setting."""
+    return {s.flag: s for s in settings_in(config) if "hidden" not in s.field.metadata}
+
+
+def check_types(config: Any, prefix: str = "") -> None:
     """Raise ConfigError for the first setting of a wrong type, or with a number that is out of bounds. `config` is a
-    dataclass of settings, or of groups of settings."""
-    cls: Any = type(config)
-    hints, bounds = _hints(cls), bounds_of(cls)
-    for f in fields(config):
-        value, flag = getattr(config, f.name), prefix + f.name.replace("_", "-")
-        if is_dataclass(value) and not isinstance(value, type):
-            check_types(value, f"{flag}.")
-        elif not fits(hints[f.name], value):
-            raise ConfigError(f"{flag} {value!r}: must be {described(hints[f.name])}")
-        elif isinstance(value, int | float):
-            _check_size(flag, value)
-            if (bound := bounds[f.name]) and not bound.holds(value):
-                raise ConfigError(f"{flag} {value}: must be {bound.allowed}")
+    dataclass of settings, or of groups of settings, whose names begin with `prefix`."""
+    for setting in settings_in(config, prefix):
+        setting.check(setting.value)
+
+
+def refusal(hint: Any, value: Any) -> str:
+    """Describe a value that does not have the given type: what was got, what is allowed, and the nearest names."""
+    got = " ".join(map(repr, value)) if isinstance(value, tuple | list) else repr(value)
+    allowed = described(hint)
+    names = allowed.removeprefix("one of ").split(", ") if allowed.startswith("one of ") else ()
+    return f"{got}: must be {allowed}{nearest(str(value), names)}"
 
 
 def _check_size(flag: str, value: float) -> None:
@@ -65,19 +121,6 @@ def _exact(value: float) -> str:
     return f"{value:.15g}"
 
 
-def plain(value: Any) -> Any:
-    """Convert numpy scalars, arrays, ranges and text enumerations, also inside a dataclass, to plain Python values."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{f.name: plain(getattr(value, f.name)) for f in fields(value)})
-    if isinstance(value, np.generic | np.ndarray):
-        return value.item() if value.shape == () else tuple(value.tolist())
-    if isinstance(value, Enum) and isinstance(value, str):
-        return value.value
-    if isinstance(value, tuple | list | range):
-        return tuple(plain(v) for v in value)
-    return value
-
-
 def fits(hint: Any, value: Any) -> bool:
     """Return whether a setting's value has the given type. Whole numbers are accepted as floats, and booleans are not
     accepted as numbers."""
@@ -88,11 +131,27 @@ def fits(hint: Any, value: Any) -> bool:
         return isinstance(value, tuple | list) and all(fits(args[0], v) for v in value)
     if args and origin is not None:
         return any(fits(a, value) for a in args)
-    if hint is float:
-        return isinstance(value, float | int) and not isinstance(value, bool)
-    if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
+    if hint in (int, float):
+        return isinstance(value, int | hint) and not isinstance(value, bool)
     return isinstance(value, hint) if isinstance(hint, type) else True
+
+
+def read(hint: Any, words: Sequence[str]) -> Any:
+    """Return the value of the given type that is written as words of a command line. Words that have no such meaning
+    are returned as they are, and do not fit the type."""
+    origin, args = get_origin(hint), get_args(hint)
+    text: Any = words[0] if len(words) == 1 else tuple(words)
+    if text == "None" and NoneType in args:
+        return None
+    if origin is tuple:
+        return tuple(read(args[0], [word]) for word in words)
+    if origin is Literal:
+        return next((value for value in args if str(value) == text), text)
+    if args and origin is not None:
+        return next((value for value in (read(a, words) for a in args) if fits(hint, value)), text)
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        return PARSERS[hint](text)
+    return text
 
 
 def described(hint: Any) -> str:

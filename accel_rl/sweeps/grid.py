@@ -29,6 +29,7 @@ from accel_rl.settings.flags import with_setting
 from accel_rl.settings.registry import find
 from accel_rl.settings.resolved import resolve
 from accel_rl.settings.train import TrainConfig
+from accel_rl.settings.types import settings_in
 from accel_rl.sweeps.layout import Needs, needs_of
 from accel_rl.text.errors import ConfigError, nearest
 
@@ -280,20 +281,9 @@ def full_name(config: TrainConfig, key: str) -> str:
 
 def parsed(config: TrainConfig, key: str, text: str) -> tuple[str, Any]:
     """Parse a setting as on the command line, and return (full name, value). Raises ConfigError."""
-    name = full_name(config, key.replace("_", "-"))
-    if text in ("True", "False"):
-        head, _, tail = name.rpartition(".")
-        flag = f"{head}.{'' if text == 'True' else 'no-'}{tail}" if head else ("" if text == "True" else "no-") + tail
-        words = ["--" + flag]
-    else:
-        words = ["--" + name, *text.split()]
-    # tyro is imported here, because only the command line needs tyro.
-    from accel_rl.parsing.arguments import parse
-
-    value: Any = parse(TrainConfig, words, "accel-rl sweep", "", config)
-    for part in name.split("."):
-        value = getattr(value, part)
-    return name, value
+    name = full_name(config, key)
+    setting = next(s for s in settings_in(config) if s.name == name)
+    return name, setting.read(text.split() if setting.takes_many else [text])
 
 
 def scaled(config: TrainConfig, scale: float) -> TrainConfig:

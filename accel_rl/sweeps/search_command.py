@@ -15,6 +15,7 @@ import contextlib
 import logging
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from shlex import quote
@@ -26,8 +27,8 @@ from accel_rl.settings.train import TrainConfig
 from accel_rl.settings.trust import TrustOptions, check_trust
 from accel_rl.sweeps.feeder import Feeder
 from accel_rl.sweeps.grid import Grid, Member, prepared
-from accel_rl.sweeps.layout import Layout, Placing, lay_out, placing
-from accel_rl.sweeps.study import Pruner, Sampler, Space, Study, named, optuna
+from accel_rl.sweeps.layout import Placing, lay_out, placing
+from accel_rl.sweeps.study import Pruner, Sampler, Study, named, optuna
 from accel_rl.sweeps.sweep_display import Display, View
 from accel_rl.sweeps.sweep_folder import PRUNED, SweepFolder
 from accel_rl.sweeps.sweep_plan import planned
@@ -93,26 +94,33 @@ class SearchOptions(Placing, TrustOptions):
 
 
 logger = logging.getLogger(__name__)
+Space = Callable[[Any], TrainConfig]
+"""A search space is a function that returns the settings of a run, with values from the `suggest_...` methods of an
+`optuna.Trial`."""
 COMPARE_S = 2.0
-"""Seconds between two comparisons of a run's online score with other runs."""
+"""Seconds between two comparisons of the runs' online scores with those of other runs."""
 
 
-def name_of(number: int) -> str:
-    """Return the name of a trial's run."""
-    return f"trial={number:03d}"
+def name_of(trial: Any) -> str:
+    return f"trial={trial.number:03d}"
 
 
 def check(space: Space, o: SearchOptions) -> None:
     """Raise ConfigError if the settings that the search space returns for a first trial are impossible."""
-    trial = optuna().create_study().ask()
-    member = as_member(trial.number, Study.settings(space, trial), o)
+    member = as_member(optuna().create_study().ask(), space, o)
     lay_out(o, {member.name: member.needs})
 
 
-def as_member(number: int, config: TrainConfig, o: SearchOptions) -> Member:
-    """Return the run of trial number `number`, with --scale and --override applied to its settings."""
-    grid = prepared(Grid((Member(config, {"trial": f"{number:03d}"}),)), o.scale, o.override)
-    (member,) = grid.members
+def as_member(trial: Any, space: Space, o: SearchOptions) -> Member:
+    """Return the run of a trial, with --scale and --override applied to the settings that the space returns. Raises
+    ConfigError if the settings are impossible."""
+    try:
+        config = space(trial)
+    except ValueError as e:
+        raise ConfigError(str(e)) from e
+    if not isinstance(config, TrainConfig):
+        raise ConfigError(f"the space returns {type(config).__name__}, not a TrainConfig")
+    (member,) = prepared(Grid((Member(config, {"trial": f"{trial.number:03d}"}),)), o.scale, o.override).members
     if o.objective == "evaluation" and not member.config.evaluation.interval:
         raise ConfigError("--objective evaluation: the runs have none (--evaluation.interval 0); or --objective online")
     return member
@@ -122,36 +130,41 @@ class Trials:
     """`Trials` runs a search's trials in the slots of this machine, up to the number of --trials."""
 
     def __init__(self, folder: SweepFolder, study: Study, space: Space, o: SearchOptions, lock: int):
-        self._folder = folder
-        self._study = study
-        self._space = space
-        self._o = o
-        self._trials = {name_of(t.number): t for t in study.unfinished()}
+        self._folder, self._study, self._space, self._o = folder, study, space, o
+        self._trials = {name_of(trial): trial for trial in study.unfinished()}
         # If the search was killed, some trials may have no run folder.
-        for name in [n for n in self._trials if n not in folder.names]:
-            study.failed(self._trials.pop(name))
-        self._needs = {n: Member(folder.config(n, o.trust)).needs for n in self._trials}
+        for name in [name for name in self._trials if name not in folder.names]:
+            study.end(self._trials.pop(name), "fail")
+        self._needs = {name: Member(folder.config(name, o.trust)).needs for name in self._trials}
         view = View(folder)
         self.display, self._lengths = Display(view), view.lengths
-        mine = {n: self._lengths[n] for n in self._trials}
-        self._feeder = Feeder(folder, self._layout(), mine, o.retries, lock)
-        self._looked = dict.fromkeys(self._trials, 0.0)
+        lengths = {name: view.lengths[name] for name in self._trials}
+        self._feeder = Feeder(folder, lay_out(o, self._needs), lengths, o.retries, lock)
+        self._compared = 0.0
 
     @property
     def over(self) -> bool:
-        return not self._trials and not self._wanted
-
-    @property
-    def _wanted(self) -> bool:
-        return len(self._study.trials) < self._o.number
+        return not self._trials and len(self._study.trials()) >= self._o.number
 
     def step(self) -> None:
         """Start waiting trials, record ended trials, and prune trials with low scores."""
-        if self._wanted and self._feeder.has_room:
+        if len(self._study.trials()) < self._o.number and self._feeder.has_room:
             self._ask()
         self._feeder.step()
-        for name in list(self._trials):
-            self._look(name)
+        if compares := time.monotonic() - self._compared >= COMPARE_S:
+            self._compared = time.monotonic()
+        for name, trial in list(self._trials.items()):
+            run, status = self._folder.run(name), self._folder.records[name].status
+            if status == "running" and compares and self._study.prunes(trial, run, self._lengths[name]):
+                self._feeder.end(name, PRUNED)
+            if status in ("done", "failed", PRUNED):
+                del self._trials[name], self._needs[name]
+                if status == "done":
+                    said = self._study.ended(trial, run, self._o.objective)
+                else:
+                    self._study.end(trial, "pruned" if status == PRUNED else "fail")
+                    said = status
+                logger.info(f"{name}: {said}")
         self.display.update()
 
     def stop(self) -> None:
@@ -160,49 +173,20 @@ class Trials:
             self.display.say(f"stopping {counted(len(self._feeder.running), 'run')}, each with a checkpoint")
             self._feeder.stop()
 
-    def _layout(self) -> Layout:
-        return lay_out(self._o, self._needs)
-
     def _ask(self) -> None:
         trial = self._study.ask()
-        name = name_of(trial.number)
+        name = name_of(trial)
         try:
-            member = as_member(trial.number, Study.settings(self._space, trial), self._o)
-            self._needs[name] = member.needs
-            layout = self._layout()
+            member = as_member(trial, self._space, self._o)
+            layout = lay_out(self._o, {**self._needs, name: member.needs})
             run = planned(Grid((member,)), layout.sizes)[name]
         except ConfigError as e:
-            self._needs.pop(name, None)
-            self._study.failed(trial)
+            self._study.end(trial, "fail")
             logger.info(f"{name} failed: {e}")
             return
         self._folder.add(name, run, member.labels)
-        self._trials[name] = trial
-        self._looked[name] = 0.0
-        self._lengths[name] = run.config.env_steps
+        self._trials[name], self._needs[name], self._lengths[name] = trial, member.needs, run.config.env_steps
         self._feeder.add(name, run.config.env_steps, layout)
-
-    def _look(self, name: str) -> None:
-        trial, status = self._trials[name], self._folder.records[name].status
-        if status == "running":
-            if time.monotonic() - self._looked[name] >= COMPARE_S:
-                self._looked[name] = time.monotonic()
-                if self._study.prunes(trial, self._folder.run(name), self._lengths[name]):
-                    self._feeder.end(name, PRUNED)
-            return
-        if status not in ("done", "failed", PRUNED):
-            return
-        del self._trials[name], self._needs[name]
-        logger.info(f"{name}: {self._ended(name, trial, status)}")
-
-    def _ended(self, name: str, trial: Any, status: str) -> str:
-        if status == "done":
-            return self._study.ended(trial, self._folder.run(name), self._o.objective)
-        if status == PRUNED:
-            self._study.pruned(trial)
-            return "pruned"
-        self._study.failed(trial)
-        return "failed"
 
 
 LOOK_S = 0.2
@@ -261,11 +245,11 @@ def run(folder: SweepFolder, space: Space, o: SearchOptions, lock: int) -> int:
             with contextlib.suppress(OSError):
                 display.update(force=True)
     best = study.best(SHOWN)
-    states = [t.state.name.lower() for t in study.trials]
+    states = [t.state.name.lower() for t in study.trials()]
     stdout(f"{counted(len(states), 'trial')}: " + ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(states)))
     for t in best:
         values = "  ".join(f"{k}={named(v)}" for k, v in t.params.items())
-        stdout(f"  {t.value:>8.4g}  {folder.run(name_of(t.number))}  {values}")
+        stdout(f"  {t.value:>8.4g}  {folder.run(name_of(t))}  {values}")
     if stop:
         path = quote(str(folder.path))
         stdout(f"next: accel-rl search --resume {path} --trust    continue with the remaining trials")

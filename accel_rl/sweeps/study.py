@@ -4,19 +4,14 @@ import csv
 import importlib
 import importlib.util
 import io
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
 from accel_rl.files.durable_files import refuse_link, write_durably
 from accel_rl.metrics.plot import read_columns
-from accel_rl.settings.train import TrainConfig
 from accel_rl.text.errors import ConfigError
 
-Space = Callable[[Any], TrainConfig]
-"""A search space is a function that returns the settings of a run, with values from the `suggest_...` methods of an
-`optuna.Trial`."""
 Pruner = Literal["median", "none"]
 Sampler = Literal["tpe", "random"]
 SCORES = {"evaluation": "eval_score", "online": "score"}
@@ -47,55 +42,38 @@ class Study:
     def __init__(self, folder: Path, sampler: Sampler, pruner: Pruner, seed: int):
         self._folder, self._optuna = folder, optuna()
         refuse_link(folder / "study.log")
-        journal = importlib.import_module("optuna.storages.journal")
+        journal = importlib.import_module("optuna.storages.journal").JournalFileBackend(str(folder / "study.log"))
         samplers, pruners = self._optuna.samplers, self._optuna.pruners
-        chosen = {
-            # With constant_liar, Optuna avoids the settings of running trials.
-            "tpe": lambda: samplers.TPESampler(seed=seed, constant_liar=True),
-            "random": lambda: samplers.RandomSampler(seed),
-            "median": lambda: pruners.MedianPruner(FIRST_TRIALS, WARM_UP + 1),
-            "none": pruners.NopPruner,
-        }
+        # With constant_liar, Optuna avoids the settings of running trials.
+        tpe = samplers.TPESampler(seed=seed, constant_liar=True)
         self._study = self._optuna.create_study(
             study_name="search",
-            storage=self._optuna.storages.JournalStorage(journal.JournalFileBackend(str(folder / "study.log"))),
+            storage=self._optuna.storages.JournalStorage(journal),
             load_if_exists=True,
             direction="maximize",
-            sampler=chosen[sampler](),
-            pruner=chosen[pruner](),
+            sampler=tpe if sampler == "tpe" else samplers.RandomSampler(seed),
+            pruner=pruners.MedianPruner(FIRST_TRIALS, WARM_UP + 1) if pruner == "median" else pruners.NopPruner(),
         )
+        self.ask = self._study.ask
 
-    @property
-    def trials(self) -> list[Any]:
-        """Return all trials, as `optuna.trial.FrozenTrial`."""
-        return list(self._study.trials)
-
-    def ask(self) -> Any:
-        return self._study.ask()
-
-    @staticmethod
-    def settings(space: Space, trial: Any) -> TrainConfig:
-        """Return the settings that the search space returns for a trial. Raises ConfigError if the settings are
-        invalid."""
-        try:
-            config = space(trial)
-        except ValueError as e:
-            raise ConfigError(str(e)) from e
-        if not isinstance(config, TrainConfig):
-            raise ConfigError(f"the space returns {type(config).__name__}, not a TrainConfig")
-        return config
+    def trials(self, *states: str) -> list[Any]:
+        """Return the trials in the given states, or all, as `optuna.trial.FrozenTrial`."""
+        return [t for t in self._study.trials if not states or t.state.name.lower() in states]
 
     def unfinished(self) -> list[Any]:
         """Return the trials that have not ended."""
-        running = self._optuna.trial.TrialState.RUNNING
-        return [self._optuna.trial.Trial(self._study, t._trial_id) for t in self.trials if t.state == running]
+        return [self._optuna.trial.Trial(self._study, t._trial_id) for t in self.trials("running")]
+
+    def best(self, n: int) -> list[Any]:
+        """Return the n complete trials with the highest scores (or all, if there are fewer), the best first."""
+        return sorted(self.trials("complete"), key=lambda t: t.value, reverse=True)[:n]
 
     def prunes(self, trial: Any, run: Path, length: int) -> bool:
         """Report a run's new online scores to Optuna, and return whether the run should end early. With the pruner
         "median", a run ends early if its best score is below the median of the other runs' scores at the same number of
         env steps. `length` is the run's length in env steps."""
         steps, scores = read_columns(run, "env_steps", ("score",))["score"]
-        known, new = self.trials[trial.number].intermediate_values, False
+        known, new = self.trials()[trial.number].intermediate_values, False
         for period in range(1, PERIODS):
             until = length * period / PERIODS
             if period not in known and steps.size and steps[0] <= until <= steps[-1]:
@@ -108,35 +86,27 @@ class Study:
         without a score is recorded as failed."""
         _, scores = read_columns(run, "env_steps", (SCORES[objective],))[SCORES[objective]]
         if not scores.size:
-            self.failed(trial)
-            return f"failed: the run has no {objective} score"
+            return f"{self.end(trial, 'fail')}ed: the run has no {objective} score"
         self._study.tell(trial, float(scores[-1]))
         self._write()
         return f"score {scores[-1]:.4g}"
 
-    def pruned(self, trial: Any) -> None:
-        self._study.tell(trial, state=self._optuna.trial.TrialState.PRUNED)
+    def end(self, trial: Any, state: Literal["fail", "pruned"]) -> str:
+        """Record that a trial has ended without a score, and return its state."""
+        self._study.tell(trial, state=self._optuna.trial.TrialState[state.upper()])
         self._write()
-
-    def failed(self, trial: Any) -> None:
-        self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
-        self._write()
-
-    def best(self, n: int) -> list[Any]:
-        """Return the n complete trials with the highest scores (or all, if there are fewer), the best first."""
-        complete = [t for t in self.trials if t.state == self._optuna.trial.TrialState.COMPLETE]
-        return sorted(complete, key=lambda t: t.value, reverse=True)[:n]
+        return state
 
     def _write(self) -> None:
-        ended = [t for t in self.trials if t.state.is_finished()]
-        names = list(dict.fromkeys(name for t in ended for name in t.params))
+        trials = self.trials("complete", "pruned", "fail")
+        names = list(dict.fromkeys(name for t in trials for name in t.params))
         text = io.StringIO(newline="")
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["trial", "state", "score", *names])
-        for t in ended:
-            complete = t.state == self._optuna.trial.TrialState.COMPLETE
-            score = named(t.value) if complete else ""
-            writer.writerow([t.number, t.state.name.lower(), score, *(named(t.params.get(n, "")) for n in names)])
+        for t in trials:
+            state = t.state.name.lower()
+            score = named(t.value) if state == "complete" else ""
+            writer.writerow([t.number, state, score, *(named(t.params.get(n, "")) for n in names)])
         write_durably(self._folder / "trials.csv", text.getvalue().encode())
 
 

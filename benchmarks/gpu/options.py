@@ -1,4 +1,4 @@
-"""The options of the command line are parsed by argparse, because the GPU's machine may lack tyro."""
+"""The options of the command line, parsed by argparse."""
 
 import argparse
 import tempfile

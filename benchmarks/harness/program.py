@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from accel_rl.machine.hardware import allowed_cores, cgroup_cpus, cpu_name
+from accel_rl.parsing.arguments import parse
 from accel_rl.run.run_folder import versions
 from accel_rl.text.counts import Count
 from accel_rl.text.errors import ConfigError, RunError, nearest
@@ -212,8 +213,6 @@ def program(
     """Run a benchmark program. `name` is the name of its module. `options` is a dataclass with `json`, the file of the
     result, or "", and a method `check`. Return the exit code: 2 for an impossible option (ConfigError of `check` or
     `measure`), 1 for a RunError or a result with entries in `wrong`."""
-    from accel_rl.parsing.arguments import parse  # tyro is imported here, because `benchmarks.gpu` does not need tyro.
-
     try:
         tiny: Any = getattr(options, "TINY", {}) if "--tiny" in argv else {}
         defaults = options(**{"seconds": 0.02, "repeats": 1, "tiny": True, **tiny}) if tiny else None

@@ -6,8 +6,8 @@ import io
 import re
 from pathlib import Path
 
+from accel_rl.cli.completion import options
 from accel_rl.cli.main import COMMANDS, function_of
-from accel_rl.parsing import arguments
 from accel_rl.parsing.help import TITLES, Option
 from accel_rl.settings.registry import ALGORITHMS
 
@@ -24,13 +24,6 @@ two underscores for a point ([from Python](python.md)).
 
 Exit codes: 0 done, 1 the run failed, 2 bad input, 128 + n stopped by signal n ([faults](faults.md#exit-codes)).
 """
-
-
-def options(command: str, argv: list[str]) -> list[Option]:
-    """Return the options that a command parses."""
-    with arguments.collected() as found:
-        function_of(command)([*argv, "--help"])
-    return found
 
 
 def printed(command: str, argv: list[str]) -> str:
@@ -86,7 +79,7 @@ def page() -> str:
         elif command in ("doctor", "completion"):
             lines += ["```text", printed(command, ["--help"]), "```", ""]
         elif command != "games":
-            lines += [table(options(command, ["--help"])), ""]
+            lines += [table(options(command, [])), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 

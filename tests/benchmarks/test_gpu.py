@@ -27,7 +27,7 @@ from tests.integration.runs import wait_for
 
 ROOT = Path(__file__).parents[2]
 MISSING = (
-    *("tyro", "rich", "gymnasium", "wandb", "matplotlib", "tensorboard", "pybind11", "safetensors", "cv2"),
+    *("rich", "gymnasium", "wandb", "matplotlib", "tensorboard", "pybind11", "safetensors", "cv2"),
     *("pytest", "imageio_ffmpeg"),
 )
 BLOCK = f"""

@@ -17,8 +17,8 @@ TIMEOUT_S = 30
 
 
 @pytest.fixture(scope="module")
-def words() -> completion.Words:
-    return completion.Words.collect()
+def words() -> list[completion.Word]:
+    return completion.words()
 
 
 class Bash:
@@ -79,7 +79,6 @@ def test_bash_completes_commands_options_and_values(bash):
 
 
 def test_the_other_shells(words):
-    assert completion.zsh(words).startswith("autoload -U +X compinit")
     fish = completion.fish(words).splitlines()
     assert all(line.startswith(("#", "complete -c accel-rl -n ")) and line.count("'") % 2 == 0 for line in fish)
     line = next(x for x in fish if "from train; and __fish_seen_subcommand_from ppo' -l game " in x)
@@ -87,8 +86,14 @@ def test_the_other_shells(words):
 
 
 def test_every_command_is_completed(words):
-    contexts = {context.split()[0] for context in words.flags}
-    assert contexts | set(completion.WITHOUT_OPTIONS) == set(COMMANDS)
+    with_options = {word.context.split()[0] for word in words if word.name.startswith("--")}
+    assert with_options | set(completion.WITHOUT_OPTIONS) == set(COMMANDS)
+    assert [word.name for word in words if not word.context] == list(COMMANDS)
+
+
+def test_zsh_runs_the_script_for_bash(words, capsys):
+    assert main(["completion", "zsh"]) == 0
+    assert capsys.readouterr().out == completion.ZSH + completion.bash(words)
 
 
 def test_another_shell_is_one_line(capsys):

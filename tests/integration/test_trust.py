@@ -10,9 +10,8 @@ import pytest
 import accel_rl
 from accel_rl.api import callbacks
 from accel_rl.cli.main import main
-from accel_rl.parsing.arguments import _registry
 from accel_rl.parsing.help import options_of
-from accel_rl.settings.train import TrainConfig, default_config
+from accel_rl.settings.train import default_config
 from accel_rl.settings.trust import CODE, code_names
 from accel_rl.sweeps.layout import Size
 from accel_rl.sweeps.sweep_command import Options, make_grid
@@ -177,5 +176,5 @@ def test_a_search_is_resumed_only_with_trust(folder, capsys):
 
 
 def test_every_setting_that_may_name_code_is_checked():
-    documented = {o.flag[2:] for o in options_of(TrainConfig, default_config("ppo"), _registry) if "module:" in o.text}
+    documented = {o.flag[2:] for o in options_of(default_config("ppo")) if "module:" in o.text}
     assert documented | {"algorithm", "sink"} == set(CODE)

@@ -23,7 +23,7 @@ from tests.cli.random_command_lines import exit_with
 ROOT = Path(__file__).parents[2]
 _MODULES = (
     "gymnasium.envs.classic_control", "accel_rl.cli.train_command", "accel_rl.api.resume", "accel_rl.algos.ppo",
-    "accel_rl.samplers.in_process", "accel_rl.kernels.native", "rich.console", "safetensors.torch", "typeguard", "tyro",
+    "accel_rl.samplers.in_process", "accel_rl.kernels.native", "rich.console", "safetensors.torch",
 )  # fmt: skip
 """The modules of a small run, imported once."""
 _server: list[tuple[subprocess.Popen, socket.socket]] = []

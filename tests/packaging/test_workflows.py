@@ -95,6 +95,7 @@ def test_a_script_is_executable_and_parses(path: Path) -> None:
 
 WHOLE = [
     "accel_rl/py.typed",
+    "accel_rl/api/train_settings.pyi",
     "accel_rl/emulator/games.json",
     "accel_rl/envs/scores.json",
     "accel_rl/papers/libraries/curves.csv",

@@ -3,12 +3,13 @@
 import dataclasses
 import json
 from dataclasses import dataclass, field
+from typing import Literal
 
 import pytest
 
 from accel_rl.cli.main import main
 from accel_rl.parsing.arguments import parse, positionals
-from accel_rl.settings.flags import complete, flags_of
+from accel_rl.settings.flags import flags_of, replaced
 from accel_rl.settings.outputs import CheckpointConfig, LogConfig
 from accel_rl.settings.registry import find_algorithm
 from accel_rl.settings.sampler_config import SamplerConfig
@@ -38,6 +39,16 @@ class Both:
     right: Right = field(default_factory=Right)
     seed: int = 0
     strict: bool = False
+
+
+@dataclass(frozen=True)
+class Types(Both):
+    label: str | None = "none"
+    numbers: tuple[int, ...] | None = None
+    names: tuple[str, ...] = field(default=("x",), metadata={"appended": True})
+    size: float | Literal["small", "large"] | None = 0.5
+    certain: bool | None = None
+    secret: int = field(default=1, metadata={"hidden": True})
 
 
 def read(*argv: str, cls=Both, default=None):
@@ -73,22 +84,33 @@ def test_the_default_decides_which_fields_a_part_has():
 
 
 @pytest.mark.parametrize(
-    ("given", "full"),
+    ("given", "name", "value"),
     [
-        (["--only-left", "3"], ["--left.only-left", "3"]),
-        (["--only_left=3"], ["--left.only-left=3"]),
-        (["--left.only_left", "3"], ["--left.only-left", "3"]),
-        (["--seed", "1", "--left.rate=2"], ["--seed", "1", "--left.rate=2"]),
-        (["--greedy"], ["--left.greedy"]),
-        (["--no-greedy"], ["--left.no-greedy"]),
-        (["--no-fast", "--no-strict"], ["--right.no-fast", "--no-strict"]),
-        (["--left.no-greedy"], ["--left.no-greedy"]),
-        (["--help", "-h", "word", "-1"], ["--help", "-h", "word", "-1"]),
-        (["--only-left=a=b"], ["--left.only-left=a=b"]),
+        (["--only-left", "3"], "left.only_left", 3),
+        (["--only_left=3"], "left.only_left", 3),
+        (["--left.only_left", "3"], "left.only_left", 3),
+        (["--seed", "1", "--seed=2"], "seed", 2),
+        (["--greedy"], "left.greedy", True),
+        (["--greedy", "--no-greedy"], "left.greedy", False),
+        (["--no-fast"], "right.fast", False),
+        (["--left.no-greedy"], "left.greedy", False),
+        (["--seed", "-1"], "seed", -1),
+        (["--label=a=b"], "label", "a=b"),
+        (["--label", "None"], "label", None),
+        (["--label=--seed"], "label", "--seed"),
+        (["--label", ""], "label", ""),
+        (["--numbers"], "numbers", ()),
+        (["--numbers", "1", "-2", "3e1"], "numbers", (1, -2, 30)),
+        (["--numbers=1", "2", "--numbers", "3"], "numbers", (3,)),
+        (["--names", "a", "--names=b"], "names", ("x", "a", "b")),
+        (["--size", "1.5"], "size", 1.5),
+        (["--size", "small"], "size", "small"),
+        (["--size", "None"], "size", None),
+        (["--certain", "False"], "certain", False),
     ],
 )
-def test_unique_names_are_completed(given, full):
-    assert complete(given, flags_of(Both)) == full
+def test_a_value_of_each_type_and_form(given, name, value):
+    assert repr(read(*given, cls=Types)) == repr(replaced(Types(), {name: value}))
 
 
 def test_an_ambiguous_name_says_which_there_are():
@@ -153,7 +175,7 @@ def test_training_flags():
     message = error_of(train, "--interval", "3")
     assert all(f"--{part}.interval" in message for part in ("evaluation", "checkpoint", "log"))
     assert "offline" in error_of(train, "--wandb", "of")
-    assert "no whole number" in error_of(train, "--env-steps", "1.5")
+    assert "a whole number" in error_of(train, "--env-steps", "1.5")
     assert "--sampler.workers" in error_of(train, "--workers", "two")
 
 
@@ -216,20 +238,76 @@ def test_algorithms_by_name():
     assert "not a subclass" in error_of(find_algorithm, "json:dumps")
 
 
+SWITCH = "must be without a value; the opposite is"
+LINES = {
+    "--env-steps ten": "--env-steps 'ten': must be a whole number",
+    "--env-steps 1.5": "--env-steps '1.5': must be a whole number",
+    "--env-steps 10M": "--env-steps '10M': must be a whole number",
+    "--env-steps 1e18": "--env-steps 1e+18: must be a number of at most 1e+15",
+    "--env-steps None": "--env-steps 'None': must be a whole number",
+    "--schedule-steps x": "--schedule-steps 'x': must be a whole number or None",
+    "--seed": "--seed: the value is missing",
+    "--seed=": "--seed '': must be a whole number",
+    "--seed 0x10": "--seed '0x10': must be a whole number",
+    "--parallel --seed 3": "--evaluation.parallel: the value is missing",
+    "--learning-rate x": "--algo.learning-rate 'x': must be a number",
+    "--learning-rate nan": "--algo.learning-rate nan: must be a number of at most 1e+15",
+    "--gamma 1e999": "--algo.gamma inf: must be a number of at most 1e+15",
+    "--gamma 5%": "--algo.gamma '5%': must be a number",
+    "--sampler.timeout-s 1e-9": "--sampler.timeout-s 1e-09: must be 0.1 to 1e+06 seconds",
+    "--repeat-action-probability x": "--env.repeat-action-probability 'x': must be a number or None",
+    "--wandb online2": "--wandb 'online2': must be one of disabled, offline, online; nearest: online, offline",
+    "--wandb=": "--wandb '': must be one of disabled, offline, online",
+    "--precision FLOAT32": "--precision 'FLOAT32': must be one of float32, tfloat32, bfloat16; "
+    "nearest: float32, tfloat32, bfloat16",
+    "--cores a": "--sampler.cores 'a': must be a list, each a whole number or None",
+    "--cores 0,1": "--sampler.cores '0,1': must be a list, each a whole number or None",
+    "--cores 0 a": "--sampler.cores '0' 'a': must be a list, each a whole number or None",
+    "--life-loss-ends-return true": "--env.life-loss-ends-return 'true': must be True or False or None",
+    "--life-loss-ends-return": "--env.life-loss-ends-return: the value is missing",
+    "--no-life-loss-ends-return": "--no-life-loss-ends-return: --env.life-loss-ends-return is no switch, and must be "
+    "True or False or None",
+    "--no-translate": "--no-translate: --env.translate is no switch, and must be a text",
+    "--no-seed 3": "--no-seed: --seed is no switch, and must be a whole number",
+    "--tensorboard True": f"--tensorboard True: {SWITCH} --no-tensorboard",
+    "--no-strict=1": f"--no-strict 1: {SWITCH} --strict",
+    "--log.tensorboard=1": f"--log.tensorboard 1: {SWITCH} --log.no-tensorboard",
+    "--seed 1 2": "unexpected argument '2'",
+    "--callback a b": "unexpected argument 'b'",
+    "--callback": "--callback: the value is missing",
+    "-game pong": "unexpected argument '-game'; nearest: --env.game, --env.frame, --algo.gamma",
+    "--seed 1 -x": "unexpected argument '-x'",
+    "--algorithm ppo": "unknown option --algorithm; nearest: --algo.lstm, --algo.warmup, --log.norms",
+    "--double": "unknown option --double: this algorithm has no such setting; dqn, c51, rainbow have it",
+    "--pretrained x": "unknown option --pretrained: use --init (run or model)",
+    "--sampler x": "unknown option --sampler; nearest: --sampler.envs, --sampler.reset, --sampler.cores",
+    "--interval 3": "--interval is ambiguous; allowed: --evaluation.interval, --checkpoint.interval, --log.interval",
+}
+
+
+@pytest.mark.parametrize("given", LINES)
+def test_a_mistake_is_one_line_with_what_is_allowed(given):
+    assert error_of(train, *given.split(" ")) == LINES[given]
+
+
 @pytest.mark.parametrize(
-    ("argv", "line"),
+    ("flag", "text", "value"),
     [
-        (["--env-steps", "ten"], "--env-steps: 'ten' is no whole number"),
-        (["--learning-rate", "x"], "--algo.learning-rate: 'x' is no number"),
-        (["--seed"], "--seed: the value is missing"),
-        (["--wandb", "online2"], "--wandb online2: must be one of disabled, offline, online; nearest: online, offline"),
-        (["--cores", "a"], "--sampler.cores: a is no value of this option; see --help"),
-        (["--double"], "unknown option --double: this algorithm has no such setting; dqn, c51, rainbow have it"),
-        (["--pretrained", "x"], "unknown option --pretrained: use --init (run or model)"),
+        ("--seed", "x", "x"),
+        ("--algo.learning-rate", "fast", "fast"),
+        ("--wandb", "of", "of"),
+        ("--torch-threads", "1.5", "1.5"),
+        ("--seed", str(2**63), 2**63),
+        ("--algo.gamma", "nan", float("nan")),
+        ("--algo.gamma", "1.5", 1.5),
+        ("--env-steps", "0", 0),
+        ("--sampler.cores", "a", ("a",)),
+        ("--distributed.timeout-s", "0", 0.0),
     ],
 )
-def test_a_wrong_value_is_named_with_its_flag(argv, line):
-    assert error_of(train, *argv) == line
+def test_python_refuses_a_value_in_the_same_line(flag, text, value):
+    config = replaced(DEFAULT, {flag[2:].replace("-", "_"): value})
+    assert error_of(config.check) == error_of(train, flag, text)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,8 @@ def test_defaults_fit() -> None:
     [
         ({"algo": PPO.Config(epochs=2.5)}, "--algo.epochs 2.5: must be a whole number"),
         ({"seed": True}, "--seed True: must be a whole number"),
-        ({"precision": "float16"}, "--precision 'float16': must be one of float32, tfloat32, bfloat16"),
+        ({"algo": PPO.Config}, f"--algo {PPO.Config!r}: must be AlgorithmConfig"),
+        ({"wandb": "on"}, "--wandb 'on': must be one of disabled, offline, online; nearest: online"),
         ({"torch_threads": "2"}, "--torch-threads '2': must be a whole number or None"),
         ({"algo": PPO.Config(learning_rate="fast")}, "--algo.learning-rate 'fast': must be a number"),
         ({"seed": 2**63}, "--seed 9223372036854775808: must be a number of at most 9223372036854775807"),

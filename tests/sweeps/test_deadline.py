@@ -250,8 +250,8 @@ def test_the_sweep_goes_on_without_starting_mps(state, calls, line, tmp_path, co
     [
         (["--minutes", "-1"], ["--minutes -1: must be above 0"]),
         (["--minutes", "0"], ["--minutes 0: must be above 0"]),
-        (["--minutes", "nan"], ["--minutes nan: must be above 0"]),
-        (["--minutes", "x"], ["--minutes: x is no value"]),
+        (["--minutes", "nan"], ["--minutes nan: must be a number"]),
+        (["--minutes", "x"], ["--minutes 'x': must be a number"]),
         (["--minutes", "1", "--slurm"], ["leave out --slurm"]),
         (["--carry", "file"], ["--carry file: cannot be written: File exists"]),
         (["--carry", "/proc/out"], ["--carry /proc/out: cannot be written"]),

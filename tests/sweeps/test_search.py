@@ -108,7 +108,7 @@ def test_a_run_below_the_median_is_pruned_and_one_above_is_not(tmp_path):
         trial = study.ask()
         assert study.prunes(trial, written(tmp_path, name, scores), length) == pruned, name
     assert not study.prunes(trial, tmp_path / "good4", length)
-    study.pruned(trial)
+    study.end(trial, "pruned")
     assert [t["state"] for t in trials(tmp_path)] == ["complete"] * FIRST_TRIALS + ["pruned"]
     assert len(study.unfinished()) == 3
     assert [t.value for t in study.best(2)] == [14.0, 13.0]
