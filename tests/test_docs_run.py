@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from accel_rl.algos.dqn import DQN
 from accel_rl.algos.impala import IMPALA
 from accel_rl.algos.ppo import PPO
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
@@ -153,7 +154,7 @@ def size_of_run(rest: list[str]) -> list[str]:
     vectors = {"CartPole-v1", "my_env:make_env", "experiments.recall:make"} & {*rest}
     size = [*RUN, "--workers", "1"] if "device" not in rest else [*RUN]
     if issubclass(kind, ReplayAlgorithm):
-        size += REPLAY if vectors else [*REPLAY, "--network", "a3c"]
+        size += REPLAY if vectors or not issubclass(kind, DQN) else [*REPLAY, "--network", "a3c"]
     elif kind is IMPALA:
         size += ["--algo.window", "8", "--batches", "2", "--horizon", "8"]
     else:
@@ -291,7 +292,7 @@ SCRIPTS = [
     ("docs/vector_env.md", 3, {"n_envs=8": "n_envs=2", "n_steps=128": "n_steps=8", "1_000_000": "16"}),
     ("docs/vector_env.md", 4, {"num_envs=8": "num_envs=2", "np.zeros(8": "np.zeros(2"}),
     ("docs/vector_env.md", 5, {'v4", 8': 'v4", 2'}),
-    ("docs/extending.md", 10, {}),
+    ("docs/extending.md", 11, {}),
     ("docs/gpu.md", 0, {}),
     ("docs/distributed.md", 0, {}),
     ("docs/distributed.md", 1, {}),

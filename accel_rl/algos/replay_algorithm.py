@@ -115,7 +115,7 @@ class UpdateBudget:
 @dataclass(frozen=True)
 class ReplayAlgorithmConfig(AlgorithmConfig):
     """`ReplayAlgorithmConfig` has the settings of every algorithm with a replay and a target network. The defaults are
-    those of CleanRL's dqn_atari.py, except for the replay's."""
+    those of CleanRL's dqn_atari.py, except for the replay's and the target network's."""
 
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     batch_size: PositiveCount = 32
@@ -128,8 +128,8 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
     """Learning rate."""
     n_step: PositiveCount = 1
     """Number of rewards in the n-step return before the bootstrap value (Sutton 1988)."""
-    target_interval: PositiveCount = 1_000
-    """Env steps between updates of the target network."""
+    target_interval: PositiveCount = 8_000
+    """Env steps between updates of the target network (Hessel et al. 2018: 32,000 frames)."""
     target_unit: Literal["env-steps", "updates"] = "env-steps"
     """Unit of target_interval. With `updates` the target network is copied once per target_interval updates (Parr 2017:
     10,000; Nair et al. 2015, section 5.1: 60,000 updates by all learners)."""

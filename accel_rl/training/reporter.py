@@ -102,9 +102,10 @@ class Reporter:
             self._csv.sync()
 
     def progress(self, done: int, recent: Iterable[tuple[float, int]]) -> None:
-        """Display the progress and the mean score of the `recent` training episodes, given as (score, length)."""
-        assert self._progress is not None
-        self._progress.update(done, episode_metrics(list(recent))["score"])
+        """Display the progress and the mean score of the `recent` training episodes, given as (score, length), from
+        `begin` on."""
+        if self._progress is not None:
+            self._progress.update(done, episode_metrics(list(recent))["score"])
 
     def evaluating(self) -> None:
         """Display that the run evaluates. The time until `resume` does not count in steps/s."""

@@ -49,7 +49,6 @@ def trainer(tmp_path):
         c = replace(config(*args, **kwargs), secondary=SecondaryConfig(batch=secondary))
         c = resolve(c)
         built.append(Trainer(c, RankPlan.resolve(c), RunFolder.create(tmp_path / str(len(built)), c)))
-        built[-1].schedule.sampled = lambda env_steps: None  # The display of progress begins with `run`.
         return built[-1]
 
     built = []
