@@ -44,7 +44,7 @@ MAINS = {
         ("peers", ["--seconds", "-1"], ["--seconds -1", "above 0"]),
         ("peers", ["--json", "missing/x.json"], ["missing"]),
         ("peers", ["--json", "."], ["--json .", "must be a file"]),
-        ("peers", ["--seconds", "inf"], ["--seconds inf", "finite"]),
+        ("peers", ["--seconds", "inf"], ["--seconds inf", "at most 1e+15"]),
         ("peers", ["--process-envs", "1000000"], ["--process-envs 1000000", "GiB are needed"]),
         ("sampler", ["--game", "pong", "pongg"], ["pongg", "pong"]),
         ("sampler", ["--reset", "swop"], ["swop", "swap"]),

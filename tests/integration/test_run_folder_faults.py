@@ -114,7 +114,7 @@ def test_a_run_whose_folder_is_removed_ends(open_trainer, tmp_path):
     trainer._cycle()
     shutil.rmtree(folder)
     folder.mkdir()
-    for write in (lambda: trainer._housekeeping(False), trainer.saver.save):
+    for write in (trainer._housekeeping, trainer.saver.save):
         with pytest.raises(RunError, match="was removed while the run trained"):
             write()
     trainer.run_folder.event("not written")

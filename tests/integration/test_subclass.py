@@ -48,7 +48,7 @@ MODES = {
 
 
 @pytest.mark.parametrize(
-    "mode", [pytest.param(m, marks=pytest.mark.slow if m in ("ranks", "async") else ()) for m in MODES]
+    "mode", [pytest.param(m, marks=() if m in ("lockstep", "concurrent") else pytest.mark.slow) for m in MODES]
 )
 def test_the_documented_value_learner_runs_in_every_mode(mode, tmp_path, monkeypatch):
     page = (ROOT / "docs/extending.md").read_text()

@@ -41,6 +41,6 @@ struct FastConsole : Bus<WritesAtOnce> {
 };
 
 // Differs between compilers that lay the console out differently.
-constexpr u32 layout_of_translations() { return u32(sizeof(FastConsole) << 8 | alignof(FastConsole) << 4 | sizeof(void*)); }
+HD constexpr u32 layout_of_translations() { return u32(sizeof(FastConsole) << 8 | alignof(FastConsole) << 4 | sizeof(void*)); }
 
 }  // namespace accel
