@@ -261,14 +261,10 @@ class VectorEnv(GymnasiumVectorEnv):
             )
         if actions.min() < 0 or actions.max() >= len(self._codes):
             raise ValueError(f"actions from {actions.min()} to {actions.max()}: must be 0 to {len(self._codes) - 1}")
-        if not self._answerable[ids].all():
+        if self._are_playing(ids):
             raise error.AlreadyPendingCallError("send() twice: call recv() first", "send")
         # This is noted before the actions are sent, so that a simultaneous send() of another thread raises an error.
-        before = self._answerable.copy()
-        if self._has_all:
-            self._answerable[:] = False
-        self._answerable[ids] = False
-        self._outstanding += len(ids)
+        self._note(ids, len(ids))
         try:
             if self.autoreset_mode is AutoresetMode.DISABLED:
                 waiting = ids[np.array(self._core.waiting())[ids]].tolist()
@@ -280,7 +276,7 @@ class VectorEnv(GymnasiumVectorEnv):
                 self._begin()
             self._core.send(ids, self._codes[actions], self._obs if self._has_all else None)
         except BaseException:
-            self._answerable, self._outstanding = before, self._outstanding - len(ids)
+            self._note(ids, -len(ids))
             raise
 
     def recv(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
@@ -297,7 +293,7 @@ class VectorEnv(GymnasiumVectorEnv):
         finished = self._core.recv(None if self._has_all else obs, reward, terminated, truncated, numbers)
         # After Ctrl-C, recv() can be called again.
         self._last = numbers[0].copy()
-        self._answerable[self._last], self._outstanding = True, 0 if self._has_all else self._outstanding - n
+        self._note(self._last, -self._outstanding if self._has_all else -n)
         info: dict[str, Any] = dict(zip(INFO, numbers, strict=True))
         if finished:
             final_obs = obs.copy()
@@ -386,9 +382,19 @@ class VectorEnv(GymnasiumVectorEnv):
         fits = which.ndim == 1 and (which.dtype.kind in "iu" or not which.size)
         if not fits or (which.size and not 0 <= which.min() <= which.max() < self.num_envs):
             raise ValueError(f"indices={indices!r}: must be whole numbers from 0 to {self.num_envs - 1}")
-        if self._last is not None and not self._answerable[which].all():
+        if self._last is not None and self._are_playing(which):
             raise error.AlreadyPendingCallError("environments that are playing a step: call recv() first", "indices")
         return which.astype(np.int32)
+
+    def _are_playing(self, ids: np.ndarray) -> bool:
+        """Return whether a result of the environments `ids` was not received. A batch of all environments is one."""
+        return self._outstanding > 0 if self._has_all else not self._answerable[ids].all()
+
+    def _note(self, ids: np.ndarray, begun: int) -> None:
+        """Note that `begun` environments begin a step, or have ended it if `begun` is negative."""
+        self._outstanding += begun
+        if not self._has_all:
+            self._answerable[ids] = begun < 0
 
     def _some(self, indices: Sequence[int] | np.ndarray) -> np.ndarray:
         which = self._checked_indices(indices)

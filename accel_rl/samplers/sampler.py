@@ -87,7 +87,6 @@ class Sampler:
         self.dropped = 0  # The number of parts of rollouts that are invalid because a worker process died
         self._in_flight = 0  # The number of rollouts that have begun and not ended: 2 if they overlap
         self._resets_in_pause = reset in ("wait", "swap")
-        self._threads = threads
         self._uniform = torch.Generator().manual_seed(seed)
         self._buffer = 0
         self._is_started = self._awaits_initial = False
@@ -296,7 +295,7 @@ class Sampler:
         self._buffer, self._awaits_initial = 0, False
 
     def close(self) -> None:
-        if self._threads is not None:
-            self._threads.close()
+        if self._in_threads is not None:
+            self._in_threads.close()
         self.server.close()
         self.engine.close()

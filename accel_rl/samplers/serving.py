@@ -5,6 +5,7 @@ InThreads   one thread per group of environments computes the group's actions, w
 InTurns     the calling thread computes the actions of the groups in turns
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 
 from torch import Tensor
@@ -17,7 +18,7 @@ from accel_rl.samplers.inference.threads import InferenceThreads
 from accel_rl.samplers.rollout_memory import RolloutMemory
 
 
-class Serving:
+class Serving(ABC):
     """The base class of the three ways. `begin` starts a rollout, and `wait` waits for its last step."""
 
     carries_over = False
@@ -32,10 +33,10 @@ class Serving:
         agent do not change."""
         return False
 
+    @abstractmethod
     def begin(self, agent: Agent, buffer: int, uniform: Tensor, ahead: bool = False) -> None:
         """Start a rollout in a buffer, with the random numbers `uniform` [T, B]. If `ahead`, the rollout in the
         previous buffer has not ended."""
-        raise NotImplementedError
 
     def wait(self, ahead: bool) -> None:
         """Wait for the rollout's last step. If `ahead`, the next rollout has begun."""
@@ -153,3 +154,6 @@ class InThreads(Serving):
 
     def wait(self, ahead: bool) -> None:
         self._threads.wait()
+
+    def close(self) -> None:
+        self._threads.close()
