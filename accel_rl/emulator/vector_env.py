@@ -397,10 +397,9 @@ class VectorEnv(GymnasiumVectorEnv):
             self._answerable[ids] = begun < 0
 
     def _some(self, indices: Sequence[int] | np.ndarray) -> np.ndarray:
-        which = self._checked_indices(indices)
-        if not len(which) or len(np.unique(which)) < len(which):
+        if not len(indices) or len(np.unique(indices)) < len(indices):
             raise ValueError(f"indices={indices!r}: must be one or more different environments")
-        return which
+        return self._checked_indices(indices)
 
     def _checked_mask(self, mask: Any) -> np.ndarray:
         if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
