@@ -5,7 +5,6 @@ accel-rl train ppo --game pong --callback 'StopAtScore(score=18)' --callback Sav
 """
 
 import logging
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from accel_rl.api.export import export
 from accel_rl.api.options import ExportOptions
+from accel_rl.files.durable_files import remove_folder
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.models.network_state import buffers_kept
 from accel_rl.run import video
@@ -117,7 +117,7 @@ class WandbArtifacts(Callback):
     def on_end(self, training: Training) -> None:
         self.on_checkpoint(training, training.path)
         folder = training.path / "wandb" / "model"
-        shutil.rmtree(folder, ignore_errors=True)  # A model of an earlier end of the run, before a resume, is removed.
+        remove_folder(folder)  # A model of an earlier end of the run, before a resume, is removed.
         run, config = RunFolder.open(training.path, trust=True)
         export(run, config, ExportOptions(out=str(folder)))
         with _uploading("the model"):

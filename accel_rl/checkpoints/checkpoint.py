@@ -21,7 +21,7 @@ from typing import Any
 
 from accel_rl.checkpoints.segment_store import SegmentStore
 from accel_rl.checkpoints.state_tree import decode, encode
-from accel_rl.files.durable_files import sync_folder, write_durably, write_synced
+from accel_rl.files.durable_files import remove_folder, sync_folder, write_durably, write_synced
 from accel_rl.text.errors import ConfigError, RunError
 
 logger = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class Checkpoints:
             self.segments.begin()
             text, tensors = encode(state, self.segments.put)
             self.folder.mkdir(exist_ok=True)  # Parents are not created, in case the run folder was removed.
-            shutil.rmtree(temporary, ignore_errors=True)
+            remove_folder(temporary)
             temporary.mkdir()
             for name, data in zip(_FILES, (text, tensors), strict=True):
                 write_synced(temporary / name, data)
@@ -76,12 +76,12 @@ class Checkpoints:
             os.rename(temporary, final)
             sync_folder(self.folder)
         except OSError as e:
-            shutil.rmtree(temporary, ignore_errors=True)
+            remove_folder(temporary)
             raise RunError(f"could not write checkpoint {final}: {e.strerror or e}; the earlier ones are whole") from e
         try:
             self.remove(old for old in self.steps()[: -self.keep] if old != env_steps)
             for doomed in self.folder.glob(f".writing-{os.getpid()}-old-*"):  # Of an earlier removal that failed.
-                shutil.rmtree(doomed, ignore_errors=True)
+                remove_folder(doomed)
         except OSError as e:  # The next checkpoint tries again.
             logger.warning(f"an old checkpoint in {self.folder} could not be removed: {e.strerror or e}")
         return final
@@ -123,7 +123,7 @@ class Checkpoints:
         """Move the checkpoint at `env_steps` to another number of env steps. Raises OSError, ValueError or ConfigError
         for a damaged manifest."""
         temporary = self.folder / f".writing-{os.getpid()}-{number}"
-        shutil.rmtree(temporary, ignore_errors=True)
+        remove_folder(temporary)
         shutil.copytree(self.path(env_steps), temporary)
         manifest = {**_read_manifest(temporary), "env_steps": number}
         manifest["checksum"] = _checksum(manifest)
@@ -137,9 +137,9 @@ class Checkpoints:
         always complete."""
         if path.exists():
             doomed = self.folder / f".writing-{os.getpid()}-old-{path.name}"
-            shutil.rmtree(doomed, ignore_errors=True)
+            remove_folder(doomed)
             os.rename(path, doomed)
-            shutil.rmtree(doomed, ignore_errors=True)
+            remove_folder(doomed)
 
     def clean(self) -> None:
         """Remove the temporary files of an interrupted write, and unused segments. A run calls `clean` only after it
@@ -147,7 +147,7 @@ class Checkpoints:
         if self.folder.is_dir() and not self.folder.is_symlink():
             for p in self.folder.glob(".writing-*"):
                 if _WRITING.fullmatch(p.name):
-                    shutil.rmtree(p, ignore_errors=True)
+                    remove_folder(p)
         self._collect()
 
     def load_latest(self) -> tuple[int, dict[str, Any]] | None:

@@ -33,7 +33,7 @@ from accel_rl.emulator.atari import core
 from accel_rl.emulator.games import cartridge, read_rom
 from accel_rl.files import code_cache
 from accel_rl.files.code_cache import cache_folder
-from accel_rl.files.durable_files import open_in_place
+from accel_rl.files.durable_files import open_in_place, remove_folder
 from accel_rl.machine.hardware import usable_cores
 from accel_rl.processes.child import accept_signals, command, environment, start
 from accel_rl.processes.process import die_with_parent
@@ -250,7 +250,7 @@ def compile_rom(emulator: "EmulatorCore", file: Path) -> None:
     with code_cache.opened(file.parent, create=True) as cache:
         for earlier in cache.glob(f"{file.stem}-*"):  # Remove the files of compilations that were killed.
             if earlier.is_dir():
-                shutil.rmtree(earlier, ignore_errors=True)
+                remove_folder(earlier)
             else:
                 earlier.unlink()
         with tempfile.TemporaryDirectory(dir=cache, prefix=f"{file.stem}-") as folder:

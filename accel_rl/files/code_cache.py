@@ -11,12 +11,12 @@ import ctypes
 import hashlib
 import os
 import pwd
-import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from accel_rl.files.durable_files import remove_folder
 from accel_rl.text.errors import ConfigError
 from accel_rl.text.notes import say_once
 
@@ -48,7 +48,7 @@ def _temporary_folder() -> Path:
 
 def _remove(folder: str, pid: int) -> None:
     if os.getpid() == pid:  # A fork of the process also calls its exit handlers.
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder)
 
 
 @contextlib.contextmanager

@@ -1,8 +1,10 @@
 """This module writes files that survive a power failure, because their bytes and their names are synced to the disk.
 No file is written through a link: in a folder of somebody else, a link could lead to any file of the user."""
 
+import contextlib
 import os
 import re
+import shutil
 import stat
 import uuid
 from pathlib import Path
@@ -38,6 +40,12 @@ def remove_temporaries(folder: Path) -> None:
     for file in folder.iterdir():
         if _TEMPORARY.fullmatch(file.name) and stat.S_ISREG(file.lstat().st_mode):
             file.unlink(missing_ok=True)
+
+
+def remove_folder(folder: str | Path) -> None:
+    """Remove a folder as far as possible. No error is raised."""
+    with contextlib.suppress(OSError):  # Python's rmtree closes a descriptor twice, if closing it failed.
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def place_new(written: Path, file: Path) -> None:

@@ -1,12 +1,12 @@
 """A run folder needs a file system that renames folders, because a checkpoint is renamed when it is complete."""
 
 import os
-import shutil
 import uuid
 from pathlib import Path
 
 import psutil
 
+from accel_rl.files.durable_files import remove_folder
 from accel_rl.text.errors import ConfigError
 
 COPIES = ("s3fs", "goofys", "gcsfuse", "blobfuse", "blobfuse2", "rclone", "mountpoint-s3")
@@ -30,7 +30,7 @@ def check_renames(folder: Path) -> str:
             "be written; choose another folder"
         ) from e
     finally:
-        shutil.rmtree(probe, ignore_errors=True)
+        remove_folder(probe)
     kind = _kind(folder)
     if kind not in COPIES:
         return ""

@@ -12,7 +12,6 @@ import os
 import re
 import secrets
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -25,6 +24,7 @@ from typing import Any
 
 import psutil
 
+from accel_rl.files.durable_files import remove_folder
 from accel_rl.processes import child
 from accel_rl.text.errors import ConfigError, RunError
 
@@ -332,7 +332,7 @@ def end_session(folder: str) -> None:
         if time.monotonic() > deadline:
             break
         time.sleep(0.1)
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_folder(folder)
 
 
 def wait_for_end(parent: int, fd: int) -> bool:

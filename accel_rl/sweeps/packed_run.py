@@ -18,7 +18,7 @@ from typing import Any
 from accel_rl.checkpoints import checkpoint
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.checkpoints.model_folder import ModelFolder, evaluation_at
-from accel_rl.files.durable_files import refuse_link
+from accel_rl.files.durable_files import refuse_link, remove_folder
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.text.errors import ConfigError
 
@@ -103,7 +103,7 @@ def unpack(data: bytes, run: Path) -> None:
     RunFolder(run).check_parts()
     scratch = run / SCRATCH
     refuse_link(scratch)
-    shutil.rmtree(scratch, ignore_errors=True)
+    remove_folder(scratch)
     with zipfile.ZipFile(io.BytesIO(data)) as z:
         z.extractall(scratch)
     (scratch / "config.json").unlink()
@@ -113,9 +113,9 @@ def unpack(data: bytes, run: Path) -> None:
         target = run / path.relative_to(scratch)
         target.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
-            shutil.rmtree(target, ignore_errors=True)
+            remove_folder(target)
         os.replace(path, target)
     shutil.rmtree(scratch)
     if ModelFolder(run).is_there:
         for name in ("checkpoints", "segments", "ranks"):
-            shutil.rmtree(run / name, ignore_errors=True)
+            remove_folder(run / name)

@@ -27,14 +27,22 @@ from accel_rl.text.counts import Count
 from accel_rl.text.errors import ConfigError
 from benchmarks.harness.program import machine, one_of, program
 from benchmarks.harness.table import table
-from tests.chaos import file_faults, host_faults, planted_faults, process_faults, sweep_faults
+from tests.chaos import (
+    file_faults,
+    gorila_faults,
+    host_faults,
+    machine_faults,
+    planted_faults,
+    process_faults,
+    sweep_faults,
+)
 from tests.chaos.invariants import Violation
 from tests.chaos.modes import MODES
 from tests.chaos.network import can_make_networks
 from tests.chaos.trial import Fault, Trial
 
 OUTCOMES = ("survived", "nothing done", "lost", "hung", "wrong")
-EVERY = [name for name, mode in MODES.items() if mode.hosts == 1 and not mode.sweep]
+EVERY = [name for name, mode in MODES.items() if mode.hosts == 1 and not (mode.sweep or mode.gorila)]
 SWEEPS = [name for name, mode in MODES.items() if mode.sweep]
 WITH_WORKERS = [name for name in EVERY if MODES[name].workers]
 WITH_RANKS = [name for name in EVERY if MODES[name].ranks > 1]
@@ -51,6 +59,9 @@ FAULTS: dict[str, tuple[Fault, list[str]]] = {
     "stop": (process_faults.stop_run, EVERY),
     "stop-worker": (process_faults.stop_without_worker, WITH_WORKERS),
     "stop-rank": (process_faults.stop_rank, WITH_RANKS),
+    "clock": (machine_faults.clock_jumps, EVERY),
+    "memory": (machine_faults.out_of_memory, EVERY),
+    "gorila": (gorila_faults.end_gorila, ["gorila"]),
     "sweep": (sweep_faults.end_sweep, SWEEPS),
     "host-cut": (host_faults.cut_host, HOSTS),
     "host-kill": (host_faults.kill_host, HOSTS),
@@ -109,7 +120,8 @@ def run_trials(o: Options) -> dict[str, Any]:
     if o.planted:
         return run_planted(o)
     absent = {"power": file_faults.can_mount(), "full-disk": file_faults.can_mount()}
-    absent["no-locks"] = process_faults.has_strace()
+    absent |= {"no-locks": process_faults.has_strace(), "clock": machine_faults.can_change_clock()}
+    absent |= {"memory": machine_faults.can_limit_memory(), "gorila": gorila_faults.has_ray()}
     absent |= dict.fromkeys(("host-cut", "host-kill", "host-slow"), can_make_networks())
     left_out = {name: reason for name, reason in absent.items() if reason}
     for name, reason in left_out.items():

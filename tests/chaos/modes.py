@@ -33,6 +33,8 @@ class Mode:
     """Whether the run evaluates between its checkpoints, and has callbacks."""
     sweep: bool = False
     """Whether the command trains the runs of a sweep, in the subfolders of its folder."""
+    gorila: bool = False
+    """Whether the run has a parameter server on Ray."""
 
     def train(self, run: object, *more: str) -> list[str]:
         """Return the arguments of accel-rl that trains into the folder `run`."""
@@ -64,5 +66,11 @@ MODES = {
     ),
     "async": Mode(f"a2c {CARTPOLE} --workers 1 --ranks 2 --update async", exact=False, workers=1, ranks=2),
     "sweep": Mode("tests.chaos.sweep_faults:swept --gpus none", sweep=True),
+    "gorila": Mode(
+        "dqn --cluster gorila --bundles 2 --shards 2 --env CartPole-v1 --engine in-process --torch-threads 1 --envs 4 "
+        "--network a3c --batch-size 8 --replay.size 2000 --replay.start 100 --snapshot-updates 20",
+        exact=False,
+        gorila=True,
+    ),
     "hosts": Mode(f"ppo {CARTPOLE} --minibatch 20 --workers 1", workers=1, ranks=2, hosts=2),
 }

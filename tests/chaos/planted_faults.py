@@ -222,6 +222,25 @@ def owner_ignored(module: Any) -> None:
     module._claim = lambda folder, message: None
 
 
+@planted("run.run_time", "lstm", "clock")
+def elapsed_by_time_of_day(module: Any) -> None:
+    """The time that a run has taken is measured by the time of day."""
+    module.time = SimpleNamespace(monotonic=time.time)
+
+
+@planted("checkpoints.checkpoint", "device", "memory")
+def checkpoint_not_written_before_memory_is_full(module: Any) -> None:
+    """The run's checkpoints at 400 and 800 env steps are not written."""
+    _skip(module, lambda self, steps: steps in (400, 800) and self.folder.parent.name == "run")
+
+
+@planted("gorila.driver", "gorila", "gorila")
+def driver_saves_only_once(module: Any) -> None:
+    """The driver of a parameter server saves one checkpoint, and later ones only when the run ends."""
+    save = module.Driver.save
+    module.Driver.save = lambda self: None if self.counters.saved_at and not self._done() else save(self)
+
+
 def _skip(module: Any, condition: Callable[[Any, int], bool]) -> None:
     """Let `Checkpoints.save` write nothing under a condition on the object and the env steps."""
     save = module.Checkpoints.save

@@ -21,6 +21,12 @@ def row_steps(run: Path) -> list[int]:
         return []
 
 
+def column(run: Path, name: str) -> list[float]:
+    """Return the numbers of a column of metrics.csv."""
+    with open(run / "metrics.csv", newline="") as file:
+        return [float(row[name]) for row in csv.DictReader(file)]
+
+
 def checkpoints(run: Path) -> list[Path]:
     """Return the complete checkpoints of a run, from the oldest to the newest."""
     return sorted(p for p in (run / "checkpoints").glob("[0-9]*") if (p / "MANIFEST.json").exists())
