@@ -9,6 +9,7 @@ A call is counted if its file is in the run's folder; threads, processes and mem
 process. A call fails once, or from the n-th call on. Needs a C compiler, and a C library with LD_PRELOAD.
 """
 
+import itertools
 import sys
 import tempfile
 import time
@@ -67,12 +68,16 @@ def run(o: Options) -> dict[str, Any]:
         for mode in (only.mode,) if only else o.modes or MODES:
             trials = Trials(shim, mode, Path(name) / mode, o.planted)
             calls[mode] = trials.counts
-            for fault in [only] if only else [f for call in kinds for f in trials.faults(call, kinds[call], o.every)]:
-                outcome, text = trials.outcome(fault)
-                counts.setdefault(str(fault).rpartition("/")[0], Counter())[outcome] += 1
-                if outcome not in GOOD:
-                    wrong.append(f"{fault}: {outcome}: {text}")
-                    print(wrong[-1], flush=True)
+            faults = [only] if only else [f for call in kinds for f in trials.faults(call, kinds[call], o.every)]
+            for kind, same in itertools.groupby(faults, lambda fault: str(fault).rpartition("/")[0]):
+                counts[kind] = Counter()
+                for fault in same:
+                    outcome, text = trials.outcome(fault)
+                    counts[kind][outcome] += 1
+                    if outcome not in GOOD:
+                        wrong.append(f"{fault}: {outcome}: {text}")
+                        print(wrong[-1], flush=True)
+                print(f"{kind}: {', '.join(f'{n} {outcome}' for outcome, n in counts[kind].items())}", flush=True)
     return {"outcomes": counts, "calls": calls, "seconds": time.monotonic() - began, "wrong": wrong}
 
 
