@@ -5,6 +5,9 @@
 // If a batch contains all environments, each environment writes its stack directly into the batch's array.
 // For smaller batches, recv copies each stack into the batch's array.
 //
+// A single thread would play the tasks of one step() one after another, while the caller waits. So the caller plays them
+// itself in recv: handing them to the thread and back takes as long as several frames.
+//
 // A waiting call polls the caller's signals, and throws an exception if the vector environment is stopped.
 // A forked child process has none of the threads, so that all calls but stop() fail in the child.
 #pragma once
@@ -79,8 +82,9 @@ class Vector {
     StackedEnv& env(u32 i) { return *envs_[i]; }
     u32 batch_size() const { return batch_size_; }
 
+    // With `directly`, the next recv plays the tasks in the calling thread.
     // Throws InUse if an environment still plays, which happens only if another thread sent its task.
-    void send(const std::vector<Task>& tasks) {
+    void send(const std::vector<Task>& tasks, bool directly = false) {
         check_process();
         {
             const std::lock_guard<std::mutex> guard(lock_);
@@ -90,7 +94,9 @@ class Vector {
             for (const Task& task : tasks) playing_[task.env] = true;
             queue_.insert(queue_.end(), tasks.begin(), tasks.end());
             busy_ += tasks.size();
+            directly_ = directly;
         }
+        if (directly) return;
         if (tasks.size() == 1) wake_.notify_one();
         else wake_.notify_all();
     }
@@ -102,6 +108,7 @@ class Vector {
         check_process();
         std::unique_lock<std::mutex> guard(lock_);
         check_use();
+        if (directly_) play_queue(guard, poll);
         const size_t wanted = whole() ? busy_ + done_.size() : batch_size_;
         wait(guard, poll, [&] { return error_ || done_.size() >= wanted || !busy_; });
         if (error_) {
@@ -125,6 +132,7 @@ class Vector {
         check_process();
         std::unique_lock<std::mutex> guard(lock_);
         check_use();
+        if (directly_) play_queue(guard, poll);
         wait(guard, poll, [&] { return busy_ == 0; });
         done_.clear();
         error_ = nullptr;
@@ -139,23 +147,39 @@ class Vector {
         if (waits_) throw InUse(IN_USE);
     }
 
+    struct Waiting {
+        bool& flag;
+        explicit Waiting(bool& f) : flag(f) { flag = true; }
+        ~Waiting() { flag = false; }
+    };
+    struct Unlocked {
+        std::unique_lock<std::mutex>& guard;
+        explicit Unlocked(std::unique_lock<std::mutex>& g) : guard(g) { guard.unlock(); }
+        ~Unlocked() { guard.lock(); }
+    };
+
     template <class Poll, class Ready>
     void wait(std::unique_lock<std::mutex>& guard, Poll poll, Ready ready) {
-        struct Waiting {
-            bool& flag;
-            ~Waiting() { flag = false; }
-        } const waiting{waits_};
-        struct Unlocked {
-            std::unique_lock<std::mutex>& guard;
-            ~Unlocked() { guard.lock(); }
-        };
-        waits_ = true;
+        const Waiting waiting(waits_);
         while (!arrived_.wait_for(guard, POLL, [&] { return stopped_ || ready(); })) {
-            guard.unlock();
-            const Unlocked unlocked{guard};  // If `poll` throws an exception, the lock is held again.
+            const Unlocked unlocked(guard);  // If `poll` throws an exception, the lock is held again.
             poll();
         }
         if (stopped_) throw Closed("this VectorEnv was closed by another thread");
+    }
+
+    template <class Poll>
+    void play_queue(std::unique_lock<std::mutex>& guard, Poll poll) {
+        const Waiting waiting(waits_);
+        auto polled = std::chrono::steady_clock::now();
+        while (!queue_.empty()) {
+            play_first(guard);
+            if (const auto now = std::chrono::steady_clock::now(); now > polled + POLL) {
+                const Unlocked unlocked(guard);
+                poll();
+                polled = now;
+            }
+        }
     }
 
     void work() {
@@ -163,22 +187,27 @@ class Vector {
         for (;;) {
             wake_.wait(guard, [&] { return stopped_ || !queue_.empty(); });
             if (stopped_) return;
-            const Task task = queue_.front();
-            queue_.pop_front();
-            guard.unlock();
-            std::exception_ptr error;
+            play_first(guard);
+            if (!busy_ || error_ || (!whole() && done_.size() >= batch_size_)) arrived_.notify_all();
+        }
+    }
+
+    void play_first(std::unique_lock<std::mutex>& guard) {
+        const Task task = queue_.front();
+        queue_.pop_front();
+        std::exception_ptr error;
+        {
+            const Unlocked unlocked(guard);
             try {
                 play(task);
             } catch (...) {
                 error = std::current_exception();
             }
-            guard.lock();
-            if (error) error_ = error;
-            busy_--;
-            playing_[task.env] = false;
-            done_.push_back(task.env);
-            if (!busy_ || error || (!whole() && done_.size() >= batch_size_)) arrived_.notify_all();
         }
+        if (error) error_ = error;
+        busy_--;
+        playing_[task.env] = false;
+        done_.push_back(task.env);
     }
 
     void play(const Task& task) {
@@ -198,7 +227,7 @@ class Vector {
     size_t busy_ = 0;
     std::exception_ptr error_;
     std::vector<bool> playing_;  // The set has the environments with a task that is queued or running.
-    bool stopped_ = false, waits_ = false;
+    bool stopped_ = false, waits_ = false, directly_ = false;
 };
 
 }  // namespace accel

@@ -14,8 +14,8 @@ class PythonVector {
     using Longs = py::array_t<long long, py::array::c_style>;
 
     PythonVector(const py::list& env_cores, const py::dict& rules, u32 batch_size)
-        : env_cores_(env_cores), owned_(std::make_unique<Vector>(pointers(env_cores), rules_of(rules), batch_size)),
-          vector_(*owned_) {
+        : codes_(rules["codes"].cast<std::vector<i32>>()), env_cores_(env_cores),
+          owned_(std::make_unique<Vector>(pointers(env_cores), rules_of(rules), batch_size)), vector_(*owned_) {
         if (batch_size < 1 || batch_size > vector_.size()) throw std::invalid_argument("an impossible vector");
     }
     ~PythonVector() {
@@ -37,15 +37,19 @@ class PythonVector {
         start(tasks, obs);
     }
 
-    // Sends actions [n] of the 18 joystick actions for the environments `which` [n].
-    void send(const Ints& which, const Ints& actions, std::optional<Bytes> obs) {
+    // Sends actions [n], which are indices of the rules' "codes", for the environments `which` [n].
+    // With `directly`, the next recv plays in the calling thread.
+    void send(const Ints& which, const Longs& actions, std::optional<Bytes> obs, bool directly) {
         if (actions.size() != which.size()) throw std::invalid_argument("actions and environments differ in number");
         std::vector<Task> tasks;
+        const long long n = (long long)codes_.size();
         for (py::ssize_t i = 0; i < which.size(); i++) {
-            if (actions.at(i) < 0 || actions.at(i) >= i32(ACTIONS)) throw std::invalid_argument("an action is not one of the 18");
-            tasks.push_back({u32(which.at(i)), actions.at(i), -1, nullptr});
+            const long long action = actions.at(i);
+            if (action < 0 || action >= n)
+                throw std::invalid_argument("action " + std::to_string(action) + ": must be 0 to " + std::to_string(n - 1));
+            tasks.push_back({u32(which.at(i)), codes_[size_t(action)], -1, nullptr});
         }
-        start(tasks, obs);
+        start(tasks, obs, directly);
     }
 
     // Writes one batch, with `numbers` [4, n] int32: env_id, lives, frame_number, episode_frame_number.
@@ -109,9 +113,11 @@ class PythonVector {
         for (py::ssize_t i = 0; i < which.size(); i++) env(which.at(i)).restore(states[size_t(i)], randoms);
     }
 
-    std::vector<bool> waiting() {
-        std::vector<bool> out;
-        for (u32 i = 0; i < vector_.size(); i++) out.push_back(vector_.env(i).waits_for_reset());
+    // Returns those of the environments `which` that have ended, and must be reset.
+    std::vector<i32> waiting(const Ints& which) {
+        std::vector<i32> out;
+        for (py::ssize_t i = 0; i < which.size(); i++)
+            if (env(which.at(i)).waits_for_reset()) out.push_back(which.at(i));
         return out;
     }
     void drain() {
@@ -155,7 +161,7 @@ class PythonVector {
     }
 
     // Environments without a task show the same picture again.
-    void start(std::vector<Task>& tasks, std::optional<Bytes>& obs) {
+    void start(std::vector<Task>& tasks, std::optional<Bytes>& obs, bool directly = false) {
         vector_.check_process();
         check(obs, vector_.size());
         for (const Task& task : tasks)
@@ -169,9 +175,10 @@ class PythonVector {
                 if (!plays[i]) vector_.env(i).show(to + i * bytes);
         }
         py::gil_scoped_release release;
-        vector_.send(tasks);
+        vector_.send(tasks, directly);
     }
 
+    const std::vector<i32> codes_;
     const py::list env_cores_;  // The list holds references to the environments, so that they are not freed.
     std::unique_ptr<Vector> owned_;
     Vector& vector_;
@@ -202,14 +209,14 @@ inline void bind_vector(py::module_& m) {
         .def(py::init<const py::list&, const py::dict&, u32>(), py::arg("env_cores"), py::arg("rules"), py::arg("batch_size"))
         .def("add_thread", &PythonVector::add_thread)
         .def("reset", &PythonVector::reset, py::arg("which"), py::arg("seeds"), py::arg("obs").noconvert())
-        .def("send", &PythonVector::send, py::arg("which"), py::arg("actions"), py::arg("obs").noconvert())
+        .def("send", &PythonVector::send, py::arg("which"), py::arg("actions"), py::arg("obs").noconvert(), py::arg("directly"))
         .def("recv", &PythonVector::recv, py::arg("obs").noconvert(), py::arg("reward").noconvert(),
              py::arg("terminated").noconvert(), py::arg("truncated").noconvert(), py::arg("numbers").noconvert())
         .def("final", &PythonVector::final, py::arg("obs").noconvert(), py::arg("numbers").noconvert(),
              py::arg("ended").noconvert())
         .def("save", &PythonVector::save, py::arg("which"))
         .def("restore", &PythonVector::restore, py::arg("which"), py::arg("states"), py::arg("randoms"))
-        .def("waiting", &PythonVector::waiting)
+        .def("waiting", &PythonVector::waiting, py::arg("which"))
         .def("drain", &PythonVector::drain)
         .def("stop", &PythonVector::stop);
 }

@@ -169,7 +169,6 @@ class VectorEnv(GymnasiumVectorEnv):
                 " gymnasium.wrappers.FrameStackObservation"
             )
         codes = self.action_codes = action_codes(game, full_action_space)
-        self._codes = np.array(codes, np.int32)
         self.num_envs = num_envs
         self.batch_size = batch_size or num_envs
         self.render_mode = render_mode
@@ -193,6 +192,7 @@ class VectorEnv(GymnasiumVectorEnv):
             "clips": reward_clipping,
             "autoreset": MODES[autoreset],
             "repeat_probability": repeat_action_probability,
+            "codes": codes,
         }
         switches: dict[str, Any] = {"mode": mode, "difficulty": difficulty, "rom": rom, "translate": translate}
         self._games = [
@@ -206,9 +206,11 @@ class VectorEnv(GymnasiumVectorEnv):
             for one in self._games:
                 one.set_raw(obs_type == "ram", table)
         self._core = core().Vector(self._games, rules, self.batch_size)
-        for thread_core in _cores(num_envs, num_threads, thread_affinity_offset):
+        thread_cores = _cores(num_envs, num_threads, thread_affinity_offset)
+        for thread_core in thread_cores:
             with _running_on(thread_core):
                 self._core.add_thread()
+        self._plays_directly = thread_cores == [-1]
         self._has_all = self.batch_size == num_envs
         shape = (self.batch_size, *seen)
         self._shape = shape
@@ -244,13 +246,16 @@ class VectorEnv(GymnasiumVectorEnv):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
         """Play a step in the environments `indices` (see send()). Return observations, rewards (int32), terminated,
         truncated and info."""
-        self.send(actions, indices)
+        self._send(actions, indices, directly=self._plays_directly)
         return self.recv()
 
     def send(self, actions: np.ndarray, indices: Sequence[int] | np.ndarray | None = None) -> None:
         """Send actions [batch_size] for the environments that the last recv() returned, without waiting. With
         `indices`, send actions [len(indices)] for the environments `indices`, whose results were received. If a batch
         contains all environments, other environments return their last observation with reward 0."""
+        self._send(actions, indices, directly=False)
+
+    def _send(self, actions: np.ndarray, indices: Sequence[int] | np.ndarray | None, directly: bool) -> None:
         actions = np.asarray(actions)
         if self._last is None:
             raise error.ResetNeeded("send() before reset()")
@@ -259,22 +264,18 @@ class VectorEnv(GymnasiumVectorEnv):
             raise ValueError(
                 f"actions of shape {actions.shape} and {actions.dtype}: must be whole numbers [{len(ids)}]"
             )
-        if actions.min() < 0 or actions.max() >= len(self._codes):
-            raise ValueError(f"actions from {actions.min()} to {actions.max()}: must be 0 to {len(self._codes) - 1}")
         if self._are_playing(ids):
             raise error.AlreadyPendingCallError("send() twice: call recv() first", "send")
         # This is noted before the actions are sent, so that a simultaneous send() of another thread raises an error.
         self._note(ids, len(ids))
         try:
-            if self.autoreset_mode is AutoresetMode.DISABLED:
-                waiting = ids[np.array(self._core.waiting())[ids]].tolist()
-                if waiting:
-                    raise error.ResetNeeded(
-                        f"environments {waiting} have ended: reset(options={{'reset_mask': ...}}) first"
-                    )
+            if waiting := self._core.waiting(ids):
+                raise error.ResetNeeded(
+                    f"environments {waiting} have ended: reset(options={{'reset_mask': ...}}) first"
+                )
             if self._has_all:
                 self._begin()
-            self._core.send(ids, self._codes[actions], self._obs if self._has_all else None)
+            self._core.send(ids, actions, self._obs if self._has_all else None, directly)
         except BaseException:
             self._note(ids, -len(ids))
             raise

@@ -294,6 +294,30 @@ def test_batches_are_answered_in_any_order() -> None:
     envs.close()
 
 
+def test_steps_in_the_calling_thread_and_in_threads_are_equal() -> None:
+    """With one thread, step() plays in the calling thread, and send() does not."""
+    direct, threads = VectorEnv("breakout", 3, num_threads=1), VectorEnv("breakout", 3, num_threads=2)
+    direct.reset(seed=1), threads.reset(seed=1)
+    for t in range(60):
+        actions = np.array([t % 4, (t + 1) % 4, 2])
+        threads.send(actions)
+        if t % 3:
+            result = direct.step(actions)
+        else:
+            direct.send(actions)
+            if t % 2:
+                for env in (direct, threads):
+                    env.reset(options={"reset_mask": np.zeros(3, bool)})
+                continue
+            result = direct.recv()
+        for a, b in zip(result[:4], threads.recv()[:4], strict=True):
+            np.testing.assert_array_equal(a, b)
+    direct.step(np.array([0, 2]), [2, 0])
+    threads.step(np.array([0, 2]), [2, 0])
+    assert direct.clone_state() == threads.clone_state()
+    direct.close(), threads.close()
+
+
 def test_calls_out_of_order_and_wrong_actions() -> None:
     env = VectorEnv("pong", 2)
     with pytest.raises(gymnasium.error.ResetNeeded):
@@ -301,7 +325,11 @@ def test_calls_out_of_order_and_wrong_actions() -> None:
     env.reset(seed=0)
     with pytest.raises(gymnasium.error.NoAsyncCallError):
         env.recv()
-    for actions, message in ((np.zeros(3, int), "shape"), (np.zeros(2), "float"), (np.array([0, 6]), "must be 0 to 5")):
+    for actions, message in (
+        (np.zeros(3, int), "shape"),
+        (np.zeros(2), "float"),
+        (np.array([0, 6]), "action 6: must be 0 to 5"),
+    ):
         with pytest.raises(ValueError, match=message):
             env.send(actions)
     env.send(np.zeros(2, int))

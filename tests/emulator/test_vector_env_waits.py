@@ -173,19 +173,19 @@ def test_close_ends_the_wait_of_another_thread() -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs signals")
-def test_ctrl_c_ends_a_wait_and_the_result_can_still_be_received() -> None:
-    """The signal arrives while C++ waits, long before the end of the step."""
-    code = """
-env = VectorEnv("pong", 4, frameskip=1024, num_threads=1)
-twin = VectorEnv("pong", 4, frameskip=1024, num_threads=1)
+@pytest.mark.parametrize(("n", "call"), [(4, "env.send(actions); env.recv()"), (64, "env.step(actions)")])
+def test_ctrl_c_ends_a_wait_and_the_result_can_still_be_received(n: int, call: str) -> None:
+    """The signal arrives while C++ waits, or plays in the calling thread, long before the end of the step."""
+    code = f"""
+env = VectorEnv("pong", {n}, frameskip=1024, num_threads=1)
+twin = VectorEnv("pong", {n}, frameskip=1024, num_threads=1)
 env.reset(seed=1), twin.reset(seed=1)
-actions = np.zeros(4, int)
+actions = np.zeros({n}, int)
 signal.signal(signal.SIGALRM, signal.default_int_handler)
 start = time.monotonic()
-env.send(actions)
 signal.setitimer(signal.ITIMER_REAL, 0.02)
 try:
-    env.recv()
+    {call}
 except KeyboardInterrupt:
     interrupted = time.monotonic()
     obs = env.recv()[0]
