@@ -1,5 +1,3 @@
-import sys
+from accel_rl.cli.main import script
 
-from accel_rl.cli.main import main
-
-sys.exit(main())
+script()

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import cast
 
+from accel_rl.processes.child import run_program
 from accel_rl.text.errors import ConfigError, ended, nearest
 
 COMMANDS = {
@@ -84,5 +85,6 @@ def main(argv: list[str] | None = None) -> int:
     return ended("accel-rl", dispatch, sys.argv[1:] if argv is None else argv)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def script() -> None:
+    """Run the console script accel-rl."""
+    run_program(main)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from accel_rl.machine.hardware import free_memory
-from accel_rl.text.errors import ConfigError, RunError
+from accel_rl.text.errors import ConfigError, RunError, reported
 
 _ALIGN = 4096
 
@@ -31,16 +31,21 @@ def _offsets(layout: Layout) -> tuple[dict[str, int], int]:
 
 
 def _anonymous_file(size: int) -> int:
-    if hasattr(os, "memfd_create"):
-        fd = os.memfd_create("accel_rl", os.MFD_CLOEXEC)
-    else:  # macOS has no memfd, so an unlinked temporary file is used.
-        fd, path = tempfile.mkstemp(prefix="accel_rl")
-        os.unlink(path)
     try:
-        os.ftruncate(fd, size)
+        if hasattr(os, "memfd_create"):
+            fd = os.memfd_create("accel_rl", os.MFD_CLOEXEC)
+        else:  # macOS has no memfd, so an unlinked temporary file is used.
+            fd, path = tempfile.mkstemp(prefix="accel_rl")
+            os.unlink(path)
+        try:
+            os.ftruncate(fd, size)
+        except OSError:
+            os.close(fd)
+            raise
     except OSError as e:  # For example, `ulimit -f` also limits anonymous files.
-        os.close(fd)
-        raise ConfigError(f"{size / 2**20:.1f} MiB of shared memory cannot be allocated: {e.strerror}") from e
+        raise ConfigError(
+            f"{size / 2**20:.1f} MiB of shared memory cannot be allocated: {reported(e) or e.strerror}"
+        ) from e
     return fd
 
 

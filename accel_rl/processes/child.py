@@ -8,6 +8,7 @@ folders in the same order, independently of its current folder, PYTHONPATH and f
 so this file imports only the standard library.
 """
 
+import atexit
 import contextlib
 import importlib.machinery
 import importlib.util
@@ -19,7 +20,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -131,6 +132,31 @@ class _BoundPackages:
         return importlib.util.spec_from_file_location(name, file, submodule_search_locations=folders)
 
 
+def run_program(run: Callable[[], int | None]) -> None:
+    """Run the program of this process, and end the process with the exit code that `run` returns or gives to sys.exit.
+
+    Python's own functions for the end of a process are called, but not the destructors of C++ libraries. If a thread of
+    torch could not be started (EAGAIN), a destructor waits for a thread with the number that the failed thread would
+    have had, which may be a thread that never ends.
+    """
+    pid, exit_code, leave = os.getpid(), 1, os._exit
+
+    def end() -> None:
+        if os.getpid() == pid:  # A fork of this process ends by itself.
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(AttributeError, OSError, ValueError):
+                    stream.flush()
+            leave(exit_code)
+
+    atexit.register(end)  # The functions that are registered later are called earlier.
+    try:
+        exit_code = run() or 0
+    except SystemExit as e:
+        exit_code = e.code if isinstance(e.code, int) else int(e.code is not None)
+        raise
+    sys.exit(exit_code)
+
+
 def main() -> None:
     imports = json.loads(os.environ.pop(VARIABLE))
     sys.path[:] = imports["path"]
@@ -140,4 +166,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -10,7 +10,8 @@ import time
 
 import psutil
 
-from tests.chaos import invariants
+from tests.chaos import invariants, run_files
+from tests.chaos.modes import ENV_STEPS
 from tests.chaos.trial import STOP_LIMIT_S, Trial, signal_all
 
 WORKER = "accel_rl.samplers.workers.worker"
@@ -45,6 +46,9 @@ def kill_while_starting(t: Trial) -> None:
             t.finish()
             return
         t.stop(process, signal.SIGTERM)
+        if run_files.newest(t.run) >= ENV_STEPS:  # The last cycle of ranks may end the run.
+            t.finish()
+            return
         process = t.resume()
         t.until_resumed(process)
     time.sleep(delay_s := t.rng.uniform(0, 2))

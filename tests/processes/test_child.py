@@ -79,3 +79,40 @@ def test_the_path_changes_after_the_import(checkout: Path, user: Path) -> None:
 def test_the_current_folder_of_python_m(checkout: Path) -> None:
     (checkout / "tells.py").write_text(CHILD)
     assert told(checkout, "assert sys.path[0] == ''") == expected(checkout, checkout)
+
+
+HANGS = """
+import atexit, ctypes, os, sys
+from accel_rl.processes.child import run_program
+libc = ctypes.CDLL(None)
+libc.__cxa_atexit(libc.pause, None, None)  # A destructor of a C++ library that waits for ever.
+def run():
+    atexit.register(print, "Python's functions are called", end="")
+    {code}
+run_program(run)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs glibc")
+@pytest.mark.parametrize(
+    ("code", "exit_code", "error"),
+    [
+        ("return 3", 3, ""),
+        ("pass", 0, ""),
+        ("sys.exit(4)", 4, ""),
+        ("sys.exit('a message')", 1, "a message\n"),
+        ("raise OSError('traceback')", 1, "OSError: traceback\n"),
+    ],
+)  # fmt: skip
+def test_a_program_ends_without_the_destructors_of_libraries(code: str, exit_code: int, error: str) -> None:
+    script = HANGS.format(code=code)
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == exit_code and done.stderr.endswith(error), done.stderr
+    assert done.stdout == "Python's functions are called" and bool(error) == bool(done.stderr)
+
+
+def test_a_fork_of_a_program_ends_with_its_own_exit_code() -> None:
+    code = "pid = os.fork(); sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) if pid else 7)"
+    script = HANGS.format(code=code).replace("libc.__cxa", "None and libc.__cxa")
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 7, done.stderr
