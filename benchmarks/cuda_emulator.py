@@ -90,7 +90,7 @@ class Options(program.Options):
 
     def check(self) -> None:
         super().check()
-        chosen(",".join(self.games))
+        chosen(self.games)
         self.one_of("engines", ENGINES)
         self.one_of("loads", LOADS)
         self.one_of("algorithms", ALGORITHMS)
@@ -235,7 +235,7 @@ def steps_case(o: Options, game: str, envs: int, stack: ExitStack) -> Case:
 
 def cases(o: Options) -> list[Build]:
     build = steps_case if o.by_step else case
-    return [partial(build, o, game, envs) for game in chosen(",".join(o.games)) for envs in o.envs]
+    return [partial(build, o, game, envs) for game in chosen(o.games) for envs in o.envs]
 
 
 def lines(o: Options, result: dict[str, Any]) -> list[str]:

@@ -77,15 +77,15 @@ def installed() -> list[str]:
 
 @dataclass(frozen=True)
 class Options(program.Options):
-    games: str = "all57"
-    """Games to measure: all57, all, or names with commas."""
+    games: tuple[str, ...] = ("all57",)
+    """Games to measure: all57, all, or names."""
     envs: Count = 4
     """Number of environments of a batch."""
     machines: tuple[str, ...] = ()
     """Emulators that are measured in addition to `vector`: fast, "fast 104x80", plain, ale, envpool; by default all
     installed ones."""
 
-    TINY: ClassVar[dict[str, Any]] = {"games": "pong"}
+    TINY: ClassVar[dict[str, Any]] = {"games": ("pong",)}
 
     def check(self) -> None:
         super().check()

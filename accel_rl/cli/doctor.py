@@ -105,7 +105,7 @@ def _emulator(say: Say, wrong: list[str]) -> None:
     from accel_rl.emulator.atari import core
     from accel_rl.emulator.device import nvrtc
     from accel_rl.emulator.games import games
-    from accel_rl.emulator.translation import compiler
+    from accel_rl.emulator.rom_compiler import compilers
     from accel_rl.envs.atari_games import GAMES
 
     try:
@@ -115,8 +115,8 @@ def _emulator(say: Say, wrong: list[str]) -> None:
         wrong.append(str(e))
         return
     say("emulator", f"built: plays {len(games())} of {len(GAMES)} games (--env.backend)")
-    cxx = compiler()
-    say("", f"games are translated by {cxx[1]} (--env.translate)" if cxx else "games are interpreted: no compiler")
+    cxx = next((f"by {compiler.version} (--env.translate)" for compiler in compilers()), "")
+    say("", f"games are translated {cxx}" if cxx else "games are interpreted: no compiler")
     say("", f"VectorEnv has {len(hardware.usable_cores())} threads by default (num_threads=0), as --sampler.workers")
     try:
         say("", f"on a GPU (--sampler.engine device): compiled by NVRTC {nvrtc.version()} at the first use")

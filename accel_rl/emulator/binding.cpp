@@ -248,6 +248,7 @@ PYBIND11_MODULE(_core, m) {
         .def("trace", &trace)
         .def("translated", &Emulator::translated, free_gil)
         .def("insert_translation", &Emulator::insert_translation)
+        .def("set_translates", &Emulator::set_translates)
         .def_property_readonly("is_translated", &Emulator::is_translated)
         .def("play", [](const Emulator& e) { return py::bytes(reinterpret_cast<const char*>(&e.play()), sizeof(Play)); })
         .def("set_play",

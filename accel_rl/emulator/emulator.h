@@ -148,7 +148,9 @@ class Emulator {
         }
         return translator.source();
     }
-    bool is_translated() const { return decoded_->translated.load() != nullptr; }
+    bool is_translated() const { return translates_ && decoded_->translated.load() != nullptr; }
+    // Emulators of a game share its translation. Without `on`, this one interprets the game nevertheless.
+    void set_translates(bool on) { translates_ = on; }
     // `address` is that of run_translated in a library of translation.py.
     void insert_translation(size_t address) {
         decoded_->translated.store(reinterpret_cast<FastEnd (*)(FastConsole&)>(address), std::memory_order_release);
@@ -234,7 +236,7 @@ class Emulator {
     // A late frame is emulated again if its picture is read, or is partly visible under a short frame.
     void update(GrayFrame* gray, const FastCanvas* canvas) {
         State& s = snap_.state;
-        fast_console_.translated = decoded_->translated.load(std::memory_order_acquire);
+        fast_console_.translated = translates_ ? decoded_->translated.load(std::memory_order_acquire) : nullptr;
         const State before = s;
         const u32 b = s.partial ? s.odd_frame : s.odd_frame ^ 1u;
         const bool keeps = !canvas && draws_ && keeps_;
@@ -337,7 +339,7 @@ class Emulator {
     bool late_[2] = {false, false};
     Random console_random_{};
     u32 checksum_ = 0;
-    bool draws_ = true, fast_ = true;
+    bool draws_ = true, fast_ = true, translates_ = true;
 
   protected:
     bool keeps_ = true;  // With `keeps_`, every picture is drawn immediately instead of on demand.

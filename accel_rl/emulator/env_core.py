@@ -45,10 +45,12 @@ def make_env_core(
     difficulty: int | None = None,
     rom: str | os.PathLike[str] | None = None,
     translate: bool = True,
+    outlives: bool = True,
 ) -> AtariEnvCore:
     """Load one game, or raise ConfigError. `luminance` [256] uint8 maps the TIA's colours to gray. `rom` is the path of
     another ROM than ale-py's. If `translate` is true, the game's ROM is translated to C++ and compiled in the
-    background (translation.py)."""
+    background (translation.py); otherwise this emulator interprets the game, even if others play its translation. With
+    `outlives`, the compiler may end after this process."""
     kind = OBSERVATIONS.index(observation)
     if kind and not has_all_frames(game):
         rows = settings(game)["height"]
@@ -59,8 +61,9 @@ def make_env_core(
         env_core.set_steps(steps(game, mode))
     if difficulty is not None:
         env_core.set_difficulty(difficulty)
+    env_core.set_translates(translate)
     if translate:
-        begin(env_core, game, rom)
+        begin(env_core, game, rom, outlives)
     return env_core
 
 

@@ -36,10 +36,11 @@ class SingleEnv(gymnasium.Env[np.ndarray, int]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin an episode. The seed determines all later random numbers."""
+        """Begin an episode. The seed determines all later random numbers. With a seed, info["seeds"] has those of
+        np_random and of ALE, which are equal; ale-py's AtariEnv derives two from it."""
         super().reset(seed=seed)
         obs, info = self._envs.reset(seed=seed)
-        return obs[0], _of_one(info)
+        return obs[0], _of_one(info) | ({} if seed is None else {"seeds": (seed, seed)})
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self._envs.step(np.array([action]))

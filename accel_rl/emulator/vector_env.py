@@ -85,6 +85,8 @@ class VectorEnv(GymnasiumVectorEnv):
         if device is None:
             names = list(cls.__init__.__kwdefaults__ or {})
             for name in options:
+                if name == "max_episode_steps":
+                    raise ConfigError("max_episode_steps: use max_num_frames_per_episode, in frames (frameskip a step)")
                 if name not in names:
                     raise ConfigError(
                         f"{name}: VectorEnv has no such option; ale-py's environments may have it{nearest(name, names)}"

@@ -98,6 +98,7 @@ class EmulatorEnv:
             rules.mode,
             rules.difficulty,
             translate=self._translate,
+            outlives=False,  # After a run, no process remains.
         )
         self._start: bytes | None = None
         if self._cached and self.counter is None:

@@ -3,6 +3,12 @@
 Whoever can write a cached file, or exchange its folder, runs code as this user. The folder is therefore opened once and
 checked as ssh checks ~/.ssh: it must belong to this user, and others may not write to it. All files are opened relative
 to the opened folder, without following links. A file is opened once, and what was checked is what is loaded.
+
+    | $ACCEL_RL_SYSTEM_CACHE   compiled when a container image was built; also root's; runs only read it
+    | cache_folder()           of this user; compiled when something is first used
+
+Files are looked up in the system cache first. It is used only if root or this user owns it, and only they can write to
+it and to the folders above it.
 """
 
 import atexit
@@ -20,6 +26,8 @@ from accel_rl.files.durable_files import remove_folder
 from accel_rl.text.errors import ConfigError
 from accel_rl.text.notes import say_once
 
+SYSTEM = "ACCEL_RL_SYSTEM_CACHE"
+"""This environment variable names the system cache."""
 _TEMPORARY = "ACCEL_RL_TEMPORARY_CACHE"
 """This environment variable passes the temporary cache folder of a user without a home folder to child processes."""
 _DIGEST_BYTES = 32
@@ -35,6 +43,26 @@ def cache_folder() -> Path:
         return Path.home() / ".cache" / "accel_rl"
     except RuntimeError:
         return _temporary_folder()
+
+
+def is_temporary() -> bool:
+    """Return whether the cache folder is removed when this process, or the parent that created it, ends."""
+    return os.environ.get(_TEMPORARY) == str(cache_folder())
+
+
+def system_folder() -> Path | None:
+    """Return the system cache, or None if the environment names none."""
+    return Path(os.path.abspath(name)) if (name := os.environ.get(SYSTEM)) else None
+
+
+def folder_to_fill() -> Path:
+    """Return the folder for what is compiled in advance: the system cache if this user may write to it, and otherwise
+    the cache folder."""
+    if (folder := system_folder()) is not None:
+        with contextlib.suppress(OSError, ConfigError), opened(folder, create=True) as system:
+            if os.access(system, os.W_OK):
+                return folder
+    return cache_folder()
 
 
 def _temporary_folder() -> Path:
@@ -59,20 +87,27 @@ def opened(folder: Path, create: bool = False) -> Iterator[Path]:
     if create:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
-            folder.mkdir(mode=0o700)
+            folder.mkdir(mode=0o755 if folder == system_folder() else 0o700)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        if reason := _danger(os.fstat(descriptor)):
+        if reason := _danger(os.fstat(descriptor), folder):
             raise ConfigError(f"the folder {folder} {reason}")
+        for above in folder.resolve().parents if folder == system_folder() else ():
+            status = os.stat(above)
+            # In a folder such as /tmp (the sticky bit), only a file's owner may exchange the file.
+            if _danger(status, folder) and not status.st_mode & stat.S_ISVTX:
+                raise ConfigError(f"the folder {folder} is below {above}, which {_danger(status, folder)}")
         yield Path(f"/proc/{os.getpid()}/fd/{descriptor}")
     finally:
         os.close(descriptor)
 
 
-def _danger(status: os.stat_result) -> str:
-    """Return why others could write to a file or folder with this status, and what to do, or ""."""
-    remedy = "set XDG_CACHE_HOME to a folder of your own"
-    if status.st_uid != os.geteuid():
+def _danger(status: os.stat_result, folder: Path | None = None) -> str:
+    """Return why others could write to a file or folder with this status, and what to do, or "". Root may own what is
+    in the system cache, if that is the `folder`."""
+    is_system = folder is not None and folder == system_folder()
+    remedy = f"set {SYSTEM if is_system else 'XDG_CACHE_HOME'} to a folder of your own"
+    if status.st_uid != os.geteuid() and not (is_system and status.st_uid == 0):
         return f"belongs to {_user(status.st_uid)}, whose code would run as yours: {remedy}"
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return f"can be written by others, whose code would run as yours: remove it, or {remedy}"
@@ -103,8 +138,24 @@ def refusal(folder: Path) -> str:
 
 
 def read(file: Path) -> bytes | None:
-    """Return the content of a cached file. Return None if the file is missing or damaged, or if others may have written
-    it. Raises ConfigError if others could write to the folder."""
+    """Return the content of a cached file, or None if `contents` has none. Raises ConfigError if others could write to
+    the folder."""
+    return next(contents(file), None)
+
+
+def contents(file: Path) -> Iterator[bytes]:
+    """Yield the content of the file of this name in the system cache, and that of the file itself. A file that is
+    missing or damaged, or that others may have written, is left out. Raises ConfigError if others could write to the
+    file's folder."""
+    system = system_folder()
+    if system is not None and system != file.parent:
+        with contextlib.suppress(ConfigError):  # `refusal` returns the reason.
+            yield from _content(system / file.name)
+    yield from _content(file)
+
+
+def _content(file: Path) -> list[bytes]:
+    """Return the content of a file in a list, which is empty if the file must not be used."""
     try:
         with opened(file.parent) as folder:
             # O_NONBLOCK: the opening of a pipe would wait.
@@ -112,23 +163,32 @@ def read(file: Path) -> bytes | None:
             with open(os.open(folder / file.name, flags), "rb") as f:
                 status, content = os.fstat(f.fileno()), f.read()
     except OSError:
-        return None
+        return []
     result, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
-    return result if is_private(status) and hashlib.sha256(result).digest() == digest else None
+    is_good = not _danger(status, file.parent) and hashlib.sha256(result).digest() == digest
+    return [result] if is_good else []
 
 
 def write(file: Path, content: bytes) -> None:
     """Create or replace a cached file atomically. Raises ConfigError if others could write to the folder, and
     OSError."""
     with opened(file.parent, create=True) as folder:
-        handle, name = tempfile.mkstemp(dir=folder, prefix=f"{file.stem}-")
-        try:
-            with os.fdopen(handle, "wb") as f:
-                f.write(content + hashlib.sha256(content).digest())
-            os.replace(name, folder / file.name)
-        except BaseException:
-            os.unlink(name)
-            raise
+        write_in(folder, file, content)
+
+
+def write_in(folder: Path, file: Path, content: bytes) -> None:
+    """Create or replace a cached file in its folder, which `opened` has yielded. Raises OSError, also if the folder has
+    been removed meanwhile."""
+    handle, name = tempfile.mkstemp(dir=folder, prefix=f"{file.stem}-")
+    try:
+        with os.fdopen(handle, "wb") as f:
+            f.write(content + hashlib.sha256(content).digest())
+            if file.parent == system_folder():
+                os.fchmod(f.fileno(), 0o644)  # Other users load it.
+        os.replace(name, folder / file.name)
+    except BaseException:
+        os.unlink(name)
+        raise
 
 
 def library(content: bytes) -> ctypes.CDLL:

@@ -48,10 +48,16 @@ def before_torch() -> None:
 def die_with_parent(parent_pid: int, number: int = signal.SIGKILL) -> None:
     """Make the kernel send the signal `number`, by default SIGKILL, to this process when its parent dies. If the parent
     has already died, exit now."""
+    if not watch_parent(parent_pid, number):
+        os._exit(0)
+
+
+def watch_parent(parent_pid: int, number: int) -> bool:
+    """Make the kernel send the signal `number` to this process when its parent dies. Return whether the parent
+    lives."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
-    if os.getppid() != parent_pid:
-        os._exit(0)
+    return os.getppid() == parent_pid
 
 
 VECTOR_FUNCTIONS = (

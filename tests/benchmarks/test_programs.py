@@ -67,7 +67,10 @@ MAINS = {
         ("cuda_emulator", ["--device", "cuda:9"], ["cuda:9"]),
         ("emulator", ["--games", "pongg"], ["pongg", "nearest: pong"]),
         ("emulator", ["--machines", "vectr"], ["vectr", "nearest: vector"]),
-        ("trace", ["--games", "pong,breakot"], ["breakot", "nearest: breakout"]),
+        ("trace", ["--games", "pong", "breakot"], ["breakot", "nearest: breakout"]),
+        ("emulator", ["--games", "pong", "breakot"], ["breakot", "nearest: breakout"]),
+        ("emulator", ["--games", "pong,breakout"], ["pong,breakout", "names with spaces between them"]),
+        ("cuda_emulator", ["--games", "pong", "all57"], ["all57", "names with spaces between them"]),
         ("trace", ["--sticky", "1.5"], ["--sticky 1.5", "0 to 1"]),
         ("trace", ["--policy", "rndom"], ["rndom", "random"]),
     ],
@@ -96,7 +99,7 @@ def test_a_peer_that_is_not_installed_is_named_once(capsys, monkeypatch) -> None
 @pytest.mark.slow
 def test_emulator_and_its_trace_run(tmp_path: Path, capsys) -> None:
     file = tmp_path / "out.json"
-    short = ("--games", "pong,boxing", "--frames", "60", "--seeds", "1", "--jobs", "1", "--json", str(file))
+    short = ("--games", "pong", "boxing", "--frames", "60", "--seeds", "1", "--jobs", "1", "--json", str(file))
     assert trace.main([*short, "--table", str(tmp_path / "table.md")]) == 0
     assert "2 of 2 games exact in everything" in capsys.readouterr().out
     assert all(row["exact"] and row["frames"] >= 59 for row in json.loads(file.read_text())["games"].values())

@@ -20,7 +20,7 @@ import numpy as np
 
 import accel_rl.emulator
 from accel_rl.data.rollout_arrays import Step
-from accel_rl.emulator import AtariEmulator, VectorEnv, palette, translation
+from accel_rl.emulator import AtariEmulator, VectorEnv, palette, rom_compiler, translation
 from accel_rl.emulator.env_core import OBSERVATIONS, make_env_core, step_env_cores
 
 EXPECTED = Path(__file__).with_suffix(".json")
@@ -91,7 +91,7 @@ def translate(game: str) -> AtariEmulator:
     emulator = AtariEmulator(game)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rom.so"
-        translation.compile_rom(emulator._emulator, file)
+        rom_compiler.compile_rom(emulator._emulator, file)
         translation._insert(emulator._emulator, file)
     assert emulator._emulator.is_translated, game
     return emulator

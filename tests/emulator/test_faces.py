@@ -276,6 +276,19 @@ def test_the_page_has_the_current_options() -> None:
     assert faces.PAGE.read_text() == faces.page(), "run python docs/tools/faces.py"
 
 
+def test_a_limit_of_steps_names_the_option_of_frames() -> None:
+    gymnasium.register_envs(accel_rl.gym)
+    with pytest.raises(ConfigError, match=r"^max_episode_steps: use max_num_frames_per_episode"):
+        gymnasium.make_vec("accel_rl/Pong-v5", num_envs=1, max_episode_steps=5)
+
+
+def test_the_seeds_of_a_reset_are_reported_as_by_ale_py() -> None:
+    ours, ales = gymnasium.make("accel_rl/Pong-v5"), gymnasium.make("ALE/Pong-v5")
+    for seed in (3, None):
+        assert ("seeds" in ours.reset(seed=seed)[1]) == ("seeds" in ales.reset(seed=seed)[1]) == (seed is not None)
+    assert ours.reset(seed=4)[1]["seeds"] == (4, 4)
+
+
 def test_unknown_options_are_named() -> None:
     with pytest.raises(ConfigError, match="sound_obs: VectorEnv has no such option; ale-py's environments may have it"):
         gymnasium.make(env_id("pong"), sound_obs=True)

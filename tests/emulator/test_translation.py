@@ -5,8 +5,10 @@ import contextlib
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -17,19 +19,17 @@ import pytest
 pytest.importorskip("ale_py")
 pytest.importorskip("accel_rl.emulator._core")
 
-from accel_rl.emulator import AtariEmulator, VectorEnv, translation
+from accel_rl.emulator import AtariEmulator, VectorEnv, env_core, rom_compiler, translation
 from accel_rl.emulator.games import read_rom
+from accel_rl.envs.emulator import EmulatorEnv
+from accel_rl.envs.protocols import PROTOCOLS
 from accel_rl.text.errors import ConfigError
 from tests.integration.runs import wait_for
 
-pytestmark = pytest.mark.skipif(translation.compiler() is None, reason="no C++ compiler")
+pytestmark = pytest.mark.skipif(not rom_compiler.compilers(), reason="no C++ compiler")
 
 # 4K, and with other cartridges or code: 2K, F8, F6, E0, FE, code in RAM, DPC
 KINDS = ["boxing", "seaquest", "solaris", "montezuma_revenge", "robotank", "up_n_down", "pitfall2"]
-
-
-# A third of the compiler's time. The slow tests compile as users do.
-UNOPTIMIZED = tuple("-O0" if flag == "-O1" else flag for flag in translation.FLAGS)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,6 @@ def cached(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder))
         patch.delenv(translation.VARIABLE, raising=False)
-        patch.setattr(translation, "FLAGS", UNOPTIMIZED)
         assert translation.translate("pong")
         assert translation._insert(earlier, translation.translation_file("pong"))
     yield folder
@@ -53,7 +52,6 @@ def cache(cached, tmp_path, monkeypatch):
     shutil.copytree(cached, tmp_path / "cache")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv(translation.VARIABLE, raising=False)
-    monkeypatch.setattr(translation, "FLAGS", UNOPTIMIZED)
     translation._begun.clear()
     AtariEmulator("pong")._emulator.insert_translation(0)  # All emulators of a game share one translation.
     return translation.translation_file("pong")
@@ -76,7 +74,7 @@ def assert_same_frames(plain: AtariEmulator, fast: AtariEmulator, frames: int) -
 
 def assert_exact(rom: bytes, game: str, folder) -> None:
     plain, fast = (AtariEmulator(game, 1, 0.25, rom=rom, fast=fast) for fast in (False, True))
-    translation.compile_rom(AtariEmulator(game, rom=rom)._emulator, folder / f"{game}.so")
+    rom_compiler.compile_rom(AtariEmulator(game, rom=rom)._emulator, folder / f"{game}.so")
     assert translation._insert(fast._emulator, folder / f"{game}.so") and fast._emulator.is_translated
     assert_same_frames(plain, fast, 300)
 
@@ -118,13 +116,13 @@ def test_a_game_is_interpreted_until_it_is_compiled(cache, monkeypatch):
     cache.unlink()
     compiled = []
 
-    def run_compiler(file, game, rom):
+    def run_compiler(file, game, *_):
         compiled.append(game)
         time.sleep(0.2)
         file.write_bytes(complete)
         file.chmod(0o600)
 
-    monkeypatch.setattr(translation, "_run_compiler", run_compiler)
+    monkeypatch.setattr(translation, "run_compiler", run_compiler)
     envs = [VectorEnv("pong", 1), VectorEnv("pong", 1)]
     assert not envs[0]._games[0].is_translated
     deadline = time.monotonic() + 20
@@ -162,7 +160,8 @@ def test_games_are_interpreted_when_switched_off_or_without_a_compiler(cache, mo
     assert translation.translation_file("pong") is None and not translation.translate("pong")
     assert translation.how_played("pong") == ""
     monkeypatch.delenv(translation.VARIABLE)
-    monkeypatch.setattr(translation, "compiler", lambda: None)
+    for module in (translation, rom_compiler):
+        monkeypatch.setattr(module, "compilers", lambda: ())
     cache.unlink()
     assert not translation.translate("pong") and "no C++ compiler" in translation.how_played("pong")
     emulator = AtariEmulator("pong")._emulator
@@ -172,7 +171,8 @@ def test_games_are_interpreted_when_switched_off_or_without_a_compiler(cache, mo
 
 def test_a_cached_translation_is_played_without_a_compiler(cache, monkeypatch):
     """A container image may be built with a compiler, and run without one."""
-    monkeypatch.setattr(translation, "compiler", lambda: None)
+    for module in (translation, rom_compiler):
+        monkeypatch.setattr(module, "compilers", lambda: ())
     assert translation.translate("pong") and translation.how_played("pong") == "pong is translated"
     emulator = AtariEmulator("pong")._emulator
     translation.begin(emulator, "pong")
@@ -183,7 +183,7 @@ def test_the_start_of_a_run_says_how_the_game_is_played(cache, capfd, tmp_path, 
     from accel_rl import train
 
     assert translation.how_played("pong") == "pong is translated"
-    monkeypatch.setattr(translation, "_run_compiler", lambda *_: None)
+    monkeypatch.setattr(translation, "run_compiler", lambda *_: None)
     cache.unlink()
     small = {"env_steps": 16, "envs": 2, "horizon": 8, "network": "a3c", "evaluation__interval": 0}
     train("ppo", game="pong", engine="in-process", decorrelation_steps=0, run_dir=str(tmp_path / "run"), **small)
@@ -199,52 +199,206 @@ def test_the_file_depends_on_rom_and_machine(cache, tmp_path, monkeypatch):
     assert len(files) == 4
 
 
-def test_a_compiler_that_fails_is_one_line(cache, monkeypatch, capfd):
+def planted(folder: Path, action: str, version: str = "planted 1") -> Path:
+    """Return the path of a compiler that records its calls in the file `calls`, and then runs `action`, a line of shell
+    that may use $out."""
+    file = folder / "planted"
+    file.write_text(
+        f'#!/bin/sh\ntest "$1" = --version && echo {version} && exit 0\nfor word; do out="$word"; done\n'
+        f"echo call >> {folder}/calls\n{action}\n"
+    )
+    file.chmod(0o755)
+    return file
+
+
+def translating(folder: Path, compiler: Path, code: str, only: bool = True, **variables: str) -> tuple[str, str]:
+    """Run Python code after `from accel_rl.emulator.translation import *`, with a planted compiler, and if `only` with
+    no other. Return what it prints, and its errors."""
+    (folder / "bin").mkdir(exist_ok=True)
+    if only and not (folder / "bin" / "cp").exists():
+        (folder / "bin" / "cp").symlink_to(shutil.which("cp"))
+    environment = {**os.environ, "CXX": str(compiler), **variables}
+    environment |= {"PATH": str(folder / "bin")} if only else {}
+    code = f"from accel_rl.emulator.translation import how_played, translate; {code}"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    return done.stdout, done.stderr
+
+
+def test_a_compiler_that_fails_is_one_line_and_is_not_tried_again(cache, tmp_path):
+    """At each start of a program, it would fail again. Another version of the compiler is tried."""
     cache.unlink()
-    broken = cache.parent / "broken"
-    broken.write_text(
-        '#!/bin/sh\ntest "$1" = --version && echo broken 1 && exit 0\necho does not compile >&2; exit 1\n'
-    )
-    broken.chmod(0o755)
-    environment = {**os.environ, "CXX": str(broken)}
-    code = "from accel_rl.emulator.translation import translate; print(translate('pong'))"
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
-    assert done.stdout == "False\n" and done.returncode == 0
-    assert (
-        "pong cannot be translated" in done.stderr
-        and "does not compile" in done.stderr
-        and "Traceback" not in done.stderr
-    )
+    broken = planted(tmp_path, "echo does not compile >&2; exit 1")
+    out, err = translating(tmp_path, broken, "print(translate('pong'), how_played('pong'))")
+    assert out == f"False pong is interpreted, because {broken} failed to compile it in the last 24 hours\n"
+    assert err == f"accel-rl: pong cannot be translated: {broken} (planted 1): does not compile\n"
+    for _ in range(2):
+        assert translating(tmp_path, broken, "print(translate('pong'))") == ("False\n", "")
+    assert (tmp_path / "calls").read_text().count("call") == 1
+    planted(tmp_path, "echo does not compile >&2; exit 1", "planted 2")
+    assert "planted 2" in translating(tmp_path, broken, "translate('pong')")[1]
+    two_days_ago = time.time() - 2 * 86_400
+    for record in cache.parent.glob("*.failed"):
+        os.utime(record, (two_days_ago, two_days_ago))
+    assert "planted 2" in translating(tmp_path, broken, "translate('pong')")[1]
+    assert (tmp_path / "calls").read_text().count("call") == 3
+    assert not [file for file in cache.parent.iterdir() if file.is_dir()]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("writes", ["echo garbage", "true", "cp $LIBRARY"])
+def test_the_next_compiler_is_used_if_one_fails(cache, tmp_path):
+    complete = cache.read_bytes()
+    cache.unlink()
+    (tmp_path / "library").write_bytes(complete[:-32])
+    (tmp_path / "bin").mkdir()
+    planted(tmp_path / "bin", f"cp {tmp_path}/library $out").rename(tmp_path / "bin" / "clang++")
+    broken = planted(tmp_path, "echo does not compile >&2; exit 1")
+    out, err = translating(tmp_path, broken, "print(translate('pong'), how_played('pong'))")
+    assert out == "True pong is translated\n" and cache.read_bytes() == complete
+    assert err.splitlines() == [
+        f"accel-rl: {tmp_path}/bin/clang++ compiles the game, after {broken} (planted 1): does not compile"
+    ]
+    cache.unlink()
+    assert translating(tmp_path, broken, "print(translate('pong'))") == ("True\n", "")
+    assert (tmp_path / "calls").read_text().count("call") == 1
+
+
+@pytest.mark.parametrize("writes", ["echo garbage > $out", "true", f"cp {_ctypes.__file__} $out"])
 def test_what_a_compiler_writes_is_loaded_before_it_is_stored(cache, tmp_path, writes):
     """A compiler may end without an error, and write something that is no library, nothing, or another library."""
     cache.unlink()
-    broken = tmp_path / "broken"
-    target = '"$out"' if writes.startswith("cp") else '> "$out"'
-    broken.write_text(
-        '#!/bin/sh\ntest "$1" = --version && echo broken 1 && exit 0\nfor word; do out="$word"; done\n'
-        f"echo call >> {tmp_path}/calls\n{writes} {target}\n"
+    out, err = translating(tmp_path, planted(tmp_path, writes), "print(translate('pong'), translate('pong'))")
+    assert out == "False False\n" and err.count("pong cannot be translated") == 1
+    assert (tmp_path / "calls").read_text().count("call") == 1 and list(cache.parent.glob("*.so")) == []
+
+
+def test_only_what_can_be_loaded_counts_as_translated(cache, tmp_path):
+    """A library of another machine's ABI is complete, and was interpreted for ever."""
+    complete = cache.read_bytes()
+    (tmp_path / "library").write_bytes(complete[:-32])
+    other = Path(_ctypes.__file__).read_bytes()
+    cache.write_bytes(other + hashlib.sha256(other).digest())
+    copying = planted(tmp_path, f"cp {tmp_path}/library $out")
+    out, err = translating(tmp_path, copying, "print(how_played('pong'), translate('pong'), how_played('pong'))")
+    assert out == "pong is interpreted until it is translated True pong is translated\n" and err == ""
+    assert cache.read_bytes() == complete
+
+
+def test_two_versions_of_a_game_are_kept(cache, tmp_path):
+    complete = cache.read_bytes()
+    cache.unlink()
+    (tmp_path / "library").write_bytes(complete[:-32])
+    rom = cache.stem.rpartition("-")[0]
+    names = [f"{rom}-{i:016x}" for i in range(3)] + ["rom-pong-0123456789abcdef-0123456789abcdef", "rom-pong_2-1-1"]
+    for i, name in enumerate(names):
+        for end in ("so", "lock", "0123456789ab.failed"):
+            file = cache.parent / f"{name}.{end}"
+            file.write_text("")
+            os.utime(file, (1000 + i, 1000 + i))
+    assert translating(tmp_path, planted(tmp_path, f"cp {tmp_path}/library $out"), "print(translate('pong'))")[0]
+    left = {file.name.partition(".")[0] for file in cache.parent.glob("rom-*")}
+    assert left == {cache.stem, names[2], names[3], names[4]}
+
+
+def test_an_environment_is_interpreted_beside_a_translated_one(cache):
+    """Its time is compared with that of the translated one."""
+    with_translation = VectorEnv("pong", 1)
+    without = VectorEnv("pong", 1, translate=False)
+    assert with_translation._games[0].is_translated and not without._games[0].is_translated
+    seconds = {}
+    for env in (with_translation, without):
+        env.reset(seed=1)
+        env.step(np.zeros(1, int))
+        began = time.process_time()
+        for _ in range(400):
+            env.step(np.zeros(1, int))
+        seconds[env] = time.process_time() - began
+        env.close()
+    assert seconds[with_translation] < seconds[without]
+
+
+PLAY = "from accel_rl.emulator import VectorEnv; env = VectorEnv('pong', 1); print(env._games[0].is_translated)"
+SHORT = PLAY + "; import time; time.sleep(2)"
+"""A program that ends before its game is compiled, but not before the compiler has started."""
+
+
+def processes_of(mark: str) -> list[psutil.Process]:
+    """Return the processes with an environment variable of this value."""
+    result = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.status() != psutil.STATUS_ZOMBIE and process.environ().get("XDG_CACHE_HOME") == mark:
+                result.append(process)
+    return result
+
+
+def run_short(folder: Path, **variables: str) -> str:
+    """Run a short program, which must not wait for the compiler. Return what it prints."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(folder), **variables}
+    environment.pop(translation.VARIABLE, None)
+    return subprocess.run([sys.executable, "-c", SHORT], env=environment, stdout=subprocess.PIPE, text=True).stdout
+
+
+@pytest.mark.slow
+def test_a_game_is_translated_when_a_short_program_starts_again(tmp_path):
+    """The compiler ends after the program, and leaves nothing except the translation."""
+    assert run_short(tmp_path) == "False\n"
+    ended_after = processes_of(str(tmp_path))
+    assert ended_after
+    with contextlib.suppress(psutil.NoSuchProcess):
+        wait_for(lambda: ended_after[0].nice() == 19, 10, "the lowest priority")
+    wait_for(lambda: not processes_of(str(tmp_path)), 120, "the compiler's end")
+    left = [file.name for file in (tmp_path / "accel_rl").iterdir() if not file.name.endswith(".lock")]
+    assert len(left) == 1 and left[0].endswith(".so"), left
+    assert run_short(tmp_path) == "True\n" and not processes_of(str(tmp_path))
+
+
+def test_short_programs_begin_one_compiler(tmp_path):
+    """The later programs wait for the compiler of the first one, which has ended."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "sleep").symlink_to(shutil.which("sleep"))
+    slow = planted(tmp_path, "sleep 5; exit 1")
+    for _ in range(3):
+        run_short(tmp_path, CXX=str(slow), PATH=f"{tmp_path}/bin")
+    wait_for(lambda: (tmp_path / "calls").exists())
+    wait_for(lambda: not processes_of(str(tmp_path)), 60, "the compiler's end")
+    assert (tmp_path / "calls").read_text().count("call") == 1
+
+
+def test_a_compiler_without_a_parent_has_a_time_limit(tmp_path):
+    """It ends a compiler that does not end, and removes its temporary folder."""
+    slow = planted(tmp_path, "sleep 100")
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "CXX": str(slow)}
+    file = tmp_path / "accel_rl" / "rom-pong-1-2.so"
+    code = (
+        "import signal, sys; from accel_rl.emulator import rom_compiler;"
+        "signal.alarm = lambda seconds: print(seconds, flush=True);"
+        f"sys.exit(rom_compiler.main('pong', '', {str(file)!r}, '0', 'outlives'))"
     )
-    broken.chmod(0o755)
-    environment = {**os.environ, "CXX": str(broken), "LIBRARY": _ctypes.__file__}
-    code = "from accel_rl.emulator.translation import translate; print(translate('pong'), translate('pong'))"
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
-    assert done.stdout == "False False\n" and done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
-    assert done.stderr.count("pong cannot be translated") == 2
-    assert (tmp_path / "calls").read_text().count("call") == 2 and list(cache.parent.glob("*.so")) == []
+    process = subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
+    wait_for((tmp_path / "calls").exists)
+    assert process.poll() is None and process.stdout.readline() == f"{rom_compiler.LIMIT_S:g}\n"
+    process.send_signal(signal.SIGALRM)
+    assert process.wait(30) == 1 and not list((tmp_path / "accel_rl").iterdir())
+    wait_for(lambda: not processes_of(str(tmp_path)), 10, "their ends")
+
+
+def test_the_compiler_of_a_run_ends_with_the_run(monkeypatch):
+    """After a run, no process remains."""
+    begun = []
+    monkeypatch.setattr(env_core, "begin", lambda *arguments: begun.append(arguments[-1]))
+    EmulatorEnv("pong", next(iter(PROTOCOLS.values())), seed=1)
+    VectorEnv("pong", 1).close()
+    assert begun == [False, True]
 
 
 def test_a_stored_library_that_cannot_be_loaded_is_compiled_again(cache, monkeypatch):
     complete = cache.read_bytes()
     cache.write_bytes(b"garbage" + hashlib.sha256(b"garbage").digest())
 
-    def run_compiler(file, game, rom):
+    def run_compiler(file, game, *_):
         file.write_bytes(complete)
 
-    monkeypatch.setattr(translation, "_run_compiler", run_compiler)
+    monkeypatch.setattr(translation, "run_compiler", run_compiler)
     emulator = AtariEmulator("pong")._emulator
     translation.begin(emulator, "pong")
     wait_for(lambda: emulator.is_translated, 20)
@@ -264,14 +418,14 @@ def test_a_library_that_is_exchanged_after_the_check_is_not_loaded(cache, tmp_pa
 
 
 def test_a_shared_cache_folder_is_not_used(cache, monkeypatch, caplog):
-    monkeypatch.setattr(translation, "_run_compiler", lambda *_: pytest.fail("compiled"))
+    monkeypatch.setattr(translation, "run_compiler", lambda *_: pytest.fail("compiled"))
     cache.parent.chmod(0o770)
     emulator = AtariEmulator("pong")._emulator
     assert not translation._insert(emulator, cache) and not emulator.is_translated
     line = translation.how_played("pong")
     assert line.startswith(f"pong is interpreted, because the folder {cache.parent} can be written by others")
     with caplog.at_level("INFO"):
-        translation._compile(emulator, cache, "pong", None)
+        translation._compile(emulator, cache, "pong", None, outlives=False)
     assert "set XDG_CACHE_HOME" in caplog.text and not emulator.is_translated
 
 
@@ -281,18 +435,18 @@ def test_a_lock_file_is_neither_followed_nor_emptied(tmp_path):
     (tmp_path / "b.lock").write_text("mine")
     with (
         pytest.raises(ConfigError, match=r"a\.lock is a link"),
-        translation._held([tmp_path / "a.lock"], time.monotonic() + 1),
+        rom_compiler.held([tmp_path / "a.lock"], time.monotonic() + 1),
     ):
         pass
-    with translation._held([tmp_path / "b.lock"], time.monotonic() + 1):
+    with rom_compiler.held([tmp_path / "b.lock"], time.monotonic() + 1):
         pass
     assert (tmp_path / "thesis").read_text() == (tmp_path / "b.lock").read_text() == "mine"
 
 
 def test_a_few_compilers_run_at_once(tmp_path):
     """A second one waits for the first, and gives up at its deadline."""
-    files = translation._turns(tmp_path)[:1]
-    held = lambda seconds: translation._held(files, time.monotonic() + seconds)  # noqa: E731
+    files = rom_compiler.turns(tmp_path)[:1]
+    held = lambda seconds: rom_compiler.held(files, time.monotonic() + seconds)  # noqa: E731
     with held(5), pytest.raises(TimeoutError, match="other compilers"), held(0.1):
         pass
     with held(5):
@@ -300,28 +454,79 @@ def test_a_few_compilers_run_at_once(tmp_path):
 
 
 def test_a_compiler_ends_with_its_run(tmp_path):
-    """The compiler starts processes of its own, which end when the run is killed."""
+    """The compiler starts processes of its own, which end when the run is killed, and its folder is removed."""
     lines = [
         "import sys, time",
         "from accel_rl.emulator import AtariEmulator, translation",
-        "translation.begin(AtariEmulator('pong')._emulator, 'pong')",
+        "translation.begin(AtariEmulator('pong')._emulator, 'pong', outlives=False)",
         "time.sleep(60)",
     ]
     variables = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     variables.pop(translation.VARIABLE, None)
     run = subprocess.Popen([sys.executable, "-c", "\n".join(lines)], env=variables)
-
-    def compilers():
-        running = []
-        for p in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                running += [p] if p.environ().get("XDG_CACHE_HOME") == str(tmp_path) and p.pid != run.pid else []
-        return running
-
-    wait_for(lambda: any("cc1plus" in p.name() for p in compilers()) or list(tmp_path.rglob("rom-pong-*.so")))
+    wait_for(
+        lambda: (
+            any("cc1plus" in process.name() for process in processes_of(str(tmp_path)))
+            or list(tmp_path.rglob("rom-pong-*.so"))
+        )
+    )
     run.kill()
     run.wait()
-    wait_for(lambda: not compilers(), 10, "their ends")
+    wait_for(lambda: not processes_of(str(tmp_path)), 10, "their ends")
+    assert not [file for file in (tmp_path / "accel_rl").iterdir() if file.is_dir()]
+
+
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a process of another user")
+OTHER = 65534
+
+
+@AS_ROOT
+def test_another_user_plays_what_root_has_translated_into_the_system_cache(cache):
+    """As in a container image: root translates at its build; its user has no compiler, and a home without write
+    permission."""
+    with tempfile.TemporaryDirectory() as name:  # Others cannot enter pytest's folder.
+        top = Path(name)
+        top.chmod(0o755)
+        system = top / "system"
+        (top / "library").write_bytes(cache.read_bytes()[:-32])
+        copying = planted(top, f"cp {top}/library $out")
+        variables = {"XDG_CACHE_HOME": str(top / "of root"), "ACCEL_RL_SYSTEM_CACHE": str(system)}
+        assert translating(top, copying, "print(translate('pong'))", **variables) == ("True\n", "")
+        assert (system / cache.name).read_bytes() == cache.read_bytes() and not (top / "of root").exists()
+        before = sorted((file.name, file.stat().st_mtime_ns) for file in system.iterdir())
+        (top / "home").mkdir(mode=0o755)
+        environment = {**os.environ, "HOME": str(top / "home"), "PATH": str(top / "home"), **variables}
+        environment.pop("XDG_CACHE_HOME")
+        # Python's own files may be out of the other user's reach, so the program imports before it changes its user.
+        code = (
+            "import os, pwd, accel_rl.emulator as e, accel_rl.emulator.translation as t\n"
+            "e.VectorEnv('pong', 1, translate=False).close()\n"
+            f"os.setgroups([]); os.setgid({OTHER}); os.setuid({OTHER}); os.chdir('/')\n"
+            f"{PLAY}\nprint(t.how_played('pong'), t.translate('pong'))"
+        )
+
+        def of_other() -> str:
+            command = [sys.executable, "-c", code]
+            return subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True).stdout
+
+        assert of_other() == "True\npong is translated True\n"
+        assert before == sorted((file.name, file.stat().st_mtime_ns) for file in system.iterdir())
+        for path, owner, mode in ((system, 0, 0o777), (top, 0, 0o777), (system, OTHER + 1, 0o755)):
+            was = path.stat()
+            path.chmod(mode)
+            os.chown(path, owner, owner)
+            line = of_other()
+            assert line.startswith("False\n") and "ACCEL_RL_SYSTEM_CACHE is not used, because" in line, line
+            os.chown(path, 0, 0)
+            path.chmod(was.st_mode & 0o777)
+        os.chown(system / cache.name, OTHER + 1, OTHER + 1)
+        assert of_other().startswith("False\n")
+
+
+def test_a_missing_system_cache_is_reported(cache, tmp_path, monkeypatch):
+    monkeypatch.setenv("ACCEL_RL_SYSTEM_CACHE", str(tmp_path / "none"))
+    line = translation.how_played("pong")
+    assert line == f"pong is translated; ACCEL_RL_SYSTEM_CACHE is not used, because there is no folder {tmp_path}/none"
 
 
 def test_headers_that_have_changed_since_the_compilation_are_not_compiled(tmp_path):
@@ -353,7 +558,7 @@ def test_headers_that_have_changed_since_the_compilation_are_not_compiled(tmp_pa
 def test_a_translation_for_another_layout_is_not_loaded(cache, monkeypatch, caplog):
     caplog.set_level("INFO")
     emulator = AtariEmulator("pong")._emulator
-    monkeypatch.setattr(translation, "core", lambda: type("Core", (), {"LAYOUT": 0}))
+    monkeypatch.setattr(rom_compiler, "core", lambda: type("Core", (), {"LAYOUT": 0}))
     assert not translation._insert(emulator, cache) and not emulator.is_translated
     assert "compiled for another layout of the console" in caplog.text
 

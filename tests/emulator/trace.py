@@ -1,7 +1,7 @@
 """Trace the emulator against ale-py: RAM, reward, lives, end of the game and screen of every frame.
 
     python -m tests.emulator.trace --games all57 --seeds 2 --frames 2000
-    python -m tests.emulator.trace --games pong,breakout --policy full --sticky 0.25 --resets 3
+    python -m tests.emulator.trace --games pong breakout --policy full --sticky 0.25 --resets 3
     python -m tests.emulator.trace --games all57 --modes --frames 2000        # every mode with every difficulty
     python -m tests.emulator.trace --release                                  # before a release
 
@@ -35,8 +35,8 @@ COLUMNS = ("game", "runs", "frames", "episodes", "verdict")
 
 @dataclass(frozen=True)
 class Options:
-    games: str = "all57"
-    """all57, all, or names with commas."""
+    games: tuple[str, ...] = ("all57",)
+    """all57, all, or names."""
     seeds: Count = 2
     """Number of runs of each policy."""
     frames: Count = 2000

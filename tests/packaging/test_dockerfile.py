@@ -25,7 +25,7 @@ def commands() -> list[str]:
 def test_the_command_is_that_of_readme() -> None:
     assert TEXT.count("accel_rl " + " ".join(TRAIN)) == 2
     assert "accel-rl " + " ".join(TRAIN) in (ROOT / "README.md").read_text()
-    assert 'ENTRYPOINT ["accel-rl"]' in TEXT and len(commands()) == 3
+    assert 'ENTRYPOINT ["accel-rl"]' in TEXT and len(commands()) == 4
     assert re.search(r"^USER 1000$", TEXT, re.M)
 
 
@@ -39,6 +39,8 @@ def test_its_commands_install_accel_rl_and_a_run_trains(tmp_path: Path) -> None:
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
     # The package index of this machine is used, because PyTorch's may be out of reach.
     environment["TORCH_INDEX"] = os.environ.get("PIP_INDEX_URL", "https://pypi.org/simple")
+    environment |= {"GAMES": "pong", "ACCEL_RL_SYSTEM_CACHE": f"{prefix}/translations"}
+    environment.pop("ACCEL_RL_TRANSLATE", None)
     environment["PATH"] = f"{prefix}/bin:{environment['PATH']}"
 
     def execute(command: str) -> str:
@@ -51,6 +53,7 @@ def test_its_commands_install_accel_rl_and_a_run_trains(tmp_path: Path) -> None:
     for command in commands():
         execute(command.replace("/opt/accel_rl", str(prefix)).replace("/source", str(tmp_path / "source")))
     execute("accel-rl --version")
+    assert len(list((prefix / "translations").glob("rom-pong-*.so"))) == 1
     assert "evaluation: score" in execute(
         " ".join(["accel-rl", *TRAIN, "--env-steps 4096 --evaluation.episodes 1 --evaluation.max-episode-steps 400"])
     )

@@ -48,6 +48,7 @@ class PoolMemory:
 
 CLOSE_TIMEOUT_S = 2.0
 MAX_FAILED_STARTS = 3
+WARNED_DEATHS = 3  # From this death in a row on, the run probably ends: a line announces that.
 MAX_DEATHS_IN_A_ROW = 10  # The run ends if a worker dies this often without a complete rollout in between.
 # A saved state of ale-py contains one byte per action, and about 500 actions are replayed per second.
 REPLAYED_BYTES_PER_S = 500
@@ -201,6 +202,11 @@ class WorkerPool:
         if history.deaths_in_a_row >= MAX_DEATHS_IN_A_ROW:
             raise RunError(
                 f"{line}, {MAX_DEATHS_IN_A_ROW} times in a row: it steps {env}, without a whole rollout in between"
+            )
+        if history.deaths_in_a_row == WARNED_DEATHS:
+            logger.warning(
+                f"worker {w} has died {WARNED_DEATHS} times in a row, without a whole rollout in between: it is "
+                f"replaced; the run ends after {MAX_DEATHS_IN_A_ROW} deaths in a row"
             )
         history.generation += 1
         with self._changing:

@@ -82,14 +82,17 @@ def test_an_environment_that_does_not_close_is_killed(warned):
     assert "has not closed its environments within 0.5 s" in warned[0]
 
 
-def test_a_worker_that_dies_in_every_rollout_ends_the_run(monkeypatch):
-    monkeypatch.setattr(pool, "MAX_DEATHS_IN_A_ROW", 3)
+def test_a_worker_that_dies_in_every_rollout_ends_the_run(monkeypatch, warned):
+    monkeypatch.setattr(pool, "MAX_DEATHS_IN_A_ROW", 4)
     env = env_of(id=HERE + "dying")
     sampler, agent = make_sampler(env, 2, 1, 1, T=5), make_agent(env)
-    line = r"exited with code 7, 3 times in a row: it steps .*:dying, without a whole rollout in between"
+    line = r"exited with code 7, 4 times in a row: it steps .*:dying, without a whole rollout in between"
     try:
         with pytest.raises(RunError, match=line):
             while True:
                 sampler.collect(agent)
     finally:
         sampler.close()
+    announced = [line for line in warned if "has died 3 times in a row" in line]
+    assert len(announced) >= 1 and all("the run ends after 4 deaths in a row" in line for line in announced)
+    assert len(announced) <= 2  # One line a worker
