@@ -16,6 +16,7 @@ struct StackedEnvRules {
     bool maxpool, fire, episodic_life, life_loss_info, clips;
     AutoReset autoreset;
     float repeat_probability;
+    bool envpool;  // The rules are those of EnvPool where they differ (envpool_env.h).
 };
 
 // A Report is the result of one step or of a reset.
@@ -29,6 +30,7 @@ class StackedEnv {
   public:
     StackedEnv(AtariEnvCore& core, const StackedEnvRules& rules)
         : core_(core), rules_(rules), size_(core.observation_bytes()), ring_(rules.stack * size_) {}
+    virtual ~StackedEnv() = default;
 
     // With a negative `seed`, the random streams continue.
     void reset(long long seed) {
@@ -38,11 +40,10 @@ class StackedEnv {
             core_.load();
         }
         restart();
-        report = {0, core_.lives(), core_.frames(), core_.episode_frames(), false, false};
         finished = false;
     }
 
-    void step(u32 action) {
+    virtual void step(u32 action) {
         finished = false;
         if (ended_ && rules_.autoreset == AutoReset::NEXT_STEP) return reset(-1);
         newest_ = (newest_ + 1) % rules_.stack;
@@ -60,9 +61,6 @@ class StackedEnv {
         final_report = report;
         if (!ended_) return;  // After the loss of a life alone, the game continues.
         restart();
-        report.lives = core_.lives();
-        report.frame = core_.frames();
-        report.episode_frame = core_.episode_frames();
     }
 
     // Saves all state on which later steps depend: numbers, the stack, the emulator.
@@ -103,12 +101,13 @@ class StackedEnv {
     }
     void write_final(u8* out) const { std::memcpy(out, final_.data(), final_.size()); }
     size_t bytes() const { return ring_.size(); }
+    const u8* ram() const { return core_.ram(); }
     bool waits_for_reset() const { return ended_ && rules_.autoreset == AutoReset::DISABLED; }
 
     Report report{}, final_report{};
     bool finished = false;  // In SAME_STEP mode, `finished` is true if the step has a final observation.
 
-  private:
+  protected:
     static constexpr u32 MAGIC = 0x31565241;  // "ARV1"
     struct Saved {
         u32 magic, stack, size, newest, first, ended;
@@ -131,9 +130,10 @@ class StackedEnv {
     // Returns the number of frames for the time limit, without the frames of a reset.
     u32 played() const { return core_.episode_frames() - first_; }
 
-    void restart() {
+    // Begins a game, with its first observation and report.
+    virtual void restart() {
         core_.reset();
-        u32 noops = rules_.noop_max ? u32(u64(random_draw(noops_)) * rules_.noop_max >> 32) : 0;
+        u32 noops = draw_noops();
         if (rules_.fire) {
             act(1);
             if (noops) noops--;
@@ -145,12 +145,17 @@ class StackedEnv {
         lives_ = core_.lives();
         first_ = core_.episode_frames();
         ended_ = false;
+        report = {0, lives_, core_.frames(), first_, false, false};
     }
 
-    // Plays a frame of a reset. A game that ends begins again.
-    void act(u32 action) {
+    u32 draw_noops() { return rules_.noop_max ? u32(u64(random_draw(noops_)) * rules_.noop_max >> 32) : 0; }
+
+    // Plays a frame of a reset. A game that ends begins again, and the result is then true.
+    bool act(u32 action) {
         core_.act(action);
-        if (core_.over()) core_.reset();
+        if (!core_.over()) return false;
+        core_.reset();
+        return true;
     }
 
     AtariEnvCore& core_;

@@ -19,7 +19,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "stacked_env.h"
+#include "envpool_env.h"
 
 namespace accel {
 
@@ -48,7 +48,9 @@ class Vector {
     // In a forked child, a Vector of the parent must not be destroyed, because its locks and threads are unusable.
     Vector(const std::vector<AtariEnvCore*>& env_cores, const StackedEnvRules& rules, u32 batch_size)
         : batch_size_(batch_size), fork_count_(fork_count), playing_(env_cores.size()) {
-        for (AtariEnvCore* core : env_cores) envs_.push_back(std::make_unique<StackedEnv>(*core, rules));
+        for (AtariEnvCore* core : env_cores)
+            envs_.push_back(rules.envpool ? std::make_unique<EnvPoolEnv>(*core, rules)
+                                          : std::make_unique<StackedEnv>(*core, rules));
     }
     ~Vector() { stop(); }
 

@@ -113,6 +113,14 @@ class PythonVector {
         for (py::ssize_t i = 0; i < which.size(); i++) env(which.at(i)).restore(states[size_t(i)], randoms);
     }
 
+    // Writes the RAM of the environments `which` [n] to `out` [n, 128]. None of them may be playing.
+    void ram(const Ints& which, Bytes& out) {
+        constexpr size_t size = sizeof(State::ram);
+        if (size_t(out.size()) != size * size_t(which.size())) throw std::invalid_argument("an array has the wrong size");
+        for (py::ssize_t i = 0; i < which.size(); i++)
+            std::memcpy(out.mutable_data() + size_t(i) * size, env(which.at(i)).ram(), size);
+    }
+
     // Returns those of the environments `which` that have ended, and must be reset.
     std::vector<i32> waiting(const Ints& which) {
         std::vector<i32> out;
@@ -149,7 +157,8 @@ class PythonVector {
                 d["life_loss_info"].cast<bool>(),
                 d["clips"].cast<bool>(),
                 AutoReset(d["autoreset"].cast<int>()),
-                d["repeat_probability"].cast<float>()};
+                d["repeat_probability"].cast<float>(),
+                d["envpool"].cast<bool>()};
     }
     void check(const std::optional<Bytes>& obs, size_t n) {
         if (obs && size_t(obs->size()) != n * vector_.env(0).bytes()) throw std::invalid_argument("obs has the wrong size");
@@ -216,6 +225,7 @@ inline void bind_vector(py::module_& m) {
              py::arg("ended").noconvert())
         .def("save", &PythonVector::save, py::arg("which"))
         .def("restore", &PythonVector::restore, py::arg("which"), py::arg("states"), py::arg("randoms"))
+        .def("ram", &PythonVector::ram, py::arg("which"), py::arg("out").noconvert())
         .def("waiting", &PythonVector::waiting, py::arg("which"))
         .def("drain", &PythonVector::drain)
         .def("stop", &PythonVector::stop);

@@ -80,6 +80,7 @@ class VectorEnv(GymnasiumVectorEnv):
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012  # as Gymnasium's
     _arguments: tuple[str, int, dict[str, Any]]
+    _envpool = False  # True selects EnvPool's rules of episodes (envpool_env.h, accel_rl.compat.envpool).
 
     def __new__(cls, game: str, num_envs: int, *, device: str | None = None, **options: Any) -> Any:
         if device is None:
@@ -195,6 +196,7 @@ class VectorEnv(GymnasiumVectorEnv):
             "autoreset": MODES[autoreset],
             "repeat_probability": repeat_action_probability,
             "codes": codes,
+            "envpool": self._envpool,
         }
         switches: dict[str, Any] = {"mode": mode, "difficulty": difficulty, "rom": rom, "translate": translate}
         self._games = [

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ENVPOOL = (r"^import envpool\n", "from accel_rl.emulator import envpool\n")
+ENVPOOL = (r"^import envpool\n", "from accel_rl.compat import envpool\n")
 VECTOR = (
     r"envs = gym\.vector\.SyncVectorEnv\(\n.*?\n    \)\n",
     "envs = gymnasium_029.make(args.env_id, args.num_envs, args.seed)\n",
