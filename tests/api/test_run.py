@@ -177,6 +177,7 @@ except accel_rl.ConfigError as e:
 """
 
 
+@pytest.mark.slow
 def test_a_script_without_a_main_guard(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     done = run_program(module="script.py", cwd=tmp_path, timeout_s=200)

@@ -7,9 +7,7 @@ import pytest
 from benchmarks.harness.program import program
 from tests.chaos import __main__ as chaos
 from tests.chaos.planted_faults import PLANTED
-from tests.marks import slow
 
-CHEAP = ("stop-saves-nothing",)  # The first trial finds it with SEED.
 SEED = 4_470
 
 
@@ -30,8 +28,9 @@ def test_each_fault_is_survived(fault, capsys):
     assert main("--seed", "2", "--trials", "2", "--faults", fault) == 0, capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1_200)
-@pytest.mark.parametrize("name", [name if name in CHEAP else slow(name) for name in PLANTED])
+@pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_fault_is_found(name, references):
     assert chaos.find(name, SEED, references)[-1]["violation"]
 

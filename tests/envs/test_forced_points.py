@@ -45,6 +45,6 @@ def test_the_score_has_the_points_of_forced_frames():
     assert score == sum(counted) > rewards
 
 
-@pytest.mark.parametrize("resumes", [slow(False), True])
+@pytest.mark.parametrize("resumes", [slow(False), slow(True)])
 def test_the_emulator_counts_the_same_points_also_over_a_resume(resumes):
     assert play("emulator", resumes) == play("ale", resumes) == (whole := play("emulator")) and whole[0]

@@ -22,6 +22,7 @@ def test_the_papers_tables_are_its_own_hours():
     assert hours.on_the_papers(members, 1) == pytest.approx(7 * 3.8 + 7 * 4.4)
 
 
+@pytest.mark.slow
 def test_every_experiment_has_a_row():
     found = {row[0]: row[1:] for row in hours.rows({})}
     assert len(found) == len(hours.EXPERIMENTS) and all(int(cells[0]) > 0 for cells in found.values())

@@ -29,6 +29,7 @@ def test_a_run_with_two_learners_is_drawn(tmp_path, capsys):
     assert page.index("figure 6") < page.index("Learning curves, by env steps") < page.index("by minutes")
 
 
+@pytest.mark.slow
 def test_runs_that_differ_by_seed_are_one_curve(tmp_path, capsys):
     columns = {name: (1.0, 2.0) for name in norms.layer_norms.titles().values()}
     for seed in (0, 1):

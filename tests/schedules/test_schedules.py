@@ -37,7 +37,6 @@ def test_no_order_goes_wrong(kind, weak):
             "order",
             "group",
             "last",
-            "attach",
             "early",
             "owed",
             "staged",
@@ -48,6 +47,7 @@ def test_no_order_goes_wrong(kind, weak):
         *("bytes", "names", "name", "rename", "place", "removed", "segment", "held", "swap"),
         slow("folders"),
         slow("epoch"),
+        slow("attach"),
     ],
 )
 def test_a_planted_fault_is_found(name):

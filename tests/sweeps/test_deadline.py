@@ -332,6 +332,7 @@ def test_a_stopped_sweep_continues_elsewhere_with_its_packed_checkpoints(ordinar
     assert_equal(tmp_path / "third", ordinary, ["seed=1"])
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_finish_gives_its_slot_to_one_that_can(tmp_path):
     """On one core: the first run is measured and stopped, its twin is not begun, and the short run of another kind
     finishes and is packed. Then the sweep ends, because nothing else can finish."""
