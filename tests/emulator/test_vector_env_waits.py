@@ -173,7 +173,7 @@ def test_close_ends_the_wait_of_another_thread() -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs signals")
-@pytest.mark.parametrize(("n", "call"), [(4, "env.send(actions); env.recv()"), (16, "env.step(actions)")])
+@pytest.mark.parametrize(("n", "call"), [(16, "env.send(actions); env.recv()"), (48, "env.step(actions)")])
 def test_ctrl_c_ends_a_wait_and_the_result_can_still_be_received(n: int, call: str) -> None:
     """The signal arrives while C++ waits, or plays in the calling thread, long before the end of the step."""
     code = f"""
