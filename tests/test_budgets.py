@@ -17,7 +17,7 @@ BUDGETS = {
     "api": 1_233,
     "checkpoints": 392,
     "cli": 934,
-    "compat": 570,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value
+    "compat": 563,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value
     "data": 421,  # A failed memfd_create is named.
     "distributed": 1_059,
     "emulator": 1_833,  # rom_compiler.py: compilers that fail or outlive a program, two versions, a system cache

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from accel_rl.compat.episode_records import EpisodeSums, LostLives
 from accel_rl.emulator.games import task_game
-from accel_rl.emulator.vector_env import VectorEnv
+from accel_rl.emulator.vector_env import FIRE, VectorEnv
 
 
 class Gymnasium029Env:
@@ -31,8 +30,7 @@ class Gymnasium029Env:
             envs.single_action_space,
         )
         self.observation_space, self.action_space = envs.observation_space, envs.action_space
-        self._ids = np.arange(envs.num_envs)
-        self._lives = LostLives(envs, count=episodic_life, press_fire=True)
+        self._lives = LostLives(envs, count=episodic_life)
         self._sums = EpisodeSums(envs.num_envs)
 
     def reset(self, *, seed: int | None = None, options: None = None) -> tuple[np.ndarray, dict[str, Any]]:
@@ -40,16 +38,16 @@ class Gymnasium029Env:
         used."""
         obs, info = self._envs.reset(seed=self._seed if seed is None else seed)
         self._seed = None
-        self._lives.step(info["lives"], self._ids, ended=np.ones(self.num_envs, bool))
+        self._lives.step(info["lives"], ended=np.ones(self.num_envs, bool))
         self._sums.reset()
         return obs, {"lives": info["lives"]}
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Return observations, rewards, terminations, truncations and infos."""
-        obs, points, over, late, info = self._envs.step(self._lives.actions(np.asarray(actions), self._ids))
+        obs, points, over, late, info = self._envs.step(self._lives.actions(np.asarray(actions)))
         self._sums.add(points)
         ended = over | late
-        lost = self._lives.step(info["lives"], self._ids, ended)
+        lost = self._lives.step(info["lives"], ended)
         infos: dict[str, Any] = {"lives": info["lives"]}
         if (ended | lost).any():
             last, tells = np.full(self.num_envs, None, object), np.full(self.num_envs, None, object)
@@ -66,6 +64,49 @@ class Gymnasium029Env:
     def close(self) -> None:
         """End the threads."""
         self._envs.close()
+
+
+class EpisodeSums:
+    """`EpisodeSums` sums the rewards and the lengths of episodes in `n` environments."""
+
+    def __init__(self, n: int) -> None:
+        self._points, self._steps = np.zeros(n), np.zeros(n, np.int64)
+
+    def reset(self) -> None:
+        self._points[:] = self._steps[:] = 0
+
+    def add(self, points: np.ndarray) -> None:
+        """Add the points [n] that the agents of n games won in a step."""
+        self._points += points
+        self._steps += 1
+
+    def end(self, i: np.integer) -> dict[str, float | int]:
+        """Return the sum of points `r` and the length `l` of an environment's episode, and begin its next episode."""
+        sums = {"r": float(self._points[i]), "l": int(self._steps[i])}
+        self._points[i] = self._steps[i] = 0
+        return sums
+
+
+class LostLives:
+    """`LostLives` detects lost lives in a VectorEnv in which an episode is a whole game. If `count` is False, no lost
+    life is detected. If the game has the action FIRE, FIRE replaces the agent's action after a lost life."""
+
+    def __init__(self, envs: VectorEnv, count: bool) -> None:
+        self._count = count
+        self._fire = envs.action_codes.index(FIRE) if FIRE in envs.action_codes else None
+        self._lives = np.zeros(envs.num_envs, np.int32)
+        self._lost = np.zeros(envs.num_envs, bool)
+
+    def actions(self, actions: np.ndarray) -> np.ndarray:
+        """Return the actions [num_envs] to play, with FIRE after a lost life."""
+        return actions if self._fire is None else np.where(self._lost, self._fire, actions)
+
+    def step(self, lives: np.ndarray, ended: np.ndarray) -> np.ndarray:
+        """Return which environments lost a life, bool [num_envs]. `ended` marks environments whose game ended or
+        began."""
+        self._lost = (lives < self._lives) & ~ended & self._count
+        self._lives = lives
+        return self._lost
 
 
 def make(

@@ -148,7 +148,7 @@ def run_compiler(
     """Translate and compile in a child process, and print its errors. The child holds the `locks` of its turn. With
     `outlives`, it compiles on if this process ends."""
     arguments = [game, os.fspath(rom or ""), os.fspath(file), str(os.getpid()), "outlives" if outlives else ""]
-    # Whoever reads this process's output must not wait for the child, so the child's errors have their own pipe.
+    # The child's errors have their own pipe, so that a reader of this process's output does not wait for the child.
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     child = start(command(__name__, *arguments), env=environment(), pass_fds=locks, **streams)
     try:

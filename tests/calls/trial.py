@@ -16,6 +16,7 @@ from pathlib import Path
 from accel_rl.text.errors import ConfigError
 from tests.chaos import run_files
 from tests.integration import warm
+from tests.preloaded import compiled
 
 ENV_STEPS, SAVE_EVERY = 480, 160
 _IN_PROCESS = "--engine in-process --torch-threads 1 --groups 1 --envs 8"
@@ -80,14 +81,7 @@ class Shim:
 
     def __init__(self, folder: Path) -> None:
         """Compile the library. Raises ConfigError without a C compiler."""
-        self.path, source = folder / "shim.so", Path(__file__).with_name("shim.c")
-        command = [os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-o", self.path, source, "-ldl"]
-        try:
-            subprocess.run(command, check=True, capture_output=True, text=True)
-        except FileNotFoundError:
-            raise ConfigError(f"tests.calls needs a C compiler, and there is no {command[0]}") from None
-        except subprocess.CalledProcessError as e:
-            raise ConfigError(f"{source} cannot be compiled: {e.stderr.strip().splitlines()[0]}") from None
+        self.path = compiled(Path(__file__).with_name("shim.c"), folder)
         table = (ctypes.c_char_p * (len(FAULTS) + 1)).in_dll(ctypes.CDLL(str(self.path)), "call_names")
         self.calls = [name.decode() for name in itertools.takewhile(lambda name: name is not None, table)]
         assert sorted(self.calls) == sorted(FAULTS)

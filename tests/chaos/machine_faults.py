@@ -13,10 +13,12 @@ from tests.chaos import run_files
 from tests.chaos.invariants import Violation
 from tests.chaos.process_faults import kill
 from tests.chaos.trial import Trial
+from tests.preloaded import compiled, compiler
 
 HOUR_S, DAY_S = 3_600, 86_400
 JUMPS_S = (-400 * DAY_S, -HOUR_S, -2, 2, HOUR_S, 4_000 * DAY_S)
 MIB = 1 << 20
+CLOCK = Path(__file__).with_name("clock.c")
 _HOG = "import sys, time; memory = [b'x' * 2**20 for _ in range(int(sys.argv[1]))]; time.sleep(0.2)"
 
 
@@ -24,7 +26,7 @@ def clock_jumps(t: Trial) -> None:
     """Let the time of day jump forwards or backwards, also while the run is killed and resumed."""
     began, jump = time.monotonic(), t.folder / "clock"
     jump.write_bytes(bytes(8))
-    t.environment |= {"LD_PRELOAD": str(_library(t.folder)), "CHAOS_CLOCK": str(jump)}
+    t.environment |= {"LD_PRELOAD": str(compiled(CLOCK, t.folder)), "CHAOS_CLOCK": str(jump)}
     process = t.train()
     for _ in range(t.rng.randint(1, 3)):
         if not t.moment(process):
@@ -44,19 +46,9 @@ def clock_jumps(t: Trial) -> None:
     t.wait(t.start("runs", str(t.folder)), (0,))
 
 
-def _library(folder: Path) -> Path:
-    """Compile clock.c into a library."""
-    path, source = folder / "clock.so", Path(__file__).with_name("clock.c")
-    subprocess.run([*_COMPILER, "-O2", "-shared", "-fPIC", "-o", path, source], check=True, capture_output=True)
-    return path
-
-
-_COMPILER = [os.environ.get("CC", "cc")]
-
-
 def can_change_clock() -> str:
     """Return why the time of day of a process cannot be changed, or ""."""
-    return "" if shutil.which(_COMPILER[0]) else f"there is no C compiler {_COMPILER[0]}"
+    return "" if shutil.which(compiler()) else f"there is no C compiler {compiler()}"
 
 
 def out_of_memory(t: Trial) -> None:
