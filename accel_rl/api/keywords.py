@@ -151,7 +151,7 @@ def _check_importable(config: TrainConfig) -> None:
     processes = []
     if config.env.id.startswith("__main__:") and (config.sampler.has_workers or config.distributed.several):
         processes.append((config.env.id, "worker processes; or use engine='in-process'"))
-    if config.algorithm.startswith("__main__:") and (config.distributed.several or config.cluster != "none"):
+    if config.algorithm.startswith("__main__:") and not config.mode.is_alone:
         processes.append((config.algorithm, "the processes of the ranks"))
     for name, others in processes:
         script = getattr(sys.modules["__main__"], "__file__", None) or "this notebook"

@@ -31,15 +31,6 @@ from accel_rl.training.learner import build_algorithm
 from accel_rl.training.observers import Observers
 from accel_rl.training.trainer import Trainer
 
-CLUSTERS = {"gorila": "accel_rl.gorila.driver", "ray": "accel_rl.gorila.ray_ranks"}
-"""Maps each value of --cluster to a module with the functions `check` and `launch`. The package accel_rl.gorila is
-imported only through `CLUSTERS`."""
-
-
-def cluster_of(config: Resolved) -> Any:
-    """Import the module of the run's cluster."""
-    return importlib.import_module(CLUSTERS[config.cluster])
-
 
 def checked(given: TrainConfig) -> Resolved:
     """Resolve the settings of a run. Raises ConfigError for impossible settings. The plan of the run checks cores and
@@ -49,8 +40,8 @@ def checked(given: TrainConfig) -> Resolved:
         check_tensorboard()
     check_wandb(config.wandb)
     observers.check(config)
-    if config.cluster != "none":
-        cluster_of(config).check(config)
+    if config.mode.over_ray:
+        importlib.import_module(config.mode.module).check(config)
     return dataclasses.replace(config, init=absolute(config.init))
 
 
@@ -113,7 +104,7 @@ def run_new(given: TrainConfig, path: Path | None, objects: Observers | None = N
     lines = [*filter(None, [warning(given)]), *inactive(given, config), *clamped(config)]
     plan = RunPlan.resolve(config)
     check_device(config, plan.ranks[0])
-    if config.cluster == "none":
+    if not config.mode.over_ray:
         check_memory(config, plan)
     network = initial_network(config)
     path = path or RunFolder.new_path(config)
@@ -168,23 +159,19 @@ def run_to_end(
     """Train to the end of the run from a checkpoint's state, or from the beginning if `state` is None. The caller has
     entered `steady_output`. The function `run_new` explains `objects`."""
     open_standard_descriptors()
-    what = f"{config.algorithm} on {config.env.game or config.env.id}"
-    if config.cluster == "gorila":
+    mode, what = config.mode, f"{config.algorithm} on {config.env.game or config.env.id}"
+    if mode.has_members:
         g = config.gorila
         length = f"{g.updates:,} updates" if g.updates else f"{config.env_steps:,} env steps"
         shards = counted(g.shards, "shard")
         print_text(f"{what}: {length} by {g.members} members and {shards} -> {run.path}")
-        return cluster_of(config).launch(config, run, state, objects or Observers.of(config))
-    if line := _emulation(config, plan):
+    elif line := _emulation(config, plan):
         print_text(line)
-    if config.distributed.several or config.cluster == "ray":
+    if mode.has_ranks:
         d = config.distributed
         print_text(f"{what}: {config.env_steps:,} env steps on {d.size} ranks, {d.update} -> {run.path}")
-        if config.cluster == "ray":
-            return cluster_of(config).launch(config, run, state)
-        from accel_rl.ranks import local_ranks
-
-        return local_ranks.train(config, plan, run, state["env_steps"] if state else None)
+    if not mode.is_alone:
+        return importlib.import_module(mode.module).launch(config, plan, run, state, objects)
     config = rank_config(config, 0)
     trainer = Trainer(config, plan.ranks[0], run, state, observers=objects or Observers.of(config))
     print_text(

@@ -19,10 +19,10 @@ from accel_rl.ranks import torchrun
 from accel_rl.run import launches
 from accel_rl.run.rewind import rewind
 from accel_rl.run.run_folder import RunFolder
-from accel_rl.settings.advice import settings_of
 from accel_rl.settings.changeable import CHANGEABLE, flag, with_changes
 from accel_rl.settings.resolved import Resolved
 from accel_rl.settings.train import TrainConfig
+from accel_rl.settings.types import values_in
 from accel_rl.text.errors import ConfigError
 from accel_rl.text.output import print_text, steady_output
 from accel_rl.training.evaluation import Result
@@ -122,7 +122,7 @@ def _change_lines(changes: Mapping[str, tuple[Any, Any]]) -> list[str]:
 def _schedule_lines(config: Resolved, changes: Mapping[str, tuple[Any, Any]]) -> list[str]:
     """Return a line about when linear schedules end if the run's length is changed, or no line if the run has no linear
     schedules."""
-    linear = [name for name, value in settings_of(config.algo, "algo.") if value == "linear"]
+    linear = [name for name, value in values_in(config.algo, "algo.").items() if value == "linear"]
     if "env_steps" not in changes or not linear or "schedule_steps" in changes:
         return []
     before, _ = changes["env_steps"]
@@ -153,7 +153,7 @@ def _check_state(
 
 def _check_unfinished(run: RunFolder, config: Resolved, state: dict[str, Any]) -> None:
     """Raise ConfigError if the checkpoint is at the end of the run. What the run could not remove is removed."""
-    steps, updates = state["env_steps"], config.gorila.updates if config.cluster == "gorila" else 0
+    steps, updates = state["env_steps"], config.updates
     if updates:
         if (done := state["learner"]["updates"]) < updates:
             return

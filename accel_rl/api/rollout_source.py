@@ -39,7 +39,7 @@ def make_sampler(
     untrained network of `what`). The arguments `what`, `env` and `values` are those of `train`. Raises ConfigError.
     """
     config = checked(settings(what, env, dict(values)))
-    if config.distributed.several or config.cluster != "none":
+    if not config.mode.is_alone:
         raise ConfigError("make_sampler: a sampler has one rank; leave out ranks, update and cluster")
     return RolloutSource(rank_config(config, 0), policy)
 

@@ -19,6 +19,7 @@ from accel_rl.machine import hardware
 from accel_rl.metrics.recorder import episode_metrics
 from accel_rl.metrics.sinks import Row
 from accel_rl.models.network_state import network_state
+from accel_rl.planning.plan import RunPlan
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.resolved import Resolved
 from accel_rl.text import output
@@ -409,8 +410,8 @@ def _check_network(config: Resolved) -> None:
 
 
 def launch(
-    config: Resolved, run: RunFolder, state: dict[str, Any] | None, observers: Observers = NO_OBSERVERS
+    config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None, objects: Observers | None
 ) -> Result:
     """Train from a checkpoint's state, or from the beginning if `state` is None."""
     with connected(config.address, hardware.usable_cores(config.sampler.cores)) as ray:
-        return Driver(ray, config, run, state, observers).train()
+        return Driver(ray, config, run, state, objects or Observers.of(config)).train()

@@ -12,12 +12,14 @@ from typing import Any, Literal
 
 from accel_rl.gorila.ray_session import check_ray, connected
 from accel_rl.machine import hardware
+from accel_rl.planning.plan import RunPlan
 from accel_rl.ranks import local_ranks
 from accel_rl.ranks.group import RankGroup, train_with_restarts
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.resolved import Resolved
 from accel_rl.text.errors import ConfigError, RunError
 from accel_rl.training.evaluation import Result
+from accel_rl.training.observers import Observers
 
 Strategy = Literal["PACK", "SPREAD"]
 PLACE_S = 60.0  # The cluster must have room for all ranks within PLACE_S seconds.
@@ -42,7 +44,9 @@ def train(config: Resolved, ray: Any, run: RunFolder, strategy: Strategy = "PACK
     )
 
 
-def launch(config: Resolved, run: RunFolder, state: dict[str, Any] | None) -> Result:
+def launch(
+    config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None, objects: Observers | None
+) -> Result:
     """Train on the Ray cluster of --address, or start Ray on this machine and train there."""
     with connected(config.address, hardware.usable_cores(config.sampler.cores)) as ray:
         return train(config, ray, run)
@@ -172,7 +176,9 @@ class RankActor:
         variables = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
         fds = () if listening is None else (listening,)
         try:
-            self._rank = local_ranks.launch({**setup, "listening": listening}, fds, {**variables, **environment}, write)
+            self._rank = local_ranks.start_rank(
+                {**setup, "listening": listening}, fds, {**variables, **environment}, write
+            )
         finally:
             os.close(write)
         return self._rank.pid

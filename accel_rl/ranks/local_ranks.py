@@ -19,18 +19,21 @@ from accel_rl.ranks.shared_counters import SharedCounters, StalledRanks
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.resolved import Resolved
 from accel_rl.training.evaluation import Result
+from accel_rl.training.observers import Observers
 
 
-def train(config: Resolved, plan: RunPlan, run: RunFolder, env_steps: int | None) -> Result:
-    """Train from the checkpoint at `env_steps`, or from the beginning if `env_steps` is None. Raises RunError with the
-    number of the failed rank."""
+def launch(
+    config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None, objects: Observers | None
+) -> Result:
+    """Train from a checkpoint's state, or from the beginning if `state` is None. Rank 0 builds callbacks and sinks by
+    their names, because `objects` cannot be sent to its process. Raises RunError with the number of the failed rank."""
 
     def build(steps: int | None) -> RankGroup:
         starter = LocalStarter(config, plan, run, steps)
         stalled = None if starter.counters is None else StalledRanks(starter.counters, config)
         return RankGroup(run, starter, config.distributed.size, starter.counters, stalled)
 
-    return train_with_restarts(config, run, env_steps, build)
+    return train_with_restarts(config, run, state["env_steps"] if state else None, build)
 
 
 class LocalStarter:
@@ -58,7 +61,7 @@ class LocalStarter:
     def _start(self, plan: RankPlan) -> "LocalRank":
         settings = rank_config(self._config, plan.rank).to_dict()
         setup = {**self._setup, **self._fds, "rank": plan.rank, "config": settings, "plan": plan.to_dict()}
-        return launch(setup, tuple(self._fds.values()))
+        return start_rank(setup, tuple(self._fds.values()))
 
     def close(self) -> None:
         os.close(self._memory)
@@ -125,7 +128,7 @@ class LocalRank:
         os.close(self.reply_fd)
 
 
-def launch(
+def start_rank(
     setup: dict[str, Any],
     fds: tuple[int, ...] = (),
     variables: Mapping[str, str] = os.environ,

@@ -1,4 +1,4 @@
-"""This module is the main program of a rank's process, which `local_ranks.launch` starts."""
+"""This module is the main program of a rank's process, which `local_ranks.start_rank` starts."""
 
 import json
 import os

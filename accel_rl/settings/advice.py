@@ -1,8 +1,7 @@
 """This module warns about settings that have no effect, and about runs that make no updates."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.envs.protocols import OVERRIDES
@@ -11,6 +10,7 @@ from accel_rl.settings.reads import unread
 from accel_rl.settings.registry import find_algorithm
 from accel_rl.settings.resolved import Resolved
 from accel_rl.settings.train import TrainConfig, default_config
+from accel_rl.settings.types import values_in
 
 Test = Callable[[Resolved], bool]
 
@@ -30,10 +30,6 @@ class Condition:
 
 def _async(config: Resolved) -> bool:
     return config.distributed.is_async
-
-
-def _several(config: Resolved) -> bool:
-    return config.distributed.several or config.cluster == "ray"
 
 
 def _explores_by_epsilon(config: Resolved) -> bool:
@@ -56,9 +52,9 @@ CONDITIONS = (
     ),
     Condition(("env.kwargs",), lambda c: bool(c.env.id), "a Gymnasium environment (--env)"),
     Condition(("env.stack", "algo.network"), lambda c: c.spec.is_image, "picture observations"),
-    Condition(("gorila.",), lambda c: c.cluster == "gorila", "--cluster gorila"),
+    Condition(("gorila.",), lambda c: c.mode.has_members, "--cluster gorila"),
     Condition(("init_only",), lambda c: bool(c.init), "--init"),
-    Condition(("address",), lambda c: c.cluster != "none", "--cluster gorila or ray"),
+    Condition(("address",), lambda c: c.mode.over_ray, "--cluster gorila or ray"),
     Condition(
         ("distributed.chunks", "distributed.local_updates", "distributed.warmup_updates", "distributed.pull_steps"),
         _async,
@@ -66,10 +62,10 @@ CONDITIONS = (
     ),
     Condition(
         ("distributed.hash_interval", "distributed.max_restarts"),
-        lambda c: _several(c) and not _async(c),
+        lambda c: c.mode.has_ranks and not _async(c),
         "several ranks (--ranks) with --update all-reduce",
     ),
-    Condition(("distributed.timeout_s",), _several, "several ranks (--ranks)"),
+    Condition(("distributed.timeout_s",), lambda c: c.mode.has_ranks, "several ranks (--ranks)"),
     Condition(("secondary.rate",), lambda c: c.secondary.batch > 0, "--secondary.batch"),
     Condition(("wandb_project",), lambda c: c.wandb != "disabled", "--wandb offline or online"),
     Condition(("evaluation.steps",), lambda c: not c.evaluation.episodes, "--evaluation.episodes 0"),
@@ -121,8 +117,8 @@ CONDITIONS = (
 def inactive(config: TrainConfig, resolved: Resolved) -> list[str]:
     """Return a line for each setting that was changed from its default but has no effect. `resolved` is `config` after
     resolution."""
-    default = dict(settings_of(default_config(config.algorithm)))
-    changed = {name: value for name, value in settings_of(config) if value != default.get(name, value)}
+    default = values_in(default_config(config.algorithm))
+    changed = {name: value for name, value in values_in(config).items() if value != default.get(name, value)}
     algorithm = find_algorithm(config.algorithm)
     never = {f"algo.{name}" for name in unread(algorithm)}
     lines = []
@@ -153,24 +149,14 @@ def clamped(config: Resolved) -> list[str]:
     return lines
 
 
-def settings_of(part: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the full name, such as env.game, and the value of each setting."""
-    for f in fields(part):
-        value = getattr(part, f.name)
-        if is_dataclass(value):
-            yield from settings_of(value, f"{prefix}{f.name}.")
-        else:
-            yield prefix + f.name, value
-
-
 def warning(config: TrainConfig) -> str:
     """Return a one-line warning about surprising effects of the settings, or ""."""
     is_linear = getattr(config.algo, "learning_rate_schedule", "") == "linear"
     if is_linear and (end := config.schedule_steps) and end < config.env_steps:
         return f"the learning rate is zero from --schedule-steps {end} to --env-steps {config.env_steps}"
-    if not isinstance(config.algo, ReplayAlgorithmConfig) or (config.cluster == "gorila" and config.gorila.updates):
+    if not isinstance(config.algo, ReplayAlgorithmConfig) or config.updates:
         return ""
-    replays = config.gorila.bundles if config.cluster == "gorila" and config.gorila.replay == "local" else 1
+    replays = config.gorila.bundles if config.mode.has_members and config.gorila.replay == "local" else 1
     start = config.algo.replay.start * replays
     if config.env_steps > start:
         return ""

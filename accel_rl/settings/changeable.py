@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from accel_rl.settings.advice import settings_of
 from accel_rl.settings.flags import with_setting
 from accel_rl.settings.train import TrainConfig
+from accel_rl.settings.types import values_in
 from accel_rl.text.errors import ConfigError
 
 CHANGEABLE = {
@@ -42,8 +42,8 @@ def flag(name: str) -> str:
 def changed_settings(begun: TrainConfig, wanted: TrainConfig) -> dict[str, Any]:
     """Return {name: new value} for the settings in `wanted` that differ from those with which the run began, `begun`.
     Raises ConfigError, with a message of one line, for a setting that a run cannot change."""
-    before = dict(settings_of(begun))
-    changes = {name: value for name, value in settings_of(wanted) if before.get(name) != value}
+    before = values_in(begun)
+    changes = {name: value for name, value in values_in(wanted).items() if before.get(name) != value}
     for name, value in changes.items():
         if name not in CHANGEABLE:
             raise ConfigError(

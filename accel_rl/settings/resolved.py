@@ -23,22 +23,20 @@ from accel_rl.text.errors import ConfigError
 
 Test = Callable[[TrainConfig], bool]
 
-MODES: tuple[tuple[Test, str], ...] = (
-    (lambda c: c.cluster == "gorila", "accel_rl.gorila.check_settings:check_gorila"),
-    (lambda c: c.cluster == "ray", "accel_rl.gorila.check_settings:check_ray_ranks"),
+CHECKS: tuple[tuple[Test, str], ...] = (
     (lambda c: c.schedule == "concurrent", "accel_rl.training.concurrent:check"),
     (lambda c: c.distributed.several, "accel_rl.planning.rank_config:check"),
     (lambda c: c.sampler.on_device, "accel_rl.samplers.device_engine:check"),
 )
-"""Pairs of (test whether a mode is chosen, name of the function that checks the mode's settings)."""
+"""Pairs of (test whether a way to train is chosen, name of the function that checks its settings)."""
 
 
 def check_modes(config: TrainConfig) -> None:
-    """Raise ConfigError, with a message of one line, for settings that a chosen mode does not support."""
-    for is_chosen, name in MODES:
-        if is_chosen(config):
-            module, _, function = name.partition(":")
-            getattr(import_module(module), function)(config)
+    """Raise ConfigError, with a message of one line, for settings that a chosen way to train does not support."""
+    chosen = [config.mode.check, *(name for is_chosen, name in CHECKS if is_chosen(config))]
+    for name in filter(None, chosen):
+        module, _, function = name.partition(":")
+        getattr(import_module(module), function)(config)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ from accel_rl.models.precision import Precision
 from accel_rl.settings.config_file import FORMAT, read_file, settings_in
 from accel_rl.settings.doors import check_doors
 from accel_rl.settings.gorila_settings import GorilaConfig
+from accel_rl.settings.modes import ALONE, CLUSTERS, RANKS, Mode
 from accel_rl.settings.outputs import CheckpointConfig, EvaluationConfig, LogConfig
 from accel_rl.settings.registry import ALGORITHMS, find, find_algorithm
 from accel_rl.settings.sampler_config import SamplerConfig
@@ -123,13 +124,23 @@ class TrainConfig:
         for part in (self.sampler, self.evaluation, self.algo, self.gorila):
             part.check()
         self.secondary.check(self.algo)
-        if self.address and self.cluster == "none":
+        if self.address and not self.mode.over_ray:
             raise ConfigError(f"--address {self.address}: only with --cluster gorila or ray")
         self.distributed.check()
 
     def progress(self, env_steps: int) -> float:
         """Return the fraction of the linear schedules, from 0 to 1, that is completed after `env_steps` env steps."""
         return min(1.0, env_steps / (self.schedule_steps or self.env_steps))
+
+    @property
+    def mode(self) -> Mode:
+        """Return which processes train the run."""
+        return CLUSTERS.get(self.cluster) or (RANKS if self.distributed.several else ALONE)
+
+    @property
+    def updates(self) -> int | None:
+        """Return the number of updates after which the run ends, or None if it ends after `env_steps`."""
+        return self.gorila.updates if self.mode.has_members else None
 
     @property
     def rank_envs(self) -> int:

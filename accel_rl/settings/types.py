@@ -81,6 +81,11 @@ def settings_in(config: Any, prefix: str = "") -> Iterator[Setting]:
             yield Setting(prefix + f.name, _hints(type(config))[f.name], value, f, type(config))  # type: ignore[arg-type]
 
 
+def values_in(config: Any, prefix: str = "") -> dict[str, Any]:
+    """Map the full name of each setting of a dataclass and its groups, such as env.game, to its value."""
+    return {setting.name: setting.value for setting in settings_in(config, prefix)}
+
+
 def _is_group(value: Any) -> bool:
     return is_dataclass(value) and not isinstance(value, type)
 

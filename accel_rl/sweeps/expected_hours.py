@@ -51,7 +51,7 @@ def describe(configs: Iterable[TrainConfig], rates: Mapping[str, float], at_once
     hours, unknown = dict[str, float](), dict[str, int]()
     for config in configs:
         name = config.algorithm
-        if config.cluster != "none":  # The rate depends on the cluster's machines.
+        if config.mode.over_ray:  # The rate depends on the cluster's machines.
             continue
         if name in rates:
             hours[name] = hours.get(name, 0.0) + config.env_steps / rates[name] / 3600

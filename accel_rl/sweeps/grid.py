@@ -322,7 +322,7 @@ def scaled(config: TrainConfig, scale: float) -> TrainConfig:
     gorila = config.gorila
     if gorila.updates:
         gorila = replace(gorila, updates=share(gorila.updates))
-    if config.cluster == "gorila" and isinstance(algo, DQNConfig):
+    if config.mode.has_members and isinstance(algo, DQNConfig):
         updates = gorila.updates or round(env_steps * algo.intensity / algo.batch_size)
         algo = replace(algo, target_interval=min(algo.target_interval, max(1, updates // PERIODS)))
     return replace(

@@ -56,7 +56,7 @@ def needs_of(config: TrainConfig) -> Needs:
     setting is 0). A Gorila run on a running Ray cluster (--address) requests one core, because only its driver process
     is on this machine.
     """
-    if config.cluster == "gorila":
+    if config.mode.has_members:
         g = config.gorila
         if config.address:
             return Needs(0, 1)
@@ -127,7 +127,7 @@ def on_gpus(config: TrainConfig, n: int) -> TrainConfig:
     """
     group = config.distributed
     ranks = max(group.ranks or 1, n)
-    if group.gpus or ranks == 1 or config.cluster == "gorila":
+    if group.gpus or ranks == 1 or config.mode.has_members:
         return config
     if group.ranks and group.ranks < n:
         given = f"{counted(group.ranks, 'rank')} cannot use {n} GPUs"

@@ -114,9 +114,9 @@ class SweepFolder:
         if not steps:
             return False
         config = read_common_settings(self.run(name))
-        if config.cluster == "gorila" and config.gorila.updates:
+        if config.updates:
             last = read_progress(self.run(name))
-            return last.updates >= config.gorila.updates and steps >= last.env_steps
+            return last.updates >= config.updates and steps >= last.env_steps
         return steps >= env_steps
 
     # -- beginning ------------------------------------------------------------

@@ -40,7 +40,7 @@ class Run:
             asked, got = counted(self.needs.cores, "core"), str(self.size.cores)
         else:
             return None
-        if self.config.cluster == "gorila":
+        if self.config.mode.has_members:
             return asked, got, f"{named_members(self.config)} share {self.size}"
         shared = self.ranks > (self.size.gpus or self.size.cores)
         return asked, got, f"{self.ranks} ranks share {self.size}" if shared else ""
@@ -107,7 +107,7 @@ def _asked(needs: Needs) -> str:
 def _got(layout: Layout, run: Run) -> str:
     cores = counted(layout.cores(run.size), "core")
     ranks = f", {run.ranks} ranks" if run.ranks > 1 else ""
-    if run.config.cluster == "gorila":
+    if run.config.mode.has_members:
         ranks = f", {named_members(run.config)}" if not run.config.address else ", the driver"
     return f"{run.size}, {cores}{ranks}" if run.size.gpus else f"{cores}{ranks}"
 
@@ -180,7 +180,7 @@ class ClusterNeeds:
 
 def cluster_needs(config: TrainConfig, machine: Machine) -> ClusterNeeds | None:
     """Return the resources that a Gorila run needs on its cluster, or None for other runs."""
-    if config.cluster != "gorila":
+    if not config.mode.has_members:
         return None
     g, replay = config.gorila, 0.0
     if isinstance(config.algo, ReplayAlgorithmConfig):

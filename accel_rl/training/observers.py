@@ -58,7 +58,7 @@ def check(config: Resolved) -> None:
             if dataclasses.is_dataclass(built):  # Objects of other classes may open files, and are only built later.
                 _built(kind, text, base)
             if issubclass(built, Callback):
-                check_methods(built, config.cluster == "gorila")
+                check_methods(built, config.mode.has_members)
 
 
 def _built(kind: str, text: str, base: type[Any]) -> Any:
@@ -163,10 +163,10 @@ def _check_process(config: TrainConfig, kind: str, thing: Any, text: str | None)
     that the object must be given again when the run is resumed."""
     name = type(thing).__name__
     if isinstance(thing, Callback):
-        check_methods(type(thing), config.cluster == "gorila")
+        check_methods(type(thing), config.mode.has_members)
     if text is not None:
         return
-    if config.distributed.several or config.cluster == "ray":
+    if config.mode.has_ranks:
         raise ConfigError(
             f"{kind} {name}: rank 0 is another process and cannot receive this object; define its class at the top of "
             "a module, as a dataclass of plain values"

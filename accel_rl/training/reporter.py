@@ -59,7 +59,7 @@ class Reporter:
         self._sinks: list[Sink] = []
         self._further_sinks = sinks
         self._csv: CsvSink | None = None
-        self.time = RunTime(config.distributed.size == 1 and config.cluster == "none", device)
+        self.time = RunTime(config.mode.is_alone, device)
 
     def open(self, env_steps: int, rows: int, updates: int | None = None) -> None:
         """Open the metrics sinks at env step `env_steps`. `rows` is the number of valid rows of metrics.csv. Later rows

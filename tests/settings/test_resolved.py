@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from accel_rl.envs.make import EnvConfig
-from accel_rl.settings.resolved import MODES, Resolved, fill_in, resolve
+from accel_rl.settings.modes import CLUSTERS
+from accel_rl.settings.resolved import CHECKS, Resolved, fill_in, resolve
 from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.text.errors import ConfigError
 
@@ -46,7 +47,7 @@ def test_the_spec_is_that_of_the_runs_resets() -> None:
     assert resolve(pong(reset="cached")).spec.protocol["reset"] == "cached"
 
 
-@pytest.mark.parametrize("name", [name for _, name in MODES])
+@pytest.mark.parametrize("name", [*(name for _, name in CHECKS), *(mode.check for mode in CLUSTERS.values())])
 def test_each_mode_has_a_check(name: str) -> None:
     module, _, function = name.partition(":")
     assert callable(getattr(import_module(module), function))
