@@ -12,10 +12,6 @@ from accel_rl.files.durable_files import refuse_link, write_durably
 from accel_rl.metrics.plot import read_columns
 from accel_rl.text.errors import ConfigError
 
-Pruner = Literal["median", "none"]
-Sampler = Literal["tpe", "random"]
-SCORES = {"evaluation": "eval_score", "online": "score"}
-"""Maps each objective of a search to the column of metrics.csv that contains the score."""
 PERIODS = 20
 """The length of a run is divided into `PERIODS` periods. At the end of each period, its online score is compared with
 the scores of other runs at the same number of env steps."""
@@ -35,24 +31,21 @@ def optuna() -> ModuleType:
 
 
 class Study:
-    """A `Study` is an Optuna study that is stored in a folder: study.log contains all trials, and trials.csv lists the
-    trials that have ended. Each trial is a training run, and higher scores are better. `seed` is the seed of Optuna's
-    sampler of settings."""
+    """The Optuna study in a folder: study.log contains all trials, and trials.csv lists the trials that have ended.
+    Each trial is a training run, and higher scores are better."""
 
-    def __init__(self, folder: Path, sampler: Sampler, pruner: Pruner, seed: int):
+    def __init__(self, folder: Path):
         self._folder, self._optuna = folder, optuna()
         refuse_link(folder / "study.log")
         journal = importlib.import_module("optuna.storages.journal").JournalFileBackend(str(folder / "study.log"))
-        samplers, pruners = self._optuna.samplers, self._optuna.pruners
-        # With constant_liar, Optuna avoids the settings of running trials.
-        tpe = samplers.TPESampler(seed=seed, constant_liar=True)
         self._study = self._optuna.create_study(
             study_name="search",
             storage=self._optuna.storages.JournalStorage(journal),
             load_if_exists=True,
             direction="maximize",
-            sampler=tpe if sampler == "tpe" else samplers.RandomSampler(seed),
-            pruner=pruners.MedianPruner(FIRST_TRIALS, WARM_UP + 1) if pruner == "median" else pruners.NopPruner(),
+            # With constant_liar, Optuna avoids the settings of running trials.
+            sampler=self._optuna.samplers.TPESampler(seed=0, constant_liar=True),
+            pruner=self._optuna.pruners.MedianPruner(FIRST_TRIALS, WARM_UP + 1),
         )
         self.ask = self._study.ask
 
@@ -61,7 +54,6 @@ class Study:
         return [t for t in self._study.trials if not states or t.state.name.lower() in states]
 
     def unfinished(self) -> list[Any]:
-        """Return the trials that have not ended."""
         return [self._optuna.trial.Trial(self._study, t._trial_id) for t in self.trials("running")]
 
     def best(self, n: int) -> list[Any]:
@@ -69,9 +61,9 @@ class Study:
         return sorted(self.trials("complete"), key=lambda t: t.value, reverse=True)[:n]
 
     def prunes(self, trial: Any, run: Path, length: int) -> bool:
-        """Report a run's new online scores to Optuna, and return whether the run should end early. With the pruner
-        "median", a run ends early if its best score is below the median of the other runs' scores at the same number of
-        env steps. `length` is the run's length in env steps."""
+        """Report a run's new online scores to Optuna, and return whether the run should end early: its best score is
+        below the median of the other runs' scores at the same number of env steps. `length` is the run's length in env
+        steps."""
         steps, scores = read_columns(run, "env_steps", ("score",))["score"]
         known, new = self.trials()[trial.number].intermediate_values, False
         for period in range(1, PERIODS):
@@ -81,12 +73,12 @@ class Study:
                 new = True
         return new and bool(trial.should_prune())
 
-    def ended(self, trial: Any, run: Path, objective: str) -> str:
-        """Record that a trial has ended with the last score of its run, and return a text with the score. A trial
-        without a score is recorded as failed."""
-        _, scores = read_columns(run, "env_steps", (SCORES[objective],))[SCORES[objective]]
+    def ended(self, trial: Any, run: Path, column: str) -> str:
+        """Record that a trial has ended with the last score of its run in a column of metrics.csv, and return a text
+        with the score. A trial without a score is recorded as failed."""
+        _, scores = read_columns(run, "env_steps", (column,))[column]
         if not scores.size:
-            return f"{self.end(trial, 'fail')}ed: the run has no {objective} score"
+            return f"{self.end(trial, 'fail')}ed: the run has no {column}"
         self._study.tell(trial, float(scores[-1]))
         self._write()
         return f"score {scores[-1]:.4g}"

@@ -27,7 +27,6 @@ from tests.sweeps import grids
 pytestmark = pytest.mark.needs("optuna")
 
 SPACE, LONG = "tests.sweeps.spaces:cartpole", "tests.sweeps.spaces:long"
-ONLINE = ("--objective", "online")
 
 
 start = partial(start_module, module="launch.search")
@@ -40,7 +39,7 @@ def trials(folder: Path) -> list[dict[str, str]]:
 
 def test_a_search_ends_goes_on_and_is_in_the_report(tmp_path, capsys):
     folder = tmp_path / "search"
-    assert search.main([SPACE, "--trials", "1", *ONLINE, "--out", str(folder)]) == 0
+    assert search.main([SPACE, "--trials", "1", "--out", str(folder)]) == 0
     out = capsys.readouterr().out
     assert "1 trial: 1 complete" in out and f"next: accel-rl report {folder}" in out
     first = trials(folder)
@@ -68,7 +67,7 @@ def test_a_search_ends_goes_on_and_is_in_the_report(tmp_path, capsys):
 @pytest.mark.parametrize("number", [signal.SIGINT, slow(signal.SIGKILL)])
 def test_a_stopped_search_goes_on_with_the_runs_that_it_had_begun(number, tmp_path, capsys):
     folder = tmp_path / "search"
-    process = start(LONG, "--trials", 2, *ONLINE, "--cores-per-run", len(os.sched_getaffinity(0)), "--out", folder)
+    process = start(LONG, "--trials", 2, "--cores-per-run", len(os.sched_getaffinity(0)), "--out", folder)
     wait_for(lambda: progressed(folder / "trial=000", 2))
     process.send_signal(number)
     out, _ = process.communicate(timeout=100)
@@ -93,12 +92,12 @@ def written(folder: Path, name: str, scores: list[float]) -> Path:
 
 
 def test_a_run_below_the_median_is_pruned_and_one_above_is_not(tmp_path):
-    study, length = Study(tmp_path, "random", "median", 0), PERIODS * 100
+    study, length = Study(tmp_path), PERIODS * 100
     for i in range(FIRST_TRIALS):
         trial = study.ask()
         path = written(tmp_path, f"good{i}", [10.0 + i] * PERIODS)
         assert not study.prunes(trial, path, length)
-        assert study.ended(trial, path, "online") == f"score {10 + i}"
+        assert study.ended(trial, path, "score") == f"score {10 + i}"
     for name, scores, pruned in (
         ("bad early", [1.0] * WARM_UP, False),
         ("bad", [1.0] * (WARM_UP + 2), True),
@@ -115,9 +114,9 @@ def test_a_run_below_the_median_is_pruned_and_one_above_is_not(tmp_path):
 
 
 def test_a_run_without_a_score_has_failed(tmp_path):
-    study = Study(tmp_path, "tpe", "none", 0)
-    said = study.ended(study.ask(), written(tmp_path, "run", [1.0, 2.0]), "evaluation")
-    assert said == "failed: the run has no evaluation score" and trials(tmp_path)[0]["state"] == "fail"
+    study = Study(tmp_path)
+    said = study.ended(study.ask(), written(tmp_path, "run", [1.0, 2.0]), "eval_score")
+    assert said == "failed: the run has no eval_score" and trials(tmp_path)[0]["state"] == "fail"
 
 
 def test_a_pruned_run_ends_early_and_is_not_retried(tmp_path):
@@ -147,7 +146,7 @@ def test_a_pruned_run_ends_early_and_is_not_retried(tmp_path):
 
 
 def test_impossible_settings_fail_a_trial_but_not_the_search(tmp_path, capsys):
-    argv = ["tests.sweeps.spaces:sometimes_impossible", "--trials", "2", *ONLINE, "--out", str(tmp_path / "search")]
+    argv = ["tests.sweeps.spaces:sometimes_impossible", "--trials", "2", "--out", str(tmp_path / "search")]
     assert search.main(argv) == 0
     out, err = capsys.readouterr()
     assert "2 trials: 1 complete, 1 fail" in out, err
@@ -157,16 +156,14 @@ def test_impossible_settings_fail_a_trial_but_not_the_search(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (["tests.sweeps.spaces:impossible", *ONLINE], ["run trial=000", "2 groups"]),
-        (["tests.sweeps.spaces:nothing", *ONLINE], ["NoneType", "TrainConfig"]),
-        (["tests.sweeps.spaces:mistaken", *ONLINE], ["low", "high"]),
+        (["tests.sweeps.spaces:impossible"], ["run trial=000", "2 groups"]),
+        (["tests.sweeps.spaces:nothing"], ["NoneType", "TrainConfig"]),
+        (["tests.sweeps.spaces:mistaken"], ["low", "high"]),
         (["tests.sweeps.spaces:cartpol"], ["cartpol", "nearest: cartpole"]),
-        ([SPACE], ["--objective evaluation", "--objective online"]),
         ([SPACE, "--trials", "0"], ["--trials 0", "at least 1"]),
-        ([SPACE, *ONLINE, "--override", "envs"], ["--override envs", "KEY=VALUE"]),
-        ([SPACE, *ONLINE, "--scale", "2"], ["--scale 2"]),
-        ([SPACE, *ONLINE, "--gpus", "0-7"], ["--gpus 0-7"]),
-        ([SPACE, *ONLINE, "--pruner", "halving"], ["halving", "median"]),
+        ([SPACE, "--override", "envs"], ["--override envs", "KEY=VALUE"]),
+        ([SPACE, "--scale", "2"], ["--scale 2"]),
+        ([SPACE, "--gpus", "0-7"], ["--gpus 0-7"]),
         ([], ["the space"]),
         (["--resume", "nowhere"], ["nowhere", "no sweep"]),
     ],
@@ -190,8 +187,8 @@ def test_an_empty_folder_is_refused(capsys):
 def test_a_resumed_search_keeps_its_options(tmp_path, capsys):
     folder = tmp_path / "search"
     folder.mkdir()
-    options = search.SearchOptions(trials=2, objective="online")
-    SweepFolder(folder).create({}, {}, {"experiment": SPACE, "placing": {}, "slurm": False, "search": options.stored()})
+    options = {"trials": 2, "override": [], "scale": 1.0}
+    SweepFolder(folder).create({}, {}, {"experiment": SPACE, "placing": {}, "slurm": False, "search": options})
     assert search.main(["--resume", str(folder), "--trust", "--scale", "0.5"]) == 2
     assert "leave out --scale" in capsys.readouterr().err
 
