@@ -83,12 +83,10 @@ def _changed(run: RunFolder, config: TrainConfig, changes: ResumeOptions) -> Tra
     if changes.env_steps is not None:
         if changes.env_steps < 1:
             raise ConfigError(f"--env-steps {changes.env_steps}: must be at least 1")
-        # The intervals between checkpoints and between rows stay as they were, though their defaults depend on the
-        # run's length.
+        # The interval between rows stays as it was, though its default depends on the run's length.
         config = dataclasses.replace(
             config,
             env_steps=changes.env_steps,
-            checkpoint=dataclasses.replace(config.checkpoint, interval=config.checkpoint_interval()),
             log=dataclasses.replace(config.log, interval=config.log_interval()),
         )
     config = dataclasses.replace(config, run_dir=str(run.path))
@@ -106,8 +104,8 @@ def _recorded_changes(run: RunFolder, config: Resolved) -> dict[str, tuple[Any, 
     # Trust is no risk here, because the user already trusted the settings in `config`.
     begun = RunFolder.open(run.path, trust=True)[1]
     before, now = (dict(flat(c.to_dict())) for c in (begun, config))
-    # A resume that changes the run's length stores the default intervals as numbers, which is not a change.
-    kept = {"checkpoint.interval": begun.checkpoint_interval(), "log.interval": begun.log_interval()}
+    # A resume that changes the run's length stores the default interval as a number, which is not a change.
+    kept = {"log.interval": begun.log_interval()}
     return {
         name: (before.get(name), value)
         for name, value in now.items()

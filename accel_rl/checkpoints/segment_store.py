@@ -30,11 +30,15 @@ class SegmentStore:
         """Begin a new checkpoint, which contains no segments yet."""
         self._used = {}
 
-    def put(self, segment: Segment) -> str:
-        """Write a segment unless it is already on disk, and return its sha256; raises OSError."""
+    def has(self, segment: Segment) -> bool:
+        """Return whether a segment is already on disk."""
         if segment.checksum and self._path(segment.name, segment.checksum).exists():
             self._known[segment.name] = segment.checksum
-        if segment.name not in self._known:
+        return segment.name in self._known
+
+    def put(self, segment: Segment) -> str:
+        """Write a segment unless it is already on disk, and return its sha256; raises OSError."""
+        if not self.has(segment):
             tensors = {name: t.contiguous() for name, t in segment.load().items()}
             data = save(tensors)
             checksum = hashlib.sha256(data).hexdigest()

@@ -16,6 +16,28 @@ from accel_rl.text.errors import ConfigError
 _REF = "__ref__"
 
 
+def copied(tree: Any, later: Callable[[Segment], Segment]) -> Any:
+    """Return a copy of a state in host memory, which does not change with the state. Segments are not copied, but
+    replaced by `later(segment)`, in the order in which `encode` stores them."""
+    if isinstance(tree, Tensor):
+        return tree.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+    if isinstance(tree, np.ndarray):
+        return tree.copy(order="C")
+    if isinstance(tree, Segment):
+        return later(tree)
+    if isinstance(tree, dict):
+        return {key: copied(value, later) for key, value in _in_order(tree)}
+    if isinstance(tree, list | tuple):
+        return [copied(value, later) for value in tree]
+    return tree
+
+
+def _in_order(node: dict[Any, Any]) -> list[tuple[Any, Any]]:
+    if any(type(key) not in (int, str) for key in node):  # `encode` refuses the state.
+        return list(node.items())
+    return sorted(node.items(), key=lambda pair: (isinstance(pair[0], str), pair[0]))
+
+
 def encode(tree: dict[str, Any], put: Callable[[Segment], str] | None = None) -> tuple[bytes, bytes]:
     """Return a state as the bytes of a JSON file and of a safetensors file. Equal states always have equal bytes.
 
@@ -45,11 +67,10 @@ def encode(tree: dict[str, Any], put: Callable[[Segment], str] | None = None) ->
             )
         if isinstance(node, dict):
             if _REF not in node and all(isinstance(k, str) for k in node):
-                return {k: walk(v, f"{path}/{k}") for k, v in sorted(node.items())}
+                return {k: walk(v, f"{path}/{k}") for k, v in _in_order(node)}
             if odd := [k for k in node if type(k) not in (int, str)]:
                 raise ConfigError(f"state {path[1:]}: the key {odd[0]!r} must be a text or a whole number")
-            pairs = sorted(node.items(), key=lambda pair: (isinstance(pair[0], str), pair[0]))
-            return {_REF: ["dict", [[k, walk(v, f"{path}/{k}")] for k, v in pairs]]}
+            return {_REF: ["dict", [[k, walk(v, f"{path}/{k}")] for k, v in _in_order(node)]]}
         if isinstance(node, list | tuple):
             return [walk(v, f"{path}/{i}") for i, v in enumerate(node)]
         if isinstance(node, np.generic):

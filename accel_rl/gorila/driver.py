@@ -91,6 +91,7 @@ class Driver:
         self.best = BestAgent(run)
         self._shards_replaced, self._snapshot_at = 0, self.updates
         self._short_since: float | None = None  # The time since which too few bundles are running
+        self._saved_s = time.monotonic()
         self._short_s = max(g.timeout_s, START_S)
 
     def _restore(self, state: dict[str, Any]) -> list[MemberCount]:
@@ -195,7 +196,10 @@ class Driver:
             self._begin_evaluation()
         if evaluated is not None or counters.due(counters.logged_at, config.log_interval(), done=False):
             self._row(evaluated)
-        if counters.due(counters.saved_at, config.checkpoint_interval(), done=False):
+        c, elapsed_s = config.checkpoint, time.monotonic() - self._saved_s
+        if counters.due(counters.saved_at, c.interval or 0, done=False) or (
+            c.interval is None and elapsed_s >= 60 * c.minutes
+        ):
             self.save()
 
     def _begin_evaluation(self) -> None:
@@ -271,7 +275,7 @@ class Driver:
     def save(self) -> None:
         """Write a checkpoint of the shards' state and of all counts."""
         counters = self.counters
-        counters.saved_at = counters.env_steps
+        counters.saved_at, self._saved_s = counters.env_steps, time.monotonic()
         checkpoints = Checkpoints(self.run_folder.path / "checkpoints", self.config.checkpoint.keep)
         checkpoints.save(counters.env_steps, self.state_dict(self._snapshot()), self.reporter.time.state_dict())
         self.callbacks("on_checkpoint", checkpoints.path(counters.env_steps))

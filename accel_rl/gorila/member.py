@@ -212,10 +212,10 @@ class MemberClock(Clock):
         limit = self._config.updates
         return min(1.0, self._exchange.sync.server_updates / limit) if limit else share
 
-    def stops(self, asked: bool) -> bool:
+    def agree(self, stop: bool, save: bool) -> tuple[bool, bool]:
         limit = self._config.updates
         done = limit is not None and self._exchange.sync.server_updates >= limit
-        return asked or done or self._line.answer.stop or self._line.lost
+        return stop or done or self._line.answer.stop or self._line.lost, save
 
 
 class MemberBarrier(Barrier):

@@ -94,7 +94,6 @@ def member_config(config: Resolved, index: int, slot: int, slots: int) -> Resolv
             run_envs=(config.gorila.bundles + config.gorila.actors) * envs,
         ),
         evaluation=replace(config.evaluation, interval=0),
-        checkpoint=replace(config.checkpoint, interval=config.checkpoint_interval()),
         log=replace(config.log, interval=config.log_interval(), tensorboard=False),
         wandb="disabled",
         callback=(),

@@ -89,13 +89,13 @@ class AsyncClock(Clock):
     def end(self) -> None:
         self._counters.stop()
 
-    def stops(self, asked: bool) -> bool:
-        if self._watch and self._stalled and not asked and self._counters.env_steps() < self._until:
+    def agree(self, stop: bool, save: bool) -> tuple[bool, bool]:
+        if self._watch and self._stalled and not stop and self._counters.env_steps() < self._until:
             for rank, line in self._stalled.find(self._watch.pids()).items():
                 logger.warning(line)
                 self._watch.kill(rank)
             self.lost = self._watch.gone()
-        return asked or self._counters.stopped or bool(self.lost)
+        return stop or self._counters.stopped or bool(self.lost), save
 
     def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
         return self._counters.recent(), self._totals.episodes, self._totals.updates

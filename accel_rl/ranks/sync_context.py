@@ -47,8 +47,11 @@ class SyncClock(Clock):
     def count(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         return env_steps + self._communicator.count(taken).of_run
 
-    def stops(self, asked: bool) -> bool:
-        return bool(self._communicator.all_reduce_max(torch.tensor(int(asked))))
+    def agree(self, stop: bool, save: bool) -> tuple[bool, bool]:
+        """Return the decision of any rank to stop, and of rank 0's clock to save. A run that ends is saved anyway."""
+        wanted = 2 if stop else int(save and self._communicator.rank == 0)
+        decided = int(self._communicator.all_reduce_max(torch.tensor(wanted)))
+        return decided == 2, decided == 1
 
     def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
         n = share(episodes.recent.maxlen or 0, self._communicator.size)
@@ -98,6 +101,8 @@ class SyncExchange(Exchange):
 class SyncBarrier(Barrier):
     """At a `SyncBarrier`, ranks poll the process group's key-value store, so the timeout of collectives does not
     apply."""
+
+    saves_together = True
 
     def __init__(self, communicator: Collective, store: PatientStore, timeout_s: float):
         self._communicator = communicator

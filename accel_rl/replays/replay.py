@@ -28,11 +28,13 @@ class History:
         self.rows = max(1, SEGMENT_BYTES // (ring.B * (ring.frames[0].nbytes + 8)))
         # Lists (low, high, segment) of each complete segment, which contains the rows [low, high).
         self._full_segments: list[tuple[int, int, Segment]] = []
+        self._unread: list[_Rows] = []  # The segments of the newest checkpoint that have not been read
 
     def state_dict(self) -> dict[str, Any]:
         ring = self.ring
         self._full_segments = [s for s in self._full_segments if s[1] > ring.oldest]
         low = max(self._full_segments[-1][1] if self._full_segments else 0, ring.oldest)
+        self._unread = []
         segments = list(self._full_segments)
         while low < ring.cursor:
             boundary = (low // self.rows + 1) * self.rows
@@ -48,9 +50,15 @@ class History:
         }
 
     def _segment(self, low: int, high: int) -> Segment:
-        return Segment(f"rows-{low:012d}-{high:012d}", lambda: self._read(low, high))
+        self._unread.append(rows := _Rows(self, low, high))
+        return Segment(f"rows-{low:012d}-{high:012d}", rows.load)
 
-    def _read(self, low: int, high: int) -> dict[str, Tensor]:
+    def make_room(self, T: int) -> None:
+        """Read the rows that the next T rows will replace, if they are in segments that have not been read."""
+        for rows in [rows for rows in self._unread if rows.low < self.ring.cursor + T - self.ring.L]:
+            rows.keep()
+
+    def read(self, low: int, high: int) -> dict[str, Tensor]:
         ring = self.ring
         assert low >= ring.oldest, "a segment is saved with the checkpoint that first holds it"
         row = torch.arange(low, high) % ring.L
@@ -63,6 +71,9 @@ class History:
         tensors["ended"] = ended = (final >= 0).nonzero().squeeze(-1)
         tensors["final_frames"] = ring.finals.frames[final[ended].long().to(ring.device)].cpu()
         return tensors
+
+    def forget(self, rows: "_Rows") -> None:
+        self._unread = [other for other in self._unread if other is not rows]
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the replay's ring from a checkpoint. Raises ConfigError for a damaged segment, and ValueError if the
@@ -108,6 +119,26 @@ class Selection(Protocol):
     def anneal(self, progress: float) -> None: ...
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+class _Rows:
+    """The rows [low, high) of a replay, until a checkpoint has read them."""
+
+    def __init__(self, history: History, low: int, high: int):
+        self._history, self.low, self._high = history, low, high
+        self._kept: dict[str, Tensor] | None = None
+
+    def keep(self) -> None:
+        """Read the rows now, because they are about to be replaced."""
+        if self._kept is None:
+            self._kept = self._history.read(self.low, self._high)
+
+    def load(self) -> dict[str, Tensor]:
+        self.keep()
+        result, self._kept = self._kept, None
+        self._history.forget(self)
+        assert result is not None
+        return result
 
 
 class Replay:
@@ -158,6 +189,7 @@ class Replay:
         """Append a rollout to the ring. If another replay writes to the ring, only register the rows that it has
         appended."""
         if self._history is not None:
+            self._history.make_room(rollout.T)
             self.ring.append(rollout)
         self.selection.appended(self._seen)
         self._seen = self.ring.eligible

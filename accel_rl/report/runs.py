@@ -33,6 +33,7 @@ APART = (
     "sampler.start_timeout_s",
     "distributed.timeout_s",
     "gorila.timeout_s",
+    "checkpoint.minutes",
     "checkpoint.interval",
     "checkpoint.keep",
     "log.interval",

@@ -53,6 +53,7 @@ CONDITIONS = (
     Condition(("env.kwargs",), lambda c: bool(c.env.id), "a Gymnasium environment (--env)"),
     Condition(("env.stack", "algo.network"), lambda c: c.spec.is_image, "picture observations"),
     Condition(("gorila.",), lambda c: c.mode.has_members, "--cluster gorila"),
+    Condition(("checkpoint.minutes",), lambda c: c.checkpoint.interval is None, "a run without --checkpoint.interval"),
     Condition(("init_only",), lambda c: bool(c.init), "--init"),
     Condition(("address",), lambda c: c.mode.over_ray, "--cluster gorila or ray"),
     Condition(
@@ -176,7 +177,7 @@ def limit(config: TrainConfig, shares: Mapping[str, float]) -> str:
     largest = max(shares, key=lambda name: shares[name])
     advice = ""
     if largest == "other":
-        advice = "; see --evaluation.interval and --checkpoint.interval"
+        advice = "; see --evaluation.interval and --checkpoint.minutes"
     elif largest == "updates" and config.precision == "float32" and gains_from_bfloat16():
         advice = "; this CPU has instructions for --precision bfloat16, which changes the numbers"
     listed = ", ".join(f"{name} {100 * share:.0f} %" for name, share in shares.items())

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from accel_rl.text.bounds import NonNegativeCount, PositiveCount
+from accel_rl.text.bounds import NonNegativeCount, Positive, PositiveCount
 from accel_rl.text.errors import ConfigError
 
 
@@ -52,9 +52,11 @@ class CheckpointConfig:
     """Settings of checkpoints. Checkpoints are written atomically and verified, and a resumed run is bitwise identical
     to an uninterrupted run."""
 
+    minutes: Positive = 5.0
+    """Minutes between checkpoints. The end of a run is always saved."""
     interval: NonNegativeCount | None = None
-    """Env steps between checkpoints. The default interval is a twentieth of the run's length, but at least 5,000 and at
-    most 100,000 env steps. With 0, the only checkpoint is at the end of the run."""
+    """Env steps between checkpoints, instead of --checkpoint.minutes. With 0, the only checkpoint is at the end of the
+    run."""
     keep: PositiveCount = 3
     """Number of checkpoints to keep. All older checkpoints are deleted."""
 

@@ -197,12 +197,6 @@ class TrainConfig:
         check_types(config)
         return config
 
-    def checkpoint_interval(self) -> int:
-        """Return the resolved number of env steps between checkpoints, or 0 for a single checkpoint at the end."""
-        if self.checkpoint.interval is not None:
-            return self.checkpoint.interval
-        return min(max(self.env_steps // 20, 5_000), 100_000)
-
     def log_interval(self) -> int:
         """Return the resolved number of env steps between rows of metrics."""
         return self.log.interval or min(max(self.env_steps // 100, 1_000), 50_000)

@@ -183,6 +183,10 @@ class Callbacks:
             name: [callback for callback in callbacks if _overrides(callback, name)] for name in METHODS
         }  # fmt: skip
 
+    def handle(self, method: str) -> bool:
+        """Return whether a callback has the method."""
+        return bool(self._methods[method])
+
     def __call__(self, method: str, *args: Any) -> None:
         """Call a method of all callbacks. Raises RunError, which names the callback and the method, for an error."""
         for callback in self._methods[method]:

@@ -29,9 +29,10 @@ class Clock:
     def end(self) -> None:
         """End the run on all ranks after their current cycles. Rank 0 calls `end`."""
 
-    def stops(self, asked: bool) -> bool:
-        """Return whether the run ends now. `asked` is true if this rank received a request to stop."""
-        return asked
+    def agree(self, stop: bool, save: bool) -> tuple[bool, bool]:
+        """Return whether the run ends now, and whether a checkpoint is due by the time since the last one. `stop` is
+        true if this rank received a request to stop, and `save` if a checkpoint is due by this rank's own clock."""
+        return stop, save
 
     def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
         """Return the (score, length) of recent episodes, the number of episodes and the number of updates, over all
@@ -76,6 +77,9 @@ class Exchange:
 
 class Barrier:
     """A `Barrier` makes ranks wait for each other."""
+
+    saves_together = False
+    """All ranks write the parts of a checkpoint together, and wait until all parts are complete."""
 
     def agreed(self, done: bool) -> bool:
         """Return, on all ranks, the value that rank 0 passed as `done`: whether rank 0 completed a task, such as an

@@ -1,15 +1,20 @@
 """The checkpoints of one rank contain all state that is needed to continue the run bit for bit."""
 
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import torch
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.checkpoints.generator_state import restore_default
+from accel_rl.checkpoints.writer import CheckpointWriter
 from accel_rl.machine.devices import Device
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.samplers.rollout_sampler import RolloutSampler
 from accel_rl.settings.resolved import Resolved
+from accel_rl.text.errors import RunError
 from accel_rl.training.callback import Callbacks
 from accel_rl.training.context import RankContext
 from accel_rl.training.learner import Learner
@@ -45,22 +50,69 @@ class Saver:
         self.callbacks = callbacks
         self.checkpoints = self._checkpoints()
 
+        self._writer: CheckpointWriter | None = None
+        self._saved_s = time.monotonic()
+
     def _checkpoints(self) -> Checkpoints:
         # Rank 0 writes its part of a checkpoint last.
         # Other ranks keep one more checkpoint, in case rank 0 fails before writing.
         keep = self.config.checkpoint.keep + bool(self.context.rank)
         return Checkpoints(self.run_folder.path / "checkpoints", keep)
 
+    @property
+    def is_due(self) -> bool:
+        """Return whether a checkpoint is due by the time since the last one."""
+        c = self.config.checkpoint
+        return c.interval is None and time.monotonic() - self._saved_s >= 60 * c.minutes
+
     def save(self) -> None:
-        """Write a checkpoint of the current state."""
+        """Begin to write a checkpoint of the current state, in a thread. `save` waits for its end only if ranks save
+        together, or if callbacks handle the checkpoint, for which the run is still at these env steps."""
+        self.finish()
         self.run_folder.follow()
         if self.run_folder.moved:
             self.checkpoints = self._checkpoints()
-        self.counters.saved_at = self.counters.env_steps
+        self.counters.saved_at, self._saved_s = self.counters.env_steps, time.monotonic()
         self.reporter.sync()
+        handled = self.callbacks.handle("on_checkpoint")
         with self.context.barrier.saving():
-            self.checkpoints.save(self.counters.env_steps, self.state_dict(), self._time())
-        self.callbacks("on_checkpoint", self.checkpoints.path(self.counters.env_steps))
+            self._writer = CheckpointWriter(self.checkpoints, self.counters.env_steps, self.state_dict(), self._time())
+            if handled or self.context.barrier.saves_together:
+                self.finish()
+        if handled:
+            self.callbacks("on_checkpoint", self.checkpoints.path(self.counters.env_steps))
+
+    def step(self) -> None:
+        """Continue with the checkpoint that is being written, if any. Raises RunError if it could not be written."""
+        if self._writer is not None and self._succeeds(self._writer.step):
+            self._writer = None
+
+    def finish(self) -> None:
+        """Wait for the checkpoint that is being written, if any. Raises RunError if it could not be written."""
+        if self._writer is not None:
+            self._succeeds(self._writer.finish)
+            self._writer = None
+
+    def _succeeds(self, call: Callable[[], bool | None]) -> bool:
+        """Call a method of the writer, and return whether the checkpoint is complete. A checkpoint that could not be
+        written because the folder was moved counts as not saved."""
+        writer = self._writer
+        assert writer is not None
+        try:
+            return call() is not False
+        except BaseException as error:
+            self._writer = None
+            writer.abandon()
+            self.run_folder.follow()
+            if not isinstance(error, RunError) or not self.run_folder.moved:
+                raise
+            self.counters.saved_at = -1
+            return True
+
+    def close(self) -> None:
+        """Complete the checkpoint that is being written when an error ends the run, or abandon it."""
+        with suppress(Exception):
+            self.finish()
 
     @property
     def last(self) -> int | None:

@@ -93,6 +93,7 @@ class Trainer:
         )  # fmt: skip
         self.evaluator = Evaluator(config, plan)
         self.best = BestAgent(run)
+        self._is_save_due = False
         self._began, self._cycles_s = time.monotonic(), 0.0
         self.evaluation: Evaluation | None = None  # `evaluation` has the result of the run's last evaluation.
 
@@ -191,14 +192,17 @@ class Trainer:
         self._housekeeping()
         if self.callbacks.stopped:
             self.context.clock.end()
-        stops = self.context.clock.stops(bool(self._stop or self.run_folder.moved or self.callbacks.stopped))
+        stop = bool(self._stop or self.run_folder.moved or self.callbacks.stopped)
+        stops, self._is_save_due = self.context.clock.agree(stop, self.saver.is_due)
         return stops or self.counters.env_steps >= self.config.env_steps
 
     def _end(self) -> None:
         """Save the last checkpoint, unless it is saved already."""
+        self.saver.finish()
         is_saved = self.counters.saved_at == self.counters.env_steps and self.saver.last is not None
         if not is_saved or self.schedule.pending:
             self.saver.save()
+        self.saver.finish()
         self.run_folder.raise_if_moved(self.counters.env_steps)
         self.callbacks("on_end")
 
@@ -277,8 +281,10 @@ class Trainer:
                 getattr(self.schedule, "acting_age", 0),
             )  # fmt: skip
             counters.logged_at = counters.env_steps
-        if counters.due(counters.saved_at, config.checkpoint_interval(), done):
+        is_late = self._is_save_due and counters.saved_at != counters.env_steps
+        if is_late or counters.due(counters.saved_at, config.checkpoint.interval or 0, done):
             self.saver.save()
+        self.saver.step()
 
     def _verify(self) -> None:
         """Raise RunError if training has diverged, which is detected by the GPU's count of skipped updates."""
@@ -297,6 +303,7 @@ class Trainer:
             self.context.barrier.beat()
             return bool(self._stop)
 
+        self.saver.finish()  # The best network until a checkpoint is stored with the checkpoint.
         self.reporter.evaluating()
         multiply_in("float32", self.plan.device)
         evaluations = []
@@ -334,6 +341,7 @@ class Trainer:
         return {name: s / total for name, s in seconds.items()}
 
     def _close(self) -> None:
+        self.saver.close()
         self.schedule.close()
         self.sampler.close()
         self.evaluator.close()

@@ -18,11 +18,13 @@ class Violation(Exception):
         self.kind = kind
 
 
-def due(steps: list[int]) -> int:
+def due(steps: list[int], in_background: bool = False) -> int:
     """Return the env steps of the newest checkpoint that a run must have whose rows are at `steps`. The checkpoint that
-    is due after the last row may be in progress."""
+    is due after the last row may be in progress. If checkpoints are written in the background, so may the one before
+    the last row, but not the one before that: a checkpoint begins when the last one is complete."""
     saves = [b for a, b in pairwise([0, *steps]) if b // CHECKPOINT_STEPS > a // CHECKPOINT_STEPS]
-    return max((save for save in saves if save < steps[-1]), default=0)
+    complete = [0, *(save for save in saves if save < steps[-1])] if steps else [0]
+    return complete[max(-1 - in_background, -len(complete))]
 
 
 def check_progress(t: "Trial", is_stop: bool = False) -> int:
@@ -30,7 +32,7 @@ def check_progress(t: "Trial", is_stop: bool = False) -> int:
     documented to save. Return the number of env steps that are lost with the process."""
     steps, newest = run_files.row_steps(t.run), run_files.newest(t.run)
     last = steps[-1] if steps else 0
-    required = last if is_stop else due(steps)
+    required = last if is_stop else due(steps, t.mode.saves_in_background)
     if newest < required:
         raise Violation(
             "lost",

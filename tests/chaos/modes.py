@@ -36,6 +36,11 @@ class Mode:
     gorila: bool = False
     """Whether the run has a parameter server on Ray."""
 
+    @property
+    def saves_in_background(self) -> bool:
+        """Whether training goes on while a checkpoint is written: without callbacks, and if ranks save alone."""
+        return not (self.evaluated or self.gorila or (self.ranks > 1 and self.exact))
+
     def train(self, run: object, *more: str) -> list[str]:
         """Return the arguments of accel-rl that trains into the folder `run`."""
         if self.sweep:

@@ -29,6 +29,11 @@ def test_a_checkpoint_is_due_at_the_first_row_after_its_interval_unless_it_is_th
     assert invariants.due([80, 400, 480]) == 400 and invariants.due([160, 320, 480, 640, 800]) == 480
 
 
+def test_the_last_checkpoint_may_be_incomplete_if_it_is_written_in_the_background():
+    assert invariants.due([80, 400, 480], True) == 0 and invariants.due([160, 320, 480, 640, 800, 960], True) == 480
+    assert invariants.due([], True) == 0
+
+
 def test_lost_env_steps_are_found(tmp_path):
     t = trial_with(tmp_path / "a", *range(80, 1_000, 80), checkpoints=[400])
     with pytest.raises(Violation, match="560 env steps: the newest checkpoint is at 400, the last row at 960") as lost:

@@ -53,6 +53,15 @@ def test_two_ranks_stop_and_resume_bit_for_bit(tmp_path):
     assert checkpoint_bytes(whole) != checkpoint_bytes(whole / "ranks/1")  # other environments
 
 
+def test_rank_0_decides_by_its_clock_when_all_ranks_save(tmp_path):
+    folder = tmp_path / "run"
+    options = ("--checkpoint.minutes", 0.005, "--checkpoint.keep", 1_000, "--evaluation.interval", 0)
+    done = run("train", "a2c", *CARTPOLE, "--ranks", 2, "--env-steps", 6_000, *options, "--run-dir", folder)
+    assert done.returncode == 0, done.stderr
+    steps = [Checkpoints(folder / part / "checkpoints").steps() for part in ("", "ranks/1")]
+    assert steps[0] == steps[1] and len(steps[0]) > 2 and steps[0][-1] == 6_000
+
+
 @pytest.mark.parametrize(
     ("algorithm", "ranks"),
     [

@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from accel_rl.checkpoints.checkpoint import Checkpoints
 from tests.integration.runs import (
     assert_equal_runs,
     kill,
@@ -112,6 +113,21 @@ def test_killed_and_resumed(uninterrupted, tmp_path, after_rows):
     done = run("resume", folder)
     assert done.returncode == 0, done.stderr
     assert_equal_runs(first, folder)
+
+
+def test_checkpoints_are_written_by_the_clock(tmp_path):
+    folder = tmp_path / "run"
+    options = ("--checkpoint.minutes", 0.005, "--checkpoint.keep", 100, "--evaluation.interval", 0, "--run-dir", folder)
+    process = start("train", *GAMES["cartpole"], "--env-steps", 10_000_000, *options)
+    checkpoints = Checkpoints(folder / "checkpoints")
+    wait_for(lambda: len(checkpoints.steps()) > 2)
+    kill(process)
+    process.wait()
+    last = checkpoints.steps()[-1]
+    done = run("resume", folder, "--env-steps", last + 400)
+    assert done.returncode == 0, done.stderr
+    assert f"resumed at {last} env steps" in (folder / "events.log").read_text()
+    assert checkpoints.steps()[-1] == last + 400
 
 
 @pytest.mark.slow

@@ -217,6 +217,7 @@ def test_unknown_fields_of_a_configuration(change, says):
         (TrainConfig(sampler=SamplerConfig(envs=0)), "--sampler.envs 0"),
         (TrainConfig(sampler=SamplerConfig(timeout_s=float("nan"))), "--sampler.timeout-s nan"),
         (TrainConfig(checkpoint=CheckpointConfig(keep=0)), "--checkpoint.keep 0"),
+        (TrainConfig(checkpoint=CheckpointConfig(minutes=0)), "--checkpoint.minutes 0"),
         (TrainConfig(log=LogConfig(interval=0)), "--log.interval 0"),
     ],
 )
@@ -224,10 +225,8 @@ def test_impossible_values(config, flag):
     assert error_of(config.check).startswith(flag)
 
 
-def test_intervals_follow_the_length_of_the_run():
-    assert [TrainConfig(env_steps=n).checkpoint_interval() for n in (10, 10**6, 10**9)] == [5_000, 50_000, 100_000]
+def test_the_interval_between_rows_follows_the_length_of_the_run():
     assert [TrainConfig(env_steps=n).log_interval() for n in (10, 10**6, 10**9)] == [1_000, 10_000, 50_000]
-    assert TrainConfig(checkpoint=CheckpointConfig(interval=0)).checkpoint_interval() == 0
 
 
 def test_algorithms_by_name():

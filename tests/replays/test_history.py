@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.checkpoints.writer import CheckpointWriter
 from accel_rl.replays import replay as replay_module
 from accel_rl.replays.replay import Replay
 from accel_rl.replays.ring import FrameRing, NStep
@@ -68,6 +69,36 @@ def test_a_checkpoint_writes_what_is_new(tmp_path, monkeypatch):
         rows = sum(int(n.split("-")[2]) - int(n.split("-")[1]) for n in now)
         assert rows <= ROWS + 2 * 7 + 2 * T  # bounded: the ring, its ragged ends, the other checkpoint's tail
     assert max(written) <= 2
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_rows_are_saved_as_they_were_when_the_checkpoint_began(tmp_path, monkeypatch, steps):
+    """Training goes on until all rows are replaced. Meanwhile none, a third or all of the rollouts are followed by a
+    step of the writer."""
+    monkeypatch.setattr(replay_module, "SEGMENT_BYTES", 7 * B * (6 + 8))
+    monkeypatch.setattr("accel_rl.checkpoints.writer.AHEAD", 2)
+    sims = Simulators(B, T, 0, dies=0.1)
+    replay, copy = empty(sims), empty(sims)
+    for _ in range(30):
+        rollout = sims.rollout()
+        replay.append(rollout)
+        copy.append(rollout)
+    folders = [tmp_path / name / "checkpoints" for name in ("at_once", "meanwhile")]
+    for folder in folders:
+        folder.parent.mkdir()
+    Checkpoints(folders[0]).save(10, {"replay": copy.state_dict()})
+    writing = CheckpointWriter(Checkpoints(folders[1]), 10, {"replay": replay.state_dict()})
+    for i in range(2 * ROWS // T):
+        replay.append(sims.rollout())
+        if i % 3 < steps:
+            writing.step()
+    writing.finish()
+    one, two = empty(sims), empty(sims)
+    for other, folder in zip((one, two), folders, strict=True):
+        other.load_state_dict(Checkpoints(folder).load_latest()[1]["replay"])
+    same(one.ring, two.ring)
+    files = [sorted(p.name for p in (folder.parent / "segments").iterdir()) for folder in folders]
+    assert files[0] == files[1] and len(files[0]) > 8
 
 
 def test_a_restored_replay_does_not_write_complete_segments_again(monkeypatch):

@@ -79,6 +79,13 @@ def test_a_setting_without_effect_is_named(algorithm: str, name: str, value: obj
     assert line.startswith(f"--{name.replace('_', '-')} {value} has no effect") and needs in line
 
 
+def test_minutes_between_checkpoints_have_no_effect_beside_env_steps() -> None:
+    timed = with_setting(config(), "checkpoint.minutes", 2.0)
+    assert inactive(timed) == []
+    (line,) = inactive(with_setting(timed, "checkpoint.interval", 1_000))
+    assert line == "--checkpoint.minutes 2.0 has no effect: it needs a run without --checkpoint.interval"
+
+
 def test_settings_with_an_effect_are_not_named() -> None:
     assert inactive(config()) == []
     assert inactive(with_setting(config("rainbow"), "algo.replay.beta", 0.5)) == []
