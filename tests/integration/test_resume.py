@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 
 import pytest
 
@@ -112,6 +113,26 @@ def test_killed_and_resumed(uninterrupted, tmp_path, after_rows):
         process.wait()
     done = run("resume", folder)
     assert done.returncode == 0, done.stderr
+    assert_equal_runs(first, folder)
+
+
+@of_games("cartpole")
+def test_killed_while_each_checkpoint_is_written(uninterrupted, tmp_path):
+    """Of a run with four checkpoints, and of a kill once each of the first three has begun to be written."""
+    name, first = uninterrupted
+    folder = tmp_path / "run"
+    command = ("train", *GAMES[name], *SMALL, "--run-dir", folder)
+    for _ in range(3):
+        process = start(*command)
+        deadline, writing = time.monotonic() + 60, set()
+        while not writing and process.poll() is None and time.monotonic() < deadline:
+            writing = {p.name for p in folder.glob("checkpoints/.writing-*") if "-old-" not in p.name}
+        kill(process)
+        process.wait()
+        command = ("resume", folder)
+    done = run(*command)
+    assert done.returncode == 0, done.stderr
+    assert "resumed at" in (folder / "events.log").read_text()
     assert_equal_runs(first, folder)
 
 
