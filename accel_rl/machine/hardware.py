@@ -8,12 +8,12 @@ import contextlib
 import functools
 import os
 import platform
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 
 from accel_rl.machine.machine import Machine, Node, numbers
+from accel_rl.machine.visible_gpus import gpu_nodes
 from accel_rl.text.errors import ConfigError
 from accel_rl.text.notes import collected, say_once
 
@@ -241,7 +241,7 @@ def this_machine(sys_folder: str = SYS) -> Machine:
     nodes: dict[int, list[tuple[int, ...]]] = {}
     for siblings, node in sorted({_place(sys_folder, c) for c in allowed}):
         nodes.setdefault(node, []).append(tuple(t for t in siblings if t in allowed))
-    gpus = _gpu_nodes()
+    gpus = gpu_nodes()
     if outside := {n for n in gpus.values() if n not in nodes}:
         say_once(f"GPUs of NUMA node {sorted(outside)}, which has no core here, use cores of another")
     first = min(nodes)
@@ -266,26 +266,3 @@ def hyperthreads(core: int, cpus: Path = Path(SYS) / "cpu") -> tuple[int, ...]:
         return tuple(numbers((cpus / f"cpu{core}" / "topology" / "thread_siblings_list").read_text().strip()))
     except (OSError, ConfigError):
         return (core,)
-
-
-def _gpu_nodes() -> dict[int, int]:
-    """Return the NUMA node of each GPU; GPUs are numbered by PCI bus, as with CUDA_DEVICE_ORDER=PCI_BUS_ID."""
-    try:
-        query = ["nvidia-smi", "--query-gpu=index,pci.bus_id", "--format=csv,noheader"]
-        lines = subprocess.run(query, capture_output=True, text=True, timeout=30, check=True).stdout.splitlines()
-    except (OSError, subprocess.SubprocessError):
-        return {}
-    result = {}
-    for line in lines:
-        index, _, bus = line.partition(",")
-        domain, _, rest = bus.strip().lower().partition(":")
-        try:
-            node = int(Path(f"/sys/bus/pci/devices/{domain[-4:]}:{rest}/numa_node").read_text())
-        except (OSError, ValueError):
-            node = 0
-        result[int(index)] = max(node, 0)
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is None:
-        return result
-    shown = [int(v) for v in visible.split(",") if v.strip().isdigit()]
-    return {g: result[g] for g in shown if g in result}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from accel_rl.files.durable_files import open_in_place
 from accel_rl.machine.placement import Slot
+from accel_rl.machine.visible_gpus import gpu_names
 from accel_rl.processes import child
 from accel_rl.sweeps.layout import Layout, starts
 from accel_rl.sweeps.pinned_run import set_session_nice
@@ -95,7 +96,7 @@ class Feeder:
         variables = {
             **os.environ,
             "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # A sweep numbers GPUs in the order of the PCI bus.
-            "CUDA_VISIBLE_DEVICES": ",".join(map(str, slot.gpus)),
+            "CUDA_VISIBLE_DEVICES": gpu_names(slot.gpus),
             "WANDB_RUN_GROUP": os.environ.get("WANDB_RUN_GROUP", self.folder.path.name),
         }
         cores = ",".join(map(str, slot.cores))

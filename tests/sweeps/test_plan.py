@@ -93,7 +93,7 @@ def test_samplers_get_a_core_each_where_there_is_no_gpu(planned):
 def test_this_machine_gives_at_most_the_cores_that_it_has(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("accel_rl.machine.hardware.allowed_cores", lambda: [0, 1])
     monkeypatch.setattr("accel_rl.machine.hardware.cgroup_cpus", lambda: None)
-    monkeypatch.setattr("accel_rl.machine.hardware._gpu_nodes", lambda: {})
+    monkeypatch.setattr("accel_rl.machine.hardware.gpu_nodes", lambda: {})
     assert sweep.main(["experiments.daley:speed_test", "--only", "threads=8", "seed=0", "--dry-run"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "4 runs ask for 8 cores each and get 2" in lines

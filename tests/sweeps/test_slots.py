@@ -140,7 +140,7 @@ def test_hyperthreads_and_nodes_are_read_from_the_system(tmp_path, monkeypatch):
         (folder / "topology" / "thread_siblings_list").write_text(siblings + "\n")
     monkeypatch.setattr("accel_rl.machine.hardware.allowed_cores", lambda: [0, 1, 2, 3])
     monkeypatch.setattr("accel_rl.machine.hardware.cgroup_cpus", lambda: None)
-    monkeypatch.setattr("accel_rl.machine.hardware._gpu_nodes", lambda: {0: 1})
+    monkeypatch.setattr("accel_rl.machine.hardware.gpu_nodes", lambda: {0: 1})
     assert this_machine(str(tmp_path)) == Machine((Node(((0, 2),)), Node(((1, 3),), (0,))))
 
 
