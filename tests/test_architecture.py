@@ -47,7 +47,7 @@ CONFINED = {
         "accel_rl/samplers/workers/", "accel_rl/ranks/", "accel_rl/run/run_folder.py",
         "accel_rl/gorila/ray_session.py", "accel_rl/processes/child.py", "accel_rl/processes/guard.py",
         "accel_rl/emulator/rom_compiler.py",
-        "accel_rl/machine/hardware.py",
+        "accel_rl/machine/visible_gpus.py",
         "accel_rl/sweeps/", "benchmarks/", "experiments/sampling.py",
     ),
     "socket": (
@@ -249,7 +249,7 @@ def test_the_command_line_loads_no_mode() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     modes = tuple(f"accel_rl.{room}" for room in ("gorila", "sweeps", "papers", "emulator.device", "report"))
-    for line, most in zip(done.stdout.splitlines(), (141, 213), strict=True):
+    for line, most in zip(done.stdout.splitlines(), (142, 214), strict=True):
         found = line.split()
         assert len(found) <= most and not [m for m in found if m.startswith(modes)], sorted(found)
 

@@ -39,7 +39,7 @@ def described(machine: Machine) -> Iterator[list[str]]:
 def allowed_cores() -> list[int]:
     """Return the cores that this process may run on, from its affinity mask."""
     if (machine := _described.get()) is not None:
-        return list(machine.processors)
+        return sorted(machine.processors)
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     say_once("this system has no core affinity: processes are not pinned")
@@ -232,6 +232,16 @@ def pin(cores: Sequence[int]) -> list[int]:
     return got
 
 
+def machine() -> Machine:
+    """Return the described machine, or this one."""
+    return _described.get() or this_machine()
+
+
+def gpu_numbers() -> list[int]:
+    """Return the numbers of the machine's GPUs in the order cuda:0, cuda:1 ..., or [] if they are unknown."""
+    return list(gpu_nodes()) if (machine := _described.get()) is None else sorted(machine.gpus)
+
+
 def this_machine(sys_folder: str = SYS) -> Machine:
     """Return a description of this machine: the cores that the affinity mask and the cgroup allow, and the GPUs visible
     to CUDA."""
@@ -257,6 +267,13 @@ def _place(sys_folder: str, core: int) -> tuple[tuple[int, ...], int]:
     cpus = Path(sys_folder) / "cpu"
     node = next((int(p.name[4:]) for p in (cpus / f"cpu{core}").glob("node[0-9]*")), 0)
     return hyperthreads(core, cpus), node
+
+
+def siblings(processor: int) -> tuple[int, ...]:
+    """Return the logical processors of the physical core of a processor, of the described machine or of this one."""
+    if (machine := _described.get()) is not None:
+        return next((core for node in machine.nodes for core in node.cores if processor in core), (processor,))
+    return hyperthreads(processor)
 
 
 def hyperthreads(core: int, cpus: Path = Path(SYS) / "cpu") -> tuple[int, ...]:

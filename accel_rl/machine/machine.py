@@ -103,14 +103,18 @@ class Machine:
         return f"{len(self.processors)} cores{quota}, {memory} of memory, {gpus}{each}"
 
     def restricted(self, processors: Sequence[int]) -> "Machine":
-        """Return the machine with only the given logical processors. Raises ConfigError for a processor that the
-        machine does not have."""
+        """Return the machine with only the given logical processors. GPUs of a node that has none of them belong to the
+        first node that has some. Raises ConfigError for a processor that the machine does not have."""
         if outside := sorted(set(processors) - set(self.processors)):
             raise ConfigError(f"--cores: core {outside} is not allowed; allowed: {ranges(sorted(self.processors))}")
-        nodes = []
+        nodes, homeless = list[Node](), list[int]()
         for node in self.nodes:
-            cores = (tuple(t for t in c if t in processors) for c in node.cores)
-            nodes.append(Node(tuple(c for c in cores if c), node.gpus))
+            cores = tuple(c for c in (tuple(t for t in c if t in processors) for c in node.cores) if c)
+            if cores:
+                nodes.append(Node(cores, node.gpus))
+            else:
+                homeless += node.gpus
+        nodes[0] = Node(nodes[0].cores, tuple(sorted((*nodes[0].gpus, *homeless))))
         return replace(self, nodes=tuple(nodes))
 
 

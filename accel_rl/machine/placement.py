@@ -65,7 +65,10 @@ def place_processes(
         half = 1 if on_gpu else len(usable) // 2
         usable, learning = usable[:-half], usable[-half:]
     if on_gpu and len(usable) > 1:
-        server, stepping = usable[:1], usable[1:]
+        server = usable[:1]
+        # The other hyperthreads of a core that drives the GPU stay unused, so that the core is fast.
+        beside = {t for core in (*server, *learning) for t in hardware.siblings(core)}
+        stepping = [core for core in usable[1:] if core not in beside] or usable[1:]
     else:
         server, stepping = usable, usable
     n = workers if workers is not None else len(stepping)
@@ -92,18 +95,34 @@ def gpu_of_rank(rank: int, ranks: int, gpus: int) -> int:
     return rank * gpus // max(ranks, gpus)
 
 
-def share_of_cores(cores: Sequence[int], ranks: int, rank: int, gpus: int = 0) -> tuple[int, ...]:
+def share_of_cores(cores: Sequence[X], ranks: int, rank: int) -> tuple[X, ...]:
     """Return a rank's even share of the cores, which are consecutive entries of `cores`. If there are more ranks than
-    cores, each rank gets one core. If ranks share the `gpus` GPUs, the cores are first divided equally among the GPUs,
-    in the order of `cores`, and then each GPU's share is divided among the ranks of this GPU."""
+    cores, each rank gets one core."""
     n = len(cores)
-    if 0 < gpus < ranks:
-        gpu = gpu_of_rank(rank, ranks, gpus)
-        sharing = [r for r in range(ranks) if gpu_of_rank(r, ranks, gpus) == gpu]
-        return share_of_cores(share_of_cores(cores, gpus, gpu), len(sharing), sharing.index(rank))
     if ranks > n:
         return (cores[rank % n],)
     return tuple(cores[rank * n // ranks : (rank + 1) * n // ranks])
+
+
+def cores_of_rank(cores: Sequence[int], gpus: Sequence[int], ranks: int, rank: int) -> tuple[int, ...]:
+    """Return the logical processors of a rank, which are those of some physical cores among `cores`. No other rank has
+    a processor of these physical cores, unless there are more ranks than cores.
+
+    `gpus` are the GPUs of the run, as CUDA numbers them. The ranks whose GPUs belong to one NUMA node divide the node's
+    cores evenly. Without GPUs, or if their nodes are unknown, all ranks divide all cores. Of each physical core the
+    first hyperthread comes first, and the second hyperthreads follow.
+    """
+    machine, numbers = hardware.machine().restricted(cores), hardware.gpu_numbers()
+    node_of = {gpu: i for i, node in enumerate(machine.nodes) for gpu in node.gpus}
+    known = [node_of.get(numbers[gpu]) if gpu < len(numbers) else None for gpu in gpus]
+    nodes = [known[gpu_of_rank(r, ranks, len(gpus))] if gpus else None for r in range(ranks)]
+    pool = [core for node in machine.nodes for core in node.cores]
+    sharing = list(range(ranks))
+    if None not in nodes and (mine := nodes[rank]) is not None:
+        pool = list(machine.nodes[mine].cores)
+        sharing = [r for r in sharing if nodes[r] == mine]
+    share = share_of_cores(pool, len(sharing), sharing.index(rank))
+    return tuple(core[i] for i in range(max(map(len, share))) for core in share if i < len(core))
 
 
 @dataclass(frozen=True)

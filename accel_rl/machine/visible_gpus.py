@@ -1,7 +1,9 @@
 """The GPUs that CUDA_VISIBLE_DEVICES shows to this process and to its child processes, without the start of CUDA."""
 
+import functools
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -34,8 +36,14 @@ def gpu_nodes() -> dict[int, int]:
 
 def _nvidia_smi(*arguments: str) -> list[str]:
     """Return the lines that nvidia-smi prints, or [] without an NVIDIA GPU."""
+    program = shutil.which("nvidia-smi")
+    return [] if program is None else _lines(program, *arguments)
+
+
+@functools.cache  # Each rank of a run asks.
+def _lines(*command: str) -> list[str]:
     try:
-        done = subprocess.run(["nvidia-smi", *arguments], capture_output=True, text=True, timeout=30, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):
         return []
     return done.stdout.splitlines()

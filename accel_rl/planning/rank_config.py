@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.machine import hardware
-from accel_rl.machine.placement import share_of_cores
+from accel_rl.machine.placement import cores_of_rank
 from accel_rl.optim.optimizers import is_adam
 from accel_rl.settings.resolved import Resolved
 from accel_rl.text.errors import ConfigError
@@ -39,7 +39,7 @@ def rank_config(config: Resolved, rank: int, local_rank: int | None = None, loca
     of_bundle, envs, cores = config.sampler, config.rank_envs, config.sampler.cores
     first = of_bundle.first_env + rank * envs
     if size > 1:
-        cores = share_of_cores(hardware.usable_cores(cores), size, local, len(d.gpu_list))
+        cores = cores_of_rank(hardware.usable_cores(cores), d.gpu_list, size, local)
     return replace(
         config,
         sampler=replace(

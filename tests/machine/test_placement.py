@@ -134,17 +134,6 @@ def test_more_ranks_than_gpus_share_them_evenly():
     assert [gpus(32, 8).count(g) for g in range(8)] == [4] * 8
 
 
-def test_ranks_of_one_gpu_share_that_gpus_cores():
-    cores = list(range(27))  # of 3 GPUs, 9 each
-    shares = [share_of_cores(cores, 8, r, 3) for r in range(8)]
-    assert shares[:4] == [(0, 1, 2), (3, 4, 5), (6, 7, 8), (9, 10, 11)] and shares[6:] == [
-        (18, 19, 20, 21),
-        (22, 23, 24, 25, 26),
-    ]
-    assert [share_of_cores((0, 1, 2, 3), 6, r, 2) for r in range(6)] == [(0,), (1,), (0,), (2,), (3,), (2,)]
-    assert [share_of_cores(cores, 3, r, 3) for r in range(3)] == [share_of_cores(cores, 3, r) for r in range(3)]
-
-
 PRINT_TORCH = "print(json.dumps('torch' in sys.modules))"
 
 

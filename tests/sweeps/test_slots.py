@@ -49,14 +49,13 @@ def test_the_papers_machine(gpus_per_run, slots, runs_per_gpu):
         assert all(len(s.nodes) == 1 for s in found)
 
 
-def test_32_ranks_on_8_gpus_are_4_each_on_the_cores_of_their_gpu(monkeypatch):
-    monkeypatch.setattr(hardware, "gpu_count", lambda: 8)
-    monkeypatch.setattr(hardware, "allowed_cores", lambda: sorted(NODE_OF_CORE))
+def test_32_ranks_on_8_gpus_are_4_each_on_the_cores_of_their_gpu():
     slot, by_gpu = slots_of(DGX1, None, 8)[0], [set(s.held) for s in slots_of(DGX1, None, 1)]
     base = default_config("a2c")
     group = replace(base.distributed, ranks=32, update="async", gpus="0,1,2,3,4,5,6,7")
     config = replace(base, distributed=group, sampler=ResolvedSampler(**vars(base.sampler) | {"cores": slot.cores}))
-    ranks = [rank_config(config, r) for r in range(32)]
+    with hardware.described(DGX1):
+        ranks = [rank_config(config, r) for r in range(32)]
     assert [r.device for r in ranks] == [f"cuda:{i // 4}" for i in range(32)]
     for i, rank in enumerate(ranks):
         assert rank.sampler.cores and set(rank.sampler.cores) <= by_gpu[i // 4]
