@@ -27,7 +27,7 @@ BUDGETS = {
     "gorila": 2_446,
     "kernels": 726,
     "launch": 13,
-    "machine": 821,  # cores_of_rank: ranks by NUMA node and physical core; visible_gpus.py: CUDA_VISIBLE_DEVICES with UUIDs, MIG and names that no GPU has
+    "machine": 821,  # visible_gpus.py: GPUs by UUID and MIG; cores_of_rank: ranks by NUMA node and physical core
     "metrics": 666,
     "models": 540,
     "ops": 128,

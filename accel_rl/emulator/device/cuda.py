@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.emulator.atari import core
-from accel_rl.emulator.device.nvrtc import cubin, version
+from accel_rl.emulator.device.nvrtc import compiled, version
 from accel_rl.emulator.device.step_arguments import StepArguments
 from accel_rl.text.errors import ConfigError, RunError
 
@@ -17,6 +17,7 @@ WARP, DRAWING, BEGINNING = 32, 64, 64  # The kernels step, draw and begin have 3
 # A multiprocessor's cache has room for the local memory of only a few warps of the kernel step, which use 44 KB each.
 STEP_WARPS = 2
 LEAST_LANES = 4  # A warp of the kernel step plays at least four environments, or all if there are fewer.
+REJECTED = ("CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "CUDA_ERROR_NO_BINARY_FOR_GPU", "CUDA_ERROR_INVALID_IMAGE")
 OLDEST = (8, 0)  # A GPU must have compute capability 8.0 or higher.
 
 
@@ -47,7 +48,8 @@ class CudaKernels:
         with torch.cuda.device(device):
             torch.cuda.current_stream().synchronize()  # The torch call `synchronize` creates the GPU's CUDA context.
             self._context = self._checked(driver.cuCtxGetCurrent())
-            module = self._checked(driver.cuModuleLoadData(cubin(torch.cuda.get_device_capability(device))))
+            code = compiled(torch.cuda.get_device_capability(device)).code
+            module = self._checked(driver.cuModuleLoadData(code), "loading the compiled emulator")
             self._kernels = {
                 name: self._checked(driver.cuModuleGetFunction(module, name.encode()))
                 for name in ("step", "draw", "finish", "begin")
@@ -87,8 +89,15 @@ class CudaKernels:
                 self._driver.cuLaunchKernel(self._kernels[name], *shape, ctypes.addressof(addresses), 0), name
             )
 
-    def _checked(self, result: tuple[Any, ...], what: str = "loading the emulator") -> Any:
+    def _checked(self, result: tuple[Any, ...], what: str = "the start") -> Any:
         error, *values = result
         if error != self._driver.CUresult.CUDA_SUCCESS:
-            raise RunError(f"the emulator on {self._device}: {what}: {error.name}")
+            raise RunError(f"the emulator on {self._device}: {what}: {error.name}{remedy(error.name)}")
         return values[0] if values else None
+
+
+def remedy(error: str) -> str:
+    """Return what to do if the driver rejects the compiled kernels, or "" for another error."""
+    if error in REJECTED:
+        return ": the driver is older than NVRTC; update it, or install the NVRTC of the driver's CUDA version"
+    return ""

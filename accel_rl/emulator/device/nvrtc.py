@@ -1,6 +1,6 @@
 """NVRTC compiles the kernels for a GPU. Compilation needs neither nvcc nor a GPU.
 
-    | kernels.cu and all headers  ->  NVRTC  ->  cubin and compile log  ->  a file of the cache folder
+    | kernels.cu and all headers  ->  NVRTC  ->  code and compile log  ->  a file of the cache folder
 
 The cached file's name contains a hash of sources, flags, NVRTC's version and the GPU's architecture. The cache folder
 is $XDG_CACHE_HOME/accel_rl or ~/.cache/accel_rl.
@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,9 +27,10 @@ _LENGTH_BYTES = 8
 
 
 class Compiled(NamedTuple):
-    """`Compiled` has the kernels that were compiled for one GPU architecture."""
+    """`Compiled` has the kernels that were compiled for one GPU architecture: machine code (a cubin), or PTX, which the
+    driver compiles for a GPU that is newer than NVRTC."""
 
-    cubin: bytes
+    code: bytes
     log: str
     """The text `log` lists the compiler's warnings, and the registers and memory that each function uses."""
 
@@ -50,12 +51,6 @@ def version() -> str:
     return "{}.{}".format(*_version(_nvrtc()))
 
 
-def cubin(capability: tuple[int, int] | int) -> bytes:
-    """Return the compiled kernels for a compute capability, (9, 0) or 90. Raises ConfigError if NVRTC is not
-    installed."""
-    return compiled(capability).cubin
-
-
 def resources(capability: tuple[int, int] | int) -> dict[str, Resources]:
     """Return the registers and memory that each kernel uses if it is compiled for a compute capability. Raises
     ConfigError if NVRTC is not installed."""
@@ -63,9 +58,10 @@ def resources(capability: tuple[int, int] | int) -> dict[str, Resources]:
 
 
 def compiled(capability: tuple[int, int] | int) -> Compiled:
-    """Compile the kernels, or read them from the cache folder. Raises ConfigError if NVRTC is not installed."""
+    """Compile the kernels for a compute capability, (9, 0) or 90, or read them from the cache folder. Raises
+    ConfigError if NVRTC is not installed."""
     nvrtc = _nvrtc()
-    architecture = _architecture(capability)
+    architecture = architecture_of(capability, _checked(nvrtc.nvrtcGetSupportedArchs()))
     texts = sources()
     file = cache_folder() / f"emulator-{architecture}-{_key(texts, architecture, _version(nvrtc))}"
     reason = code_cache.refusal(file.parent)
@@ -123,9 +119,13 @@ def compile_sources(texts: dict[str, str], main: str, architecture: str, *more: 
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             errors = [line for line in text.splitlines() if "error" in line]
             raise RunError(f"NVRTC cannot compile the emulator for {architecture}: {(errors or [str(status)])[0]}")
-        cubin = b" " * _checked(nvrtc.nvrtcGetCUBINSize(program))
-        _checked(nvrtc.nvrtcGetCUBIN(program, cubin))
-        return Compiled(cubin, text)
+        if architecture.startswith("compute_"):
+            code = b" " * _checked(nvrtc.nvrtcGetPTXSize(program))
+            _checked(nvrtc.nvrtcGetPTX(program, code))
+        else:
+            code = b" " * _checked(nvrtc.nvrtcGetCUBINSize(program))
+            _checked(nvrtc.nvrtcGetCUBIN(program, code))
+        return Compiled(code, text)
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 
@@ -155,9 +155,18 @@ def _by_kernel(log: str) -> Iterator[tuple[str, str]]:
     yield from zip(parts[1::2], parts[2::2], strict=True)
 
 
-def _architecture(capability: tuple[int, int] | int) -> str:
-    major, minor = divmod(capability, 10) if isinstance(capability, int) else capability
-    return f"sm_{major}{minor}"
+def architecture_of(capability: tuple[int, int] | int, supported: Sequence[int]) -> str:
+    """Return the architecture to compile for, such as sm_90. `supported` are the compute capabilities that NVRTC knows.
+    For another GPU the result is the next older one, such as compute_120. Raises ConfigError if there is none."""
+    number = capability if isinstance(capability, int) else 10 * capability[0] + capability[1]
+    if number in supported:
+        return f"sm_{number}"
+    older = [known for known in supported if known < number]
+    if not older:
+        raise ConfigError(
+            f"the installed NVRTC compiles for compute capability {min(supported)} and newer, not {number}"
+        )
+    return f"compute_{max(older)}"
 
 
 def _key(texts: dict[str, str], architecture: str, version: tuple[int, int]) -> str:
@@ -201,4 +210,4 @@ def _write(file: Path, result: Compiled) -> None:
     """Write compiled kernels to a cached file, if the cache folder is writable."""
     log = result.log.encode()
     with contextlib.suppress(OSError):
-        code_cache.write(file, len(log).to_bytes(_LENGTH_BYTES, "little") + log + result.cubin)
+        code_cache.write(file, len(log).to_bytes(_LENGTH_BYTES, "little") + log + result.code)

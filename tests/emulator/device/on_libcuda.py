@@ -19,6 +19,7 @@ import torch
 from accel_rl.emulator.device import cuda, step
 from accel_rl.emulator.device import envs as device_envs
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
+from accel_rl.emulator.device.nvrtc import Compiled
 from accel_rl.envs.make import make_spec
 from accel_rl.samplers.device_engine import make_device_game
 from tests.env_settings import env_of
@@ -51,7 +52,7 @@ def install() -> None:
     torch.cuda.device = lambda device: contextlib.nullcontext()
     torch.cuda.get_device_capability = lambda device=None: (9, 0)
     torch.cuda.get_device_properties = lambda device: GPU
-    cuda.cubin = lambda capability: b"\x7fELF"
+    cuda.compiled = lambda capability: Compiled(b"\x7fELF", "")
 
 
 @contextlib.contextmanager

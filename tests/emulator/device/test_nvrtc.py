@@ -49,10 +49,10 @@ def check_resources(found: dict[str, nvrtc.Resources]) -> None:
 
 @NEEDS_NVRTC
 @pytest.mark.slow  # 20 s an architecture; test_cuda_on_cpu compiles the same sources for the host
-@pytest.mark.parametrize("architecture", ["sm_90", "sm_80"])
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
 def test_kernels_compile_by_nvrtc(architecture: str) -> None:
     result = nvrtc.compile_sources(nvrtc.sources(), nvrtc.MAIN, architecture)
-    assert result.cubin[:4] == b"\x7fELF" and "warning" not in result.log, result.log
+    assert result.code[:4] == b"\x7fELF" and "warning" not in result.log, result.log
     check_resources(nvrtc.parse_log(result.log))
 
 
@@ -99,36 +99,55 @@ def test_cubins_are_cached(small: dict[str, str], capfd: pytest.CaptureFixture[s
     first = nvrtc.compiled((9, 0))
     assert capfd.readouterr().err.startswith("compiling the emulator for sm_90 (once, about 30 s) ...")
     assert nvrtc.compiled(90) == first
-    assert nvrtc.cubin(90) == first.cubin
+    assert nvrtc.compiled(90).code == first.code
     assert set(nvrtc.resources(90)) == {"twice"}
     assert capfd.readouterr().err == ""
     assert len(list(nvrtc.cache_folder().iterdir())) == 1
 
 
+@pytest.mark.parametrize(
+    ("capability", "architecture"),
+    [((8, 0), "sm_80"), ((12, 0), "sm_120"), ((13, 7), "compute_121"), ((8, 8), "compute_87"), (95, "compute_90")],
+)
+def test_a_gpu_that_nvrtc_does_not_know_gets_ptx(capability, architecture) -> None:
+    assert nvrtc.architecture_of(capability, [75, 80, 86, 87, 89, 90, 100, 120, 121]) == architecture
+
+
+def test_a_gpu_that_is_too_old_for_nvrtc_is_one_line() -> None:
+    with pytest.raises(ConfigError, match="compute capability 75 and newer, not 61"):
+        nvrtc.architecture_of((6, 1), [75, 80])
+
+
+@NEEDS_NVRTC
+def test_a_newer_gpus_kernels_are_ptx(small: dict[str, str]) -> None:
+    code = nvrtc.compiled(999).code
+    assert b".target sm_" in code and b"twice" in code and nvrtc.compiled(999).code == code
+
+
 @NEEDS_NVRTC
 def test_a_changed_source_is_compiled(small: dict[str, str]) -> None:
-    first = nvrtc.cubin(90)
+    first = nvrtc.compiled(90).code
     small["part.h"] = "#define TWO 3\n"
-    assert nvrtc.cubin(90) != first
-    assert nvrtc.cubin(80) != first
+    assert nvrtc.compiled(90).code != first
+    assert nvrtc.compiled(80).code != first
     assert len(list(nvrtc.cache_folder().iterdir())) == 3
 
 
 @NEEDS_NVRTC
 @pytest.mark.parametrize("damage", [b"", b"\0" * 100, b"cut"])
 def test_a_damaged_file_is_compiled_again(small: dict[str, str], damage: bytes) -> None:
-    first = nvrtc.cubin(90)
+    first = nvrtc.compiled(90).code
     (file,) = nvrtc.cache_folder().iterdir()
     damaged = file.read_bytes()[:-1] if damage == b"cut" else damage
     file.write_bytes(damaged)
-    assert nvrtc.cubin(90) == first
+    assert nvrtc.compiled(90).code == first
     assert file.read_bytes() != damaged
 
 
 @NEEDS_NVRTC
 def test_a_cache_folder_that_cannot_be_written_is_no_error(small: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file where the folder should be")
-    assert nvrtc.cubin(90) == nvrtc.cubin(90)
+    assert nvrtc.compiled(90).code == nvrtc.compiled(90).code
 
 
 def test_without_nvrtc_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,5 +162,5 @@ def test_without_nvrtc_the_error_says_what_to_install(monkeypatch: pytest.Monkey
     for name in [name for name in sys.modules if name.startswith("cuda.")]:
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(ConfigError, match=r"needs NVRTC.*pip install 'cuda-bindings") as found:
-        nvrtc.cubin(90)
+        nvrtc.compiled(90)
     assert "\n" not in str(found.value)
