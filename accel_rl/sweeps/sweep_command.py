@@ -62,6 +62,8 @@ class Options(Placing, TrustOptions):
     """Factor by which each run's length, intervals, replay and epsilon schedule are multiplied."""
     retries: Count = 2
     """Number of times that a failed run is restarted from its checkpoint."""
+    mps: bool = True
+    """Start CUDA's Multi-Process Service for the sweep, if runs share a GPU and the service is not running."""
     resume: str = ""
     """Resume the sweep in this folder. If an experiment but no folder is given, --resume continues the sweep in --out
     (by default runs/MODULE-NAME), or starts the sweep if this folder does not exist. Runs may import the code that the
@@ -329,7 +331,7 @@ def run(
         if o.minutes is not None:
             deadline = Deadline(folder, layout, o.minutes, began, expected_hours.given_rates(o.rate))
             deadline.announce()
-        with mps.shared_gpus(layout, display.event):
+        with mps.shared_gpus(layout, display.event) if o.mps else contextlib.nullcontext():
             try:
                 while not (feeder.over or stop or (deadline and deadline.over)):
                     if deadline:

@@ -225,6 +225,16 @@ def test_mps_is_started_for_runs_that_share_a_gpu_and_ended_after_them(tmp_path,
             assert not log.exists() and len(said) == 1
 
 
+@pytest.mark.parametrize(("mps", "calls"), [(True, ["get_server_list", "start", "quit"]), (False, [])])
+def test_a_sweep_starts_mps_unless_it_is_told_not_to(mps, calls, tmp_path, control):
+    folder, layout = fresh(tmp_path, {}, [Slot((0, 1), (0,)), Slot((2, 3), (0,))])
+    log = control()
+    folder.load_records()
+    with folder.locked() as lock:
+        assert sweep.run(folder, layout, [], sweep.Options(mps=mps), lock, 0.0, None) == 0
+    assert (log.read_text().split() if log.exists() else []) == calls
+
+
 @pytest.mark.parametrize(
     ("state", "calls", "line"),
     [
