@@ -24,7 +24,7 @@ BUDGETS = {
     "envs": 1_847,  # the compiler of a run ends with the run
     "experiments": 483,
     "files": 346,  # the system cache of a container image, and who could write to it
-    "gorila": 2_436,
+    "gorila": 1_997,
     "kernels": 726,
     "launch": 13,
     "machine": 754,
