@@ -192,7 +192,7 @@ def test_samplers_and_algorithms_do_not_know_each_other() -> None:
 
 
 def test_shards_know_no_engine() -> None:
-    """Shards and learners meet through `Transport` alone: no processes, collectives, algorithms or runs."""
+    """Shards and learners meet through `ActorTransport` alone: no processes, collectives, algorithms or runs."""
     for path in (PACKAGE / "gorila" / f"{name}.py" for name in SHARD_SIDE):
         found = imports(path)
         assert {room_of(n) for n in found} <= {

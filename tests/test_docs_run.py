@@ -296,11 +296,10 @@ SCRIPTS = [
     ("docs/gpu.md", 0, {}),
     ("docs/distributed.md", 0, {}),
     ("docs/distributed.md", 1, {}),
-    ("docs/distributed.md", 2, {}),
 ]
 PARTS = {"docs/gpu.md": "from accel_rl.algos.dqn import DQN\n"}  # what a page leaves out
 NEEDS = {("docs/vector_env.md", 3): "stable_baselines3"}
-NEEDS |= {("docs/distributed.md", i): "ray" for i in (1, 2)}
+NEEDS |= {("docs/distributed.md", i): "ray" for i in (0, 1)}
 
 
 # README's script is like that of docs/quickstart.md; tests/integration resumes runs as docs/determinism.md does.

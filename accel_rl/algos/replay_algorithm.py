@@ -176,7 +176,6 @@ class ReplayAlgorithm(Algorithm):
         super().__init__(config, spec, T=T, B=B, device=device)
         self.target_network = TargetNetwork(self.agent.model, config.target_interval, config.target_unit)
         self.budget = UpdateBudget(config.intensity, config.batch_size)
-        self.rewards: Tensor | None = None  # `rewards` [N] are the rewards of the last batch.
 
     def build_returns(self) -> NStep:
         """Build the n-step return that the replay computes for its batches."""
@@ -252,7 +251,6 @@ class ReplayAlgorithm(Algorithm):
     def draw(self) -> ReplayBatch:
         self.resample_noise()
         batch = self.replay.sample(self.config.batch_size // self.communicator.size)
-        self.rewards = batch.r_t
         return batch
 
     def batches(self) -> Iterator[ReplayBatch]:

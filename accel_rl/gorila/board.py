@@ -20,26 +20,20 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """`Work` counts the env steps, updates and other events of one cluster member's process since the process
-    started."""
+    """Counts of one cluster member's process since it started."""
 
     env_steps: int = 0
     episodes: int = 0
     updates: int = 0
-    """`updates` counts the learner's updates, including updates that the parameter server discarded."""
+    """The learner's updates, including updates that the parameter server discarded."""
     skipped: int = 0
-    """`skipped` counts updates with a non-finite loss or gradient."""
+    """Updates with a non-finite loss or gradient"""
     outliers: int = 0
-    """`outliers` counts the gradients that the learner discarded because of the loss of their batch."""
+    """Gradients that the learner discarded because of the loss of their batch"""
     lost: int = 0
-    """`lost` counts the gradient pushes that were not answered."""
+    """Gradient pushes that were not answered"""
     moved: int = 0
-    """`moved` is the number of bytes of pushed gradients and pulled parameters."""
-    outliers_won: int = 0
-    """`outliers_won` counts the gradients in `outliers` whose batch contains a positive reward."""
-    batches_won: int = 0
-    """`batches_won` counts the batches that contain a positive reward. `batches_won` stays 0 if learners do not discard
-    outliers."""
+    """Bytes of pushed gradients and pulled parameters"""
 
     def __add__(self, other: "Work") -> "Work":
         return Work(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
@@ -50,19 +44,19 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An `Answer` is the board's reply to a cluster member that has reported its counts."""
+    """The board's reply to a cluster member that has reported its counts."""
 
     env_steps: int
-    """`env_steps` is the total number of env steps of the run."""
+    """The total of the run"""
     stop: bool
-    """`stop` is true if the member must end, because the run ends."""
+    """Whether the member must end, because the run ends"""
     silent_s: float
-    """`silent_s` is the time in seconds since the driver last called the board."""
+    """Seconds since the driver last called the board"""
 
 
 @dataclass(slots=True)
 class MemberCount:
-    """A `MemberCount` sums the counts of all successive processes of one cluster member."""
+    """The counts of all successive processes of one cluster member."""
 
     life: int = -1  # The number of the member's current process, counted from 0
     before: Work = field(default_factory=Work)  # The counts of the member's earlier processes
@@ -114,7 +108,7 @@ class Board:
 
 
 class BoardKeeper:
-    """`BoardKeeper` connects the driver to the board, and stores the counts that the driver last read."""
+    """Connects the driver to the board, and stores the counts that the driver last read."""
 
     def __init__(self, ray: Any, name: str, members: list[MemberCount], window: int):
         """`members` lists the counts of each cluster member at the driver's start."""
@@ -122,7 +116,6 @@ class BoardKeeper:
         self._name = name
         self._window = window
         self.members = members
-        self.replaced = 0  # Counts the replacements of the board's process.
         self._stop = False
         self._actor = self._start()
 
@@ -147,7 +140,6 @@ class BoardKeeper:
                 return
             self._ray.kill(self._actor)
             self._actor = self._start()
-            self.replaced += 1
             logger.warning("the board of the run was lost: replaced")
 
     @property
@@ -171,11 +163,11 @@ LOOK_S = 0.1
 
 
 class DriverLost(RunError):
-    """`DriverLost` is raised in a member if the driver has not called the board for LOST_S seconds."""
+    """The driver has not called the board for LOST_S seconds."""
 
 
 class BoardLine:
-    """A `BoardLine` sends the counts of one member's process to the board, and reconnects if the board is replaced."""
+    """Sends the counts of one member's process to the board, and reconnects if the board is replaced."""
 
     def __init__(self, ray: Any, name: str, member: int, life: int):
         self._ray = ray

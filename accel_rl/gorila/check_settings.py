@@ -7,8 +7,10 @@ from accel_rl.text.errors import ConfigError
 
 def check_ray_ranks(config: Resolved) -> None:
     """Raise ConfigError for settings that ranks on a Ray cluster do not support."""
-    if config.distributed.is_async:
-        raise ConfigError("--update async: its ranks share one machine's memory")
+    if config.distributed.update != "all-reduce":
+        raise ConfigError(f"--update {config.distributed.update}: must be all-reduce for ranks on a Ray cluster")
+    if config.distributed.gpus:
+        raise ConfigError(f"--gpus {config.distributed.gpus}: Ray assigns GPUs to ranks; leave it out")
 
 
 def check_gorila(config: Resolved) -> None:

@@ -3,6 +3,7 @@
 import logging
 import secrets
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from accel_rl.gorila.global_replay import ReplayKeeper
 from accel_rl.gorila.members import Evaluated, Members, Nodes, RemoteEvaluator, share_of
 from accel_rl.gorila.ray_session import START_S, check_address, check_ray, connected
 from accel_rl.gorila.setup import Reader, Role, Setup
-from accel_rl.gorila.shard import ShardCounts, Snapshot
+from accel_rl.gorila.shard import Snapshot
 from accel_rl.gorila.shard_actors import RayShards
 from accel_rl.machine import hardware
 from accel_rl.metrics.recorder import episode_metrics
@@ -64,7 +65,7 @@ class Driver:
         self.reporter = Reporter(config, run, SINGLE_RANK, [UserSink(sink) for sink in observers.sinks])
         self.callbacks = Callbacks(observers.callbacks, Training(config, None, run, self.counters, self._counts))
         self.setup = Setup(config.to_dict(), str(run.path.absolute()), f"run-{secrets.token_hex(4)}")
-        reader = Reader("driver", g, saves_shards=True)
+        reader = Reader("driver", g)
         spec = config.spec
         run.write_json("protocol.json", spec.protocol)
         self.learner = Learner(config, spec, "cpu", derived_seed(config.seed, Stream.MODEL), reader)
@@ -255,7 +256,7 @@ class Driver:
         self.reporter.write(self.counters, values, evaluations, {})
         self.counters.logged_at = self.counters.env_steps
 
-    def _shard_counts(self) -> list[ShardCounts]:
+    def _shard_counts(self) -> list[Counter[str]]:
         return [counts for _, counts in self.shards.status]
 
     def _end_members(self) -> None:
@@ -318,35 +319,32 @@ FEWEST_PUSHES = 1_000
 
 
 class PushReport:
-    """A `PushReport` computes metrics of gradient pushes since the last row, from the counts of shards and members."""
+    """Computes metrics of gradient pushes since the last row, from the counts of shards and members."""
 
     def __init__(self) -> None:
         self._last_time = time.monotonic()
-        self._last = ShardCounts()
+        self._last = Counter[str]()
         self._moved = 0
         self._said = False
 
-    def since_last(self, shards: Sequence[ShardCounts], work: Work) -> Row:
+    def since_last(self, shards: Sequence[Counter[str]], work: Work) -> Row:
         """Return the run's total counts, and push rates and mean delay since the last row.
 
         The metric `push_delay` is the mean number of other pushes that a shard accepted between a learner's pull and
-        the push of the gradient at the pulled parameters. `outlier_share_won` is the share of batches with a positive
-        reward that learners discarded as outliers.
+        the push of the gradient at the pulled parameters.
         """
-        now = ShardCounts(*(sum(getattr(s, name) for s in shards) for name in ShardCounts.__slots__))
+        now = sum(shards, Counter[str]())
         time_now, last = time.monotonic(), self._last
         seconds = max(time_now - self._last_time, 1e-9)
-        accepted = max(0, now.accepted - last.accepted)
+        accepted = max(0, now["accepted"] - last["accepted"])
         row: Row = {
-            "pushes_accepted": now.accepted,
-            "pushes_stale": now.stale,
-            "pushes_duplicate": now.duplicates,
-            "pushes_refused": now.refused,
+            "pushes_accepted": now["accepted"],
+            "pushes_stale": now["stale"],
+            "pushes_duplicate": now["duplicate"],
+            "pushes_refused": now["refused"],
             "pushes_lost": work.lost,
             "gradients_outlier": work.outliers,
-            "gradients_outlier_won": work.outliers_won,
-            "outlier_share_won": work.outliers_won / work.batches_won if work.batches_won else float("nan"),
-            "push_delay": (now.delay - last.delay) / accepted if accepted else float("nan"),
+            "push_delay": (now["delay"] - last["delay"]) / accepted if accepted else float("nan"),
             "pushes_per_s": round(accepted / seconds, 1),
             "bytes_per_s": round(max(0, work.moved - self._moved) / seconds),
         }
@@ -358,12 +356,13 @@ class PushReport:
     def stale(self, limit: int) -> str:
         """Return a warning if more than STALE_SHARE of all pushes so far were too old, and otherwise "". The warning is
         returned only once. `limit` is the maximum age of a push, counted in other pushes."""
-        pushes = self._last.accepted + self._last.stale
-        if self._said or pushes < FEWEST_PUSHES or self._last.stale <= STALE_SHARE * pushes:
+        stale = self._last["stale"]
+        pushes = self._last["accepted"] + stale
+        if self._said or pushes < FEWEST_PUSHES or stale <= STALE_SHARE * pushes:
             return ""
         self._said = True
         return (
-            f"{self._last.stale / pushes:.0%} of the pushes were discarded, as they were more than {limit:,} others "
+            f"{stale / pushes:.0%} of the pushes were discarded, as they were more than {limit:,} others "
             f"old; use a larger --gorila.max-delay, or --gorila.in-flight 0"
         )
 

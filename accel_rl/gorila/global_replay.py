@@ -4,9 +4,7 @@ section 4).
     member --RemoteReplay--> GlobalReplay (a Ray actor) <--ReplayKeeper-- driver
 """
 
-import logging
 import time
-import warnings
 from collections import deque
 from collections.abc import Hashable
 from typing import Any
@@ -17,30 +15,29 @@ from torch import Tensor
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConfig
 from accel_rl.data.rollout import Rollout
 from accel_rl.distributed.communicator import Communicator
-from accel_rl.gorila.ray_session import NAMESPACE, start_named
-from accel_rl.gorila.setup import Deaths, Setup
+from accel_rl.gorila.keeper import Keeper
+from accel_rl.gorila.ray_session import NAMESPACE
+from accel_rl.gorila.setup import Setup
+from accel_rl.gorila.shard import tensor_over
 from accel_rl.processes.process import tune_torch
 from accel_rl.replays.replay import Replay
 from accel_rl.replays.ring import ReplayBatch
 from accel_rl.settings.registry import find_algorithm
-from accel_rl.text.errors import ConfigError, RunError
+from accel_rl.text.errors import RunError
 from accel_rl.training.seeds import Stream, derived_seed
-
-logger = logging.getLogger(__name__)
 
 
 class GlobalReplay:
-    """`GlobalReplay` is a Ray actor with its own process. Each member that samples fills its own part of the replay;
+    """A Ray actor with its own process. Each member that samples fills its own part of the replay;
     all parts have the same capacity. Batches are drawn uniformly from the transitions of all members."""
 
-    def __init__(self, setup: Setup, sources: int, life: int):
-        """`sources` is the number of members that sample. `life` is the number of earlier processes of the global
-        replay."""
+    def __init__(self, setup: Setup, sources: int):
+        """`sources` is the number of members that sample."""
         self.config = setup.enter()
         tune_torch(1)
         assert isinstance(self.config.algo, ReplayAlgorithmConfig)
         self._replay_config = self.config.algo.of_rank(sources).replay
-        self._seed = derived_seed(self.config.seed, Stream.RANK, 1_000_000 + life)
+        self._seed = derived_seed(self.config.seed, Stream.RANK, 1_000_000)
         self._generator = torch.Generator().manual_seed(self._seed)
         cls = find_algorithm(self.config.algorithm)
         spec = self.config.spec
@@ -78,13 +75,6 @@ class GlobalReplay:
         return self.size(), {name: torch.cat([getattr(b, name) for b in batches]).numpy() for name in names}
 
 
-def tensor_over(array: Any) -> Tensor:
-    """Return a read-only tensor over the memory of an array that Ray has received."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(array)
-
-
 _FIELDS = ("frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
 
 
@@ -113,7 +103,7 @@ SIZE_S = 0.5  # A replay that does not have enough transitions yet is polled eve
 
 
 class RemoteReplay(Replay):
-    """`RemoteReplay` is a member's client of the global replay: it sends rollouts, and fetches batches in advance. If
+    """A member's client of the global replay: it sends rollouts, and fetches batches in advance. If
     the global replay's process is lost, the client connects to its replacement.
 
     Checkpoints do not contain the transitions of the global replay.
@@ -157,7 +147,7 @@ class RemoteReplay(Replay):
             raise RunError(f"the global replay has not answered within {self._timeout_s:g} s") from e
         except errors.RayTaskError as e:
             raise RunError(f"the global replay: {e.cause}") from e
-        except errors.RayActorError:
+        except errors.RayError:  # The replay or its node is lost, or the object store that had the answer.
             self._actor, self._size = None, 0
             self._sent.clear()
             self._drawn.clear()
@@ -226,56 +216,17 @@ class RemoteReplay(Replay):
         """Do nothing, because the global replay's own process stores its transitions."""
 
 
-class ReplayKeeper:
-    """A `ReplayKeeper` starts and replaces the Ray actor of the global replay for the driver. A replacement starts
-    empty, and learners wait until the replacement has enough transitions."""
+class ReplayKeeper(Keeper):
+    """Starts and replaces the global replay for the driver. A replacement starts empty, and learners wait until it has
+    enough transitions."""
 
     def __init__(self, ray: Any, setup: Setup, sources: int):
         """`sources` is the number of members that sample."""
-        self._ray = ray
-        self._setup = setup
-        self._sources = sources
-        self.replaced = 0
-        self._deaths = Deaths()
-        self._starts_at: float | None = None  # The time at which a dead global-replay process is replaced
-        self._start()
-
-    def _start(self) -> None:
-        self._starts_at = None
-        self._actor = start_named(
-            self._ray, GlobalReplay, self._setup.replay, self._setup, self._sources, self.replaced
-        )
-        self._asked = self._actor.size.remote()
+        super().__init__(ray, "the global replay", GlobalReplay, setup.replay, setup, sources)
 
     def look(self) -> None:
         """Replace the global replay's process if the process has died. Raises ConfigError or RunError if no process can
         start."""
-        if self._starts_at is not None:
-            if time.monotonic() >= self._starts_at:
-                self._start()
-            return
-        if not self._ray.wait([self._asked], timeout=0)[0]:
-            return
-        errors = self._ray.exceptions
-        try:
-            if self._ray.get(self._asked):
-                self._deaths.worked()
-            self._asked = self._actor.size.remote()
-        except errors.RayTaskError as e:
-            cause = getattr(e, "cause", None)
-            kind = ConfigError if isinstance(cause, ConfigError) else RunError
-            raise kind(f"global replay: {cause or e}") from e
-        except errors.RayActorError as e:
-            self.replaced += 1
-            pause = self._deaths.died()
-            if pause is None:
-                line = str(e).splitlines()[0]
-                raise RunError(
-                    f"the global replay died {self._deaths.in_a_row} times before it held anything: {line}"
-                ) from e
-            logger.warning("the global replay was lost: another process takes its place, and fills again")
-            self._starts_at = time.monotonic() + pause
-
-    def close(self) -> None:
-        """End the global replay's process."""
-        self._ray.kill(self._actor)
+        self.ask("size")
+        if self.answer():
+            self.deaths.worked()

@@ -2,6 +2,7 @@
 
 import shutil
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,9 +16,8 @@ from accel_rl.gorila.board import BoardLine, DriverLost, Work
 from accel_rl.gorila.global_replay import RemoteReplay
 from accel_rl.gorila.ray_session import load_ray
 from accel_rl.gorila.setup import Place, Role, Setup, member_config
-from accel_rl.gorila.shard_actors import transport_to
 from accel_rl.gorila.sharded_sync import ShardedSync
-from accel_rl.gorila.transport import Transport
+from accel_rl.gorila.transport import ActorTransport
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.planning.plan import RankPlan
 from accel_rl.run.run_folder import RunFolder
@@ -30,7 +30,7 @@ from accel_rl.training.trainer import Trainer
 
 
 class Member:
-    """A `Member` is the Ray actor of a cluster member, which runs a `Trainer`."""
+    """The Ray actor of a cluster member, which runs a `Trainer`."""
 
     def __init__(self, setup: Setup, index: int, life: int, role: Role):
         """`life` is the number of the member's earlier processes."""
@@ -50,16 +50,20 @@ class Member:
         ray, setup = load_ray(), self._setup
         line = BoardLine(ray, setup.board, self._index, self._life)
         try:
-            self._train(member_config(setup.enter(), self._index, slot, slots), line, transport_to(ray, setup.shards))
+            self._train(member_config(setup.enter(), self._index, slot, slots), line, ActorTransport(ray, setup.shards))
         except DriverLost:
             return False
         return line.ended
 
-    def _train(self, config: Resolved, line: BoardLine, transport: Transport) -> None:
+    def _train(self, config: Resolved, line: BoardLine, transport: ActorTransport) -> None:
         folder = self._folder()
         state = self._state(folder, line.ask(Work(), []).env_steps)
         replay = self._global_replay if config.gorila.replay == "global" else None
-        context = member_context(self._index, config.gorila, transport, line, state, self._role, replay)
+        exchange = MemberExchange(self._index, config.gorila, transport, replay)
+        clock = MemberClock(exchange, config.gorila, line, state)
+        # Members neither evaluate nor display progress; the driver does.
+        samples, learns = self._role != "learner", self._role != "actor"
+        context = RankContext(clock, exchange, MemberBarrier(clock, line), self._index, samples, learns)
         Trainer(config, RankPlan.resolve(config), folder, state, context).run()
 
     def _global_replay(self, algo: Algorithm) -> RemoteReplay:
@@ -107,7 +111,7 @@ def bring_back(checkpoints: Checkpoints, env_steps: int) -> None:
 
 
 class ServerUpdates(SingleProcess):
-    """`ServerUpdates` is the communicator of a cluster member, which does not share its batches with other members.
+    """The communicator of a cluster member, which does not share its batches with other members.
     Schedules that count updates are based on the number of the parameter server's updates."""
 
     sync: ShardedSync | None = None
@@ -117,7 +121,7 @@ class ServerUpdates(SingleProcess):
 
 
 class MemberExchange(Exchange):
-    """A `MemberExchange` connects a member's learner to the parameter server, and to the global replay if the run has
+    """Connects a member's learner to the parameter server, and to the global replay if the run has
     one."""
 
     communicator: ServerUpdates
@@ -128,11 +132,11 @@ class MemberExchange(Exchange):
         self,
         rank: int,
         config: GorilaConfig,
-        transport: Transport,
-        replay: Callable[[Algorithm], RemoteReplay] | None = None,
+        transport: ActorTransport,
+        replay: Callable[[Algorithm], RemoteReplay] | None,
     ):
-        """`rank` is the number of the member. `transport` is the connection to the shards. `replay` builds the client
-        of a global replay; None means a local replay."""
+        """`rank` is the number of the member, which determines its seeds. `replay` builds the client of a global
+        replay; None means a local replay."""
         self._rank = rank
         self._config = config
         self._transport = transport
@@ -143,9 +147,7 @@ class MemberExchange(Exchange):
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
         self.sync = self.communicator.sync = ShardedSync(
             flat, algo.build_optimizer, algo.config.max_grad_norm, self._config, f"member-{self._rank}",
-            saves_shards=False,
-            usual_loss=algo.config.usual_loss(),
-            rewards=lambda: algo.rewards if isinstance(algo, ReplayAlgorithm) else None,
+            algo.config.usual_loss(),
         )  # fmt: skip
         return self.sync
 
@@ -158,7 +160,7 @@ class MemberExchange(Exchange):
 
     def open(self, gradient_sync: GradientSync, env_steps: int) -> None:
         assert self.sync is gradient_sync
-        self.sync.connect(self._transport, publish=False)
+        self.sync.connect(self._transport)
 
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
         """Pull the server's parameters before a rollout (Nair et al. 2015, algorithm 1), and return the agent."""
@@ -169,12 +171,10 @@ class MemberExchange(Exchange):
 
 
 class MemberClock(Clock):
-    """A `MemberClock` reports a member's counts to the board, whose answers contain the total env steps of all
+    """Reports a member's counts to the board, whose answers contain the total env steps of all
     members."""
 
-    def __init__(
-        self, exchange: MemberExchange, config: GorilaConfig, line: BoardLine, state: dict[str, Any] | None = None
-    ):
+    def __init__(self, exchange: MemberExchange, config: GorilaConfig, line: BoardLine, state: dict[str, Any] | None):
         """`state` is the checkpoint from which the member's process continues."""
         self._exchange = exchange
         self._config = config
@@ -184,10 +184,10 @@ class MemberClock(Clock):
         self._earlier = Work()
         if state is not None:
             sync = state["learner"]["gradient_sync"]
+            counts = Counter(sync["counts"])
             self._earlier = Work(
                 0, state["sampler"]["episodes"]["count"], state["learner"]["updates"], sync["skipped"],
-                sync["counts"]["outliers"], sync["counts"]["lost"],
-                outliers_won=sync["counts"]["outliers_won"], batches_won=sync["counts"]["batches_won"],
+                counts["outliers"], counts["lost"],
             )  # fmt: skip
         self.last: tuple[Work, list[tuple[float, int]]] = Work(), []
         """`last` contains the counts, and (score, length) of the recent episodes, of the member's last report."""
@@ -203,8 +203,7 @@ class MemberClock(Clock):
         sync = self._exchange.sync
         counts = sync.counts
         all_of_it = Work(
-            self._env_steps, episodes, updates, sync.skips.total, counts.outliers, counts.lost, sync.bytes_moved,
-            outliers_won=counts.outliers_won, batches_won=counts.batches_won,
+            self._env_steps, episodes, updates, sync.skips.total, counts["outliers"], counts["lost"], sync.bytes_moved,
         )  # fmt: skip
         return all_of_it - self._earlier
 
@@ -219,7 +218,7 @@ class MemberClock(Clock):
 
 
 class MemberBarrier(Barrier):
-    """A `MemberBarrier` does not synchronise the members, because cluster members save their checkpoints
+    """Does not synchronise the members, because cluster members save their checkpoints
     independently."""
 
     def __init__(self, clock: MemberClock, line: BoardLine):
@@ -235,20 +234,3 @@ class MemberBarrier(Barrier):
         if not self._line.lost:
             self._line.ask(*self._clock.last)
         yield
-
-
-def member_context(
-    rank: int,
-    config: GorilaConfig,
-    transport: Transport,
-    line: BoardLine,
-    state: dict[str, Any] | None = None,
-    role: Role = "bundle",
-    replay: Callable[[Algorithm], RemoteReplay] | None = None,
-) -> RankContext:
-    """Return the rank context of a member. Members neither evaluate nor display progress; the driver does. `rank` is
-    the number of the member, which determines its seeds. The class `MemberClock` explains `state`, and the class
-    `MemberExchange` explains `transport` and `replay`."""
-    exchange = MemberExchange(rank, config, transport, replay)
-    clock = MemberClock(exchange, config, line, state)
-    return RankContext(clock, exchange, MemberBarrier(clock, line), rank, role != "learner", role != "actor")

@@ -2,6 +2,7 @@
 among its members."""
 
 import logging
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,10 +12,11 @@ import torch
 from torch import Tensor
 
 from accel_rl.gorila.board import MemberCount
+from accel_rl.gorila.keeper import Deaths, Keeper, pause_after, task_error
 from accel_rl.gorila.member import Member
 from accel_rl.gorila.ray_session import load_ray, start_named
-from accel_rl.gorila.setup import MOST, Deaths, Place, Reader, Role, Setup, pause_after
-from accel_rl.gorila.shard_actors import transport_to
+from accel_rl.gorila.setup import Place, Reader, Role, Setup
+from accel_rl.gorila.transport import ActorTransport
 from accel_rl.models.precision import multiply_in
 from accel_rl.planning.plan import RankPlan
 from accel_rl.processes.process import tune_torch
@@ -27,13 +29,12 @@ from accel_rl.training.seeds import Stream, derived_seed
 
 logger = logging.getLogger(__name__)
 
-IDLE_S = 60.0  # The run fails after, on average, MOST failed starts per member and `IDLE_S` seconds without progress.
 PLACING_S = 30.0  # Members begin to train when all members have started, or after `PLACING_S` seconds.
 
 
 @dataclass(slots=True)
 class Seat:
-    """A `Seat` is the driver's record of one member of a cluster run, and of the member's current process."""
+    """The driver's record of one member of a cluster run, and of the member's current process."""
 
     index: int
     role: Role
@@ -59,7 +60,7 @@ def _done(count: MemberCount) -> int:
 
 
 class Members:
-    """`Members` starts all cluster members, assigns each a share of its machine's cores, and replaces dead members."""
+    """Starts all cluster members, assigns each a share of its machine's cores, and replaces dead members."""
 
     def __init__(
         self,
@@ -76,9 +77,7 @@ class Members:
         self._resources = resources
         self.seats = [Seat(i, role, counts[i].life + 1) for i, role in enumerate(roles)]
         self.replaced = 0
-        # `_done` is the number of env steps plus updates of the run.
-        self._failed_starts, self._done = 0, 0
-        self._done_at = time.monotonic()  # The time of the run's last progress
+        self._deaths, self._done = Deaths(), 0  # `_done` is the run's number of env steps plus updates.
         self._slots: dict[str, int] = {}  # Maps each machine to its number of members.
         for seat in self.seats:
             self._start(seat)
@@ -128,10 +127,7 @@ class Members:
         try:
             answer = self._ray.get(call)
         except errors.RayTaskError as e:
-            cause = getattr(e, "cause", None)
-            if isinstance(cause, ConfigError | RunError):
-                raise type(cause)(f"{seat.name}: {cause}") from e
-            raise RunError(f"{seat.name}: {' '.join(str(e).split())[-500:]}") from e
+            raise task_error(seat.name, e) from e
         except errors.RayActorError as e:
             self._lost(seat, counts, ending, e)
             return
@@ -163,15 +159,12 @@ class Members:
             logger.warning(f"{seat.name}: {why} while the run ended")
             return
         done = sum(_done(count) for count in counts)
-        self._failed_starts += 1
         if done > self._done:
-            self._failed_starts = 1
             self._done = done
-            self._done_at = time.monotonic()
-        idle = time.monotonic() - self._done_at > IDLE_S
-        if idle and self._failed_starts > MOST * len(self.seats):
+            self._deaths.worked()
+        if self._deaths.died() is None:
             raise RunError(
-                f"{seat.name}: {why}; {self._failed_starts} processes in a row died before any of them did anything: "
+                f"{seat.name}: {why}; {self._deaths.in_a_row} processes in a row died before any of them did anything: "
                 f"{str(error).splitlines()[0]}"
             )
         its = _done(counts[seat.index])
@@ -195,7 +188,7 @@ class Members:
 
 
 class Nodes:
-    """`Nodes` logs which nodes join or leave the Ray cluster."""
+    """Logs which nodes join or leave the Ray cluster."""
 
     def __init__(self, ray: Any):
         self._ray = ray
@@ -232,15 +225,12 @@ class Nodes:
 def fitting_share(nodes: Sequence[float], members: int) -> float:
     """Return the largest number of cores (or GPUs) per member with which all `members` members fit on the nodes: a
     whole number, 1/k, or 0 if the nodes have none. `nodes` lists the number of cores (or GPUs) of each node."""
-    if not sum(nodes):
+    if not (total := sum(int(n) for n in nodes)):
         return 0.0
     for share in range(int(max(nodes)), 0, -1):
         if sum(int(n // share) for n in nodes) >= members:
             return float(share)
-    k = 2
-    while sum(int(n) * k for n in nodes) < members:
-        k += 1
-    return 1 / k
+    return 1 / math.ceil(members / total)
 
 
 def share_of(nodes: Sequence[float], members: int, wanted: float, flag: str, what: str) -> float:
@@ -259,7 +249,7 @@ def share_of(nodes: Sequence[float], members: int, wanted: float, flag: str, wha
 
 
 class EvaluatorActor:
-    """An `EvaluatorActor` is the Ray actor that plays a cluster run's evaluations."""
+    """The Ray actor that plays a cluster run's evaluations."""
 
     def __init__(self, setup: Setup):
         ray, self.config = load_ray(), replace(setup.enter(), device="cpu")
@@ -271,7 +261,7 @@ class EvaluatorActor:
         seed = derived_seed(self.config.seed, Stream.MODEL)
         self._learner = Learner(self.config, self.config.spec, plan.device, seed, reader)
         self._sync = reader.sync
-        self._sync.connect(transport_to(ray, setup.shards), publish=False)
+        self._sync.connect(ActorTransport(ray, setup.shards))
         self._evaluator = Evaluator(self.config, plan)
 
     def evaluate(self, steps: int, seed: int) -> tuple[dict[str, Any], Any]:
@@ -285,7 +275,7 @@ class EvaluatorActor:
 
 
 class Evaluated(NamedTuple):
-    """An `Evaluated` contains an evaluation, the run's number of env steps when the evaluation was requested, and the
+    """An evaluation, the run's number of env steps when the evaluation was requested, and the
     evaluated parameters [P]."""
 
     env_steps: int
@@ -293,20 +283,14 @@ class Evaluated(NamedTuple):
     parameters: Tensor
 
 
-class RemoteEvaluator:
+class RemoteEvaluator(Keeper):
     """Through a `RemoteEvaluator`, the driver requests evaluations from the evaluator's process, one at a time. If the
     process dies, a new process repeats the evaluation."""
 
     def __init__(self, ray: Any, setup: Setup, seed: int):
-        self._ray = ray
-        self._setup = setup
+        super().__init__(ray, "the evaluator", EvaluatorActor, f"{setup.name}/evaluator", setup)
         self._seed = seed
-        self._actor: Any = None
         self._asked: tuple[int, int] | None = None  # The requested evaluation, as (env_steps, steps)
-        self._call: Any = None  # The pending Ray call that plays the evaluation
-        self._starts_at = 0.0
-        self._deaths = Deaths()
-        self.replaced = 0
 
     @property
     def busy(self) -> bool:
@@ -316,53 +300,19 @@ class RemoteEvaluator:
         """Request an evaluation that plays `steps` env steps. `env_steps` is the run's current number of env steps."""
         assert not self.busy
         self._asked = env_steps, steps
-        self._deaths.worked()
-        self._start()
-
-    def _start(self) -> None:
-        assert self._asked is not None
-        env_steps, steps = self._asked
-        if self._actor is None:
-            name = f"{self._setup.name}/evaluator-{self.replaced}"
-            self._actor = start_named(self._ray, EvaluatorActor, name, self._setup)
-        self._call = self._actor.evaluate.remote(steps, derived_seed(self._seed, Stream.EVALUATION, env_steps))
+        self.deaths.worked()
+        self.look()
 
     def look(self, wait_s: float = 0.0) -> Evaluated | None:
         """Wait at most `wait_s`, and return the requested evaluation if it is complete, and otherwise None. Raises
         RunError if the evaluator's process dies repeatedly."""
         if self._asked is None:
             return None
-        if self._call is None:
-            if time.monotonic() < self._starts_at:
-                time.sleep(wait_s)
-                return None
-            self._start()
-        if not self._ray.wait([self._call], timeout=wait_s)[0]:
+        env_steps, steps = self._asked
+        self.ask("evaluate", steps, derived_seed(self._seed, Stream.EVALUATION, env_steps))
+        if (answer := self.answer(wait_s)) is None:
             return None
-        try:
-            result, parameters = self._ray.get(self._call)
-        except self._ray.exceptions.RayTaskError as e:
-            raise RunError(f"evaluation: {getattr(e, 'cause', None) or e}") from e
-        except self._ray.exceptions.RayActorError as e:
-            self._lost(e)
-            return None
-        (env_steps, _) = self._asked
         self._asked = None
-        self._call = None
+        result, parameters = answer
         evaluation = Evaluation(tuple(result["scores"]), tuple(result["lengths"]), result["protocol"])
         return Evaluated(env_steps, evaluation, torch.from_numpy(parameters.copy()))
-
-    def _lost(self, error: Exception) -> None:
-        self._actor = None
-        self._call = None
-        self.replaced = self.replaced + 1
-        pause = self._deaths.died()
-        if pause is None:
-            line = str(error).splitlines()[0]
-            raise RunError(f"the evaluator died {self._deaths.in_a_row} times in one evaluation: {line}") from error
-        self._starts_at = time.monotonic() + pause
-        logger.warning("the evaluator died: the evaluation is played again")
-
-    def close(self) -> None:
-        if self._actor is not None:
-            self._ray.kill(self._actor)

@@ -6,7 +6,6 @@ therefore outlives the driver. The watcher reports an unexpected end of the driv
 session, and removes the session's files.
 """
 
-import contextlib
 import importlib.util
 import os
 import re
@@ -43,10 +42,9 @@ def check_ray() -> None:
 
 def load_ray() -> Any:
     """Import Ray. Raises ConfigError, with a message of one line, if Ray is not installed."""
-    try:
-        import ray
-    except ImportError as e:
-        raise ConfigError(f"Ray is not installed: {INSTALL}") from e
+    check_ray()
+    import ray
+
     return ray
 
 
@@ -71,8 +69,7 @@ def connected(address: str, cores: Sequence[int]) -> AbstractContextManager[Any]
 
 @contextmanager
 def local_ray(cpus: int = 2, object_store_bytes: int = 512 << 20) -> Iterator[Any]:
-    """Return a context manager that starts Ray, yields the module ray, and at its end stops Ray and removes Ray's
-    files.
+    """Start Ray, yield the module ray, and at the end stop Ray and remove Ray's files.
 
     All of Ray's ports listen on loopback. Every call needs a random token, which only the environment variables of this
     process and of Ray's own processes contain. `cpus` is the number of cores that Ray may assign. `object_store_bytes`
@@ -81,13 +78,6 @@ def local_ray(cpus: int = 2, object_store_bytes: int = 512 << 20) -> Iterator[An
     If this process is killed, a watcher process kills Ray's remaining processes within seconds, and removes Ray's
     files.
     """
-    with session(cpus, object_store_bytes) as (ray, _):
-        yield ray
-
-
-@contextmanager
-def session(cpus: int, object_store_bytes: int) -> Iterator[tuple[Any, str]]:
-    """Start Ray as `local_ray` does, and yield the module ray and the session's folder."""
     ray = _load_confined()
     if ray.is_initialized():
         raise RunError("Ray runs in this process already")
@@ -105,7 +95,7 @@ def session(cpus: int, object_store_bytes: int) -> Iterator[tuple[Any, str]]:
                     _node_ip_address=LOOPBACK,
                     _temp_dir=folder,
                 )
-            yield ray, folder
+            yield ray
         finally:
             ray.shutdown()
 
@@ -113,6 +103,7 @@ def session(cpus: int, object_store_bytes: int) -> Iterator[tuple[Any, str]]:
 AUTO = "auto"
 ALLOWED = f"{AUTO} (RAY_ADDRESS, or the cluster of this machine) or HOST:PORT"
 CONNECT_S = 10.0  # The head node must accept a connection within CONNECT_S seconds.
+JOIN = "the cluster must have the same Ray and Python, and may need RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
 
 
 def check_address(address: str) -> None:
@@ -123,80 +114,38 @@ def check_address(address: str) -> None:
 
 @contextmanager
 def cluster_ray(address: str) -> Iterator[Any]:
-    """Return a context manager that connects to a running Ray cluster, yields the module ray, and at its end
-    disconnects.
+    """Connect to a running Ray cluster, yield the module ray, and disconnect at the end. Raises ConfigError if no
+    cluster can be joined at the address.
 
     `address` is "auto", or "HOST:PORT" of the head node. When this process disconnects, the actors that it has started
-    end; the Ray cluster keeps running. If the Ray cluster uses token authentication, set
-    RAY_AUTH_MODE=token and RAY_AUTH_TOKEN, which Ray reads.
+    end; the Ray cluster keeps running. If the Ray cluster uses token authentication, set RAY_AUTH_MODE=token and
+    RAY_AUTH_TOKEN, which Ray reads.
     """
     check_address(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # By default Ray tries 20 times, which takes 14 minutes if another program than Ray listens at the address.
+    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "2")
     ray = load_ray()
     if ray.is_initialized():
         raise RunError("Ray runs in this process already")
-    result = _find(ray, address)
-    _check_host(address, result)
-    _check_token(ray, address, result)
     with watched():
         try:
-            ray.init(result, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
-        except (RuntimeError, OSError) as e:  # The cluster may have another version of Ray or Python.
+            _check_host(os.environ.get("RAY_ADDRESS", "") if address == AUTO else address)
+            ray.init(address, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
+        except (RuntimeError, OSError, ValueError, OverflowError) as e:
             ray.shutdown()
-            raise _no(address, str(e)) from e
+            raise ConfigError(f"--address {address}: {' '.join(str(e).split())[:300]}; {JOIN}") from e
         try:
             yield ray
         finally:
             ray.shutdown()
 
 
-def _no(address: str, reason: str) -> ConfigError:
-    return ConfigError(f"--address {address}: {' '.join(reason.split())[:300]}")
-
-
-def _find(ray: Any, address: str) -> str:
-    """Return HOST:PORT of the Ray cluster at an address. Raises ConfigError if no cluster is found."""
-    if address != AUTO:
-        return address
-    try:
-        return str(ray._private.services.canonicalize_bootstrap_address_or_die(address))
-    except ConnectionError as e:
-        raise _no(address, "no Ray cluster runs on this machine; `ray start --head` starts one") from e
-
-
-def _check_host(address: str, source: str) -> None:
-    """Raise ConfigError if no server listens at the Ray cluster's address. Without this check, Ray would try to connect
-    for minutes."""
-    host, _, port = source.rpartition(":")
-    try:
+def _check_host(address: str) -> None:
+    """Raise OSError if no server listens at HOST:PORT. Ray itself would try to connect for minutes."""
+    host, colon, port = address.rpartition(":")
+    if colon:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
-    except (OSError, OverflowError) as e:
-        raise _no(address, f"no Ray cluster answers at {source}: {e}") from e
-
-
-def _check_token(ray: Any, address: str, source: str) -> None:
-    """Raise ConfigError if the Ray cluster refuses this process's token, or does not answer."""
-    try:
-        with _without_stderr():  # Suppress the output of Ray's C++ library on stderr.
-            ray._raylet.GcsClient(address=source)
-    except ray.exceptions.AuthenticationError as e:
-        given = "RAY_AUTH_TOKEN is not the cluster's" if os.environ.get("RAY_AUTH_MODE") == "token" else "none is given"
-        wanted = "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN to the cluster's"
-        raise _no(address, f"the cluster at {source} needs a token, and {given}; {wanted}") from e
-    except ray.exceptions.RaySystemError as e:
-        raise _no(address, f"{source} does not answer as a Ray cluster: {e}") from e
-
-
-@contextmanager
-def _without_stderr() -> Iterator[None]:
-    kept, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(null, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(null)
 
 
 START_S = 300.0  # The process of a Ray actor must start within `START_S` seconds, which is enough on a busy machine.
@@ -227,7 +176,7 @@ def beside(ray: Any) -> Any:
 
 
 MARK = "ACCEL_RL_RAY_FOLDER"
-"""`MARK` is the environment variable that contains the session's folder in all processes of a Ray session."""
+"""The environment variable that contains the session's folder in all processes of a Ray session."""
 DRIVER_LOG = "python-core-driver-"
 IN_ORDER = b"."  # A driver that ends normally writes `IN_ORDER` to its watcher.
 GRACE_S = 1.0  # At the end of a session, the processes that still run after GRACE_S seconds are killed.
@@ -236,7 +185,7 @@ KILL_S = 20.0  # Killed processes must end within KILL_S seconds.
 
 @contextmanager
 def marked(folder: str) -> Iterator[None]:
-    """Return a context manager that sets environment variables for the processes that Ray starts, so that they belong
+    """Set environment variables for the processes that Ray starts, so that they belong
     to the session of `folder` and import this copy of accel_rl."""
     kept = {name: os.environ.get(name) for name in (MARK, "PYTHONPATH")}
     os.environ[MARK] = folder
@@ -252,7 +201,7 @@ def marked(folder: str) -> Iterator[None]:
 
 @contextmanager
 def watched(folder: str = "") -> Iterator[None]:
-    """Return a context manager that runs a watcher process. The watcher reports if this process dies. With `folder`,
+    """Run a watcher process. The watcher reports if this process dies. With `folder`,
     the folder of a Ray session that this process has started, the watcher ends the session and removes the folder after
     the `with` block or this process's death."""
     read, write = os.pipe()
@@ -279,20 +228,12 @@ def watched(folder: str = "") -> Iterator[None]:
 
 def members(folder: str) -> set[psutil.Process]:
     """Return the living processes of a Ray session and their descendants."""
-    children: dict[int, list[psutil.Process]] = {}
     result: list[psutil.Process] = []
     for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            children.setdefault(process.ppid(), []).append(process)
+        with suppress(psutil.Error, OSError):
             if _belongs(process, folder):
-                result.append(process)
-    seen: set[psutil.Process] = set()
-    while result:
-        process = result.pop()
-        if process not in seen:
-            seen.add(process)
-            result += children.get(process.pid, [])
-    return {p for p in seen if _lives(p)}
+                result += [process, *process.children(recursive=True)]
+    return {p for p in result if _lives(p)}
 
 
 def _belongs(process: psutil.Process, folder: str) -> bool:
@@ -321,16 +262,12 @@ def end_session(folder: str) -> None:
     folder."""
     # The processes are listed first, because child processes cannot be found after their parent has ended.
     known = members(folder)
-    deadline = time.monotonic() + GRACE_S
-    while any(map(_lives, known)) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    psutil.wait_procs(known, GRACE_S)
     deadline = time.monotonic() + KILL_S
-    while left := [p for p in known | members(folder) if _lives(p)]:
+    while (left := {p for p in known | members(folder) if _lives(p)}) and time.monotonic() < deadline:
         for process in left:
-            with contextlib.suppress(psutil.Error):
+            with suppress(psutil.Error):
                 process.kill()
-        if time.monotonic() > deadline:
-            break
         time.sleep(0.1)
     remove_folder(folder)
 
@@ -342,7 +279,7 @@ def wait_for_end(parent: int, fd: int) -> bool:
     poll.register(fd, select.POLLIN | select.POLLHUP)
     # A pidfd detects the parent's death even if a child process of the parent holds the pipe open.
     if hasattr(os, "pidfd_open"):
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             poll.register(os.pidfd_open(parent), select.POLLIN)
     if os.getppid() == parent:
         poll.poll()

@@ -2,8 +2,6 @@
 
 import os
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -23,17 +21,17 @@ Role = Literal["bundle", "actor", "learner"]
 """The role of a cluster member: a `bundle` samples and learns, an `actor` only samples, and a `learner` only learns."""
 
 ENDLESS = 2**62
-"""`ENDLESS` is the setting env_steps of a run that ends after a given number of updates instead."""
+"""The setting env_steps of a run that ends after a given number of updates instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """A `Setup` contains the settings of a cluster run, and the names by which the run's processes find each other."""
+    """The settings of a cluster run, and the names by which the run's processes find each other."""
 
     config: dict[str, Any]
-    """`config` contains the settings of the run, from `Resolved.to_dict`."""
+    """The settings of the run, from `Resolved.to_dict`"""
     folder: str
-    """`folder` is the path of the run folder, in which each member has a subfolder. A machine that does not share the
+    """The path of the run folder, in which each member has a subfolder. A machine that does not share the
     driver's file system creates the folder locally."""
     name: str
     """The names of all Ray actors of the run begin with this name."""
@@ -65,17 +63,16 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A `Place` identifies the Ray node and the machine on which a process runs, and the process's id."""
+    """The Ray node and the machine on which a process runs."""
 
     node: str
     machine: str  # The machine's id, because several Ray nodes may run on one machine
-    pid: int
 
     @classmethod
     def of_process(cls, ray: Any) -> "Place":
         boot = Path("/proc/sys/kernel/random/boot_id")
         machine = boot.read_text().strip() if boot.exists() else os.uname().nodename
-        return cls(ray.get_runtime_context().get_node_id(), machine, os.getpid())
+        return cls(ray.get_runtime_context().get_node_id(), machine)
 
 
 def member_config(config: Resolved, index: int, slot: int, slots: int) -> Resolved:
@@ -102,49 +99,16 @@ def member_config(config: Resolved, index: int, slot: int, slots: int) -> Resolv
 
 
 class Reader(Exchange):
-    """A `Reader` loads the parameter server's parameters into a `Learner`."""
+    """Loads the parameter server's parameters into a `Learner`."""
 
     captures_updates = False
     sync: ShardedSync
 
-    def __init__(self, name: str, config: GorilaConfig, saves_shards: bool = False):
-        """`name` identifies this process to the shards. The class `ShardedSync` explains `saves_shards`."""
+    def __init__(self, name: str, config: GorilaConfig):
+        """`name` identifies this process to the shards."""
         self._name = name
         self._config = config
-        self._saves_shards = saves_shards
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
-        self.sync = ShardedSync(
-            flat, algo.build_optimizer, algo.config.max_grad_norm, self._config, self._name, self._saves_shards
-        )
+        self.sync = ShardedSync(flat, algo.build_optimizer, algo.config.max_grad_norm, self._config, self._name)
         return self.sync
-
-
-MOST = 3  # After this number of consecutive deaths, a process is restarted only after a pause.
-OVER_S = 300.0  # More than MOST consecutive deaths end the run after `OVER_S` seconds without progress.
-MAX_PAUSE_S = 30.0  # The longest pause before a dead process is replaced
-
-
-def pause_after(deaths: int) -> float:
-    """Return the seconds to wait before a process is replaced after `deaths` consecutive deaths."""
-    return min(2.0 ** (deaths - MOST), MAX_PAUSE_S) if deaths >= MOST else 0.0
-
-
-class Deaths:
-    """`Deaths` counts how often a process and its replacements have died since one of them made progress."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self.worked()
-
-    def worked(self) -> None:
-        """Reset the number of consecutive deaths, because the process has made progress."""
-        self.in_a_row, self._since = 0, self._clock()
-
-    def died(self) -> float | None:
-        """Count the death of a process, and return the seconds to wait before its replacement starts, or None if the
-        run must end."""
-        self.in_a_row += 1
-        if self.in_a_row > MOST and self._clock() - self._since > OVER_S:
-            return None
-        return pause_after(self.in_a_row)

@@ -6,44 +6,65 @@ vector. The parameter server discards gradients that are older than a threshold 
 
 import math
 import secrets
-from dataclasses import asdict, dataclass, replace
+import warnings
+from collections import Counter
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from accel_rl.optim.optimizer import Optimizer
 
-Answer = Literal["accepted", "stale", "duplicate", "not finite"]
-"""`Answer` is a shard's answer to a pushed gradient. The shard updates its parameters only if the answer is `accepted`.
+Answer = Literal["accepted", "stale", "duplicate", "refused"]
+"""A shard's answer to a pushed gradient. The shard updates its parameters only if the answer is `accepted`.
 
 The answer `stale` means that the gradient was computed at parameters that are too old, or before the shard was
 restored. The answer `duplicate` means that the shard has already received this push or a later push of the learner. The
-answer `not finite` means that the gradient or the learning rate is not finite.
+answer `refused` means that the gradient or the learning rate is not finite.
 """
 
 
 class Version(NamedTuple):
-    """A `Version` identifies one state of a shard's parameters."""
+    """Identifies one state of a shard's parameters."""
 
     epoch: int
-    """`epoch` is a random number that identifies one start or restore of the shard. Versions of different epochs cannot
+    """A random number that identifies one start or restore of the shard. Versions of different epochs cannot
     be compared."""
     updates: int
-    """`updates` counts the updates of the shard's parameters in all epochs."""
+    """The updates of the shard's parameters in all epochs"""
     pushes: int
-    """`pushes` counts the pushes that the shard has accepted since the epoch began."""
+    """The pushes that the shard has accepted since the epoch began"""
+
+
+def tensor_over(array: Any) -> Tensor:
+    """Return a read-only tensor over the memory of an array that Ray has received."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)
+
+
+def _pickled(message: "Push | Pulled") -> tuple[Any, ...]:
+    """Pickle a message's tensor as an array, which Ray copies to its object store once and maps into the receiver's
+    memory. Ray copies a tensor three times."""
+    values = [getattr(message, name) for name in message.__slots__]
+    return _unpickled, (type(message), *(x.numpy() if isinstance(x, Tensor) else x for x in values))
+
+
+def _unpickled(cls: type, *values: Any) -> Any:
+    return cls(*(tensor_over(x) if isinstance(x, np.ndarray) else x for x in values))
 
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """A `Push` contains a learner's gradient of one slice of the parameters, with which the shard makes one update."""
+    """A learner's gradient of one slice of the parameters, with which the shard makes one update."""
 
     learner: str
     sequence: int
-    """`sequence` is the number of the push, counted from 1 for each learner and shard."""
+    """The number of the push, counted from 1 for each learner and shard"""
     version: Version
-    """`version` is the version of the parameters at which the gradient was computed."""
+    """The version of the parameters at which the gradient was computed"""
     learning_rate: float
     gradient: Tensor
 
@@ -51,78 +72,31 @@ class Push:
     def size(self) -> int:
         return self.gradient.numel()
 
+    __reduce__ = _pickled
+
     def is_finite(self) -> bool:
         return math.isfinite(self.learning_rate) and bool(torch.isfinite(self.gradient).all())
 
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """A `Pulled` is a shard's answer to a pull of parameters."""
+    """A shard's answer to a pull of parameters."""
 
     version: Version
     parameters: Tensor | None  # The parameters [n] on the host, or None if the learner has the newest version
-    optimizer: dict[str, Any] | None = None  # `Optimizer.state_dict`, if requested
 
-
-@dataclass(slots=True)
-class ShardCounts:
-    """`ShardCounts` counts the pushes to a shard, separately for each answer of the shard."""
-
-    accepted: int = 0
-    stale: int = 0
-    duplicates: int = 0
-    refused: int = 0
-    """`refused` counts pushes with a gradient that is not finite."""
-    delay: int = 0
-    """`delay` is the sum of the ages of all accepted pushes. A push's age is the number of other pushes that the shard
-    has accepted since the push's version."""
+    __reduce__ = _pickled
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A `Snapshot` is a copy of a shard's complete state."""
+    """A copy of a shard's complete state."""
 
     parameters: Tensor  # [n]
     optimizer: dict[str, Any]
     updates: int
     sequences: dict[str, int]  # Maps each learner to the sequence number of its last push.
-    counts: ShardCounts
-
-
-_NAMES: dict[Answer | None, str] = {
-    "accepted": "accepted",
-    "stale": "stale",
-    "duplicate": "duplicates",
-    "not finite": "refused",
-    None: "lost",
-}
-
-
-@dataclass(slots=True)
-class PushCounts:
-    """`PushCounts` counts a learner's pushes, separately for each answer of the shards. One update of a learner
-    consists of one push to each shard."""
-
-    accepted: int = 0
-    stale: int = 0
-    duplicates: int = 0
-    refused: int = 0
-    """`refused` counts pushes that a shard rejected because the gradients were not finite."""
-    lost: int = 0
-    """`lost` counts pushes without an answer, which the shard may or may not have applied."""
-    outliers: int = 0
-    """`outliers` counts the gradients that the learner discarded because of the loss of their batch."""
-    outliers_won: int = 0
-    """`outliers_won` counts the gradients in `outliers` whose batch contains a positive reward."""
-    batches_won: int = 0
-    """`batches_won` counts the batches that contain a positive reward. `batches_won` stays 0 if the learner does not
-    discard outliers."""
-
-    def note(self, answer: Answer | None) -> None:
-        """Increment the count that belongs to the shard's answer to a push; None means that the shard did not
-        answer."""
-        name = _NAMES[answer]
-        setattr(self, name, getattr(self, name) + 1)
+    counts: Counter[str]
 
 
 def _copy(state: dict[str, Any]) -> dict[str, Any]:
@@ -134,7 +108,7 @@ def _host_copy(x: Tensor) -> Tensor:
 
 
 class Shard:
-    """A `Shard` applies all learners' gradients to its slice of the parameters. A `Shard` is not thread-safe.
+    """Applies all learners' gradients to its slice of the parameters. A `Shard` is not thread-safe.
 
     When a shard is built or restored, it starts a new epoch, which is a random number.
     """
@@ -146,13 +120,10 @@ class Shard:
         self.optimizer, self.max_delay = optimizer, max_delay
         self._parameters = parameters.detach().clone()
         self._sequences: dict[str, int] = {}
-        self.counts = ShardCounts()
+        self.counts = Counter[str]()
+        """The number of pushes with each answer, and "delay", the sum of the ages of all accepted pushes. A push's age
+        is the number of other pushes that the shard has accepted since the push's version."""
         self.version = Version(_new_epoch(), 0, 0)
-
-    @property
-    def device(self) -> torch.device:
-        """Return the device of the shard's parameters."""
-        return self._parameters.device
 
     def join(self, learner: str) -> int:
         """Return the sequence number of a learner's last push, or 0 for a new learner."""
@@ -163,34 +134,31 @@ class Shard:
         ValueError for a push of the wrong size."""
         if push.size != len(self._parameters):
             raise ValueError(f"a push of {push.size} elements for {len(self._parameters)} parameters")
+        answer = self._answer(push)
+        self.counts[answer] += 1
+        return answer
+
+    def _answer(self, push: Push) -> Answer:
         if push.sequence <= self.join(push.learner):
-            self.counts.duplicates += 1
             return "duplicate"
         self._sequences[push.learner] = push.sequence
         delay = self.version.pushes - push.version.pushes
         if push.version.epoch != self.version.epoch or not 0 <= delay <= self.max_delay:
-            self.counts.stale += 1
             return "stale"
         if not push.is_finite():
-            self.counts.refused += 1
-            return "not finite"
+            return "refused"
         self.optimizer.step(self._parameters, push.gradient.to(self._parameters.device), push.learning_rate)
         self.version = Version(self.version.epoch, self.version.updates + 1, self.version.pushes + 1)
-        self.counts.accepted += 1
-        self.counts.delay += delay
+        self.counts["delay"] += delay
         return "accepted"
 
-    def pull(self, since: Version | None, with_optimizer: bool = False) -> Pulled:
-        """Return the current version, and the parameters if they are newer than the version `since`. With
-        `with_optimizer`, also return the optimizer's state."""
-        if since == self.version:
-            return Pulled(self.version, None)
-        state = _copy(self.optimizer.state_dict()) if with_optimizer else None
-        return Pulled(self.version, _host_copy(self._parameters), state)
+    def pull(self, since: Version | None) -> Pulled:
+        """Return the current version, and the parameters if they are newer than the version `since`."""
+        return Pulled(self.version, None if since == self.version else _host_copy(self._parameters))
 
-    def status(self) -> tuple[Version, ShardCounts]:
+    def status(self) -> tuple[Version, Counter[str]]:
         """Return the current version of the parameters, and the counts of pushes so far."""
-        return self.version, replace(self.counts)
+        return self.version, self.counts.copy()
 
     def snapshot(self) -> Snapshot:
         """Return a copy of the shard's state on the host."""
@@ -199,7 +167,7 @@ class Shard:
             _copy(self.optimizer.state_dict()),
             self.version.updates,
             dict(self._sequences),
-            replace(self.counts),
+            self.counts.copy(),
         )
 
     def restore(self, snapshot: Snapshot) -> Version:
@@ -207,7 +175,7 @@ class Shard:
         stale. Return the shard's new version."""
         self._parameters.copy_(snapshot.parameters)
         self.optimizer.load_state_dict(snapshot.optimizer)
-        self._sequences, self.counts = dict(snapshot.sequences), replace(snapshot.counts)
+        self._sequences, self.counts = dict(snapshot.sequences), snapshot.counts.copy()
         self.version = Version(_new_epoch(), snapshot.updates, 0)
         return self.version
 
@@ -226,7 +194,7 @@ def from_snapshots(snapshots: list[Snapshot]) -> dict[str, Any]:
             name: torch.cat([o[name] for o in optimizers]) if isinstance(x, Tensor) else [o[name] for o in optimizers]
             for name, x in optimizers[0].items()
         },
-        "shards": [{"updates": s.updates, "sequences": s.sequences, "counts": asdict(s.counts)} for s in snapshots],
+        "shards": [{"updates": s.updates, "sequences": s.sequences, "counts": dict(s.counts)} for s in snapshots],
     }
 
 
@@ -242,7 +210,7 @@ def to_snapshots(state: dict[str, Any], parts: list[slice]) -> list[Snapshot]:
             {name: x[part] if isinstance(x, Tensor) else x[i] for name, x in state["optimizer"].items()},
             shard["updates"],
             dict(shard["sequences"]),
-            ShardCounts(**shard["counts"]),
+            Counter(shard["counts"]),
         )
         for i, (part, shard) in enumerate(zip(parts, shards, strict=True))
     ]

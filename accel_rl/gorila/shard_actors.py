@@ -1,126 +1,61 @@
 """The shards of a parameter server are Ray actors, which the driver starts, saves and replaces."""
 
-import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import torch
 
-from accel_rl.gorila.ray_session import NAMESPACE, START_S, start_named
+from accel_rl.gorila.ray_session import START_S, start_named
 from accel_rl.gorila.shard import Shard, Snapshot
-from accel_rl.gorila.sockets import Endpoint, ShardServer, SocketTransport
-from accel_rl.gorila.transport import Future, Method, ShardUnavailable, Transport
+from accel_rl.gorila.transport import ActorCall, ActorTransport, Method, ShardUnavailable
 from accel_rl.processes.process import before_torch
-
-LOCATE_S = 10.0
 
 
 class ShardActor:
-    """A `ShardActor` is a Ray actor that contains one shard. Calls that arrive through Ray and through sockets are
-    executed one after another."""
+    """The Ray actor of one shard. Ray executes the calls of all processes one after another."""
 
-    def __init__(self, shard: Shard, threads: int):
-        import ray
-
+    def __init__(self, shard: Shard):
         # The allocator must be configured before torch is imported, so that freed message memory is reused.
         before_torch()
-        torch.set_num_threads(threads)
-        self._server = ShardServer(shard, ray.util.get_node_ip_address())
+        torch.set_num_threads(1)
+        self._shard = shard
 
     def call(self, method: Method, *arguments: Any) -> Any:
-        return self._server.call(method, *arguments)
-
-    def endpoint(self) -> Endpoint:
-        """Return the address of the shard's socket server, and the token that callers need."""
-        return self._server.endpoint
-
-    def pid(self) -> int:
-        return os.getpid()
-
-
-def transport_to(ray: Any, names: Sequence[str]) -> Transport:
-    """Return a transport to the shards with the given names, for a process that is connected to Ray. Calls are sent
-    through sockets, and Ray is used only to find the shards' actors."""
-    return SocketTransport(names, partial(_locate, ray))
-
-
-def _locate(ray: Any, name: str) -> Endpoint | None:
-    try:
-        return ray.get(ray.get_actor(name, namespace=NAMESPACE).endpoint.remote(), timeout=LOCATE_S)
-    except (ValueError, ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
-        return None
-
-
-class ActorCall:
-    """An `ActorCall` is a call that the driver sends to a shard through Ray, because Ray reports a lost actor
-    immediately."""
-
-    def __init__(self, ray: Any, name: str, ref: Any):
-        self._ray = ray
-        self._name = name
-        self._ref = ref
-
-    def done(self) -> bool:
-        ready, _ = self._ray.wait([self._ref], timeout=0)
-        return bool(ready)
-
-    def result(self, timeout_s: float) -> Any:
-        """Wait for the shard's answer. Raises ShardUnavailable if the shard is lost or does not answer in time. An
-        error that the shard raised is raised again."""
-        exceptions = self._ray.exceptions
-        try:
-            return self._ray.get(self._ref, timeout=timeout_s)
-        except exceptions.GetTimeoutError as e:
-            raise ShardUnavailable(f"{self._name} has not answered within {timeout_s:g} s") from e
-        except exceptions.RayActorError as e:
-            raise ShardUnavailable(f"{self._name} is gone") from e
-        except exceptions.RayTaskError as e:
-            raise e.cause from e
+        return getattr(self._shard, method)(*arguments)
 
 
 class RayShards:
-    """`RayShards` starts a Ray actor for each shard, and stores the last snapshot of each shard. If a shard's process
+    """Starts a Ray actor for each shard, and stores the last snapshot of each shard. If a shard's process
     dies, the shard is restored from its snapshot in a new actor.
 
     Ray neither repeats calls to a shard nor restarts the shard's actor: a repeated push would update the parameters
     twice, and a restarted actor would begin with the initial parameters.
     """
 
-    def __init__(self, ray: Any, shards: Sequence[Shard], run: str = "run", threads: int = 1):
-        """`shards` are copied to Ray actors, whose names begin with `run`. torch uses `threads` threads in each
-        actor."""
-        if any(shard.device.type != "cpu" for shard in shards):
-            raise ValueError("shards in other processes have their parameters on the host")
+    def __init__(self, ray: Any, shards: Sequence[Shard], run: str = "run"):
+        """`shards` are copied to Ray actors, whose names begin with `run`."""
         self._ray = ray
         self._shards = list(shards)
-        self._threads = threads
         self.names = [f"{run}/shard-{i}" for i in range(len(shards))]
-        self._asked: list[tuple[Future, float] | None] = [None] * len(self.names)
+        self._asked: list[tuple[ActorCall, float] | None] = [None] * len(self.names)
         self._starting = set[int]()  # The shards that have not answered since their processes were started
         self.status = [shard.status() for shard in shards]
-        """The attribute `status` lists the last known (version, counts) of each shard."""
+        """The last known (version, counts) of each shard"""
         self._snapshots = [shard.snapshot() for shard in shards]
         self._actors = [self._start(i) for i in range(len(shards))]
 
     def _start(self, i: int) -> Any:
         self._starting.add(i)
-        return start_named(
-            self._ray, ShardActor, self.names[i], self._shards[i], self._threads, scheduling_strategy="SPREAD"
-        )
+        return start_named(self._ray, ShardActor, self.names[i], self._shards[i], scheduling_strategy="SPREAD")
 
     def _call(self, i: int, method: Method) -> ActorCall:
         return ActorCall(self._ray, self.names[i], self._actors[i].call.remote(method))
 
-    def transport(self) -> Transport:
+    def transport(self) -> ActorTransport:
         """Return a transport to the shards for this process."""
-        return transport_to(self._ray, self.names)
-
-    def pids(self) -> list[int]:
-        """Return the process id of each shard."""
-        return self._ray.get([actor.pid.remote() for actor in self._actors])
+        return ActorTransport(self._ray, self.names)
 
     def save(self, timeout_s: float) -> list[Snapshot]:
         """Take a snapshot of each shard, and return the snapshots. For a shard that does not answer within timeout_s,

@@ -2,9 +2,8 @@
 
 import math
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import torch
@@ -13,8 +12,8 @@ from torch import Tensor
 from accel_rl.distributed.central import chunks
 from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.distributed.guarded_step import SkippedUpdates
-from accel_rl.gorila.shard import Pulled, Push, PushCounts, Shard, Snapshot, Version, from_snapshots, to_snapshots
-from accel_rl.gorila.transport import Future, ShardCalls, Transport
+from accel_rl.gorila.shard import Pulled, Push, Shard, Snapshot, Version, from_snapshots, to_snapshots
+from accel_rl.gorila.transport import ActorCall, ActorTransport, ShardCalls
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from accel_rl.optim.optimizer import Optimizer, Rate
 from accel_rl.settings.gorila_settings import ParameterServerConfig
@@ -22,11 +21,11 @@ from accel_rl.settings.gorila_settings import ParameterServerConfig
 
 class _Pull(NamedTuple):
     number: int  # Pulls are numbered in the order of their requests.
-    future: Future
+    call: ActorCall
 
 
 class ShardedSync(GradientSync):
-    r"""`ShardedSync` pushes each slice of the gradient to the shard that stores this slice of the parameters, and pulls
+    r"""Pushes each slice of the gradient to the shard that stores this slice of the parameters, and pulls
     the parameters of all shards. `connect` must be called before the first update.
 
     An update computes the gradient at the last pulled parameters, clips the gradient by its norm over all slices, and
@@ -46,34 +45,32 @@ class ShardedSync(GradientSync):
         max_norm: float | None,
         config: ParameterServerConfig,
         learner: str = "learner-0",
-        saves_shards: bool = True,
         usual_loss: float = 0.0,
-        rewards: Callable[[], Tensor | None] = lambda: None,
     ):
         """`build_optimizer(n)` builds a shard's optimizer of n parameters. `learner` is the name by which the shards
-        identify the learner. With `saves_shards`, the learner's checkpoints contain the state of the shards. The class
-        `OutlierGuard` explains `usual_loss`. `rewards` returns the rewards [N] of the current batch, or None. The
-        rewards are used only to count the discarded batches that contain a positive reward."""
+        identify the learner. The class `OutlierGuard` explains `usual_loss`."""
         # No optimizer is built here, because the shards of the parameter server step their own optimizers.
         self.flat = flat
         self.max_norm = max_norm
         self.config = config
         self.learner = learner
         self.parts = chunks(len(flat.data), config.shards)
-        self._build_optimizer, self._saves_shards = build_optimizer, saves_shards
+        self._build_optimizer = build_optimizer
         self._versions: list[Version | None] = [None] * len(self.parts)
         self._sequence = 0  # The sequence number of the learner's last push
         # Pulls are numbered. `_taken` stores the number of each shard's last pull that returned parameters.
         # `_in_flight` stores, for each unanswered update, a pair (push, pull) per shard.
         self._pulls, self._taken = 0, [0] * len(self.parts)
-        self._in_flight: deque[list[tuple[Future, _Pull]]] = deque()
-        # The loaded snapshots that the shards have not received yet
-        self._snapshots: list[Snapshot] | None = None
-        self._outliers, self._rewards = OutlierGuard(config.outlier_deviations, usual_loss), rewards
+        self._in_flight: deque[list[tuple[ActorCall, _Pull]]] = deque()
+        self._snapshots: list[Snapshot] = []  # The loaded state of the shards
+        self._outliers = OutlierGuard(config.outlier_deviations, usual_loss)
         self.skips = SkippedUpdates(torch.device("cpu"))
-        self.counts = PushCounts()
+        self.counts = Counter[str]()
+        """The number of pushes with each answer of the shards, and `lost` pushes without an answer, which a shard may
+        or may not have applied. One update consists of one push to each shard. `outliers` counts the gradients that the
+        learner discarded because of the loss of their batch."""
         self.refreshed = 0  # Counts the pulls of the parameters.
-        self._bytes = 0
+        self.bytes_moved = 0  # Counts the bytes of gradients pushed and parameters pulled.
         self.times = {"sync_s": 0.0}
 
     # -- shards ------------------------------------------------------------
@@ -84,21 +81,16 @@ class ShardedSync(GradientSync):
             Shard(self.flat.data[p], self._build_optimizer(p.stop - p.start), self.config.delay_limit)
             for p in self.parts
         ]
-        for shard, snapshot in zip(shards, self._snapshots or (), strict=False):
+        for shard, snapshot in zip(shards, self._snapshots, strict=False):
             shard.restore(snapshot)
         return shards
 
-    def connect(self, transport: Transport, publish: bool) -> None:
-        """Connect the learner to the shards, and pull all parameters. With `publish`, first restore the shards from the
-        loaded state, if any. Raises ValueError if `transport` has another number of shards than this learner has
-        slices."""
+    def connect(self, transport: ActorTransport) -> None:
+        """Connect the learner to the shards, and pull all parameters. Raises ValueError if `transport` has another
+        number of shards than this learner has slices."""
         if transport.shards != len(self.parts):
             raise ValueError(f"{transport.shards} shards, but the parameters are cut into {len(self.parts)} slices")
         self._calls = ShardCalls(transport, self.config.timeout_s)
-        if publish and self._snapshots is not None:
-            for shard, snapshot in enumerate(self._snapshots):
-                self._calls.ask(shard, "restore", snapshot)
-        self._snapshots = None
         joined = [self._calls.ask(shard, "join", self.learner) for shard in range(len(self.parts))]
         self._sequence = max(self._sequence, *joined)
         self._versions = [None] * len(self.parts)
@@ -131,11 +123,6 @@ class ShardedSync(GradientSync):
         version = self._versions[0]
         return version.updates if version is not None else 0
 
-    @property
-    def bytes_moved(self) -> int:
-        """Return the number of bytes of gradients pushed and parameters pulled so far."""
-        return self._bytes
-
     # -- updates ------------------------------------------------------------
 
     def step(self, learning_rate: Rate, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
@@ -143,31 +130,23 @@ class ShardedSync(GradientSync):
         is_finite = torch.isfinite(norm + loss).cpu()
         self.skips.count(~is_finite)
         if is_finite:
-            if self._is_outlier(float(loss)):
-                self.counts.outliers += 1
+            if self._outliers.is_outlier(float(loss)):
+                self.counts["outliers"] += 1
             else:
                 self._push(float(learning_rate))
         return norm
 
-    def _is_outlier(self, loss: float) -> bool:
-        result = self._outliers.is_outlier(loss)
-        if self._outliers.deviations and (rewards := self._rewards()) is not None and bool((rewards > 0).any()):
-            self.counts.batches_won += 1
-            self.counts.outliers_won += result
-        return result
-
     def _push(self, learning_rate: float) -> None:
         began = time.monotonic()
-        # A copy of the gradient is sent, because the next gradient is written to the same memory during the transfer.
-        gradient = self.flat.grad.detach().to("cpu", copy=True)
+        gradient = self.flat.grad.detach().cpu()
         self._sequence += 1
         sent = []
         for shard, part in enumerate(self.parts):
             version = self._versions[shard]
             assert version is not None, "ShardedSync.connect was not called"
             push = Push(self.learner, self._sequence, version, learning_rate, gradient[part])
-            sent.append((self._calls.call(shard, "push", push), self._pull(shard)))
-        self._bytes += 4 * len(gradient)
+            sent.append((self._calls.transport.call(shard, "push", push), self._pull(shard)))
+        self.bytes_moved += 4 * len(gradient)
         self._in_flight.append(sent)
         self._collect(self.config.in_flight)
         self.refreshed += 1
@@ -179,37 +158,36 @@ class ShardedSync(GradientSync):
         while self._in_flight:
             oldest = self._in_flight[0]
             must_wait = most is not None and len(self._in_flight) > most
-            if not must_wait and not all(push.done() and pull.future.done() for push, pull in oldest):
+            if not must_wait and not all(push.done() and pull.call.done() for push, pull in oldest):
                 return
             self._in_flight.popleft()
             for shard, (push, pull) in enumerate(oldest):
-                self.counts.note(self._calls.answer(shard, push))
+                self.counts[self._calls.answer(shard, push) or "lost"] += 1
                 self._take(shard, pull)
 
     def _pull(self, shard: int) -> _Pull:
         self._pulls += 1
-        return _Pull(self._pulls, self._calls.call(shard, "pull", self._versions[shard]))
+        return _Pull(self._pulls, self._calls.transport.call(shard, "pull", self._versions[shard]))
 
     def _take(self, shard: int, pull: _Pull) -> None:
         """Copy the parameters of a shard's answer to a pull, unless a later pull has returned newer parameters."""
-        pulled: Pulled | None = self._calls.answer(shard, pull.future)
+        pulled: Pulled | None = self._calls.answer(shard, pull.call)
         if pulled is not None and pulled.parameters is not None and pull.number >= self._taken[shard]:
             self._copy(shard, pulled, pull.number)
 
     def _copy(self, shard: int, pulled: Pulled, number: int) -> None:
         assert pulled.parameters is not None
         self.flat.data[self.parts[shard]].copy_(pulled.parameters)
-        self._bytes += 4 * len(pulled.parameters)
+        self.bytes_moved += 4 * len(pulled.parameters)
         self._versions[shard], self._taken[shard] = pulled.version, number
 
     # -- checkpoints ------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Wait for all answers, and return the state of the shards and of the learner."""
+        """Wait for all answers, and return the state of the learner."""
         self._collect(0)
         self.pull_now()
-        shards = range(len(self.parts)) if self._saves_shards else []
-        return self.state_of([self._calls.ask(shard, "snapshot") for shard in shards])
+        return self.state_of([])
 
     def state_of(self, snapshots: list[Snapshot]) -> dict[str, Any]:
         """Return the state of the learner and of the shards. `snapshots` contains one snapshot per shard, or is empty
@@ -219,18 +197,18 @@ class ShardedSync(GradientSync):
             **shards,
             "sequence": self._sequence,
             "outliers": self._outliers.state_dict(),
-            "counts": asdict(self.counts),
+            "counts": dict(self.counts),
             **self.skips.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state into the learner. The state of the shards is sent to them only by `connect`. Raises ValueError
-        if the state has another number of shards than this run."""
-        self._snapshots = to_snapshots(state, self.parts) if self._saves_shards else None
+        """Load a state into the learner, and into shards that are built later. Raises ValueError if the state has
+        another number of shards than this run."""
+        self._snapshots = to_snapshots(state, self.parts) if "shards" in state else []
         self.flat.data.copy_(state["parameters"])
         self._sequence = state["sequence"]
         self._outliers.load_state_dict(state["outliers"])
-        self.counts = PushCounts(**state["counts"])
+        self.counts = Counter(state["counts"])
         self.skips.load_state_dict(state)
 
 
@@ -241,7 +219,7 @@ SHARE = 0.001
 
 
 class OutlierGuard:
-    """An `OutlierGuard` detects outliers by a running mean and deviation of |loss| (Nair et al. 2015, section 4.2).
+    """Detects outliers by a running mean and deviation of |loss| (Nair et al. 2015, section 4.2).
 
         |loss| > mean + max(k deviation, usual)
 

@@ -32,7 +32,7 @@ class RankLost(RuntimeError):
 
 
 class RankHandle(Protocol):
-    """A `RankHandle` controls the process of one rank. No method waits for the process, except `settle` and `close`."""
+    """Controls the process of one rank. No method waits for the process, except `close`."""
 
     index: int
 
@@ -53,9 +53,6 @@ class RankHandle(Protocol):
 
     def is_suspended(self) -> bool:
         """Return whether the process was stopped by SIGSTOP, so that it obeys no request."""
-
-    def settle(self, timeout_s: float) -> None:
-        """Wait up to `timeout_s` seconds for this rank's process to end, after a rank has failed."""
 
     def ending(self) -> str:
         """Describe in one line how the process ended."""
@@ -180,12 +177,16 @@ class RankGroup:
         self._replace(rank, stop, self._counters)
 
     def _killed(self) -> RankHandle | None:
+        """Return a killed rank. After a rank has failed, it may take a while until the loss of another is noticed."""
         deadline = time.monotonic() + self._starter.settle_s
-        for rank in self._ranks:
-            rank.settle(max(0.0, deadline - time.monotonic()))
-            if _is_killed(rank):
-                return rank
-        return None
+        while True:
+            for rank in self._ranks:
+                rank.poll()
+                if _is_killed(rank):
+                    return rank
+            if time.monotonic() > deadline or all(rank.code() is not None for rank in self._ranks):
+                return None
+            time.sleep(POLL_S)
 
     def _replace(self, rank: RankHandle, stop: StopRequest, counters: SharedCounters) -> None:
         """Start a new process for a killed rank, unless the run is ending. Raises RunError."""

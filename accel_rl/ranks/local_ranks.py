@@ -106,10 +106,6 @@ class LocalRank:
         except psutil.Error:
             return False
 
-    def settle(self, timeout_s: float) -> None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout_s)
-
     def ending(self) -> str:
         code, reply = self.code(), self.reply()
         if code is not None and code < 0:

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import psutil
 
-from accel_rl.gorila.ray_session import LOOPBACK, marked, session
+from accel_rl.gorila.ray_session import LOOPBACK, local_ray, marked
 
 NODE_S = 60  # A node must join within NODE_S seconds.
 
@@ -15,12 +16,12 @@ class LocalCluster:
     """A `LocalCluster` is a Ray cluster on one machine, whose nodes have their own object stores and processes. This
     process is connected to node 0, the head."""
 
-    def __init__(self, ray: Any, folder: str, cpus: int, object_store_bytes: int):
+    def __init__(self, ray: Any, cpus: int, object_store_bytes: int):
         self.ray = ray
-        self._folder = folder
         self._cpus = cpus
         self._object_store_bytes = object_store_bytes
         self._nodes: list[Any] = [ray._private.worker.global_worker.node]
+        self._folder = str(Path(self._nodes[0].get_session_dir_path()).parent)
 
     def node_id(self, i: int) -> str:
         """Return the id of node `i`, as `NodeAffinitySchedulingStrategy` expects it."""
@@ -76,8 +77,8 @@ class LocalCluster:
 def local_cluster(nodes: int = 3, cpus: int = 2, object_store_bytes: int = 80 << 20) -> Iterator[LocalCluster]:
     """Return a context manager that starts a cluster of several nodes on loopback, yields the cluster, and at its end
     stops all nodes. `cpus` and `object_store_bytes` (see `local_ray`) apply to each node."""
-    with session(cpus, object_store_bytes) as (ray, folder):
-        cluster = LocalCluster(ray, folder, cpus, object_store_bytes)
+    with local_ray(cpus, object_store_bytes) as ray:
+        cluster = LocalCluster(ray, cpus, object_store_bytes)
         try:
             for _ in range(nodes - 1):
                 cluster.add_node()

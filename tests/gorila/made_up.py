@@ -1,5 +1,6 @@
 """Learners with random gradients on shards in this process, and transports that delay, repeat and lose calls."""
 
+import pickle
 from dataclasses import dataclass
 
 import torch
@@ -8,7 +9,7 @@ from accel_rl import Callback
 from accel_rl.distributed.gradient_sync import Local
 from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.gorila.sharded_sync import ShardedSync
-from accel_rl.gorila.transport import InProcess, ShardUnavailable
+from accel_rl.gorila.transport import ShardUnavailable
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizers import AdaGrad, Adam, RMSProp
 from accel_rl.settings.gorila_settings import ParameterServerConfig
@@ -25,19 +26,54 @@ EXACT = {"max_delay": 0, "in_flight": 0, "outlier_deviations": 0.0}
 """Settings with which one learner equals local training."""
 
 
+class Answered:
+    """The answer to a call that has been executed."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def done(self):
+        return True
+
+    def result(self, timeout_s):
+        return self.value
+
+
+class InProcess:
+    """A transport to shards in this process, which executes each call immediately."""
+
+    def __init__(self, shards):
+        self._shards = list(shards)
+
+    @property
+    def shards(self):
+        return len(self._shards)
+
+    def call(self, shard, method, *arguments):
+        return Answered(getattr(self._shards[shard], method)(*arguments))
+
+
+class SavesShards(ShardedSync):
+    """A learner whose checkpoints contain the state of the shards, as those of the driver do."""
+
+    def state_dict(self):
+        super().state_dict()
+        return self.state_of([self._calls.ask(shard, "snapshot") for shard in range(len(self.parts))])
+
+
 def flat_of():
     torch.manual_seed(0)
     return FlatParameters(torch.nn.Linear(999, 1))
 
 
 def sync_of(name="learner-0", optimizer="adagrad", max_norm=None, **settings):
-    return ShardedSync(flat_of(), OPTIMIZERS[optimizer], max_norm, ParameterServerConfig(**{**EXACT, **settings}), name)
+    return SavesShards(flat_of(), OPTIMIZERS[optimizer], max_norm, ParameterServerConfig(**{**EXACT, **settings}), name)
 
 
 def connected(sync, transport=None):
     """Connect to the shards of a transport, or to new ones."""
     sync.transport = transport or InProcess(sync.build_shards())
-    sync.connect(sync.transport, publish=transport is None)
+    sync.connect(sync.transport)
     return sync
 
 
@@ -63,7 +99,8 @@ class Later:
     """A call that is carried out when its answer is waited for, or when the transport delivers it."""
 
     def __init__(self, transport, shard, method, arguments):
-        self.transport, self.call, self.answer = transport, (shard, method, *arguments), None
+        copied = pickle.loads(pickle.dumps(arguments))  # Ray also copies the arguments before a call returns.
+        self.transport, self.call, self.answer = transport, (shard, method, *copied), None
 
     def done(self):
         return self.answer is not None

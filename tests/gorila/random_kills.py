@@ -1,13 +1,8 @@
-"""A run on a local cluster of three nodes, whose processes and nodes are killed at random.
+"""A run on a local cluster of three nodes, whose processes and nodes are killed."""
 
-`python -m tests.gorila.random_kills --kills 50 --folder FOLDER`
-"""
-
-import argparse
-import json
-import random
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -54,33 +49,28 @@ def catch(env_steps: int, seed: int = 1, **gorila: object) -> TrainConfig:
 
 
 class Killer:
-    """Kills something of a run at random, now and then, in a thread of its own."""
+    """Kills a process or node of each kind in `kinds`, in their order, in a thread of its own."""
 
-    def __init__(self, cluster: LocalCluster, kills: int, kinds: list[str], pause_s: float, seed: int):
-        self._cluster, self._kills, self._kinds, self._pause_s = cluster, kills, kinds, pause_s
-        self._random = random.Random(seed)
-        self.killed = dict.fromkeys(kinds, 0)
+    def __init__(self, cluster: LocalCluster, kinds: Sequence[str], pause_s: float):
+        self._cluster, self._kinds, self._pause_s = cluster, kinds, pause_s
+        self.killed: list[str] = []
         self.over = False
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self._nodes = [1, 2]
         self._thread.start()
 
     def _run(self) -> None:
-        while not self.over and sum(self.killed.values()) < self._kills:
-            time.sleep(self._pause_s * self._random.uniform(0.5, 1.5))
-            kind = self._random.choice(self._kinds)
+        while not self.over and len(self.killed) < len(self._kinds):
+            time.sleep(self._pause_s)
+            kind = self._kinds[len(self.killed)]
             with suppress(psutil.Error):
                 if kind == "node":
-                    i = self._nodes.pop(self._random.randrange(len(self._nodes)))
-                    self._cluster.kill_node(i)
-                    self.killed[kind] += 1
+                    self._cluster.kill_node(1)
+                    self.killed.append(kind)
                     time.sleep(SETTLE_S)
-                    self._nodes.append(self._cluster.add_node())
+                    self._cluster.add_node()
                 elif found := titled(TITLES[kind]):
-                    victim = self._random.choice(found)
-                    victim.kill()
-                    self.killed[kind] += 1
-                    print(f"killed {kind} {victim.pid}", flush=True)
+                    found[0].kill()
+                    self.killed.append(kind)
         while not self.over:  # nodes end with the thread that has started them
             time.sleep(0.1)
 
@@ -95,36 +85,15 @@ def titled(title: str, pid: int | None = None) -> list[psutil.Process]:
     return found
 
 
-def run(
-    folder: Path, config: TrainConfig, kills: int, kinds: list[str], pause_s: float, seed: int = 1
-) -> tuple[dict[str, object], dict[str, int]]:
-    """Run with kills; returns the result, and the number of kills of each kind."""
+def run(folder: Path, config: TrainConfig, kinds: Sequence[str], pause_s: float) -> tuple[dict[str, object], list[str]]:
+    """Run with kills; returns the result, and the kinds of what was killed."""
     with local_cluster(nodes=3, cpus=2) as cluster:
         resolved = replace(resolve(config), run_dir=str(folder))
         run_folder = RunFolder.create(folder, resolved)
         driver = Driver(cluster.ray, resolved, run_folder)
-        killer = Killer(cluster, kills, kinds, pause_s, seed)
+        killer = Killer(cluster, kinds, pause_s)
         try:
             result = driver.train()
         finally:
             killer.over = True
         return result.to_dict(), killer.killed
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--kinds", default="member,shard,evaluator,board,node")
-    parser.add_argument("--pause-s", type=float, default=5.0)
-    parser.add_argument("--env-steps", type=int, default=100_000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--replay", default="local")
-    given = parser.parse_args()
-    config = catch(given.env_steps, given.seed, replay=given.replay)
-    result, killed = run(given.folder, config, given.kills, given.kinds.split(","), given.pause_s, given.seed)
-    print(json.dumps({"result": result, "killed": killed}))
-
-
-if __name__ == "__main__":
-    main()

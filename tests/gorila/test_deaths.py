@@ -1,6 +1,6 @@
 """How often a process may die."""
 
-from accel_rl.gorila.setup import MAX_PAUSE_S, MOST, OVER_S, Deaths
+from accel_rl.gorila.keeper import MAX_PAUSE_S, MOST, OVER_S, Deaths
 
 
 class Clock:

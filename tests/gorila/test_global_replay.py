@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from accel_rl.gorila.global_replay import GlobalReplay, from_message, tensor_over, to_message
+from accel_rl.gorila.global_replay import GlobalReplay, from_message, to_message
 from accel_rl.gorila.setup import Setup
+from accel_rl.gorila.shard import tensor_over
 from accel_rl.replays.ring import ReplayBatch
 from accel_rl.settings.resolved import fill_in
 from tests.gorila.random_kills import catch
@@ -19,7 +20,7 @@ class OfPictures(GlobalReplay):
     def __init__(self, sources, spec, B):
         config = catch(1000)
         config = replace(config, sampler=replace(config.sampler, envs=B))
-        super().__init__(Setup(fill_in(config).to_dict(), "", "run"), sources, life=0)
+        super().__init__(Setup(fill_in(config).to_dict(), "", "run"), sources)
         self._spec = spec
 
 

@@ -1,7 +1,6 @@
 """Whole runs of --cluster gorila: real Ray, real processes, real kills."""
 
 import importlib.util
-import json
 import os
 import shutil
 import signal
@@ -40,7 +39,7 @@ def events(folder):
     return file.read_text() if file.exists() else ""
 
 
-def wait_until(true, timeout_s=90.0):
+def wait_until(true, timeout_s=240.0):
     deadline = time.monotonic() + timeout_s
     while not true():
         assert time.monotonic() < deadline
@@ -139,78 +138,6 @@ def start(tmp_path):
             p.communicate()
 
 
-@pytest.mark.parametrize(
-    ("kind", "line", "column"),
-    [
-        ("member", "its process died", "bundles_replaced"),
-        ("shard", "it continues from its snapshot", "shards_replaced"),
-        ("board", "the board of the run was lost", None),
-    ],
-)
-def test_a_process_that_is_killed_is_replaced(start, tmp_path, kind, line, column):
-    folder = tmp_path / "run"
-    train = start(*GORILA, "--env-steps", 16_000, "--run-dir", folder)
-    wait_until(lambda: (folder / "metrics.csv").exists() and len(rows(folder)) > 3)
-    victim = titled(TITLES[kind], train.pid)[0]
-    victim.kill()
-    wait_until(lambda: line in events(folder), 30)
-    _, err = train.communicate(timeout=600)
-    assert train.returncode == 0, err
-    if column:
-        assert int(rows(folder)[-1][column]) == 1
-    assert events(folder).count(line) == 1
-    steps = [int(r["env_steps"]) for r in rows(folder)]
-    assert steps == sorted(steps) and steps[-1] >= 16_000
-
-
-def test_an_evaluator_that_is_killed_plays_again(start, tmp_path):
-    folder = tmp_path / "run"
-    train = start(*GORILA, "--env-steps", 12_000, "--evaluation.episodes", 3_000, "--run-dir", folder)
-    wait_until(lambda: titled(TITLES["evaluator"], train.pid))
-    titled(TITLES["evaluator"], train.pid)[0].kill()
-    _, err = train.communicate(timeout=800)
-    assert train.returncode == 0, err
-    assert "the evaluator died" in events(folder) and int(rows(folder)[-1]["evaluators_replaced"]) >= 1
-    assert rows(folder)[-1]["eval_score"]
-
-
-def interrupted_and_resumed(start, folder, *args, env_steps):
-    """Ctrl-C a run, and resume it for more env steps; returns its last row before, and all rows after."""
-    train = start(*args, "--run-dir", folder)
-    wait_until(lambda: (folder / "metrics.csv").exists() and len(rows(folder)) > 5)
-    train.send_signal(signal.SIGINT)
-    _, err = train.communicate(timeout=120)
-    assert train.returncode == 130, err
-    before = rows(folder)[-1]
-    done = run("resume", folder, "--trust", "--env-steps", int(before["env_steps"]) + env_steps, timeout_s=400)
-    assert done.returncode == 0, done.stderr
-    after = rows(folder)
-    for column in ("updates", "episodes"):
-        assert int(after[-1][column]) > int(before[column])
-    assert [int(r["env_steps"]) for r in after] == sorted(int(r["env_steps"]) for r in after)
-    return before, after
-
-
-def test_ctrl_c_saves_and_the_run_is_resumed(start, tmp_path):
-    before, after = interrupted_and_resumed(start, tmp_path / "run", *GORILA, "--env-steps", 30_000, env_steps=4_000)
-    assert before["env_steps"] in [r["env_steps"] for r in after], "rows of before are kept"
-
-
-def test_nothing_outlives_a_killed_driver_and_its_run_is_resumed(start, tmp_path):
-    folder = tmp_path / "run"
-    train = start(*GORILA, "--env-steps", 30_000, "--checkpoint.interval", 3_000, "--run-dir", folder)
-    wait_until(lambda: len(Checkpoints(folder / "checkpoints").steps()) > 1)
-    family = psutil.Process(train.pid).children(recursive=True)
-    train.kill()
-    train.wait()
-    _, alive = psutil.wait_procs(family, timeout=30)
-    assert not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
-    saved = Checkpoints(folder / "checkpoints").steps()[-1]
-    done = run("resume", folder, "--trust", "--env-steps", saved + 3_000, timeout_s=400)
-    assert done.returncode == 0, done.stderr
-    assert int(rows(folder)[-1]["env_steps"]) >= saved + 3_000
-
-
 def test_sigterm_saves_in_time_although_a_member_is_stopped(start, tmp_path):
     """Batch systems kill a run 30 seconds after its SIGTERM."""
     folder = tmp_path / "run"
@@ -242,21 +169,26 @@ def test_a_killed_ray_agent_ends_the_run_in_one_line(start, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_members_continue_from_later_checkpoints_under_the_drivers_number(start, tmp_path):
+def test_ctrl_c_saves_and_members_continue_from_later_checkpoints_under_the_drivers_number(start, tmp_path):
     folder = tmp_path / "run"
     train = start(*GORILA, "--env-steps", "1e6", "--checkpoint.interval", 1_000, "--run-dir", folder)
     wait_until(lambda: len(Checkpoints(folder / "checkpoints").steps()) > 2, 300)
     train.send_signal(signal.SIGINT)
-    train.communicate(timeout=200)
+    _, err = train.communicate(timeout=200)
+    assert train.returncode == 130, err
     oldest, *later = Checkpoints(folder / "checkpoints").steps()
     members = [Checkpoints(folder / "members" / str(i) / "checkpoints") for i in range(2)]
     assert all(m.steps() and m.steps()[-1] > oldest for m in members)
     for steps in later:  # as if the driver had been killed before it could save
         shutil.rmtree(Checkpoints(folder / "checkpoints").path(steps))
+    before = [row for row in rows(folder) if int(row["env_steps"]) <= oldest]
+    updates = Checkpoints(folder / "checkpoints").load_latest()[1]["learner"]["updates"]
     done = run("resume", folder, "--trust", "--env-steps", oldest + 2_000, timeout_s=400)
     assert done.returncode == 0, done.stderr
     assert f"resumed at {oldest} env steps" in events(folder) and int(rows(folder)[-1]["bundles_replaced"]) == 0
-    assert int(rows(folder)[-1]["env_steps"]) >= oldest + 2_000
+    after = rows(folder)
+    assert int(after[-1]["env_steps"]) >= oldest + 2_000 and after[: len(before)] == before
+    assert int(after[-1]["updates"]) > updates
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
@@ -277,17 +209,21 @@ def test_members_end_without_their_driver_on_a_cluster_that_goes_on(start, tmp_p
 
 def test_an_evaluator_that_is_killed_again_and_again_does_not_end_the_run(tmp_path):
     """Five in a row, each as soon as it is there; the end of the run waits for the last evaluation."""
-    result, killed = run_with_kills(tmp_path / "run", catch(12_000), 5, ["evaluator"], pause_s=0.3)
-    assert result["exit_code"] == 0 and result["evaluation"]["episodes"] > 0
-    assert killed["evaluator"] == 5
+    result, killed = run_with_kills(tmp_path / "run", catch(12_000), ["evaluator"] * 5, pause_s=0.3)
+    assert result["exit_code"] == 0 and result["evaluation"]["episodes"] > 0 and len(killed) == 5
+    assert events(tmp_path / "run").count("the evaluator died") == 5
+    assert int(rows(tmp_path / "run")[-1]["evaluators_replaced"]) == 5
 
 
-def test_random_kills_of_processes_and_nodes(tmp_path):
-    """The program makes more kills: `python -m tests.gorila.random_kills`."""
-    kinds = ["member", "shard", "board", "evaluator", "node"]
-    result, killed = run_with_kills(tmp_path / "run", catch(25_000), 6, kinds, pause_s=4.0)
-    assert result["env_steps"] >= 25_000 and result["exit_code"] == 0
-    last = rows(tmp_path / "run")[-1]
-    assert int(last["bundles_replaced"]) >= killed["member"]
-    assert events(tmp_path / "run").count("its process died") <= int(last["bundles_replaced"])
-    assert np.isfinite(float(last["score"])) and json.dumps(killed)
+def test_processes_and_a_node_that_are_killed_are_replaced(tmp_path):
+    kinds = ["member", "shard", "board", "node", "shard"]
+    result, killed = run_with_kills(tmp_path / "run", catch(25_000), kinds, pause_s=4.0)
+    assert result["env_steps"] >= 25_000 and result["exit_code"] == 0 and killed == kinds
+    last, text = rows(tmp_path / "run")[-1], events(tmp_path / "run")
+    assert (
+        int(last["bundles_replaced"]) >= 1 and int(last["shards_replaced"]) >= 2 and np.isfinite(float(last["score"]))
+    )
+    for line in ("its process died", "it continues from its snapshot", "the board of the run was lost", "is gone: "):
+        assert line in text
+    steps = [int(r["env_steps"]) for r in rows(tmp_path / "run")]
+    assert steps == sorted(steps)

@@ -1,27 +1,23 @@
 """Shards as Ray actors on this machine."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from importlib.util import find_spec
 
 import psutil
 import pytest
 import torch
 
-from accel_rl.gorila.ray_session import load_ray, local_ray
-from accel_rl.gorila.shard import PushCounts
+from accel_rl.gorila.ray_session import NAMESPACE, load_ray, local_ray
+from accel_rl.gorila.shard import Push, Shard, Version
 from accel_rl.gorila.shard_actors import RayShards
-from accel_rl.planning.plan import RankPlan
-from accel_rl.run.run_folder import RunFolder
-from accel_rl.settings.resolved import resolve
+from accel_rl.gorila.transport import ShardUnavailable
 from accel_rl.text.errors import ConfigError
-from accel_rl.training.context import Exchange, RankContext
-from accel_rl.training.trainer import Trainer
-from tests.gorila.made_up import connected, learn, sync_of
-from tests.gorila.test_training import RUNS, OnShards, cycles, shown
+from tests.gorila.made_up import connected, learn, local_of, sync_of
+from tests.schedules.server import Subtract
 
 WAIT_S = 60.0
 # Ray itself is imported by its session only
@@ -68,63 +64,76 @@ def replaced(shards):
     return found
 
 
-class OnActors(OnShards):
-    """The exchange of a single rank whose learner updates through shards that are actors."""
-
-    def __init__(self, start, **settings):
-        super().__init__(**settings)
-        self.start = start
-
-    def open(self, gradient_sync, env_steps):
-        gradient_sync.connect(self.start(gradient_sync).transport(), publish=True)
-
-
-def train(folder, name, exchange):
-    run = resolve(RUNS[name])
-    torch.manual_seed(0)
-    trainer = Trainer(run, RankPlan.resolve(run), RunFolder.create(folder, run), None, RankContext(exchange=exchange))
-    try:
-        trainer._open()
-        metrics = shown(cycles(trainer))
-        return metrics, trainer.learner.flat.data.clone(), trainer.learner
-    finally:
-        trainer._close()
-
-
 @WITH_RAY
 @pytest.mark.slow
-def test_a_run_on_actors_equals_local_training_bit_for_bit(start, tmp_path, name="dqn, adagrad"):
-    threads, cores = torch.get_num_threads(), os.sched_getaffinity(0)
-    try:
-        metrics, parameters, learner = train(tmp_path / "actors", name, OnActors(start, shards=2))
-        expected, local, _ = train(tmp_path / "local", name, Exchange())
-    finally:
-        torch.set_num_threads(threads)
-        os.sched_setaffinity(0, cores)
-    assert metrics == expected and torch.equal(parameters, local)
-    assert learner.gradient_sync.counts == PushCounts(accepted=2 * learner.updates) and learner.updates > 10
-
-
-@WITH_RAY
-@pytest.mark.slow
-def test_a_shard_that_is_killed_goes_on_from_its_snapshot(start):
+def test_a_shard_that_is_killed_goes_on_from_its_snapshot(ray, start):
     """The learner counts what is lost, and then pulls the shard of the new epoch."""
     sync = sync_of(shards=2, max_delay=100, timeout_s=WAIT_S)
     shards = start(sync)
     connected(sync, shards.transport())
-    learn(sync, range(5))
+    assert torch.equal(learn(sync, range(5)), learn(local_of(), range(5))) and sync.counts == Counter(accepted=10)
     saved = [s.updates for s in shards.save(WAIT_S)]
     kept = sync.flat.data[sync.parts[1]].clone()
     learn(sync, [5])
-    os.kill(shards.pids()[1], signal.SIGKILL)
+    ray.kill(ray.get_actor(shards.names[1], namespace=NAMESPACE))
     learn(sync, range(6, 8))
-    assert saved == [5, 5] and sync.counts.lost >= 1
+    assert saved == [5, 5] and sync.counts["lost"] >= 1
     assert replaced(shards) == [1] and replaced(shards) == []
     assert sync.pull_now() and torch.equal(sync.flat.data[sync.parts[1]], kept)
-    before = sync.counts.accepted
+    before = sync.counts["accepted"]
     learn(sync, range(8, 11))
-    assert sync.counts.accepted == before + 6
+    assert sync.counts["accepted"] == before + 6
     assert [s.updates for s in shards.save(WAIT_S)] == [11, 8]
+
+
+class Sleeps(Shard):
+    """A shard whose `join` lasts as many seconds as the learner's name says, if it is a number."""
+
+    def join(self, learner):
+        time.sleep(float(learner) if learner[0].isdigit() else 0.0)
+        return super().join(learner)
+
+
+@WITH_RAY
+@pytest.mark.slow
+def test_the_calls_of_an_actor(ray):
+    """Their order, errors and time limits, and calls that are lost with their actor."""
+    n = 100_000  # Messages of this size go through Ray's object store.
+    shards = RayShards(ray, [Sleeps(torch.zeros(n), Subtract(n), max_delay=3)], "run-of-calls")
+    transport = shards.transport()
+    call = transport.call(0, "join", "1.5")
+    with pytest.raises(ShardUnavailable, match=r"^run-of-calls/shard-0 has not answered within 0.1 s$"):
+        call.result(0.1)
+    assert not call.done() and call.result(WAIT_S) == 0 and call.done()
+
+    version, gradient = transport.call(0, "pull", None).result(WAIT_S).version, torch.ones(n)
+    calls = []
+    for i in range(1, 6):
+        gradient.fill_(float(i))  # Ray has copied the gradients of the earlier calls.
+        calls.append(transport.call(0, "push", Push("a", i, version, 0.1, gradient)))
+    pulled = transport.call(0, "pull", version)
+    assert [c.result(WAIT_S) for c in calls] == ["accepted"] * 4 + ["stale"]
+    answer = pulled.result(WAIT_S)
+    assert answer.version == Version(version.epoch, 4, 4)
+    assert torch.equal(answer.parameters, torch.full((n,), -10.0))
+
+    with pytest.raises(ValueError, match="a push of 3 elements for 100000 parameters"):
+        transport.call(0, "push", Push("a", 6, version, 0.1, torch.ones(3))).result(WAIT_S)
+
+    shards.save(WAIT_S)
+    hanging = transport.call(0, "join", "60")
+    lost = transport.call(0, "push", Push("a", 7, version, 0.1, gradient))
+    ray.kill(ray.get_actor(shards.names[0], namespace=NAMESPACE))
+    for call in (hanging, lost):
+        with pytest.raises(ShardUnavailable, match="shard-0 is gone: "):
+            call.result(WAIT_S)
+    with pytest.raises(ShardUnavailable, match="shard-0 is gone: "):
+        transport.call(0, "push", Push("a", 8, version, 0.1, gradient)).result(WAIT_S)
+    assert replaced(shards) == [0]
+    counts = Counter(accepted=4, stale=1, delay=6)
+    assert transport.call(0, "status").result(WAIT_S)[1] == counts, "a lost push is not repeated"
+    assert transport.call(0, "push", Push("a", 8, version, 0.1, gradient)).result(WAIT_S) == "stale"
+    shards.close()
 
 
 @WITH_RAY

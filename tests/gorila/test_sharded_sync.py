@@ -1,14 +1,14 @@
 """Learners on shards in this process: equal to local training where they should be, and safe where they are not."""
 
 import time
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 import torch
 
-from accel_rl.gorila.shard import Push, PushCounts
-from accel_rl.gorila.sharded_sync import WARM_UP, ShardedSync
-from accel_rl.gorila.transport import InProcess
+from accel_rl.gorila.shard import Push
+from accel_rl.gorila.sharded_sync import WARM_UP
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizers import make_optimizer
 from accel_rl.settings.gorila_settings import GorilaConfig, ParameterServerConfig
@@ -16,7 +16,9 @@ from accel_rl.text.errors import RunError
 from tests.gorila.made_up import (
     EXACT,
     OPTIMIZERS,
+    InProcess,
     Repeats,
+    SavesShards,
     Slow,
     Unreliable,
     compute,
@@ -37,7 +39,7 @@ def test_one_learner_equals_local_training_bit_for_bit(optimizer, shards):
     expected = learn(local_of(optimizer, 0.5), range(20))
     sync = connected(sync_of(optimizer=optimizer, max_norm=0.5, shards=shards))
     assert torch.equal(learn(sync, range(20)), expected)
-    assert sync.counts == PushCounts(accepted=20 * len(sync.parts))
+    assert sync.counts == Counter(accepted=20 * len(sync.parts))
 
 
 def test_the_step_returns_the_norm_before_clipping():
@@ -58,7 +60,7 @@ def test_learners_that_take_turns_are_one(optimizer, shards):
     a.pull_now()
     b.pull_now()
     assert torch.equal(a.flat.data, single.flat.data) and torch.equal(b.flat.data, single.flat.data)
-    assert a.counts == b.counts == PushCounts(accepted=6 * len(a.parts))
+    assert a.counts == b.counts == Counter(accepted=6 * len(a.parts))
 
 
 @pytest.mark.parametrize(("max_delay", "accepted"), [(0, False), (1, True)])
@@ -72,7 +74,7 @@ def test_a_gradient_is_as_old_as_the_updates_since_its_parameters(max_delay, acc
     late()
     if accepted:
         learn(single, [0])
-    assert a.counts == (PushCounts(accepted=3) if accepted else PushCounts(stale=3))
+    assert a.counts == (Counter(accepted=3) if accepted else Counter(stale=3))
     assert torch.equal(a.flat.data, single.flat.data)  # it has pulled in any case
     learn(a, [2])
     learn(single, [2])
@@ -96,10 +98,10 @@ def test_at_most_so_many_pushes_are_unanswered(in_flight):
         sync.step(0.01, torch.zeros(()))
         assert len(sync._in_flight) == min(i + 1, in_flight)
         assert sum(call.call[1] == "push" for call in slow.waiting) == 3 * min(i + 1, in_flight)
-    assert sync.counts.accepted == 3 * (8 - in_flight)
+    assert sync.counts["accepted"] == 3 * (8 - in_flight)
     sync.state_dict()
-    assert sync.counts.accepted == 24 and not sync._in_flight
-    assert [shard.counts.delay for shard in sync.transport._shards] == [sum(min(i, in_flight) for i in range(8))] * 3
+    assert sync.counts["accepted"] == 24 and not sync._in_flight
+    assert [shard.counts["delay"] for shard in sync.transport._shards] == [sum(min(i, in_flight) for i in range(8))] * 3
 
 
 def test_answers_that_have_arrived_are_taken_without_waiting():
@@ -109,10 +111,10 @@ def test_answers_that_have_arrived_are_taken_without_waiting():
     sync.flat.grad.fill_(1.0)
     sync.step(0.01, torch.zeros(()))
     sync.pull()
-    assert torch.equal(sync.flat.data, before) and sync.counts.accepted == 0
+    assert torch.equal(sync.flat.data, before) and sync.counts["accepted"] == 0
     slow.deliver()
     sync.pull()
-    assert not torch.equal(sync.flat.data, before) and sync.counts.accepted == 2
+    assert not torch.equal(sync.flat.data, before) and sync.counts["accepted"] == 2
     assert torch.equal(sync.flat.data, sync.state_dict()["parameters"])
 
 
@@ -160,17 +162,9 @@ def test_what_is_not_finite_is_never_pushed(where):
     sync.flat.grad.fill_(float("nan") if where == "gradient" else 1.0)
     sync.step(0.01, torch.tensor(float("inf") if where == "loss" else 0.0))
     assert (sync.skips.total, sync.skips.in_a_row, sync.skips.seen_in_a_row) == (1, 1, 1)
-    assert torch.equal(sync.flat.data, before) and sync.counts == PushCounts() and sync._sequence == 0
+    assert torch.equal(sync.flat.data, before) and sync.counts == Counter() and sync._sequence == 0
     learn(sync, [0])
-    assert (sync.skips.total, sync.skips.in_a_row) == (1, 0) and sync.counts.accepted == 3
-
-
-def test_a_shard_refuses_what_a_learner_should_not_have_pushed():
-    sync = connected(sync_of(shards=3))
-    before = sync.flat.data.clone()
-    sync.flat.grad.fill_(1.0)
-    sync.step(float("nan"), torch.zeros(()))
-    assert sync.counts == PushCounts(refused=3) and torch.equal(sync.flat.data, before)
+    assert (sync.skips.total, sync.skips.in_a_row) == (1, 0) and sync.counts["accepted"] == 3
 
 
 def test_gradients_of_outlier_losses_are_discarded():
@@ -179,26 +173,11 @@ def test_gradients_of_outlier_losses_are_discarded():
         learn(sync, [i], loss=1.0 + 0.1 * (i % 3))
         learn(single, [i])
     learn(sync, [0], loss=-50.0)
-    assert sync.counts.outliers == 1 and torch.equal(sync.flat.data, single.flat.data)
+    assert sync.counts["outliers"] == 1 and torch.equal(sync.flat.data, single.flat.data)
     learn(sync, [1], loss=1.0)
     learn(single, [1])
-    assert sync.counts == PushCounts(outliers=1, accepted=2 * (WARM_UP + 11))
+    assert sync.counts == Counter(outliers=1, accepted=2 * (WARM_UP + 11))
     assert torch.equal(sync.flat.data, single.flat.data)
-
-
-def test_the_guards_bias_is_counted():
-    """Which share of the batches with a reward above 0 it discards."""
-    rewards = torch.zeros(8)
-    config = ParameterServerConfig(max_delay=0, in_flight=0, outlier_deviations=4.0)
-    sync = connected(ShardedSync(flat_of(), OPTIMIZERS["adagrad"], None, config, rewards=lambda: rewards))
-    for i in range(WARM_UP + 10):
-        learn(sync, [i], loss=1.0 + 0.1 * (i % 3))
-    rewards[3] = 1.0
-    learn(sync, [0], loss=1.0)
-    learn(sync, [0], loss=50.0)
-    rewards[3] = -1.0
-    learn(sync, [0], loss=500.0)
-    assert (sync.counts.outliers, sync.counts.outliers_won, sync.counts.batches_won) == (2, 1, 2)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +193,7 @@ def test_a_push_that_arrives_twice_counts_once():
     sync = sync_of(shards=3)
     connected(sync, Repeats(InProcess(sync.build_shards())))
     assert torch.equal(learn(sync, range(5)), learn(local_of(), range(5)))
-    assert sync.counts == PushCounts(duplicates=15)
+    assert sync.counts == Counter(duplicate=15)
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["the call", "its answer"])
@@ -227,7 +206,7 @@ def test_a_lost_push_is_counted_and_never_repeated(after):
         learn(sync, [i])
         if after or i != 3:
             learn(single, [i])
-    assert sync.counts == PushCounts(accepted=10, lost=2) and torch.equal(sync.flat.data, single.flat.data)
+    assert sync.counts == Counter(accepted=10, lost=2) and torch.equal(sync.flat.data, single.flat.data)
 
 
 def test_a_lost_pull_is_made_up_for_by_the_next():
@@ -264,16 +243,7 @@ def test_a_shard_that_answers_now_and_then_is_not_silent():
     while time.monotonic() < began + 0.5:
         learn(sync, [0])
         time.sleep(0.02)
-    assert sync.counts.lost > 3
-
-
-def test_a_checkpoint_waits_for_a_shard_that_starts_again():
-    sync, calls = sync_of(shards=2), []
-    transport = Unreliable(InProcess(sync.build_shards()))
-    connected(sync, transport)
-    expected = learn(sync, [0])
-    transport.loses = lambda shard, method: not calls.append(shard) and len(calls) % 2
-    assert torch.equal(sync.state_dict()["parameters"], expected) and sync.counts.lost == 0
+    assert sync.counts["lost"] > 3
 
 
 def test_a_shard_that_stays_silent_ends_the_run():
@@ -286,7 +256,7 @@ def test_a_shard_that_stays_silent_ends_the_run():
             learn(sync, [i])
     with pytest.raises(RunError, match=r"shard 1 has not answered for 0.2 s"):
         sync.state_dict()
-    assert sync.counts.lost > 1
+    assert sync.counts["lost"] > 1
 
 
 def test_a_shard_that_is_restored_starts_a_new_epoch():
@@ -301,14 +271,14 @@ def test_a_shard_that_is_restored_starts_a_new_epoch():
     late = compute(sync, 4)
     shard.restore(snapshot)
     late()
-    assert sync.counts == PushCounts(accepted=14, stale=1)
+    assert sync.counts == Counter(accepted=14, stale=1)
     assert torch.equal(sync.flat.data[sync.parts[1]], kept)
     for i in (3, 4):
         learn(single, [i])
     for part in (sync.parts[0], sync.parts[2]):
         assert torch.equal(sync.flat.data[part], single.flat.data[part])
     learn(sync, [5])
-    assert sync.counts == PushCounts(accepted=17, stale=1)
+    assert sync.counts == Counter(accepted=17, stale=1)
 
 
 @pytest.mark.parametrize("in_flight", [0, 1, 2])
@@ -331,21 +301,12 @@ def test_a_checkpoint_continues_bit_for_bit(optimizer, in_flight):
     assert a == b and a["skipped"] == 1 and [s["updates"] for s in a["shards"]] == [20] * 3
 
 
-def test_a_state_is_a_copy():
-    sync = connected(sync_of(shards=2))
-    learn(sync, [0])
-    state = sync.state_dict()
-    before = state["parameters"].clone()
-    learn(sync, [1])
-    assert torch.equal(state["parameters"], before) and state["shards"][0]["sequences"] == {"learner-0": 1}
-
-
 def test_a_learner_that_starts_again_goes_on_with_its_numbers():
     first = connected(sync_of(shards=2))
     learn(first, range(3))
     again = connected(sync_of(shards=2), first.transport)  # the same name
     learn(again, [3])
-    assert again.counts == PushCounts(accepted=2) and again._sequence == 4
+    assert again.counts == Counter(accepted=2) and again._sequence == 4
     assert torch.equal(again.flat.data, learn(local_of(), range(4)))
 
 
@@ -354,7 +315,7 @@ def test_another_number_of_shards_is_refused():
     with pytest.raises(ValueError, match="3 shards, the run 2"):
         sync_of(shards=2).load_state_dict(sync.state_dict())
     with pytest.raises(ValueError, match="3 shards, but the parameters are cut into 2"):
-        sync_of(shards=2).connect(sync.transport, publish=False)
+        sync_of(shards=2).connect(sync.transport)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -363,15 +324,15 @@ def test_a_learner_on_a_gpu(simulated_gpu, optimizer):
     flat = FlatParameters(torch.nn.Linear(999, 1).to(GPU))
     flat.data.copy_(flat_of().data)
     settings = ParameterServerConfig(**EXACT, shards=2)
-    sync = ShardedSync(flat, lambda n: on(GPU, optimizer, n), 0.5, settings)
+    sync = SavesShards(flat, lambda n: on(GPU, optimizer, n), 0.5, settings)
     transport, sent = InProcess(sync.build_shards()), []
-    sync.connect(Spy(transport, sent), publish=True)
+    sync.connect(Spy(transport, sent))
     learn(sync, range(4))
     expected = learn(local_of(optimizer, 0.5), range(4))
     torch.testing.assert_close(sync.flat.data.cpu(), expected, atol=1e-6, rtol=1e-5)
     sync.flat.grad.fill_(float("nan"))
     sync.step(torch.full((), 0.1, device=GPU), torch.zeros((), device=GPU))
-    assert (sync.skips.total, sync.counts) == (1, PushCounts(accepted=8))
+    assert (sync.skips.total, sync.counts) == (1, Counter(accepted=8))
     state = sync.state_dict()
     tensors = [state["parameters"], *(x for x in state["optimizer"].values() if isinstance(x, torch.Tensor))]
     tensors += [x.gradient for x in sent if isinstance(x, Push)]

@@ -69,7 +69,7 @@ def test_a_shard_has_more_time_for_its_start_than_for_an_answer(ray, monkeypatch
 def test_a_member_that_has_lost_its_driver_is_replaced(ray, has_ended, started):
     setup = SimpleNamespace(name="run")
     seats = Members(ray, setup, ["bundle"], [MemberCount()], {})
-    ray.answers["place"] = Place("node", "machine", 1)
+    ray.answers["place"] = Place("node", "machine")
     ray.nodes = lambda: [{"NodeID": "node", "Alive": True}]
     seats.look([MemberCount()], ending=False)
     assert seats.running == 1

@@ -1,5 +1,6 @@
 """Simulated Ray actors, which may be killed before or after they execute a call."""
 
+import copy
 from collections import deque
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -8,15 +9,19 @@ from typing import Any
 from tests.schedules.world import Actor, World
 
 
-class GetTimeoutError(Exception):
+class RayError(Exception):
     pass
 
 
-class RayActorError(Exception):
+class GetTimeoutError(RayError):
     pass
 
 
-class RayTaskError(Exception):
+class RayActorError(RayError):
+    pass
+
+
+class RayTaskError(RayError):
     pass
 
 
@@ -36,9 +41,9 @@ class SimulatedActor:
         return self.actor.is_killed
 
     def _send(self, method: str, arguments: tuple[Any, ...]) -> "Reference":
-        reference = Reference(self)
+        reference, copied = Reference(self), copy.deepcopy(arguments)  # Ray copies the arguments before a call returns.
         self._world.point()
-        self._calls.setdefault(self._world.current, deque()).append((reference, method, arguments))
+        self._calls.setdefault(self._world.current, deque()).append((reference, method, copied))
         return reference
 
     def _work(self) -> None:
@@ -66,7 +71,7 @@ class SimulatedRay:
     """The functions of Ray that the parameter server calls."""
 
     exceptions = SimpleNamespace(
-        GetTimeoutError=GetTimeoutError, RayActorError=RayActorError, RayTaskError=RayTaskError
+        RayError=RayError, GetTimeoutError=GetTimeoutError, RayActorError=RayActorError, RayTaskError=RayTaskError
     )
 
     def __init__(self, world: World, make: Callable[..., Any]) -> None:

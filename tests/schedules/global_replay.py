@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from accel_rl.gorila import global_replay
+from accel_rl.gorila import global_replay, keeper
 from accel_rl.gorila.global_replay import IN_FLIGHT, GlobalReplay, RemoteReplay, ReplayKeeper
 from accel_rl.text.errors import RunError
 from tests.schedules.actors import SimulatedRay
@@ -58,11 +58,11 @@ class ReplayMessages:
         """Let the members and the learner work, and check each batch."""
         with self._simulated():
             self.ray = SimulatedRay(self.world, self._replay)
-            keeper = ReplayKeeper(self.ray, SimpleNamespace(replay=NAME), 2)  # type: ignore[arg-type]
+            replay = ReplayKeeper(self.ray, SimpleNamespace(replay=NAME), 2)  # type: ignore[arg-type]
             learner = self.learner = self.world.spawn("learner", self._draw)
             members = [self._spawn(m) for m in range(2)]
             while not (learner.is_over and all(member.is_over for member in members)):
-                keeper.look()
+                replay.look()
                 self.world.sleep(0.02)
             self.world.check((*members, learner))
             stored = self.ray.actors[NAME].thing.rollouts()
@@ -124,14 +124,14 @@ class ReplayMessages:
             if client._size < START and batch is not last:
                 raise AssertionError(f"a batch is of a replay with {client._size} of {START} transitions")
 
-    def _replay(self, setup: Any, sources: int, life: int) -> Any:
+    def _replay(self, setup: Any, sources: int) -> Any:
         schedule = self
 
         class Checked(GlobalReplay):
             """A replay without its network and environment, which checks what it stores."""
 
             def __init__(self) -> None:
-                self._generator = torch.Generator().manual_seed(life)
+                self._generator = torch.Generator().manual_seed(0)
                 self._seed, self._spec, self._returns, self._parts = 0, None, None, {}  # type: ignore[assignment]
                 self.config = SimpleNamespace(sampler=SimpleNamespace(envs=1))  # type: ignore[assignment]
                 self._replay_config = SimpleNamespace(build=lambda *_: Part())  # type: ignore[assignment]
@@ -150,12 +150,13 @@ class ReplayMessages:
         return Checked()
 
     def _simulated(self) -> ExitStack:
-        values = {
-            "start_named": lambda ray, *a, **k: self.ray.start(ray, *a, **k), "time": self.system.time,
-            "from_message": lambda message: message, "to_message": lambda rollout: rollout,
-            "tensor_over": torch.from_numpy,
-        }  # fmt: skip
-        return replaced(*((global_replay, name, value) for name, value in values.items()))
+        return replaced(
+            (keeper, "start_named", lambda ray, *a, **k: self.ray.start(ray, *a, **k)),
+            (keeper, "time", self.system.time), (global_replay, "time", self.system.time),
+            (global_replay, "from_message", lambda message: message),
+            (global_replay, "to_message", lambda rollout: rollout),
+            (global_replay, "tensor_over", torch.from_numpy),
+        )  # fmt: skip
 
     def _maybe_kill(self) -> None:
         if self._faults <= 0 or self.world.rng.random() >= self._rate or not hasattr(self, "ray"):

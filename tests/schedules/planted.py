@@ -170,7 +170,7 @@ def _load_without(name: str) -> Callable[..., None]:
 
 
 def _take_any(self: ShardedSync, shard: int, pull: Any) -> None:
-    pulled = self._calls.answer(shard, pull.future)
+    pulled = self._calls.answer(shard, pull.call)
     if pulled is not None and pulled.parameters is not None:
         self._copy(shard, pulled, pull.number)
 

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from accel_rl.gorila import shard_actors, sharded_sync, transport
 from accel_rl.gorila.shard import Answer, Pulled, Push, Shard, Version
-from accel_rl.gorila.shard_actors import ActorCall, RayShards
+from accel_rl.gorila.shard_actors import RayShards, ShardActor
 from accel_rl.gorila.sharded_sync import ShardedSync
-from accel_rl.gorila.transport import Future, Method
+from accel_rl.gorila.transport import ActorTransport
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizer import ALIGNMENT
 from accel_rl.settings.gorila_settings import ParameterServerConfig
@@ -43,31 +43,6 @@ class Subtract:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         pass
-
-
-class SimulatedShard:
-    """What `ShardActor` has beside its sockets."""
-
-    def __init__(self, shard: Shard) -> None:
-        self.shard = shard
-
-    def call(self, method: Method, *arguments: Any) -> Any:
-        return getattr(self.shard, method)(*arguments)
-
-
-class MessageTransport:
-    """A transport to the current actors of the shards."""
-
-    def __init__(self, ray: SimulatedRay, names: list[str]) -> None:
-        self._ray, self._names = ray, names
-
-    @property
-    def shards(self) -> int:
-        return len(self._names)
-
-    def call(self, shard: int, method: Method, *arguments: Any) -> Future:
-        name = self._names[shard]
-        return ActorCall(self._ray, name, self._ray.actors[name].call.remote(method, *arguments))
 
 
 class ParameterServer:
@@ -98,7 +73,7 @@ class ParameterServer:
     def main(self) -> None:
         """Let learners train, and check the parameters of the shards."""
         with self._simulated():
-            self.ray = SimulatedRay(self.world, lambda shard, threads: SimulatedShard(_copied(shard)))
+            self.ray = SimulatedRay(self.world, lambda shard: ShardActor(_copied(shard)))
             first = self._sync("learner-0")
             self.server = RayShards(self.ray, first.build_shards())
             rng = self.world.rng
@@ -115,11 +90,8 @@ class ParameterServer:
     def _spawn(self, name: str, function: Callable[[str], None]) -> Actor:
         return self.world.spawn(name, lambda: function(name))
 
-    def _transport(self) -> MessageTransport:
-        return MessageTransport(self.ray, self.server.names)
-
     def _sync(self, name: str) -> ShardedSync:
-        return ShardedSync(_flat(self.size), Subtract, None, self.config, name, saves_shards=False)
+        return ShardedSync(_flat(self.size), Subtract, None, self.config, name)
 
     def _gradient(self, update: int) -> Tensor:
         gradient = torch.zeros(self.size)
@@ -132,7 +104,7 @@ class ParameterServer:
         """Train, perhaps in two processes, of which the second takes the place of the first."""
         for _ in range(self.world.rng.choice((1, 1, 2))):
             sync = self._sync(name)
-            sync.connect(self._transport(), publish=False)
+            sync.connect(ActorTransport(self.ray, self.server.names))
             for _ in range(self.world.rng.randint(1, 5)):
                 sync.pull()
                 update = next(self._updates)
@@ -155,9 +127,9 @@ class ParameterServer:
                 raise AssertionError(f"{sync.learner}: its parameters are older than before")
 
     def _check_counts(self, sync: ShardedSync) -> None:
-        if sync.counts.duplicates:
-            raise AssertionError(f"{sync.learner}: {sync.counts.duplicates} pushes are duplicates")
-        if not self._is_disturbed and (sync.counts.lost or sync.counts.refused):
+        if sync.counts["duplicate"]:
+            raise AssertionError(f"{sync.learner}: {sync.counts['duplicate']} pushes are duplicates")
+        if not self._is_disturbed and (sync.counts["lost"] or sync.counts["refused"]):
             raise AssertionError(f"{sync.learner}: {sync.counts}")
 
     # Checks
@@ -174,7 +146,7 @@ class ParameterServer:
 
     def _check(self) -> None:
         for name, part in zip(self.server.names, self.parts, strict=True):
-            counts = -self.ray.actors[name].thing.shard._parameters
+            counts = -self.ray.actors[name].thing._shard._parameters
             wrong = [i for i in range(len(counts)) if counts[i] not in (0.0, float(i in self.updates_made))]
             if wrong:
                 raise AssertionError(f"{name}: updates {wrong} count {counts[wrong].tolist()} times")
