@@ -66,10 +66,7 @@ PLANNED = {
     "accel-rl bench": "tests/cli/test_programs.py runs it",
 }
 # Commands that are not touched here.
-FOREIGN = {
-    "python -m pip": "installs",
-    "python -m pytest": "the tests themselves",
-}
+FOREIGN = {"python -m pip": "installs", "python -m pytest": "the tests themselves"}
 # Slow tests: processes of their own, what another line executes too, and examples that tests/test_docs.py trains.
 SLOW = ["--ranks", "secondary_learner", "dqn_scaling", "pong_rainbow", "--groups", "--sampler.engine", "--env.backend"]
 SLOW += ["runs/", "munchausen:", "my_ppo:", "my_network:", "my_env:", "lion:"]

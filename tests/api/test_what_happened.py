@@ -98,7 +98,7 @@ def test_an_evaluation_without_an_end_is_limited_and_says_so(tmp_path):
     assert run.result.evaluation.lengths == (50, 50)
 
 
-@pytest.mark.parametrize(("envs", "engine"), [(1, "in-process"), (3, "in-process"), (7, "workers")])
+@pytest.mark.parametrize(("envs", "engine"), [(1, "in-process"), (7, "workers")])
 def test_any_number_of_environments(tmp_path, envs, engine):
     values = {"envs": envs, "engine": engine, "env_steps": envs * 16}
     assert train(tmp_path, **values).result.env_steps == envs * 16
@@ -113,12 +113,7 @@ def test_a_picture_that_is_too_small_is_refused_before_anything_starts(tmp_path,
 
 
 @pytest.mark.parametrize(
-    ("what", "engine", "stack"),
-    [
-        slow("ppo", "workers", 2),
-        ("ppo", "in-process", 1),
-        slow("dqn", "in-process", 2),
-    ],
+    ("what", "engine", "stack"), [slow("ppo", "workers", 2), ("ppo", "in-process", 1), slow("dqn", "in-process", 2)]
 )
 def test_coloured_pictures_train(tmp_path, what, engine, stack):
     values = {**(SMALL if what == "ppo" else Q), "engine": engine, "env_steps": 128, "stack": stack}

@@ -54,11 +54,7 @@ def test_two_ranks_stop_and_resume_bit_for_bit(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "ranks"),
-    [
-        ("a2c", 2),
-        *(slow(*x) for x in (("a2c", 4), ("ppo", 2), ("pqn", 4), ("impala", 2))),
-    ],
+    ("algorithm", "ranks"), [("a2c", 2), *(slow(*x) for x in (("a2c", 4), ("ppo", 2), ("pqn", 4), ("impala", 2)))]
 )
 def test_the_number_of_ranks_changes_only_the_last_digits(tmp_path, algorithm, ranks):
     """Where each update uses the whole rollout, ranks that share batches play the same episodes as one rank."""

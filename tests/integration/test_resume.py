@@ -5,15 +5,7 @@ import signal
 
 import pytest
 
-from tests.integration.runs import (
-    assert_equal_runs,
-    kill,
-    rows,
-    run,
-    run_until,
-    start,
-    wait_for,
-)
+from tests.integration.runs import assert_equal_runs, kill, rows, run, run_until, start, wait_for
 from tests.marks import slow
 
 SMALL = (

@@ -138,12 +138,7 @@ def test_values_arrive():
 
 @pytest.mark.parametrize(
     ("argv", "says"),
-    [
-        (["--seed", "many"], "--seed"),
-        (["--seed"], "--seed"),
-        (["--no-seed"], "--no-seed"),
-        (["word"], "word"),
-    ],
+    [(["--seed", "many"], "--seed"), (["--seed"], "--seed"), (["--no-seed"], "--no-seed"), (["word"], "word")],
 )
 def test_every_mistake_is_one_line(argv, says):
     assert says in error_of(read, *argv)

@@ -141,10 +141,9 @@ def test_one_index_from_each_stretch():
 
 @pytest.mark.parametrize("kind", ["uniform", "prioritized"])
 def test_a_replay_that_goes_on_from_a_state_draws_the_same(kind):
-    select = {
-        "uniform": lambda ring: Uniform(ring, 1),
-        "prioritized": lambda ring: Prioritized(ring, 1, 0.5, 0.4),
-    }[kind]
+    select = {"uniform": lambda ring: Uniform(ring, 1), "prioritized": lambda ring: Prioritized(ring, 1, 0.5, 0.4)}[
+        kind
+    ]
     one, sims = filled(select, rollouts=23, dies=0.1)
     for _ in range(3):
         batch = one.sample(32)

@@ -158,11 +158,7 @@ def test_a_resumed_run_has_the_callbacks_of_config_json(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "method",
-    [
-        "on_update",
-        *(slow(m) for m in ("on_start", "on_rollout", "on_evaluation", "on_checkpoint")),
-    ],
+    "method", ["on_update", *(slow(m) for m in ("on_start", "on_rollout", "on_evaluation", "on_checkpoint"))]
 )
 def test_a_method_that_returns_false_ends_the_run(tmp_path, method):
     values = {"env_steps": 160, "evaluation__interval": 32, "evaluation__episodes": 1, "checkpoint__interval": 32}

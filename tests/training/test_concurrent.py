@@ -99,10 +99,7 @@ ALSO_SEQUENTIAL = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "more", "env"),
-    [*SEQUENTIAL, *(slow(*case) for case in ALSO_SEQUENTIAL)],
-)
+@pytest.mark.parametrize(("algorithm", "more", "env"), [*SEQUENTIAL, *(slow(*case) for case in ALSO_SEQUENTIAL)])
 def test_it_equals_a_sequential_program(trainer, algorithm, more, env):
     expected, found = trainer(algorithm, "lockstep", env=env, **more), trainer(algorithm, env=env, **more)
     wanted, got, steps = sequential(expected, 7), [], 0
