@@ -14,18 +14,8 @@ from tests.integration.runs import assert_equal_runs, checkpoint_bytes, kill, pr
 PERIOD, BATCH, INTENSITY, START = 160, 16, 2, 320
 ARGS = (
     *("train", "dqn", "--env", "CartPole-v1", "--engine", "in-process", "--torch-threads", 1, "--envs", 8, "--seed", 3),
-    *(
-        "--schedule",
-        "concurrent",
-        "--horizon",
-        4,
-        "--target-interval",
-        PERIOD,
-        "--batch-size",
-        BATCH,
-        "--network",
-        "a3c",
-    ),
+    *("--schedule", "concurrent", "--horizon", 4, "--target-interval", PERIOD, "--batch-size", BATCH),
+    *("--network", "a3c"),
     *("--intensity", INTENSITY, "--replay.size", 1_000, "--replay.start", START, "--epsilon-steps", 900),
     *("--log.interval", PERIOD, "--evaluation.interval", 0, "--checkpoint.interval", 2 * PERIOD),
 )

@@ -35,12 +35,21 @@ def events(folder):
     return (folder / "events.log").read_text() if (folder / "events.log").exists() else ""
 
 
-def test_two_ranks_stop_and_resume_bit_for_bit(tmp_path):
-    """A synchronous run interrupted in the middle equals the uninterrupted one; every rank's part is restored."""
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    args = ("train", "a2c", *CARTPOLE, "--ranks", 2, "--checkpoint.interval", 400, "--checkpoint.keep", 3)
-    done = run(*args, "--env-steps", 1_200, "--run-dir", whole)
+SHORT = ("train", "a2c", *CARTPOLE, "--horizon", 5, "--env-steps", 1_200, "--log.interval", 40)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run of two synchronous ranks."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    done = run(*SHORT, "--ranks", 2, "--checkpoint.interval", 400, "--checkpoint.keep", 3, "--run-dir", folder)
     assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_two_ranks_stop_and_resume_bit_for_bit(whole, tmp_path):
+    """A synchronous run interrupted in the middle equals the uninterrupted one; every rank's part is restored."""
+    cut = tmp_path / "cut"
     shutil.copytree(whole, cut)
     for part in ("", "ranks/1"):  # as if it had been killed before the last two checkpoints
         for steps in (800, 1_200):
@@ -53,11 +62,16 @@ def test_two_ranks_stop_and_resume_bit_for_bit(tmp_path):
     assert checkpoint_bytes(whole) != checkpoint_bytes(whole / "ranks/1")  # other environments
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "ranks"), [("a2c", 2), *(slow(*x) for x in (("a2c", 4), ("ppo", 2), ("pqn", 4), ("impala", 2)))]
-)
-def test_the_number_of_ranks_changes_only_the_last_digits(tmp_path, algorithm, ranks):
+def test_two_ranks_change_only_the_last_digits(whole, tmp_path):
     """Where each update uses the whole rollout, ranks that share batches play the same episodes as one rank."""
+    done = run(*SHORT, "--run-dir", tmp_path / "one")
+    assert done.returncode == 0, done.stderr
+    assert_equal_digits(tmp_path / "one", whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("algorithm", "ranks"), [("a2c", 4), ("ppo", 2), ("pqn", 4), ("impala", 2)])
+def test_the_number_of_ranks_changes_only_the_last_digits(tmp_path, algorithm, ranks):
     more = {"ppo": ("--epochs", 2), "pqn": ("--epochs", 2, "--epsilon-spread", 7), "impala": ("--batches", 1)}
     whole = ("--minibatch", 10**6) if algorithm in ("ppo", "pqn") else ()
     args = ("train", algorithm, *CARTPOLE, *more.get(algorithm, ()), *whole, "--horizon", 5, "--env-steps", 1_200)
@@ -65,7 +79,11 @@ def test_the_number_of_ranks_changes_only_the_last_digits(tmp_path, algorithm, r
     for name, n in (("one", 1), ("several", ranks)):
         done = run(*args, "--ranks", n, "--run-dir", tmp_path / name)
         assert done.returncode == 0, done.stderr
-    one, several = rows(tmp_path / "one"), rows(tmp_path / "several")
+    assert_equal_digits(tmp_path / "one", tmp_path / "several")
+
+
+def assert_equal_digits(one_rank, ranks):
+    one, several = rows(one_rank), rows(ranks)
     assert len(one) == len(several) == 30 and int(one[-1]["episodes"]) > 5
     for a, b in zip(one, several, strict=True):
         assert (a["env_steps"], a["updates"], a["episodes"]) == (b["env_steps"], b["updates"], b["episodes"])
