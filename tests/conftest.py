@@ -50,6 +50,14 @@ def same_numbers():
         torch.cuda.manual_seed_all(0)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config):
+    """Let each of pytest-xdist's workers take half of the tests in their order, and then tests of the other's half. By
+    default the last tests are handed out in pairs, and both workers build the fixtures of a module."""
+    if getattr(config.option, "numprocesses", None) and config.option.dist == "no":
+        config.option.dist = "worksteal"
+
+
 def pytest_collection_finish(session):
     """Exclude what the collection has allocated from later garbage collections: each training ends with one, and
     thousands of collected tests make it take half a second."""
