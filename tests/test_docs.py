@@ -146,7 +146,6 @@ REPLAY = ["--replay.size", "1000", "--replay.start", "32"]
     [
         ("munchausen:MunchausenDQN", ["--game", "pong", "--tau", "0.05", "--network", "a3c", *REPLAY]),
         ("my_network:SmallPPO", ["--game", "pong", "--horizon", "16", "--minibatch", "32"]),
-        ("my_ppo:MyPPO", ["--game", "pong", "--logit-penalty", "1e-2", "--horizon", "16", "--minibatch", "32"]),
         ("lion:LionA2C", ["--game", "pong", "--learning-rate", "1e-4"]),
         ("ppo", ["--env", "my_env:make_env", "--horizon", "16", "--minibatch", "32"]),
     ],

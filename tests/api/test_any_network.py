@@ -287,36 +287,20 @@ def test_a_cluster_refuses_what_its_shards_do_not_hold(tmp_path):
 # -- on another machine ------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"device": "cuda:7", "sampler": {"cores": [998, 999], "workers": 64}, "log": {"tensorboard": True}},
-        {"distributed": {"gpus": "8,9", "ranks": 2}, "wandb": "online"},
-        {"cluster": "ray"},
-    ],
-    ids=str,
-)
-def test_a_model_of_another_machine_is_evaluated(trained_elsewhere, change):
-    file = trained_elsewhere / "config.json"
+def test_a_model_of_another_machine_is_evaluated(stored, tmp_path):
+    """tests/settings/test_acting.py has all settings of a machine."""
+    folder = stored("FrozenPPO").export(tmp_path / "model").path
+    file = folder / "config.json"
     values = json.loads(file.read_text())
+    change = {"device": "cuda:7", "sampler": {"cores": [998, 999], "workers": 64}, "log": {"tensorboard": True}}
     for name, x in change.items():
         values[name] = {**values[name], **x} if isinstance(x, dict) else x
     file.write_text(json.dumps(values))
-    assert main(["evaluate", str(trained_elsewhere), "--trust", "--episodes", "1"]) == 0
-    model = accel_rl.Run.load(trained_elsewhere, trust=True)
+    assert main(["evaluate", str(folder), "--trust", "--episodes", "1"]) == 0
+    model = accel_rl.Run.load(folder, trust=True)
     assert model.agent.act(np.zeros(4, np.float32)) in (0, 1)
-    again = model.export(trained_elsewhere / "again")
+    again = model.export(tmp_path / "again")
     assert json.loads((again.path / "config.json").read_text()) == {**values, "run_dir": ""}
-
-
-@pytest.fixture(scope="module")
-def a_model(stored, tmp_path_factory):
-    return stored("FrozenPPO").export(tmp_path_factory.mktemp("elsewhere") / "model").path
-
-
-@pytest.fixture
-def trained_elsewhere(a_model, tmp_path):
-    return shutil.copytree(a_model, tmp_path / "model")
 
 
 def test_a_run_continues_on_another_device(finished, tmp_path, capsys):

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import accel_rl
 from accel_rl.algos.ppo import PPO
@@ -24,20 +23,6 @@ SMALL: dict[str, Any] = {
 }  # fmt: skip
 Q: dict[str, Any] = {"envs": 4, "env_steps": 600, "decorrelation_steps": 0, "engine": "in-process",
                      "evaluation__interval": 0, "replay__start": 100, "replay__size": 1000}  # fmt: skip
-
-
-class Clash(PPO):
-    def loss(self, batch):
-        loss = super().loss(batch)
-        loss.metrics["env_steps"] = torch.tensor(-7.0)
-        return loss
-
-
-class Number(PPO):
-    def loss(self, batch):
-        loss = super().loss(batch)
-        loss.metrics["mine"] = 0.5
-        return loss
 
 
 class Norm(PPO):
@@ -63,18 +48,9 @@ def test_updates_that_a_kl_stop_left_out_do_not_count(tmp_path, monkeypatch):
     assert run.metrics["updates"][-1] == len(made) < 10 * 256 / 32
 
 
-def test_a_metric_cannot_replace_a_column(tmp_path):
-    with pytest.raises(ConfigError, match="metric 'env_steps': a row has a column of this name"):
-        train(tmp_path, Clash)
-
-
 def test_a_metric_cannot_have_the_name_of_one_of_each_update(tmp_path):
     with pytest.raises(ConfigError, match="metric 'grad_norm': every update has a metric of this name"):
         train(tmp_path, Norm)
-
-
-def test_a_metric_may_be_a_number(tmp_path):
-    assert train(tmp_path, Number).metrics["mine"][-1] == 0.5
 
 
 def test_rewards_are_clipped_in_atari_only(tmp_path):
