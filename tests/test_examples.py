@@ -30,8 +30,9 @@ def test_all_are_listed_and_tested():
     assert all(f"[{name}.py]({name}.py)" in listed for name in names)
 
 
-# tests/test_docs.py makes the same calls: docs/python.md, and the network, loss and environment of docs/extending.md.
-SLOW = ("train_in_python", "own_network", "own_environment", "clipped_targets")
+# tests/test_docs.py makes the same calls: docs/python.md, and the network, loss and environment of docs/extending.md. A
+# sampler of random play is in tests/api/test_sampler.py.
+SLOW = ("train_in_python", "own_network", "own_environment", "clipped_targets", "rollouts")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in SMALL])

@@ -122,8 +122,8 @@ def test_a_run_that_was_stopped_has_the_time_of_one_that_was_not(tmp_path):
 
 
 def test_the_rate_of_a_row_excludes_its_evaluation(tmp_path):
-    values = {**SLOW, "evaluation__interval": 200, "evaluation__episodes": 30, "evaluation__parallel": 1}
+    values = {**SLOW, "evaluation__interval": 200, "evaluation__episodes": 15, "evaluation__parallel": 1}
     run = accel_rl.train("a2c", **values, log__interval=200, env_steps=400, run_dir=tmp_path / "run")
     table = rows(run.path)
     trained_s = sum(200 / float(row["steps_per_s"]) for row in table)
-    assert trained_s < float(table[-1]["wall_s"]) - 0.8  # 60 episodes have more than 400 steps.
+    assert trained_s < float(table[-1]["wall_s"]) - 0.4  # 30 episodes have more than 200 steps.
