@@ -107,11 +107,16 @@ def name_of(path: Path) -> str:
 
 
 @functools.cache
+def nodes(path: Path) -> list[ast.AST]:
+    return [*ast.walk(ast.parse(path.read_text()))]
+
+
+@functools.cache
 def imports(path: Path, top_level_only: bool = False) -> frozenset[str]:
     """Return the names of imported modules and objects; also of modules that `importlib` gets as a string."""
-    tree = ast.parse(path.read_text())
     found: set[str] = set()
-    for node in tree.body if top_level_only else ast.walk(tree):
+    module, *_ = nodes(path)
+    for node in module.body if top_level_only else nodes(path):  # type: ignore[attr-defined]
         if isinstance(node, ast.Import):
             found |= {a.name for a in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -324,7 +329,7 @@ def test_names_say_what_they_name() -> None:
         for folder in (PACKAGE, *(ROOT / name for name in ("experiments", "benchmarks", *PROGRAMS)))
         for file in folder.rglob("*.py")
     ]:
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in nodes(file):
             stored = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store)
             name = (node.id if isinstance(node, ast.Name) else node.attr) if stored else getattr(node, "name", None)
             name = node.arg if isinstance(node, ast.arg) else name

@@ -20,7 +20,7 @@ BUDGETS = {
     "compat": 563,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value
     "data": 421,  # A failed memfd_create is named.
     "distributed": 1_059,
-    "emulator": 1_848,  # PTX for newer GPUs; rom_compiler.py: compilers that fail or outlive a program, two versions, a system cache
+    "emulator": 1_848,  # PTX for newer GPUs; compilers that fail or outlive a program, two versions, a system cache
     "envs": 1_847,  # the compiler of a run ends with the run
     "experiments": 483,
     "files": 346,  # the system cache of a container image, and who could write to it

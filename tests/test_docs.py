@@ -146,12 +146,7 @@ REPLAY = ["--replay.size", "1000", "--replay.start", "32"]
     [
         ("munchausen:MunchausenDQN", ["--game", "pong", "--tau", "0.05", "--network", "a3c", *REPLAY]),
         ("my_network:SmallPPO", ["--game", "pong", "--horizon", "16", "--minibatch", "32"]),
-        ("my_ppo:MyPPO", ["--game", "pong", "--logit-penalty", "1e-2", "--horizon", "16", "--minibatch", "32"]),
         ("lion:LionA2C", ["--game", "pong", "--learning-rate", "1e-4"]),
-        (
-            "ppo",
-            ["--game", "pong", "--callback", "watcher:Watcher", "--sink", "json_lines:JsonLines", "--horizon", "16"],
-        ),
         ("ppo", ["--env", "my_env:make_env", "--horizon", "16", "--minibatch", "32"]),
     ],
 )

@@ -5,6 +5,7 @@ are parsed and checked, and a sweep's runs are planned, but nothing is started.
 """
 
 import dataclasses
+import functools
 import importlib
 import json
 import re
@@ -31,6 +32,7 @@ from accel_rl.settings.resolved import resolve
 from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.sweeps import sweep_command as sweep
 from accel_rl.sweeps import sweep_display
+from accel_rl.sweeps.grid import find_grid
 from accel_rl.sweeps.search_command import SearchOptions
 from accel_rl.sweeps.search_command import check as check_search
 from tests.marks import slow
@@ -66,10 +68,7 @@ PLANNED = {
     "accel-rl bench": "tests/cli/test_programs.py runs it",
 }
 # Commands that are not touched here.
-FOREIGN = {
-    "python -m pip": "installs",
-    "python -m pytest": "the tests themselves",
-}
+FOREIGN = {"python -m pip": "installs", "python -m pytest": "the tests themselves"}
 # Slow tests: processes of their own, what another line executes too, and examples that tests/test_docs.py trains.
 SLOW = ["--ranks", "secondary_learner", "dqn_scaling", "pong_rainbow", "--groups", "--sampler.engine", "--env.backend"]
 SLOW += ["runs/", "munchausen:", "my_ppo:", "my_network:", "my_env:", "lion:"]
@@ -205,12 +204,14 @@ def test_it_runs(line, here, capsys, monkeypatch):
         shutil.rmtree(here / COPY)
 
 
+grid_of = functools.cache(find_grid)
+"""The same grids stand on many lines."""
 MACHINE = of_cores(range(32), memory=2**40, gpus=8, gpu_memory=80 * 2**30)
 PLAN = {"nodes": 2, "cores_per_node": 32, "threads_per_core": 2, "gpus_per_node": 4, "memory_gib": 1024, "machines": 64}
 
 
 @pytest.mark.parametrize("line", marked([*NOT_EXECUTED, *SLOW_RUNS]))
-def test_it_is_planned(line, here, capsys):
+def test_it_is_planned(line, here, capsys, monkeypatch):
     """Its arguments are those of the command, and fit together."""
     words = [word for word in shlex.split(line) if word != "--resume"]
     if "accel_rl" in words:  # under torchrun
@@ -227,8 +228,11 @@ def test_it_is_planned(line, here, capsys):
             return
         if "--dry-run" not in rest:
             rest = [*rest, "--dry-run"]
+        monkeypatch.setattr(sweep, "find_grid", grid_of)
         if "--only" not in rest:  # A few of hundreds of runs.
             rest = [*rest, "--only", "seed=1" if "suite" in line else "seed=0"]
+        if "game=" not in line and "game" in grid_of(rest[0], ()).members[0].labels:
+            rest.insert(rest.index("--only") + 1, "game=pong")
         (here / "machine.json").write_text(json.dumps(PLAN))
         assert sweep.main([*rest, "--machine", "machine.json"]) == 0, capsys.readouterr().err
     elif words[:2] == ["accel-rl", "resume"]:

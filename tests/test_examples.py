@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from accel_rl.cli.main import main
+from accel_rl.settings.registry import find
+from accel_rl.sweeps.search_command import SearchOptions, check
 from tests.integration.runs import run
 
 ROOT = Path(__file__).parent.parent
@@ -28,8 +30,9 @@ def test_all_are_listed_and_tested():
     assert all(f"[{name}.py]({name}.py)" in listed for name in names)
 
 
-# tests/test_docs.py makes the same calls: docs/python.md, and the network and the loss of docs/extending.md.
-SLOW = ("train_in_python", "own_network", "clipped_targets")
+# tests/test_docs.py makes the same calls: docs/python.md, and the network, loss and environment of docs/extending.md. A
+# sampler of random play is in tests/api/test_sampler.py.
+SLOW = ("train_in_python", "own_network", "own_environment", "clipped_targets", "rollouts")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in SMALL])
@@ -101,6 +104,13 @@ def test_the_grid_is_planned(monkeypatch, capsys):
     assert "envs=64" in capsys.readouterr().out
 
 
+@pytest.mark.needs("optuna")
+def test_the_search_is_checked():
+    """tests/sweeps/test_search.py runs searches."""
+    check(find("examples.search:space"), SearchOptions())
+
+
+@pytest.mark.slow
 @pytest.mark.needs("optuna")
 def test_the_search_runs(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(ROOT)

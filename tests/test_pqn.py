@@ -78,13 +78,7 @@ def test_a_gpu_captures_it_and_waits_for_actions_alone(simulated_gpu, tmp_path, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("algorithm", "mode"),
-    [
-        (PQN, "all-reduce"),
-        ("pqn", "all-reduce"),
-        (PQN, "async"),
-        ("pqn", "async"),
-    ],
+    ("algorithm", "mode"), [(PQN, "all-reduce"), ("pqn", "all-reduce"), (PQN, "async"), ("pqn", "async")]
 )
 def test_two_ranks(tmp_path, algorithm, mode):
     more = ("--schedule", "lockstep", "--update", mode, "--engine", "in-process", "--torch-threads", 1)

@@ -25,8 +25,8 @@ from accel_rl.training.trainer import Trainer
 from tests.api.networks import VALUE_FIRST
 from tests.marks import slow
 
-SHORT = {"env": "CartPole-v1", "envs": 8, "horizon": 32, "minibatch": 128, "epochs": 2, "decorrelation_steps": 0}
-SHORT |= {"engine": "in-process", "log__interval": 256}
+SHORT = {"env": "CartPole-v1", "envs": 8, "horizon": 8, "minibatch": 32, "epochs": 2, "decorrelation_steps": 0}
+SHORT |= {"engine": "in-process", "log__interval": 64}
 
 
 def marked(*quick: str, others: tuple[str, ...]):
@@ -35,7 +35,7 @@ def marked(*quick: str, others: tuple[str, ...]):
 
 
 def train(algorithm: str, folder, **values):
-    return accel_rl.train(f"tests.api.networks:{algorithm}", run_dir=folder, **{"env_steps": 512, **SHORT, **values})
+    return accel_rl.train(f"tests.api.networks:{algorithm}", run_dir=folder, **{"env_steps": 128, **SHORT, **values})
 
 
 @pytest.fixture(scope="module")
@@ -65,11 +65,11 @@ def networks(run) -> list[dict[str, torch.Tensor]]:
     return [saved, best, *(network_state(x.agent.agent.model) for x in (run, model))]
 
 
-@marked("BatchNormPPO", "SharedPPO", others=("FrozenPPO", "NormalizedPPO", "OrthogonalPPO"))
-def test_a_loaded_network_is_the_trained_one(tmp_path, monkeypatch, algorithm):
+@marked("BatchNormPPO", "SharedPPO", others=("DropoutPPO", "FrozenPPO", "NormalizedPPO", "OrthogonalPPO"))
+def test_a_loaded_network_is_the_trained_one_and_scores_the_same(tmp_path, monkeypatch, algorithm):
     trained = []
     monkeypatch.setattr(Trainer, "_close", lambda self, close=Trainer._close: (trained.append(self), close(self)))
-    run = train(algorithm, tmp_path / "run", evaluation__interval=512, evaluation__episodes=2)
+    run = train(algorithm, tmp_path / "run", evaluation__interval=128, evaluation__episodes=3)
     (trainer,) = trained
     whole = network_state(trainer.learner.algo.agent.model)
     initial = network_state(Learner(run.config, trainer.spec, "cpu", seed=5).algo.agent.model)
@@ -77,14 +77,9 @@ def test_a_loaded_network_is_the_trained_one(tmp_path, monkeypatch, algorithm):
     for found in networks(run):
         assert found.keys() == whole.keys()
         assert all(torch.equal(found[name], whole[name]) and found[name].dtype == whole[name].dtype for name in whole)
-
-
-@marked("BatchNormPPO", others=("DropoutPPO", "FrozenPPO", "NormalizedPPO"))
-def test_a_loaded_network_scores_as_the_trained_one(tmp_path, algorithm):
-    run = train(algorithm, tmp_path / "run", evaluation__interval=512, evaluation__episodes=4)
-    seed = derived_seed(run.config.seed, Stream.EVALUATION, 512)
-    for x in (run, run.export(tmp_path / "model")):
-        assert x.evaluate(episodes=4, seed=seed).scores == run.result.evaluation.scores
+    seed = derived_seed(run.config.seed, Stream.EVALUATION, 128)
+    for x in (run, accel_rl.Run.load(run.path / "model", trust=True)):
+        assert x.evaluate(episodes=3, seed=seed).scores == run.result.evaluation.scores
 
 
 def test_files_of_a_model_can_be_read_by_others(finished, tmp_path):
@@ -96,23 +91,22 @@ def test_files_of_a_model_can_be_read_by_others(finished, tmp_path):
 
 @marked("BatchNormPPO", "PredictionPPO", others=("DropoutPPO", "FrozenPPO", "NormalizedPPO"))
 def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path, algorithm):
-    values = {"env_steps": 1024, "checkpoint__interval": 256, "checkpoint__keep": 9, "evaluation__interval": 0}
+    values = {"env_steps": 256, "checkpoint__interval": 64, "checkpoint__keep": 9, "evaluation__interval": 0}
     whole = train(algorithm, tmp_path / "run", **values)
     shutil.copytree(whole.path, tmp_path / "again")
-    for steps in (768, 1024):
+    for steps in (192, 256):
         shutil.rmtree(Checkpoints(tmp_path / "again" / "checkpoints").path(steps))
     resumed = accel_rl.Run.load(tmp_path / "again", trust=True).resume()
     assert (whole.metrics["loss"] == resumed.metrics["loss"]).all() and len(whole.metrics["loss"]) == 4
-    one, two = (Checkpoints(x.path / "checkpoints").path(1024) for x in (whole, resumed))
+    one, two = (Checkpoints(x.path / "checkpoints").path(256) for x in (whole, resumed))
     assert (one / "state.safetensors").read_bytes() == (two / "state.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize("schedule", ["lockstep", "concurrent"])
-def test_targets_and_acting_copies_are_whole(tmp_path, schedule):
+def test_targets_and_acting_copies_are_whole(tmp_path):
     config = resolve(settings(
         "tests.api.networks:BatchNormDQN", "CartPole-v1",
-        dict(envs=4, horizon=5, replay__size=2000, replay__start=40, target_interval=200, engine="in-process",
-             evaluation__interval=0, schedule=schedule, secondary__batch=16),
+        dict(envs=4, horizon=5, replay__size=2000, replay__start=40, target_interval=40, engine="in-process",
+             evaluation__interval=0, schedule="concurrent", secondary__batch=16),
     ))  # fmt: skip
     trainer = Trainer(config, RankPlan.resolve(config), RunFolder.create(tmp_path / "run", config))
     algo = trainer.learner.algo
@@ -125,11 +119,10 @@ def test_targets_and_acting_copies_are_whole(tmp_path, schedule):
             learner.algo.target_network.update()
             mine, target = (network_state(x) for x in (learner.algo.agent.model, learner.algo.target))
             assert all(torch.equal(mine[name], target[name]) for name in mine)
-        if schedule == "concurrent":
-            trainer.schedule.cycle(10_000)
-            acting, target = (network_state(x) for x in (trainer.schedule.behaviour.model, algo.target))
-            assert all(torch.equal(acting[name], target[name]) for name in acting)
-            assert not algo.target.training and not trainer.schedule.behaviour.model.training
+        trainer.schedule.cycle(10_000)
+        acting, target = (network_state(x) for x in (trainer.schedule.behaviour.model, algo.target))
+        assert all(torch.equal(acting[name], target[name]) for name in acting)
+        assert not algo.target.training and not trainer.schedule.behaviour.model.training
     finally:
         trainer._close()
 
@@ -145,10 +138,10 @@ def test_a_second_learner_begins_with_the_whole_network(tmp_path):
     trainer._close()
 
 
-@pytest.mark.parametrize("algorithm", ["DropoutPPO", "BatchNormPPO", "NoisePPO"])
+@marked("BatchNormPPO", "NoisePPO", others=("DropoutPPO",))
 def test_evaluations_change_nothing(stored, tmp_path, algorithm):
     without = stored(algorithm)
-    evaluated = train(algorithm, tmp_path / "b", evaluation__interval=256, evaluation__episodes=3)
+    evaluated = train(algorithm, tmp_path / "b", evaluation__interval=64, evaluation__episodes=3)
     assert (without.metrics["loss"] == evaluated.metrics["loss"]).all()
     one, two = (network_state(x.agent.agent.model) for x in (without, evaluated))
     assert all(torch.equal(one[name], two[name]) for name in one)
@@ -219,7 +212,7 @@ def test_the_optimizers_state_follows_the_names(finished, tmp_path, monkeypatch)
     after = moments()
     assert list(before) != list(after) and before.keys() == after.keys()
     assert all(torch.equal(before[name], after[name]) and before[name].any() for name in before)
-    assert accel_rl.Run.load(run.path, trust=True).resume(768).result.env_steps == 768
+    assert accel_rl.Run.load(run.path, trust=True).resume(192).result.env_steps == 192
 
 
 @pytest.mark.parametrize(
@@ -246,12 +239,12 @@ def test_a_run_with_another_network_is_not_resumed(finished, tmp_path, capsys):
     steps, state = Checkpoints(run.path / "checkpoints").load_latest()
     state["config"]["algorithm"] = "tests.api.networks:BatchNormPPO"  # the class of that name has changed
     Checkpoints(run.path / "checkpoints").save(steps, state)
-    assert main(["resume", str(run.path), "--trust", "--env-steps", "1024"]) == 2
+    assert main(["resume", str(run.path), "--trust", "--env-steps", "256"]) == 2
     line = "the checkpoint has no 'front.weight', which the network has ([4] float32); nearest: front.mean, front.var"
     assert capsys.readouterr().err.strip().splitlines()[-1] == f"accel-rl: {line}"
 
 
-@pytest.mark.parametrize("name", ["model.json", "checkpoints/000000000512/MANIFEST.json"])
+@pytest.mark.parametrize("name", ["model.json", "checkpoints/000000000128/MANIFEST.json"])
 def test_another_format_is_refused_by_both_names(finished, tmp_path, capsys, name):
     run = finished("FrozenPPO")
     folder = run.export(tmp_path / "model").path if name == "model.json" else run.path
@@ -294,46 +287,27 @@ def test_a_cluster_refuses_what_its_shards_do_not_hold(tmp_path):
 # -- on another machine ------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"device": "cuda:7"},
-        {"distributed": {"gpus": "8,9", "ranks": 2}},
-        {"sampler": {"cores": [998, 999], "workers": 64}},
-        {"wandb": "online"},
-        {"log": {"tensorboard": True}},
-        {"cluster": "ray"},
-    ],
-    ids=str,
-)
-def test_a_model_of_another_machine_is_evaluated(trained_elsewhere, change):
-    file = trained_elsewhere / "config.json"
+def test_a_model_of_another_machine_is_evaluated(stored, tmp_path):
+    """tests/settings/test_acting.py has all settings of a machine."""
+    folder = stored("FrozenPPO").export(tmp_path / "model").path
+    file = folder / "config.json"
     values = json.loads(file.read_text())
+    change = {"device": "cuda:7", "sampler": {"cores": [998, 999], "workers": 64}, "log": {"tensorboard": True}}
     for name, x in change.items():
         values[name] = {**values[name], **x} if isinstance(x, dict) else x
     file.write_text(json.dumps(values))
-    assert main(["evaluate", str(trained_elsewhere), "--trust", "--episodes", "1"]) == 0
-    model = accel_rl.Run.load(trained_elsewhere, trust=True)
+    assert main(["evaluate", str(folder), "--trust", "--episodes", "1"]) == 0
+    model = accel_rl.Run.load(folder, trust=True)
     assert model.agent.act(np.zeros(4, np.float32)) in (0, 1)
-    again = model.export(trained_elsewhere / "again")
+    again = model.export(tmp_path / "again")
     assert json.loads((again.path / "config.json").read_text()) == {**values, "run_dir": ""}
-
-
-@pytest.fixture(scope="module")
-def a_model(stored, tmp_path_factory):
-    return stored("FrozenPPO").export(tmp_path_factory.mktemp("elsewhere") / "model").path
-
-
-@pytest.fixture
-def trained_elsewhere(a_model, tmp_path):
-    return shutil.copytree(a_model, tmp_path / "model")
 
 
 def test_a_run_continues_on_another_device(finished, tmp_path, capsys):
     run = finished("FrozenPPO")
     file = run.path / "config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "device": "cuda:7"}))
-    words = ["resume", str(run.path), "--trust", "--env-steps", "768"]
+    words = ["resume", str(run.path), "--trust", "--env-steps", "192"]
     assert main(words) == 2 and "--device cuda:7: not available" in capsys.readouterr().err
     assert main([*words, "--device", "cpu"]) == 0 and run.config.device == "cpu"
     assert "continued on cpu" in (run.path / "events.log").read_text()
@@ -343,8 +317,8 @@ def test_a_run_continues_on_another_device(finished, tmp_path, capsys):
 def test_a_q_learner_of_a_gpu_continues_on_a_cpu(tmp_path, monkeypatch, prioritized):
     """A CUDA generator's state has 16 bytes, a CPU's 5,056."""
     run = accel_rl.train(
-        "dqn", env="CartPole-v1", envs=4, env_steps=200, log__interval=100, intensity=4, replay__size=1_000,
-        replay__start=100, engine="in-process",
+        "dqn", env="CartPole-v1", envs=4, env_steps=80, log__interval=40, intensity=4, replay__size=1_000,
+        replay__start=40, engine="in-process",
         replay__prioritized=prioritized, evaluation__interval=0, decorrelation_steps=0, run_dir=tmp_path / "run",
     )  # fmt: skip
     checkpoints = Checkpoints(run.path / "checkpoints")
@@ -355,7 +329,7 @@ def test_a_q_learner_of_a_gpu_continues_on_a_cpu(tmp_path, monkeypatch, prioriti
     shutil.copytree(run.path, tmp_path / "again")
     said: list[str] = []
     monkeypatch.setattr(generator_state, "say_once", said.append)
-    once = run.resume(400)
+    once = run.resume(160)
     assert len(said) == 2 and all(line.startswith("the run continues on another kind of device") for line in said)
-    twice = accel_rl.Run.load(tmp_path / "again", trust=True).resume(400)
-    assert once.result.env_steps == 400 and (once.metrics["loss"] == twice.metrics["loss"])[1:].all()
+    twice = accel_rl.Run.load(tmp_path / "again", trust=True).resume(160)
+    assert once.result.env_steps == 160 and (once.metrics["loss"] == twice.metrics["loss"])[1:].all()

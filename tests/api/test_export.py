@@ -25,7 +25,7 @@ CARTPOLE = {"env": "CartPole-v1", "envs": 4, "engine": "in-process", "evaluation
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("export") / "run"
-    values = {"env_steps": 640, "horizon": 8, "evaluation__interval": 320, **CARTPOLE}
+    values = {"env_steps": 128, "horizon": 8, "evaluation__interval": 64, **CARTPOLE}
     return accel_rl.train("ppo", minibatch=16, **values, run_dir=folder)
 
 
@@ -40,9 +40,8 @@ def test_a_model_plays_as_its_run(run, model):
     assert model.evaluate(3, parallel=2).scores == run.evaluate(3, parallel=2).scores
     assert not (model.path / "checkpoints").exists() and model.config.run_dir == ""
     card = (model.path / "README.md").read_text()
-    last = json.loads((run.path / "evaluations" / "000000000640.json").read_text())
+    last = json.loads((run.path / "evaluations" / "000000000128.json").read_text())
     assert f"Score {last['score_mean']:.2f} +- {last['score_std']:.2f}" in card and "curve.png" in card
-    assert (model.path / "curve.png").read_bytes()[1:4] == b"PNG"
     assert "watch FOLDER` (after `pip install 'gymnasium[classic-control]'`)" in card
 
 
@@ -60,7 +59,7 @@ def test_the_best_network_and_that_of_a_checkpoint(run, tmp_path):
 
 def test_an_agent_whose_state_has_a_tensor(tmp_path):
     run = accel_rl.train(
-        "dqn", epsilon_final=0.1, env_steps=320, replay__size=1_000, replay__start=64, evaluation__interval=0,
+        "dqn", epsilon_final=0.1, env_steps=160, replay__size=1_000, replay__start=64, evaluation__interval=0,
         **CARTPOLE, run_dir=tmp_path / "run",
     )  # fmt: skip
     model = run.export(tmp_path / "model")
@@ -87,25 +86,25 @@ def test_a_card_has_the_revision_of_the_code(run, model):
 
 
 def test_a_card_lists_the_launches_of_its_run(run, tmp_path):
-    """A run that moved to another machine at 320 of 640 env steps, and from a clone to a wheel. A third launch made no
+    """A run that moved to another machine at 64 of 128 env steps, and from a clone to a wheel. A third launch made no
     env steps."""
     folder = shutil.copytree(run.path, tmp_path / "moved")
     (first,) = json.loads((folder / "launches.json").read_text())
     machine = {"cpu": "A CPU", "gpus": ["A GPU"], "cores": 4}
     versions = first["versions"] | {"git": "0123abc", "torch": "2.11.0"}
-    later = first | {"env_steps": 320, "gpus": [], "git": None}
+    later = first | {"env_steps": 64, "gpus": [], "git": None}
     later["versions"] = first["versions"] | {"git": None, "torch": "2.13.0+cpu"}
     (folder / "launches.json").write_text(
-        json.dumps([first | machine | {"versions": versions}, later, later | {"env_steps": 640}])
+        json.dumps([first | machine | {"versions": versions}, later, later | {"env_steps": 128}])
     )
     model = Run.load(folder).export(tmp_path / "model")
     lines = (model.path / "README.md").read_text().splitlines()
-    assert "Trained for 640 env steps in 2 launches, seed 0." in lines
+    assert "Trained for 128 env steps in 2 launches, seed 0." in lines
     version = accel_rl.__version__
-    assert f"| 0 to 320 | {version} 0123abc | 2.11.0 | A CPU, A GPU | 4 |" in lines
-    assert f"| 320 to 640 | {version} | 2.13.0+cpu | {first['cpu']} | {first['cores']} |" in lines
+    assert f"| 0 to 64 | {version} 0123abc | 2.11.0 | A CPU, A GPU | 4 |" in lines
+    assert f"| 64 to 128 | {version} | 2.13.0+cpu | {first['cpu']} | {first['cores']} |" in lines
     exported = (model.path / "launches.json").read_text()
-    assert [x["env_steps"] for x in json.loads(exported)] == [0, 320]
+    assert [x["env_steps"] for x in json.loads(exported)] == [0, 64]
     assert not [name for name in ("host", "folder", "command", "pid") if f'"{name}"' in exported]
     again = model.export(tmp_path / "again")
     assert (again.path / "README.md").read_text().splitlines() == lines
@@ -132,10 +131,11 @@ def test_a_model_is_not_resumed_and_a_damaged_one_not_read(model, tmp_path, caps
     assert "accel_rl model 0" in capsys.readouterr().err
 
 
-def test_the_command_exports_evaluates_and_makes_a_video(run, capsys):
+def test_the_command_exports_and_evaluates(run, rendered, capsys):
     assert main(["export", str(run.path)]) == 0
     out = capsys.readouterr().out
-    assert f"{run.path / 'model'}: ppo at 640 env steps, score" in out and f"accel-rl evaluate {run.path}" in out
+    assert f"{run.path / 'model'}: ppo at 128 env steps, score" in out and f"accel-rl evaluate {run.path}" in out
+    assert (run.path / "model/curve.png").read_bytes()[1:4] == b"PNG"
     assert main(["evaluate", str(run.path / "model"), "--episodes", "2"]) == 0
     assert main(["export", str(run.path)]) == 2
     assert "not an empty folder" in capsys.readouterr().err

@@ -23,14 +23,14 @@ DQN_SMALL = {**{k: v for k, v in SMALL.items() if k != "horizon"}, "replay__star
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained") / "run"
-    return accel_rl.train(PPO.Config(minibatch=16), **SMALL, env_steps=640, run_dir=folder)
+    return accel_rl.train(PPO.Config(minibatch=16), **SMALL, env_steps=128, run_dir=folder)
 
 
 def test_a_run_is_trained_loaded_and_looked_at(trained):
-    assert trained.result.env_steps == 640 and trained.config.algo == PPO.Config(minibatch=16, reward_clip=0.0)
+    assert trained.result.env_steps == 128 and trained.config.algo == PPO.Config(minibatch=16, reward_clip=0.0)
     run = Run.load(trained.path)
     metrics = run.metrics
-    assert metrics["env_steps"][-1] == 640 and len({len(x) for x in metrics.values()}) == 1
+    assert metrics["env_steps"][-1] == 128 and len({len(x) for x in metrics.values()}) == 1
     assert np.isfinite(metrics["loss"][-1])
     evaluation = run.evaluate(episodes=3, parallel=2)
     assert len(evaluation.scores) == 3 and evaluation.mean > 0
@@ -38,9 +38,9 @@ def test_a_run_is_trained_loaded_and_looked_at(trained):
 
 
 def test_a_run_goes_on(trained):
-    run = Run.load(trained.path).resume(env_steps=1e3)
-    assert run.result.env_steps == 1_024 and run.config.env_steps == 1_000
-    left = trained.path / "checkpoints/.writing-1-old-000000000640"  # Its removal failed when the run ended.
+    run = Run.load(trained.path).resume(env_steps=1.5e2)
+    assert run.result.env_steps == 160 and run.config.env_steps == 150
+    left = trained.path / "checkpoints/.writing-1-old-000000000128"  # Its removal failed when the run ended.
     left.mkdir()
     with pytest.raises(ConfigError, match="is finished"):
         run.resume()

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import accel_rl
 from accel_rl.algos.ppo import PPO
@@ -24,20 +23,6 @@ SMALL: dict[str, Any] = {
 }  # fmt: skip
 Q: dict[str, Any] = {"envs": 4, "env_steps": 600, "decorrelation_steps": 0, "engine": "in-process",
                      "evaluation__interval": 0, "replay__start": 100, "replay__size": 1000}  # fmt: skip
-
-
-class Clash(PPO):
-    def loss(self, batch):
-        loss = super().loss(batch)
-        loss.metrics["env_steps"] = torch.tensor(-7.0)
-        return loss
-
-
-class Number(PPO):
-    def loss(self, batch):
-        loss = super().loss(batch)
-        loss.metrics["mine"] = 0.5
-        return loss
 
 
 class Norm(PPO):
@@ -63,18 +48,9 @@ def test_updates_that_a_kl_stop_left_out_do_not_count(tmp_path, monkeypatch):
     assert run.metrics["updates"][-1] == len(made) < 10 * 256 / 32
 
 
-def test_a_metric_cannot_replace_a_column(tmp_path):
-    with pytest.raises(ConfigError, match="metric 'env_steps': a row has a column of this name"):
-        train(tmp_path, Clash)
-
-
 def test_a_metric_cannot_have_the_name_of_one_of_each_update(tmp_path):
     with pytest.raises(ConfigError, match="metric 'grad_norm': every update has a metric of this name"):
         train(tmp_path, Norm)
-
-
-def test_a_metric_may_be_a_number(tmp_path):
-    assert train(tmp_path, Number).metrics["mine"][-1] == 0.5
 
 
 def test_rewards_are_clipped_in_atari_only(tmp_path):
@@ -98,7 +74,7 @@ def test_an_evaluation_without_an_end_is_limited_and_says_so(tmp_path):
     assert run.result.evaluation.lengths == (50, 50)
 
 
-@pytest.mark.parametrize(("envs", "engine"), [(1, "in-process"), (3, "in-process"), (7, "workers")])
+@pytest.mark.parametrize(("envs", "engine"), [(1, "in-process"), (7, "workers")])
 def test_any_number_of_environments(tmp_path, envs, engine):
     values = {"envs": envs, "engine": engine, "env_steps": envs * 16}
     assert train(tmp_path, **values).result.env_steps == envs * 16
@@ -113,12 +89,7 @@ def test_a_picture_that_is_too_small_is_refused_before_anything_starts(tmp_path,
 
 
 @pytest.mark.parametrize(
-    ("what", "engine", "stack"),
-    [
-        slow("ppo", "workers", 2),
-        ("ppo", "in-process", 1),
-        slow("dqn", "in-process", 2),
-    ],
+    ("what", "engine", "stack"), [slow("ppo", "workers", 2), ("ppo", "in-process", 1), slow("dqn", "in-process", 2)]
 )
 def test_coloured_pictures_train(tmp_path, what, engine, stack):
     values = {**(SMALL if what == "ppo" else Q), "engine": engine, "env_steps": 128, "stack": stack}

@@ -10,15 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks import (
-    cuda_emulator,
-    emulator,
-    kernels,
-    peers,
-    replay,
-    sampler,
-    train,
-)
+from benchmarks import cuda_emulator, emulator, kernels, peers, replay, sampler, train
 from benchmarks.harness.peer_envs import GymnasiumAsync, Peer, SB3Subproc, Shape
 from tests.emulator import trace
 

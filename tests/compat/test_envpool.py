@@ -169,32 +169,9 @@ def test_dm_env_needs_its_package() -> None:
             envpool.make_dm("Pong-v5")
 
 
-def test_environments_are_named_in_any_order() -> None:
-    """Each environment's game is a function of its seed and its actions alone."""
-    envs = envpool.make("Pong-v5", env_type="gymnasium", num_envs=4, batch_size=2, num_threads=2, seed=3)
-    alone = [envpool.make_gymnasium("Pong-v5", seed=3 + i) for i in range(4)]
-    for env in alone:
-        env.reset()
-    steps = [0] * 4
-    envs.async_reset()
-    for _ in range(60):
-        obs, _, _, _, info = envs.recv()
-        ids = info["env_id"]
-        for k, i in enumerate(ids):
-            if steps[i]:
-                np.testing.assert_array_equal(obs[k], alone[i].step(np.array([(steps[i] + i) % 6]))[0][0])
-            steps[i] += 1
-        turned = ids[::-1]
-        envs.send(np.array([(steps[i] + i) % 6 for i in turned]), turned)
-    assert min(steps) > 1
-    envs.recv()
-    with pytest.raises(ValueError, match="different environments"):
-        envs.send(np.zeros(2, int), np.array([0, 0]))
-    envs.close()
-
-
 def test_two_batches_are_in_flight() -> None:
-    """One batch is played while the actions of another are computed; each game is as if it were played alone."""
+    """One batch is played while the actions of another are computed, and environments are named in any order; each game
+    is a function of its seed and its actions alone."""
     envs = envpool.make("Pong-v5", env_type="gymnasium", num_envs=8, batch_size=2, num_threads=2, seed=3)
     alone = [envpool.make_gymnasium("Pong-v5", seed=3 + i) for i in range(8)]
     steps = [0] * 8
@@ -210,7 +187,7 @@ def test_two_batches_are_in_flight() -> None:
             steps[i] += 1
         waiting.append(info["env_id"])
         if t % 3:  # Up to three batches wait for their actions.
-            ids = waiting.pop(0)
+            ids = waiting.pop(0)[::-1]
             envs.send(np.array([(steps[i] + i) % 6 for i in ids]), ids)
             if len(waiting) > 1:
                 ids = waiting.pop()
@@ -221,6 +198,8 @@ def test_two_batches_are_in_flight() -> None:
             envs.recv()
         except gymnasium.error.NoAsyncCallError:
             break
+    with pytest.raises(ValueError, match="different environments"):
+        envs.send(np.zeros(2, int), np.array([0, 0]))
     envs.close()
 
 

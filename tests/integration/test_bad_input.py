@@ -150,29 +150,11 @@ def test_what_torchrun_cannot_start(argv, environment, parts, capsys, monkeypatc
     assert len(err.splitlines()) == 1 and all(part in err for part in parts), err
 
 
-def test_a_missing_extra_names_the_install_command(capsys, monkeypatch, tmp_path):
-    monkeypatch.setitem(__import__("sys").modules, "tensorboard", None)
-    assert main([*PONG, "--log.tensorboard", "--run-dir", str(tmp_path / "run")]) == 2
-    assert "pip install 'accel_rl[tensorboard]'" in capsys.readouterr().err
-
-
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("finished") / "run"
-    done = run(
-        "train",
-        "a2c",
-        "--env",
-        "CartPole-v1",
-        "--env-steps",
-        800,
-        "--run-dir",
-        folder,
-        "--evaluation.interval",
-        0,
-        "--engine",
-        "in-process",
-    )
+    words = ("--env", "CartPole-v1", "--env-steps", 800, "--evaluation.interval", 0, "--engine", "in-process")
+    done = run("train", "a2c", *words, "--run-dir", folder)
     assert done.returncode == 0, done.stderr
     return folder
 

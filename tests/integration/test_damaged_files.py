@@ -10,21 +10,12 @@ import pytest
 from accel_rl.cli.main import main
 from accel_rl.metrics.plot import read_columns
 from tests.integration.runs import run
+from tests.report.conftest import savefig  # noqa: F401  # Pictures are not rendered.
 
 SMALL = (
     *("ppo", "--env", "CartPole-v1", "--engine", "in-process", "--torch-threads", 1, "--envs", 4, "--horizon", 10),
-    *(
-        "--minibatch",
-        20,
-        "--env-steps",
-        160,
-        "--decorrelation-steps",
-        0,
-        "--checkpoint.interval",
-        40,
-        "--log.interval",
-        40,
-    ),
+    *("--minibatch", 20, "--env-steps", 160, "--decorrelation-steps", 0, "--checkpoint.interval", 40),
+    *("--log.interval", 40),
     *("--evaluation.interval", 80, "--evaluation.episodes", 2, "--callback", "SaveBest"),
 )
 

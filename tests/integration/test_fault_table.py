@@ -85,10 +85,7 @@ ELSEWHERE = {
         "integration/test_ranks.py",
         "test_a_killed_rank_stops_a_synchronous_run_and_is_named",
     ),
-    "a synchronous rank is suspended": (
-        "integration/test_ranks.py",
-        "test_a_suspended_rank_does_not_delay_a_stop",
-    ),
+    "a synchronous rank is suspended": ("integration/test_ranks.py", "test_a_suspended_rank_does_not_delay_a_stop"),
     "the file system of the run folder cannot rename": (
         "files/test_file_system.py",
         "test_a_run_without_renames_is_refused_and_leaves_nothing",
@@ -109,10 +106,7 @@ ELSEWHERE = {
         "test_an_asynchronous_rank_that_never_samples_ends_the_run",
     ),
     "Gorila, or ranks on a Ray cluster": ("gorila/test_gorila.py", "test_a_killed_ray_agent_ends_the_run_in_one_line"),
-    "an open file or the shared memory": (
-        "run/test_run_folder.py",
-        "test_a_run_that_is_refused_late_leaves_no_folder",
-    ),
+    "an open file or the shared memory": ("run/test_run_folder.py", "test_a_run_that_is_refused_late_leaves_no_folder"),
     "a limit of threads, processes or memory": ("text/test_errors.py", "test_a_limit_is_one_line"),
     "Ctrl-C, SIGTERM": ("integration/test_faults.py", "test_ctrl_c_to_the_whole_group_saves_and_ends"),
 }

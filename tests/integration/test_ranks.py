@@ -35,12 +35,21 @@ def events(folder):
     return (folder / "events.log").read_text() if (folder / "events.log").exists() else ""
 
 
-def test_two_ranks_stop_and_resume_bit_for_bit(tmp_path):
-    """A synchronous run interrupted in the middle equals the uninterrupted one; every rank's part is restored."""
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    args = ("train", "a2c", *CARTPOLE, "--ranks", 2, "--checkpoint.interval", 400, "--checkpoint.keep", 3)
-    done = run(*args, "--env-steps", 1_200, "--run-dir", whole)
+SHORT = ("train", "a2c", *CARTPOLE, "--horizon", 5, "--env-steps", 1_200, "--log.interval", 40)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run of two synchronous ranks."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    done = run(*SHORT, "--ranks", 2, "--checkpoint.interval", 400, "--checkpoint.keep", 3, "--run-dir", folder)
     assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_two_ranks_stop_and_resume_bit_for_bit(whole, tmp_path):
+    """A synchronous run interrupted in the middle equals the uninterrupted one; every rank's part is restored."""
+    cut = tmp_path / "cut"
     shutil.copytree(whole, cut)
     for part in ("", "ranks/1"):  # as if it had been killed before the last two checkpoints
         for steps in (800, 1_200):
@@ -62,15 +71,23 @@ def test_rank_0_decides_by_its_clock_when_all_ranks_save(tmp_path):
     assert steps[0] == steps[1] and len(steps[0]) > 2 and steps[0][-1] == 6_000
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "ranks"),
-    [
-        ("a2c", 2),
-        *(slow(*x) for x in (("a2c", 4), ("ppo", 2), ("pqn", 4), ("impala", 2))),
-    ],
-)
-def test_the_number_of_ranks_changes_only_the_last_digits(tmp_path, algorithm, ranks):
+@pytest.fixture(scope="module")
+def one(tmp_path_factory):
+    """The same run in one process."""
+    folder = tmp_path_factory.mktemp("one") / "run"
+    done = run(*SHORT, "--run-dir", folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_two_ranks_change_only_the_last_digits(one, whole):
     """Where each update uses the whole rollout, ranks that share batches play the same episodes as one rank."""
+    assert_equal_digits(one, whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("algorithm", "ranks"), [("a2c", 4), ("ppo", 2), ("pqn", 4), ("impala", 2)])
+def test_the_number_of_ranks_changes_only_the_last_digits(tmp_path, algorithm, ranks):
     more = {"ppo": ("--epochs", 2), "pqn": ("--epochs", 2, "--epsilon-spread", 7), "impala": ("--batches", 1)}
     whole = ("--minibatch", 10**6) if algorithm in ("ppo", "pqn") else ()
     args = ("train", algorithm, *CARTPOLE, *more.get(algorithm, ()), *whole, "--horizon", 5, "--env-steps", 1_200)
@@ -78,7 +95,11 @@ def test_the_number_of_ranks_changes_only_the_last_digits(tmp_path, algorithm, r
     for name, n in (("one", 1), ("several", ranks)):
         done = run(*args, "--ranks", n, "--run-dir", tmp_path / name)
         assert done.returncode == 0, done.stderr
-    one, several = rows(tmp_path / "one"), rows(tmp_path / "several")
+    assert_equal_digits(tmp_path / "one", tmp_path / "several")
+
+
+def assert_equal_digits(one_rank, ranks):
+    one, several = rows(one_rank), rows(ranks)
     assert len(one) == len(several) == 30 and int(one[-1]["episodes"]) > 5
     for a, b in zip(one, several, strict=True):
         assert (a["env_steps"], a["updates"], a["episodes"]) == (b["env_steps"], b["updates"], b["episodes"])
@@ -86,14 +107,19 @@ def test_the_number_of_ranks_changes_only_the_last_digits(tmp_path, algorithm, r
             assert (a[name] == b[name] == "") or float(a[name]) == pytest.approx(float(b[name]), rel=1e-4), (name, a, b)
 
 
-SLOW = [slow(name) for name in ("ppo", "pqn", "dqn")]
+def test_one_asynchronous_rank_equals_single_mode(one, tmp_path):
+    """Every column of every row."""
+    done = run(*SHORT, "--update", "async", "--run-dir", tmp_path / "async")
+    assert done.returncode == 0, done.stderr
+    assert rows(tmp_path / "async") == rows(one) and len(rows(one)) == 30
 
 
-@pytest.mark.parametrize("algorithm", ["a2c", *SLOW])
-def test_one_asynchronous_rank_equals_single_mode(tmp_path, algorithm):
-    """RMSProp, Adam, RAdam, and a replay: every column of every row."""
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["ppo", "pqn", "dqn"])
+def test_an_asynchronous_rank_of_each_kind_equals_single_mode(tmp_path, algorithm):
+    """Adam, RAdam, and a replay."""
     more = {"dqn": ("--replay.size", 2_000, "--replay.start", 500, "--target-interval", 200)}.get(algorithm, ())
-    args = ("train", algorithm, *CARTPOLE, *more, "--env-steps", 1_024 if algorithm == "a2c" else 4_096)
+    args = ("train", algorithm, *CARTPOLE, *more, "--env-steps", 4_096)
     assert run(*args, "--run-dir", tmp_path / "single").returncode == 0
     done = run(*args, "--run-dir", tmp_path / "async", "--update", "async")
     assert done.returncode == 0, done.stderr

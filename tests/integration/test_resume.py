@@ -7,29 +7,13 @@ import time
 import pytest
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
-from tests.integration.runs import (
-    assert_equal_runs,
-    kill,
-    rows,
-    run,
-    run_until,
-    start,
-    wait_for,
-)
+from tests.integration.runs import assert_equal_runs, kill, rows, run, run_until, start, wait_for
 from tests.marks import slow
 
 SMALL = (
     *("--env-steps", 1600, "--seed", 1, "--checkpoint.interval", 400, "--log.interval", 200),
-    *(
-        "--evaluation.interval",
-        800,
-        "--evaluation.steps",
-        200,
-        "--evaluation.max-episode-steps",
-        60,
-        "--decorrelation-steps",
-        20,
-    ),
+    *("--evaluation.interval", 800, "--evaluation.steps", 200, "--evaluation.max-episode-steps", 60),
+    *("--decorrelation-steps", 20),
 )
 GAMES = {
     "breakout": ("a2c", "--game", "breakout", "--env.max-episode-steps", 90, "--reset", "wait", "--envs", 8),
@@ -43,35 +27,13 @@ GAMES = {
     ),
     "cartpole": ("a2c", "--env", "CartPole-v1", "--groups", 1, "--reset", "swap"),
     "rainbow": (  # the replay wraps twice
-        *(
-            "rainbow",
-            "--game",
-            "pong",
-            "--env.max-episode-steps",
-            90,
-            "--network",
-            "a3c",
-            "--batch-size",
-            8,
-            "--envs",
-            8,
-        ),
+        *("rainbow", "--game", "pong", "--env.max-episode-steps", 90, "--network", "a3c", "--batch-size", 8),
+        *("--envs", 8),
         *("--replay.size", 600, "--replay.start", 200, "--intensity", 0.5, "--target-interval", 300, "--noisy"),
     ),
     "dqn": (
-        *(
-            "dqn",
-            "--game",
-            "breakout",
-            "--env.max-episode-steps",
-            90,
-            "--network",
-            "a3c",
-            "--batch-size",
-            8,
-            "--envs",
-            8,
-        ),
+        *("dqn", "--game", "breakout", "--env.max-episode-steps", 90, "--network", "a3c", "--batch-size", 8),
+        *("--envs", 8),
         *("--replay.size", 600, "--replay.start", 200, "--intensity", 0.5, "--reset", "wait", "--epsilon-steps", 900),
         *("--secondary.batch", 16),
     ),

@@ -13,6 +13,7 @@ from accel_rl.algos.dqn import DQN
 from accel_rl.cli.main import main
 from accel_rl.models.q_network import QNetwork
 from tests.integration.runs import run
+from tests.marks import slow_unless
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,8 +37,8 @@ def test_the_documented_subclass_trains_and_resumes(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-SIZE = "--env tests.catch:make --replay.size 800 --replay.start 64 --envs 8 --horizon 4 --target-interval 32 "
-SIZE += "--engine in-process --evaluation.interval 0 --torch-threads 1"
+SIZE = "--env tests.catch:make --replay.size 800 --replay.start 64 --envs 8 --horizon 4 --target-interval 32"
+SIZE += " --engine in-process --evaluation.interval 0 --torch-threads 1"
 MODES = {
     "lockstep": "",
     "concurrent": "--schedule concurrent",
@@ -47,9 +48,8 @@ MODES = {
 }
 
 
-@pytest.mark.parametrize(
-    "mode", [pytest.param(m, marks=() if m in ("lockstep", "concurrent") else pytest.mark.slow) for m in MODES]
-)
+# In lockstep, tests/test_docs_run.py trains it.
+@pytest.mark.parametrize("mode", slow_unless("concurrent".__eq__, MODES))
 def test_the_documented_value_learner_runs_in_every_mode(mode, tmp_path, monkeypatch):
     page = (ROOT / "docs/extending.md").read_text()
     code = next(c for c in re.findall(r"```python\n(.*?)```", page, re.S) if "# soft_q.py" in c)
@@ -57,12 +57,12 @@ def test_the_documented_value_learner_runs_in_every_mode(mode, tmp_path, monkeyp
     (tmp_path / "soft_q.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
-    args = f"train soft_q:SoftQ {SIZE} {MODES[mode]} --env-steps 512 --run-dir {tmp_path}/run"
+    args = f"train soft_q:SoftQ {SIZE} {MODES[mode]} --env-steps 256 --run-dir {tmp_path}/run"
     assert main(args.split()) == 0
     with open(tmp_path / "run/metrics.csv", newline="") as f:
         rows = list(csv.DictReader(f))
     assert int(rows[-1]["updates"]) > 0 and float(rows[-1]["td_error"]) > 0
-    assert main(["resume", str(tmp_path / "run"), "--trust", "--env-steps", "1024"]) == 0
+    assert main(["resume", str(tmp_path / "run"), "--trust", "--env-steps", "384"]) == 0
 
 
 def test_an_inherited_setting_that_is_not_read_is_said(tmp_path, monkeypatch):

@@ -22,18 +22,7 @@ def test_a_replay_that_never_starts_to_learn(env_steps, warns):
 
 def test_a_short_run_says_what_it_lacks(tmp_path):
     small = ("--env", "MountainCar-v0", "--envs", 4, "--engine", "in-process", "--evaluation.interval", 0)
-    done = run(
-        "train",
-        "dqn",
-        *small,
-        "--replay.size",
-        50_000,
-        "--env-steps",
-        200,
-        "--run-dir",
-        tmp_path / "run",
-        timeout_s=200,
-    )
+    done = run("train", "dqn", *small, "--replay.size", 50_000, "--env-steps", 200, "--run-dir", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert "warning: this run makes no update: learning begins at --replay.start 50000" in done.stdout
     assert "no online score: no episode has ended in about 50 steps" in done.stdout

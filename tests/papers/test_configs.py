@@ -32,12 +32,7 @@ from experiments import cpu, sampling
     + [cpu.pong_rainbow, cpu.cartpole_dqn, cpu.cartpole_c51, cpu.cartpole_rainbow, stooke.dqn_scaling]
     + [stooke.c51_scaling, stooke.rainbow_512, stooke.secondary_learner, stooke.optimizers]
     + [gorila.gorila, gorila.single, gorila.tables, gorila.pong_small, gorila.pong_small_single]
-    + [
-        parr.replay_on_the_gpu,
-        parr.replay_in_ram,
-        stooke.a2c_scaling,
-        stooke.ppo_scaling,
-    ],
+    + [parr.replay_on_the_gpu, parr.replay_in_ram, stooke.a2c_scaling, stooke.ppo_scaling],
 )
 def test_it_can_be_begun(make):
     config = make()

@@ -7,7 +7,7 @@ import pytest
 
 from accel_rl.sweeps import sweep_command as sweep
 from accel_rl.sweeps.grid import find_grid
-from tests.marks import slow
+from tests.marks import slow_unless
 
 DGX_1 = '{"nodes": 2, "cores_per_node": 20, "threads_per_core": 2, "gpus_per_node": 4}'
 
@@ -52,10 +52,11 @@ def plan(tmp_path, monkeypatch, capsys):
 
 
 # Hundreds of runs, of kinds that other figures have too.
-SLOW = {"stooke:appo", "stooke:figure_3", "stooke:figure_10", "stooke:figure_11", "stooke:figure_12"}
+SLOW = {f"stooke:figure_{i}" for i in (3, 4, 5, 10, 11, 12)} | {"stooke:appo", "stooke:a3c"}
+SLOW |= {f"daley:table_{i}" for i in (2, 3, 4)}
 
 
-@pytest.mark.parametrize("name", [slow(n) if n in SLOW else n for n in SWEEPS])
+@pytest.mark.parametrize("name", slow_unless(lambda name: name not in SLOW, SWEEPS))
 def test_each_run_gets_the_gpus_that_it_asks_for(plan, name):
     members = find_grid(f"experiments.{name}").members
     lines = plan(name)
@@ -81,7 +82,7 @@ def test_a_machine_without_gpus_gives_daleys_samplers_its_cores(plan):
     assert cores == {"1": 1, "2": 2, "4": 4, "8": 8}
 
 
-@pytest.mark.parametrize("name", ["stooke:figure_4", "stooke:table_2"])
+@pytest.mark.parametrize("name", ["stooke:figure_6", "stooke:table_2"])
 def test_seeds_of_grids_and_tables(plan, name):
     names = [line for line in plan(name, "--seeds", "7") if ",seed=" in line]
     assert names and all(",seed=7 " in line for line in names)

@@ -136,19 +136,6 @@ def test_values_arrive():
     assert read() == Both()
 
 
-@pytest.mark.parametrize(
-    ("argv", "says"),
-    [
-        (["--seed", "many"], "--seed"),
-        (["--seed"], "--seed"),
-        (["--no-seed"], "--no-seed"),
-        (["word"], "word"),
-    ],
-)
-def test_every_mistake_is_one_line(argv, says):
-    assert says in error_of(read, *argv)
-
-
 def test_help_ends_the_program_well(capsys):
     with pytest.raises(SystemExit) as e:
         read("--help")
@@ -172,11 +159,6 @@ def test_training_flags():
         env_steps=1_000_000,
         sampler=dataclasses.replace(DEFAULT.sampler, cores=(0, 1), reset="wait"),
     )
-    message = error_of(train, "--interval", "3")
-    assert all(f"--{part}.interval" in message for part in ("evaluation", "checkpoint", "log"))
-    assert "offline" in error_of(train, "--wandb", "of")
-    assert "a whole number" in error_of(train, "--env-steps", "1.5")
-    assert "--sampler.workers" in error_of(train, "--workers", "two")
 
 
 @pytest.mark.parametrize(

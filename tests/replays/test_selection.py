@@ -67,7 +67,7 @@ def test_uniform_draws_every_cell_alike(dies, replacement, N):
         assert len(replay.selection.draw(N)[0].unique()) == min(N, len(replay))
 
 
-@pytest.mark.parametrize("dies", [0.0, 0.3])
+@pytest.mark.parametrize("dies", [slow(0.0), 0.3])
 def test_priorities_are_followed_before_and_after_wraps_and_updates(dies):
     replay, sims = filled(lambda ring: Prioritized(ring, 1, alpha=0.6, beta=0.4), rollouts=6, dies=dies)
     generator = torch.Generator().manual_seed(5)
@@ -141,10 +141,9 @@ def test_one_index_from_each_stretch():
 
 @pytest.mark.parametrize("kind", ["uniform", "prioritized"])
 def test_a_replay_that_goes_on_from_a_state_draws_the_same(kind):
-    select = {
-        "uniform": lambda ring: Uniform(ring, 1),
-        "prioritized": lambda ring: Prioritized(ring, 1, 0.5, 0.4),
-    }[kind]
+    select = {"uniform": lambda ring: Uniform(ring, 1), "prioritized": lambda ring: Prioritized(ring, 1, 0.5, 0.4)}[
+        kind
+    ]
     one, sims = filled(select, rollouts=23, dies=0.1)
     for _ in range(3):
         batch = one.sample(32)

@@ -22,11 +22,7 @@ def dummy(
     """A run with a row for each score, evenly over its length; `evaluations`: {row: score}."""
     base = default_config(algorithm)
     config = replace(
-        base,
-        env=replace(base.env, game=game),
-        env_steps=env_steps,
-        seed=seed,
-        sampler=replace(base.sampler, **sampler),
+        base, env=replace(base.env, game=game), env_steps=env_steps, seed=seed, sampler=replace(base.sampler, **sampler)
     )
     return write_run(
         folder, config, scores=scores, eval_score=[(evaluations or {}).get(i, "") for i in range(len(scores))]

@@ -103,7 +103,7 @@ def complete(tmp_path_factory):
         scores = list(library_scores(dict(flat(config.to_dict())), config.env_steps))
         scores.sort(key=lambda s: not s.source.startswith(SOURCES.get(config.algorithm, "Dopamine")))
         write(out / "runs" / member.name, config, config.env_steps, scores[0].mean if scores else 10.0)
-    assert main(["report", str(out / "runs"), "--out", str(out / "report"), "--reps", "200"]) == 0
+    assert main(["report", str(out / "runs"), "--out", str(out / "report"), "--reps", "100"]) == 0
     return out / "report"
 
 

@@ -202,11 +202,7 @@ def test_an_algorithm_of_ones_own_is_not_imported():
         ("stooke2018", ["max_evaluation_steps=27,000 (paper: 4,500)"]),
         (
             "machado2018",
-            [
-                "repeat_action_probability=0.25 (paper: 0)",
-                "noop_max=0 (paper: 30)",
-                "full_action_set=yes (paper: no)",
-            ],
+            ["repeat_action_probability=0.25 (paper: 0)", "noop_max=0 (paper: 30)", "full_action_set=yes (paper: no)"],
         ),
     ],
 )

@@ -198,7 +198,7 @@ def test_damaged_files_are_named(tmp_path):
         settings_of(tmp_path)
 
 
-def test_the_page_has_the_tables_and_figures(rendered, tmp_path):
+def test_the_page_has_the_tables_and_figures(tmp_path):
     write_sweep(tmp_path / "sweep", "experiments.gorila:games")
     for seed in (0, 1):
         made_up(tmp_path / "sweep", "pong", seed, {"saved": 12.0, "noop": 3.0, "random-saved": -17.0}, (1.0, 5.0))

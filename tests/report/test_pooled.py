@@ -26,8 +26,7 @@ def rates(share, seeds, theirs, deviation, draws=1_000):
 
 
 @pytest.mark.parametrize(
-    "seeds, theirs, deviation",
-    [*(slow(*x) for x in ((1, 3, 0.2), (1, 5, 0.1), (3, 3, 0.2), (2, 3, 0.4)))],
+    "seeds, theirs, deviation", [*(slow(*x) for x in ((1, 3, 0.2), (1, 5, 0.1), (3, 3, 0.2), (2, 3, 0.4)))]
 )
 def test_error_and_power(seeds, theirs, deviation):
     """True ratio 0.75: not inferior in at most 5 % (and 2 standard errors) of 1,000 draws. True ratio 1: never

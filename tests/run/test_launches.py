@@ -65,18 +65,6 @@ def test_a_damaged_file_decides_nothing(tmp_path):
     assert len(json.loads((tmp_path / launches.FILE).read_text())) == 1
 
 
-def test_an_exported_model_names_no_host_folder_or_command(tmp_path):
-    run = accel_rl.train(
-        "a2c", env="CartPole-v1", envs=4, env_steps=80, engine="in-process", evaluation__interval=0,
-        decorrelation_steps=0, run_dir=tmp_path / "run",
-    )  # fmt: skip
-    model = run.export(tmp_path / "model").path
-    ((launch,), (exported,)) = (launches.read(RunFolder(folder)) for folder in (run.path, model))
-    private = {"host", "folder", "command", "pid"}
-    assert private < launch.keys() and exported == {k: v for k, v in launch.items() if k in exported}
-    assert not private & exported.keys() and str(tmp_path) not in (model / launches.FILE).read_text()
-
-
 def test_the_revision_is_that_of_accel_rl_or_else_of_the_users_files():
     assert launches.revision({"git": "a", "versions": {"git": "b"}}) == "b"
     assert launches.revision({"git": "a", "versions": {"git": None}}) == launches.revision({"git": "a"}) == "a"

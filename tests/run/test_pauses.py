@@ -74,4 +74,4 @@ def test_a_process_that_gives_way_pauses_while_others_take_its_core(what, act):
     ],
 )
 def test_waiting_for_an_event_and_sharing_a_core_are_no_pauses(what, act, beside):
-    assert paused_s(what, act, 3, beside) == 0
+    assert paused_s(what, act, 2, beside) == 0

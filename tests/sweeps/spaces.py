@@ -11,14 +11,11 @@ def cartpole(trial: Any) -> TrainConfig:
     return grids.cartpole(learning_rate=trial.suggest_float("learning_rate", 1e-4, 1e-2, log=True))
 
 
-def long(trial: Any) -> TrainConfig:
-    return replace(cartpole(trial), env_steps=2_400)
-
-
 def sometimes_impossible(trial: Any) -> TrainConfig:
-    """Four environments in the first trial; then numbers that its two groups do not divide."""
-    trial.suggest_float("learning_rate", 1e-4, 1e-2)
-    return grids.cartpole(envs=4 if trial.number == 0 else 5, groups=2)
+    """Four environments, but in the second trial a number that its two groups do not divide."""
+    learning_rate = trial.suggest_float("learning_rate", 1e-4, 1e-2, log=True)
+    config = grids.cartpole(envs=5 if trial.number == 1 else 4, learning_rate=learning_rate, groups=2)
+    return replace(config, env_steps=2_400)
 
 
 def impossible(trial: Any) -> TrainConfig:

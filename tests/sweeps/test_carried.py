@@ -287,14 +287,6 @@ def test_links_are_neither_packed_nor_followed(tmp_path):
     assert list((tmp_path / "outside").iterdir()) == []
 
 
-def test_the_folder_must_be_writable(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match=f"--carry {tmp_path}/file: cannot be written: File exists"):
-        opened(tmp_path / "file")
-    with pytest.raises(ConfigError, match="--carry /proc/out: cannot be written: "):
-        opened(Path("/proc/out"))
-
-
 def test_runs_of_a_grid_are_named_after_their_settings_in_the_archive(tmp_path):
     """A name with @ and the suffix of a checkpoint is read back as it was."""
     carried = opened(tmp_path)

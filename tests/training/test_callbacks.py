@@ -130,14 +130,23 @@ def test_the_order_of_the_calls(tmp_path):
     assert calls(tmp_path) == ["start 0", *cycle, "checkpoint 32 True", *cycle, "checkpoint 64 True", "end 64"]
 
 
-def test_metrics_of_a_callback_are_columns(tmp_path):
-    metrics = train(tmp_path, [Calls()]).metrics
+@pytest.fixture(scope="module")
+def observed(tmp_path_factory):
+    """A run with callbacks and a sink, and the sink."""
+    sink = Rows()
+    callbacks = [Calls(), SaveBest()]
+    return train(tmp_path_factory.mktemp("observed"), callbacks, [sink], checkpoint__interval=64), sink
+
+
+def test_metrics_of_a_callback_are_columns(observed):
+    metrics = observed[0].metrics
     assert metrics["reward_mean"].tolist() == [1.0] * 4 and np.nanmin(metrics["longest"]) > 1
 
 
 def test_a_run_with_callbacks_equals_a_run_without(tmp_path):
     catch = {"env": "tests.catch:make", "network": "tests.samplers.conftest:Small", "torch_threads": 1}
-    with_callbacks = train(tmp_path / "a", [VideoEvery(env_steps=64, max_steps=5), Calls(), SaveBest()], **catch)
+    catch |= {"env_steps": 128, "log__interval": 32}
+    with_callbacks = train(tmp_path / "a", [VideoEvery(env_steps=32, max_steps=5), Calls(), SaveBest()], **catch)
     plain = train(tmp_path / "b", **catch).path
     for row, other in zip(rows(with_callbacks.path), rows(plain), strict=True):
         shared = other.keys() - {"wall_s", "cpu_s", "joules", "steps_per_s"}
@@ -158,11 +167,7 @@ def test_a_resumed_run_has_the_callbacks_of_config_json(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "method",
-    [
-        "on_update",
-        *(slow(m) for m in ("on_start", "on_rollout", "on_evaluation", "on_checkpoint")),
-    ],
+    "method", ["on_update", *(slow(m) for m in ("on_start", "on_rollout", "on_evaluation", "on_checkpoint"))]
 )
 def test_a_method_that_returns_false_ends_the_run(tmp_path, method):
     values = {"env_steps": 160, "evaluation__interval": 32, "evaluation__episodes": 1, "checkpoint__interval": 32}
@@ -174,7 +179,7 @@ def test_a_method_that_returns_false_ends_the_run(tmp_path, method):
     assert stopped.resume(callbacks=[]).result.env_steps == 160
 
 
-@pytest.mark.parametrize("method", ["on_update", "on_end", *map(slow, ("on_start", "on_rollout", "on_checkpoint"))])
+@pytest.mark.parametrize("method", ["on_update", *map(slow, ("on_start", "on_rollout", "on_checkpoint"))])
 def test_an_error_names_the_callback_and_the_method(tmp_path, method):
     with pytest.raises(RunError, match=rf"^callback Fails.{method} failed: ValueError: the disk is red; the traceb"):
         train(tmp_path, [Fails(method)])
@@ -198,7 +203,7 @@ MODES = {
 }
 
 
-@pytest.mark.parametrize("mode", [*(slow(mode) for mode in ("sync", "async")), "concurrent", "workers"])
+@pytest.mark.parametrize("mode", [*(slow(mode) for mode in ("sync", "async", "workers")), "concurrent"])
 def test_callbacks_run_on_rank_0_of_every_mode(tmp_path, mode):
     algorithm, *options = MODES[mode]
     options += [] if mode == "workers" else ["--engine", "in-process"]
@@ -220,9 +225,8 @@ def test_callbacks_of_the_device_engine(tmp_path):
     assert calls(tmp_path).count("rollout 16") == 3 and calls(tmp_path)[-1] == "end 48"
 
 
-def test_a_sink_receives_rows_and_events(tmp_path):
-    sink = Rows()
-    trained = train(tmp_path, sinks=[sink])
+def test_a_sink_receives_rows_and_events(observed):
+    trained, sink = observed
     assert sink.calls[0] == ("open", "ppo", 0) and sink.calls[-1] == ("close",)
     assert [x for x in sink.calls if x[0] == "write"] == [("write", n) for n in (64, 128, 192, 256)]
     assert len(trained.metrics["loss"]) == 4 and trained.config.sink == ()
@@ -299,8 +303,8 @@ def test_a_run_stops_at_a_score(tmp_path):
         train(tmp_path / "b", [StopAtScore(score=5, episodes=101)])
 
 
-def test_the_best_network_of_training_is_stored(tmp_path):
-    trained = train(tmp_path, [SaveBest()], checkpoint__interval=64)
+def test_the_best_network_of_training_is_stored(observed):
+    trained, _ = observed
     best = BestAgent(RunFolder(trained.path), "best-training").load()
     assert best["evaluation"]["score_mean"] == pytest.approx(np.nanmax(trained.metrics["score"]))
     folder = max((trained.path / "best-training/checkpoints").iterdir())
