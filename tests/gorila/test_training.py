@@ -94,6 +94,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(build, name, in_flight):
     whole = build(RUNS[name], OnShards(**settings))
     cycles(whole)
     whole.saver.save()
+    whole.saver.finish()
     state = whole.saver.checkpoints.load_latest()[1]
     resumed = build(RUNS[name], OnShards(**settings), state)
     assert shown(cycles(whole)) == shown(cycles(resumed))

@@ -34,6 +34,7 @@ def restored(name, device, folder, state):
 def checkpoint(trainer):
     """Save the trainer's state, and load it from its files."""
     trainer.saver.save()
+    trainer.saver.finish()
     return load(trainer.saver.checkpoints.path(trainer.counters.env_steps))
 
 

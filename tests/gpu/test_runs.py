@@ -125,5 +125,6 @@ def test_a_run_on_the_second_gpu_never_uses_the_first(simulated_gpu, tmp_path, n
     cycles(trainer, 5)
     trainer.evaluator.evaluate(trainer.learner.algo.agent.evaluating(False), steps=100, seed=7)
     trainer.saver.save()
+    trainer.saver.finish()
     trainer._close()
     assert simulated_gpu.touched == {1}

@@ -62,4 +62,5 @@ def test_a_learner_alone_has_no_environments(build):
     with pytest.raises(AssertionError):
         learner.sampler.collect(learner.learner.algo.agent)
     learner.saver.save()
+    learner.saver.finish()
     learner.saver.restore(learner.saver.state_dict())
