@@ -45,11 +45,11 @@ class CheckpointWriter:
             self._unread.append(segment)
             return Segment(segment.name, lambda: self._take(segment.name))
 
-        copy = copied(state, later)
+        copy, times = copied(state, later), copied(time, later)
 
         def write() -> None:
             try:
-                self._done.set_result(checkpoints.save(env_steps, copy, time))
+                self._done.set_result(checkpoints.save(env_steps, copy, times))
             except BaseException as error:  # The caller's thread raises it.
                 self._done.set_exception(error)
 

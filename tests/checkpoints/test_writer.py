@@ -36,7 +36,9 @@ def until_complete(writing):
 
 def test_the_state_may_change_while_it_is_written(checkpoints, slow_disk):
     state = {"weights": torch.zeros(4), "counts": [1, {"b": 2, "a": torch.ones(2).numpy()}], "bytes": b"abc"}
-    writing = CheckpointWriter(checkpoints, 10, state, {"wall_s": 1.5})
+    times = {"wall_s": 1.5, "activities": {"acting": 2.0}}
+    writing = CheckpointWriter(checkpoints, 10, state, times)
+    times["activities"]["learning"] = 1.0
     state["weights"].fill_(7)
     state["counts"][1]["a"][:] = 7
     state["counts"][0] = 7
@@ -45,7 +47,7 @@ def test_the_state_may_change_while_it_is_written(checkpoints, slow_disk):
     until_complete(writing)
     got = load(writing.path)
     assert got["weights"].eq(0).all() and got["counts"][0] == 1 and (got["counts"][1]["a"] == 1).all()
-    assert got["bytes"] == b"abc" and got["time"] == {"wall_s": 1.5}
+    assert got["bytes"] == b"abc" and got["time"] == {"wall_s": 1.5, "activities": {"acting": 2.0}}
     files = {p.name: p.read_bytes() for p in writing.path.iterdir()}
     checkpoints.save(
         10, {"weights": torch.zeros(4), "counts": [1, {"b": 2, "a": torch.ones(2).numpy()}], "bytes": b"abc"}
