@@ -2,8 +2,10 @@
 
 import pickle
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from accel_rl import Callback
 from accel_rl.distributed.gradient_sync import Local
@@ -24,6 +26,21 @@ OPTIMIZERS = {
 }
 EXACT = {"max_delay": 0, "in_flight": 0, "outlier_deviations": 0.0}
 """Settings with which one learner equals local training."""
+
+
+class Subtract:
+    """An optimizer that subtracts the gradient."""
+
+    def __init__(self, n: int) -> None: ...
+
+    def step(self, data: Tensor, grad: Tensor, learning_rate: Any, finite: Tensor | None = None) -> None:
+        data -= grad
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass
 
 
 class Answered:

@@ -16,8 +16,7 @@ from accel_rl.gorila.shard import Push, Shard, Version
 from accel_rl.gorila.shard_actors import RayShards
 from accel_rl.gorila.transport import ShardUnavailable
 from accel_rl.text.errors import ConfigError
-from tests.gorila.made_up import connected, learn, local_of, sync_of
-from tests.schedules.server import Subtract
+from tests.gorila.made_up import Subtract, connected, learn, local_of, sync_of
 
 WAIT_S = 60.0
 # Ray itself is imported by its session only

@@ -21,6 +21,7 @@ from accel_rl.gorila.transport import ActorTransport
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizer import ALIGNMENT
 from accel_rl.settings.gorila_settings import ParameterServerConfig
+from tests.gorila.made_up import Subtract
 from tests.schedules.actors import SimulatedRay
 from tests.schedules.system import System, replaced
 from tests.schedules.world import Actor, World
@@ -28,21 +29,6 @@ from tests.schedules.world import Actor, World
 WIDTH = ALIGNMENT
 """Number of parameters of a shard, and the largest number of updates."""
 TIMEOUT_S = 1.0
-
-
-class Subtract:
-    """An optimizer that subtracts the gradient."""
-
-    def __init__(self, n: int) -> None: ...
-
-    def step(self, data: Tensor, grad: Tensor, learning_rate: Any, finite: Tensor | None = None) -> None:
-        data -= grad
-
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        pass
 
 
 class ParameterServer:
