@@ -67,9 +67,10 @@ class CheckpointWriter:
         while self._unread and not self._read.full() and not self._done.done():
             segment = self._unread.popleft()
             self._read.put((segment.name, segment.load()))
-        if self._done.done():
-            self._done.result()
-        return self._done.done()
+        if not self._done.done():
+            return False
+        self._done.result()
+        return True
 
     def finish(self) -> None:
         """Wait until the checkpoint is complete. Raises RunError if it could not be written."""

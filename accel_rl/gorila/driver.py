@@ -197,10 +197,8 @@ class Driver:
             self._begin_evaluation()
         if evaluated is not None or counters.due(counters.logged_at, config.log_interval(), done=False):
             self._row(evaluated)
-        c, elapsed_s = config.checkpoint, time.monotonic() - self._saved_s
-        if counters.due(counters.saved_at, c.interval or 0, done=False) or (
-            c.interval is None and elapsed_s >= 60 * c.minutes
-        ):
+        is_late = config.checkpoint.is_due(time.monotonic() - self._saved_s)
+        if is_late or counters.due(counters.saved_at, config.checkpoint.interval or 0, done=False):
             self.save()
 
     def _begin_evaluation(self) -> None:

@@ -72,7 +72,7 @@ def visible_gpus(visible: str, uuids: Mapping[str, int]) -> dict[int, int]:
     by_index = all(map(_is_index, names))
     known = {**{str(index): index for index in uuids.values()}, **uuids}
     for position, name in enumerate(names):
-        matches = [uuid for uuid in known if uuid == name or (not _is_index(name) and uuid.startswith(name or "?"))]
+        matches = [uuid for uuid in known if uuid == name or (name and not _is_index(name) and uuid.startswith(name))]
         if len(matches) != 1:
             break
         if matches[0] in result.values():

@@ -28,13 +28,13 @@ class History:
         self.rows = max(1, SEGMENT_BYTES // (ring.B * (ring.frames[0].nbytes + 8)))
         # Lists (low, high, segment) of each complete segment, which contains the rows [low, high).
         self._full_segments: list[tuple[int, int, Segment]] = []
-        self._unread: list[_Rows] = []  # The segments of the newest checkpoint that have not been read
+        self._unread: set[_Rows] = set()  # The segments of the newest checkpoint that have not been read
 
     def state_dict(self) -> dict[str, Any]:
         ring = self.ring
         self._full_segments = [s for s in self._full_segments if s[1] > ring.oldest]
         low = max(self._full_segments[-1][1] if self._full_segments else 0, ring.oldest)
-        self._unread = []
+        self._unread.clear()
         segments = list(self._full_segments)
         while low < ring.cursor:
             boundary = (low // self.rows + 1) * self.rows
@@ -50,13 +50,14 @@ class History:
         }
 
     def _segment(self, low: int, high: int) -> Segment:
-        self._unread.append(rows := _Rows(self, low, high))
+        self._unread.add(rows := _Rows(self, low, high))
         return Segment(f"rows-{low:012d}-{high:012d}", rows.load)
 
     def make_room(self, T: int) -> None:
         """Read the rows that the next T rows will replace, if they are in segments that have not been read."""
-        for rows in [rows for rows in self._unread if rows.low < self.ring.cursor + T - self.ring.L]:
-            rows.keep()
+        for rows in self._unread:
+            if rows.low < self.ring.cursor + T - self.ring.L:
+                rows.keep()
 
     def read(self, low: int, high: int) -> dict[str, Tensor]:
         ring = self.ring
@@ -73,7 +74,7 @@ class History:
         return tensors
 
     def forget(self, rows: "_Rows") -> None:
-        self._unread = [other for other in self._unread if other is not rows]
+        self._unread.discard(rows)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the replay's ring from a checkpoint. Raises ConfigError for a damaged segment, and ValueError if the

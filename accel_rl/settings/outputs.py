@@ -60,6 +60,10 @@ class CheckpointConfig:
     keep: PositiveCount = 3
     """Number of checkpoints to keep. All older checkpoints are deleted."""
 
+    def is_due(self, seconds: float) -> bool:
+        """Return whether a checkpoint is due `seconds` after the last one. Never true if env steps decide."""
+        return self.interval is None and seconds >= 60 * self.minutes
+
 
 @dataclass(frozen=True)
 class LogConfig:

@@ -62,8 +62,7 @@ class Saver:
     @property
     def is_due(self) -> bool:
         """Return whether a checkpoint is due by the time since the last one."""
-        c = self.config.checkpoint
-        return c.interval is None and time.monotonic() - self._saved_s >= 60 * c.minutes
+        return self.config.checkpoint.is_due(time.monotonic() - self._saved_s)
 
     def save(self) -> None:
         """Begin to write a checkpoint of the current state, in a thread. `save` waits for its end only if ranks save

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from concurrent.futures import Future
 
 import pytest
 import torch
@@ -98,6 +99,27 @@ def test_an_error_of_the_disk_is_raised_in_the_callers_thread(checkpoints, monke
     with pytest.raises(RunError, match="No space left"):
         writing.step()
     assert not checkpoints.steps()
+
+
+def test_a_failure_at_the_end_of_a_step_is_raised_by_the_next(checkpoints):
+    """The thread may fail between two looks at its end. Then the checkpoint is not complete yet."""
+    writing = CheckpointWriter(checkpoints, 10, {})
+    writing.finish()
+
+    class Failing(Future):
+        looks = 0
+
+        def done(self):
+            self.looks += 1
+            return self.looks > 1
+
+    writing._done = Failing()
+    writing._done.set_exception(RunError("No space left"))
+    outcomes = []
+    with pytest.raises(RunError, match="No space left"):
+        while len(outcomes) < 5:
+            outcomes.append(writing.step())
+    assert outcomes and not any(outcomes)
 
 
 def test_a_value_that_cannot_be_saved_is_one_line(checkpoints):
