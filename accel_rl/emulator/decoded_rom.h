@@ -40,7 +40,7 @@ inline std::shared_ptr<DecodedRom> decoded_rom(const Rom& rom, size_t size, u32 
     std::weak_ptr<DecodedRom>& known = roms.all[{checksum_of_rom, rom.kind}];
     if (auto decoded = known.lock()) return decoded;
     auto decoded = std::make_shared<DecodedRom>();
-    decoded->ops.resize(size);
+    decoded->ops.resize(size + RAM_OPS);
     fast_decode(decoded->ops.data(), rom);
     known = decoded;
     return decoded;

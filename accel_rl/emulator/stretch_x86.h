@@ -48,10 +48,12 @@ constexpr Spans make_spans() {
 }
 inline constexpr Spans SPANS = make_spans();
 
-// A Painting has the span to draw, and three layers of pixels, of which a later one covers an earlier one.
+// A Painting has the span to draw, and three layers of pixels, of which a later one covers an earlier one. Where only the
+// playfield is visible, it has one layer.
 struct Painting {
     Mask layer[3], span;
-    u8 colour[3];
+    u8 colour[3]{};
+    bool one_layer;
 };
 
 // Returns whether any two objects have the same pixel within the span.
@@ -91,6 +93,13 @@ AVX2 void look(FastTia& k, u32 pairs, const Span& at, Painting* to) {
         }
     }
     if (!to) return;
+    keep(to->span, _mm256_andnot_si256(of(SPANS.below[at.first]), end));
+    to->one_layer = !(k.active & ~u32(BIT_PF)) && (t.ctrlpf & 6) != 2;
+    if (to->one_layer) {
+        keep(to->layer[0], of(k.mask[PF]));
+        to->colour[0] = k.shade[2];
+        return;
+    }
     const __m256i p = _mm256_or_si256(of(k.mask[P0]), of(k.mask[M0])), q = _mm256_or_si256(of(k.mask[P1]), of(k.mask[M1]));
     const __m256i field = of(k.mask[PF]), f = _mm256_or_si256(field, of(k.mask[BL]));
     __m256i zero = p, one = q;
@@ -107,7 +116,6 @@ AVX2 void look(FastTia& k, u32 pairs, const Span& at, Painting* to) {
     to->colour[at_two] = k.shade[2];
     to->colour[at_one] = k.shade[1];
     to->colour[at_zero] = k.shade[0];
-    keep(to->span, _mm256_andnot_si256(of(SPANS.below[at.first]), end));
 }
 
 __attribute__((target("avx512bw,avx512vl"))) inline void stretch_avx512(FastTia& k, u8* line, u32 pairs, const Span& at) {
@@ -118,8 +126,10 @@ __attribute__((target("avx512bw,avx512vl"))) inline void stretch_avx512(FastTia&
                   c1 = _mm512_set1_epi8(char(paint.colour[1])), c2 = _mm512_set1_epi8(char(paint.colour[2]));
     for (int i = at.first >> 6; 64 * i < at.last; i++) {
         __m512i v = _mm512_mask_mov_epi8(back, paint.layer[0].w[i], c0);
-        v = _mm512_mask_mov_epi8(v, paint.layer[1].w[i], c1);
-        v = _mm512_mask_mov_epi8(v, paint.layer[2].w[i], c2);
+        if (!paint.one_layer) {
+            v = _mm512_mask_mov_epi8(v, paint.layer[1].w[i], c1);
+            v = _mm512_mask_mov_epi8(v, paint.layer[2].w[i], c2);
+        }
         _mm512_mask_storeu_epi8(line + 64 * i, paint.span.w[i], v);  // The third word of a line has only 32 pixels.
     }
 }
@@ -143,8 +153,10 @@ __attribute__((target("avx2"))) inline void stretch_avx2(FastTia& k, u8* line, u
     do {
         if (x > WIDTH - 32) x = WIDTH - 32;
         __m256i v = _mm256_blendv_epi8(back, c0, bytes_of(paint.layer[0], x));
-        v = _mm256_blendv_epi8(v, c1, bytes_of(paint.layer[1], x));
-        v = _mm256_blendv_epi8(v, c2, bytes_of(paint.layer[2], x));
+        if (!paint.one_layer) {
+            v = _mm256_blendv_epi8(v, c1, bytes_of(paint.layer[1], x));
+            v = _mm256_blendv_epi8(v, c2, bytes_of(paint.layer[2], x));
+        }
         __m256i* const to = reinterpret_cast<__m256i*>(line + x);
         _mm256_storeu_si256(to, _mm256_blendv_epi8(_mm256_loadu_si256(to), v, bytes_of(paint.span, x)));
         x += 32;
@@ -166,7 +178,7 @@ __attribute__((target("avx2"))) inline void stretch_avx2(FastTia& k, u8* line, u
     __attribute__((target(set), flatten)) inline void look_until_##name(FastTia& k, i32 until) {            \
         k.look_until_by<Stretch_##name>(until);                                                             \
     }                                                                                                       \
-    inline constexpr Form FORM_##name{draw_lines_##name, look_until_##name};
+    inline constexpr Form FORM_##name = form_of(draw_lines_##name, look_until_##name);
 FORM(avx512, "avx512bw,avx512vl")
 FORM(avx2, "avx2")
 #undef FORM

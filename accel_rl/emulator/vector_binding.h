@@ -38,9 +38,14 @@ class PythonVector {
     }
 
     // Sends actions [n], which are indices of the rules' "codes", for the environments `which` [n].
-    // With `directly`, the next recv plays in the calling thread.
-    void send(const Ints& which, const Longs& actions, std::optional<Bytes> obs, bool directly) {
+    // With `directly`, the next recv plays in the calling thread. If some of the environments have ended and must be reset,
+    // they are returned, and nothing is sent.
+    std::vector<i32> send(const Ints& which, const Longs& actions, std::optional<Bytes> obs, bool directly) {
         if (actions.size() != which.size()) throw std::invalid_argument("actions and environments differ in number");
+        std::vector<i32> waiting;
+        for (py::ssize_t i = 0; i < which.size(); i++)
+            if (env(which.at(i)).waits_for_reset()) waiting.push_back(which.at(i));
+        if (!waiting.empty()) return waiting;
         std::vector<Task> tasks;
         const long long n = (long long)codes_.size();
         for (py::ssize_t i = 0; i < which.size(); i++) {
@@ -50,20 +55,21 @@ class PythonVector {
             tasks.push_back({u32(which.at(i)), codes_[size_t(action)], -1, nullptr});
         }
         start(tasks, obs, directly);
+        return {};
     }
 
-    // Writes one batch, with `numbers` [4, n] int32: env_id, lives, frame_number, episode_frame_number.
-    // Returns true if an episode ended in SAME_STEP mode, and the caller must call `final`.
-    bool recv(std::optional<Bytes> obs, Ints& reward, Flags& terminated, Flags& truncated, Ints& numbers) {
+    // Returns one batch: reward, terminated, truncated [n], `numbers` [4, n] int32 (env_id, lives, frame_number,
+    // episode_frame_number), and true if an episode ended in SAME_STEP mode, and the caller must call `final`.
+    py::tuple recv(std::optional<Bytes> obs) {
         {
             py::gil_scoped_release release;
             batch_ = vector_.recv(check_signals);
         }
         const size_t n = batch_.size();
         check(obs, n);
-        if (size_t(reward.size()) != n || size_t(terminated.size()) != n || size_t(truncated.size()) != n ||
-            size_t(numbers.size()) != 4 * n)
-            throw std::invalid_argument("an array has the wrong size");
+        const auto size = py::ssize_t(n);
+        Ints reward(size), numbers({py::ssize_t(4), size});
+        Flags terminated(size), truncated(size);
         bool any = false;
         for (size_t i = 0; i < n; i++) {
             const StackedEnv& env = vector_.env(batch_[i]);
@@ -81,7 +87,7 @@ class PythonVector {
             py::gil_scoped_release release;
             for (size_t i = 0; i < n; i++) vector_.env(batch_[i]).write(to + i * vector_.env(0).bytes());
         }
-        return any;
+        return py::make_tuple(reward, terminated, truncated, numbers, any);
     }
 
     // Writes final observations and numbers of the last batch's ended episodes, and sets `ended` [n] for them.
@@ -121,13 +127,6 @@ class PythonVector {
             std::memcpy(out.mutable_data() + size_t(i) * size, env(which.at(i)).ram(), size);
     }
 
-    // Returns those of the environments `which` that have ended, and must be reset.
-    std::vector<i32> waiting(const Ints& which) {
-        std::vector<i32> out;
-        for (py::ssize_t i = 0; i < which.size(); i++)
-            if (env(which.at(i)).waits_for_reset()) out.push_back(which.at(i));
-        return out;
-    }
     void drain() {
         py::gil_scoped_release release;
         vector_.drain(check_signals);
@@ -219,14 +218,12 @@ inline void bind_vector(py::module_& m) {
         .def("add_thread", &PythonVector::add_thread)
         .def("reset", &PythonVector::reset, py::arg("which"), py::arg("seeds"), py::arg("obs").noconvert())
         .def("send", &PythonVector::send, py::arg("which"), py::arg("actions"), py::arg("obs").noconvert(), py::arg("directly"))
-        .def("recv", &PythonVector::recv, py::arg("obs").noconvert(), py::arg("reward").noconvert(),
-             py::arg("terminated").noconvert(), py::arg("truncated").noconvert(), py::arg("numbers").noconvert())
+        .def("recv", &PythonVector::recv, py::arg("obs").noconvert())
         .def("final", &PythonVector::final, py::arg("obs").noconvert(), py::arg("numbers").noconvert(),
              py::arg("ended").noconvert())
         .def("save", &PythonVector::save, py::arg("which"))
         .def("restore", &PythonVector::restore, py::arg("which"), py::arg("states"), py::arg("randoms"))
         .def("ram", &PythonVector::ram, py::arg("which"), py::arg("out").noconvert())
-        .def("waiting", &PythonVector::waiting, py::arg("which"))
         .def("drain", &PythonVector::drain)
         .def("stop", &PythonVector::stop);
 }

@@ -220,6 +220,7 @@ class VectorEnv(GymnasiumVectorEnv):
         self._shape = shape
         self._buffers = None if copy else [np.zeros(shape, np.uint8) for _ in range(2)]
         self._obs: np.ndarray | None = None  # The environments write observations into `_obs`.
+        self._all = np.arange(num_envs, dtype=np.int32)
         self._last: np.ndarray | None = None  # The environments that the last recv() returned
         self._new = np.full(num_envs, True)  # The environments that have not been seeded yet
         self._answerable = np.full(num_envs, False)  # The environments that have ended their step
@@ -232,10 +233,8 @@ class VectorEnv(GymnasiumVectorEnv):
         are not reset, the last observation is returned. Environment i has the seed `seed` + i. `seed` may also be a
         list or an array [environments that are reset], in which None or a negative number means no seed. Seeds are
         below 2^32."""
-        which = np.arange(self.num_envs, dtype=np.int32)
         mask = (options or {}).get("reset_mask")
-        if mask is not None:
-            which = which[self._checked_mask(mask)]
+        which = self._all if mask is None else self._all[self._checked_mask(mask)]
         seeds = _seeds(seed, which, self._new)
         self._core.drain()
         self._begin()
@@ -273,15 +272,17 @@ class VectorEnv(GymnasiumVectorEnv):
         # This is noted before the actions are sent, so that a simultaneous send() of another thread raises an error.
         self._note(ids, len(ids))
         try:
-            if waiting := self._core.waiting(ids):
+            if self._has_all:
+                self._begin()
+            waiting = self._core.send(ids, actions, self._obs if self._has_all else None, directly)
+            if waiting:
                 raise error.ResetNeeded(
                     f"environments {waiting} have ended: reset(options={{'reset_mask': ...}}) first"
                 )
-            if self._has_all:
-                self._begin()
-            self._core.send(ids, actions, self._obs if self._has_all else None, directly)
         except BaseException:
             self._note(ids, -len(ids))
+            if self._has_all:
+                self._begin()  # The next batch again has the buffer that this one would have had.
             raise
 
     def recv(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
@@ -293,11 +294,9 @@ class VectorEnv(GymnasiumVectorEnv):
             self._begin()
         obs = self._obs
         assert obs is not None
-        reward, numbers = np.empty(n, np.int32), np.empty((len(INFO), n), np.int32)
-        terminated, truncated = np.empty(n, bool), np.empty(n, bool)
-        finished = self._core.recv(None if self._has_all else obs, reward, terminated, truncated, numbers)
+        reward, terminated, truncated, numbers, finished = self._core.recv(None if self._has_all else obs)
         # After Ctrl-C, recv() can be called again.
-        self._last = numbers[0].copy()
+        self._last = self._all if self._has_all else numbers[0].copy()
         self._note(self._last, -self._outstanding if self._has_all else -n)
         info: dict[str, Any] = dict(zip(INFO, numbers, strict=True))
         if finished:

@@ -39,6 +39,23 @@ def receive_in_batches() -> None:
     envs.close()
 
 
+def answer_two_batches() -> None:
+    envs = VectorEnv("breakout", 6, batch_size=2, num_threads=3, max_num_frames_per_episode=80)
+    pool = envpool.make("Pong-v5", env_type="gymnasium", num_envs=6, batch_size=2, num_threads=3)
+    waiting = [envs.reset(seed=1)[-1]["env_id"], envs.recv()[-1]["env_id"]]
+    pool.async_reset()
+    pooled = [pool.recv()[-1]["env_id"], pool.recv()[-1]["env_id"]]
+    for _ in range(60):
+        envs.send(np.zeros(2, int), waiting.pop(0))
+        waiting.append(envs.recv()[-1]["env_id"])
+        pool.send(np.zeros(2, int), pooled.pop(0))
+        pooled.append(pool.recv()[-1]["env_id"])
+    for ids in waiting:
+        envs.send(np.zeros(1, int), ids[:1])  # a part of the environments
+    envs.close()
+    pool.close()
+
+
 def call_from_two_threads() -> None:
     env = VectorEnv("pong", 4, num_threads=2)
     env.reset(seed=1)
@@ -69,6 +86,7 @@ def close_while_playing() -> None:
 if __name__ == "__main__":
     step_all()
     receive_in_batches()
+    answer_two_batches()
     call_from_two_threads()
     close_while_playing()
     print("threads: clean")

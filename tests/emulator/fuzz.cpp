@@ -22,10 +22,20 @@ int run(CartridgeKind kind, const std::string& rom, int frames) {
     return 0;
 }
 
+// Writes a jump or a call to the RAM at one in 16 places, so that a program runs there and changes itself.
+template <class Bytes>
+void jump_to_ram(Bytes& bytes, size_t size) {
+    for (size_t n = size / 16; n; n--) {
+        const size_t at = below(u32(size - 2));
+        const u8 jump[3] = {u8(below(2) ? 0x4C : 0x20), u8(0x80 | below(128)), 0};
+        for (size_t i = 0; i < 3; i++) std::memcpy(&bytes[at + i], &jump[i], 1);
+    }
+}
+
 // A console alone, no 130 frames of power-up for each cartridge: by the plain core and by the fast build, which must agree.
 void some_frames(const std::string& rom, CartridgeKind kind) {
     static u8 pictures[2][2 * 210 * WIDTH];
-    static u32 ops[MOST_ROM];
+    static u32 ops[MOST_ROM + RAM_OPS];
     static u8 same[256];
     for (u32 i = 0; i < 256; i++) same[i] = u8(i);
     std::memset(pictures, 0, sizeof pictures);
@@ -41,6 +51,7 @@ void some_frames(const std::string& rom, CartridgeKind kind) {
     fast_decode(ops, inserted);
     insert_rom(fast, inserted, ops);
     for (u8& b : states[0].ram) b = u8(below(256));
+    if (below(2)) jump_to_ram(states[0].ram, 128);
     const Controllers controllers = Controllers(below(CONTROLLERS));
     centre_controllers(states[0], controllers);
     plain.reset(u8(25 + below(75)));
@@ -52,10 +63,11 @@ void some_frames(const std::string& rom, CartridgeKind kind) {
             set_controllers(s, action, controllers);
             set_switches(s, switches, difficulty);
         }
-        plain.run_frame(pictures[0], true);
+        const bool drawn = below(2);
+        plain.run_frame(pictures[0], drawn);
         u8* const to = pictures[1] + (states[1].odd_frame ? 0 : 210 * WIDTH);
-        const bool done = run_fast_frame(fast, beside, FastCanvas{to, same, nullptr, nullptr});
-        if (!done) beside.run_frame(pictures[1], true);
+        const bool done = run_fast_frame(fast, beside, drawn ? FastCanvas{to, same, nullptr, nullptr} : FastCanvas{});
+        if (!done) beside.run_frame(pictures[1], drawn);
         states[1].tia.settled = states[0].tia.settled;  // the fast build leaves what cannot be seen
         if (std::memcmp(states[0].ram, states[1].ram, 128) || std::memcmp(&states[0].tia, &states[1].tia, sizeof(Tia)) ||
             std::memcmp(pictures[0], pictures[1], sizeof pictures[0]) || states[0].cycle != states[1].cycle ||
@@ -77,6 +89,7 @@ int roms(int count, char** paths, int files) {
         } else {
             rom.resize(below(4) ? below(1u << (1 + below(16))) : cartridge_size(kind));
             for (char& b : rom) b = char(below(256));
+            if (rom.size() > 16 && below(2)) jump_to_ram(rom, rom.size());
         }
         try {
             Emulator emulator(rom, kind, plain_game(JOYSTICKS), 1, 0);

@@ -10,6 +10,7 @@ from accel_rl.emulator import AtariEmulator
 from accel_rl.emulator.env_core import make_env_core, step_env_cores
 from accel_rl.envs.colors import luminance
 from accel_rl.envs.preprocess import make_preprocessor
+from tests.emulator.assembler import SYNC, assemble
 from tests.marks import slow
 
 # 2K, F8, F6, E0, FE; short frames, code in RAM, partial frames
@@ -88,3 +89,64 @@ class _Out:
     def __init__(self, frame: np.ndarray) -> None:
         self.frame, self.reward = frame, np.zeros(1, np.float32)
         self.terminated, self.truncated, self.ended = (np.zeros(1, bool) for _ in range(3))
+
+
+RAM_CODE = """
+start:  sei
+        cld
+        ldx #$FF
+        txs
+frame:  lda #2
+{sync}        ldx #{size} - 1
+copy:   lda routine,x
+        sta ${first:02X},x
+        dex
+        bpl copy
+        {entry} ${first:02X}
+        inc $80
+        ldx #200
+lines:  sta WSYNC
+        dex
+        bne lines
+        jmp frame
+routine: .byte {code}
+"""
+SELF_MODIFYING = [
+    0xE6,
+    0x93,
+    0xA9,
+    0x07,
+    0x65,
+    0x81,
+    0x85,
+    0x81,
+    0xCA,
+    0xD0,
+    0xFD,
+    0x60,
+]  # inc $93 (the 7 of lda #7) ...
+ITS_OWN_OPERAND = [
+    0xA2,
+    0x96,
+    0x9A,
+    0x20,
+    0x00,
+    0xF1,
+    0x60,
+]  # ldx #$96; txs; jsr $F100, whose operand the push replaces
+TO_THE_END = [0xA2, 0x30, 0xCA, 0xE8, 0x4C, 0xF6, 0x00]  # an instruction in the last bytes of the RAM
+
+
+@pytest.mark.parametrize(
+    ("first", "entry", "code"),
+    [(0x90, "jsr", SELF_MODIFYING), (0x90, "jmp", ITS_OWN_OPERAND), (0xF9, "jmp", TO_THE_END)],
+)
+def test_code_in_ram_is_decoded_as_it_is_met(first: int, entry: str, code: list[int]) -> None:
+    text = RAM_CODE.format(sync=SYNC, size=len(code), first=first, entry=entry, code=", ".join(map(str, code)))
+    rom = assemble(text, 4096)
+    plain, fast = (AtariEmulator("amidar", rom=rom, fast=fast) for fast in (False, True))
+    for _ in range(5):
+        plain.act(0)
+        fast.act(0)
+        assert_same(plain, fast)
+        assert plain.ram()[0x10:].any()

@@ -294,6 +294,39 @@ def test_batches_are_answered_in_any_order() -> None:
     envs.close()
 
 
+@pytest.mark.parametrize("seed", [0, slow(1), slow(2), slow(3)])
+def test_any_schedule_gives_each_environment_its_own_results(seed: int) -> None:
+    """Random calls of recv, and of send for some of the environments that were received, in any order."""
+    n, rng = 7, np.random.default_rng(seed)
+    envs = VectorEnv("breakout", n, batch_size=2, num_threads=3, max_num_frames_per_episode=120, noop_max=3)
+    alone = [VectorEnv("breakout", 1, max_num_frames_per_episode=120, noop_max=3) for _ in range(n)]
+    expected = [env.reset(seed=9 + i) for i, env in enumerate(alone)]
+    obs, info = envs.reset(seed=9)
+    received, playing = set(info["env_id"].tolist()), n - 2
+    for k, i in enumerate(info["env_id"]):
+        np.testing.assert_array_equal(obs[k], expected[i][0][0])
+    for _ in range(200):
+        if playing >= 2 and (rng.random() < 0.5 or not received):
+            obs, reward, terminated, truncated, info = envs.recv()
+            playing -= 2
+            for k, i in enumerate(info["env_id"]):
+                theirs = expected[i]
+                np.testing.assert_array_equal(obs[k], theirs[0][0])
+                assert info["frame_number"][k] == theirs[-1]["frame_number"][0]
+                if len(theirs) == 5:
+                    assert [reward[k], terminated[k], truncated[k]] == [value[0] for value in theirs[1:4]]
+                received.add(int(i))
+        else:
+            which = rng.permutation(sorted(received))[: rng.integers(1, len(received) + 1)]
+            actions = rng.integers(4, size=len(which))
+            envs.send(actions, which)
+            playing += len(which)
+            for i, action in zip(which, actions, strict=True):
+                expected[i] = alone[i].step(np.array([action]))
+                received.remove(int(i))
+    envs.close()
+
+
 def test_steps_in_the_calling_thread_and_in_threads_are_equal() -> None:
     """With one thread, step() plays in the calling thread, and send() does not."""
     direct, threads = VectorEnv("breakout", 3, num_threads=1), VectorEnv("breakout", 3, num_threads=2)

@@ -116,9 +116,14 @@ HD void draw_pixels(Tia& t, u8* row, i32 begin, i32 end) {
     for (x = begin; x < end; x++) row[x] = t.colour[colour_index(line.set[x], t.ctrlpf, x >= 80)] | t.colour_loss;
 }
 
+// The end of a displayed line ends the blank of an HMOVE before its cycle 75; a later HMOVE blanks the next line.
+HD void end_blank(Tia& t, i32 line_start) {
+    if (t.hmove_clock < line_start + 3 * 75) t.hmove_blank = 0;
+}
+
 // Updates the state at the end of a displayed line.
 HD void end_line(Tia& t, i32 line_start) {
-    if (t.hmove_clock < line_start + 3 * 75) t.hmove_blank = 0;  // A later HMOVE blanks the next line.
+    end_blank(t, line_start);
     for (u8& hidden : t.first_hidden) hidden = 0;
     t.right_reflected = t.ctrlpf & 1;
     if (!t.stars) return;
@@ -195,21 +200,23 @@ HD void reset_missile(Tia& t, Target& picture, u32 object, i32 clock, u8 positio
     if (object == M0) t.star_form = 0;
 }
 
-// Returns whether an HMOVE at the clock `at` of a line moves an object.
-HD bool moves(const Tia& t, i32 at) {
-    const i8* const motions = hmove_motions(at / 3);
-    return motions[t.hm[0] & 15] | motions[t.hm[1] & 15] | motions[t.hm[2] & 15] | motions[t.hm[3] & 15] | motions[t.hm[4] & 15];
+HD_FOLD u32 move_object(Tia& t, u32 i, const i8* motions) {
+    const i32 motion = motions[t.hm[i]];
+    t.pos[i] = u8(wrap(t.pos[i] - motion));
+    return u32(motion != 0) << i;
 }
 
-HD void write_hmove(Tia& t, i32 clock, i32 at) {
+// Returns the set of the objects that have moved. There is no loop, because translations are compiled with -O1.
+HD_FOLD u32 write_hmove(Tia& t, i32 clock, i32 at) {
     const i32 cycle = at / 3;
     const i8* const motions = hmove_motions(cycle);
-    if (moves(t, at))
-        for (u32 i = 0; i < 5; i++) t.pos[i] = u8(wrap(t.pos[i] - motions[t.hm[i] & 15]));
+    const u32 moved = move_object(t, P0, motions) | move_object(t, P1, motions) | move_object(t, M0, motions) |
+                      move_object(t, M1, motions) | move_object(t, BL, motions);
     t.first_hidden[0] = t.first_hidden[1] = 0;
     t.stars = t.star_form = 0;
     if (cycle <= 20 || cycle >= 75) t.hmove_blank = 1;
     t.hmove_clock = clock;
+    return moved;
 }
 
 HD u32 reversed_bits(u32 value) {

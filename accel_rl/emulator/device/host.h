@@ -136,7 +136,7 @@ inline std::string continued_starts(const std::string& envs, const Rom& rom, con
 // Marks the polling loops of a ROM for Program.
 inline std::string program_code(const std::string& rom, CartridgeKind kind) {
     std::string code = rom;
-    std::vector<u32> ops(rom.size());
+    std::vector<u32> ops(rom.size() + RAM_OPS);
     fast_decode(ops.data(), rom_of(reinterpret_cast<const u8*>(rom.data()), kind));
     for (size_t at = 0; at < rom.size(); at++) {
         if ((ops[at] & 0xFFFF) == FAST_POLL) code[at] = char(POLL_CODE);

@@ -9,7 +9,7 @@
 // | JUMP(to, high)  continues at the operand's address     GO(to, high)     continues at any address
 // | SLOWLY          the plain interpreter runs the instruction, whose body has changed nothing
 // | END_FRAME(n)    the frame is over; the next instruction is n bytes later
-// | WRITE_TIA       writes a register of the TIA
+// | WRITE_TIA       writes a register of the TIA         EXECUTE(op)      executes a decoded instruction (interpreter)
 #pragma once
 #include "console.h"
 
@@ -213,6 +213,8 @@
     if ((ARG & 3) == 0) a = nz; else if ((ARG & 3) == 1) x = nz; else y = nz; \
     NEXT(5)
 #define SLOW(op) SLOWLY
+// An instruction in RAM is decoded, and the interpreter's body of the decoded instruction executes it.
+#define RAM(op) EXECUTE(k.ram_code.decoded(ram, HERE & 0x7F, low, k.high))
 // clang-format on
 
 namespace accel {

@@ -12,12 +12,16 @@ namespace accel {
 
 enum FastEnd : u8 { FRAME_OVER, GAVE_UP };
 
+// Returns whether an address is in the RAM, without its mirrors.
+HD bool in_ram(u32 address) { return (address & 0x3F80) == 0x80; }
+
 struct FastConsole : Bus<WritesAtOnce> {
     const u32* ops;
     // `page` maps a page of 256 bytes (bits 13-8 of an address) to its ROM offset, or to -1 if it is not plain ROM.
     i32 page[64];
     u16 mapped[4];                                  // `mapped` has the slices of the ROM for which `page` was computed.
     FastEnd (*translated)(FastConsole&) = nullptr;  // `translated` is run_fast with the ROM's code, or null.
+    RamCode ram_code{};
 
     // Updates `page` after an instruction that may have switched banks.
     HD void map() {

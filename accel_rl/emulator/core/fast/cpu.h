@@ -24,12 +24,16 @@ namespace accel {
 #ifndef FAST_THREADED
 #define NEXT(n) { at += n; goto next; }
 #define FOLLOW() NEXT(0)
+#define EXECUTE(instruction) { op = instruction; goto execute; }
 #elif defined(TRANSLATED)
 #define NEXT(n) { at += n; FOLLOW() }
 #define FOLLOW() { if (entry[at - ops]) goto *entry[at - ops]; op = *at; goto *label[op & 0xFFFF]; }
 #else
 #define NEXT(n) { op = at[n]; at += n; goto *label[op & 0xFFFF]; }
 #define FOLLOW() NEXT(0)
+#endif
+#ifdef FAST_THREADED
+#define EXECUTE(instruction) { op = instruction; goto *label[op & 0xFFFF]; }
 #endif
 #define ARG (op >> 16)
 #define HERE u32(at - ops)
@@ -39,14 +43,15 @@ namespace accel {
 #define END_FRAME(n) { at += n; goto over; }
 #define WRITE_TIA(reg, value) k.tia.write(reg, u8(value), 3 * cycle);
 // Jumps to a 16-bit address.
-// Outside the ROM the plain interpreter runs the program, which may read the last value on the bus.
+// Outside the ROM and the RAM the plain interpreter runs the program, which may read the last value on the bus.
 #define GO(to, carried) { \
     address = (to); \
     if (cycle > give_up) goto gave_up; \
     offset = k.page[address >> 8 & 63]; \
     if (offset < 0) { \
-        if (!(address & 0x1000)) { s.bus = u8(carried); s.cpu.pc = u16(address); goto slow_at_pc; } \
-        offset = i32(k.rom_offset(address) - (address & 0xFF)); \
+        if (in_ram(address)) offset = i32(k.rom.size); \
+        else if (!(address & 0x1000)) { s.bus = u8(carried); s.cpu.pc = u16(address); goto slow_at_pc; } \
+        else offset = i32(k.rom_offset(address) - (address & 0xFF)); \
     } \
     at = ops + offset + (address & 0xFF); \
     zero = u32(offset) - (address & 0xFF00); \
@@ -75,7 +80,7 @@ HD FastEnd run_fast(FastConsole& k) {
     };
 #define INSTRUCTION(body, fast, name) L_##fast: { body(name) }
 #ifdef TRANSLATED
-    static const void* const entry[MOST_ROM] = {
+    static const void* const entry[MOST_ROM + RAM_OPS] = {
 #define ENTRIES
 #include TRANSLATED
 #undef ENTRIES
@@ -95,6 +100,7 @@ HD FastEnd run_fast(FastConsole& k) {
 #else
 next:
     op = *at;
+execute:
     switch (op & 0xFFFF) {
         FAST_OPS(INSTRUCTION)
         default: return GAVE_UP;
@@ -109,7 +115,7 @@ slow_at_pc:
         if (s.cycle > give_up || k.writes_twice()) return GAVE_UP;
         k.step_slow();
         if (k.frame_over) return FRAME_OVER;
-    } while (!(s.cpu.pc & 0x1000));
+    } while (!(s.cpu.pc & 0x1000) && !in_ram(s.cpu.pc));
     k.map();
     LOAD_CPU()
     GO(s.cpu.pc, s.bus)
@@ -126,6 +132,7 @@ gave_up:
 #undef HERE
 #undef TAKE
 #undef SLOWLY
+#undef EXECUTE
 // clang-format on
 
 }  // namespace accel

@@ -73,7 +73,7 @@ struct WritesAtOnce : LastWrites {
     }
     template <class Chip>
     HD void settle(Chip& tia, i32 until) {
-        tia.draw_until(until);
+        tia.settle_until(until);
     }
     template <class Chip>
     HD void look(Chip& tia, i32 until) {

@@ -18,6 +18,7 @@
 //
 // SLOW marks an instruction that the plain interpreter executes, such as a rare instruction.
 // POLL is LDA, LDX or LDY of INTIM with a branch back to the load.
+// RAM marks the offsets of the RAM, behind those of the ROM, where an instruction is decoded when it is met.
 //
 // The address of an instruction is its offset in the ROM plus a distance.
 // Only a jump changes the distance, because a branch out of its bank is SLOW.
@@ -42,7 +43,7 @@ namespace accel {
 #define FAST_SPECIAL(X, n) X(n, n, n)
 // X(body, instruction with place, instruction) is called for each, in the order of FastOp. instructions.h has the bodies.
 #define FAST_OPS(X) \
-    FAST_SPECIAL(X, SLOW) FAST_SPECIAL(X, POLL) FAST_SPECIAL(X, JMP) FAST_SPECIAL(X, JMI) FAST_SPECIAL(X, JSR) FAST_SPECIAL(X, RTS) \
+    FAST_SPECIAL(X, SLOW) FAST_SPECIAL(X, RAM) FAST_SPECIAL(X, POLL) FAST_SPECIAL(X, JMP) FAST_SPECIAL(X, JMI) FAST_SPECIAL(X, JSR) FAST_SPECIAL(X, RTS) \
     FAST_SPECIAL(X, BRK) FAST_SPECIAL(X, RTI) FAST_SPECIAL(X, PHA) FAST_SPECIAL(X, PHP) FAST_SPECIAL(X, PLA) FAST_SPECIAL(X, PLP) \
     FAST_ALU(X, ORA) FAST_ALU(X, AND) FAST_ALU(X, EOR) FAST_ALU(X, ADC) FAST_ALU(X, LDA) FAST_ALU(X, CMP) FAST_ALU(X, SBC) \
     FAST_COMPARE(X, LDX) X(READ_ZY, LDX_ZY, LDX) X(READ_RY, LDX_RY, LDX) X(READ_AY, LDX_AY, LDX) \
@@ -66,6 +67,8 @@ enum FastOp : u16 {
 };
 
 constexpr u32 MOST_ROM = 16384;
+constexpr u32 RAM_CODE = 125;  // Up to here, an instruction and the next opcode are in RAM.
+constexpr u32 RAM_OPS = 260;   // Behind the decoded ROM are the addresses 0-$FF, with RAM from $80 on, and what follows.
 
 // Decodes opcodes to fast instructions with their places.
 enum Place : u8 {
@@ -184,13 +187,20 @@ struct FastDecode {
         const u32 length = place == IMPLIED || place == NO_PLACE ? 1 : place >= ABSOLUTE && place <= ABSOLUTE_Y ? 3 : 2;
         const u32 in_unit = offset % unit, in_bank = offset & 0xFFF;
         if (in_unit + length >= unit || in_bank < low || in_bank + length > high) return op(FAST_SLOW, 0);
+        const bool jumps = opcode == 0x20 || opcode == 0x4C || opcode == 0x6C;
+        if (jumps && (in_unit + 3 >= unit || in_bank + 3 > high)) return op(FAST_SLOW, 0);
+        if (const u32 done = place == ABSOLUTE && in_bank + 5 <= high ? poll(offset) : 0) return done;
+        return instruction(offset);
+    }
+
+    // Decodes an instruction whose bytes are all plain ROM of the unit, or RAM.
+    HD u32 instruction(u32 offset) const {
+        const u32 opcode = rom[offset], place = place_of(opcode);
         if (opcode == 0x20 || opcode == 0x4C || opcode == 0x6C) {
-            if (in_unit + 3 >= unit || in_bank + 3 > high) return op(FAST_SLOW, 0);
             const u32 target = at(offset, 1) | at(offset, 2) << 8;
             if (opcode == 0x6C) return target >= 0x80 && target < 0xFF ? op(FAST_JMI, target & 0x7F) : op(FAST_SLOW, 0);
             return op(opcode == 0x20 ? FAST_JSR : FAST_JMP, target);
         }
-        if (const u32 done = place == ABSOLUTE && in_bank + 5 <= high ? poll(offset) : 0) return done;
         switch (opcode & 0xE3) {
             case 0x01: return alu(FAST_ORA_IM, place, offset);
             case 0x21: return alu(FAST_AND_IM, place, offset);
@@ -288,8 +298,25 @@ HD void fast_decode(u32* ops, const Rom& rom) {
                        rom.kind == CART_FE ? 0x1000u : rom.hotspots,
                        rom.kind};
     const u32 code = rom.size / d.unit * d.unit;  // The 2 KB after DPC's banks are data.
-    for (u32 offset = 0; offset < rom.size; offset++)
-        ops[offset] = offset < code ? d.decode(offset) : FastDecode::op(FAST_SLOW, 0);
+    for (u32 offset = 0; offset < code; offset++) ops[offset] = d.decode(offset);
+    for (u32 offset = code; offset < rom.size + RAM_OPS; offset++)
+        ops[offset] = FastDecode::op(offset - rom.size - 128 < RAM_CODE ? FAST_RAM : FAST_SLOW, 0);
 }
+
+// The instructions in RAM that were decoded last, each with its three bytes, which the program may overwrite.
+struct RamCode {
+    u32 bytes[RAM_CODE], ops[RAM_CODE];
+
+    HD u32 decoded(const u8* ram, u32 i, u32 low, u32 high) {
+        const u32 now = u32(ram[i]) | u32(ram[i + 1]) << 8 | u32(ram[i + 2]) << 16 | 1u << 24;
+        if (bytes[i] != now) {
+            bytes[i] = now;
+            // A table of CART_E0 is never a constant, because the bank is unknown. JSR may push onto its own operand.
+            const FastDecode d{ram, 128, 128, low, high, CART_E0};
+            ops[i] = ram[i] == 0x20 ? FastDecode::op(FAST_SLOW, 0) : d.instruction(i);
+        }
+        return ops[i];
+    }
+};
 
 }  // namespace accel

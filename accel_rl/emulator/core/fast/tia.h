@@ -63,11 +63,13 @@ struct Span {
     i32 first, last, looks;
 };
 
-// A Form has `draw_lines` and `look_until` for the instructions of a processor (stretch_x86.h).
+// A Form has `draw_lines` and `look_until` for the instructions of a processor (stretch_x86.h), and a function for each
+// register. Translations call them instead of compiling them again.
 struct FastTia;
 struct Form {
     void (*draw_lines)(FastTia& tia, i32 until);
     void (*look_until)(FastTia& tia, i32 until);
+    void (*write[TIA_REGISTERS])(FastTia& tia, u8 value, i32 clock);
 };
 
 struct FastTia {
@@ -121,33 +123,30 @@ struct FastTia {
                 default: break;
             }
         }
-        draw_until(until);
+        settle_until(until);
     }
 
-    // Writes a register at once. Translated code calls the function of a register.
-    template <u32 reg>
-    HD_CALL void write_to(u8 value, i32 clock) {
-        write_register(reg, value, clock);
-    }
-    HD_CALL void write(u32 reg, u8 value, i32 clock) {
-        switch (reg) {
-#define WRITE(reg) \
-    case reg: write_to<reg>(value, clock); break;
-            FAST_REGISTERS(WRITE)
-#undef WRITE
-            default: break;
-        }
-    }
+    // Writes a register at once.
+    HD void write(u32 reg, u8 value, i32 clock) { form->write[reg](*this, value, clock); }
 
     HD_FOLD void write_register(u32 reg, u8 value, i32 clock) {
         if (!unseen(reg, value)) draw_until(clock + write_delay(reg, clock - t.frame_clock));
         if (reg == CXCLR) looked = clock;
-        const bool still =
-            reg == HMOVE && !moves(t, line_clock(t, clock)) && !(t.first_hidden[0] | t.first_hidden[1] | t.star_form);
-        apply_write(t, *this, reg, value, clock);
-        if (still) return;
+        if (reg == HMOVE) write_hmove(clock);
+        else apply_write(t, *this, reg, value, clock);
         mark(reg);
         if (reg >= COLUP0 && reg <= COLUBK) mix(reg - COLUP0);
+    }
+
+    // HMOVE changes only the objects that it moves or shows, most often one or two of the five.
+    HD_FOLD void write_hmove(i32 clock) {
+        skip_lines(t.settled);
+        unbuilt |= t.first_hidden[0] | u32(t.first_hidden[1]) << 1;
+        const bool stars = t.star_form;
+        unbuilt |= accel::write_hmove(t, clock, line_clock(t, clock));
+        if (!stars) return;
+        unbuilt |= BIT_M0;
+        look_at(BIT_M0);
     }
 
     // Updates the drawn value of a colour register.
@@ -187,12 +186,12 @@ struct FastTia {
         // clang-format off
         static constexpr u8 objects[TIA_REGISTERS] = {
             0, 0, 0, 0, 5, 10, 0, 0, 0, 0, 48, 1, 2, 32, 32, 32, 1, 2, 4, 8, 16, 0, 0, 0, 0, 0, 0, 3, 19, 4, 8, 16,
-            0, 0, 0, 0, 0, 1, 2, 16, 4, 8, 31, 0, 0,
+            0, 0, 0, 0, 0, 1, 2, 16, 4, 8, 0, 0, 0,
         };
         // clang-format on
         static constexpr u8 shows[TIA_REGISTERS] = {
             0, 0, 0, 0, 4, 0,  0, 0, 0,  0, 0, 0, 0, 32, 32, 32, 0,  0, 4, 0, 0, 0, 0,
-            0, 0, 0, 0, 3, 19, 4, 8, 16, 0, 0, 0, 0, 0,  1,  2,  16, 4, 8, 4, 0, 0,
+            0, 0, 0, 0, 3, 19, 4, 8, 16, 0, 0, 0, 0, 0,  1,  2,  16, 4, 8, 0, 0, 0,
         };
         unbuilt |= objects[reg];
         if (shows[reg]) look_at(shows[reg]);
@@ -231,18 +230,23 @@ struct FastTia {
 
     HD_FOLD void draw_until(i32 until) {
         if (until <= t.settled) return;
-        if (until > quiet && !(blind() && (calm() || until < row_clock + LINE_CLOCKS))) draw_lines(until);
+        if (until > quiet && !(blind() && (!restless() || until < row_clock + LINE_CLOCKS))) draw_lines(until);
         t.settled = until;
+    }
+    // Draws up to a clock at which the state must be that of the plain core.
+    HD void settle_until(i32 until) {
+        draw_until(until);
+        skip_lines(until);
     }
 
     // Returns the collisions that can be new, to find out whether a line needs drawing.
     HD u32 possible() const { return pair_table().pairs[active] & watched & ~t.collisions; }
     HD u32 colliding() const { return t.vblank & 2 ? 0 : possible(); }
     HD bool blind() const { return !canvas.pixels && !colliding(); }
+    // Returns whether the end of a scan line changes what collides.
+    HD bool restless() const { return t.first_hidden[0] | t.first_hidden[1] | t.stars | (t.right_reflected ^ (t.ctrlpf & 1)); }
     // Returns whether the end of a scan line leaves all registers unchanged.
-    HD bool calm() const {
-        return !(t.hmove_blank | t.first_hidden[0] | t.first_hidden[1] | t.stars | (t.right_reflected ^ (t.ctrlpf & 1)));
-    }
+    HD bool calm() const { return !(t.hmove_blank | restless()); }
 
 #ifdef __CUDA_ARCH__
     HD_CALL void draw_lines(i32 until) { draw_lines_by<PlainStretch>(until); }
@@ -258,12 +262,7 @@ struct FastTia {
         if (until < row_clock + LINE_CLOCKS) return draw<Stretch>(t.settled, until);
         i32 from = t.settled > start ? t.settled : start;
         const i32 to = until < stop ? until : stop;
-        if (from >= row_clock + LINE_CLOCKS) {  // Scan lines without changes were skipped, and are now counted.
-            const i32 passed = (from - row_clock) / LINE_CLOCKS;
-            row += passed;
-            row_clock += passed * LINE_CLOCKS;
-            enter_row();
-        }
+        skip_lines(from);
         while (from < to) {
             const i32 row_end = row_clock + LINE_CLOCKS, end = to < row_end ? to : row_end;
             if (end > row_clock + HBLANK_CLOCKS) draw<Stretch>(from, end);
@@ -280,12 +279,24 @@ struct FastTia {
             }
             enter_row();
         }
-        quiet = row < height ? row_clock + HBLANK_CLOCKS : NEVER;
+        find_quiet();
     }
+
+    // Counts the scan lines before the clock `from` that were skipped because their ends change at most the blank of HMOVE.
+    HD void skip_lines(i32 from) {
+        if (from < row_clock + LINE_CLOCKS || row_clock >= stop) return;
+        const i32 passed = ((from < stop ? from : stop) - row_clock) / LINE_CLOCKS;
+        row += passed;
+        row_clock += passed * LINE_CLOCKS;
+        end_blank(t, row_clock - LINE_CLOCKS);
+        enter_row();
+        find_quiet();
+    }
+    HD void find_quiet() { quiet = row < height ? row_clock + HBLANK_CLOCKS : NEVER; }
 
     // Latches the collisions before the clock `until`. The picture is drawn later, because the registers do not change.
     HD void look_until(i32 until) {
-        if (!calm() || colliding()) look_lines(until);
+        if ((canvas.pixels ? !calm() : restless()) || colliding()) look_lines(until);
     }
     template <class Stretch>
     HD_FOLD void look_until_by(i32 until) {
@@ -372,16 +383,31 @@ struct FastTia {
     }
 };
 
-// The portable form.
-HD const Form* plain_form() {
 #ifdef __CUDA_ARCH__
-    return nullptr;
+HD const Form* plain_form() { return nullptr; }
 #else
-    static constexpr Form form{[](FastTia& tia, i32 until) { tia.draw_lines_by<FastTia::PlainStretch>(until); },
-                               [](FastTia& tia, i32 until) { tia.look_until_by<FastTia::PlainStretch>(until); }};
-    return &form;
-#endif
+template <u32 reg>
+void write_to(FastTia& tia, u8 value, i32 clock) {
+    tia.write_register(reg, value, clock);
 }
+inline void write_nothing(FastTia&, u8, i32) {}
+
+constexpr Form form_of(void (*draw_lines)(FastTia&, i32), void (*look_until)(FastTia&, i32)) {
+    Form form{draw_lines, look_until, {}};
+    for (auto& write : form.write) write = write_nothing;
+#define WRITE(reg) form.write[reg] = write_to<reg>;
+    FAST_REGISTERS(WRITE)
+#undef WRITE
+    return form;
+}
+
+// The portable form.
+inline const Form* plain_form() {
+    static constexpr Form form = form_of([](FastTia& tia, i32 until) { tia.draw_lines_by<FastTia::PlainStretch>(until); },
+                                         [](FastTia& tia, i32 until) { tia.look_until_by<FastTia::PlainStretch>(until); });
+    return &form;
+}
+#endif
 
 // `apply_write` of tia_settle.h calls draw_until.
 HD void draw_until(Tia&, FastTia& fast, i32 until) { fast.draw_until(until); }

@@ -10,7 +10,6 @@
 #undef JUMP
 #undef SLOWLY
 #undef END_FRAME
-#undef WRITE_TIA
 #undef ARG
 #undef HERE
 #define NEXT(n) break;
@@ -18,7 +17,6 @@
 #define JUMP(to, carried) { if (IS_STATIC) { if (cycle > give_up) goto gave_up; zero = ZERO; goto taken; } GO(to, carried) }
 #define SLOWLY { at = ops + HERE; goto slow; }
 #define END_FRAME(n) { at = ops + HERE + n; goto over; }
-#define WRITE_TIA(reg, value) k.tia.template write_to<reg>(u8(value), 3 * cycle);
 #define T(offset_, body, operand, is_static, to_zero, target, next) \
     N_##offset_: { \
         __label__ taken; \
