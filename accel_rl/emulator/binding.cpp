@@ -136,7 +136,7 @@ py::array_t<u8> mapped(Emulator& e, py::array_t<u8, py::array::c_style> table, i
     if (table.size() != 256 * channels) throw std::invalid_argument("the palette has the wrong size");
     py::array_t<u8> out = channels == 1 ? py::array_t<u8>({e.height(), WIDTH}) : py::array_t<u8>({e.height(), WIDTH, channels});
     check_pixels(e, out, channels);
-    map_colors(out.mutable_data(), e.screen(), table.data(), size_t(channels), size_t(e.height()) * WIDTH);
+    map_colors(out.mutable_data(), e.screen(), table.data(), size_t(channels), size_t(e.height()));
     return out;
 }
 

@@ -109,7 +109,7 @@ class AtariEnvCore : public Emulator {
             std::memcpy(out, ram(), RAM_BYTES);
             return;
         }
-        map_colors(out, screen(), palette_.data(), channels(), size_t(height()) * WIDTH);
+        map_colors(out, screen(), palette_.data(), channels(), size_t(height()));
     }
     Observer& observer(Scratch& work) const {
         work.observer.kind = rules_.observation;
