@@ -1,6 +1,6 @@
 """What is captured, and what runs from Python with one line that says why; replays equal Python bit for bit."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,7 +9,6 @@ from torch import nn
 from accel_rl.agents.policy import CategoricalPolicyAgent
 from accel_rl.algos.a2c import A2C, A2CConfig
 from accel_rl.algos.ppo import PPO
-from accel_rl.speed.captured_updates import StaticBatch, kind_of
 from tests.golden.runs import POLE, config
 from tests.gpu.runs import GPU, play
 from tests.marks import slow
@@ -136,34 +135,6 @@ def test_the_number_of_graphs_is_limited(simulated_gpu, tmp_path):
     run = config(f"{NAME}:ManyKinds", POLE, horizon=20, minibatch=4, epochs=1)
     found = play(run, GPU, tmp_path / "gpu", 2)
     assert found.events.count("more than 16 kinds of batches") == 1
-
-
-@dataclass
-class Batch:
-    x: torch.Tensor
-    parts: dict
-    note: str = ""
-    none: torch.Tensor | None = None
-
-
-def test_kinds_of_batches():
-    one = Batch(torch.ones(3), {"a": (torch.zeros(2), 1.0)})
-    alike = Batch(torch.zeros(3), {"a": (torch.ones(2), 1.0)})
-    assert kind_of(one, "cpu") == kind_of(alike, "cpu") is not None
-    for other in (
-        Batch(torch.ones(4), {"a": (torch.zeros(2), 1.0)}),
-        Batch(torch.ones(3).double(), {"a": (torch.zeros(2), 1.0)}),
-        Batch(torch.ones(3), {"a": (torch.zeros(2), 2.0)}),
-        Batch(torch.ones(3), {"a": (torch.zeros(2), 1.0)}, "x"),
-        Batch(torch.ones(3), {"a": (torch.zeros(2), 1.0)}, none=torch.ones(1)),
-        Batch(torch.ones(3), {"b": (torch.zeros(2), 1.0)}),
-    ):
-        assert kind_of(other, "cpu") not in (None, kind_of(one, "cpu"))
-    assert kind_of(one, "cuda") is None and kind_of(Batch(torch.ones(3), {"a": object()}), "cpu") is None
-    static = StaticBatch(one)
-    static.load(alike)
-    assert torch.equal(static.batch.x, alike.x) and torch.equal(static.batch.parts["a"][0], torch.ones(2))
-    assert torch.equal(one.x, torch.ones(3)) and static.batch.parts["a"][1] == 1.0
 
 
 def test_settings_of_a_subclass_of_the_base_class():
