@@ -8,6 +8,7 @@ from torch import nn
 
 from accel_rl.agents.policy import CategoricalPolicyAgent
 from accel_rl.algos.a2c import A2C, A2CConfig
+from accel_rl.algos.policy_gradient import PolicyBatch
 from accel_rl.algos.ppo import PPO
 from tests.golden.runs import POLE, config
 from tests.gpu.runs import GPU, play
@@ -113,6 +114,59 @@ def test_a_subclass_trains_as_on_the_cpu_captured_or_not(simulated_gpu, tmp_path
     if not why:
         eager = play(replace(run, capture_updates=False), GPU, tmp_path / "eager")
         assert torch.equal(eager.parameters[0], found.parameters[0])
+
+
+class WaitingForAdvantages(A2C):
+    def advantages(self, rollout, value, bootstrap):
+        advantage = super().advantages(rollout, value, bootstrap)
+        return advantage * (2.0 if advantage.sum().item() > 0 else 1.0)
+
+
+class LastFrames(A2C):
+    """Its advantages read a part of the rollout that is not copied to fixed addresses."""
+
+    def advantages(self, rollout, value, bootstrap):
+        return super().advantages(rollout, value, bootstrap) + 0 * rollout.final_frames[0].float().mean()
+
+
+class WaitingOnTheHost(A2C):
+    """Its advantages read the host's copy of the rollout."""
+
+    def advantages(self, rollout, value, bootstrap):
+        scale = 1 + 0.1 * int(rollout.on_host.terminated.sum())
+        return super().advantages(rollout, value, bootstrap) * scale
+
+
+class WithBatches(A2C):
+    """Its batches are named as the samples at fixed addresses, which they must not overwrite."""
+
+    def batches(self):
+        for _ in range(3):
+            yield replace(self.samples, advantage=0.5 * self.samples.advantage, target=self.samples.target + 1)
+
+    def loss(self, batch):
+        r = batch.rollout
+        flat = (x.reshape(-1) for x in (r.action, batch.advantage, batch.target))
+        return super().loss(PolicyBatch(r.observations(0, r.T), *flat, None, {}))
+
+
+@pytest.mark.parametrize(
+    ("cls", "why"),
+    [
+        ("WaitingForAdvantages", "advantages are not captured as CUDA graphs, Python runs for each of them: operation"),
+        slow("LastFrames", "advantages are not captured as CUDA graphs, Python runs for each of them: 'NoneType'"),
+        slow("WaitingOnTheHost", "advantages are not captured as CUDA graphs, Python runs for each of them: operation"),
+        ("WithBatches", ""),
+    ],
+)
+def test_a_subclass_with_advantages_or_batches_of_its_own(simulated_gpu, tmp_path, cls, why):
+    run = config(f"{NAME}:{cls}", POLE)
+    on_cpu, found = play(run, "cpu", tmp_path / "cpu"), play(run, GPU, tmp_path / "gpu")
+    torch.testing.assert_close(on_cpu.parameters[0], found.parameters[0], atol=2e-5, rtol=1e-4)
+    eager = play(replace(run, capture_updates=False), GPU, tmp_path / "eager")
+    assert torch.equal(eager.parameters[0], found.parameters[0])
+    lines = [line for line in found.events.splitlines() if "not captured" in line]
+    assert len(lines) == bool(why) and all(line.startswith(why) for line in lines), lines
 
 
 @pytest.mark.parametrize(
