@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "accel_rl": 102,
     "agents": 214,
-    "algos": 1_046,  # Samples: what an update reads of a rollout; advantages and minibatches as functions of it
+    "algos": 1_040,  # Samples: what an update reads of a rollout; advantages and minibatches as functions of it
     "api": 1_233,
     "checkpoints": 464,  # writer.py: training goes on while a checkpoint is written
     "cli": 934,
@@ -43,7 +43,7 @@ BUDGETS = {
     "run": 580,
     "samplers": 2_129,  # a line at the third death in a row
     "settings": 1_385,  # modes.py: the mode of a run is one object, in place of 34 comparisons in 11 rooms
-    "speed": 777,  # a rollout's advantages and a minibatch's batch are parts of graphs; metrics are summed in them
+    "speed": 792,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
     "sweeps": 2_443,
     "text": 260,
     "training": 1_997,  # Learner.ingest, whose advantages are captured

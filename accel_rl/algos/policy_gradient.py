@@ -117,6 +117,7 @@ class PolicyGradient(Algorithm):
     agent: Any
     rollout: Rollout
     samples: Samples | None = None
+    stopped = False  # Whether the updates of the newest rollout end before its last minibatch
 
     def build_agent(self, spec: EnvSpec) -> Agent:
         c = self.config
@@ -131,15 +132,18 @@ class PolicyGradient(Algorithm):
 
     def batches(self) -> Iterator[Any]:
         for index in self.minibatches():
+            if self.stopped:
+                return
             yield self.batch(index)
 
     def minibatches(self) -> Iterator[Tensor | None]:
-        """Yield which samples of the newest rollout each update has: the argument of `batch`."""
+        """Yield which samples of the newest rollout each update has: the argument of `batch`. They do not depend on the
+        updates, because all are drawn before the first update if updates are captured on a GPU."""
         yield None
 
     def prepare(self, rollout: Rollout) -> Samples:
         """Return the samples of a rollout, without advantages."""
-        self.rollout = rollout
+        self.rollout, self.stopped = rollout, False
         valid = None if rollout.is_whole else rollout.valid
         return Samples(rollout, valid, self._values_at_time_limits(rollout))
 

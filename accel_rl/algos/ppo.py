@@ -76,7 +76,6 @@ class PPO(PolicyGradient):
 
     Config: ClassVar[type[PPOConfig]] = PPOConfig
     sampling = {"envs": 16, "horizon": 128}  # noqa: RUF012
-    _stop = False  # `_stop` becomes true if a large KL divergence ends the epochs of a rollout.
 
     def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
         c = self.config
@@ -90,11 +89,7 @@ class PPO(PolicyGradient):
 
     def minibatches(self) -> Iterator[Tensor]:
         c, sequences = self.config, bool(self.agent.state_size)
-        self._stop = False
-        for index in Minibatches(c.epochs, c.minibatch).draw(self.rollout, self.communicator, sequences):
-            if self._stop:
-                return
-            yield index
+        return Minibatches(c.epochs, c.minibatch).draw(self.rollout, self.communicator, sequences)
 
     def batch(self, index: Tensor | None = None) -> PolicyBatch:
         batch: PolicyBatch = super().batch(index)
@@ -130,7 +125,7 @@ class PPO(PolicyGradient):
     def after_update(self, batch: PolicyBatch, loss: Loss) -> None:
         if self.config.target_kl:
             kl = self.communicator.all_reduce_sum(loss.metrics["kl"].clone()).item() / self.communicator.size
-            self._stop = kl > 1.5 * self.config.target_kl
+            self.stopped = kl > 1.5 * self.config.target_kl
 
 
 def normalized(advantage: Tensor, valid: Tensor | None, communicator: Communicator = SINGLE_PROCESS) -> Tensor:

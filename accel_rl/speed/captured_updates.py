@@ -8,6 +8,7 @@ backward pass, norm, optimizer step and after_update follow. The rollout and the
 If an algorithm has a method `batches` of its own, its batches are copied instead.
 """
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 
@@ -20,7 +21,7 @@ from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.data.rollout import Rollout
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.speed.capturable import hook_of
-from accel_rl.speed.captures import Captures
+from accel_rl.speed.captures import Captures, Key
 from accel_rl.speed.cuda_graph import CudaGraphs
 from accel_rl.speed.fixed_addresses import FixedAddresses, kind_of
 
@@ -44,10 +45,11 @@ class CapturedUpdates:
         self.advantages = Captures(algo, graphs, "advantages", never)
         self.updates = Captures(algo, graphs, "updates", never)
         self._samples = FixedAddresses()  # Of rollouts
+        self._fixed: Samples | None = None  # The newest samples at fixed addresses
         self._inputs = FixedAddresses()  # Of updates: indices of samples, or batches
         # Sums of metrics over updates, which graphs continue, and their numbers of updates, by the metrics' names
         self._sums: dict[_Names, Tensor] = {}
-        self._counts: dict[_Names, int] = {}
+        self._counts: Counter[_Names] = Counter()
 
     def ingest(self, rollout: Rollout) -> None:
         """Process a rollout as the algorithm does."""
@@ -56,18 +58,41 @@ class CapturedUpdates:
         if isinstance(algo, PolicyGradient) and algo.samples is not None and is_plain and not is_refused:
             last, samples = algo.samples, algo.prepare(rollout)
             samples.advantage, samples.target = last.advantage, last.target  # The memory that the graph writes
-            kind = id(algo.samples) if self._fix(algo, samples) else None
-            self.advantages.run(kind, lambda: algo.ingest(rollout), lambda: _store_advantages(algo))
+            (key,) = self.advantages.keys([id(algo.samples) if self._fix(algo, samples) else None])
+            self.advantages.run(key, lambda: algo.ingest(rollout), lambda: _store_advantages(algo))
         else:
             algo.ingest(rollout)
 
     def phase(self) -> Iterator[None]:
         """Make the updates of a learning phase without synchronizing with the GPU, and yield after each. `metrics`
         returns the updates' metrics."""
-        chosen, draw, kind = self._choices()
-        for x in chosen:
-            names = self._make(x, kind(x), draw)
-            self._counts[names] = self._counts.get(names, 0) + 1
+        algo = self._algo
+        if self.updates.why:
+            self._samples = FixedAddresses()  # Frees the copy of a rollout.
+        elif isinstance(algo, PolicyGradient) and type(algo).batches is PolicyGradient.batches:
+            yield from self._minibatches(algo)
+            return
+        elif isinstance(algo, ReplayAlgorithm) and type(algo).batches is ReplayAlgorithm.batches:  # noqa: SIM102
+            if algo.replay.is_capturable:
+                for _ in algo.phase():
+                    (key,) = self.updates.keys([algo.replay.key], limited=False)
+                    self._make(key, lambda _: algo.draw())
+                    yield
+                return
+        for batch in algo.batches():
+            (key,) = self.updates.keys([kind := self._kind_of(batch)])
+            self._make(key, lambda x: x, kind, batch)
+            yield
+
+    def _minibatches(self, algo: PolicyGradient) -> Iterator[None]:
+        """Make the updates from a rollout. The ranks exchange the kinds of all updates at once."""
+        is_fixed = algo.samples is None or self._fix(algo, algo.samples)
+        indices = list(algo.minibatches())
+        kinds = [self._kind_of((id(algo.samples), index)) if is_fixed else None for index in indices]
+        for index, kind, key in zip(indices, kinds, self.updates.keys(kinds) if kinds else [], strict=True):
+            if algo.stopped:
+                break
+            self._make(key, algo.batch, kind, index)
             yield
 
     def metrics(self) -> list[UpdateMetrics]:
@@ -83,36 +108,23 @@ class CapturedUpdates:
         self.advantages.close()
         self.updates.close()
 
-    def _choices(self) -> tuple[Iterator[Any], Callable[[Any], Any], Callable[[Any], Hashable | None]]:
-        """Return what each batch of the next phase is made from, the function that makes a batch from it, and a
-        function that returns its kind."""
-        algo = self._algo
-        if self.updates.why:
-            self._samples = FixedAddresses()  # Frees the copy of a rollout.
-        elif isinstance(algo, ReplayAlgorithm) and type(algo).batches is ReplayAlgorithm.batches:
-            if algo.replay.is_capturable:
-                return algo.phase(), lambda _: algo.draw(), lambda _: ("draw", algo.replay.key)
-        elif isinstance(algo, PolicyGradient) and type(algo).batches is PolicyGradient.batches:  # noqa: SIM102
-            if algo.samples is not None and self._fix(algo, algo.samples):
-                return algo.minibatches(), algo.batch, lambda index: self._kind_of((id(algo.samples), index))
-        return algo.batches(), lambda batch: batch, self._kind_of
-
     def _kind_of(self, batch: Any) -> Hashable | None:
         return kind_of(batch, self._algo.device.type)
 
     def _fix(self, algo: PolicyGradient, samples: Samples) -> bool:
         """Copy the samples of a rollout to fixed addresses, unless they are there. Return whether this is possible."""
-        if (kind := self._kind_of(samples)) is not None:
-            algo.samples = self._samples.load(kind, samples)
-        return kind is not None
+        if samples is not self._fixed and (kind := self._kind_of(samples)) is not None:
+            algo.samples = self._fixed = self._samples.load(kind, samples)
+        return algo.samples is self._fixed
 
-    def _make(self, x: Any, kind: Any, draw: Callable[[Any], Any]) -> _Names:
-        """Make one update of the batch draw(x), and return the names of its metrics."""
+    def _make(self, key: Key | None, draw: Callable[[Any], Any], kind: Hashable = None, x: Any = None) -> None:
+        """Make one update of the batch draw(x), and count it. `kind` is the kind of x."""
         fixed: list[Any] = []
-        return self.updates.run(
-            kind, lambda: self._update_from(draw(x), torch.zeros_like), lambda: self._update_from(draw(fixed[0])),
-            lambda: fixed.append(self._inputs.load(kind, x)), kind is None or kind[0] != "draw",
+        names = self.updates.run(
+            key, lambda: self._update_from(draw(x), torch.zeros_like), lambda: self._update_from(draw(fixed[0])),
+            lambda: fixed.append(self._inputs.load(kind, x)),
         )  # fmt: skip
+        self._counts[names] += 1
 
     def _update_from(self, batch: Any, allocate: Callable[[Tensor], Tensor] | None = None) -> _Names:
         """Make one update, add its metrics to their sums, and return their names. Sums are not allocated in a graph,

@@ -2,9 +2,9 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import nn
 
@@ -77,6 +77,13 @@ def numbers_of(algo: Algorithm) -> dict[str, Any]:
     }
 
 
+class Key(NamedTuple):
+    own: int
+    """The number of this rank's kind of computation"""
+    ranks: tuple[int, ...]
+    """The numbers of all ranks' kinds"""
+
+
 class Captures:
     """`Captures` has the CUDA graphs of one of an algorithm's computations. The first computations of each kind run
     from Python, and later ones replay a CUDA graph.
@@ -86,7 +93,7 @@ class Captures:
     the reason is logged once.
 
     NCCL requires that either all ranks capture a collective operation or none, and that the ranks launch matching
-    graphs together. The ranks therefore exchange the numbers of their kinds before each computation, and there is one
+    graphs together. The ranks therefore exchange the numbers of the kinds of their next computations, and there is one
     graph for each combination of these numbers.
     """
 
@@ -97,53 +104,59 @@ class Captures:
         self._what = what
         self._numbers: dict[Hashable, int] = {}  # Maps each kind to its number, from 1
         self._reads: dict[int, Reads] = {}  # Maps the number of each captured kind to what its graphs have read.
-        # Maps each `_key` to its CUDA graph, and to the result of the captured function, which has no tensors.
+        # Maps the numbers of all ranks to the graph, and the result of the captured function, which has no tensors.
         self._captures: dict[tuple[int, ...], tuple[Replay, Any]] = {}
-        self._warm_ups: Counter[tuple[int, ...]] = Counter()  # The number of warm-ups of each `_key`
+        self._warm_ups: Counter[tuple[int, ...]] = Counter()
         self._logged: set[str] = set()
         self.why = never
         """`why` is the reason why nothing is captured any more, or "". All ranks have a reason, or none has."""
 
-    def run(self, kind: Hashable | None, python: Work, captured: Work, load: Work = bool, limited: bool = True) -> Any:
+    def keys(self, kinds: Sequence[Hashable | None], limited: bool = True) -> list[Key | None]:
+        """Return the keys of the next computations, by one exchange between ranks, which make the same number of
+        computations. A kind is None if the computation cannot be captured. With `limited`, at most MOST kinds are
+        captured. The key is None if the computation must run from Python on some rank."""
+        if self.why:
+            self._log(self.why)  # Logged here, because events.log is written only during training.
+            return [None for _ in kinds]
+        numbers = [self._number(kind, limited) for kind in kinds]
+        communicator = self._algo.communicator
+        ranks = [numbers] if communicator.size == 1 else communicator.all_gather(numbers)
+        return [Key(own, tuple(key)) if all(key) else None for own, *key in zip(numbers, *ranks, strict=True)]
+
+    def run(self, key: Key | None, python: Work, captured: Work, load: Work = bool) -> Any:
         """Make one computation, by replaying a graph if possible, and return the result of `python` or `captured`.
 
         `python` makes the computation from Python. A graph has the operations of `captured`. Before each replay, `load`
-        copies its inputs to fixed addresses. `kind` is None if the computation cannot be captured. With `limited`, at
-        most MOST kinds are captured.
+        copies its inputs to fixed addresses.
         """
-        key = self._key(kind, limited)
-        if key is None:
+        if key is None or self.why:
             return python()
-        if key not in self._captures and self._warm_ups[key] < WARM_UP:
-            self._warm_ups[key] += 1
+        if key.ranks not in self._captures and self._warm_ups[key.ranks] < WARM_UP:
+            self._warm_ups[key.ranks] += 1
             with self._graphs.warming_up():
                 return self._checked(python)
         load()
-        if key not in self._captures and not self._capture(kind, key, captured):
+        if key.ranks not in self._captures and not self._capture(key, captured):
             return python()
-        replay, result = self._captures[key]
+        replay, result = self._captures[key.ranks]
         replay()
         return result
 
-    def _key(self, kind: Hashable | None, limited: bool) -> tuple[int, ...] | None:
-        """Return the number of each rank's kind of the next computation, or None if it must run from Python."""
-        if self.why:
-            self._log(self.why)  # Logged here, because events.log is written only during training.
-            return None
+    def _number(self, kind: Hashable | None, limited: bool) -> int:
+        """Return the number of a kind of computation, or 0 if it must run from Python."""
         if kind is None:
             self._log("a batch has parts on the host, or that cannot be copied")
-        elif limited and kind not in self._numbers and len(self._numbers) >= MOST:
+            return 0
+        if limited and kind not in self._numbers and len(self._numbers) >= MOST:
             self._log(f"there are more than {MOST} kinds of batches")
-            kind = None
-        number = 0 if kind is None else self._numbers.setdefault(kind, len(self._numbers) + 1)
+            return 0
+        number = self._numbers.setdefault(kind, len(self._numbers) + 1)
         if number in self._reads and (changed := self._reads[number].changed()):
             self._log(f"{changed!r} of {type(self._algo).__name__}, which its update reads, changes")
-            number = 0
-        communicator = self._algo.communicator
-        numbers = (number,) if communicator.size == 1 else tuple(communicator.all_gather(number))
-        return numbers if all(numbers) else None
+            return 0
+        return number
 
-    def _capture(self, kind: Hashable, key: tuple[int, ...], captured: Work) -> bool:
+    def _capture(self, key: Key, captured: Work) -> bool:
         """Capture a computation, and return whether all ranks succeeded. After a failed capture on any rank, no rank
         captures such computations."""
         why, reads, results, algo = "", Reads(self._algo), list[Any](), self._algo
@@ -155,7 +168,7 @@ class Captures:
 
         try:
             replay = self._graphs.capture(work, [algo.replay.generator] if is_drawn else [])  # type: ignore[attr-defined]
-            self._captures[key] = replay, results[0]
+            self._captures[key.ranks] = replay, results[0]
             if changed := reads.changed():
                 why = f"an update changes {changed!r} of {type(algo).__name__}"
         except RunError:
@@ -163,7 +176,7 @@ class Captures:
         except (RuntimeError, TypeError, AttributeError) as e:  # The last two: a part that batches do not contain
             why = " ".join(str(e).split())[:300]
         if algo.communicator.all_reduce_min(int(not why)):
-            self._reads[self._numbers[kind]] = reads
+            self._reads[key.own] = reads
             return True
         reads.restore()  # The computation runs again, from Python.
         self._stop(why)

@@ -66,14 +66,19 @@ def learned(run: TrainConfig, device: str, folder: Path, context: RankContext) -
     trainer = Trainer(run, plan, RunFolder.create(folder, run), None, context)
     captured: CapturedUpdates | None = trainer.learner._captured
     declare_parts(trainer.sampler)
+    gather, exchanges = exchange.communicator.all_gather, list[int]()
+    exchange.communicator.all_gather = lambda numbers: [exchanges.append(len(numbers)), gather(numbers)][1]
     try:
         trainer._open()
+        exchanges.clear()
         for _ in range(CYCLES):
             trainer._cycle()
         trainer._verify()
         assert trainer.learner.updates > 1, trainer.learner.updates
         if exchange.captures_updates:  # which the ranks do together
             assert captured is not None and not captured.updates.why and captured.updates._captures
+            if not hasattr(run.algo, "replay"):  # One exchange for the advantages, and one for all updates of a rollout
+                assert len(exchanges) <= 2 * CYCLES and sum(exchanges) > trainer.learner.updates - 1, exchanges
             keys = exchange.communicator.gather([list(captured.updates._captures), len(captured.updates._numbers)])
             assert keys[0][0] == keys[1][0], keys
         return [x.flat.data.cpu() for x in trainer.learners]
