@@ -43,7 +43,7 @@ BUDGETS = {
     "run": 580,
     "samplers": 2_129,  # a line at the third death in a row
     "settings": 1_385,  # modes.py: the mode of a run is one object, in place of 34 comparisons in 11 rooms
-    "speed": 792,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
+    "speed": 797,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
     "sweeps": 2_443,
     "text": 260,
     "training": 1_997,  # Learner.ingest, whose advantages are captured

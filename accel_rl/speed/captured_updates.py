@@ -72,13 +72,12 @@ class CapturedUpdates:
         elif isinstance(algo, PolicyGradient) and type(algo).batches is PolicyGradient.batches:
             yield from self._minibatches(algo)
             return
-        elif isinstance(algo, ReplayAlgorithm) and type(algo).batches is ReplayAlgorithm.batches:  # noqa: SIM102
-            if algo.replay.is_capturable:
-                for _ in algo.phase():
-                    (key,) = self.updates.keys([algo.replay.key], limited=False)
-                    self._make(key, lambda _: algo.draw())
-                    yield
-                return
+        elif isinstance(algo, ReplayAlgorithm) and _draws_on_the_gpu(algo):
+            for _ in algo.phase():
+                (key,) = self.updates.keys([algo.replay.key], limited=False)
+                self._make(key, lambda _: algo.draw())
+                yield
+            return
         for batch in algo.batches():
             (key,) = self.updates.keys([kind := self._kind_of(batch)])
             self._make(key, lambda x: x, kind, batch)
@@ -136,6 +135,10 @@ class CapturedUpdates:
             self._sums[metrics.names] = allocate(metrics.sums)
         self._sums[metrics.names].add_(metrics.sums)
         return metrics.names
+
+
+def _draws_on_the_gpu(algo: ReplayAlgorithm) -> bool:
+    return type(algo).batches is ReplayAlgorithm.batches and algo.replay.is_capturable
 
 
 def _store_advantages(algo: PolicyGradient) -> None:

@@ -78,7 +78,7 @@ def numbers_of(algo: Algorithm) -> dict[str, Any]:
 
 
 class Key(NamedTuple):
-    own: int
+    number: int
     """The number of this rank's kind of computation"""
     ranks: tuple[int, ...]
     """The numbers of all ranks' kinds"""
@@ -121,7 +121,7 @@ class Captures:
         numbers = [self._number(kind, limited) for kind in kinds]
         communicator = self._algo.communicator
         ranks = [numbers] if communicator.size == 1 else communicator.all_gather(numbers)
-        return [Key(own, tuple(key)) if all(key) else None for own, *key in zip(numbers, *ranks, strict=True)]
+        return [Key(number, tuple(key)) if all(key) else None for number, *key in zip(numbers, *ranks, strict=True)]
 
     def run(self, key: Key | None, python: Work, captured: Work, load: Work = bool) -> Any:
         """Make one computation, by replaying a graph if possible, and return the result of `python` or `captured`.
@@ -176,7 +176,7 @@ class Captures:
         except (RuntimeError, TypeError, AttributeError) as e:  # The last two: a part that batches do not contain
             why = " ".join(str(e).split())[:300]
         if algo.communicator.all_reduce_min(int(not why)):
-            self._reads[key.own] = reads
+            self._reads[key.number] = reads
             return True
         reads.restore()  # The computation runs again, from Python.
         self._stop(why)
