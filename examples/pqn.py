@@ -99,10 +99,9 @@ class PQN(PolicyGradient):
         share = min(env_steps / c.epsilon_steps, 1.0)
         return {**super().schedules(progress, env_steps), "epsilon": 1 + (c.epsilon_final - 1) * share}
 
-    def batches(self) -> Iterator[PolicyBatch]:
+    def minibatches(self) -> Iterator[Tensor]:
         c = self.config
-        for index in Minibatches(c.epochs, c.minibatch).draw(self.rollout, self.communicator):
-            yield self.batch(index)
+        return Minibatches(c.epochs, c.minibatch).draw(self.rollout, self.communicator)
 
     def loss(self, batch: PolicyBatch) -> Loss:
         """Return the loss E[(G^lambda - q(s, a))^2] / 2 (Gallici et al. 2024, algorithm 1)."""

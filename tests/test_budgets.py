@@ -13,12 +13,12 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "accel_rl": 102,
     "agents": 214,
-    "algos": 1_024,
+    "algos": 1_040,  # Samples: what an update reads of a rollout; advantages and minibatches as functions of it
     "api": 1_233,
     "checkpoints": 464,  # writer.py: training goes on while a checkpoint is written
     "cli": 934,
     "compat": 563,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value
-    "data": 421,  # A failed memfd_create is named.
+    "data": 422,  # the parts of a rollout that batches do not contain
     "distributed": 1_059,
     "emulator": 1_848,  # PTX for newer GPUs; compilers that fail or outlive a program, two versions, a system cache
     "envs": 1_847,  # the compiler of a run ends with the run
@@ -43,10 +43,10 @@ BUDGETS = {
     "run": 580,
     "samplers": 2_129,  # a line at the third death in a row
     "settings": 1_385,  # modes.py: the mode of a run is one object, in place of 34 comparisons in 11 rooms
-    "speed": 694,
+    "speed": 797,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
     "sweeps": 2_443,
     "text": 260,
-    "training": 1_990,  # checkpoints by the clock, agreed by all ranks, in the background
+    "training": 1_997,  # Learner.ingest, whose advantages are captured
 }
 
 

@@ -54,7 +54,7 @@ def test_targets_are_lambda_returns(invalid):
             reward = max(-1.0, min(1.0, float(r.reward[t, b])))
             after = reward + go_on * (c.gae_lambda * after + (1 - c.gae_lambda) * following)
             if not invalid:
-                assert float(algo.target[t, b]) == pytest.approx(after, abs=1e-4)
+                assert float(algo.samples.target[t, b]) == pytest.approx(after, abs=1e-4)
     seen = 0
     for batch in algo.batches():
         loss = algo.loss(batch)

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 from torch.nn.functional import mse_loss
 
 from accel_rl.algos.a2c import A2C, A2CConfig
 from accel_rl.algos.algorithm import Loss, require
+from accel_rl.algos.policy_gradient import Samples
 from accel_rl.algos.window import RolloutWindow
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
@@ -70,41 +72,44 @@ class IMPALA(A2C):
         self.window.append(rollout)
         n, first = self.B // self.config.batches, self.turn
         self.turn = (self.turn + 1) % self.config.batches
-        self.rollout = None
+        self.samples = None
         if self.window.ready:
-            self.rollout = self.window.rollout(slice(first * n, (first + 1) * n))
-            self._cut_values = self._values_at_time_limits(self.rollout)
+            self.samples = self.prepare(self.window.rollout(slice(first * n, (first + 1) * n)))
 
-    def batches(self) -> Iterator[Rollout]:  # type: ignore[override]  # a window, not cells
-        if self.rollout is not None:
-            yield self.rollout
+    def minibatches(self) -> Iterator[None]:
+        if self.samples is not None:
+            yield None
 
-    def loss(self, batch: Rollout) -> Loss:  # type: ignore[override]
+    def batch(self, index: Tensor | None = None) -> Samples:
+        """Return the window."""
+        assert self.samples is not None
+        return self.samples
+
+    def loss(self, batch: Samples) -> Loss:  # type: ignore[override]  # a window, not cells
         """Compute -E[log pi(a|s) rho (r + gamma v' - V)] + c_v E[(v - V)^2] - c_e E[H(pi)] (Espeholt et al. 2018,
         section 4.2): policy loss, value loss and entropy bonus. IMPALA's batch is a window of N steps. One forward pass
         computes logits and values of all N + 1 observations."""
-        c, N = self.config, batch.T
-        valid = None if batch.is_whole else batch.valid
-        obs, mu = batch.observations(0, N + 1), batch.recorded["log_prob"]
+        c, r, valid = self.config, batch.rollout, batch.valid
+        N = r.T
+        obs, mu = r.observations(0, N + 1), r.recorded["log_prob"]
         if valid is not None:
             obs = finite_where_invalid(obs, torch.cat([valid, valid[-1:]]).flatten())
             mu = finite_where_invalid(mu, valid)
-        logits, value, _ = self.agent.forward(obs, batch.memory(0, N + 1))
-        logits, values = logits.view(N + 1, batch.B, -1)[:-1], value.view(N + 1, batch.B)
+        logits, value, _ = self.agent.forward(obs, r.memory(0, N + 1))
+        logits, values = logits.view(N + 1, r.B, -1)[:-1], value.view(N + 1, r.B)
         value = values[:-1]
-        log_pi = log_prob(logits, batch.action)
+        log_pi = log_prob(logits, r.action)
         with torch.no_grad():
             trace = vtrace(
-                log_pi - mu, self.reward(batch), self.discount(batch), value,
-                self.next_value(batch, value, values[-1]), lambda_=c.gae_lambda, rho_clip=c.rho_clip, c_clip=c.c_clip,
-                cut=batch.truncated,
+                log_pi - mu, self.reward(r), self.discount(r), value, self.next_value(r, value, values[-1]),
+                lambda_=c.gae_lambda, rho_clip=c.rho_clip, c_clip=c.c_clip, cut=r.truncated,
             )  # fmt: skip
         mean = mean_over(valid)
         policy_loss = -mean(log_pi * trace.advantage)
         value_loss = mean(mse_loss(value, trace.target, reduction="none"))
         policy_entropy = mean(entropy(logits))
         return self.combine_losses(
-            policy_loss, value_loss, policy_entropy, batch.valid.sum(),
+            policy_loss, value_loss, policy_entropy, r.valid.sum(),
             value=mean(value),
             ratio=mean((log_pi - mu).exp()),
             explained_variance=explained_variance(value.detach(), trace.target, mean),

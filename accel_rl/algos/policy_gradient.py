@@ -88,9 +88,25 @@ class PolicyBatch:
         return float(len(self.action)) if self.valid is None else self.valid.sum()
 
 
+@dataclass(slots=True)
+class Samples:
+    """The samples of a rollout [T, B], from which batches are drawn.
+
+    `valid` [T, B] bool is None if all steps are valid. `cut_values` [T, B] are the values V of the last observations of
+    episodes that a time limit cut, and 0 elsewhere. `advantage` and value target `target` are [T, B]. If updates are
+    captured on a GPU, `rollout` has neither final frames nor a copy in host memory.
+    """
+
+    rollout: Rollout
+    valid: Tensor | None
+    cut_values: Tensor
+    advantage: Any = None
+    target: Any = None
+
+
 class PolicyGradient(Algorithm):
     """`PolicyGradient` computes the advantages of each rollout, and makes one update from the whole rollout. Subclasses
-    define the loss.
+    define the loss, and the minibatches if one update is not enough.
 
     The agent must record its `value` and have a method `value(obs, memory)`. The algorithm's `config` must have the
     field gae_lambda.
@@ -99,7 +115,9 @@ class PolicyGradient(Algorithm):
     Config: ClassVar[type[AlgorithmConfig]] = PolicyGradientConfig
 
     agent: Any
-    rollout: Rollout | None = None
+    rollout: Rollout
+    samples: Samples | None = None
+    stopped = False  # Whether the updates of the newest rollout end before its last minibatch
 
     def build_agent(self, spec: EnvSpec) -> Agent:
         c = self.config
@@ -108,24 +126,41 @@ class PolicyGradient(Algorithm):
         return CategoricalPolicyAgent(ActorCritic(spec, c.network, c.layer_norm))
 
     def ingest(self, rollout: Rollout) -> None:
-        """Compute the rollout's advantages and value targets [T, B]."""
-        self.rollout = rollout
+        """Compute the rollout's advantages and value targets."""
+        self.samples = self.prepare(rollout)
+        self.samples.advantage, self.samples.target = self.estimate(self.samples)
+
+    def batches(self) -> Iterator[Any]:
+        for index in self.minibatches():
+            if self.stopped:
+                return
+            yield self.batch(index)
+
+    def minibatches(self) -> Iterator[Tensor | None]:
+        """Yield which samples of the newest rollout each update has: the argument of `batch`. They do not depend on the
+        updates, because all are drawn before the first update if updates are captured on a GPU."""
+        yield None
+
+    def prepare(self, rollout: Rollout) -> Samples:
+        """Return the samples of a rollout, without advantages."""
+        self.rollout, self.stopped = rollout, False
         valid = None if rollout.is_whole else rollout.valid
+        return Samples(rollout, valid, self._values_at_time_limits(rollout))
+
+    # -- advantages ------------------------------------------------------------
+
+    def estimate(self, samples: Samples) -> tuple[Tensor, Tensor]:
+        """Return the advantages and value targets [T, B] of a rollout, without side effects."""
+        rollout, valid = samples.rollout, samples.valid
         value = rollout.recorded["value"]
         # The bootstrap is the value V(s_T) of the last observation [B].
         bootstrap = self.agent.value(rollout.observations(rollout.T), rollout.memory(rollout.T, 1))
         # The discount of a step before an invalid step is 0. Because 0 x NaN is NaN, non-finite values are replaced.
         if valid is not None:
             value, bootstrap = finite_where_invalid(value, valid), finite_where_invalid(bootstrap, valid[-1])
-        self._cut_values = self._values_at_time_limits(rollout)
-        self.advantage = self.advantages(rollout, value, bootstrap)
+        advantage = self.advantages(rollout, value, bootstrap)
         # The value target is computed from the advantage before a normalization, so it is always a return.
-        self.target = self.advantage + value
-
-    def batches(self) -> Iterator[PolicyBatch]:
-        yield self.batch()
-
-    # -- advantages ------------------------------------------------------------
+        return advantage, advantage + value
 
     def advantages(self, rollout: Rollout, value: Tensor, bootstrap: Tensor) -> Tensor:
         """Return the advantages [T, B] by generalized advantage estimation, from `value` [T, B] and `bootstrap` [B] =
@@ -147,19 +182,16 @@ class PolicyGradient(Algorithm):
     def next_value(self, rollout: Rollout, value: Tensor, bootstrap: Tensor) -> Tensor:
         """Return the next values V(s_{t+1}) [T, B]. If a time limit cut the episode, s_{t+1} is the episode's last
         observation."""
+        assert self.samples is not None
         next_value = torch.cat([value[1:], bootstrap[None]])
-        if self._cut_values is None:
-            return next_value
-        return torch.where(rollout.truncated & ~rollout.terminated, self._cut_values, next_value)
+        return torch.where(rollout.truncated & ~rollout.terminated, self.samples.cut_values, next_value)
 
-    def _values_at_time_limits(self, rollout: Rollout) -> Tensor | None:
-        """Return V [T, B] of the last observations of episodes that a time limit cut, or None if no episode was cut."""
-        cells = rollout.time_limits()
-        if cells is None:
-            return None
-        t, b = cells
+    def _values_at_time_limits(self, rollout: Rollout) -> Tensor:
+        """Return V [T, B] of the last observations of episodes that a time limit cut, and 0 elsewhere."""
         values = torch.zeros_like(rollout.reward)
-        values[t, b] = self.agent.value(rollout.final_observation(t, b), self._memory_after(rollout, t, b))
+        if (cells := rollout.time_limits()) is not None:
+            t, b = cells
+            values[t, b] = self.agent.value(rollout.final_observation(t, b), self._memory_after(rollout, t, b))
         return values
 
     @torch.no_grad()
@@ -173,12 +205,12 @@ class PolicyGradient(Algorithm):
 
     # -- losses ------------------------------------------------------------
 
-    def batch(self, index: Tensor | None = None) -> PolicyBatch:
+    def batch(self, index: Tensor | None = None) -> Any:
         """Return a batch of samples of the rollout. Without `index`, return all samples, time-major. `index` lists the
         indices t * B + b [N] of samples in any order. For a recurrent agent, `index` lists indices of environments [n],
         whose steps stay together."""
-        r = self.rollout
-        assert r is not None
+        assert self.samples is not None
+        r, valid = self.samples.rollout, self.samples.valid
         i: Tensor | slice = slice(None)
         memory = r.memory()
         if index is None:
@@ -192,9 +224,9 @@ class PolicyGradient(Algorithm):
         return PolicyBatch(
             obs=obs,
             action=r.action.reshape(-1)[i],
-            advantage=self.advantage.reshape(-1)[i],
-            target=self.target.reshape(-1)[i],
-            valid=None if r.is_whole else r.valid.reshape(-1)[i],
+            advantage=self.samples.advantage.reshape(-1)[i],
+            target=self.samples.target.reshape(-1)[i],
+            valid=None if valid is None else valid.reshape(-1)[i],
             recorded={name: x.flatten(0, 1)[i] for name, x in r.recorded.items()},
             memory=memory,
         )

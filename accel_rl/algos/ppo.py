@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
+from torch import Tensor
 from torch.nn.functional import mse_loss
 
 from accel_rl.algos.algorithm import Loss, remaining
 from accel_rl.algos.minibatches import Minibatches
-from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig
+from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig, Samples
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
 from accel_rl.ops.policy_loss import (
     clipped_surrogate,
@@ -75,27 +76,26 @@ class PPO(PolicyGradient):
 
     Config: ClassVar[type[PPOConfig]] = PPOConfig
     sampling = {"envs": 16, "horizon": 128}  # noqa: RUF012
-    _stop = False  # `_stop` becomes true if a large KL divergence ends the epochs of a rollout.
 
     def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
         c = self.config
         return {**super().schedules(progress, env_steps), "clip": c.clip * remaining(c.clip_schedule, progress)}
 
-    def batches(self) -> Iterator[PolicyBatch]:
-        c, rollout = self.config, self.rollout
-        self._stop = False
-        assert rollout is not None
-        if c.normalize_advantage == "rollout":
-            valid = None if rollout.is_whole else rollout.valid
-            self.advantage = normalized(self.advantage, valid, self.communicator)
-        drawn = Minibatches(c.epochs, c.minibatch).draw(rollout, self.communicator, bool(self.agent.state_size))
-        for index in drawn:
-            if self._stop:
-                return
-            batch = self.batch(index)
-            if c.normalize_advantage == "minibatch":
-                batch.advantage = normalized(batch.advantage, batch.valid, self.communicator)
-            yield batch
+    def estimate(self, samples: Samples) -> tuple[Tensor, Tensor]:
+        advantage, target = super().estimate(samples)
+        if self.config.normalize_advantage == "rollout":
+            advantage = normalized(advantage, samples.valid, self.communicator)
+        return advantage, target
+
+    def minibatches(self) -> Iterator[Tensor]:
+        c, sequences = self.config, bool(self.agent.state_size)
+        return Minibatches(c.epochs, c.minibatch).draw(self.rollout, self.communicator, sequences)
+
+    def batch(self, index: Tensor | None = None) -> PolicyBatch:
+        batch: PolicyBatch = super().batch(index)
+        if self.config.normalize_advantage == "minibatch":
+            batch.advantage = normalized(batch.advantage, batch.valid, self.communicator)
+        return batch
 
     def loss(self, batch: PolicyBatch) -> Loss:
         """Compute -L^CLIP + c_v E[(R - V)^2] - c_e E[H(pi)] (Schulman et al. 2017 eq. 7 and 9): clipped policy loss,
@@ -125,12 +125,10 @@ class PPO(PolicyGradient):
     def after_update(self, batch: PolicyBatch, loss: Loss) -> None:
         if self.config.target_kl:
             kl = self.communicator.all_reduce_sum(loss.metrics["kl"].clone()).item() / self.communicator.size
-            self._stop = kl > 1.5 * self.config.target_kl
+            self.stopped = kl > 1.5 * self.config.target_kl
 
 
-def normalized(
-    advantage: torch.Tensor, valid: torch.Tensor | None, communicator: Communicator = SINGLE_PROCESS
-) -> torch.Tensor:
+def normalized(advantage: Tensor, valid: Tensor | None, communicator: Communicator = SINGLE_PROCESS) -> Tensor:
     """Subtract the mean of the valid advantages from `advantage` [...], and divide by their standard deviation. Mean
     and standard deviation are computed over all ranks."""
     if valid is None and communicator.size == 1:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from torch import Tensor
 from torch.nn.functional import mse_loss
 
 from accel_rl.agents.epsilon_greedy import MaxValueAgent, RecurrentMaxValueAgent
@@ -111,12 +112,9 @@ class PQN(PolicyGradient):
         decayed = min(progress / c.exploration, 1.0) if c.exploration else 1.0
         return {**super().schedules(progress, env_steps), "epsilon": 1 + (c.epsilon_final - 1) * decayed}
 
-    def batches(self) -> Iterator[PolicyBatch]:
-        c, rollout = self.config, self.rollout
-        assert rollout is not None
-        drawn = Minibatches(c.epochs, c.minibatch).draw(rollout, self.communicator, bool(self.agent.state_size))
-        for index in drawn:
-            yield self.batch(index)
+    def minibatches(self) -> Iterator[Tensor]:
+        c = self.config
+        return Minibatches(c.epochs, c.minibatch).draw(self.rollout, self.communicator, bool(self.agent.state_size))
 
     def loss(self, batch: PolicyBatch) -> Loss:
         """Compute 1/2 E[(G^lambda - Q(s, a))^2], the squared error of the lambda-return (Gallici et al. 2024, algorithm

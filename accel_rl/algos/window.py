@@ -78,6 +78,11 @@ class RolloutWindow:
             rows.insert(0, pieces[0]["before"][:, b])
         rows.append(tail["frames"][:, b])
         flags: dict[str, Any] = {name: join(name) for name in _FLAGS}
+        host = self._on_host(recent, b)
+        if host is None or self._staging is None:
+            valid = _without_breaks(flags["valid"], flags["ended"])
+        else:  # On a GPU the loop over steps would be six launches each.
+            valid = self._staging.put(host.valid)
         return Rollout(
             frames=torch.cat(rows)[-(S - 1 + self.N + 1) :],
             final_frames=self._final_frames(recent, b),
@@ -86,9 +91,9 @@ class RolloutWindow:
             recorded={k.removeprefix("recorded/"): join(k) for k in recent[0] if k.startswith("recorded/")},
             state=recent[0]["state"][b] if "state" in recent[0] else None,
             next_state=None if tail["state"] is None else tail["state"][b],
-            host=self._on_host(recent, b),
+            host=host,
             staging=self._staging,
-            **{**flags, "valid": _without_breaks(flags["valid"], flags["ended"])},
+            **{**flags, "valid": valid},
         )
 
     def _on_host(self, pieces: list[dict[str, Tensor]], b: slice) -> Rollout | None:

@@ -11,6 +11,9 @@ from accel_rl.data.rollout_arrays import TENSORS, RolloutArrays
 from accel_rl.data.staging import Staging
 from accel_rl.kernels.frames import FrameStacks, gather_stacks, window_stacks
 
+_NOT_IN_BATCHES = {"in_batches": False}
+"""Metadata of the parts of a rollout that batches do not contain."""
+
 
 @dataclass(slots=True)
 class RnnState:
@@ -40,7 +43,7 @@ class Rollout:
     """
 
     frames: Tensor
-    final_frames: Tensor
+    final_frames: Tensor = field(metadata=_NOT_IN_BATCHES)
     age: Tensor
     action: Tensor
     reward: Tensor
@@ -52,8 +55,8 @@ class Rollout:
     recorded: dict[str, Tensor] = field(default_factory=dict)
     state: Tensor | None = None
     next_state: Tensor | None = None
-    host: "Rollout | None" = None
-    staging: Staging | None = None
+    host: "Rollout | None" = field(default=None, metadata=_NOT_IN_BATCHES)
+    staging: Staging | None = field(default=None, metadata=_NOT_IN_BATCHES)
 
     @classmethod
     def over(cls, arrays: RolloutArrays) -> "Rollout":

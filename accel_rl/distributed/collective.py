@@ -8,7 +8,7 @@ import select
 import signal
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -96,10 +96,10 @@ class Collective:
     def all_reduce_min(self, n: int) -> int:
         return -int(self.all_reduce_max(torch.tensor(-n)))
 
-    def all_gather(self, n: int) -> list[int]:
-        numbers = torch.zeros(self.size, dtype=torch.int64)
-        numbers[self.rank] = n
-        return self.all_reduce_sum(numbers).tolist()
+    def all_gather(self, numbers: Sequence[int]) -> list[list[int]]:
+        rows = torch.zeros(self.size, len(numbers), dtype=torch.int64)
+        rows[self.rank] = torch.tensor(numbers)
+        return self.all_reduce_sum(rows).tolist()
 
     def updates(self, of_rank: int) -> int:
         """Return `of_rank`, because synchronous ranks make every update together."""
@@ -109,7 +109,7 @@ class Collective:
         """Return the values x (lists, numbers and strings) of all ranks, in the order of ranks. The values are sent as
         JSON, because unpickling another machine's bytes could run code."""
         data = torch.frombuffer(bytearray(json.dumps(x).encode()), dtype=torch.uint8)
-        sizes = self.all_gather(len(data))
+        sizes = [n for (n,) in self.all_gather([len(data)])]
         rows = torch.zeros(self.size, max(sizes), dtype=torch.uint8)
         rows[self.rank, : len(data)] = data
         self.all_reduce_sum(rows)

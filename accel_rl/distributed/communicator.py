@@ -35,8 +35,8 @@ class Communicator(Protocol):
     def all_reduce_min(self, n: int) -> int:
         """Return the minimum of n over the ranks that share a batch."""
 
-    def all_gather(self, n: int) -> list[int]:
-        """Return the numbers n of all ranks, in the order of ranks, without synchronizing with a GPU."""
+    def all_gather(self, numbers: Sequence[int]) -> list[list[int]]:
+        """Return the numbers [N] of each rank, in the order of ranks, without synchronizing with a GPU."""
 
     def updates(self, of_rank: int) -> int:
         """Return the number of parameter updates on which schedules are based. `of_rank` is the number of updates that
@@ -60,8 +60,8 @@ class SingleProcess:
     def all_reduce_min(self, n: int) -> int:
         return n
 
-    def all_gather(self, n: int) -> list[int]:
-        return [n]
+    def all_gather(self, numbers: Sequence[int]) -> list[list[int]]:
+        return [list(numbers)]
 
     def updates(self, of_rank: int) -> int:
         return of_rank

@@ -11,6 +11,7 @@ from torch import Tensor
 from accel_rl.agents.agent import Agent
 from accel_rl.algos.algorithm import Algorithm, set_schedules
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
+from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.distributed.communicator import average_buffers
 from accel_rl.distributed.gradient_sync import GradientSync
@@ -78,6 +79,10 @@ class Learner:
             return result
         return exchange.gradient_sync(self.flat, self.algo)
 
+    def ingest(self, rollout: Rollout) -> None:
+        """Process a sampled rollout, before the updates of its learning phase."""
+        (self._captured or self.algo).ingest(rollout)
+
     def learn(
         self, between: Callable[[], None] = lambda: None, pause: Callable[[], bool] = lambda: False
     ) -> list[UpdateMetrics]:
@@ -85,24 +90,30 @@ class Learner:
         `between` is called after each update. The learning phase ends early if `pause`, called after each update,
         returns True."""
         all_metrics: list[UpdateMetrics] = []
+        updates = 0
         # A network that behaves the same in training and eval mode always stays in eval mode.
         # Switching between the two modes would take at least 20 microseconds.
         mode = training_mode(self.algo.agent.model) if self._has_modes else nullcontext()
         with mode, closing(self._phase()) as phase:
             for metrics in phase:
-                all_metrics.append(metrics)
+                updates += 1
+                all_metrics += metrics
                 between()
                 if pause():
                     break
-        self.updates += len(all_metrics)
-        if all_metrics and self._has_statistics:
+        self.updates += updates
+        if self._captured is not None:
+            all_metrics = self._captured.metrics()
+        if updates and self._has_statistics:
             average_buffers(statistics(self.algo.agent.model), self.algo.communicator)
         self.gradient_sync.skips.show()
         return all_metrics
 
-    def _phase(self) -> Generator[UpdateMetrics]:
+    def _phase(self) -> Generator[list[UpdateMetrics]]:
+        """Make the updates of a learning phase, and yield the metrics of each, unless they are summed on a GPU."""
         if self._captured is not None:
-            yield from self._captured.phase()
+            for _ in self._captured.phase():
+                yield []
         else:
             if self._queues_work and not self.updates:
                 logger.info(
@@ -110,7 +121,7 @@ class Learner:
                     "ranks exchange them on the host"
                 )
             for batch in self.algo.batches():
-                yield UpdateMetrics.of(self.update(batch))
+                yield [UpdateMetrics.of(self.update(batch))]
 
     def update(self, batch: Any) -> dict[str, Tensor]:
         """Make one update from a batch, and return the update's metrics as scalars []."""

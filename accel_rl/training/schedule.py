@@ -65,7 +65,7 @@ class Lockstep:
         metrics: list[UpdateMetrics] = []
         for prefix, learner in self.learners:
             advance(learner.algo, rollout.env_steps)
-            learner.algo.ingest(rollout)
+            learner.ingest(rollout)
             metrics += [m.prefixed(prefix) for m in learner.learn(self.sampler.check)]
         return rollout.env_steps, metrics
 

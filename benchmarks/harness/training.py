@@ -35,14 +35,14 @@ class Training(MeasuredTraining):
 
     def updates(self, seconds: float) -> float:
         """Measure updates/s without sampling."""
-        algo = self.learner.algo
-        if not isinstance(algo, ReplayAlgorithm):
-            algo.ingest(self.rollout)
+        if not isinstance(self.learner.algo, ReplayAlgorithm):
+            self.learner.ingest(self.rollout)
         return self._measure(self.update, seconds, warm_up=WARM_UP + 1)
 
     def update(self) -> int:
         """Make the updates of one learning phase, or `at_once` updates of Q-learning, and return their number."""
-        algo = self.learner.algo
+        algo, before = self.learner.algo, self.learner.updates
         if isinstance(algo, ReplayAlgorithm):
             algo.budget.set(self.at_once)
-        return len(self.learner.learn())
+        self.learner.learn()
+        return self.learner.updates - before

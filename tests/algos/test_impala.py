@@ -22,7 +22,7 @@ def test_groups_take_turns_and_wait_for_a_whole_window():
         r = rollout(seed=k, T=1)
         act_over(algo, r)
         ingest(algo, r)
-        sizes.append([(b.T, b.B) for b in algo.batches()])
+        sizes.append([(b.rollout.T, b.rollout.B) for b in algo.batches()])
     assert sizes[:3] == [[], [], []] and sizes[3:] == [[(4, 2)]] * 5
     assert algo.update_batch == 4 * 2
 

@@ -13,9 +13,9 @@ from benchmarks.gpu.training import build
 from tests.marks import slow
 from tests.simulated_device.graphs import CUDAGraph
 
-COUNTS = {"A2C": 103, "PPO": 117, "PQN": 80, "DQN": 101, "C51": 99, "Rainbow": 216, "Rainbow, noisy": 354}
+COUNTS = {"A2C": 113, "PPO": 140, "PQN": 97, "DQN": 102, "C51": 100, "Rainbow": 217, "Rainbow, noisy": 355}
 """The numbers of operations of a captured update, as in docs/gpu.md."""
-WITH_INVALID_STEPS = {"A2C": 126, "PPO": 144}
+WITH_INVALID_STEPS = {"A2C": 136, "PPO": 167}
 MORE = 5  # Another version of torch may need a few more operations.
 
 
@@ -44,14 +44,12 @@ def test_the_operations_of_an_update(simulated_gpu, captured, tmp_path, name):
     config = replace(config, sampler=replace(config.sampler, capture=False))
     with closing(build(bench, "run", config)) as run:
         algo = run.learner.algo
-        is_replay = isinstance(algo, ReplayAlgorithm)
-        if not is_replay:
+        if not isinstance(algo, ReplayAlgorithm):
             algo.ingest(run.rollout)
         found = count(run.learner)
         assert set(found) <= set(STAGES) and all(found[stage] for stage in STAGES if stage != "priorities")
-        total = found.total() - (0 if is_replay else found["batch"])
-        assert captured and set(captured) == {total}, (captured, found)
-        assert total <= COUNTS[name] + MORE, found
+        assert found.total() in captured, (captured, found)  # Another graph computes advantages.
+        assert found.total() <= COUNTS[name] + MORE, found
         if name in WITH_INVALID_STEPS:
             invalid = count(run.learner, is_whole=False)
-            assert invalid.total() - invalid["batch"] <= WITH_INVALID_STEPS[name] + MORE, invalid
+            assert invalid.total() <= WITH_INVALID_STEPS[name] + MORE, invalid

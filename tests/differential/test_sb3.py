@@ -92,7 +92,7 @@ def test_sb3_a2c(gae_lambda, same):
     )  # fmt: skip
     fill(model, ours, r)
     (loss,) = ours.learn(r)
-    same("advantage", ours.algo.advantage, torch.from_numpy(model.rollout_buffer.advantages))
+    same("advantage", ours.algo.samples.advantage, torch.from_numpy(model.rollout_buffer.advantages))
     model.train()
     logged = model.logger.name_to_value
     total = logged["train/policy_loss"] + 0.01 * logged["train/entropy_loss"] + 0.5 * logged["train/value_loss"]

@@ -37,7 +37,7 @@ def policy_data(ours: Ours, r: Any) -> Any:
     from tensordict import TensorDict
 
     ours.algo.ingest(r)
-    advantage = ours.algo.advantage.reshape(-1, 1)
+    advantage = ours.algo.samples.advantage.reshape(-1, 1)
     value = r.recorded["value"].reshape(-1, 1)
     return TensorDict(
         {

@@ -26,7 +26,7 @@ from accel_rl.training.context import RankContext
 from accel_rl.training.trainer import Trainer
 from tests import simulated_device
 from tests.golden.runs import POLE, config
-from tests.gpu.runs import RETURNS, declare_parts, on_device, permutations_of_a_gpu, q
+from tests.gpu.runs import LSTM, RETURNS, declare_parts, on_device, permutations_of_a_gpu, q
 
 OWN = ("sim:0", "sim:1")
 DEVICES = {"cpu": ("cpu", "cpu"), "own": OWN, "captured": OWN, "shared": ("sim:1", "sim:1")}
@@ -34,6 +34,7 @@ WAITING = q("dqn")
 RUNS: dict[str, TrainConfig] = {
     "a2c": config("a2c", POLE, gae_lambda=0.9),
     "ppo": config("ppo", POLE, horizon=16, minibatch=32, epochs=2),
+    "ppo, LSTM": config("ppo", POLE, horizon=8, minibatch=32, epochs=2, **LSTM),
     "dqn": q("dqn", replay_prioritized=True, n_step=3),
     "dqn, skipped cells": replace(WAITING, sampler=replace(WAITING.sampler, reset="wait")),
     "dqn, concurrent, second learner": q("dqn", schedule="concurrent", secondary=8, replay_prioritized=True),
@@ -44,7 +45,10 @@ RUNS: dict[str, TrainConfig] = {
 }
 QUICK = ("dqn",)
 CYCLES = 6
-MORE = {"shared": ("dqn",), "captured": ("a2c", "dqn", "dqn, skipped cells", "c51", "rainbow")}
+MORE = {
+    "shared": ("dqn",),
+    "captured": ("a2c", "ppo", "ppo, LSTM", "impala", "dqn", "dqn, skipped cells", "c51", "rainbow"),
+}
 """Runs that are also made on one GPU for both ranks, and with collectives that behave as NCCL's."""
 
 
@@ -62,15 +66,20 @@ def learned(run: TrainConfig, device: str, folder: Path, context: RankContext) -
     trainer = Trainer(run, plan, RunFolder.create(folder, run), None, context)
     captured: CapturedUpdates | None = trainer.learner._captured
     declare_parts(trainer.sampler)
+    gather, exchanges = exchange.communicator.all_gather, list[int]()
+    exchange.communicator.all_gather = lambda numbers: [exchanges.append(len(numbers)), gather(numbers)][1]
     try:
         trainer._open()
+        exchanges.clear()
         for _ in range(CYCLES):
             trainer._cycle()
         trainer._verify()
         assert trainer.learner.updates > 1, trainer.learner.updates
         if exchange.captures_updates:  # which the ranks do together
-            assert captured is not None and captured.enabled and captured._captures
-            keys = exchange.communicator.gather([list(captured._captures), len(captured._numbers)])
+            assert captured is not None and not captured.updates.why and captured.updates._captures
+            if not hasattr(run.algo, "replay"):  # One exchange for the advantages, and one for all updates of a rollout
+                assert len(exchanges) <= 2 * CYCLES and sum(exchanges) > trainer.learner.updates - 1, exchanges
+            keys = exchange.communicator.gather([list(captured.updates._captures), len(captured.updates._numbers)])
             assert keys[0][0] == keys[1][0], keys
         return [x.flat.data.cpu() for x in trainer.learners]
     finally:

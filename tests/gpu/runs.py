@@ -39,6 +39,7 @@ def q(algorithm: str, env: str = POLE, schedule: str = "lockstep", secondary: in
 LSTM = {"lstm": 8, "network": "a3c"}
 RETURNS = {"v_min": 0.0, "v_max": 20.0}
 HOST = {"replay_device": "cpu"}
+WAITING = config("ppo", POLE, horizon=16, minibatch=32, epochs=2)
 RUNS: dict[str, TrainConfig] = {
     "a2c, pong": config("a2c"),
     "a2c, time limits": config("a2c", POLE, gae_lambda=0.9),
@@ -46,6 +47,8 @@ RUNS: dict[str, TrainConfig] = {
     "ppo, pong": config("ppo", horizon=8, minibatch=32, epochs=2, clip_schedule="linear"),
     "ppo, time limits": config("ppo", POLE, horizon=16, minibatch=32, epochs=3, value_clip=0.2),
     "ppo, LSTM": config("ppo", POLE, horizon=8, minibatch=32, epochs=2, **LSTM),
+    "ppo, uneven minibatches": config("ppo", POLE, horizon=9, minibatch=20, normalize_advantage="rollout"),
+    "ppo, some steps invalid": replace(WAITING, sampler=replace(WAITING.sampler, reset="wait")),
     "pqn, pong": config("pqn", horizon=8, minibatch=32, epochs=2),
     "pqn, norm before": config(
         "pqn", POLE, horizon=16, minibatch=32, epochs=2, layer_norm="before", epsilon_spread=7.0
@@ -100,7 +103,7 @@ GPU_QUICK = (
 )
 """Runs that are quick on a real GPU, where the host's part counts, and need no Gymnasium: every algorithm."""
 QUICK = (
-    *("a2c, LSTM", "impala", "dqn", "dqn, replay on the host"),
+    *("a2c, LSTM", "ppo, uneven minibatches", "impala", "dqn", "dqn, replay on the host"),
     "rainbow, noisy, concurrent",
 )
 """At least one of each algorithm, schedule, replay device, kind of draws and number of learners; others are slow."""

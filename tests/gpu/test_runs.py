@@ -11,8 +11,7 @@ from tests.gpu.runs import CAPTURE, GPU, GPU_QUICK, QUICK, RUNS, SERVED, build, 
 
 CYCLES = 10
 PERIODS = 9  # The cycle of a concurrent run is a period.
-FROM_PYTHON = ("impala,", "replay on the host")  # updates that are not captured
-CAPTURED = tuple(n for n in RUNS if not any(x in f"{n}," for x in FROM_PYTHON))
+CAPTURED = tuple(n for n in RUNS if "replay on the host" not in n)
 # These runs draw nothing on the GPU. In a deep network, rounding changes an action after ten cycles.
 ON_POLICY = tuple(n for n in RUNS if n.startswith(("a2c", "impala")) and "IMPALA network" not in n)
 # The next draw depends on the last errors: priorities on the host cost a wait an update.
@@ -96,13 +95,13 @@ def test_a_run_equals_that_on_the_cpu_and_waits_for_actions_alone(gpu, device, t
     assert sum(others.values()) <= each * updates and captures <= 1 + bool(run.secondary.batch), (others, captures)
 
 
-@pytest.mark.parametrize(("device", "name"), both(CAPTURED, ("dqn, concurrent",)))
+@pytest.mark.parametrize(("device", "name"), both(CAPTURED, ("dqn, concurrent", "impala")))
 def test_captured_updates_equal_those_from_python(gpu, device, tmp_path, name):
     """Bit for bit, on a real GPU with cuDNN's deterministic convolutions."""
     n = length(name)
     captured = play(RUNS[name], gpu, tmp_path / "captured", n)
     eager = play(replace(RUNS[name], capture_updates=False), gpu, tmp_path / "eager", n)
-    assert sum(captured.updates) >= 10 and "not captured" not in captured.events, captured.events
+    assert sum(captured.updates) >= n - 1 and "not captured" not in captured.events, captured.events
     for a, b in zip(captured.parameters, eager.parameters, strict=True):
         torch.testing.assert_close(a, b, atol=0.0, rtol=0.0)
     for a, b in zip(captured.metrics, eager.metrics, strict=True):

@@ -8,6 +8,7 @@ It says nothing about speed.
 from tests.simulated_device.alignment import operands
 from tests.simulated_device.collectives import collectives_on_device, stay_on_device
 from tests.simulated_device.install import child_processes, install, present, reset, stay
+from tests.simulated_device.launches import launching
 from tests.simulated_device.streams import touched
 from tests.simulated_device.tensor import in_parts
 from tests.simulated_device.waits import counting, waits
@@ -18,6 +19,7 @@ __all__ = [
     "counting",
     "in_parts",
     "install",
+    "launching",
     "operands",
     "present",
     "reset",

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tests.simulated_device import source_lines, streams
+from tests.simulated_device import launches, source_lines, streams
 from tests.simulated_device.memory import Memory, page_locks, races
 from tests.simulated_device.streams import Stream
 from tests.simulated_device.tensor import DeviceTensor
@@ -20,6 +20,7 @@ def _is_asynchronous(host: Tensor, device: Tensor, non_blocking: bool) -> bool:
 
 
 def _read(tensor: DeviceTensor, stream: Stream) -> None:
+    launches.count("copy from the device")
     if races[0]:
         tensor.memory.note_read(stream, source_lines.here())
 
@@ -43,6 +44,7 @@ def _to_device(target: DeviceTensor, host: Tensor, non_blocking: bool) -> Tensor
         capture.record(lambda: raw.copy_(host))
         raw.copy_(host)
         return target
+    launches.count("copy to the device")
     _write(target, stream)
     if not is_asynchronous and target.numel():
         streams.wait_for("copy to the device", stream)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tests.simulated_device import generators, source_lines, streams
+from tests.simulated_device import generators, launches, source_lines, streams
 from tests.simulated_device.generators import DeviceGenerator, HostGenerator
 from tests.simulated_device.memory import Access, Memory, races, recording_pools
 from tests.simulated_device.streams import Stream
@@ -145,6 +145,7 @@ class CUDAGraph:
             stream.capture.fail("a graph is replayed during capture")
         if failing_replays:
             raise torch.AcceleratorError(failing_replays.pop())
+        launches.count("graph")
         self._access(stream)
         autograd, autocast = torch._C._AutoDispatchBelowAutograd(), torch._C._ExcludeDispatchKeyGuard(_NO_AUTOCAST)
         with autograd, autocast:

@@ -121,6 +121,9 @@ class PageLocks:
     def count(self) -> int:
         return len(self._parts)
 
+    def nbytes(self) -> int:
+        return sum(end - begin for begin, end in self._parts)
+
     def clear(self) -> None:
         self._parts.clear()
 

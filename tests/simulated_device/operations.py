@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tests.simulated_device import alignment, collectives, generators, kernels, source_lines, streams
+from tests.simulated_device import alignment, collectives, generators, kernels, launches, source_lines, streams
 from tests.simulated_device.copies import SPECIAL
 from tests.simulated_device.generators import HostGenerator
 from tests.simulated_device.memory import Memory, races
@@ -169,8 +169,10 @@ def run(func: Any, args: Any, kwargs: Any) -> Any:
                 capture.note(t.memory, any(t is w for w in written))
             for _, t in new:
                 capture.owns(t.memory)
-        elif races[0] and not plan.is_empty:
-            _note(tensors, written, new, stream)
+        elif not plan.is_empty:
+            launches.count(func._schema.name)
+            if races[0]:
+                _note(tensors, written, new, stream)
     if what is not None and tensors:
         streams.know(stream.release())
     return result

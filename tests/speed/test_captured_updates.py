@@ -1,6 +1,6 @@
 """What is captured, and what runs from Python with one line that says why; replays equal Python bit for bit."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,8 +8,8 @@ from torch import nn
 
 from accel_rl.agents.policy import CategoricalPolicyAgent
 from accel_rl.algos.a2c import A2C, A2CConfig
+from accel_rl.algos.policy_gradient import PolicyBatch
 from accel_rl.algos.ppo import PPO
-from accel_rl.speed.captured_updates import StaticBatch, kind_of
 from tests.golden.runs import POLE, config
 from tests.gpu.runs import GPU, play
 from tests.marks import slow
@@ -116,6 +116,59 @@ def test_a_subclass_trains_as_on_the_cpu_captured_or_not(simulated_gpu, tmp_path
         assert torch.equal(eager.parameters[0], found.parameters[0])
 
 
+class WaitingForAdvantages(A2C):
+    def advantages(self, rollout, value, bootstrap):
+        advantage = super().advantages(rollout, value, bootstrap)
+        return advantage * (2.0 if advantage.sum().item() > 0 else 1.0)
+
+
+class LastFrames(A2C):
+    """Its advantages read a part of the rollout that is not copied to fixed addresses."""
+
+    def advantages(self, rollout, value, bootstrap):
+        return super().advantages(rollout, value, bootstrap) + 0 * rollout.final_frames[0].float().mean()
+
+
+class WaitingOnTheHost(A2C):
+    """Its advantages read the host's copy of the rollout."""
+
+    def advantages(self, rollout, value, bootstrap):
+        scale = 1 + 0.1 * int(rollout.on_host.terminated.sum())
+        return super().advantages(rollout, value, bootstrap) * scale
+
+
+class WithBatches(A2C):
+    """Its batches are named as the samples at fixed addresses, which they must not overwrite."""
+
+    def batches(self):
+        for _ in range(3):
+            yield replace(self.samples, advantage=0.5 * self.samples.advantage, target=self.samples.target + 1)
+
+    def loss(self, batch):
+        r = batch.rollout
+        flat = (x.reshape(-1) for x in (r.action, batch.advantage, batch.target))
+        return super().loss(PolicyBatch(r.observations(0, r.T), *flat, None, {}))
+
+
+@pytest.mark.parametrize(
+    ("cls", "why"),
+    [
+        ("WaitingForAdvantages", "advantages are not captured as CUDA graphs, Python runs for each of them: operation"),
+        slow("LastFrames", "advantages are not captured as CUDA graphs, Python runs for each of them: 'NoneType'"),
+        slow("WaitingOnTheHost", "advantages are not captured as CUDA graphs, Python runs for each of them: operation"),
+        ("WithBatches", ""),
+    ],
+)
+def test_a_subclass_with_advantages_or_batches_of_its_own(simulated_gpu, tmp_path, cls, why):
+    run = config(f"{NAME}:{cls}", POLE)
+    on_cpu, found = play(run, "cpu", tmp_path / "cpu"), play(run, GPU, tmp_path / "gpu")
+    torch.testing.assert_close(on_cpu.parameters[0], found.parameters[0], atol=2e-5, rtol=1e-4)
+    eager = play(replace(run, capture_updates=False), GPU, tmp_path / "eager")
+    assert torch.equal(eager.parameters[0], found.parameters[0])
+    lines = [line for line in found.events.splitlines() if "not captured" in line]
+    assert len(lines) == bool(why) and all(line.startswith(why) for line in lines), lines
+
+
 @pytest.mark.parametrize(
     ("optimizer", "why"),
     [
@@ -136,34 +189,6 @@ def test_the_number_of_graphs_is_limited(simulated_gpu, tmp_path):
     run = config(f"{NAME}:ManyKinds", POLE, horizon=20, minibatch=4, epochs=1)
     found = play(run, GPU, tmp_path / "gpu", 2)
     assert found.events.count("more than 16 kinds of batches") == 1
-
-
-@dataclass
-class Batch:
-    x: torch.Tensor
-    parts: dict
-    note: str = ""
-    none: torch.Tensor | None = None
-
-
-def test_kinds_of_batches():
-    one = Batch(torch.ones(3), {"a": (torch.zeros(2), 1.0)})
-    alike = Batch(torch.zeros(3), {"a": (torch.ones(2), 1.0)})
-    assert kind_of(one, "cpu") == kind_of(alike, "cpu") is not None
-    for other in (
-        Batch(torch.ones(4), {"a": (torch.zeros(2), 1.0)}),
-        Batch(torch.ones(3).double(), {"a": (torch.zeros(2), 1.0)}),
-        Batch(torch.ones(3), {"a": (torch.zeros(2), 2.0)}),
-        Batch(torch.ones(3), {"a": (torch.zeros(2), 1.0)}, "x"),
-        Batch(torch.ones(3), {"a": (torch.zeros(2), 1.0)}, none=torch.ones(1)),
-        Batch(torch.ones(3), {"b": (torch.zeros(2), 1.0)}),
-    ):
-        assert kind_of(other, "cpu") not in (None, kind_of(one, "cpu"))
-    assert kind_of(one, "cuda") is None and kind_of(Batch(torch.ones(3), {"a": object()}), "cpu") is None
-    static = StaticBatch(one)
-    static.load(alike)
-    assert torch.equal(static.batch.x, alike.x) and torch.equal(static.batch.parts["a"][0], torch.ones(2))
-    assert torch.equal(one.x, torch.ones(3)) and static.batch.parts["a"][1] == 1.0
 
 
 def test_settings_of_a_subclass_of_the_base_class():

@@ -1,0 +1,213 @@
+"""Computations of an algorithm are captured as CUDA graphs, and replayed without Python, with identical results."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from accel_rl.algos.algorithm import Algorithm
+from accel_rl.algos.replay_algorithm import ReplayAlgorithm
+from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs, Replay
+from accel_rl.text.errors import RunError
+from accel_rl.text.notes import say_once
+
+logger = logging.getLogger(__name__)
+
+MOST = 16
+"""At most `MOST` kinds of computations have CUDA graphs; others run from Python."""
+Work = Callable[[], Any]
+_NUMBERS = (bool, int, float, str, type(None))
+
+
+class Reads:
+    """`Reads` stores which attributes of an algorithm an update has read, and their values."""
+
+    def __init__(self, algo: Algorithm):
+        self._algo = algo
+        self._values: dict[str, Any] = {}
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Return a context manager that records which attributes of the algorithm are read, and their values."""
+        algo = self._algo
+        cls = type(self._algo)
+        values = self._values
+
+        def read(instance: Any, name: str) -> Any:
+            value = object.__getattribute__(instance, name)
+            if name in object.__getattribute__(instance, "__dict__"):
+                values.setdefault(name, value)
+            return value
+
+        make_class: Any = type(cls)
+        algo.__class__ = make_class(cls.__name__, (cls,), {"__getattribute__": read})
+        try:
+            yield
+        finally:
+            algo.__class__ = cls
+
+    def changed(self) -> str:
+        """Return the name of an attribute whose value has changed, or "" if no value has changed."""
+        now = vars(self._algo)
+        for name, value in self._values.items():
+            current = now.get(name)
+            if current is not value and not (isinstance(value, _NUMBERS) and current == value):
+                return name
+        return ""
+
+    def restore(self) -> None:
+        """Reset the algorithm's attributes to the values that the update has read."""
+        vars(self._algo).update(self._values)
+
+
+def numbers_of(algo: Algorithm) -> dict[str, Any]:
+    """Return {name: value} of the attributes of the agent, and of its network's modules, that are plain Python
+    values."""
+    model: nn.Module = algo.agent.model
+    owners: list[tuple[str, object]] = [(type(algo.agent).__name__, algo.agent)]
+    owners += [(f"{type(m).__name__} {name}".strip(), m) for name, m in model.named_modules()]
+    return {
+        f"{owner}.{name}": value
+        for owner, thing in owners
+        for name, value in vars(thing).items()
+        if isinstance(value, _NUMBERS)
+    }
+
+
+class Key(NamedTuple):
+    number: int
+    """The number of this rank's kind of computation"""
+    ranks: tuple[int, ...]
+    """The numbers of all ranks' kinds"""
+
+
+class Captures:
+    """`Captures` has the CUDA graphs of one of an algorithm's computations. The first computations of each kind run
+    from Python, and later ones replay a CUDA graph.
+
+    The results of replayed computations are bitwise equal to those from Python. There is one graph for each kind of
+    computation. A computation that synchronizes with the GPU, or reads Python values that change, is not captured, and
+    the reason is logged once.
+
+    NCCL requires that either all ranks capture a collective operation or none, and that the ranks launch matching
+    graphs together. The ranks therefore exchange the numbers of the kinds of their next computations, and there is one
+    graph for each combination of these numbers.
+    """
+
+    def __init__(self, algo: Algorithm, graphs: CudaGraphs, what: str, never: str):
+        """`what` names the computations in messages. `never` is the reason why none may be captured, or ""."""
+        self._algo = algo
+        self._graphs = graphs
+        self._what = what
+        self._numbers: dict[Hashable, int] = {}  # Maps each kind to its number, from 1
+        self._reads: dict[int, Reads] = {}  # Maps the number of each captured kind to what its graphs have read.
+        # Maps the numbers of all ranks to the graph, and the result of the captured function, which has no tensors.
+        self._captures: dict[tuple[int, ...], tuple[Replay, Any]] = {}
+        self._warm_ups: Counter[tuple[int, ...]] = Counter()
+        self._logged: set[str] = set()
+        self.why = never
+        """`why` is the reason why nothing is captured any more, or "". All ranks have a reason, or none has."""
+
+    def keys(self, kinds: Sequence[Hashable | None], limited: bool = True) -> list[Key | None]:
+        """Return the keys of the next computations, by one exchange between ranks, which make the same number of
+        computations. A kind is None if the computation cannot be captured. With `limited`, at most MOST kinds are
+        captured. The key is None if the computation must run from Python on some rank."""
+        if self.why:
+            self._log(self.why)  # Logged here, because events.log is written only during training.
+            return [None for _ in kinds]
+        numbers = [self._number(kind, limited) for kind in kinds]
+        communicator = self._algo.communicator
+        ranks = [numbers] if communicator.size == 1 else communicator.all_gather(numbers)
+        return [Key(number, tuple(key)) if all(key) else None for number, *key in zip(numbers, *ranks, strict=True)]
+
+    def run(self, key: Key | None, python: Work, captured: Work, load: Work = bool) -> Any:
+        """Make one computation, by replaying a graph if possible, and return the result of `python` or `captured`.
+
+        `python` makes the computation from Python. A graph has the operations of `captured`. Before each replay, `load`
+        copies its inputs to fixed addresses.
+        """
+        if key is None or self.why:
+            return python()
+        if key.ranks not in self._captures and self._warm_ups[key.ranks] < WARM_UP:
+            self._warm_ups[key.ranks] += 1
+            with self._graphs.warming_up():
+                return self._checked(python)
+        load()
+        if key.ranks not in self._captures and not self._capture(key, captured):
+            return python()
+        replay, result = self._captures[key.ranks]
+        replay()
+        return result
+
+    def _number(self, kind: Hashable | None, limited: bool) -> int:
+        """Return the number of a kind of computation, or 0 if it must run from Python."""
+        if kind is None:
+            self._log("a batch has parts on the host, or that cannot be copied")
+            return 0
+        if limited and kind not in self._numbers and len(self._numbers) >= MOST:
+            self._log(f"there are more than {MOST} kinds of batches")
+            return 0
+        number = self._numbers.setdefault(kind, len(self._numbers) + 1)
+        if number in self._reads and (changed := self._reads[number].changed()):
+            self._log(f"{changed!r} of {type(self._algo).__name__}, which its update reads, changes")
+            return 0
+        return number
+
+    def _capture(self, key: Key, captured: Work) -> bool:
+        """Capture a computation, and return whether all ranks succeeded. After a failed capture on any rank, no rank
+        captures such computations."""
+        why, reads, results, algo = "", Reads(self._algo), list[Any](), self._algo
+        is_drawn = isinstance(algo, ReplayAlgorithm) and algo.replay.is_capturable
+
+        def work() -> None:
+            with reads.recording():
+                results.append(captured())
+
+        try:
+            replay = self._graphs.capture(work, [algo.replay.generator] if is_drawn else [])  # type: ignore[attr-defined]
+            self._captures[key.ranks] = replay, results[0]
+            if changed := reads.changed():
+                why = f"an update changes {changed!r} of {type(algo).__name__}"
+        except RunError:
+            raise
+        except (RuntimeError, TypeError, AttributeError) as e:  # The last two: a part that batches do not contain
+            why = " ".join(str(e).split())[:300]
+        if algo.communicator.all_reduce_min(int(not why)):
+            self._reads[key.number] = reads
+            return True
+        reads.restore()  # The computation runs again, from Python.
+        self._stop(why)
+        say_once(self._line(self.why))
+        return False
+
+    def _checked(self, python: Work) -> Any:
+        """Make one computation from Python. If it changes plain Python values of the agent or of its network, stop
+        capturing."""
+        before = numbers_of(self._algo)
+        result = python()
+        after = numbers_of(self._algo)
+        changed = next((name for name, value in before.items() if after.get(name) != value), "")
+        if not self._algo.communicator.all_reduce_min(int(not changed)):
+            self._stop(changed and f"an update changes {changed}")
+        return result
+
+    def _stop(self, why: str) -> None:
+        self.why = why or "another rank could not capture them"
+        self.close()
+        self._log(self.why)
+
+    def close(self) -> None:
+        """Free the graphs. NCCL's communicator cannot be destroyed before the graphs that contain its operations are
+        freed."""
+        self._captures.clear()
+
+    def _log(self, why: str) -> None:
+        if why not in self._logged:
+            logger.info(self._line(why))
+        self._logged.add(why)
+
+    def _line(self, why: str) -> str:
+        return f"{self._what} are not captured as CUDA graphs, Python runs for each of them: {why}"
