@@ -15,6 +15,12 @@ from accel_rl.settings.resolved import Resolved
 from accel_rl.text.counts import counted
 from accel_rl.text.errors import ConfigError
 
+FASTER = (
+    "precision: float32; DQN and Rainbow were 1.6 to 1.8 times as fast on an H200 with --precision tfloat32, and 1.2 "
+    "to 1.5 times with --schedule concurrent"
+)
+"""Measured with batches of 512 (benchmarks/results/gpu_h200.md). The default computes what the papers do."""
+
 LEAST_WORKER_BYTES, LEAST_RANK_BYTES = 20 * 2**20, 100 * 2**20
 """Lower bounds for the private memory of a worker process and of a rank's process, without environments and
 networks."""
@@ -68,6 +74,9 @@ def report(config: Resolved, plan: RunPlan) -> tuple[list[str], list[str], list[
     memories = [RankMemory.of(rank_config(config, rank.rank), rank) for rank in plan.ranks]
     pairs = list(zip(plan.ranks, memories, strict=True))
     facts = [line for rank, memory in pairs for line in (*rank.lines(), *_details(rank, memory))]
+    is_q_learning = isinstance(config.algo, ReplayAlgorithmConfig)
+    if is_q_learning and plan.ranks[0].device.queues_work and config.precision == "float32":
+        facts.append(FASTER)
     return facts, _warnings(plan), _problems(plan, memories)
 
 

@@ -28,9 +28,6 @@ from accel_rl.speed.fixed_addresses import FixedAddresses, kind_of
 Update = Callable[[Any], Mapping[str, Tensor | float]]
 """`Update` is a function that makes one update from a batch, and returns the metrics."""
 _Names = tuple[str, ...]
-_DRAW = (
-    object()
-)  # Begins the kind of a draw from the replay. There is one kind at a time, so their number is not limited.
 
 
 class CapturedUpdates:

@@ -47,6 +47,13 @@ def test_default_runs_on_16_cores_and_a_gpu(doctor):
     assert out.count("keep 8 of 15 cores busy; --sampler.envs 30 would use all") == 3
 
 
+def test_faster_settings_of_q_learning_on_a_gpu_are_named(doctor):
+    faster = "with --precision tfloat32"
+    assert faster in doctor(ONE_GPU, *pong("dqn"))[1] and faster in doctor(ONE_GPU, *pong("rainbow"))[1]
+    assert faster not in doctor(ONE_GPU, *pong("dqn", "--precision", "tfloat32"))[1]
+    assert faster not in doctor(ONE_GPU, *pong("ppo"))[1] and faster not in doctor(NO_GPU, *pong("dqn"))[1]
+
+
 def test_1024_environments_do_not_use_every_core_silently(doctor):
     code, out, _ = doctor(ONE_GPU, *pong("a2c", "--envs", "1024"))
     assert code == 0
