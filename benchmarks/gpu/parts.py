@@ -34,6 +34,7 @@ PARTS: dict[str, Part] = {
     "a2c": _policy_gradient("a2c", "A2C: whole training, sampling alone, learning alone"),
     "ppo": _policy_gradient("ppo", "PPO with 16 steps, 4 epochs and minibatches of 512: the same"),
     "dqn": _q_learning("dqn", "512"),
+    "impala": _policy_gradient("impala", "IMPALA with its residual network: the same"),
     "emulation": Part("Atari on the GPU: emulation, inference, training", emulation.measure, 240),
     "acting": Part("sampling with random play, A3C-Net and DQN-Net", acting.measure, 120),
     "profile": Part("the longest kernels, and the share of time the GPU is busy", profiling.measure, 120),

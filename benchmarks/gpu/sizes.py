@@ -20,6 +20,7 @@ class Sizes:
     q_envs: int = 256  # DQN, C51 and Rainbow train on `q_envs` environments.
     ppo_horizon: int = 16
     ppo_minibatch: int = 512  # The published code of Stooke & Abbeel 2018 has minibatches of 512.
+    impala_network: str = "impala"  # The residual network of Espeholt et al. 2018
     batches: tuple[tuple[str, int], ...] = (("dqn", 512), ("c51", 2_048), ("rainbow", 512))
     q_network: str = "dqn"  # The network "dqn" is DQN-Net of Stooke & Abbeel 2018.
     at_once: int = 8
@@ -48,8 +49,9 @@ class Sizes:
 FULL = Sizes()
 TINY = Sizes(
     acting_envs=(4,), acting_horizon=2, emulated_envs=(4,), trained_envs=4, emulated_steps=8, policy_envs=4, q_envs=4,
-    ppo_horizon=4, ppo_minibatch=16, batches=(("dqn", 8), ("c51", 8), ("rainbow", 8)), q_network="a3c", at_once=1,
-    intensity=1.0, replay_size=400, replay_start=40, target_interval=16, samplers=(2,), daley_network="a3c", period=16,
-    daley_start=40, draws=(4,), capacity=512, parr_batches=(4,), copied_bytes=2**16, profiled=2,
-    precisions=("bfloat16",), rounds=1, shortest=0.01, warm_cycles=2, decorrelation_steps=0, in_process=True,
+    ppo_horizon=4, ppo_minibatch=16, impala_network="a3c", batches=(("dqn", 8), ("c51", 8), ("rainbow", 8)),
+    q_network="a3c", at_once=1, intensity=1.0, replay_size=400, replay_start=40, target_interval=16, samplers=(2,),
+    daley_network="a3c", period=16, daley_start=40, draws=(4,), capacity=512, parr_batches=(4,), copied_bytes=2**16,
+    profiled=2, precisions=("bfloat16",), rounds=1, shortest=0.01, warm_cycles=2, decorrelation_steps=0,
+    in_process=True,
 )  # fmt: skip

@@ -18,7 +18,7 @@ from benchmarks.harness.turns import Measure, Measurements, medians
 
 GROUPS = 2
 CAPTURED, FROM_PYTHON, CONCURRENT = "captured updates", "updates from Python", "concurrent schedule"
-LEAST = {"a2c": 100_000.0, "ppo": 50_000.0, "dqn": 16_700.0, "c51": 15_400.0}
+LEAST = {"a2c": 100_000.0, "ppo": 50_000.0, "impala": 40_000.0, "dqn": 16_700.0, "c51": 15_400.0}
 """Goals in env steps/s for the fastest variant of each algorithm."""
 STEPS = 50_000_000
 DALEY_BOTH = 1_543.0
@@ -53,11 +53,14 @@ def build(bench: Bench, name: str, config: TrainConfig) -> Training:
 
 
 def policy_gradient(bench: Bench, algorithm: str) -> Result:
-    """Measure A2C or PPO."""
+    """Measure A2C, PPO, or IMPALA with its residual network."""
     sizes, envs = bench.sizes, envs_near(bench.sizes.policy_envs, bench)
-    if algorithm == "a2c":
-        return measure(bench, "a2c", settings(bench, "a2c", envs))
-    return measure(bench, "ppo", settings(bench, "ppo", envs, sizes.ppo_horizon, minibatch=sizes.ppo_minibatch))
+    if algorithm == "ppo":
+        return measure(bench, "ppo", settings(bench, "ppo", envs, sizes.ppo_horizon, minibatch=sizes.ppo_minibatch))
+    if algorithm == "impala":  # The window's batches must divide the environments.
+        batches = max(n for n in range(1, 6) if envs % n == 0)
+        return measure(bench, "impala", settings(bench, "impala", envs, network=sizes.impala_network, batches=batches))
+    return measure(bench, "a2c", settings(bench, "a2c", envs))
 
 
 def q_settings(bench: Bench, algorithm: str, concurrent: bool = False) -> TrainConfig:
