@@ -18,7 +18,7 @@ BUDGETS = {
     "checkpoints": 464,  # writer.py: training goes on while a checkpoint is written
     "cli": 934,
     "compat": 563,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value
-    "data": 422,  # the parts of a rollout that batches do not contain
+    "data": 427,  # the parts of a rollout that batches do not contain; a bound of page-locked slots
     "distributed": 1_059,
     "emulator": 1_848,  # PTX for newer GPUs; compilers that fail or outlive a program, two versions, a system cache
     "envs": 1_847,  # the compiler of a run ends with the run

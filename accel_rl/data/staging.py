@@ -8,6 +8,9 @@ from torch import Tensor
 from accel_rl.data.page_locked import PAGE, PageLocked
 from accel_rl.machine.devices import Device
 
+MOST = 32
+"""A GPU that is `MOST` copies behind is awaited, so that page-locked memory does not grow with rare delays."""
+
 
 class _Slot:
     """A `_Slot` is a buffer of `size` bytes in page-locked host memory. `event` is set when the last copy from the
@@ -30,8 +33,8 @@ class Staging:
     """Copies host tensors to a GPU asynchronously, through buffers of page-locked memory (slots).
 
     After a copy is started, the caller may change or free the host tensor immediately. A slot is reused after its copy
-    is complete. If all slots are in use, a new slot is allocated. `Staging` is not thread-safe, and cannot be used
-    within a CUDA graph.
+    is complete. If all slots are in use, a new slot is allocated, and from MOST slots on a copy is awaited. `Staging`
+    is not thread-safe, and cannot be used within a CUDA graph.
     """
 
     def __init__(self, device: torch.device | str):
@@ -61,10 +64,14 @@ class Staging:
 
     def _slot(self, size: int) -> _Slot:
         """Return the smallest free slot that is large enough, or a new slot if none is free."""
-        fitting = (slot for slot in self._slots if len(slot.memory) >= size)
+        fitting = [slot for slot in self._slots if len(slot.memory) >= size]
         for slot in sorted(fitting, key=lambda slot: len(slot.memory)):
             if slot.event.query():
                 return slot
+        if len(fitting) >= MOST:
+            fitting[0].event.synchronize()
+            self._slots.append(self._slots.pop(self._slots.index(fitting[0])))
+            return fitting[0]
         # Slot sizes are powers of two, so that tensors of similar sizes share slots.
         self._slots.append(_Slot(max(PAGE, 1 << (size - 1).bit_length()), self.device))
         return self._slots[-1]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from accel_rl.data.page_locked import PAGE
-from accel_rl.data.staging import Staging
+from accel_rl.data.staging import MOST, Staging
 from accel_rl.machine import devices
 from tests.data.test_page_locked import Locks
 
@@ -101,3 +101,15 @@ def test_pages_are_unlocked_when_it_is_gone(monkeypatch):
     del staging
     gc.collect()
     assert not module.runtime.locked
+
+
+def test_page_locked_memory_has_a_bound(staging):
+    """The GPU never catches up, and copies are awaited in turn."""
+    first = None
+    for i in range(3 * MOST):
+        staging.put(torch.tensor([i]))
+        first = first or staging._slots[0]
+        assert len(staging._slots) == min(i + 1, MOST)
+    assert first in staging._slots and {int(s.memory.view(torch.int64)[0]) for s in staging._slots} == {
+        *range(2 * MOST, 3 * MOST)
+    }
