@@ -17,7 +17,7 @@ BUDGETS = {
     "api": 1_233,
     "checkpoints": 464,  # writer.py: training goes on while a checkpoint is written
     "cli": 934,
-    "compat": 563,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value
+    "compat": 564,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value; an EnvPool's text
     "data": 427,  # the parts of a rollout that batches do not contain; a bound of page-locked slots
     "distributed": 1_059,
     "emulator": 1_848,  # PTX for newer GPUs; compilers that fail or outlive a program, two versions, a system cache

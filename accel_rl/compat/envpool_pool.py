@@ -76,6 +76,8 @@ class Pool:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.config.items())})"
 
+    __str__ = __repr__  # Gymnasium's has the name of an id.
+
     def reset(self, env_id: np.ndarray | None = None) -> Any:
         """Begin all games, or the games `env_id` [n], and return their first results."""
         if env_id is None:

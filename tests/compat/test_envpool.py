@@ -256,6 +256,7 @@ def test_the_spec_has_the_options_and_spaces() -> None:
     assert envs.spec.config == spec.config and spec.config.max_episode_steps == 100
     assert spec.config[:5] == (3, 3, 0, 1, -1) and spec.config.task == "pong" and spec.config.mode == 1
     assert envs.num_envs == 3 and envs.config["num_envs"] == 3 and "gym_reset_return_info=True" in repr(spec)
+    assert str(envs) == repr(envs) and "num_envs=3" in repr(gymnasium.wrappers.vector.RecordEpisodeStatistics(envs))
     assert spec.action_space == envs.action_space and spec.observation_space == envs.observation_space
     assert list(spec.action_array_spec) == ["env_id", "players.env_id", "action"]
     envs.close()
