@@ -28,7 +28,7 @@ void jump_to_ram(Bytes& bytes, size_t size) {
     for (size_t n = size / 16; n; n--) {
         const size_t at = below(u32(size - 2));
         const u8 jump[3] = {u8(below(2) ? 0x4C : 0x20), u8(0x80 | below(128)), 0};
-        for (size_t i = 0; i < 3; i++) std::memcpy(&bytes[at + i], &jump[i], 1);
+        std::memcpy(&bytes[at], jump, sizeof jump);
     }
 }
 
