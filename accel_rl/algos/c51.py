@@ -59,17 +59,7 @@ class C51(DQN):
 
     def build_model(self, spec: EnvSpec) -> CategoricalQNetwork:
         c = self.config
-        return CategoricalQNetwork(
-            spec,
-            c.network,
-            c.atoms,
-            c.v_min,
-            c.v_max,
-            is_dueling=c.dueling,
-            noisy=c.noisy,
-            hidden=c.hidden,
-            layer_norm=c.layer_norm,
-        )
+        return CategoricalQNetwork(spec, c.network, c.atoms, c.v_min, c.v_max, **self.network_options())
 
     def build_optimizer(self, size: int) -> Optimizer:
         c = self.config

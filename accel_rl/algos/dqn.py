@@ -1,7 +1,7 @@
 """DQN is deep Q-learning (Mnih et al. 2015; Stooke & Abbeel 2018, sections 3.2, 5.3 and 5.4)."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 
@@ -33,6 +33,8 @@ class DQNConfig(ReplayAlgorithmConfig):
     noisy: bool = False
     """A noisy network explores by learned noise in the fully connected layers, and not epsilon-greedily (Fortunato et
     al. 2018)."""
+    noisy_sigma: Positive = 0.5
+    """Initial standard deviation of the noise, in units of 1 / sqrt(inputs of a layer) (Fortunato et al. 2018: 0.5)."""
     huber: NonNegative = 1.0
     """Threshold of the Huber loss, which is quadratic for errors up to the threshold and linear beyond (Mnih et al.
     2015: 1). With 0, the loss is the squared error."""
@@ -69,6 +71,7 @@ class DQNConfig(ReplayAlgorithmConfig):
     network: str = "dqn"
     """Network for image observations. The network `a3c` has two convolutions (Mnih et al. 2016). The network `dqn` has
     three convolutions with padding (Stooke & Abbeel). The network `nature` has three convolutions (Mnih et al. 2015).
+    The network `data-efficient` has two convolutions without overlap (van Hasselt et al. 2019).
     The network `impala` is residual (Espeholt et al. 2018), and `impala-4` has 4 times as many channels. `module:Class`
     is a user's subclass of ConvNet."""
     layer_norm: LayerNorm = "none"
@@ -112,7 +115,12 @@ class DQN(ReplayAlgorithm):
 
     def build_model(self, spec: EnvSpec) -> QNetwork:
         c = self.config
-        return QNetwork(spec, c.network, is_dueling=c.dueling, noisy=c.noisy, hidden=c.hidden, layer_norm=c.layer_norm)
+        return QNetwork(spec, c.network, **self.network_options())
+
+    def network_options(self) -> dict[str, Any]:
+        c = self.config
+        sigma = c.noisy_sigma if c.noisy else 0.0
+        return {"is_dueling": c.dueling, "sigma": sigma, "hidden": c.hidden, "layer_norm": c.layer_norm}
 
     def resample_noise(self) -> None:
         if self.config.noisy:

@@ -32,13 +32,13 @@ class Stream(nn.Module):
     """A `Stream` computes [N, outputs] from features [N, F], with one hidden layer and a ReLU. At the start of
     training, every output is nearly zero."""
 
-    def __init__(self, inputs: int, hidden: int, outputs: int, noisy: bool, layer_norm: LayerNorm = "none"):
+    def __init__(self, inputs: int, hidden: int, outputs: int, sigma: float, layer_norm: LayerNorm = "none"):
         super().__init__()
-        self.noisy = noisy
+        self.noisy = sigma > 0
         self.relu = NormedReLU((hidden,), layer_norm)
-        if noisy:
-            self.hidden: nn.Linear = NoisyLinear(inputs, hidden)
-            self.out: nn.Linear = NoisyLinear(hidden, outputs)
+        if self.noisy:
+            self.hidden: nn.Linear = NoisyLinear(inputs, hidden, sigma)
+            self.out: nn.Linear = NoisyLinear(hidden, outputs, sigma)
         else:
             self.hidden = orthogonal_(Linear(inputs, hidden), math.sqrt(2))
             self.out = orthogonal_(Head(hidden, outputs), 0.01)
@@ -53,7 +53,7 @@ class QNetwork(nn.Module):
     """A `QNetwork` computes action values q [N, A] from obs [N, ...] (Mnih et al. 2015).
 
     If `is_dueling` is true, two streams follow the convolutions (Wang et al. 2016), and the gradient that flows from
-    the streams into the shared layers is scaled by 2^-1/2. If `noisy` is true, the fully connected layers are noisy
+    the streams into the shared layers is scaled by 2^-1/2. If `sigma` is above 0, the fully connected layers are noisy
     (Fortunato et al. 2018).
     """
 
@@ -62,7 +62,7 @@ class QNetwork(nn.Module):
         spec: EnvSpec,
         network: str,
         is_dueling: bool = False,
-        noisy: bool = False,
+        sigma: float = 0.0,
         atoms: int = 1,
         hidden: int = 0,
         layer_norm: LayerNorm = "none",
@@ -72,14 +72,14 @@ class QNetwork(nn.Module):
         super().__init__()
         self.n_actions = spec.n_actions
         self.atoms = atoms
-        self.noisy = noisy
+        self.noisy = sigma > 0
         self.body, inputs, width = features(spec, network, layer_norm)
         hidden = hidden or width
-        self.advantage = Stream(inputs, hidden, spec.n_actions * atoms, noisy, layer_norm)
-        self.value = Stream(inputs, hidden, atoms, noisy, layer_norm) if is_dueling else None
+        self.advantage = Stream(inputs, hidden, spec.n_actions * atoms, sigma, layer_norm)
+        self.value = Stream(inputs, hidden, atoms, sigma, layer_norm) if is_dueling else None
         self.first_counter: Tensor
         self.counter_stride: Tensor
-        if noisy:
+        if self.noisy:
             first, stride = noise_counters(self._noisy_layers())
             self.register_buffer("first_counter", first, persistent=False)
             self.register_buffer("counter_stride", stride, persistent=False)

@@ -102,6 +102,7 @@ CONDITIONS = (
         _explores_by_epsilon,
         "exploration by epsilon (--no-noisy)",
     ),
+    Condition(("algo.noisy_sigma",), lambda c: not _explores_by_epsilon(c), "--noisy"),
     Condition(
         ("algo.rmsprop_alpha",),
         lambda c: "rmsprop" in c.algo.optimizer,

@@ -254,6 +254,33 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
             }
         },
     ),
+    "vanhasselt2019": (
+        "van Hasselt et al. 2019, appendix E: data-efficient Rainbow on Atari-100k",
+        {
+            "rainbow": {
+                "env.protocol": "mnih2015",
+                "env.max_evaluation_steps": 27_000,
+                "env_steps": 100_000,
+                "sampler.decorrelation_steps": 0,
+                "sampler.envs": 1,
+                "sampler.horizon": 2,
+                "algo.intensity": 32.0,  # One update on a batch of 32 in each step
+                "algo.batch_size": 32,
+                "algo.learning_rate": 1e-4,
+                "algo.optimizer": "adam",
+                "algo.optimizer_eps": 1.5e-4 * 32,  # The setting optimizer_eps is divided by the batch size.
+                "algo.n_step": 20,
+                "algo.network": "data-efficient",
+                "algo.noisy": True,
+                "algo.noisy_sigma": 0.1,
+                "algo.epsilon_evaluation": 0.001,
+                "algo.target_interval": 2_000,
+                "algo.target_unit": "updates",
+                "algo.replay.size": 100_000,  # The source's replay has no bound.
+                "algo.replay.start": 1_600,
+            }
+        },
+    ),
     "pqn2024": (
         "Gallici et al. 2024: purejaxql, pqn_atari.yaml",
         {

@@ -93,6 +93,7 @@ WITH: dict[str, dict[str, Any]] = {
 
 NO_LOSS = {
     "network": "another function of the picture: tests/models/test_convolution.py",
+    "noisy_sigma": "initial weights: tests/models/test_q_network.py",
     "epsilon": "acts; no loss depends on it: tests/algos/test_dqn.py",
     "epsilon_final": "acts",
     "epsilon_steps": "acts",

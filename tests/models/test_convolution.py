@@ -96,7 +96,10 @@ def test_a_network_of_a_users_is_found_by_its_name(algorithm):
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("natur", "must be a3c, dqn, nature, impala, impala-2 to impala-16 or module:Class; nearest: nature"),
+        (
+            "natur",
+            "must be a3c, dqn, nature, data-efficient, impala, impala-2 to impala-16 or module:Class; nearest: nature",
+        ),
         ("no_such_module:Net", "--algo.network no_such_module:Net: it cannot be imported"),
         (f"{__name__}:Wid", "has no Wid; nearest: Wide"),
         ("math:pi", "must be a subclass of accel_rl.models.convolution.ConvNet"),

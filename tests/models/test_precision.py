@@ -22,7 +22,7 @@ def made(kind):
     return {
         "policy": lambda: ActorCritic(SPEC, "a3c"),
         "values": lambda: QNetwork(SPEC, "nature", is_dueling=True),
-        "noisy": lambda: CategoricalQNetwork(SPEC, "a3c", 21, -10, 10, noisy=True),
+        "noisy": lambda: CategoricalQNetwork(SPEC, "a3c", 21, -10, 10, sigma=0.5),
     }[kind]()
 
 

@@ -20,11 +20,11 @@ def observations(spec: EnvSpec, n: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("spec", [PICTURES, VECTORS], ids=lambda s: s.name)
-@pytest.mark.parametrize(("is_dueling", "noisy"), [(False, False), (True, True), slow(True, False), slow(False, True)])
-def test_shapes(spec, is_dueling, noisy):
+@pytest.mark.parametrize(("is_dueling", "sigma"), [(False, 0.0), (True, 0.5), slow(True, 0.0), slow(False, 0.5)])
+def test_shapes(spec, is_dueling, sigma):
     obs = observations(spec, 3)
-    assert QNetwork(spec, "nature", is_dueling, noisy).q(obs).shape == (3, spec.n_actions)
-    net = CategoricalQNetwork(spec, "dqn", 51, -10, 10, is_dueling=is_dueling, noisy=noisy)
+    assert QNetwork(spec, "nature", is_dueling, sigma).q(obs).shape == (3, spec.n_actions)
+    net = CategoricalQNetwork(spec, "dqn", 51, -10, 10, is_dueling=is_dueling, sigma=sigma)
     assert net(obs).shape == (3, spec.n_actions, 51)
     assert net.q(obs).shape == (3, spec.n_actions)
     assert float(net.q(obs).detach().abs().max()) < 3
@@ -72,6 +72,9 @@ def test_noise_is_factorised_and_can_be_left_out():
     torch.testing.assert_close(layer(x), x @ weight.T + layer.bias + layer.sigma_bias * layer.noise_out)
     torch.testing.assert_close(layer(x, noisy=False), quiet)
     assert float(layer.sigma_weight[0, 0].detach()) == pytest.approx(0.5 / 7**0.5)
+    network = QNetwork(PICTURES, "data-efficient", is_dueling=True, sigma=0.1)
+    sigmas = [float(layer.sigma_bias[0].detach()) for layer in network._noisy_layers()]
+    assert sigmas == pytest.approx([0.1 / (64 * 9) ** 0.5, 0.1 / 256**0.5] * 2)
     draws = []
     for seed in range(4000):
         draw_noise([layer], first + seed * stride)
@@ -91,7 +94,7 @@ def splitmix64(x: int) -> int:
 
 @pytest.mark.parametrize("seed", [0, 3, 2**62 - 1])
 def test_each_vector_of_noise_has_its_own_seed(seed):
-    network = QNetwork(VECTORS, "dqn", is_dueling=True, noisy=True)
+    network = QNetwork(VECTORS, "dqn", is_dueling=True, sigma=0.5)
     network.resample(torch.tensor(seed))
     layers = [m for m in network.modules() if isinstance(m, NoisyLinear)]
     assert len(layers) == 4

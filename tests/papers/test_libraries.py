@@ -5,13 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accel_rl.envs.atari_games import ATARI_49, ATARI_57, GAMES
+from accel_rl.envs.atari_games import ATARI_49, ATARI_57, GAMES, human_scale
 from accel_rl.envs.protocols import PROTOCOLS
 from accel_rl.metrics.nested import flat
 from accel_rl.papers.libraries import library_scores
 from accel_rl.papers.libraries.sources import FOLDER, read_sources
 from accel_rl.settings.presets import with_preset
 from accel_rl.settings.train import default_config
+from experiments.atari_100k import rainbow
 
 SOURCES = {s.source: s for s in read_sources()}
 M = 1_000_000
@@ -67,6 +68,7 @@ def test_every_source_has_games_rules_and_a_file():
         ("Schulman et al. 2017, A2C", "alien", 10 * M, 1141.7, None),
         ("RLlib, A2C with 5 workers", "breakout", 10 * M, 374, None),
         ("Cleanba, IMPALA, one A100", "seaquest", 50 * M, 2030, 370),
+        ("van Hasselt et al. 2019, data-efficient Rainbow", "kung_fu_master", 100_000, 14346.1, None),
         ("Dopamine, DQN", "pong", M, -16.58, 2.22),
         ("Dopamine, DQN (Adam + MSE in JAX)", "pong", M, -13.85, 2.83),
         ("Dopamine, C51", "pong", M, -18.89, 0.449),
@@ -165,3 +167,16 @@ def test_differing_rules_are_named():
 def test_sources_on_envpool_say_so():
     pqn = scores_of(config_of("pqn"))["CleanRL, pqn_atari_envpool.py"]
     assert pqn.protocol == "cleanrl2022" and pqn.differences == ("EnvPool's FIRE, time limit and first stack",)
+
+
+def test_atari_100k_has_a_source_for_each_game():
+    """Srinivas et al. 2020, section 6.2, state the mean and the median of the same table."""
+    scaled = []
+    for member in rainbow().members:
+        game = member.config.env.game
+        score = scores_of(member.config, 100_000)["van Hasselt et al. 2019, data-efficient Rainbow"]
+        random, human = human_scale(game)
+        scaled.append((score.mean - random) / (human - random))
+    assert len(scaled) == 26
+    assert np.mean(scaled) == pytest.approx(0.285, abs=5e-4) and np.median(scaled) == pytest.approx(0.161, abs=5e-4)
+    assert "van Hasselt et al. 2019, data-efficient Rainbow" not in scores_of(config_of("rainbow"), 100_000)

@@ -71,6 +71,7 @@ def test_every_setting_is_known(algorithm: str) -> None:
         ("ppo", "algo.network", "dqn", "picture"),
         ("dqn", "algo.replay.beta", 0.5, "--replay.prioritized"),
         ("c51", "algo.rmsprop_alpha", 0.5, "an RMSProp optimizer"),
+        ("rainbow", "algo.noisy_sigma", 0.1, "--noisy"),
         ("rainbow", "algo.huber", 0.5, "Rainbow does not read it"),
     ],
 )
