@@ -37,7 +37,7 @@ class NatureNet(ConvNet):
 
 
 class DataEfficientNet(ConvNet):
-    """`DataEfficientNet` is the network of van Hasselt et al. 2019, appendix E, which maps obs [N, S, H, W] uint8 to [N,
+    """`DataEfficientNet` is the network of van Hasselt et al. 2019, appendix E. It maps obs [N, S, H, W] uint8 to [N,
     256], and costs a sixth of `NatureNet`."""
 
     layers = ((32, 5, 5, 0), (64, 5, 5, 0))
