@@ -70,10 +70,7 @@ class CapturedUpdates:
             yield from self._minibatches(algo)
             return
         elif isinstance(algo, ReplayAlgorithm) and _draws_on_the_gpu(algo):
-            for _ in algo.phase():
-                (key,) = self.updates.keys([algo.replay.key], limited=False)
-                self._make(key, lambda _: algo.draw())
-                yield
+            yield from self._draws(algo)
             return
         for batch in algo.batches():
             (key,) = self.updates.keys([kind := self._kind_of(batch)])
@@ -89,6 +86,16 @@ class CapturedUpdates:
             if algo.stopped:
                 break
             self._make(key, algo.batch, kind, index)
+            yield
+
+    def _draws(self, algo: ReplayAlgorithm) -> Iterator[None]:
+        """Make updates, each with a draw from the replay. The replay's key changes only between phases, so the ranks
+        exchange the kind of a phase's updates once, unless a subclass does more between updates."""
+        is_constant, key = type(algo).phase is ReplayAlgorithm.phase, None
+        for update, _ in enumerate(algo.phase()):
+            if not (update and is_constant):
+                (key,) = self.updates.keys([algo.replay.key], limited=False)
+            self._make(key, lambda _: algo.draw())
             yield
 
     def metrics(self) -> list[UpdateMetrics]:

@@ -82,8 +82,10 @@ def learned(run: TrainConfig, device: str, folder: Path, context: RankContext) -
         assert trainer.learner.updates > 1, trainer.learner.updates
         if exchange.captures_updates:  # which the ranks do together
             assert captured is not None and not captured.updates.why and captured.updates._captures
-            if not hasattr(run.algo, "replay"):  # One exchange for the advantages, and one for all updates of a rollout
-                assert len(exchanges) <= 2 * CYCLES and sum(exchanges) > trainer.learner.updates - 1, exchanges
+            # One exchange for the advantages, and one for all updates of a rollout, or of a phase from a replay
+            assert len(exchanges) <= 2 * CYCLES, exchanges
+            if not hasattr(run.algo, "replay"):
+                assert sum(exchanges) >= trainer.learner.updates, exchanges
             keys = exchange.communicator.gather([list(captured.updates._captures), len(captured.updates._numbers)])
             assert keys[0][0] == keys[1][0], keys
         return [x.flat.data.cpu() for x in trainer.learners]
