@@ -7,7 +7,8 @@ from accel_rl.cli.main import main
 from accel_rl.machine.gpu_energy import GpuEnergy
 from accel_rl.metrics.sinks import CsvSink
 from accel_rl.run import run_time
-from tests.gpu.runs import GPU
+from accel_rl.training.trainer import Trainer
+from tests.gpu.runs import GPU, declare_parts
 from tests.machine.test_gpu_energy import compiled
 
 TRAIN = (
@@ -18,6 +19,13 @@ TRAIN = (
 
 
 def test_a_run_records_the_energy_of_its_gpu(simulated_gpu, tmp_path, monkeypatch):
+    build = Trainer._build_sampler
+
+    def declared(self):
+        declare_parts(sampler := build(self))
+        return sampler
+
+    monkeypatch.setattr(Trainer, "_build_sampler", declared)
     counter = tmp_path / "GPU-a"
     counter.write_text("0")
     monkeypatch.setattr(run_time, "GpuEnergy", partial(GpuEnergy, library=compiled(tmp_path)))

@@ -47,7 +47,7 @@ def make_agent(env: EnvConfig):
 
 def make_noisy_agent(env: EnvConfig):
     torch.manual_seed(0)
-    return EpsilonGreedyAgent(QNetwork(make_spec(env, training=True), SMALL, noisy=True), epsilon=0.0)
+    return EpsilonGreedyAgent(QNetwork(make_spec(env, training=True), SMALL, sigma=0.5), epsilon=0.0)
 
 
 def make_sampler(

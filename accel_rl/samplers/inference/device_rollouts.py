@@ -1,11 +1,12 @@
 """Copies rollouts between host memory and a GPU.
 
-    copy stream     | frames A |        | frames B |
-    current stream             | act A, actions A |  | act B, actions B | ...
+    copy stream     | frames A |        | frames B |                                    | first frames |
+    current stream             | act A, actions A |  | act B, actions B | ... |           update            | act A ...
     host            wait A ... | wait B's frames  | actions A: release A | ...
 
 Each new frame is copied to the GPU once, when its group of environments is ready. The copies of one group's frames
-overlap the inference for another group. All buffers are parts of the same tensors, so that one captured CUDA graph can
+overlap the inference for another group, and those of a rollout's first frames overlap the update from the last rollout.
+All buffers are parts of the same tensors, so that one captured CUDA graph can
 be used in every buffer: step t of a buffer is row `buffer * rows + t` of the tensors.
 """
 
@@ -62,6 +63,7 @@ class DeviceRollouts:
         self._actions_there = [self._runtime.Event() for _ in groups]
         # For each buffer, a CUDA event that is recorded after the last copies of its rollout
         self._copied = [self._runtime.Event() for _ in host]
+        self._let_copy()
 
     def begin(self, buffer: int, uniform: Tensor) -> None:
         """Start a rollout, and copy its first frames to the GPU. `uniform` [T, B], on the host, are the random numbers
@@ -69,9 +71,11 @@ class DeviceRollouts:
         self._staging.copy(self.uniform[buffer], uniform)
         for name in self.recorded:
             self._use_recorded(name, buffer)
-        self._fetch_first(buffer)
         self._fetched = [(buffer, 0) for _ in self._groups]
-        self._copying.wait_stream(self._now)  # Earlier operations may still read the buffer.
+        with self._runtime.stream(self._copying):
+            self._fetch_first(buffer)
+            for frames_there in self._frames_there:
+                frames_there.record(self._copying)
 
     def record(self, name: str, dtype: torch.dtype) -> None:
         """Allocate memory for the values `name` that the agent records, in all buffers."""
@@ -94,9 +98,8 @@ class DeviceRollouts:
 
     def fetch(self, buffer: int, t: int, group: int) -> None:
         """Make later operations on the current CUDA stream wait until a group's frames of step t have been copied."""
-        if t:
-            self.prefetch(buffer, t, group)
-            self._now.wait_event(self._frames_there[group])
+        self.prefetch(buffer, t, group)
+        self._now.wait_event(self._frames_there[group])
 
     def send_actions(self, buffer: int, t: int, group: int, action: Tensor) -> None:
         """Start to copy the actions [n] of a group of environments at step t to the host."""
@@ -129,10 +132,16 @@ class DeviceRollouts:
         for t, b in host.ended.nonzero().tolist():  # The loop is short, because few steps end an episode.
             rollout.final_frames[t, b].copy_(host.final_frames[t, b], non_blocking=True)
         self._copied[buffer].record(self._now)
+        self._let_copy()
         if is_unseen:
             following = self._copied[(buffer + 1) % len(self.host)]
             if not following.query():
                 following.synchronize()
+
+    def _let_copy(self) -> None:
+        """Let later frames be copied after all operations until now, of which the last rollouts' updates may read the
+        next buffer. The update from this rollout follows, and does not delay the copies."""
+        self._copying.wait_stream(self._now)
 
     @property
     def _now(self) -> Any:

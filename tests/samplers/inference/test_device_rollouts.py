@@ -68,6 +68,36 @@ def test_no_query_follows_the_last_copy():
     assert (event.queries, len(calls), event.waits) == (3, 3, 1)
 
 
+def on_gpu(groups):
+    env = env_of(game="pong")
+    sampler = make_sampler(env, 4, groups, 0, device="sim:0")
+    declare_parts(sampler)
+    agent = make_agent(env)
+    agent.model.to("sim:0")
+    return sampler, agent
+
+
+def test_first_frames_are_copied_beside_the_update_from_the_last_rollout(simulated_gpu):
+    """They are copied after all earlier updates, which may read the same buffer."""
+    sampler, agent = on_gpu(groups=2)
+    gpu, now = sampler.server._gpu, torch.sim.current_stream("sim:0")
+    update = torch.ones(4, device="sim:0")
+    for buffer in (1, 0, 1):
+        sampler.collect(agent)
+        update.mul_(2)
+        collected = now.release()[now.stream_id] - 1
+        update.mul_(2)
+        updated = now.release()[now.stream_id]
+        gpu.begin(buffer, torch.zeros(sampler.T, sampler.B))
+        assert collected == gpu._copying.clock[now.stream_id] < updated
+        copied = gpu._copying.epoch - 1
+        assert now.clock.get(gpu._copying.stream_id, -1) < copied - 1
+        for group in range(2):
+            gpu.fetch(buffer, 0, group)
+        assert now.clock[gpu._copying.stream_id] == copied
+    sampler.close()
+
+
 @pytest.mark.parametrize("groups", [1, 2])
 def test_a_sampler_whose_next_group_is_ready_polls_once(simulated_gpu, groups, monkeypatch):
     """Also the last group of a rollout, and one group alone, have nothing to copy."""
@@ -79,11 +109,7 @@ def test_a_sampler_whose_next_group_is_ready_polls_once(simulated_gpu, groups, m
         waits.append(asked)
 
     monkeypatch.setattr(DeviceRollouts, "await_actions", counted)
-    env = env_of(game="pong")
-    sampler = make_sampler(env, 4, groups, 0, device="sim:0")
-    declare_parts(sampler)
-    agent = make_agent(env)
-    agent.model.to("sim:0")
+    sampler, agent = on_gpu(groups)
     sampler.collect(agent)
     sampler.close()
     assert len(waits) == 5 * groups and all(len(asked) <= 1 and not any(asked) for asked in waits)
