@@ -1,11 +1,13 @@
 """Profiles updates and inference: the time of GPU kernels, the share of time in which the GPU is busy, and the host's
-time."""
+time. Of whole cycles of sampling and learning, it splits the host's time into waiting, serving, copying, learning.
 
 import contextlib
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import torch
 from torch.autograd import DeviceType
@@ -13,6 +15,7 @@ from torch.autograd import DeviceType
 from benchmarks.gpu.bench import Bench, Result
 from benchmarks.gpu.training import build, envs_near, q_settings, settings
 from benchmarks.harness.measured_training import synchronize
+from benchmarks.harness.training import Training
 
 COLUMNS = ("work", "operation", "calls", "us", "share of the wall clock")
 TOP = 8
@@ -28,8 +31,43 @@ def measure(bench: Bench) -> Result:
             updates, groups = run.update(), run.sampler.T * run.sampler.grouping.groups
             _profile(bench, f"{name}, an update", run.update, updates, result)
             _profile(bench, f"{name}, a served group", partial(run.sampler.collect, run.agent), groups, result)
+            _split(bench, f"{name}, a cycle", run, result)
             result.notes += run.notes()
     return result
+
+
+def _split(bench: Bench, what: str, run: Training, result: Result) -> None:
+    """Add the host's time in each part of a cycle to `result`. The wait for the GPU's actions, and thereby for the
+    update before them, is part of serving."""
+    sampler, learner, calls = run.sampler, run.learner, Counter[str]()
+    seconds: defaultdict[str, float] = defaultdict(float)
+    parts = {
+        "wait for environments": (sampler.engine, "wait"), "serve": (sampler.server, "serve"),
+        "begin a rollout": (sampler.server, "begin"), "finish a rollout": (sampler.server, "finish"),
+        "count episodes": (sampler.episodes, "add"), "ingest": (learner, "ingest"), "learn": (learner, "learn"),
+    }  # fmt: skip
+
+    def timed(part: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def measured(*args: Any, **kwargs: Any) -> Any:
+            begin = time.perf_counter()
+            try:
+                return call(*args, **kwargs)
+            finally:
+                seconds[part] += time.perf_counter() - begin
+                calls[part] += 1
+
+        return measured
+
+    with contextlib.ExitStack() as patches:
+        for part, (owner, method) in parts.items():
+            call = timed(part, getattr(owner, method))
+            patches.enter_context(mock.patch.object(owner, method, call))
+        begin = time.perf_counter()
+        run.training(2 * bench.sizes.shortest)
+        wall = time.perf_counter() - begin
+    seconds["rest"] = wall - sum(seconds.values())
+    n = calls["finish a rollout"]
+    result.rows += [[what, part, n, s / n * 1e6, s / wall] for part, s in [("all", wall), *seconds.items()]]
 
 
 def _profile(bench: Bench, what: str, call: Callable[[], object], of_call: int, result: Result) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ class Results:
     def __init__(self, folder: Path, device: str):
         self.gpu = describe(device)
         self.git = git_revision()
-        self.machine = machine()
+        self.machine = {**machine(), "lscpu": _lscpu()}
         self.folder = folder / f"gpu-{slug(self.gpu['name'])}"
         self.folder.mkdir(parents=True, exist_ok=True)
         self.page = self.folder.with_suffix(".md")
@@ -54,6 +55,14 @@ class Results:
 
     def _file(self, name: str) -> Path:
         return self.folder / f"{name}.json"
+
+
+def _lscpu() -> str:
+    """Return what lscpu prints of sockets, cores, threads, caches and NUMA nodes, or "" without lscpu."""
+    try:
+        return subprocess.run(["lscpu"], capture_output=True, text=True, check=False).stdout.partition("\nVulner")[0]
+    except OSError:
+        return ""
 
 
 def _write(path: Path, text: str) -> None:
