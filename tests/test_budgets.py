@@ -22,14 +22,14 @@ BUDGETS = {
     "distributed": 1_059,
     "emulator": 1_848,  # PTX for newer GPUs; compilers that fail or outlive a program, two versions, a system cache
     "envs": 1_847,  # the compiler of a run ends with the run
-    "experiments": 483,
+    "experiments": 502,  # atari_100k: 26 games, 100,000 env steps
     "files": 346,  # the system cache of a container image, and who could write to it
     "gorila": 2_004,
     "kernels": 726,
     "launch": 13,
     "machine": 821,  # visible_gpus.py: GPUs by UUID and MIG; cores_of_rank: ranks by NUMA node and physical core
     "metrics": 666,
-    "models": 540,
+    "models": 545,  # the data-efficient network
     "ops": 128,
     "optim": 387,
     "papers": 1_516,
@@ -41,9 +41,9 @@ BUDGETS = {
     "report": 1_621,
     "results": 227,
     "run": 580,
-    "samplers": 2_129,  # a line at the third death in a row
-    "settings": 1_385,  # modes.py: the mode of a run is one object, in place of 34 comparisons in 11 rooms
-    "speed": 797,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
+    "samplers": 2_134,  # first frames are copied beside an update
+    "settings": 1_413,  # the preset vanhasselt2019, one line for each setting of its source
+    "speed": 798,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
     "sweeps": 2_443,
     "text": 260,
     "training": 1_997,  # Learner.ingest, whose advantages are captured

@@ -1,5 +1,6 @@
 """Profiles updates and inference: the time of GPU kernels, the share of time in which the GPU is busy, and the host's
 time. Of whole cycles of sampling and learning, it splits the host's time into waiting, serving, copying, learning.
+"""
 
 import contextlib
 import time
