@@ -15,14 +15,6 @@ CAPTURED = tuple(n for n in RUNS if "replay on the host" not in n)
 # These runs draw nothing on the GPU. In a deep network, rounding changes an action after ten cycles.
 ON_POLICY = tuple(n for n in RUNS if n.startswith(("a2c", "impala")) and "IMPALA network" not in n)
 # The next draw depends on the last errors: priorities on the host cost a wait an update.
-WAITS_AN_UPDATE = {
-    name: 1
-    for name in (
-        "rainbow, replay on the host",
-        "rainbow, concurrent, replay on the host",
-        "dqn, prioritized, replay on the host",
-    )
-}
 REAL = "cuda:0"
 ON_SECOND = ("ppo, time limits", "dqn, concurrent, replay on the host")
 
@@ -89,7 +81,8 @@ def test_a_run_equals_that_on_the_cpu_and_waits_for_actions_alone(gpu, device, t
     rollouts = served // (2 * RUNS[name].T)
     with capsys.disabled():
         print(f"\n{name}: {updates} updates, {rollouts} rollouts; waits: {served} for actions, {dict(others)}", end="")
-    run, each = RUNS[name], WAITS_AN_UPDATE.get(name, 0)
+    run, replay = RUNS[name], getattr(RUNS[name].algo, "replay", None)
+    each = int(replay is not None and replay.device == "cpu" and replay.prioritized)  # for the errors of an update
     cycle = run.period if run.schedule == "concurrent" else run.T * run.sampler.envs
     assert served == 4 * cycle // (run.T * run.sampler.envs) * run.T * 2  # once for each step of each of two groups
     assert sum(others.values()) <= each * updates and captures <= 1 + bool(run.secondary.batch), (others, captures)
