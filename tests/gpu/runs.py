@@ -145,7 +145,9 @@ def declare_parts(sampler: Any) -> None:
 
 
 def build(run: TrainConfig, device: str, folder: Path) -> Trainer:
-    run = resolve(replace(run, device=device))
+    """Build a run with two groups of environments, because noise is drawn for each group's batch, and by default a CPU
+    with few cores serves one group."""
+    run = resolve(replace(run, device=device, sampler=replace(run.sampler, groups=2)))
     trainer = Trainer(run, RankPlan.resolve(run), RunFolder.create(folder, run))
     declare_parts(trainer.sampler)
     return trainer
