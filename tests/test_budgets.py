@@ -17,10 +17,10 @@ BUDGETS = {
     "api": 1_233,
     "checkpoints": 464,  # writer.py: training goes on while a checkpoint is written
     "cli": 934,
-    "compat": 564,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value; an EnvPool's text
+    "compat": 563,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value; an EnvPool's text
     "data": 427,  # the parts of a rollout that batches do not contain; a bound of page-locked slots
     "distributed": 1_059,
-    "emulator": 1_848,  # PTX for newer GPUs; compilers that fail or outlive a program, two versions, a system cache
+    "emulator": 1_837,  # PTX for newer GPUs; compilers that fail or outlive a program, two versions, a system cache
     "envs": 1_847,  # the compiler of a run ends with the run
     "experiments": 502,  # atari_100k: 26 games, 100,000 env steps
     "files": 346,  # the system cache of a container image, and who could write to it

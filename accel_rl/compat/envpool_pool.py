@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accel_rl.compat.envpool_spec import Spec
-from accel_rl.emulator.vector_env import NO_LIMIT, RAM_BYTES, VectorEnv
+from accel_rl.emulator.vector_env import VectorEnv, VectorInfo
+from accel_rl.emulator.vector_options import NO_LIMIT, RAM_BYTES
 
 
 class Games(VectorEnv):
@@ -68,7 +69,7 @@ class Pool:
         self._ended, self._lives = np.zeros(n, bool), np.zeros(n, np.int32)
         self._seeds: np.ndarray | None = spec.seeds
         self._ids = self._sent = self.all_env_ids
-        self._first: tuple[np.ndarray, dict[str, np.ndarray]] | None = None
+        self._first: tuple[np.ndarray, VectorInfo] | None = None
 
     def __len__(self) -> int:
         return self.num_envs
@@ -120,7 +121,7 @@ class Pool:
             terminated = truncated = np.zeros(len(obs), bool)
         else:
             obs, points, terminated, truncated, numbers = self._envs.recv()
-        ids, lives, over, steps = numbers.values()
+        ids, lives, over, steps = (numbers[k] for k in ("env_id", "lives", "frame_number", "episode_frame_number"))
         if self._sent is not self.all_env_ids and not self.is_async:
             chosen = self._sent
             obs, points, terminated, truncated = obs[chosen], points[chosen], terminated[chosen], truncated[chosen]

@@ -7,7 +7,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 
 from accel_rl.emulator.games import action_codes, check_game, rom_path, task_game, vector_games
-from accel_rl.emulator.vector_env import NO_LIMIT, RAM_BYTES, SIDE
+from accel_rl.emulator.vector_options import NO_LIMIT, RAM_BYTES, SIDE
 from accel_rl.text.errors import ConfigError, nearest
 
 

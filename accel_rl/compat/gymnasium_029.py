@@ -25,10 +25,8 @@ class Gymnasium029Env:
         self._seed = seed
         self._clips = reward_clip
         self.num_envs = envs.num_envs
-        self.single_observation_space, self.single_action_space = (
-            envs.single_observation_space,
-            envs.single_action_space,
-        )
+        self.single_observation_space = envs.single_observation_space
+        self.single_action_space = envs.single_action_space
         self.observation_space, self.action_space = envs.observation_space, envs.action_space
         self._lives = LostLives(envs, count=episodic_life)
         self._sums = EpisodeSums(envs.num_envs)

@@ -19,7 +19,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env.base_vec_env import VecEnv
 
 from accel_rl.emulator.games import task_game
-from accel_rl.emulator.vector_env import FIRE, VectorEnv
+from accel_rl.emulator.vector_env import FIRE, GameNumbers, VectorEnv, VectorInfo
 from accel_rl.text.errors import ConfigError
 
 NOOP = 0
@@ -64,7 +64,7 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
             "reward_clipping": False,
         }
         for name in options:
-            if name in {*settings, "episodic_life", "life_loss_info", "batch_size", "device"}:
+            if name in {*settings, "episodic_life", "life_loss_info", "batch_size"}:
                 raise ConfigError(f"{name}={options[name]!r}: SB3VecEnv sets this option of VectorEnv")
         self.envs = VectorEnv(task_game(task), n_envs, **settings, **options)
         super().__init__(n_envs, self.envs.single_observation_space, self.envs.single_action_space)
@@ -136,14 +136,14 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
     def _reward(self, points: np.ndarray) -> np.ndarray:
         return (np.sign(points) if self._clips else points).astype(np.float32)
 
-    def _infos(self, info: dict[str, np.ndarray]) -> list[dict[str, Any]]:
+    def _infos(self, info: GameNumbers) -> list[dict[str, Any]]:
         columns = (info[name].tolist() for name in ("lives", "frame_number", "episode_frame_number"))
         return [
             {"lives": lives, "frame_number": frame, "episode_frame_number": frames, "TimeLimit.truncated": False}
             for lives, frame, frames in zip(*columns, strict=True)
         ]
 
-    def _count(self, points: np.ndarray, over: np.ndarray, info: dict[str, Any]) -> np.ndarray:
+    def _count(self, points: np.ndarray, over: np.ndarray, info: VectorInfo) -> np.ndarray:
         """Add a step's points to the games' scores, and record ended games. Return which environments lost a life that
         ends the agent's episode, bool [n_envs]."""
         self._points += points

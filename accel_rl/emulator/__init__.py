@@ -1,20 +1,23 @@
 """For the games in benchmarks/results/emulator_trace.md, this Atari 2600 emulator computes exactly what ale-py 0.12.1
 computes. Installing accel_rl compiles the emulator if there is a C++ compiler."""
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from accel_rl.emulator.atari import AtariEmulator
 from accel_rl.emulator.games import games
 
 if TYPE_CHECKING:
+    from accel_rl.emulator.device.device_vector_env import DeviceVectorEnv
     from accel_rl.emulator.vector_env import VectorEnv
 
-__all__ = ["AtariEmulator", "VectorEnv", "games"]
+__all__ = ["AtariEmulator", "DeviceVectorEnv", "VectorEnv", "games"]
+
+# Worker processes need neither Gymnasium nor torch.
+_MODULES = {"DeviceVectorEnv": "device.device_vector_env", "VectorEnv": "vector_env"}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "VectorEnv":  # Worker processes do not need Gymnasium.
-        from accel_rl.emulator.vector_env import VectorEnv
-
-        return VectorEnv
+    if name in _MODULES:
+        return getattr(importlib.import_module(f"accel_rl.emulator.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,18 +8,6 @@ import numpy as np
 from accel_rl.emulator import palette
 from accel_rl.emulator.env_core import AtariEnvCore
 
-CALLS = (
-    "lives",
-    "game_over",
-    "getRAM",
-    "getFrameNumber",
-    "getEpisodeFrameNumber",
-    "getScreen",
-    "getScreenDims",
-    "getScreenGrayscale",
-    "getScreenRGB",
-)
-
 
 class AleView:
     """`AleView` reads the state of one game. Names and results of its methods are those of ale-py's ALEInterface.
@@ -66,6 +54,9 @@ class AleView:
         raise AttributeError(
             f"ale.{name}: this project's environments have {', '.join(CALLS)}; for others make ALE/...-v5 of ale-py"
         )
+
+
+CALLS = tuple(name for name in vars(AleView) if not name.startswith("_"))
 
 
 def _written(screen: np.ndarray, out: np.ndarray | None) -> np.ndarray:

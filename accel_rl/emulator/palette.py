@@ -6,7 +6,7 @@ its colour.
 
 import numpy as np
 
-from accel_rl.emulator.games import settings
+from accel_rl.emulator.games import games
 
 # Each row of the palette is one hue, from dark to bright.
 _NTSC = (
@@ -69,9 +69,9 @@ _PAL_GRAY[1::2] = [*_PAL_RGB[2::2, 2], 0]
 
 def rgb(game: str) -> np.ndarray:
     """Return the colours of a game's television standard, [256, 3] uint8."""
-    return _PAL_RGB if settings(game)["pal"] else RGB
+    return _PAL_RGB if games()[game].get("pal") else RGB
 
 
 def gray(game: str) -> np.ndarray:
     """Return the gray levels of a game's television standard, [256] uint8."""
-    return _PAL_GRAY if settings(game)["pal"] else GRAY
+    return _PAL_GRAY if games()[game].get("pal") else GRAY

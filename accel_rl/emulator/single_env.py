@@ -1,13 +1,23 @@
 """`SingleEnv` is a single Atari game as a Gymnasium environment."""
 
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from accel_rl.emulator.ale_view import AleView
-from accel_rl.emulator.vector_env import VectorEnv
+from accel_rl.emulator.vector_env import Observations, VectorEnv, VectorInfo
+
+
+class GameInfo(TypedDict):
+    """`seeds` are those of np_random and of ALE, after a reset with a seed. They are equal; ale-py's AtariEnv derives
+    two from the seed."""
+
+    lives: int
+    frame_number: int
+    episode_frame_number: int
+    seeds: NotRequired[tuple[int, int]]
 
 
 class SingleEnv(gymnasium.Env[np.ndarray, int]):
@@ -25,7 +35,7 @@ class SingleEnv(gymnasium.Env[np.ndarray, int]):
         self.observation_space = self._envs.single_observation_space
         self.action_space = self._envs.single_action_space
         self.render_mode = render_mode
-        self._frameskip = options.get("frameskip", 4)  # Gymnasium's AtariPreprocessing reads `_frameskip`.
+        self._frameskip = self._envs.options.frameskip  # Gymnasium's AtariPreprocessing reads `_frameskip`.
 
     @property
     def ale(self) -> AleView:
@@ -33,16 +43,13 @@ class SingleEnv(gymnasium.Env[np.ndarray, int]):
         `ale.lives()`, for wrappers of other libraries."""
         return self._envs.ale(0)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin an episode. The seed determines all later random numbers. With a seed, info["seeds"] has those of
-        np_random and of ALE, which are equal; ale-py's AtariEnv derives two from it."""
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observations, GameInfo]:  # type: ignore[override]  # A TypedDict is no dict.
+        """Begin an episode. The seed determines all later random numbers."""
         super().reset(seed=seed)
         obs, info = self._envs.reset(seed=seed)
-        return obs[0], _of_one(info) | ({} if seed is None else {"seeds": (seed, seed)})
+        return obs[0], _of_one(info) if seed is None else {**_of_one(info), "seeds": (seed, seed)}
 
-    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int) -> tuple[Observations, float, bool, bool, GameInfo]:  # type: ignore[override]
         obs, reward, terminated, truncated, info = self._envs.step(np.array([action]))
         return obs[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), _of_one(info)
 
@@ -69,5 +76,6 @@ class SingleEnv(gymnasium.Env[np.ndarray, int]):
         self._envs.close()
 
 
-def _of_one(info: dict[str, Any]) -> dict[str, Any]:
-    return {name: int(info[name][0]) for name in ("lives", "frame_number", "episode_frame_number")}
+def _of_one(info: VectorInfo) -> GameInfo:
+    frame, episode_frame = int(info["frame_number"][0]), int(info["episode_frame_number"][0])
+    return {"lives": int(info["lives"][0]), "frame_number": frame, "episode_frame_number": episode_frame}

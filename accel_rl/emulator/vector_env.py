@@ -12,223 +12,84 @@ VectorEnv additionally supports `AutoresetMode.DISABLED`, `info["final_info"]` w
 SAME_STEP mode, and `copy=False`.
 """
 
-import contextlib
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypedDict
 
 import numpy as np
 from gymnasium import error, logger
-from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode
-from gymnasium.vector import VectorEnv as GymnasiumVectorEnv
-from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
 
 from accel_rl.emulator import palette
 from accel_rl.emulator.ale_view import AleView
 from accel_rl.emulator.atari import core
-from accel_rl.emulator.env_core import make_env_core
-from accel_rl.emulator.games import (
-    ACTION_MEANINGS,
-    action_codes,
-    check_game,
-    check_switches,
-    settings,
-    vector_games,
-)
+from accel_rl.emulator.emulated_vector_env import EmulatedVectorEnv
+from accel_rl.emulator.env_core import AtariEnvCore, make_env_core
+from accel_rl.emulator.vector_options import MODES, NO_LIMIT, VectorOptions, keywords_of
 from accel_rl.machine import hardware
-from accel_rl.text.errors import ConfigError, nearest
 
-SIDE = 84  # Height and width of resized observations
-WIDTH = 160
-RAM_BYTES = 128
-OBS_TYPES = ("rgb", "grayscale", "ram")
-INFO = ("env_id", "lives", "frame_number", "episode_frame_number")
 FIRE = 1
-NO_LIMIT = 2**31 - 1
-MODES = {m.value: i for i, m in enumerate((AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED))}
+
+Numbers = NDArray[np.int32]
+Flags = NDArray[np.bool_]
+Observations = NDArray[np.uint8]
+Indices = Sequence[int] | np.ndarray
+Seeds = int | Sequence[int | None] | np.ndarray | None
 
 
-class VectorEnv(GymnasiumVectorEnv):
-    """`VectorEnv` is a batch of `num_envs` games, played by `num_threads` threads that do not hold the GIL.
+class GameNumbers(TypedDict):
+    """Each array is [batch_size]."""
 
-    recv() returns the results of the first `batch_size` environments that finish a step; 0 means all environments.
-    `info["env_id"]` lists these environments; the next send() sends actions to them. Several batches may be received
-    before the first is answered, by send(actions, env_id). `num_threads` = 0 means one thread
-    per core that the process's affinity mask and the cgroup's quota allow, but at most one thread per environment.
-    `thread_affinity_offset` pins thread i, on Linux, to the (offset + i)-th usable core; -1 means no pinning.
-    `max_num_frames_per_episode` is the time limit in emulated frames. `noop_max` is an upper bound on the number of
-    no-ops after a reset. The number of no-ops is random and depends on the seed. With `life_loss_info`, a lost life
-    terminates the episode, though the game continues. With `episodic_life`, a lost life also resets the game. `mode`
-    and `difficulty` are the switches of ale-py's AtariEnv. `rom` is the path of another ROM file than ale-py's, such as
-    a variant of the game. With `translate`, the game is compiled in the background, and then played faster, with the
-    same results (translation.py).
+    env_id: Numbers
+    lives: Numbers
+    frame_number: Numbers
+    episode_frame_number: Numbers
 
-    `obs_type` "rgb" [210, 160, 3], "grayscale" [210, 160] or "ram" [128] returns raw observations of ale-py's AtariEnv,
-    uint8: the last screen of a step or the console's RAM, without a stack. With `render_mode` "rgb_array", render()
-    returns the screens.
 
-    If `copy` is False, observations are written to two buffers in turn, and the result of a recv() is valid until the
-    send() after the next recv(), or with smaller batches until the recv() after the next one. If `copy` is True, each
-    result has its own memory. With either value of `copy`, `torch.from_numpy(obs)` makes no copy.
+class VectorInfo(GameNumbers, total=False):
+    """The other keys exist if an episode ends in SAME_STEP mode. Rows that the masks do not mark are undefined."""
 
-    With the device "cuda" or "cuda:N", games are emulated on that GPU, and all results are torch tensors on the GPU
-    (`DeviceVectorEnv`, which has fewer arguments). The device "cpu" selects a slow build of the GPU emulator for CPUs.
+    final_obs: Observations
+    _final_obs: Flags
+    final_info: GameNumbers
+    _final_info: Flags
+
+
+StepResult = tuple[Observations, Numbers, Flags, Flags, VectorInfo]
+"""Observations, rewards, terminated, truncated and info."""
+
+
+class VectorEnv(EmulatedVectorEnv):
+    """A batch of games, played by threads that do not hold the GIL. The arguments are those of `VectorOptions`.
+
+    recv() returns the results of the first `batch_size` environments that finish a step. `info["env_id"]` lists these
+    environments; the next send() sends actions to them. Several batches may be received before the first is answered,
+    by send(actions, env_id).
 
     Raises ConfigError for arguments that only ale-py's AtariVectorEnv supports.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012  # as Gymnasium's
-    _arguments: tuple[str, int, dict[str, Any]]
     _envpool = False  # True selects EnvPool's rules of episodes (envpool_env.h, accel_rl.compat.envpool).
+    _obs: Observations | None = None  # The environments write observations into `_obs`.
+    _last: Numbers | None = None  # The environments that the last recv() returned
+    _outstanding = 0  # The number of environments whose results were not received
 
-    def __new__(cls, game: str, num_envs: int, *, device: str | None = None, **options: Any) -> Any:
-        if device is None:
-            names = list(cls.__init__.__kwdefaults__ or {})
-            for name in options:
-                if name == "max_episode_steps":
-                    raise ConfigError("max_episode_steps: use max_num_frames_per_episode, in frames (frameskip a step)")
-                if name not in names:
-                    raise ConfigError(
-                        f"{name}: VectorEnv has no such option; ale-py's environments may have it{nearest(name, names)}"
-                    )
-            self = super().__new__(cls)
-            self._arguments = (game, num_envs, options)  # A copy of this VectorEnv is created with these arguments.
-            return self
-        # The module is imported only here, because it imports torch.
-        from accel_rl.emulator.device.device_vector_env import DeviceVectorEnv
+    @keywords_of(VectorOptions)
+    def __init__(self, options: VectorOptions) -> None:
+        super().__init__(options)
+        self._games = _load(options)
+        self._core = core().Vector(self._games, _rules(options, self.action_codes, self._envpool), self.batch_size)
+        self._plays_directly = _start_threads(self._core, options)
+        self._has_all = self.batch_size == self.num_envs
+        self._shape = (self.batch_size, *options.observation_shape)
+        self._buffers = None if options.copy else [np.zeros(self._shape, np.uint8) for _ in range(2)]
+        self._all = np.arange(self.num_envs, dtype=np.int32)
+        self._new = np.full(self.num_envs, True)  # The environments that have not been seeded yet
+        self._answerable = np.full(self.num_envs, False)  # The environments that have ended their step
 
-        return DeviceVectorEnv(game, num_envs, device=device, **options)
-
-    def __init__(
-        self,
-        game: str,
-        num_envs: int,
-        *,
-        batch_size: int = 0,
-        num_threads: int = 0,
-        thread_affinity_offset: int = -1,
-        max_num_frames_per_episode: int = 108000,
-        repeat_action_probability: float = 0.0,
-        full_action_space: bool = False,
-        continuous: bool = False,
-        continuous_action_threshold: float = 0.5,
-        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-        img_height: int = SIDE,
-        img_width: int = SIDE,
-        grayscale: bool = True,
-        stack_num: int = 4,
-        frameskip: int = 4,
-        maxpool: bool = True,
-        noop_max: int = 30,
-        episodic_life: bool = False,
-        life_loss_info: bool = False,
-        reward_clipping: bool = True,
-        use_fire_reset: bool = True,
-        mode: int | None = None,
-        difficulty: int | None = None,
-        obs_type: str | None = None,
-        render_mode: str | None = None,
-        rom: str | os.PathLike[str] | None = None,
-        translate: bool = True,
-        copy: bool = True,
-        device: None = None,
-    ) -> None:
-        check_game(game, vector_games())
-        check_switches(game, mode, difficulty)
-        for name, value, only in (
-            ("img_height", img_height, SIDE),
-            ("img_width", img_width, SIDE),
-            ("grayscale", grayscale, True),
-            ("continuous", continuous, False),
-        ):
-            if value != only:
-                raise ConfigError(f"{name}={value}: must be {only}; for others use ale_py.vector_env.AtariVectorEnv")
-        for name, number, least, most in (
-            ("num_envs", num_envs, 1, 2**16),
-            ("batch_size", batch_size, 0, num_envs),
-            ("num_threads", num_threads, 0, 2**10),
-            ("thread_affinity_offset", thread_affinity_offset, -1, 2**16),
-            ("max_num_frames_per_episode", max_num_frames_per_episode, 1, NO_LIMIT),
-            ("stack_num", stack_num, 1, 2**10),
-            ("frameskip", frameskip, 1, 2**10),
-            ("noop_max", noop_max, 0, NO_LIMIT),
-        ):
-            if isinstance(number, bool) or not isinstance(number, int | np.integer) or not least <= number <= most:
-                raise ConfigError(f"{name}={number!r}: must be a whole number from {least} to {most}")
-        if not 0 <= repeat_action_probability <= 1:
-            raise ConfigError(f"repeat_action_probability={repeat_action_probability}: must be from 0 to 1")
-        autoreset = autoreset_mode.value if isinstance(autoreset_mode, AutoresetMode) else autoreset_mode
-        for name, choice, choices in (
-            ("autoreset_mode", autoreset, list(MODES)),
-            ("obs_type", obs_type or "None", ["None", *OBS_TYPES]),
-            ("render_mode", render_mode or "None", ["None", "rgb_array"]),
-        ):
-            if choice not in choices:
-                raise ConfigError(f"{name}={choice!r}: must be one of {', '.join(choices)}" + nearest(choice, choices))
-        if obs_type and stack_num != 4:
-            raise ConfigError(
-                f"stack_num={stack_num} with obs_type={obs_type!r}: raw observations have no stack, for which use"
-                " gymnasium.wrappers.FrameStackObservation"
-            )
-        codes = self.action_codes = action_codes(game, full_action_space)
-        self.num_envs = num_envs
-        self.batch_size = batch_size or num_envs
-        self.render_mode = render_mode
-        self.autoreset_mode = AutoresetMode(autoreset)
-        self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
-        height = settings(game)["height"]
-        raw_shapes = {"rgb": (height, WIDTH, 3), "grayscale": (height, WIDTH), "ram": (RAM_BYTES,)}
-        seen = raw_shapes[obs_type] if obs_type else (stack_num, SIDE, SIDE)
-        self.single_observation_space = Box(0, 255, seen, np.uint8)
-        self.single_action_space = Discrete(len(codes))
-        self.observation_space = batch_space(self.single_observation_space, self.batch_size)
-        self.action_space = batch_space(self.single_action_space, self.batch_size)
-        rules = {
-            "stack": 1 if obs_type else stack_num,
-            "noop_max": noop_max,
-            "max_frames": max_num_frames_per_episode,
-            "maxpool": maxpool,
-            "fire": use_fire_reset and FIRE in codes,
-            "episodic_life": episodic_life,
-            "life_loss_info": life_loss_info,
-            "clips": reward_clipping,
-            "autoreset": MODES[autoreset],
-            "repeat_probability": repeat_action_probability,
-            "codes": codes,
-            "envpool": self._envpool,
-        }
-        switches: dict[str, Any] = {"mode": mode, "difficulty": difficulty, "rom": rom, "translate": translate}
-        self._games = [
-            make_env_core(game, "84x84", palette.GRAY, frameskip, NO_LIMIT, life_loss=False, **switches)
-            for _ in range(num_envs)
-        ]
-        self._palette = palette.rgb(game)
-        if obs_type:
-            gray = palette.gray(game).tobytes()
-            table = {"rgb": self._palette.tobytes(), "grayscale": gray, "ram": b""}[obs_type]
-            for one in self._games:
-                one.set_raw(obs_type == "ram", table)
-        self._core = core().Vector(self._games, rules, self.batch_size)
-        thread_cores = _cores(num_envs, num_threads, thread_affinity_offset)
-        for thread_core in thread_cores:
-            with _running_on(thread_core):
-                self._core.add_thread()
-        self._plays_directly = thread_cores == [-1]
-        self._has_all = self.batch_size == num_envs
-        shape = (self.batch_size, *seen)
-        self._shape = shape
-        self._buffers = None if copy else [np.zeros(shape, np.uint8) for _ in range(2)]
-        self._obs: np.ndarray | None = None  # The environments write observations into `_obs`.
-        self._all = np.arange(num_envs, dtype=np.int32)
-        self._last: np.ndarray | None = None  # The environments that the last recv() returned
-        self._new = np.full(num_envs, True)  # The environments that have not been seeded yet
-        self._answerable = np.full(num_envs, False)  # The environments that have ended their step
-        self._outstanding = 0  # The number of environments whose results were not received
-
-    def reset(
-        self, *, seed: int | Sequence[int | None] | np.ndarray | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    def reset(self, *, seed: Seeds = None, options: dict[str, Any] | None = None) -> tuple[Observations, VectorInfo]:  # type: ignore[override]  # A TypedDict is no dict.
         """Reset all environments, or the environments of options["reset_mask"], bool [num_envs]. For environments that
         are not reset, the last observation is returned. Environment i has the seed `seed` + i. `seed` may also be a
         list or an array [environments that are reset], in which None or a negative number means no seed. Seeds are
@@ -244,21 +105,18 @@ class VectorEnv(GymnasiumVectorEnv):
         obs, _, _, _, info = self.recv()
         return obs, info
 
-    def step(
-        self, actions: np.ndarray, indices: Sequence[int] | np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-        """Play a step in the environments `indices` (see send()). Return observations, rewards (int32), terminated,
-        truncated and info."""
+    def step(self, actions: np.ndarray, indices: Indices | None = None) -> StepResult:  # type: ignore[override]
+        """Play a step in the environments `indices` (see send()), and return its results."""
         self._send(actions, indices, directly=self._plays_directly)
         return self.recv()
 
-    def send(self, actions: np.ndarray, indices: Sequence[int] | np.ndarray | None = None) -> None:
+    def send(self, actions: np.ndarray, indices: Indices | None = None) -> None:
         """Send actions [batch_size] for the environments that the last recv() returned, without waiting. With
         `indices`, send actions [len(indices)] for the environments `indices`, whose results were received. If a batch
         contains all environments, other environments return their last observation with reward 0."""
         self._send(actions, indices, directly=False)
 
-    def _send(self, actions: np.ndarray, indices: Sequence[int] | np.ndarray | None, directly: bool) -> None:
+    def _send(self, actions: np.ndarray, indices: Indices | None, directly: bool) -> None:
         actions = np.asarray(actions)
         if self._last is None:
             raise error.ResetNeeded("send() before reset()")
@@ -285,7 +143,7 @@ class VectorEnv(GymnasiumVectorEnv):
                 self._begin()  # The next batch again has the buffer that this one would have had.
             raise
 
-    def recv(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    def recv(self) -> StepResult:
         """Wait for the first `batch_size` environments that finish their step, and return their results."""
         n = self.batch_size
         if self._outstanding < (1 if self._has_all else n):
@@ -298,14 +156,14 @@ class VectorEnv(GymnasiumVectorEnv):
         # After Ctrl-C, recv() can be called again.
         self._last = self._all if self._has_all else numbers[0].copy()
         self._note(self._last, -self._outstanding if self._has_all else -n)
-        info: dict[str, Any] = dict(zip(INFO, numbers, strict=True))
+        info = _by_name(numbers)
         if finished:
             final_obs = obs.copy()
             final = numbers.copy()
             ended = np.empty(n, bool)
             self._core.final(final_obs, final, ended)
             info |= {"final_obs": final_obs, "_final_obs": ended}
-            info |= {"final_info": dict(zip(INFO, final, strict=True)), "_final_info": ended.copy()}
+            info |= {"final_info": _by_name(final), "_final_info": ended.copy()}
         return obs, reward, terminated, truncated, info
 
     def clone_state(self, indices: Sequence[int] | None = None) -> list[bytes]:
@@ -319,7 +177,7 @@ class VectorEnv(GymnasiumVectorEnv):
 
     def restore_state(
         self, states: Sequence[bytes], indices: Sequence[int] | None = None, include_rng: bool = True
-    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    ) -> tuple[Observations, VectorInfo]:
         """Restore the states of all environments, or of the environments `indices`. Return observations and info of all
         environments.
 
@@ -349,17 +207,14 @@ class VectorEnv(GymnasiumVectorEnv):
             logger.warn("render() without a render mode: create the environment with render_mode='rgb_array'")
             return None
         self._checked_indices(None)
-        return tuple(game.mapped(self._palette, 3) for game in self._games)
+        colours = palette.rgb(self.options.game)
+        return tuple(game.mapped(colours, 3) for game in self._games)
 
     def ale(self, index: int) -> AleView:
         """Return an object with those methods of ale-py's ALEInterface that read the state of environment `index`. They
         can be called only between two steps."""
         (which,) = self._checked_indices([index])
-        return AleView(self._arguments[0], self._games[which])
-
-    def get_action_meanings(self) -> list[str]:
-        """Return the names of the actions, such as NOOP and UPFIRE."""
-        return [ACTION_MEANINGS[code] for code in self.action_codes]
+        return AleView(self.options.game, self._games[which])
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy, by the module copy or by pickle, continues exactly as this VectorEnv does, on threads of its own."""
@@ -368,7 +223,7 @@ class VectorEnv(GymnasiumVectorEnv):
         if not self._has_all:
             raise ValueError(f"a copy with batch_size={self.batch_size}: must be num_envs={self.num_envs}")
         states = None if self._last is None else self.clone_state()
-        return _copy, (type(self), *self._arguments, states, {"spec": self.spec, "metadata": self.metadata})
+        return _copy, (type(self), self.options, states, {"spec": self.spec, "metadata": self.metadata})
 
     def close_extras(self, **kwargs: Any) -> None:
         """End the emulator's threads. Later calls, and waiting calls of other threads, raise ClosedEnvironmentError."""
@@ -381,7 +236,7 @@ class VectorEnv(GymnasiumVectorEnv):
             self._buffers.reverse()
             self._obs = self._buffers[0]
 
-    def _checked_indices(self, indices: Sequence[int] | np.ndarray | None) -> np.ndarray:
+    def _checked_indices(self, indices: Indices | None) -> np.ndarray:
         which = np.arange(self.num_envs) if indices is None else np.asarray(indices)
         fits = which.ndim == 1 and (which.dtype.kind in "iu" or not which.size)
         if not fits or (which.size and not 0 <= which.min() <= which.max() < self.num_envs):
@@ -400,7 +255,7 @@ class VectorEnv(GymnasiumVectorEnv):
         if not self._has_all:
             self._answerable[ids] = begun < 0
 
-    def _some(self, indices: Sequence[int] | np.ndarray) -> np.ndarray:
+    def _some(self, indices: Indices) -> np.ndarray:
         if not len(indices) or len(np.unique(indices)) < len(indices):
             raise ValueError(f"indices={indices!r}: must be one or more different environments")
         return self._checked_indices(indices)
@@ -416,14 +271,9 @@ class VectorEnv(GymnasiumVectorEnv):
 
 
 def _copy(
-    cls: type[VectorEnv],
-    game: str,
-    num_envs: int,
-    options: dict[str, Any],
-    states: list[bytes] | None,
-    attributes: dict[str, Any],
+    cls: type[VectorEnv], options: VectorOptions, states: list[bytes] | None, attributes: dict[str, Any]
 ) -> VectorEnv:
-    env = cls(game, num_envs, **options)
+    env = cls(**vars(options))
     for name, value in attributes.items():
         setattr(env, name, value)
     if states is not None:
@@ -431,31 +281,61 @@ def _copy(
     return env
 
 
-def _cores(num_envs: int, num_threads: int, offset: int) -> list[int]:
-    """Return the core of each emulator thread; -1 means any core."""
-    if offset >= 0 and not hasattr(os, "sched_setaffinity"):
-        raise ConfigError(f"thread_affinity_offset={offset}: this system cannot pin threads; must be -1")
-    allowed = hardware.allowed_cores()
-    n = num_threads or min(len(hardware.usable_cores()), num_envs)
-    return [-1 if offset < 0 else allowed[(offset + i) % len(allowed)] for i in range(n)]
+def _by_name(numbers: Any) -> VectorInfo:
+    """Name the rows of an array [4, batch_size] of the compiled core."""
+    ids, lives, frames, episode_frames = numbers
+    return {"env_id": ids, "lives": lives, "frame_number": frames, "episode_frame_number": episode_frames}
 
 
-@contextlib.contextmanager
-def _running_on(core: int) -> Iterator[None]:
-    """Return a context manager in which the calling thread, and every thread that it starts, run on a core; -1 means
-    any core."""
-    if core < 0:
-        yield
-        return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {core})
+def _load(o: VectorOptions) -> list[AtariEnvCore]:
+    switches: dict[str, Any] = {"mode": o.mode, "difficulty": o.difficulty, "rom": o.rom, "translate": o.translate}
+    games = [
+        make_env_core(o.game, "84x84", palette.GRAY, o.frameskip, NO_LIMIT, life_loss=False, **switches)
+        for _ in range(o.num_envs)
+    ]
+    if o.obs_type:
+        tables = {"rgb": palette.rgb(o.game).tobytes(), "grayscale": palette.gray(o.game).tobytes(), "ram": b""}
+        for game in games:
+            game.set_raw(o.obs_type == "ram", tables[o.obs_type])
+    return games
+
+
+def _rules(o: VectorOptions, codes: list[int], envpool: bool) -> dict[str, Any]:
+    """Return the rules of episodes of the compiled core (StackedEnvRules)."""
+    return {
+        "stack": 1 if o.obs_type else o.stack_num,
+        "noop_max": o.noop_max,
+        "max_frames": o.max_num_frames_per_episode,
+        "maxpool": o.maxpool,
+        "fire": o.use_fire_reset and FIRE in codes,
+        "episodic_life": o.episodic_life,
+        "life_loss_info": o.life_loss_info,
+        "clips": o.reward_clipping,
+        "autoreset": MODES.index(AutoresetMode(o.autoreset_mode)),
+        "repeat_probability": o.repeat_action_probability,
+        "codes": codes,
+        "envpool": envpool,
+    }
+
+
+def _start_threads(vector: Any, o: VectorOptions) -> bool:
+    """Start the threads of a compiled core. Return whether step() may play in the calling thread instead."""
+    n = o.num_threads or min(len(hardware.usable_cores()), o.num_envs)
+    if o.thread_affinity_offset < 0:
+        for _ in range(n):
+            vector.add_thread()
+        return n == 1
+    allowed, before = hardware.allowed_cores(), os.sched_getaffinity(0)
     try:
-        yield
+        for i in range(o.thread_affinity_offset, o.thread_affinity_offset + n):
+            os.sched_setaffinity(0, {allowed[i % len(allowed)]})  # A thread starts with the mask of its parent.
+            vector.add_thread()
     finally:
         os.sched_setaffinity(0, before)
+    return False
 
 
-def _seeds(seed: int | Sequence[int | None] | np.ndarray | None, which: np.ndarray, new: np.ndarray) -> np.ndarray:
+def _seeds(seed: Seeds, which: np.ndarray, new: np.ndarray) -> np.ndarray:
     """Return seeds [len(which)] int64, where a negative number means no seed. Without a seed, an environment's first
     seed is drawn from the system's random numbers."""
     if isinstance(seed, list | tuple):

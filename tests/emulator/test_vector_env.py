@@ -1,7 +1,8 @@
 """VectorEnv against ale-py's own AtariVectorEnv; buffers, arrival, resets, wrong input."""
 
+import dataclasses
 import itertools
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 import gymnasium
 import numpy as np
@@ -14,6 +15,8 @@ from ale_py.vector_env import AtariVectorEnv
 
 from accel_rl.emulator import VectorEnv
 from accel_rl.emulator.games import vector_games
+from accel_rl.emulator.vector_env import GameNumbers, StepResult, VectorInfo
+from accel_rl.emulator.vector_options import VectorOptions
 from accel_rl.text.errors import ConfigError
 from tests.marks import slow
 
@@ -248,6 +251,32 @@ def test_two_buffers_are_written_in_turn() -> None:
     assert len({t.data_ptr() for t in tensors}) == 2
 
 
+def test_results_have_the_declared_arrays() -> None:
+    """Types are checked by mypy only, so the compiled core could return others."""
+    env = VectorEnv("pong", 2, autoreset_mode="SameStep", max_num_frames_per_episode=4)
+    obs, info = env.reset(seed=0)
+    results = [(obs, info), env.step(np.zeros(2, int))]
+    hints, numbers = get_type_hints(VectorInfo), get_type_hints(GameNumbers)
+    assert set(results[0][-1]) == set(numbers) and set(results[1][-1]) == set(hints)
+    for result in results:
+        for value, hint in zip(result[:-1], get_args(StepResult), strict=False):
+            assert type(value) is get_origin(hint) and value.dtype == get_args(get_args(hint)[1])[0]
+        for name, value in result[-1].items():
+            if name == "final_info":
+                assert set(value) == set(numbers)
+            else:
+                assert value.dtype == get_args(get_args(hints[name])[1])[0], name
+
+
+def test_options_are_kept_and_constant() -> None:
+    env = VectorEnv("pong", 2, frameskip=3)
+    assert env.options == VectorOptions("pong", 2, frameskip=3)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        env.options.frameskip = 4  # type: ignore[misc]
+    with pytest.raises(TypeError, match="num_envs"):
+        VectorEnv("pong")  # type: ignore[call-arg]
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -260,6 +289,8 @@ def test_two_buffers_are_written_in_turn() -> None:
         ({"batch_size": 3}, "batch_size=3: must be a whole number from 0 to 2"),
         ({"autoreset_mode": "SameStepp"}, "nearest: SameStep"),
         ({"repeat_action_probability": 1.5}, "must be from 0 to 1"),
+        ({"obs_type": "None"}, "obs_type='None': must be one of None, rgb, grayscale, ram"),
+        ({"num_envs": "2"}, "num_envs='2': must be a whole number from 1 to 65536"),
     ],
 )
 def test_what_it_has_not_is_said_in_a_line(settings: dict[str, Any], message: str) -> None:

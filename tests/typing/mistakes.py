@@ -2,6 +2,7 @@
 
 import accel_rl
 from accel_rl import PPO
+from accel_rl.emulator import DeviceVectorEnv, VectorEnv
 
 accel_rl.train("ppo", game="pong", env_stepz=1e6)  # error
 accel_rl.train("ppo", game=3)  # error
@@ -14,3 +15,11 @@ accel_rl.make_sampler("ppo", game="pong", horizon="long")  # error
 accel_rl.Run("runs/pong").resume(learning_rat=1e-4)  # error
 accel_rl.Run("runs/pong").resume(game="breakout")  # error
 accel_rl.Run("runs/pong").resume(device=0)  # error
+VectorEnv("pong", 8, noopmax=3)  # error
+VectorEnv("pong", num_envs="8")  # error
+VectorEnv("pong")  # error
+VectorEnv("pong", 8, device="cuda")  # error
+VectorEnv("pong", 8).reset()[-1]["live"]  # error
+VectorEnv("pong", 8).options.frameskip = 3  # error
+DeviceVectorEnv("pong", 8, device=0)  # error
+DeviceVectorEnv("pong", 8).step([0])[-1]["final_info"]  # error

@@ -1,15 +1,19 @@
-"""VectorEnv on a device (here its host build) plays the games of VectorEnv on the CPU."""
+"""DeviceVectorEnv (here its host build) plays the games of VectorEnv on the CPU."""
+
+import inspect
+from typing import get_type_hints
 
 import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium.vector import AutoresetMode
 
 pytest.importorskip("accel_rl.emulator._core")
 
-from accel_rl.emulator import VectorEnv, palette
+from accel_rl.emulator import DeviceVectorEnv, VectorEnv, palette
 from accel_rl.emulator.counter import Counter, start_at
-from accel_rl.emulator.device.device_vector_env import DeviceVectorEnv
+from accel_rl.emulator.device.device_vector_env import DeviceInfo
 from accel_rl.emulator.env_core import make_env_core, step_env_cores
 from accel_rl.emulator.games import games
 from accel_rl.text.errors import ConfigError
@@ -54,8 +58,8 @@ def play_alone(game: str, seed: int, actions: list[int], frames: int, **switches
 )
 def test_observations_rewards_and_ends(game, switches):
     n, steps, frames = 3, 120, 200
-    envs = VectorEnv(game, num_envs=n, max_num_frames_per_episode=frames, **switches, **CPU)
-    assert isinstance(envs, DeviceVectorEnv) and envs.single_observation_space.shape == (4, 84, 84)
+    envs = DeviceVectorEnv(game, num_envs=n, max_num_frames_per_episode=frames, **switches, **CPU)
+    assert envs.single_observation_space.shape == (4, 84, 84)
     actions = np.random.default_rng(0).integers(envs.single_action_space.n, size=(steps, n))
     alone = [play_alone(game, 5 + i, actions[:, i].tolist(), frames, **switches) for i in range(n)]
     obs, _ = envs.reset(seed=5)
@@ -75,7 +79,7 @@ def test_observations_rewards_and_ends(game, switches):
 
 
 def test_the_same_seed_gives_the_same_games():
-    envs = VectorEnv("pong", num_envs=2, repeat_action_probability=0.25, **CPU)
+    envs = DeviceVectorEnv("pong", num_envs=2, repeat_action_probability=0.25, **CPU)
     runs = []
     for seed in (3, 3, 4):
         first, _ = envs.reset(seed=seed)
@@ -85,7 +89,7 @@ def test_the_same_seed_gives_the_same_games():
 
 
 def test_observations_stay_when_the_next_step_is_played():
-    envs = VectorEnv("breakout", num_envs=2, img_height=104, img_width=80, **CPU)
+    envs = DeviceVectorEnv("breakout", num_envs=2, img_height=104, img_width=80, **CPU)
     envs.reset(seed=0)
     kept = [envs.step([1, 2])[:2] for _ in range(3)]
     copies = [(obs.clone(), reward.clone()) for obs, reward in kept]
@@ -104,7 +108,12 @@ def test_observations_stay_when_the_next_step_is_played():
         ({"num_envs": 0}, ["num_envs=0"]),
         ({"use_fire_reset": True}, ["use_fire_reset=True", "False"]),
         ({"autoreset_mode": "NextStep"}, ["NextStep", "SameStep"]),
-        ({"batch_size": 2}, ["batch_size"]),
+        ({"batch_size": 2}, ["batch_size=2", "must be 0 on a device"]),
+        ({"episodic_life": True}, ["episodic_life=True", "must be False on a device; for others use VectorEnv"]),
+        ({"obs_type": "ram"}, ["obs_type='ram'", "must be None"]),
+        ({"rom": "pong.bin"}, ["rom='pong.bin'", "must be None"]),
+        ({"stack_num": 33}, ["stack_num=33", "from 1 to 32"]),
+        ({"devise": "cuda"}, ["devise: DeviceVectorEnv has no such option", "nearest: device"]),
         ({"noop_max": 1000}, ["noop_max=1000"]),
         ({"game": "pongg"}, ["pongg", "pong"]),
         ({"repeat_action_probability": 2.0}, ["2.0"]),
@@ -112,12 +121,31 @@ def test_observations_stay_when_the_next_step_is_played():
 )
 def test_what_is_refused(options, parts):
     with pytest.raises(ConfigError) as refused:
-        VectorEnv(**{"game": "pong", "num_envs": 2, "device": "cpu", **options})
+        DeviceVectorEnv(**{"game": "pong", "num_envs": 2, "device": "cpu", **options})
     assert all(part in str(refused.value) for part in parts), refused.value
+    assert "\n" not in str(refused.value)
+
+
+def test_options_are_those_of_vector_env_and_a_device():
+    ours, theirs = (inspect.signature(cls).parameters for cls in (DeviceVectorEnv, VectorEnv))
+    assert [*ours] == [*theirs, "device"]
+    differs = {name: ours[name].default for name in theirs if ours[name].default != theirs[name].default}
+    assert differs == {"autoreset_mode": AutoresetMode.SAME_STEP, "use_fire_reset": False}
+    DeviceVectorEnv("pong", 1, autoreset_mode="SameStep", batch_size=0, copy=True, **CPU)
+    with pytest.raises(ConfigError, match=r"^device: use accel_rl\.emulator\.DeviceVectorEnv$"):
+        VectorEnv("pong", 1, device="cuda")
+
+
+def test_infos_have_the_declared_arrays():
+    envs = DeviceVectorEnv("pong", 2, max_num_frames_per_episode=8, **CPU)
+    assert envs.reset(seed=0)[1] == {}
+    info = envs.step([0, 0])[-1]
+    assert set(info) == set(get_type_hints(DeviceInfo))
+    assert info["final_obs"].shape == (2, 4, 84, 84) and info["_final_obs"].dtype == torch.bool
 
 
 def test_wrong_actions_and_order():
-    envs = VectorEnv("pong", num_envs=2, **CPU)
+    envs = DeviceVectorEnv("pong", num_envs=2, **CPU)
     with pytest.raises(gymnasium.error.ResetNeeded):
         envs.step([0, 0])
     envs.reset(seed=0)

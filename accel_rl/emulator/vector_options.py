@@ -1,0 +1,161 @@
+"""The options of `VectorEnv`, which `DeviceVectorEnv` shares: names, defaults and checks."""
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from accel_rl.emulator.games import check_game, check_switches, games, vector_games
+from accel_rl.text.errors import ConfigError, nearest
+
+SIDE = 84  # Height and width of resized observations
+WIDTH = 160
+RAM_BYTES = 128
+NO_LIMIT = 2**31 - 1
+MODES = (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED)  # as the compiled core numbers them
+CHOICES: dict[str, tuple[str | None, ...]] = {
+    "autoreset_mode": tuple(mode.value for mode in MODES),
+    "obs_type": (None, "rgb", "grayscale", "ram"),
+    "render_mode": (None, "rgb_array"),
+}
+ELSEWHERE = {
+    "device": "use accel_rl.emulator.DeviceVectorEnv",
+    "max_episode_steps": "use max_num_frames_per_episode, in frames (frameskip a step)",
+}
+
+Env = TypeVar("Env")
+Options = TypeVar("Options")
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True)
+class VectorOptions:
+    """Names and defaults are those of ale-py's AtariVectorEnv, then of its AtariEnv. Raises ConfigError for a bad
+    value, and for values that only ale-py supports."""
+
+    game: str
+    num_envs: int
+    _: KW_ONLY
+    batch_size: int = 0
+    """recv() returns the first `batch_size` environments that finish a step; 0 means all environments."""
+    num_threads: int = 0
+    """0 means one thread per core that the process's affinity mask and the cgroup's quota allow, but at most one thread
+    per environment."""
+    thread_affinity_offset: int = -1
+    """Thread i is pinned, on Linux, to the (offset + i)-th usable core; -1 means no pinning."""
+    max_num_frames_per_episode: int = 108000
+    """The time limit in emulated frames."""
+    repeat_action_probability: float = 0.0
+    full_action_space: bool = False
+    """All 18 actions instead of the game's."""
+    continuous: bool = False
+    continuous_action_threshold: float = 0.5
+    autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP
+    img_height: int = SIDE
+    img_width: int = SIDE
+    grayscale: bool = True
+    stack_num: int = 4
+    frameskip: int = 4
+    maxpool: bool = True
+    noop_max: int = 30
+    """The most no-ops after a reset. Their number is random and depends on the seed."""
+    episodic_life: bool = False
+    """A lost life terminates the episode and resets the game."""
+    life_loss_info: bool = False
+    """A lost life terminates the episode, though the game continues."""
+    reward_clipping: bool = True
+    use_fire_reset: bool = True
+    mode: int | None = None
+    """`mode` and `difficulty` are the game's switches."""
+    difficulty: int | None = None
+    obs_type: str | None = None
+    """Raw observations of ale-py's AtariEnv, uint8, without a stack: the last screen of a step, "rgb" [210, 160, 3] or
+    "grayscale" [210, 160], or the console's RAM, "ram" [128]."""
+    render_mode: str | None = None
+    """With "rgb_array", render() returns the screens."""
+    rom: str | os.PathLike[str] | None = None
+    """The path of another ROM file than ale-py's, such as a variant of the game."""
+    translate: bool = True
+    """Compile the game in the background, and then play it faster, with the same results (translation.py)."""
+    copy: bool = True
+    """If false, observations are written to two buffers in turn, and the result of a recv() is valid until the send()
+    after the next recv(), or with smaller batches until the recv() after the next one. If true, each result has memory
+    of its own. In both cases, `torch.from_numpy(obs)` makes no copy."""
+
+    FIXED: ClassVar[Sequence[str]] = ("img_height", "img_width", "grayscale", "continuous")
+    """Options that support only their default."""
+    OTHERS: ClassVar[str] = "; for others use ale_py.vector_env.AtariVectorEnv"
+    """Where other values of fixed options are supported."""
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "num_envs": (1, 2**16),
+        "num_threads": (0, 2**10),
+        "thread_affinity_offset": (-1, 2**16),
+        "max_num_frames_per_episode": (1, NO_LIMIT),
+        "stack_num": (1, 2**10),
+        "frameskip": (1, 2**10),
+        "noop_max": (0, NO_LIMIT),
+    }
+
+    def __post_init__(self) -> None:
+        check_game(self.game, self.supported_games())
+        check_switches(self.game, self.mode, self.difficulty)
+        for name in self.FIXED:
+            value, only = _text(getattr(self, name)), _text(getattr(type(self), name))
+            if value != only:
+                raise ConfigError(f"{name}={value!r}: must be {only!r}{self.OTHERS}")
+        for name, choices in CHOICES.items():
+            value, names = _text(getattr(self, name)), [str(choice) for choice in choices]
+            if value not in choices:
+                raise ConfigError(f"{name}={value!r}: must be one of {', '.join(names)}{nearest(str(value), names)}")
+        for name, (least, most) in (self.LIMITS | {"batch_size": (0, self.num_envs)}).items():
+            number = getattr(self, name)
+            if isinstance(number, bool) or not isinstance(number, int | np.integer) or not least <= number <= most:
+                raise ConfigError(f"{name}={number!r}: must be a whole number from {least} to {most}")
+        if not 0 <= self.repeat_action_probability <= 1:
+            raise ConfigError(f"repeat_action_probability={self.repeat_action_probability}: must be from 0 to 1")
+        if self.obs_type and self.stack_num != 4:
+            raise ConfigError(
+                f"stack_num={self.stack_num}: with obs_type, use gymnasium.wrappers.FrameStackObservation instead"
+            )
+        if self.thread_affinity_offset >= 0 and not hasattr(os, "sched_setaffinity"):
+            raise ConfigError(f"thread_affinity_offset={self.thread_affinity_offset}: this system cannot pin threads")
+
+    def supported_games(self) -> Sequence[str]:
+        return vector_games()
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:
+        height = games()[self.game]["height"]
+        raw = {"rgb": (height, WIDTH, 3), "grayscale": (height, WIDTH), "ram": (RAM_BYTES,)}
+        return raw[self.obs_type] if self.obs_type else (self.stack_num, self.img_height, self.img_width)
+
+
+def keywords_of(
+    options: Callable[P, Options],
+) -> Callable[[Callable[[Env, Options], None]], Callable[Concatenate[Env, P], None]]:
+    """Decorate an `__init__` that has one parameter, of the dataclass `options`. Callers pass the dataclass's arguments
+    instead, and type checkers, editors and help() know their names and types. Unknown names raise ConfigError."""
+    names = inspect.signature(options).parameters
+
+    def decorate(init: Callable[[Env, Options], None]) -> Callable[Concatenate[Env, P], None]:
+        @functools.wraps(vars(options)["__init__"])
+        def checked(self: Env, /, *args: P.args, **given: P.kwargs) -> None:
+            for name in given:
+                if name not in names:
+                    unknown = f"{type(self).__name__} has no such option; ale-py's environments may have it"
+                    raise ConfigError(f"{name}: {ELSEWHERE.get(name, unknown + nearest(name, names))}")
+            init(self, options(*args, **given))
+
+        return checked
+
+    return decorate
+
+
+def _text(value: Any) -> Any:
+    """Return the text of an AutoresetMode, and other values as they are."""
+    return value.value if isinstance(value, AutoresetMode) else value
