@@ -34,7 +34,7 @@ class DQNConfig(ReplayAlgorithmConfig):
     """A noisy network explores by learned noise in the fully connected layers, and not epsilon-greedily (Fortunato et
     al. 2018)."""
     noisy_sigma: Positive = 0.5
-    """Initial standard deviation of the noise, in units of 1 / sqrt(inputs of a layer) (Fortunato et al. 2018: 0.5)."""
+    """Initial noise of a weight, in units of 1 / sqrt(inputs) (Fortunato et al. 2018: 0.5)."""
     huber: NonNegative = 1.0
     """Threshold of the Huber loss, which is quadratic for errors up to the threshold and linear beyond (Mnih et al.
     2015: 1). With 0, the loss is the squared error."""
@@ -69,11 +69,10 @@ class DQNConfig(ReplayAlgorithmConfig):
     """Number of units of the fully connected layer, or of each stream of a dueling network (Parr 2017: 512). With 0,
     the number of units is the network's default."""
     network: str = "dqn"
-    """Network for image observations. The network `a3c` has two convolutions (Mnih et al. 2016). The network `dqn` has
-    three convolutions with padding (Stooke & Abbeel). The network `nature` has three convolutions (Mnih et al. 2015).
-    The network `data-efficient` has two convolutions without overlap (van Hasselt et al. 2019).
-    The network `impala` is residual (Espeholt et al. 2018), and `impala-4` has 4 times as many channels. `module:Class`
-    is a user's subclass of ConvNet."""
+    """Network for image observations: `a3c` with two convolutions (Mnih et al. 2016), `dqn` with three and padding
+    (Stooke & Abbeel), `nature` with three (Mnih et al. 2015), `data-efficient` with two that do not overlap (van
+    Hasselt et al. 2019), `impala` with residual blocks (Espeholt et al. 2018), and `impala-4` with 4 times as many
+    channels. `module:Class` is a user's subclass of ConvNet."""
     layer_norm: LayerNorm = "none"
     """Position of the layer norm: before or after each activation of the network."""
 
