@@ -29,8 +29,8 @@ from accel_rl.text.errors import ConfigError
 
 
 class DeviceEngine:
-    """`DeviceEngine` steps the environments of `DeviceEnvs`. The environments use counter randomness (--env.randomness
-    counter), with which all engines produce the same rollouts.
+    """The environments use counter randomness (--env.randomness counter), with which all engines produce the same
+    rollouts.
 
     On a GPU, the host queues the inference of actions, and then the environments' step with these actions, without
     waiting for the GPU.
@@ -53,15 +53,14 @@ class DeviceEngine:
         self._joined = False
 
     def _seeds(self) -> list[list[int]]:
-        """Return the seeds of the environments, as one list per group."""
         first = self.setup.first_index
         return [[env_seed(self._seed, first + b) for b in range(group.start, group.stop)] for group in self._groups]
 
     def start(self, restore: bool = False) -> None:
-        """Do nothing, because `release` begins the device engine's episodes."""
+        """`release` begins the first episodes."""
 
     def join(self) -> list[int]:
-        """Return [0] at the first call, like a `WorkerPool` with one worker process."""
+        """[0] at the first call, like a `WorkerPool` with one worker process."""
         joined, self._joined = ([] if self._joined else [0]), True
         return joined
 
@@ -69,7 +68,7 @@ class DeviceEngine:
         return []
 
     def check(self) -> None:
-        """Do nothing, because the device engine has no workers that could die."""
+        """No workers that could die."""
 
     @torch.no_grad()
     def release(self, group: int, step_index: int, n: int = 1, workers: list[int] | None = None) -> None:
@@ -83,7 +82,6 @@ class DeviceEngine:
             self._envs[group].step(action, self._outs[buffer][t][group])
 
     def _begin(self, g: int, buffer: int) -> None:
-        """Begin the first episodes of a group of environments, as `SequentialEnv.reset` does."""
         setup = self.setup
         envs = self._envs[g]
         seeds = self._seeds()[g]
@@ -115,12 +113,11 @@ class DeviceEngine:
         return 0
 
     def get_state(self) -> list[bytes]:
-        """Return the state of each environment in the format of `SequentialEnv`, which every engine can load."""
+        """The format is that of `SequentialEnv`, which every engine can load."""
         return [self._packed(state) for envs in self._envs for state in envs.get_state()]
 
     def set_state(self, states: list[bytes]) -> None:
-        """Load the environments' states, which any engine with counter randomness may have saved. Raises ValueError for
-        states without counter randomness."""
+        """Any engine with counter randomness may have saved the states. Raises ValueError for states without it."""
         result = [self._unpacked(state) for state in states]
         if len(result) != self.grouping.B:
             raise ValueError(f"states of {len(result)} environments; this sampler has {self.grouping.B}")
@@ -144,11 +141,10 @@ class DeviceEngine:
             envs.reseed(seeds)
 
     def close(self) -> None:
-        """Do nothing, because the device engine's memory is freed with the object."""
+        """The memory is freed with the object."""
 
 
 def _cells(rollout: Rollout, t: int, b: slice) -> DeviceStep:
-    """Return views of the rollout's cells to which step t of environments `b` is written."""
     return DeviceStep(
         frame=rollout.frames[rollout.stack + t, b],
         final_frame=rollout.final_frames[t, b],
@@ -162,8 +158,7 @@ def _cells(rollout: Rollout, t: int, b: slice) -> DeviceStep:
 
 
 def make_device_game(config: ResolvedEnv, training: bool, cached: bool, device: str) -> DeviceGame:
-    """Build the data that `device` needs to emulate an Atari game with counter randomness. With `cached`, episodes
-    begin from a few stored start states of the game. Raises ConfigError."""
+    """With `cached`, episodes begin from a few stored start states of the game. Raises ConfigError."""
     env = make_env(config, 0, training, cached)
     assert isinstance(env, EmulatorEnv) and env.counter is not None
     rules = env.rules
@@ -181,8 +176,7 @@ def make_device_game(config: ResolvedEnv, training: bool, cached: bool, device: 
 
 
 def check(config: Any) -> None:
-    """Raise ConfigError for settings that the device engine does not support. `config` contains the resolved settings
-    of a run."""
+    """Raise ConfigError for settings that the device engine does not support. `config` is resolved."""
     env = config.env
     s = config.sampler
     engine = "--sampler.engine device"

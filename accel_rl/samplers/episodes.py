@@ -1,4 +1,4 @@
-"""Computes the scores of episodes, which may extend over several rollouts."""
+"""The scores of episodes, which may extend over several rollouts."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -13,9 +13,8 @@ from accel_rl.text.notes import say_once
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """An `Episode` stores the score of a finished episode, the episode's length in agent steps, and the index `b` of
-    its environment. The score is the sum of unclipped rewards and of the points of forced frames, or the score that a
-    wrapper of the environment recorded."""
+    """A finished episode of environment `b`, with its length in agent steps. The score is the sum of unclipped rewards
+    and of the points of forced frames, or the score that a wrapper of the environment recorded."""
 
     score: float
     length: int
@@ -40,8 +39,7 @@ class EpisodeTracker:
         self.count = 0
 
     def add(self, rollout: RolloutArrays) -> list[Episode]:
-        """Add a rollout's rewards to the scores, and return the episodes that ended in the rollout, ordered by step and
-        environment."""
+        """Return the episodes that ended in the rollout, ordered by step and environment."""
         finished, begin = [], 0
         reward, ended = np.where(rollout.valid, rollout.reward, 0.0), rollout.ended & rollout.valid
         for t in np.flatnonzero(ended.any(1)).tolist():
@@ -70,13 +68,12 @@ class EpisodeTracker:
         self.length += valid[steps].sum(0)
 
     def means(self) -> dict[str, float]:
-        """Return the mean over the recent episodes of each number that the environments report, as {name: mean}."""
+        """The mean over the recent episodes of each number that the environments report."""
         names = dict.fromkeys(name for numbers in self.numbers for name in numbers)
         return {name: float(np.mean([n[name] for n in self.numbers if name in n])) for name in names}
 
     def forget(self, b: slice) -> None:
-        """Discard the scores and lengths of the unfinished episodes of environments `b`, because these environments
-        were reset."""
+        """Discard the unfinished episodes of environments `b`, which were reset."""
         self.score[b] = 0.0
         self.length[b] = 0
         self.partial[b] = self._partial_starts

@@ -9,8 +9,8 @@ from accel_rl.text.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """A `Grouping` divides B environments into `groups` x `workers` equal slices. The assignment of seeds to
-    environments does not depend on the number of workers.
+    """B environments in `groups` x `workers` equal slices. The assignment of seeds to environments does not depend on
+    the number of workers.
 
     With `dedicated_workers`, each worker process steps environments of only one group, and all groups have the same
     number of workers. Without `dedicated_workers`, each worker process steps a part of every group.
@@ -37,16 +37,15 @@ class Grouping:
 
     @property
     def n(self) -> int:
-        """Return the number of environments that one worker steps in one group."""
+        """The number of environments that one worker steps in one group."""
         return self.B // (self.workers * (1 if self.dedicated_workers else self.groups))
 
     @property
     def alternates(self) -> bool:
-        """Return whether the action server alternates between several groups of environments."""
+        """Whether the action server alternates between several groups of environments."""
         return self.groups > 1 and not self.dedicated_workers
 
     def groups_of(self, worker: int) -> range:
-        """Return the groups to which a worker's environments belong."""
         if not self.dedicated_workers:
             return range(self.groups)
         group = worker * self.groups // self.workers
@@ -68,17 +67,16 @@ class Grouping:
 
 
 def most_workers(B: int, groups: int, cores: int, dedicated_workers: bool = False) -> int:
-    """Return the largest number of worker processes, at most one per core, among which B environments in `groups`
-    groups can be divided evenly. If no number of workers divides the environments evenly, return 0 with
-    `dedicated_workers`, and otherwise 1."""
+    """The result is at most one per core, and divides B environments in `groups` groups evenly. If no number does that,
+    return 0 with `dedicated_workers`, and otherwise 1."""
     if dedicated_workers:
         return max((w for w in range(groups, cores + 1, groups) if B % w == 0), default=0)
     return max((w for w in range(1, cores + 1) if B % (groups * w) == 0), default=1)
 
 
 def env_seed(seed: int, index: int, generation: int = 0) -> int:
-    """Return the seed of environment number `index`, counted over all ranks. When a worker process dies, `generation`
-    is increased for the environments of its replacement, which therefore get new seeds."""
+    """`index` is counted over all ranks. When a worker process dies, `generation` is increased for the environments of
+    its replacement, which therefore get new seeds."""
     return int(np.random.SeedSequence(seed, spawn_key=(index, generation)).generate_state(1, np.uint32)[0] >> 1)
 
 
@@ -86,17 +84,15 @@ DEVICE_ENGINES = ("device",)
 
 
 class NamesEngine:
-    """`NamesEngine` is the base class of settings and plans that name the engine of a sampler."""
+    """Base class of settings and plans that name the engine of a sampler."""
 
     __slots__ = ()
     engine: str
 
     @property
     def has_workers(self) -> bool:
-        """Return whether worker processes step the environments."""
         return self.engine == "workers"
 
     @property
     def on_device(self) -> bool:
-        """Return whether Atari is emulated on the learner's device."""
         return self.engine in DEVICE_ENGINES

@@ -13,7 +13,7 @@ from accel_rl.samplers.workers.stepper import GroupStepper
 
 
 class InProcessEngine:
-    """`InProcessEngine` steps environments without worker processes, for tests and debugging."""
+    """Steps environments without worker processes, for tests and debugging."""
 
     def __init__(self, setup: EngineSetup):
         grouping = setup.grouping
@@ -38,7 +38,7 @@ class InProcessEngine:
             stepper.start()
 
     def join(self) -> list[int]:
-        """Return [0] at the first call, like a `WorkerPool` with one worker process."""
+        """[0] at the first call, like a `WorkerPool` with one worker process."""
         joined, self._joined = ([] if self._joined else [0]), True
         return joined
 
@@ -62,7 +62,6 @@ class InProcessEngine:
         return sum(stepper.env.late_resets for stepper in self._steppers)
 
     def get_state(self) -> list[bytes]:
-        """Return one state per environment, in the order of the environments."""
         return [state for stepper in self._steppers for state in stepper.env.get_state()]
 
     def set_state(self, states: list[bytes]) -> None:

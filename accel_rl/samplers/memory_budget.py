@@ -1,4 +1,4 @@
-"""This module computes upper bounds on the memory that environments need, before any process starts.
+"""Upper bounds on the memory that environments need, before any process starts.
 
 With ale-py 0.12.1 on Linux (pong, breakout), an environment uses 0.66 to 0.78 MB of private memory, and a worker
 process without environments uses 26 MB. The bounds on memory include a margin for other games and allocators.
@@ -20,8 +20,8 @@ DEVICE_EMULATOR_BYTES = 2**14  # An environment on a GPU needs 16 KiB.
 
 @dataclass(frozen=True, slots=True)
 class MemoryBudget:
-    """A `MemoryBudget` contains upper bounds in bytes: `emulator` on the private memory of an environment, `shared` on
-    an environment's part of the shared rollouts, and `worker` on the private memory of a worker process."""
+    """Upper bounds in bytes: `emulator` on the private memory of an environment, `shared` on an environment's part of
+    the shared rollouts, and `worker` on the private memory of a worker process."""
 
     emulator: int
     shared: int
@@ -38,8 +38,8 @@ class MemoryBudget:
 
 
 def bound(spec: EnvSpec, T: int, reset: str = "immediate") -> MemoryBudget:
-    """Return the memory bounds of an Atari game with rollouts of T steps. A third of the shared memory is for
-    `final_frames`, whose pages are used only if episodes end."""
+    """The bounds of an Atari game with rollouts of T steps. A third of the shared memory is for `final_frames`, whose
+    pages are used only if episodes end."""
     layout = rollout_layout(spec, T, 1)
     shared = sum(np.dtype(dtype).itemsize * math.prod(shape) for dtype, shape in layout.values())
     return MemoryBudget((2 if reset == "swap" else 1) * EMULATOR_BYTES, BUFFERS * shared, WORKER_BYTES)

@@ -14,50 +14,44 @@ from accel_rl.machine.devices import Device, runtime
 
 
 class RolloutMemory(Protocol):
-    """A `RolloutMemory` contains the buffers of a sampler, each of which stores one rollout [T, B]."""
+    """The buffers of a sampler, each of which stores one rollout [T, B]."""
 
     rollouts: list[Rollout]
     resident: bool
-    """`resident` is true if the rollouts are in the memory of the GPU on which the environments run."""
+    """Whether the rollouts are in the memory of the GPU on which the environments run."""
     skips: bool
-    """`skips` is true if some environments are idle (`skip`)."""
+    """Whether some environments are idle (`skip`)."""
 
     def clear(self) -> None:
         """Fill all rollouts with sentinel values, by which tests detect reads of cells that have not been written."""
 
     def arrays(self, buffer: int) -> RolloutArrays:
-        """Return the arrays of a finished rollout as numpy arrays. Frames on a GPU are None."""
+        """Frames on a GPU are None."""
 
     def skip(self, idle: np.ndarray | None) -> None:
-        """From the next rollout on, skip the environments in the mask `idle` [B]. If `idle` is None, no environment is
-        skipped."""
+        """From the next rollout on, skip the environments in the mask `idle` [B]; None skips none."""
 
     def skip_idle(self, buffer: int, t: int, b: slice) -> None:
-        """Replace the actions of idle environments at step t by a sentinel, so that these environments are not
-        stepped."""
+        """Replace the actions of idle environments by a sentinel, so that these environments are not stepped."""
 
     def carry_over(self, buffer: int, following: int, b: slice = slice(None)) -> None:
-        """Copy the last frames and ages of environments `b` from `buffer` to the start of the rollout in the buffer
-        `following`."""
+        """Copy the last frames and ages of environments `b` to the start of the rollout in the buffer `following`."""
 
     def first(self, buffer: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return copies of the frames [S, B, *frame_shape] and of the ages [B] (steps since the reset) at a rollout's
-        start."""
+        """Copies of the frames [S, B, *frame_shape] and ages [B] (steps since the reset) at a rollout's start."""
 
     def set_first(self, buffer: int, frames: Any, age: Any) -> None:
-        """Restore the first frames and ages of a rollout, as `first` returned them."""
+        """Restore what `first` returned."""
 
     def side_by_side(self, enabled: bool) -> AbstractContextManager[None]:
-        """Return a context manager in which, if `enabled`, each group of environments runs on its own CUDA stream."""
+        """A context in which, if `enabled`, each group of environments runs on its own CUDA stream."""
 
     def turn(self, group: int) -> AbstractContextManager[Any]:
-        """Return a context manager in which a group's actions are computed and its environments are stepped, on the
-        group's CUDA stream if it has one."""
+        """A context in which a group's actions are computed and its environments are stepped, on the group's CUDA
+        stream if it has one."""
 
 
 class HostMemory:
-    """`HostMemory` contains rollouts in host memory, into which an engine writes."""
-
     resident = False
     skips = False
 
@@ -102,8 +96,7 @@ class HostMemory:
 
 
 class ResidentMemory:
-    """`ResidentMemory` contains a sampler's rollouts in GPU memory. While one group's frames are drawn, another group
-    is stepped.
+    """Rollouts in GPU memory. While one group's frames are drawn, another group is stepped.
 
     stream of group A   | act | step | draw | act | step | draw | ...
     stream of group B         | act | step | draw | act | step | ...

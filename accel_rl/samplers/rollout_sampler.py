@@ -1,4 +1,4 @@
-"""Defines the interface of samplers."""
+"""The interface of samplers."""
 
 from collections.abc import Iterator
 from typing import Any, Protocol
@@ -12,23 +12,21 @@ from accel_rl.samplers.episodes import Episode, EpisodeTracker
 
 
 class RolloutSampler(Protocol):
-    """A sampler collects rollouts of T steps of B environments. The classes `Sampler` and `NoSampler` (for a rank that
-    does not sample) implement this interface."""
+    """Collects rollouts of T steps of B environments: `Sampler`, or `NoSampler` for a rank that does not sample."""
 
     spec: EnvSpec
     T: int
     B: int
     buffers: int
-    """A sampler stores `buffers` rollouts, so a rollout is valid until `buffers` - 1 further rollouts have been
-    collected."""
+    """Number of stored rollouts: a rollout is valid until `buffers` - 1 further rollouts have been collected."""
     episodes: EpisodeTracker
     finished: list[Episode]
-    """`finished` lists the episodes that ended in the rollout collected last."""
+    """The episodes that ended in the rollout collected last."""
     idle: np.ndarray | None
-    """`idle` [B] is true for environments that are not stepped, because an evaluation has enough of their episodes."""
+    """[B], true for environments that are not stepped, because an evaluation has enough of their episodes."""
 
     dropped: int
-    """`dropped` counts the parts of rollouts that are invalid because a worker process died."""
+    """Number of parts of rollouts that are invalid because a worker process died."""
 
     def start(self) -> None:
         """Begin the first episodes, unless they have already begun."""
@@ -47,6 +45,6 @@ class RolloutSampler(Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
     def reseed(self, seed: int) -> None:
-        """Restart the sampler from another seed. The rollouts are then those of a new sampler with this seed."""
+        """The later rollouts are those of a new sampler with this seed."""
 
     def close(self) -> None: ...

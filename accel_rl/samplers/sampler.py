@@ -34,8 +34,8 @@ class EnvShare(NamedTuple):
 
 
 class Sampler:
-    """`Sampler` collects rollouts [T, B] with an agent. The sampler stores n rollouts, one in each of the engine's n
-    buffers, so a rollout is valid until n - 1 further rollouts have been collected.
+    """Collects rollouts [T, B] with an agent. The sampler stores n rollouts, one in each of the engine's n buffers, so
+    a rollout is valid until n - 1 further rollouts have been collected.
 
     The rollouts depend only on the seed, B, the groups and the agent, and not on the engine, the number of workers or
     their speed.
@@ -92,7 +92,6 @@ class Sampler:
         self._is_started = self._awaits_initial = False
 
     def start(self) -> None:
-        """Start the engine and begin new episodes, unless the engine has already been started."""
         if not self._is_started:
             self.engine.start()
             self._is_started = True
@@ -100,8 +99,8 @@ class Sampler:
     # -- rollouts ------------------------------------------------------------
 
     def collect(self, agent: Agent) -> Rollout:
-        """Play T steps in each environment, and return the rollout. If a worker process has died, the steps of its
-        environments are marked as invalid."""
+        """Play T steps in each environment. If a worker process has died, the steps of its environments are marked as
+        invalid."""
         self._require_idle()
         self._open()
         way = self._way(agent)
@@ -148,14 +147,13 @@ class Sampler:
         return self._in_turns if self._in_threads is None else self._in_threads
 
     def _begin(self, way: Serving, agent: Agent) -> None:
-        """Start the next rollout, ahead of its time if the current rollout has not ended."""
+        """Start the next rollout, possibly before the current rollout has ended."""
         buffer = self._next_buffer if self._in_flight else self._buffer
         self._in_flight += 1
         self.memory.skip(self.idle)
         way.begin(agent, buffer, self._draw(), ahead=self._in_flight > 1)
 
     def _finish(self, way: Serving) -> Rollout:
-        """Wait until the last step of the rollout in the current buffer is done, and return the rollout."""
         is_ahead, self._in_flight = self._in_flight > 1, 0
         way.wait(is_ahead)
         buffer = self._buffer
@@ -197,15 +195,15 @@ class Sampler:
             self._awaits_initial = True
 
     def _drop(self, arrays: RolloutArrays, b: slice) -> None:
-        """Mark the steps of environments `b`, whose worker process was lost, as invalid. Set the rewards and actions of
-        these environments to 0, because they may be sentinels."""
+        """Mark the steps of environments `b`, whose worker process was lost, as invalid. Set their rewards and actions
+        to 0, because they may be sentinels."""
         arrays.valid[:, b] = arrays.terminated[:, b] = arrays.truncated[:, b] = arrays.ended[:, b] = False
         arrays.reward[:, b], arrays.action[:, b] = 0.0, 0
         self.episodes.forget(b)
         self.dropped += 1
 
     def _warn_of_nan(self, arrays: RolloutArrays) -> None:
-        """Log a warning, once per sampler, if a reward or an observation is not finite."""
+        """Warn once per sampler of a reward or observation that is not finite."""
         if self._has_warned or self.spec.is_atari:
             return
         wrong = {"reward": ~np.isfinite(arrays.reward) & arrays.valid}
@@ -222,7 +220,7 @@ class Sampler:
                 return
 
     def _draw(self) -> Tensor:
-        """Draw the uniform numbers [T, B] that select the next rollout's actions."""
+        """The uniform numbers [T, B] that select the next rollout's actions."""
         first, of_all = self._share
         uniform = torch.rand(self.T, of_all, generator=self._uniform)
         return uniform if of_all == self.B else uniform[:, first : first + self.B].contiguous()
@@ -236,14 +234,13 @@ class Sampler:
             raise RuntimeError("a rollout is in flight: close the iterator that rollouts() returned first")
 
     def check(self) -> None:
-        """Detect worker processes that died."""
         self.engine.check()
 
     # -- state ------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the sampler's state between two rollouts: the states of the environments, the frames of the last
-        observations, the random generator's state, and the episodes' scores."""
+        """The state between two rollouts: the states of the environments, the frames of the last observations, the
+        random generator's state, and the episodes' scores."""
         self._require_idle()
         self._open()
         envs = self._environment_states()
@@ -267,8 +264,8 @@ class Sampler:
                 self._open()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a sampler's state. Later rollouts are bitwise identical to those of the saved sampler if the
-        environments can be restored exactly."""
+        """Later rollouts are bitwise identical to those of the saved sampler if the environments can be restored
+        exactly."""
         self.engine.start(restore=True)
         self.engine.set_state(state["envs"])
         self._is_started = True
@@ -280,8 +277,6 @@ class Sampler:
         self.engine.join()
 
     def reseed(self, seed: int) -> None:
-        """Restart the sampler from another seed. Later rollouts are bitwise identical to those of a new sampler with
-        the same seed."""
         self._require_idle()
         self.start()
         self.engine.reseed(seed)

@@ -19,7 +19,7 @@ from accel_rl.samplers.rollout_memory import RolloutMemory
 
 
 class Serving(ABC):
-    """The base class of the three ways. `begin` starts a rollout, and `wait` waits for its last step."""
+    """`begin` starts a rollout, and `wait` waits for its last step."""
 
     carries_over = False
     """Whether `begin` copies a group's last frames when the group begins the next rollout ahead of other groups."""
@@ -29,14 +29,13 @@ class Serving(ABC):
         self.grouping, self.T = engine.grouping, engine.buffers[0].action.shape[0]
 
     def overlaps(self, agent: Agent, fixed: bool) -> bool:
-        """Return whether the next rollout may begin before the current rollout has ended. The parameters of a `fixed`
-        agent do not change."""
+        """Whether the next rollout may begin before the current rollout has ended. The parameters of a `fixed` agent do
+        not change."""
         return False
 
     @abstractmethod
     def begin(self, agent: Agent, buffer: int, uniform: Tensor, ahead: bool = False) -> None:
-        """Start a rollout in a buffer, with the random numbers `uniform` [T, B]. If `ahead`, the rollout in the
-        previous buffer has not ended."""
+        """`uniform` [T, B] are the random numbers of the actions. If `ahead`, the previous rollout has not ended."""
 
     def wait(self, ahead: bool) -> None:
         """Wait for the rollout's last step. If `ahead`, the next rollout has begun."""
@@ -66,7 +65,7 @@ class InTurns(Serving):
         self.play(agent, buffer)
 
     def play(self, agent: Agent | None, buffer: int) -> None:
-        """Play a rollout. `agent` is None if the actions were drawn before the rollout."""
+        """`agent` is None if the actions were drawn before the rollout."""
         if self._player is None:
             self._steps(agent, buffer)
             return
@@ -75,7 +74,7 @@ class InTurns(Serving):
         self._player.play(agent, buffer, settings, lambda side_by_side: self._steps(agent, buffer, side_by_side))
 
     def _steps(self, agent: Agent | None, buffer: int, side_by_side: bool = False) -> None:
-        """Play a rollout step by step. With `side_by_side`, each group of environments runs on its own CUDA stream."""
+        """With `side_by_side`, each group of environments runs on its own CUDA stream."""
         with self.memory.side_by_side(side_by_side):
             for t, g in self._turns():
                 with self.memory.turn(g):
@@ -100,7 +99,7 @@ class InTurns(Serving):
 
     def _prefetch(self, buffer: int, t: int, g: int) -> bool:
         """While a GPU computes group g's actions at step t, start to copy the next group's frames to the GPU if this
-        group is ready. Return true if the next group is not ready yet, and `_prefetch` should be called again."""
+        group is ready. Return true if the next group is not ready yet: call again."""
         t, g = (t, g + 1) if g + 1 < self.grouping.groups else (t + 1, 0)
         if not self.grouping.alternates or not 0 < t < self.T:
             return False

@@ -28,8 +28,6 @@ _AFTER_STEPS = ("action", "reward", "terminated", "truncated", "ended", "valid")
 
 
 class DeviceRollouts:
-    """`DeviceRollouts` copies rollouts from host memory to a GPU."""
-
     def __init__(self, host: list[Rollout], groups: list[slice], device: torch.device):
         self.host = host
         self._groups = groups
@@ -66,8 +64,8 @@ class DeviceRollouts:
         self._let_copy()
 
     def begin(self, buffer: int, uniform: Tensor) -> None:
-        """Start a rollout, and copy its first frames to the GPU. `uniform` [T, B], on the host, are the random numbers
-        that determine the actions."""
+        """Copy a rollout's first frames and the random numbers `uniform` [T, B], on the host, that determine the
+        actions."""
         self._staging.copy(self.uniform[buffer], uniform)
         for name in self.recorded:
             self._use_recorded(name, buffer)
@@ -78,7 +76,7 @@ class DeviceRollouts:
                 frames_there.record(self._copying)
 
     def record(self, name: str, dtype: torch.dtype) -> None:
-        """Allocate memory for the values `name` that the agent records, in all buffers."""
+        """Allocate memory in all buffers for values that the agent records."""
         self.recorded[name] = self._for_all(dtype)
         for buffer in range(len(self.host)):
             self._use_recorded(name, buffer)
@@ -88,7 +86,6 @@ class DeviceRollouts:
         rollout.recorded[name] = self._part(self.recorded[name], buffer, rollout.T)
 
     def prefetch(self, buffer: int, t: int, group: int) -> None:
-        """Start to copy to the GPU the frames that a group's agent sees at step t."""
         if self._fetched[group] == (buffer, t):
             return
         self._fetched[group] = buffer, t
@@ -97,27 +94,26 @@ class DeviceRollouts:
             self._frames_there[group].record(self._copying)
 
     def fetch(self, buffer: int, t: int, group: int) -> None:
-        """Make later operations on the current CUDA stream wait until a group's frames of step t have been copied."""
+        """Make later operations on the current CUDA stream wait for the copy of a group's frames of step t."""
         self.prefetch(buffer, t, group)
         self._now.wait_event(self._frames_there[group])
 
     def send_actions(self, buffer: int, t: int, group: int, action: Tensor) -> None:
-        """Start to copy the actions [n] of a group of environments at step t to the host."""
+        """Start to copy the actions [n] to the host."""
         self.host[buffer].action[t, self._groups[group]].copy_(action, non_blocking=True)
         self._actions_there[group].record(self._now)
 
     def await_actions(self, group: int, meanwhile: Callable[[], bool] | None = None) -> None:
-        """Wait until the actions of a group of environments are in host memory. Until then, call `meanwhile` repeatedly
-        while it returns true."""
+        """Wait for the copy to the host. Until then, call `meanwhile` repeatedly while it returns true."""
         arrived = self._actions_there[group]
         while meanwhile is not None and not arrived.query() and meanwhile():
             time.sleep(0)  # Releases the GIL, for which a training thread would otherwise wait for 5 ms.
         arrived.synchronize()  # Also releases the GIL.
 
     def finish(self, buffer: int, is_unseen: bool) -> None:
-        """After a rollout's last step, copy to the GPU the data that have not been copied during the rollout.
-        `is_unseen` is true if the rollout was played without copying frames or waiting for actions. In this case,
-        `finish` waits until the host may overwrite the memory of the next rollout."""
+        """Copy to the GPU the data that have not been copied during the rollout. `is_unseen` is true if the rollout was
+        played without copying frames or waiting for actions. In this case, `finish` waits until the host may overwrite
+        the memory of the next rollout."""
         rollout = self.rollouts[buffer]
         host = self.host[buffer]
         last = self.rollouts[buffer].T
@@ -159,7 +155,6 @@ class DeviceRollouts:
         rollout.age[t, b].copy_(host.age[t, b], non_blocking=True)
 
     def close(self) -> None:
-        """Release the page-locked host memory of the rollouts."""
         self._runtime.synchronize(self._device)
         self._unlock()
 
@@ -167,7 +162,7 @@ class DeviceRollouts:
         return torch.zeros(len(self.host) * self.rows, self.host[0].B, *shape, dtype=dtype, device=self._device)
 
     def _part(self, x: Tensor, buffer: int, rows: int) -> Tensor:
-        """Return a view of the first `rows` rows of a buffer in a tensor [buffers * self.rows, ...]."""
+        """The first `rows` rows of a buffer in a tensor [buffers * self.rows, ...]."""
         begin = buffer * self.rows
         return x[begin : begin + rows]
 

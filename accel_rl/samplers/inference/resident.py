@@ -18,8 +18,7 @@ KNOWN = ("age", "action", "reward", "terminated", "truncated", "ended", "valid")
 
 
 def resident_rollout(spec: EnvSpec, T: int, B: int, device: torch.device) -> Rollout:
-    """Allocate a rollout on a GPU. The rollout's attribute `host` contains a copy of all arrays except the frames, in
-    page-locked host memory."""
+    """A rollout on a GPU. Its `host` is a copy of all arrays except the frames, in page-locked host memory."""
     cells = rollout_layout(spec, T, B)
     layout = {k: (getattr(torch, cells[k][0]), cells[k][1]) for k in TENSORS}
     on_gpu: dict[str, Any] = {k: torch.zeros(shape, dtype=dtype, device=device) for k, (dtype, shape) in layout.items()}
@@ -30,8 +29,8 @@ def resident_rollout(spec: EnvSpec, T: int, B: int, device: torch.device) -> Rol
 
 
 class ResidentRollouts:
-    """`ResidentRollouts` replaces `DeviceRollouts` if the environments run on the GPU. The host synchronizes with the
-    GPU once per rollout."""
+    """Replaces `DeviceRollouts` if the environments run on the GPU. The host synchronizes with the GPU once per
+    rollout."""
 
     def __init__(self, rollouts: list[Rollout], groups: list[slice], device: torch.device):
         self.rollouts = rollouts
@@ -44,30 +43,26 @@ class ResidentRollouts:
             rollout.staging = self._staging
 
     def begin(self, buffer: int, uniform: Tensor) -> None:
-        """Start a rollout. `uniform` [T, B], on the host, are the random numbers that determine the actions."""
         self._staging.copy(self.uniform[buffer], uniform)
 
     def record(self, name: str, dtype: torch.dtype) -> None:
-        """Allocate memory for the values `name` that the agent records, in all buffers."""
         for rollout in self.rollouts:
             rollout.recorded[name] = torch.zeros(rollout.T, rollout.B, dtype=dtype, device=self._device)
 
     def prefetch(self, buffer: int, t: int, group: int) -> None:
-        """Do nothing, because the environments write their frames on the GPU."""
+        """The environments write their frames on the GPU."""
 
     def fetch(self, buffer: int, t: int, group: int) -> None:
-        """Do nothing, because the environments write their frames on the GPU."""
+        """The environments write their frames on the GPU."""
 
     def send_actions(self, buffer: int, t: int, group: int, action: Tensor) -> None:
-        """Store the actions [n] of a group of environments at step t."""
         self.rollouts[buffer].action[t, self._groups[group]].copy_(action)
 
     def await_actions(self, group: int, meanwhile: Callable[[], bool] | None = None) -> None:
-        """Do nothing, because the environments read the actions on the GPU."""
+        """The environments read the actions on the GPU."""
 
     def finish(self, buffer: int, is_unseen: bool) -> None:
-        """Copy all arrays of a rollout except the frames to the host, for example because the host computes the
-        episodes' scores."""
+        """Copy all arrays except the frames to the host, which for example computes the episodes' scores."""
         rollout = self.rollouts[buffer]
         assert rollout.host is not None
         for name in KNOWN:

@@ -1,4 +1,4 @@
-"""The action server computes the actions of a group of environments as one batch, from the group's newest frames."""
+"""The actions of a group of environments are computed as one batch, from the group's newest frames."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -19,12 +19,12 @@ from accel_rl.samplers.inference.resident import ResidentRollouts
 
 
 def is_open_loop(agent: Agent) -> bool:
-    """Return whether the agent's actions do not depend on observations or rewards."""
+    """Whether the actions do not depend on observations or rewards."""
     return not agent.needs_obs and not agent.state_size
 
 
 class ActionServer:
-    """The action server computes actions for one group of environments at a time.
+    """Computes actions for one group of environments at a time.
 
     On a GPU each new frame is copied once (`DeviceRollouts`), and stacks are rebuilt on the GPU. If the action server
     shares its cores with the worker processes, the server moves to another core for each batch. On a fixed core, the
@@ -68,8 +68,7 @@ class ActionServer:
         self._is_unseen = [False] * len(host)
 
     def draw_all(self, agent: Agent, buffer: int, uniform: torch.Tensor) -> None:
-        """Select all actions of a rollout in advance, by the random numbers `uniform` [T, B]. The agent must be
-        open-loop."""
+        """Select all actions of a rollout of an open-loop agent, by the random numbers `uniform` [T, B]."""
         rollout = self.rollouts[buffer]
         rollout.state = self._copied_state(rollout.state)
         unseen: Any = None
@@ -79,9 +78,8 @@ class ActionServer:
         self._is_unseen[buffer] = True
 
     def begin(self, agent: Agent, buffer: int, uniform: torch.Tensor, ahead: bool = False) -> None:
-        """Start a rollout: copy the frames and the recurrent state before its first step. `uniform` [T, B] are the
-        random numbers that determine the actions. With `ahead`, the previous rollout of the same agent is not finished
-        yet."""
+        """Copy the frames and the recurrent state before the rollout's first step. `uniform` [T, B] are the random
+        numbers that determine the actions. With `ahead`, the previous rollout of the same agent is not finished yet."""
         rollout = self.rollouts[buffer]
         if self._gpu is not None:
             self._gpu.begin(buffer, uniform)
@@ -108,9 +106,9 @@ class ActionServer:
             self._gpu.prefetch(buffer, t, group)
 
     def serve(self, agent: Agent, buffer: int, t: int, group: int, meanwhile: Callable[[], bool] | None = None) -> None:
-        """Compute the actions of a group of environments from the group's frames at step t, and write the actions and
-        the values that the agent records into the rollout. Several threads may serve different groups in parallel.
-        While the server waits for a GPU, it calls `meanwhile` repeatedly until `meanwhile` returns false."""
+        """Compute a group's actions at step t, and write them and the values that the agent records into the rollout.
+        Several threads may serve different groups in parallel. While the server waits for a GPU, it calls `meanwhile`
+        repeatedly until `meanwhile` returns false."""
         b = self._groups[group]
         if self._gpu is not None:
             self._gpu.fetch(buffer, t, group)
@@ -155,12 +153,11 @@ class ActionServer:
             return agent.act(obs, uniform, memory, b)
 
     def can_go_ahead(self, agent: Agent) -> bool:
-        """Return whether a rollout may begin before the previous rollout has ended. The agent must have no recurrent
-        state, and inference must run on the CPU."""
+        """Whether a rollout may begin before the previous one has ended: without a recurrent state, on the CPU."""
         return not agent.state_size and self._gpu is None
 
     def finish(self, buffer: int) -> Rollout:
-        """Finish a rollout after its last step, and return the rollout on the device."""
+        """Return the rollout on the device."""
         rollout = self.rollouts[buffer]
         rollout.next_state = self._copied_state(rollout.next_state)
         is_unseen, self._is_unseen[buffer] = self._is_unseen[buffer], False
@@ -173,8 +170,8 @@ class ActionServer:
         return rollout
 
     def _copied_state(self, memory: torch.Tensor | None) -> torch.Tensor | None:
-        """Return a copy of the recurrent state. The previous copy, `memory`, is overwritten in place, because captured
-        updates on a GPU read from the copy's address."""
+        """The previous copy, `memory`, is overwritten in place, because captured updates on a GPU read from the copy's
+        address."""
         if self.state is None:
             return None
         if self._gpu is None or memory is None:
@@ -182,11 +179,10 @@ class ActionServer:
         return memory.copy_(self.state)
 
     def forget(self) -> None:
-        """Reset the recurrent state to zeros in place, at the address that captured inference reads."""
+        """Zero the recurrent state in place, at the address that captured inference reads."""
         if self.state is not None:
             self.state.zero_()
 
     def close(self) -> None:
-        """Release the page-locked host memory of the rollouts."""
         if self._gpu is not None:
             self._gpu.close()

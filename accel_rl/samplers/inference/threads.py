@@ -19,7 +19,7 @@ from accel_rl.samplers.workers.pool import WorkerPool
 
 
 class InferenceThreads:
-    """Runs inference with one thread per group, for a pool in which each group has dedicated workers.
+    """One thread per group, for a pool in which each group has dedicated workers.
 
     `cores` lists the cores to which each group's thread is pinned; an empty list means that the thread is not pinned.
     `torch_threads` is the number of threads per torch operation.
@@ -36,9 +36,8 @@ class InferenceThreads:
         self._rollouts: deque[list[Future[None]]] = deque()  # The running rollouts, oldest first
 
     def begin(self, T: int, serve: Callable[[int, int], None]) -> None:
-        """Start a rollout. For t < T, each group's thread calls serve(t, group) as soon as the group's worker processes
-        have finished the previous step. A group begins the rollout as soon as this group has finished the previous
-        rollout."""
+        """For t < T, each group's thread calls serve(t, group) as soon as the group's worker processes have finished
+        the previous step. A group begins the rollout as soon as this group has finished the previous rollout."""
         pool, stop = self._pool, self._stop
 
         def play(g: int) -> None:

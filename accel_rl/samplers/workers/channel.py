@@ -32,7 +32,7 @@ from accel_rl.samplers.workers.control import Control
 
 
 class EventFd:
-    """An `EventFd` is a flag that wakes a process that polls it: an eventfd, or a pipe on systems without eventfd."""
+    """Wakes a process that polls it: an eventfd, or a pipe on systems without eventfd."""
 
     def __init__(self, fds: tuple[int, int] | None = None):
         """`fds` are the descriptors (to read, to write) of an event that another process created."""
@@ -67,7 +67,7 @@ _LINE = 8  # A cache line contains `_LINE` int64 values. No two processes write 
 
 
 class WorkersSilent(Exception):
-    """`WorkersSilent` is raised if `workers` have not answered a request within the timeout."""
+    """`workers` have not answered a request within the timeout."""
 
     def __init__(self, workers: list[int], timeout_s: float):
         super().__init__(f"no answer from worker {', '.join(map(str, workers))} within {timeout_s:g} s")
@@ -75,8 +75,7 @@ class WorkersSilent(Exception):
 
 
 def counters_layout(workers: int, groups: int) -> Layout:
-    """Return the shared memory's layout: request, answer and step counters per (worker, group), and each worker's
-    stepping time in nanoseconds."""
+    """Request, answer and step counters per (worker, group), and each worker's stepping time in nanoseconds."""
     cell = (workers, groups, _LINE)
     return {
         "request": ("int64", cell),
@@ -95,7 +94,7 @@ def _cells(array: np.ndarray) -> memoryview | OrderedWords:
 
 
 class WorkerSide:
-    """`WorkerSide` receives the action server's requests in a worker process."""
+    """Receives the action server's requests in a worker process."""
 
     def __init__(
         self, arrays: dict[str, np.ndarray], worker: int, event: EventFd, server: EventFd, control: Control, spins: int
@@ -112,8 +111,8 @@ class WorkerSide:
         self._poll.register(control.fileno(), select.POLLIN)
 
     def _due(self) -> int | None:
-        """Return a group of environments with an unanswered request, or None. The search starts after the group that
-        was stepped last, so that every group is stepped."""
+        """A group with an unanswered request. The search starts after the group that was stepped last, so that every
+        group is stepped."""
         for i in range(1, self.groups + 1):
             g = (self._last + i) % self.groups
             if self._request[g * _LINE] != self._answer[g * _LINE]:
@@ -137,8 +136,7 @@ class WorkerSide:
         return g, self._step[g * _LINE] + self._answer[g * _LINE]
 
     def answer(self, group: int) -> None:
-        """Increase the answer counter, because a requested step of a group of environments is done. Wake the action
-        server if it waits for this answer."""
+        """Increase the answer counter. Wake the action server if it waits for this answer."""
         word = group * _LINE
         self._answer[word] += 1
         if self._answer[word] in (self._request[word], self._step[word + 1]):
@@ -146,7 +144,7 @@ class WorkerSide:
 
 
 class ServerSide:
-    """`ServerSide` sends the action server's requests to the worker processes, and waits for their answers."""
+    """Sends the action server's requests to the worker processes, and waits for their answers."""
 
     def __init__(self, arrays: dict[str, np.ndarray], event: EventFd, spins: int, group_events: Sequence[EventFd] = ()):
         """With dedicated worker processes, `group_events` contains one event for each group of environments."""
@@ -198,8 +196,7 @@ class ServerSide:
             event.set()
 
     def release(self, worker: int, group: int, step_index: int, n: int = 1) -> None:
-        """Request n steps of a group from a worker, beginning with `step_index`. If earlier requests are unanswered,
-        `step_index` must be the index after the last requested step."""
+        """If earlier requests are unanswered, `step_index` must be the index after the last requested step."""
         word = group * _LINE
         steps = self._step[worker]
         request = self._request[worker]
@@ -211,16 +208,15 @@ class ServerSide:
         self._events[worker].set()
 
     def owing(self, groups: Sequence[int], ahead: int = 0) -> list[int]:
-        """Return the indices of the worker processes that have not answered all requests for the groups. The last
-        `ahead` requested steps of each group are ignored."""
+        """The workers that have not answered all requests for the groups, except for the last `ahead` requested steps
+        of each group."""
         cells = [g * _LINE for g in groups]
         return [
             w for w, (answer, request) in enumerate(self._cells) if any(answer[c] < request[c] - ahead for c in cells)
         ]
 
     def ready(self, groups: Sequence[int], ahead: int = 0) -> int | None:
-        """Return the first of the groups whose requested steps are done, or None. The last `ahead` requested steps are
-        ignored."""
+        """The first of the groups whose requested steps are done, except for the last `ahead`."""
         for g in groups:
             word = g * _LINE
             if all(answer[word] >= request[word] - ahead for answer, request in self._cells):
@@ -228,9 +224,9 @@ class ServerSide:
         return None
 
     def wait(self, groups: Sequence[int], timeout_s: float, ahead: int = 0) -> list[int]:
-        """Wait until one of the groups of environments is ready, and return []. If worker processes send a message or
-        die first, return the indices of these workers. Raises WorkersSilent if a worker does not answer a request for
-        timeout_s (up to a quarter longer)."""
+        """Wait until one of the groups is ready, and return []. If worker processes send a message or die first, return
+        the indices of these workers. Raises WorkersSilent if a worker does not answer a request for timeout_s (up to a
+        quarter longer)."""
         for _ in range(self._spins):
             if self.ready(groups, ahead) is not None:
                 return []
@@ -275,7 +271,6 @@ class ServerSide:
         return [w for w in owing if self._quiet[w][1] >= timeout_s]
 
     def check(self) -> list[int]:
-        """Return the indices of the workers that sent a message or died, without waiting."""
         return self._listen(0.0, self._poll)
 
     def wait_control(self, timeout_s: float) -> list[int]:

@@ -10,11 +10,11 @@ from accel_rl.samplers.workers.messages import MESSAGES, Reply, Request, WorkerS
 
 
 class Disconnected(Exception):
-    """`Disconnected` means that the other process has closed the connection."""
+    """The other process has closed the connection."""
 
 
 class Control:
-    """`Control` is one end of the socket between the main process and a worker."""
+    """One end of the socket between the main process and a worker."""
 
     def __init__(self, sock: socket.socket):
         self.sock = sock
@@ -23,7 +23,7 @@ class Control:
         return self.sock.fileno()
 
     def send(self, message: WorkerSetup | Request | Reply, blob: bytes = b"") -> None:
-        """Send a message to the other process, or raise Disconnected."""
+        """Raises Disconnected."""
         fields = {name: getattr(message, name) for name in message.__slots__}
         body = json.dumps([type(message).__name__, fields]).encode()
         try:
@@ -32,8 +32,7 @@ class Control:
             raise Disconnected from e
 
     def receive(self, timeout_s: float | None = None) -> tuple[Any, bytes]:
-        """Wait for a message, and return the message and its blob. Raises Disconnected if the connection is closed, or
-        after timeout_s."""
+        """Raises Disconnected if the connection is closed, or after timeout_s."""
         if timeout_s is not None:
             self.sock.settimeout(timeout_s)
         n, m = struct.unpack("<QQ", self._exactly(16))

@@ -25,8 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class PoolMemory:
-    """`PoolMemory` is the shared memory of a pool. `PoolMemory` contains the rollouts of all environments, and the
-    request and answer counters of the worker processes."""
+    """Shared memory: the rollouts of all environments, and the request and answer counters of the worker processes."""
 
     def __init__(self, spec: EnvSpec, grouping: Grouping, T: int, buffers: int):
         self.rollout_layout: Layout = {}
@@ -56,27 +55,25 @@ REPLAYED_BYTES_PER_S = 500
 
 @dataclass(frozen=True, slots=True)
 class PoolConfig:
-    """`PoolConfig` contains the settings of a sampler's worker processes."""
-
     cores: tuple[int | None, ...]
-    """`cores` lists the core of each worker, or None for a worker that is not pinned."""
+    """The core of each worker, or None for a worker that is not pinned."""
     strict: bool = False
-    """If `strict`, a dead worker process ends the run instead of being replaced."""
+    """A dead worker process ends the run instead of being replaced."""
     timeout_s: float = 60.0
-    """A worker process that does not answer within timeout_s seconds is considered hung."""
+    """A worker process without an answer for timeout_s seconds is considered hung."""
     on_error: str = "stop"
     """With "restart", a worker process whose environment raises an error is replaced, as if the process had died."""
     start_timeout_s: float = 120.0
     """A worker process that is not ready within start_timeout_s seconds is replaced."""
     nice: int = 0
-    """`nice` is the nice value of the worker processes; a higher value means a lower priority."""
+    """Nice value of the worker processes; a higher value means a lower priority."""
     spins: int = 0
-    """A waiting process reads the shared counters `spins` times before it sleeps."""
+    """Reads of the shared counters by a waiting process before it sleeps."""
 
 
 class WorkerPool:
-    """A `WorkerPool` manages the worker processes that step a sampler's environments. If a worker process dies, its
-    part of the rollout becomes invalid, and a replacement joins at the beginning of a later rollout."""
+    """The worker processes of a sampler. If a worker process dies, its part of the rollout becomes invalid, and a
+    replacement joins at the beginning of a later rollout."""
 
     def __init__(self, setup: EngineSetup, config: PoolConfig):
         grouping = setup.grouping
@@ -98,8 +95,8 @@ class WorkerPool:
     # -- processes ------------------------------------------------------------
 
     def start(self, restore: bool = False) -> None:
-        """Start all workers and wait until they are ready. With `restore`, the workers begin no episodes, because the
-        caller restores the environments' states."""
+        """Wait until all workers are ready. With `restore`, no episodes begin, because the caller restores the
+        environments' states."""
         for w in range(self.grouping.workers):
             self._launch(w, start=not restore)
         self._until_ready()
@@ -146,7 +143,6 @@ class WorkerPool:
         )
 
     def _seeds(self, w: int) -> list[list[int]]:
-        """Return the seeds of a worker's environments, as one list per group."""
         first, generation = self.setup.first_index, self._history[w].generation
         slices = [self.grouping.part(w, g) for g in self.grouping.groups_of(w)]
         return [[env_seed(self._seed, first + i, generation) for i in range(b.start, b.stop)] for b in slices]
@@ -158,14 +154,12 @@ class WorkerPool:
             self._replace_late()
 
     def _replace_late(self) -> None:
-        """Kill and replace the worker processes that have not become ready within start_timeout_s."""
         limit = self.config.start_timeout_s
         for worker in [x for x in self._workers if x is not None and x.is_late(limit)]:
             worker.process.kill()
             self._on_death(worker.index, how=f"was killed after --sampler.start-timeout-s {limit:g}")
 
     def _on_message(self, w: int) -> None:
-        """Handle a worker that has sent a message or has ended."""
         worker = self._worker(w)
         try:
             reply, _ = worker.control.receive()
@@ -182,9 +176,8 @@ class WorkerPool:
             self._history[w].failed_starts = 0
 
     def _on_death(self, w: int, restore: bool = False, how: str = "") -> None:
-        """Log how a worker's process ended, and replace the process. `how` describes the end; by default, the exit code
-        is logged. The method `start` explains `restore`. Raises RunError with --strict, or if the worker has died too
-        often."""
+        """Log how a worker's process ended (`how`, by default the exit code), and replace the process. `start` explains
+        `restore`. Raises RunError with --strict, or if the worker has died too often."""
         worker, history = self._worker(w), self._history[w]
         line, was_ready = worker.obituary(how), worker.is_ready
         with self._changing:
@@ -229,13 +222,11 @@ class WorkerPool:
     # -- rollouts ------------------------------------------------------------
 
     def check(self) -> None:
-        """Without waiting, handle worker processes that died, and replacements that are ready or late."""
         for w in self._side.check():
             self._on_message(w)
         self._replace_late()
 
     def join(self) -> list[int]:
-        """At the beginning of a rollout, include the worker processes that became ready, and return their indices."""
         self.check()
         while not any(x is not None and x.is_ready for x in self._workers):
             self._until_ready()
@@ -248,14 +239,10 @@ class WorkerPool:
         return [worker.index for worker in joined]
 
     def absent(self) -> list[slice]:
-        """Return the slices of environments that the current rollout does not step, because their worker process died
-        and its replacement has not joined yet."""
         gone = [w for w, x in enumerate(self._workers) if x is None or not x.has_joined]
         return [self.grouping.part(w, g) for w in gone for g in self.grouping.groups_of(w)]
 
     def release(self, group: int, step_index: int, n: int = 1, workers: list[int] | None = None) -> None:
-        """Request n steps of a group of environments, beginning with `step_index`, from the given workers (by default
-        all)."""
         with self._changing:
             for w in self.grouping.workers_of(group):
                 worker = self._workers[w]
@@ -263,8 +250,6 @@ class WorkerPool:
                     self._side.release(w, group, step_index, n)
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
-        """Wait until one of the groups of environments has finished its requested steps, except for the last `ahead`
-        steps. Return this group."""
         while True:
             self._handle(lambda: self._side.wait(groups, self.config.timeout_s, ahead))
             if (ready := self._side.ready(groups, ahead)) is not None:
@@ -285,11 +270,9 @@ class WorkerPool:
             self._handle(lambda: self._side.watch(self.config.timeout_s))
 
     def wake(self) -> None:
-        """Wake the thread that waits in `oversee`."""
         self._side.wake()
 
     def wake_all(self) -> None:
-        """Wake every waiting thread, so that each thread checks whether it must stop."""
         self._side.wake_all()
 
     def _handle(self, wait: Callable[[], list[int]]) -> None:
@@ -307,8 +290,7 @@ class WorkerPool:
     # -- states ------------------------------------------------------------
 
     def _ask_all(self, kind: str) -> list[tuple[Reply, bytes]]:
-        """Send a request to every worker process, and return the replies. A worker process that is lost meanwhile is
-        replaced, and its reply is missing from the result."""
+        """The reply of a worker process that is lost meanwhile, and replaced, is missing from the result."""
         self._until_ready()
         replies = []
         for w in range(self.grouping.workers):
@@ -319,13 +301,9 @@ class WorkerPool:
         return replies
 
     def late_resets(self) -> int:
-        """Return the number of episodes, in the current worker processes, that began with an immediate reset because no
-        reserve environment was ready."""
         return sum(reply.late_resets for reply, _ in self._ask_all("late_resets"))
 
     def get_state(self) -> list[bytes]:
-        """Return the state of each environment, in the order of the environments. Raises WorkersReplaced if a worker
-        process was lost and its replacement has not joined yet."""
         replies = self._ask_all("get_state")
         if not all(x is not None and x.has_joined for x in self._workers):
             raise WorkersReplaced
@@ -339,8 +317,7 @@ class WorkerPool:
         return states
 
     def set_state(self, states: list[bytes]) -> None:
-        """Restore the environments from states that `get_state` returned. A worker process that dies meanwhile is
-        replaced."""
+        """A worker process that dies meanwhile is replaced."""
         time_out = patience_s(self.config.timeout_s) + sum(map(len, states)) / REPLAYED_BYTES_PER_S
         waiting = set(range(self.grouping.workers))
         while waiting:
@@ -355,8 +332,8 @@ class WorkerPool:
         self._worker(w).tell(Request("set_state", sizes), self.config.timeout_s, blob)
 
     def _completes(self, w: int, exchange: Callable[[int], object]) -> bool:
-        """Call `exchange`, which exchanges messages with worker w, and return True. If the worker dies meanwhile,
-        replace it by a worker that begins no episodes, and return False."""
+        """Call `exchange`. If worker w dies meanwhile, replace it by a worker that begins no episodes, and return
+        False."""
         try:
             exchange(w)
             return True
@@ -365,8 +342,8 @@ class WorkerPool:
             return False
 
     def reseed(self, seed: int) -> None:
-        """Rebuild all environments with another seed, in the existing worker processes. A worker process that dies
-        meanwhile is replaced; with --strict, RunError is raised instead."""
+        """The worker processes remain. One that dies meanwhile is replaced; with --strict, RunError is raised
+        instead."""
         self.check()
         self._until_ready()
         self._seed, self._history = seed, [History() for _ in self._workers]
@@ -387,7 +364,7 @@ class WorkerPool:
         self._until_ready()
 
     def env_seconds(self) -> list[float]:
-        """Return the time, in seconds, that each worker process has spent on stepping its environments."""
+        """Seconds that each worker process has spent on stepping its environments."""
         return [float(ns) / 1e9 for ns in self._memory.counters["env_ns"][:, 0]]
 
     def close(self) -> None:

@@ -16,14 +16,13 @@ learner reads the last rollout."""
 
 
 def initial(buffer: int) -> int:
-    """Return the step index that requests a buffer's initial observation instead of a step."""
+    """The step index that requests a buffer's initial observation instead of a step."""
     return -1 - buffer
 
 
 class GroupStepper:
-    """Steps the environments of a group. The step index buffer * T + t (modulo the number of steps in all buffers)
-    identifies step t of the rollout in a buffer. The negative step index `initial(buffer)` requests the observation
-    before the rollout's first step.
+    """The step index buffer * T + t (modulo the number of steps in all buffers) identifies step t of the rollout in a
+    buffer. The negative step index `initial(buffer)` requests the observation before the rollout's first step.
 
     All views of the rollout memory are created in advance, so that a step allocates no memory.
     """
@@ -39,8 +38,8 @@ class GroupStepper:
         self._is_fresh = False
 
     def start(self) -> None:
-        """Begin the first episodes, with decorrelated starts. Store the first frames, until the first initial
-        observation is requested."""
+        """Begin the first episodes, with decorrelated starts. The first frames are stored until `initial` is
+        requested."""
         try:
             self.env.reset(self._first)
         except EnvError as e:
@@ -48,8 +47,7 @@ class GroupStepper:
         self._is_fresh = True
 
     def _error(self, e: EnvError) -> RunError:
-        """Convert an environment's error into a RunError that names the environment's index in its sampler. The
-        traceback is attached as a note of the RunError."""
+        """A RunError that names the environment's index in its sampler, with the traceback as a note."""
         envs = getattr(self.env, "envs", ())
         index = next((f" {self._first_index + i}" for i, env in enumerate(envs) if e.env in _parts(env)), "")
         error = RunError(f"environment{index}: {e}")
@@ -75,14 +73,12 @@ class GroupStepper:
             self.env.reset_waiting(self._initial[-1 - step_index])
 
     def replace(self, build: Callable[[], BatchEnv]) -> None:
-        """Close the environments, build new environments of the same kind, and begin their first episodes."""
         self.env.close()
         self.env = build()
         self.start()
 
     def set_state(self, states: list[bytes]) -> None:
-        """Restore the environments from the states in a checkpoint. The last observation is not restored here; the
-        caller of `set_state` restores it."""
+        """The last observation is not restored here, but by the caller."""
         try:
             self.env.set_state(states)
         except EnvError as e:
@@ -91,5 +87,5 @@ class GroupStepper:
 
 
 def _parts(env: Env) -> tuple[Env, ...]:
-    """Return an environment, or the two environments that --sampler.reset swap plays in turn."""
+    """The two environments that --sampler.reset swap plays in turn, or one."""
     return env.instances if isinstance(env, ReservedEnv) else (env,)

@@ -71,7 +71,6 @@ def _close_in_forks(control: Control, setup: WorkerSetup) -> None:
 
 
 def _build(setup: WorkerSetup) -> dict[int, GroupStepper]:
-    """Build a stepper for each of the worker's groups, as {group: stepper}."""
     memory = SharedArrays.attach(setup.rollout_layout, setup.rollout_fd)
     buffers = [RolloutArrays.of(memory.arrays, setup.stack, prefix=f"{i}/") for i in range(setup.buffers)]
     steppers = {}
@@ -81,8 +80,7 @@ def _build(setup: WorkerSetup) -> dict[int, GroupStepper]:
 
 
 def _batch(setup: WorkerSetup, first: int, seeds: list[int]) -> BatchEnv:
-    """Build a batch of environments with the given seeds. `first` is the index of the batch's first environment in the
-    sampler."""
+    """`first` is the index of the batch's first environment in the sampler."""
     from accel_rl.envs.make import ResolvedEnv, make_batch
     from accel_rl.envs.starts import StartOrder
 
@@ -99,7 +97,7 @@ def _batch(setup: WorkerSetup, first: int, seeds: list[int]) -> BatchEnv:
 
 
 def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -> bool:
-    """Answer one message of the main process, and return False after a request to end."""
+    """Return false after a request to end."""
     request, blob = control.receive()
     assert isinstance(request, Request)
     if request.kind == "get_state":
@@ -150,7 +148,6 @@ def main() -> None:
 
 
 def _failure(error: BaseException) -> Reply:
-    """Return the reply that reports an error to the main process."""
     if isinstance(error, (ConfigError, RunError)):
         return Reply(error=str(error), traceback="".join(getattr(error, "__notes__", [])))
     return Reply(error=" ".join(f"{type(error).__name__}: {error}".split()), traceback=traceback.format_exc())

@@ -1,4 +1,4 @@
-"""The pool starts a worker process, exchanges messages with the process, and ends it through a `WorkerProcess`."""
+"""A worker process as the pool sees it: started, sent messages, and ended."""
 
 import contextlib
 import os
@@ -19,13 +19,12 @@ from accel_rl.text.errors import RunError
 
 
 class WorkerLost(RunError):
-    """`WorkerLost` is raised if a worker process ends, or does not answer in time, while messages are exchanged."""
+    """A worker process ended, or did not answer in time, while messages were exchanged."""
 
 
 @dataclass(slots=True)
 class WorkerProcess:
-    """A `WorkerProcess` is the pool's handle of a worker process, with the socket and the event that connect the
-    two."""
+    """The pool's handle of a worker process, with the socket and the event that connect the two."""
 
     index: int
     process: "subprocess.Popen[bytes]"
@@ -40,8 +39,8 @@ class WorkerProcess:
     def launch(
         cls, index: int, event: EventFd, fds: set[int], variables: Mapping[str, str] | None = None
     ) -> "WorkerProcess":
-        """Start a worker process, which waits for its set-up message. The process inherits the event and the
-        descriptors `fds`; `variables` are additional environment variables."""
+        """The process waits for its set-up message. It inherits the event and the descriptors `fds`; `variables` are
+        additional environment variables."""
         ours, theirs = socket.socketpair()
         process = child.start(
             child.command("accel_rl.samplers.workers.worker", str(theirs.fileno())),
@@ -62,22 +61,20 @@ class WorkerProcess:
         return self.process.pid
 
     def tell(self, request: Request, timeout_s: float, blob: bytes = b"") -> None:
-        """Send a request to the worker process. Raises RunError if the worker is lost or the request cannot be sent in
-        time."""
+        """Raises RunError if the worker is lost or the request cannot be sent in time."""
         with self._talking(request.kind, timeout_s):
             self.control.send(request, blob)
 
     def answer(self, kind: str, timeout_s: float) -> tuple[Reply, bytes]:
-        """Receive the worker's reply to a request. Raises RunError if the worker is lost, reports an error, or exceeds
-        the timeout."""
+        """Raises RunError if the worker is lost, reports an error, or exceeds the timeout."""
         with self._talking(kind, timeout_s):
             reply, blob = self.control.receive()
         self.check(reply)
         return reply, blob
 
     def ask(self, request: Request, timeout_s: float) -> tuple[Reply, bytes]:
-        """Send a request, and receive the reply. A stop request, also one that arrives meanwhile, shortens the wait.
-        Raises RunError if the worker is lost, reports an error, or exceeds the timeout."""
+        """A stop request, also one that arrives meanwhile, shortens the wait. Raises RunError if the worker is lost,
+        reports an error, or exceeds the timeout."""
         self.tell(request, patience_s(timeout_s))
         patience, poll = Patience(timeout_s), select.poll()
         poll.register(self.control.sock, select.POLLIN)
@@ -86,8 +83,7 @@ class WorkerProcess:
         return self.answer(request.kind, max(patience.left, SLICE_S))
 
     def check(self, reply: Reply) -> None:
-        """Raise RunError for an error that the worker reports. The worker's traceback is attached as a note of the
-        exception."""
+        """Raise RunError for an error that the worker reports, with the worker's traceback as a note."""
         if reply.error:
             error = RunError(f"worker {self.index} (pid {self.pid}): {reply.error}")
             if reply.traceback:
@@ -104,7 +100,7 @@ class WorkerProcess:
             raise WorkerLost(f"worker {self.index} (pid {self.pid}) was lost at {kind} (code {self.reap()})") from e
 
     def ends(self, timeout_s: float) -> bool:
-        """Wait until the worker's process has ended, or return False after timeout_s."""
+        """Whether the process has ended within timeout_s."""
         try:
             self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -112,16 +108,14 @@ class WorkerProcess:
         return True
 
     def reap(self) -> int:
-        """Wait for the worker's end, and return its exit code. A worker that has closed its socket but does not end
-        within a second is killed."""
+        """The exit code. A worker that has closed its socket but does not end within a second is killed."""
         if not self.ends(1.0):
             self.process.kill()
         return self.process.wait()
 
     def is_late(self, timeout_s: float) -> bool:
-        """Return whether the worker has not become ready within timeout_s. The time between two calls counts for at
-        most a quarter of timeout_s, because after a longer time this process was suspended, and most likely the worker
-        too."""
+        """The time between two calls counts for at most a quarter of timeout_s, because after a longer time this
+        process was suspended, and most likely the worker too."""
         if self.is_ready:
             return False
         now = time.monotonic()
@@ -130,7 +124,7 @@ class WorkerProcess:
         return self.waited_s >= timeout_s
 
     def obituary(self, how: str = "") -> str:
-        """Return a description of the worker's end: `how`, or by default the signal or the exit code."""
+        """`how`, by default the signal or the exit code, with the worker's index and pid."""
         code = self.reap()
         ending = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
         return f"worker {self.index} (pid {self.pid}) {how or ending}"
@@ -142,8 +136,8 @@ class WorkerProcess:
 
 @dataclass(slots=True)
 class History:
-    """`History` counts the deaths of one worker's successive processes: all deaths (`generation`), consecutive deaths
-    before the process was ready, and deaths since the last complete rollout."""
+    """Deaths of one worker's successive processes: all (`generation`), consecutive deaths before the process was ready,
+    and deaths since the last complete rollout."""
 
     generation: int = 0
     failed_starts: int = 0
@@ -151,7 +145,6 @@ class History:
 
 
 def _environment(variables: Mapping[str, str] | None) -> dict[str, str]:
-    """Return a worker's environment variables: `variables`, and variables that limit libraries to one thread, because a
-    worker must not start a thread on every core."""
+    """Limits libraries to one thread, because a worker must not start a thread on every core."""
     one = {k: "1" for k in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
     return child.environment({**os.environ, **one, **(variables or {})})
