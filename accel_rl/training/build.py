@@ -70,7 +70,7 @@ def build_sampler(
 
 
 def build_engine(plan: SamplerPlan, setup: EngineSetup, config: Resolved) -> Engine:
-    """Build the engine that steps the environments: worker processes, this process, the device, or a user's engine."""
+    """Worker processes, this process, the device, or a user's engine."""
     if plan.has_workers:
         pool = PoolConfig(
             cores=plan.worker_cores,

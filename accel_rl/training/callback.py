@@ -43,7 +43,7 @@ from accel_rl.training.reporter import Counters
 
 
 class Training:
-    """A `Training` is the running training run, which a callback receives. Callbacks may read all of its attributes.
+    """The running training run, as a callback receives it. Callbacks may read all of its attributes.
 
     `config` has the settings of rank 0. `plan` has the placement of rank 0, such as its device.
     """
@@ -73,48 +73,47 @@ class Training:
 
     @property
     def env_steps(self) -> int:
-        """Return the number of env steps of all ranks, without those of the current cycle."""
+        """Env steps of all ranks, without those of the current cycle."""
         return self._counters.env_steps
 
     @property
     def updates(self) -> int:
-        """Return the number of updates, without those of the current cycle."""
+        """Updates, without those of the current cycle."""
         return self._counts()[2]
 
     @property
     def episodes(self) -> int:
-        """Return the number of episodes that have ended in rank 0's environments."""
+        """Number of episodes that have ended in rank 0's environments."""
         return self._counts()[1]
 
     @property
     def recent(self) -> list[tuple[float, int]]:
-        """Return the (score, length) of the last --log.window episodes of rank 0's environments, oldest first."""
+        """(score, length) of the last --log.window episodes of rank 0's environments, oldest first."""
         return list(self._counts()[0])
 
     @property
     def score(self) -> float:
-        """Return the mean score of the `recent` episodes, or NaN before the first episode ends."""
+        """Mean score of the `recent` episodes, or NaN before the first episode ends."""
         return episode_metrics(self.recent)["score"]
 
     @property
     def learner(self) -> Learner:
-        """Return the learner of rank 0, with its network, optimizer and algorithm. Raises ConfigError with --cluster
-        gorila, whose driver has no learner."""
+        """The learner of rank 0, with its network, optimizer and algorithm. Raises ConfigError with --cluster gorila,
+        whose driver has no learner."""
         if self._learner is None:
             raise ConfigError("--cluster gorila: callbacks cannot read the agent, which is in other processes")
         return self._learner
 
     @property
     def agent(self) -> Agent:
-        """Return the agent that is trained. With --schedule concurrent, the agent's network must not be read in
-        `on_rollout` and `on_episode`, during which another thread trains the network. Raises ConfigError with --cluster
-        gorila."""
+        """With --schedule concurrent, the agent's network must not be read in `on_rollout` and `on_episode`, during
+        which another thread trains the network. Raises ConfigError with --cluster gorila."""
         return self.learner.algo.agent
 
     def log(self, name: str, value: Tensor | float) -> None:
-        """Add a value to the metric `name`. The value is a number, or a tensor with one element, which may be on a GPU.
-        The next row of metrics.csv has the mean of the values that were added since the last row. Raises ConfigError if
-        another column has this name."""
+        """The value is a number, or a tensor with one element, which may be on a GPU. The next row of metrics.csv has
+        the mean of the values that were added since the last row. Raises ConfigError if another column has this
+        name."""
         self.metrics.add(UpdateMetrics.of({name: value}))
 
     def event(self, line: str) -> None:
@@ -122,7 +121,7 @@ class Training:
 
 
 class Callback:
-    """`Callback` is the base class of callbacks. A subclass overrides the methods that it needs.
+    """A subclass overrides the methods that it needs.
 
     A method that returns False ends the run, which saves a checkpoint. Any other result has no effect. An error in a
     method ends the run with exit code 1, and the error message names the callback and the method.
@@ -174,8 +173,6 @@ def _overrides(callback: Any, method: str) -> bool:
 
 
 class Callbacks:
-    """`Callbacks` calls the callbacks of a run in their given order."""
-
     def __init__(self, callbacks: Sequence[Callback], training: Training):
         self.training = training
         self.stopped = False  # `stopped` is true after a method has returned False.
@@ -184,11 +181,10 @@ class Callbacks:
         }  # fmt: skip
 
     def handle(self, method: str) -> bool:
-        """Return whether a callback has the method."""
         return bool(self._methods[method])
 
     def __call__(self, method: str, *args: Any) -> None:
-        """Call a method of all callbacks. Raises RunError, which names the callback and the method, for an error."""
+        """Raises RunError, which names the callback and the method, for an error."""
         for callback in self._methods[method]:
             name = f"{type(callback).__name__}.{method}"
             try:
@@ -204,24 +200,21 @@ class Callbacks:
             self.training.event(f"callback {name} ends the run at {self.training.env_steps:,} env steps")
 
     def row(self, columns: Sequence[str]) -> Row:
-        """Return the means of the metrics that callbacks have logged since the last row. Raises RunError if a metric
-        has the name of another column."""
+        """Means of the metrics that callbacks have logged since the last row. Raises RunError if a metric has the name
+        of another column."""
         means = self.training.metrics.means()
         if twice := means.keys() & set(columns):
             raise RunError(f"callbacks: a row has a column {min(twice)!r} of its own; give the metric another name")
         return dict(means)
 
     def observed(self, sampler: RolloutSampler) -> RolloutSampler:
-        """Return the sampler. If a callback handles rollouts or episodes, the returned sampler calls the callbacks
-        after each rollout."""
+        """If a callback handles rollouts or episodes, the returned sampler calls the callbacks after each rollout."""
         if not self._methods["on_rollout"] and not self._methods["on_episode"]:
             return sampler
         return cast(RolloutSampler, _ObservedSampler(sampler, self))
 
 
 class _ObservedSampler:
-    """An `_ObservedSampler` is a sampler that calls callbacks after each rollout."""
-
     def __init__(self, sampler: RolloutSampler, callbacks: Callbacks):
         self._sampler = sampler
         self._callbacks = callbacks
@@ -238,8 +231,8 @@ class _ObservedSampler:
 
 
 def failed(name: str, error: Exception) -> RunError:
-    """Return the error with which a run ends if a user's object or a device, described by `name`, raised `error`. A
-    note of the returned error has the traceback, which the run writes to events.log."""
+    """The error with which a run ends if a user's object or a device, described by `name`, raised `error`. Its note is
+    the traceback, which the run writes to events.log."""
     result = RunError(f"{name} failed: {type(error).__name__}: {' '.join(str(error).split())}")
     result.add_note("".join(traceback.format_exception(error)))
     return result

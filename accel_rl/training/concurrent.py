@@ -51,8 +51,7 @@ def check(config: Resolved) -> None:
 
 
 class Concurrent:
-    """`Concurrent` is the concurrent schedule, for algorithms with a replay and a target network. One cycle of the
-    schedule is one period of C env steps.
+    """A schedule for algorithms with a replay and a target network. One cycle is one period of C env steps.
 
     Sampled steps are appended to the replay at the next synchronization, so the replay does not change while the
     trainer reads it.
@@ -109,9 +108,8 @@ class Concurrent:
         return self._rollouts > 0
 
     def cycle(self, remaining: int) -> tuple[int, list[UpdateMetrics]]:
-        """Run one period, or the rest of an interrupted period, and return the period's env steps and the metrics of
-        its updates. Returns (0, []) if the period is interrupted. `remaining` is the number of env steps until the end
-        of the run."""
+        """Run one period, or the rest of an interrupted period. Returns (0, []) if the period is interrupted.
+        `remaining` is the number of env steps until the end of the run."""
         for algo in self.algos:
             set_schedules(algo)
         if not self._rollouts:
@@ -129,8 +127,7 @@ class Concurrent:
         return self._synchronize()
 
     def _ends_early(self) -> bool:
-        """Return whether sampling must stop within a period. Ranks that share batches never stop within a period,
-        because the ranks would stop at different updates."""
+        """Ranks that share batches never stop within a period, because the ranks would stop at different updates."""
         if self.algo.communicator.size > 1:
             return False
         return self.interrupted() or any(
@@ -164,7 +161,7 @@ class Concurrent:
             self.sampler.check()
 
     def _train(self) -> None:
-        """Make the updates of one period in the trainer's thread."""
+        """Runs in the trainer's thread."""
         self._stream.wait_stream(self._device.default_stream())
         with self._device.on(self._stream):
             for prefix, learner in self.learners:
@@ -200,7 +197,7 @@ class Concurrent:
     # -- checkpoints ------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the concurrent schedule's state, which includes an interrupted period."""
+        """Includes an interrupted period."""
         return {
             "rollouts": self._rollouts,
             "owed": self._owed,
@@ -211,7 +208,7 @@ class Concurrent:
         }
 
     def load_state_dict(self, state: dict[str, Any] | None) -> None:
-        """Load the state of a concurrent schedule, or raise ValueError for the state of another schedule."""
+        """Raises ValueError for the state of another schedule."""
         if state is None:
             raise ValueError("the run was begun with --schedule lockstep, so its checkpoint has no period to continue")
         self._rollouts, self._owed = state["rollouts"], list(state.get("owed", self._owed))
@@ -239,8 +236,7 @@ def _failed(training: Future[None]) -> bool:
 
 
 def _stacked(metrics: list[UpdateMetrics]) -> dict[str, Any]:
-    """Return the metrics of k updates, or of k groups of updates, as arrays: the sums [k, M] of M metrics, and the
-    numbers of updates [k]."""
+    """The sums [k, M] of M metrics, and the numbers of updates [k], of k updates or groups of updates."""
     if not metrics:
         return {}
     sums = torch.stack([m.sums for m in metrics])

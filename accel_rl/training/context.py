@@ -15,57 +15,55 @@ from accel_rl.samplers.episodes import EpisodeTracker
 
 
 class Clock:
-    """A `Clock` counts the env steps of the run and decides when the run ends."""
+    """Counts the env steps of the run and decides when the run ends."""
 
     def count(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
-        """Add `taken` env steps of this rank to the count `env_steps` of all ranks, and return the new count of all
-        ranks. `episodes` and `updates` are this rank's totals so far."""
+        """Add `taken` env steps of this rank to `env_steps` of all ranks, and return the new count of all ranks.
+        `episodes` and `updates` are this rank's totals so far."""
         return env_steps + taken
 
     def progress(self, share: float) -> float:
-        """Return the completed fraction of the run, from the completed fraction `share` of its env steps."""
+        """The completed fraction of the run, from the completed fraction `share` of its env steps."""
         return share
 
     def end(self) -> None:
         """End the run on all ranks after their current cycles. Rank 0 calls `end`."""
 
     def agree(self, stop: bool, save: bool) -> tuple[bool, bool]:
-        """Return whether the run ends now, and whether a checkpoint is due by the time since the last one. `stop` is
-        true if this rank received a request to stop, and `save` if a checkpoint is due by this rank's own clock."""
+        """Whether the run ends now, and whether a checkpoint is due by the time since the last one. `stop` is true if
+        this rank received a request to stop, and `save` if a checkpoint is due by this rank's own clock."""
         return stop, save
 
     def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
-        """Return the (score, length) of recent episodes, the number of episodes and the number of updates, over all
-        ranks."""
+        """The (score, length) of recent episodes, the number of episodes and the number of updates, over all ranks."""
         return list(episodes.recent), episodes.count, updates
 
     def means(self, of_rank: dict[str, float]) -> dict[str, float]:
-        """Return the metrics of a row by name, from this rank's means since the last row. Ranks that share batches
-        average their means on rank 0."""
+        """The metrics of a row, from this rank's means since the last row. Ranks that share batches average their means
+        on rank 0."""
         return of_rank
 
 
 class Exchange:
-    """An `Exchange` connects a rank's learner to the learners of other ranks."""
+    """Connects a rank's learner to the learners of other ranks."""
 
     communicator: Communicator = SINGLE_PROCESS
 
     @property
     def captures_updates(self) -> bool:
-        """Return whether a GPU may replay updates as CUDA graphs, which is impossible if updates pass through the
-        host's memory."""
+        """False if updates pass through the host's memory, because a GPU cannot replay them as CUDA graphs."""
         return True
 
     @property
     def updates(self) -> int:
-        """Return the number of updates that other ranks may make while this rank samples, so far."""
+        """Number of updates so far that other ranks may make while this rank samples."""
         return 0
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
         return Local(GuardedStep(flat, algo.build_optimizer(len(flat.data)), algo.config.max_grad_norm))
 
     def begin(self, algo: Algorithm) -> None:
-        """Set the algorithm's replay buffer, which belongs to this rank alone or is shared by several ranks."""
+        """Set the replay buffer, which belongs to this rank alone or is shared by several ranks."""
         algo.begin()
 
     def open(self, gradient_sync: GradientSync, env_steps: int) -> None:
@@ -76,14 +74,13 @@ class Exchange:
 
 
 class Barrier:
-    """A `Barrier` makes ranks wait for each other."""
+    """Makes ranks wait for each other."""
 
     saves_together = False
     """All ranks write the parts of a checkpoint together, and wait until all parts are complete."""
 
     def agreed(self, done: bool) -> bool:
-        """Return, on all ranks, the value that rank 0 passed as `done`: whether rank 0 completed a task, such as an
-        evaluation."""
+        """On all ranks, what rank 0 passed as `done`: whether it completed a task, such as an evaluation."""
         return done
 
     def beat(self) -> None:
@@ -91,15 +88,12 @@ class Barrier:
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Return a context manager in which this rank writes its part of a checkpoint. Rank 0 writes its part of a
-        checkpoint last."""
+        """A context in which this rank writes its part of a checkpoint. Rank 0 writes last."""
         yield
 
 
 @dataclass(slots=True)
 class RankContext:
-    """A `RankContext` connects one rank to the other ranks of a run."""
-
     clock: Clock = field(default_factory=Clock)
     exchange: Exchange = field(default_factory=Exchange)
     barrier: Barrier = field(default_factory=Barrier)

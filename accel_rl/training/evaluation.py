@@ -1,5 +1,4 @@
-"""This module decides which episodes an evaluation counts, so that the mean score is not biased, and defines the
-results of evaluations and runs."""
+"""Which episodes an evaluation counts, so that the mean score is not biased; the results of evaluations and runs."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -11,8 +10,8 @@ from accel_rl.samplers.episodes import Episode
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """An `Evaluation` has the raw scores and the lengths (in env steps) of complete evaluation episodes, and the
-    settings with which the episodes were played (`protocol`)."""
+    """Raw scores and lengths (in env steps) of complete evaluation episodes, and the settings with which the episodes
+    were played (`protocol`)."""
 
     scores: tuple[float, ...]
     lengths: tuple[int, ...]
@@ -39,7 +38,7 @@ class Evaluation:
 
 
 class Quota:
-    """A `Quota` decides which environments of an evaluation start further episodes.
+    """Decides which environments of an evaluation start further episodes.
 
     In an evaluation by steps, each environment starts episodes until it has made its share of the steps, and then
     finishes its last episode. If many evaluations by steps are pooled, the mean score of their episodes is unbiased
@@ -57,7 +56,6 @@ class Quota:
         self.idle = np.zeros(B, bool) if self._episodes is None else self._episodes == 0
 
     def count(self, finished: list[Episode]) -> list[Episode]:
-        """Add finished episodes, and return those that the evaluation includes."""
         counted = []
         for e in finished:
             if self.idle[e.b]:
@@ -74,8 +72,6 @@ class Quota:
 
 @dataclass(slots=True)
 class Result:
-    """A `Result` has the final scores and counts of a run."""
-
     env_steps: int
     score: float  # `score` is the mean score of the last training episodes.
     evaluation: Evaluation | None
@@ -85,13 +81,11 @@ class Result:
     shares: dict[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain JSON."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {**values, "evaluation": None if self.evaluation is None else self.evaluation.to_dict()}
 
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> "Result":
-        """Build a result from the plain JSON of `to_dict`."""
         e = d["evaluation"]
         evaluation = Evaluation(tuple(e["scores"]), tuple(e["lengths"]), e["protocol"]) if e else None
         return cls(**{**d, "evaluation": evaluation})

@@ -1,4 +1,4 @@
-"""The evaluator plays evaluation episodes with an agent, in environments that are not used for training."""
+"""Evaluation episodes of an agent, in environments that are not used for training."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -28,13 +28,12 @@ RANDOM_AGENT_FRAMES = 6
 
 
 def evaluation_env(config: Resolved) -> ResolvedEnv:
-    """Return the environment used for evaluations, with the time limit of an evaluation episode."""
+    """The environment has the time limit of an evaluation episode."""
     return replace(config.env, max_evaluation_steps=config.evaluation_limit)
 
 
 class Evaluator:
-    """An `Evaluator` evaluates the agents of one run. The evaluator's worker processes run from the first evaluation
-    until `close` is called."""
+    """The worker processes run from the first evaluation until `close` is called."""
 
     def __init__(self, config: Resolved, plan: RankPlan):
         self.config = config
@@ -53,8 +52,7 @@ class Evaluator:
         stop: Callable[[], bool] = lambda: False,
         progress: Callable[[int], None] = lambda env_steps: None,
     ) -> Evaluation | None:
-        """Play one evaluation, whose result depends only on parameters, settings and seed. Returns None if `stop()`
-        returned True.
+        """The result depends only on parameters, settings and seed. Returns None if `stop()` returned True.
 
         An evaluation changes neither the network's buffers nor the state of torch's random generators.
 
@@ -78,7 +76,7 @@ class Evaluator:
             raise
 
     def _fresh_sampler(self, B: int, seed: int) -> RolloutSampler:
-        """Return a new sampler, or restart the previous evaluation's sampler if it has B environments."""
+        """Restarts the previous evaluation's sampler if it has B environments."""
         if self._sampler is not None and self._sampler.B == B:
             self._sampler.reseed(seed)
             return self._sampler
@@ -118,14 +116,13 @@ class Evaluator:
         return Evaluation(tuple(x.score for x in counted), tuple(x.length for x in counted), protocol)
 
     def close(self) -> None:
-        """End the evaluator's worker processes."""
         if self._sampler is not None:
             self._sampler.close()
             self._sampler = None
 
 
 def at_10_hz(config: Resolved) -> Resolved:
-    """Return the settings of the random agent, whose agent steps have RANDOM_AGENT_FRAMES frames. The time limit of an
+    """The settings of the random agent, whose agent steps have RANDOM_AGENT_FRAMES frames. The time limit of an
     episode, in frames, is unchanged. Raises ConfigError."""
     if not config.env.game:
         raise ConfigError(f"random play at 10 Hz is of Atari games: {config.env.id} is none")
@@ -135,8 +132,8 @@ def at_10_hz(config: Resolved) -> Resolved:
 
 
 def evaluate_random(config: Resolved, plan: RankPlan, *, steps: int, seed: int) -> Evaluation:
-    """Evaluate the random agent of normalized scores: uniform actions at 10 Hz with a run's evaluation settings. No
-    episode begins after `steps` env steps, unless the settings specify a number of episodes or saved starts."""
+    """The random agent of normalized scores plays uniform actions at 10 Hz with a run's evaluation settings. No episode
+    begins after `steps` env steps, unless the settings specify a number of episodes or saved starts."""
     config = at_10_hz(config)
     agent = RandomAgent(config.spec.n_actions)
     with closing(Evaluator(config, plan)) as evaluator:

@@ -24,7 +24,7 @@ layers."""
 
 @dataclass(frozen=True, slots=True)
 class InitialNetwork:
-    """An `InitialNetwork` is the result of a comparison of another network with a run's network.
+    """A comparison of another network with a run's network.
 
     `copied` maps names to the tensors that fit the run's network. The run's other tensors keep their initial values:
     `kept` maps their names to their shapes and to the reason why they were not copied. `source` describes the other
@@ -61,14 +61,13 @@ class InitialNetwork:
         )
 
     def lines(self) -> Iterator[str]:
-        """Yield lines that list the copied tensors, and the tensors that keep their initial values."""
+        """The copied tensors, and the tensors that keep their initial values."""
         total = len(self.copied) + len(self.kept)
         yield f"init: {len(self.copied)} of {total} tensors are copied from {self.source}"
         yield from _by_layer("copied", {name: _kind(x) for name, x in self.copied.items()})
         yield from _by_layer("as initialised", self.kept)
 
     def place(self, run: RunFolder) -> None:
-        """Write the copied tensors into the folder of the new run, and print and log the list of tensors."""
         for line in self.lines():
             print_text(line)
             run.event(line)
@@ -77,8 +76,7 @@ class InitialNetwork:
 
 
 def _by_layer(title: str, tensors: Mapping[str, str]) -> list[str]:
-    """Return a line for each layer, which begins with `title` and lists the layer's tensors. `tensors` maps the names
-    of tensors to their descriptions."""
+    """A line for each layer, which begins with `title`. `tensors` maps the names of tensors to their descriptions."""
     layers = dict[str, list[str]]()
     for name, text in tensors.items():
         if text.startswith("[0]"):  # A compiled layer may have an empty tensor, which is not listed.
@@ -96,8 +94,7 @@ def _layer(name: str) -> str:
 
 
 def _unfit(expected: Tensor, given: Tensor | None) -> str:
-    """Return the reason why the tensor `given` of another network cannot replace the tensor `expected`, or "" if it
-    can."""
+    """Why the tensor `given` of another network cannot replace `expected`, or "" if it can."""
     if given is None:
         return "not in the other network"
     return "" if _kind(given) == _kind(expected) else f"{_kind(given)} in the other network"
@@ -110,7 +107,7 @@ def _kind(x: Tensor) -> str:
 
 @torch.no_grad()
 def load(run: RunFolder, learner: Learner) -> None:
-    """Copy the tensors of the run's init.safetensors, if the run has this file, to a learner that begins to train."""
+    """Copy the tensors of the run's init.safetensors, if any, to a learner that begins to train."""
     file = run.of_run / FILE
     if not file.exists():
         return

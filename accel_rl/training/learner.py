@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 
 class Learner:
-    """`Learner` is a network with its algorithm and optimizer."""
+    """A network with its algorithm and optimizer."""
 
     def __init__(
         self,
@@ -51,8 +51,7 @@ class Learner:
         seed: int,
         exchange: Exchange | None = None,
     ):
-        """The `exchange` connects the learner to the learners of other ranks; None means that the run has a single
-        rank."""
+        """`exchange` connects the learner to the learners of other ranks; None means a single rank."""
         device, exchange = Device(device), exchange or Exchange()
         torch.manual_seed(seed)
         self.algo = build_algorithm(config, spec, device)
@@ -80,15 +79,13 @@ class Learner:
         return exchange.gradient_sync(self.flat, self.algo)
 
     def ingest(self, rollout: Rollout) -> None:
-        """Process a sampled rollout, before the updates of its learning phase."""
         (self._captured or self.algo).ingest(rollout)
 
     def learn(
         self, between: Callable[[], None] = lambda: None, pause: Callable[[], bool] = lambda: False
     ) -> list[UpdateMetrics]:
-        """Make the updates of a learning phase without synchronizing with a GPU, and return the updates' metrics.
-        `between` is called after each update. The learning phase ends early if `pause`, called after each update,
-        returns True."""
+        """Make the updates of a learning phase without synchronizing with a GPU. `between` is called after each update.
+        The learning phase ends early if `pause`, called after each update, returns True."""
         all_metrics: list[UpdateMetrics] = []
         updates = 0
         # A network that behaves the same in training and eval mode always stays in eval mode.
@@ -110,7 +107,7 @@ class Learner:
         return all_metrics
 
     def _phase(self) -> Generator[list[UpdateMetrics]]:
-        """Make the updates of a learning phase, and yield the metrics of each, unless they are summed on a GPU."""
+        """Yield the metrics of each update, unless they are summed on a GPU."""
         if self._captured is not None:
             for _ in self._captured.phase():
                 yield []
@@ -124,7 +121,7 @@ class Learner:
                 yield [UpdateMetrics.of(self.update(batch))]
 
     def update(self, batch: Any) -> dict[str, Tensor]:
-        """Make one update from a batch, and return the update's metrics as scalars []."""
+        """Returns metrics as scalars []."""
         if not self.algo.on_policy:
             self.gradient_sync.pull()
         with autocast_for(self.precision, self.algo.device):
@@ -139,19 +136,18 @@ class Learner:
         return {**loss.metrics, **norms}
 
     def columns(self) -> dict[str, float]:
-        """Return the current values of the schedules, and the algorithm's own columns, for a row of metrics."""
+        """Current values of the schedules, and the algorithm's own columns, for a row of metrics."""
         now = self.algo.now
         of_replay = self.algo.columns() if isinstance(self.algo, ReplayAlgorithm) else {}
         return {**self.algo.schedules(now.progress, now.env_steps), **of_replay}
 
     def close(self) -> None:
-        """Free the captured updates. They must be freed before the process group is destroyed."""
+        """Captured updates must be freed before the process group is destroyed."""
         if self._captured is not None:
             self._captured.close()
 
     def _norms(self, before: Tensor | None) -> dict[str, Tensor]:
-        """Return the L2 norms of each layer's parameters, clipped gradient and step (Stooke & Abbeel 2018, appendix
-        C)."""
+        """L2 norms of each layer's parameters, clipped gradient and step (Stooke & Abbeel 2018, appendix C)."""
         if before is None:
             return {}
         norms = {"param_norm": l2_norm(self.flat.data)}
@@ -164,8 +160,8 @@ class Learner:
     # -- checkpoints ------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the learner's state. The saved state has the network's tensors by name, and the optimizer's flat
-        vectors, whose elements are in the order of `layout`."""
+        """The network's tensors by name, and the optimizer's flat vectors, whose elements are in the order of
+        `layout`."""
         sync = self.gradient_sync.state_dict()
         return {
             "algo": self.algo.state_dict(),
@@ -175,22 +171,20 @@ class Learner:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load the saved state of a learner. Raises ConfigError, with a message of one line, if the state belongs to
-        another network or optimizer."""
+        """Raises ConfigError, with a message of one line, if the state belongs to another network or optimizer."""
         self.load_trained(state)
         self.algo.load_state_dict(state["algo"])
         self.updates = state["updates"]
         self.algo.now.env_steps = state["env_steps"]
 
     def trained_state(self, sync: dict[str, Any]) -> dict[str, Any]:
-        """Return the state of the network and of its optimizer. `sync` is the state of the gradient synchronization,
-        whose `parameters` [P] are returned instead of this process's parameters."""
+        """`sync` is the state of the gradient synchronization, whose `parameters` [P] are returned instead of this
+        process's parameters."""
         others = {name: x for name, x in sync.items() if name != "parameters"}
         return {"network": self.network(sync["parameters"]), "gradient_sync": others, "layout": self.flat.layout()}
 
     def load_trained(self, state: dict[str, Any]) -> None:
-        """Load the state of the network and its optimizer. Raises ConfigError, with a message of one line, if the state
-        belongs to another network or optimizer."""
+        """Raises ConfigError, with a message of one line, if the state belongs to another network or optimizer."""
         load_network(self.algo.agent.model, state["network"], "the checkpoint")
         sync = {**state["gradient_sync"], "parameters": self.flat.vector(state["network"])}
         try:
@@ -201,18 +195,18 @@ class Learner:
         self.gradient_sync.load_state_dict(sync)
 
     def network(self, parameters: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the network's tensors by name. `parameters` [P] replace the trained parameters in the result."""
+        """Tensors by name. `parameters` [P] replace the trained parameters in the result."""
         state = network_state(self.algo.agent.model)
         return state if parameters is None else {**state, **self.flat.by_name(parameters)}
 
     def agent_state(self) -> dict[str, Any]:
-        """Return the part of the learner's state that `load_agent` needs."""
+        """The part of the state that `load_agent` needs."""
         return agent_state(self.algo.agent.state_dict(), self.network())
 
 
 def _reordered(sync: dict[str, Any], order: Tensor) -> dict[str, Any]:
-    """Reorder the optimizer's vectors [P] for another order of the parameters. Raises ValueError if the chunks of the
-    parameters were updated different numbers of times."""
+    """Reorder the optimizer's vectors [P]. Raises ValueError if the chunks of the parameters were updated different
+    numbers of times."""
     moved: dict[str, Any] = {}
     for name, x in sync.get("optimizer", {}).items():
         if isinstance(x, Tensor):
@@ -226,7 +220,6 @@ def _reordered(sync: dict[str, Any], order: Tensor) -> dict[str, Any]:
 
 
 def build_algorithm(config: Resolved, spec: EnvSpec, device: str) -> Algorithm:
-    """Build the algorithm of a run, with its networks."""
     cls: type[Algorithm] = find_algorithm(config.algorithm)
     sampler = config.sampler
     algo = cls(config.algo, spec, T=config.T, B=sampler.envs, device=device)
@@ -239,8 +232,8 @@ def build_algorithm(config: Resolved, spec: EnvSpec, device: str) -> Algorithm:
 
 
 def load_agent(config: Resolved, state: dict[str, Any], spec: EnvSpec, device: str = "cpu") -> Agent:
-    """Return the agent of a checkpoint, for evaluation and videos. Loading an agent does not change the caller's random
-    generators. Raises ConfigError, with a message of one line, if the checkpoint belongs to another network."""
+    """The agent of a checkpoint, for evaluation and videos. The caller's random generators do not change. Raises
+    ConfigError, with a message of one line, if the checkpoint belongs to another network."""
     with own_generator(device, seed=0):
         agent = build_algorithm(config, spec, device).agent
     load_network(agent.model, state["learner"]["network"], "the saved network")

@@ -1,4 +1,4 @@
-"""This module is a training run in one process as plain code, without optimizations, ranks, worker processes or files.
+"""A training run in one process as plain code, without optimizations, ranks, worker processes or files.
 
     result = train(default_config("ppo") with a game)
 
@@ -38,8 +38,6 @@ from accel_rl.training.seeds import Stream, derived_seed
 
 @dataclass(frozen=True, slots=True)
 class LoopResult:
-    """A `LoopResult` has a finished run's numbers of env steps and updates, its recent scores, and its algorithm."""
-
     env_steps: int
     updates: int
     scores: tuple[float, ...]
@@ -52,9 +50,8 @@ def train(
     updated: Callable[[int, Any, Loss], None] = lambda env_steps, batch, loss: None,
 ) -> LoopResult:
     """Train one learner on this process's CPU, with the lockstep schedule, to the last env step. `groups` is the number
-    of groups of environments. The result of the loop depends on the number of groups, because each group's actions are
-    a separate batch. `updated` is called after each update, with the number of env steps before the update's
-    rollout."""
+    of groups of environments. The result depends on it, because each group's actions are a separate batch. `updated` is
+    called after each update, with the number of env steps before the update's rollout."""
     config = resolve(given)
     spec = config.spec
 
@@ -88,7 +85,7 @@ def train(
 
 
 def build_sampler(config: Resolved, groups: int) -> Sampler:
-    """Build the serial sampler, which steps the environments one after another and calls the agent directly."""
+    """Steps the environments one after another, and calls the agent directly."""
     s, seed = config.sampler, derived_seed(config.seed, Stream.SAMPLER)
     spec = config.spec
     setup = EngineSetup(

@@ -39,7 +39,7 @@ class Observers:
 
     @classmethod
     def of(cls, config: Resolved) -> "Observers":
-        """Build the callbacks and sinks that the settings name. Raises ConfigError."""
+        """Raises ConfigError."""
         return cls(
             tuple(_built("callback", text, Callback) for text in config.callback),
             tuple(_built("sink", text, Sink) for text in config.sink),
@@ -71,7 +71,7 @@ def _built(kind: str, text: str, base: type[Any]) -> Any:
 
 
 def _parsed(kind: str, text: str, base: type[Any]) -> tuple[type[Any], dict[str, Any]]:
-    """Return (class, arguments) of `module:Class(name=value)`. Values are Python literals. Raises ConfigError."""
+    """(class, arguments) of `module:Class(name=value)`, whose values are Python literals. Raises ConfigError."""
     flag = f"--{kind} {text}"
     name, arguments = parse_call(text, f"--{kind}", "module:Class")
     built_in = BUILT_IN if kind == "callback" else BUILT_IN_SINKS
@@ -91,8 +91,8 @@ def _check_arguments(kind: str, text: str, built: type[Any], arguments: dict[str
 
 
 def named(kind: str, base: type[Any], objects: Iterable[Any]) -> tuple[list[Any], list[str | None]]:
-    """Return the objects of `callbacks=[...]` or `sinks=[...]`, and the text of each, or None for an object without a
-    text. An item is an object, a class, or a text. Raises ConfigError for another item."""
+    """The objects of `callbacks=[...]` or `sinks=[...]`, and the text of each, or None for an object without a text. An
+    item is an object, a class, or a text. Raises ConfigError for another item."""
     result: list[Any] = []
     for item in objects:
         if isinstance(item, str):
@@ -109,9 +109,9 @@ def named(kind: str, base: type[Any], objects: Iterable[Any]) -> tuple[list[Any]
 
 
 def spec_of(thing: Any) -> str | None:
-    """Return the text from which other processes build an equal object, or None. An object has a text if its class is
-    defined at the top level of a module, and is either a dataclass whose fields are Python literals, or a class without
-    `__init__` and attributes."""
+    """The text from which other processes build an equal object. An object has a text if its class is defined at the
+    top level of a module, and is either a dataclass whose fields are Python literals, or a class without `__init__` and
+    attributes."""
     cls = type(thing)
     module = importlib.import_module(cls.__module__)
     if cls.__module__ == "__main__" or getattr(module, cls.__qualname__, None) is not cls:
@@ -137,8 +137,7 @@ def _is_plain(value: Any) -> bool:
 def with_observers(
     config: TrainConfig, callbacks: Iterable[Any], sinks: Iterable[Any]
 ) -> tuple[TrainConfig, Observers]:
-    """Add callbacks and sinks to those that the settings name. Return the settings, which now name all callbacks and
-    sinks that have a text, and the callbacks and sinks as objects. Raises ConfigError."""
+    """The returned settings name all callbacks and sinks that have a text. Raises ConfigError."""
     callback_objects, callback_texts = _of_kind("callback", Callback, config, callbacks)
     sink_objects, sink_texts = _of_kind("sink", Sink, config, sinks)
     config = dataclasses.replace(config, callback=callback_texts, sink=sink_texts)
@@ -175,7 +174,7 @@ def _check_process(config: TrainConfig, kind: str, thing: Any, text: str | None)
 
 
 class UserSink(Sink):
-    """A `UserSink` is a user's sink, whose errors name the sink and the method."""
+    """A user's sink, whose errors name the sink and the method."""
 
     def __init__(self, sink: Sink):
         self._sink = sink

@@ -10,7 +10,7 @@ from accel_rl.distributed.locked_chunk import LockedChunks
 
 
 class PullingAgent:
-    """A `PullingAgent` is an agent that pulls the central parameters after every `steps` steps of each environment.
+    """Pulls the central parameters after every `steps` steps of each environment.
 
     Several threads may act at the same time, each for its own group of environments. A pull waits until no thread is
     acting, and no thread begins to act during a pull, so that inference never reads partly replaced parameters.
@@ -35,7 +35,7 @@ class PullingAgent:
         self._gradient_sync.pull_now()
 
     def before_act(self, b: slice) -> None:
-        """Count one inference call for the environments `b`, and first pull the central parameters if a pull is due."""
+        """Count one inference call for the environments `b`, after a pull of the central parameters if one is due."""
         gradient_sync, group = self._gradient_sync, b.start or 0
         gradient_sync.beat()
         with self._counting:
@@ -49,7 +49,7 @@ class PullingAgent:
 
     @contextmanager
     def acting(self) -> Iterator[None]:
-        """Return a context manager in which a thread uses the parameters to act."""
+        """A context in which a thread uses the parameters to act."""
         with self._idle:
             self._threads_acting += 1
         try:
@@ -61,7 +61,7 @@ class PullingAgent:
 
     @contextmanager
     def _nothing_acting(self) -> Iterator[None]:
-        """Return a context manager that waits until no thread acts, and prevents threads from acting meanwhile."""
+        """A context that begins when no thread acts, and in which none begins to."""
         with self._idle:
             self._idle.wait_for(lambda: self._threads_acting == 0)
             yield

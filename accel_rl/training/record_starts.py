@@ -1,4 +1,4 @@
-"""This module records games, and draws from them the start points of evaluation episodes."""
+"""Records games, and draws from them the start points of evaluation episodes."""
 
 import zlib
 from dataclasses import replace
@@ -18,8 +18,8 @@ STICKY_RANDOM = f"sticky random play: each action is kept for the next step with
 
 
 def recorded_env(env: ResolvedEnv) -> ResolvedEnv:
-    """Return the environment in which games are recorded. The recording environment has neither no-ops nor sticky
-    actions, so that a recorded game can be replayed from its actions."""
+    """The environment has neither no-ops nor sticky actions, so that a recorded game can be replayed from its
+    actions."""
     return replace(env, noop_max=0, repeat_action_probability=0.0)
 
 
@@ -27,7 +27,7 @@ def record(
     config: Resolved, agent: Agent, policy: str, *, points: int, games: int, steps: int, seed: int
 ) -> StartPoints:
     """Play `games` games of at most `steps` agent steps each, and draw start points uniformly from all moments of the
-    games. `policy` is a text that describes the player. Equal arguments give equal start points. Raises ConfigError."""
+    games. `policy` describes the player. Equal arguments give equal start points. Raises ConfigError."""
     for name, value in (("games", games), ("steps", steps)):
         if value < 1:
             raise ConfigError(f"--{name} {value}: must be at least 1")

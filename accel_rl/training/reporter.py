@@ -21,8 +21,8 @@ from accel_rl.training.learner import Learner
 
 @dataclass(slots=True)
 class Counters:
-    """`Counters` has the env steps of the run, and the env steps at the last evaluation, report and checkpoint.
-    `logged_episodes` is the number of episodes at the last report."""
+    """The env steps of the run, and those at the last evaluation, report and checkpoint. `logged_episodes` is the
+    number of episodes at the last report."""
 
     env_steps: int = 0
     evaluated_at: int = 0
@@ -31,15 +31,15 @@ class Counters:
     saved_at: int = 0
 
     def due(self, last: int, interval: int, done: bool) -> bool:
-        """Return whether an activity is due every `interval` env steps (0: only at the end), and was last done at env
-        step `last`. `done` is true at the end of the run."""
+        """Whether an activity is due every `interval` env steps (0: only at the end), and was last done at env step
+        `last`. `done` is true at the end of the run."""
         if self.env_steps == last:
             return False
         return done or (interval > 0 and self.env_steps // interval > last // interval)
 
 
 class Reporter:
-    """A `Reporter` reports the metrics, progress and events of one rank. Only rank 0 displays progress."""
+    """Only rank 0 displays progress."""
 
     def __init__(
         self,
@@ -49,8 +49,7 @@ class Reporter:
         sinks: Sequence[Sink] = (),
         device: str = "cpu",
     ):
-        """`sinks` receive rows and events, like the sinks that the settings enable. `device` is the device that
-        trains."""
+        """`sinks` are added to those that the settings enable. `device` is the device that trains."""
         self.config = config
         self.run_folder = run
         self.context = context
@@ -62,9 +61,8 @@ class Reporter:
         self.time = RunTime(config.mode.is_alone, device)
 
     def open(self, env_steps: int, rows: int, updates: int | None = None) -> None:
-        """Open the metrics sinks at env step `env_steps`. `rows` is the number of valid rows of metrics.csv. Later rows
-        of metrics.csv are overwritten. If the run ends after a number of updates, `updates` is the number of updates so
-        far, which the progress display counts."""
+        """`rows` is the number of valid rows of metrics.csv; later rows are overwritten. If the run ends after a number
+        of updates, `updates` is the number of updates so far, which the progress display counts."""
         self.run_folder.hold()
         self._csv = CsvSink(self.run_folder.path / "metrics.csv", rows)
         if self._csv.rows < rows:
@@ -87,13 +85,11 @@ class Reporter:
             self._progress = display(self.config.gorila.updates or 1, updates, label, "updates")
 
     def begin(self, env_steps: int) -> None:
-        """Start the clock of the run, when sampling begins."""
         self.time.begin()
         self.resume(env_steps)
 
     @property
     def rows(self) -> int:
-        """Return the number of rows of metrics.csv so far."""
         return self._csv.rows if self._csv is not None else 0
 
     def sync(self) -> None:
@@ -102,25 +98,22 @@ class Reporter:
             self._csv.sync()
 
     def progress(self, done: int, recent: Iterable[tuple[float, int]]) -> None:
-        """Display the progress and the mean score of the `recent` training episodes, given as (score, length), from
-        `begin` on."""
+        """`recent` has the (score, length) of training episodes. Displays nothing before `begin`."""
         if self._progress is not None:
             self._progress.update(done, episode_metrics(list(recent))["score"])
 
     def evaluating(self) -> None:
-        """Display that the run evaluates. The time until `resume` does not count in steps/s."""
+        """The time until `resume` does not count in steps/s."""
         assert self._progress is not None
         self.time.evaluate()
         self._progress.pause("evaluating")
 
     def resume(self, env_steps: int) -> None:
-        """Display that training continues."""
         assert self._progress is not None
         self.time.train()
         self._progress.resume(env_steps)
 
     def record(self, line: str) -> None:
-        """Write a line to events.log and to the sinks."""
         self.run_folder.event(line)
         for sink in self._sinks:
             sink.event(line)
@@ -134,7 +127,7 @@ class Reporter:
             print_text(line)
 
     def evaluated(self, env_steps: int, evaluations: list[Evaluation]) -> None:
-        """Display the evaluation of the learner, then the evaluation of the secondary learner."""
+        """`evaluations` has that of the learner, then that of the secondary learner."""
         assert self._progress is not None
         for evaluation, whose in zip(evaluations, ("", "of the secondary learner "), strict=False):
             self._progress.say(
@@ -151,9 +144,8 @@ class Reporter:
         further: Callable[[Sequence[str]], Row] = lambda columns: {},
         acting_age: float = 0.0,
     ) -> None:
-        """Write the metrics since the last row to every sink as a new row, and evaluations to their own file. The
-        function `further` returns the metrics of callbacks, given the names of the row's other columns. `acting_age` is
-        that of the schedule."""
+        """Write the metrics since the last row to every sink, and evaluations to their own file. `further` returns the
+        metrics of callbacks, given the names of the row's other columns. `acting_age` is that of the schedule."""
         recent, episodes_of_all, updates = self.context.clock.report(episodes, learner.updates)
         row: Row = {
             "updates": updates,
@@ -171,17 +163,16 @@ class Reporter:
         self.write(counters, row, evaluations, learner.gradient_sync.times)
 
     def _new_score(self, recent: list[tuple[float, int]], ended: int) -> float:
-        """Return the mean score of the episodes that ended since the last row, or NaN if no episode ended. With several
-        ranks the score is NaN, because the ranks' recent episodes have no common order. The list `recent` has at most
-        --log.window episodes."""
+        """Mean score of the episodes that ended since the last row, or NaN if no episode ended. With several ranks the
+        score is NaN, because the ranks' recent episodes have no common order. `recent` has at most --log.window
+        episodes."""
         new = min(ended, len(recent))
         if new <= 0 or self.config.distributed.size > 1:
             return float("nan")
         return episode_metrics(recent[-new:])["score"]
 
     def write(self, counters: Counters, values: Row, evaluations: list[Evaluation], times: dict[str, float]) -> None:
-        """Write a row with `values`, the evaluations, the run's time, and the seconds `times` spent in each
-        activity."""
+        """`times` are the seconds spent in each activity."""
         evaluation = evaluations[0] if evaluations else None
         row: Row = {
             "env_steps": counters.env_steps,

@@ -23,7 +23,7 @@ from accel_rl.training.schedule import Schedule
 
 
 class Saver:
-    """A `Saver` saves and restores the state of a rank's parts (learner, sampler, replay, counters)."""
+    """Saves and restores the state of a rank's parts (learner, sampler, replay, counters)."""
 
     def __init__(
         self,
@@ -61,12 +61,11 @@ class Saver:
 
     @property
     def is_due(self) -> bool:
-        """Return whether a checkpoint is due by the time since the last one."""
         return self.config.checkpoint.is_due(time.monotonic() - self._saved_s)
 
     def save(self) -> None:
-        """Begin to write a checkpoint of the current state, in a thread. `save` waits for its end only if ranks save
-        together, or if callbacks handle the checkpoint, for which the run is still at these env steps."""
+        """Begin to write a checkpoint in a thread. `save` waits for its end only if ranks save together, or if
+        callbacks handle the checkpoint, for which the run is still at these env steps."""
         self.finish()
         self.run_folder.follow()
         if self.run_folder.moved:
@@ -82,19 +81,19 @@ class Saver:
             self.callbacks("on_checkpoint", self.checkpoints.path(self.counters.env_steps))
 
     def step(self) -> None:
-        """Continue with the checkpoint that is being written, if any. Raises RunError if it could not be written."""
+        """Continue with the checkpoint that is being written. Raises RunError if it could not be written."""
         if self._writer is not None and self._succeeds(self._writer.step):
             self._writer = None
 
     def finish(self) -> None:
-        """Wait for the checkpoint that is being written, if any. Raises RunError if it could not be written."""
+        """Wait for the checkpoint that is being written. Raises RunError if it could not be written."""
         if self._writer is not None:
             self._succeeds(self._writer.finish)
             self._writer = None
 
     def _succeeds(self, call: Callable[[], bool | None]) -> bool:
-        """Call a method of the writer, and return whether the checkpoint is complete. A checkpoint that could not be
-        written because the folder was moved counts as not saved."""
+        """Whether the checkpoint is complete. One that could not be written because the folder was moved counts as not
+        saved."""
         writer = self._writer
         assert writer is not None
         try:
@@ -115,7 +114,7 @@ class Saver:
 
     @property
     def last(self) -> int | None:
-        """Return the number of env steps of the newest checkpoint, or None without a checkpoint."""
+        """Env steps of the newest checkpoint."""
         steps = self.checkpoints.steps()
         return steps[-1] if steps else None
 
@@ -142,7 +141,6 @@ class Saver:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Load the state of a checkpoint into the rank's parts."""
         counters, device = self.counters, self.learner.algo.device
         counters.env_steps = counters.saved_at = state["env_steps"]
         counters.evaluated_at, counters.logged_at = state["evaluated_at"], state["logged_at"]

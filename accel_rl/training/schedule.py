@@ -11,8 +11,7 @@ from accel_rl.training.learner import Learner
 
 
 class Schedule(Protocol):
-    """The schedules are `Lockstep`, `Concurrent` and users' classes. A user's class, `--schedule module:Class`, is
-    built like `Lockstep`."""
+    """`Lockstep`, `Concurrent` or a user's class, `--schedule module:Class`, which is built like `Lockstep`."""
 
     acting_age: int
     """Number of updates made between the copy of the parameters that selected the newest rollout's actions and the end
@@ -20,12 +19,11 @@ class Schedule(Protocol):
 
     @property
     def pending(self) -> bool:
-        """Return whether the last cycle ended early. If a cycle ended early, the next call of `cycle` continues the
-        cycle."""
+        """Whether the last cycle ended early. The next call of `cycle` then continues it."""
 
     def cycle(self, remaining: int) -> tuple[int, list[UpdateMetrics]]:
-        """Sample and learn, and return the number of env steps and the updates' metrics. `remaining` is the number of
-        env steps until the end of the run."""
+        """Return the number of env steps and the updates' metrics. `remaining` is the number of env steps until the end
+        of the run."""
 
     def state_dict(self) -> dict[str, Any] | None: ...
 
@@ -35,8 +33,8 @@ class Schedule(Protocol):
 
 
 class Lockstep:
-    """The lockstep schedule samples a rollout, learns from it, and samples the next rollout. The first learner's agent
-    selects all actions. A second learner learns from the same rollouts, after the first learner."""
+    """Sample a rollout, learn from it, and sample the next rollout. The first learner's agent selects all actions. A
+    second learner learns from the same rollouts, after the first learner."""
 
     pending = False
     acting_age = 0
@@ -48,15 +46,13 @@ class Lockstep:
         secondary: Learner | None = None,
         exchange: Exchange | None = None,
     ):
-        """The `exchange` connects the learner to the learners of other ranks; None means that the run has a single
-        rank."""
+        """`exchange` connects the learner to the learners of other ranks; None means a single rank."""
         self.sampler, self.learners = sampler, with_names(learner, secondary)
         self.exchange = exchange or Exchange()
         self.sampling_s = 0.0
-        """Seconds of this process in which rollouts were sampled."""
+        """Seconds of sampling in this process."""
 
     def cycle(self, remaining: int = 0) -> tuple[int, list[UpdateMetrics]]:
-        """Sample one rollout, and make the updates that are due after it."""
         first = self.learners[0][1]
         began, updates = time.monotonic(), self.exchange.updates
         rollout = self.sampler.collect(self.exchange.agent(first.algo.agent, first.gradient_sync))
@@ -70,7 +66,7 @@ class Lockstep:
         return rollout.env_steps, metrics
 
     def state_dict(self) -> None:
-        """Return None, because the lockstep schedule has no state between cycles."""
+        """No state between cycles."""
 
     def load_state_dict(self, state: dict[str, Any] | None) -> None:
         assert state is None
@@ -80,5 +76,5 @@ class Lockstep:
 
 
 def with_names(learner: Learner, secondary: Learner | None) -> list[tuple[str, Learner]]:
-    """Return (prefix of the metrics' names, learner) for the learner and the secondary learner, if there is one."""
+    """(prefix of the metrics' names, learner) of each learner."""
     return [("", learner)] if secondary is None else [("", learner), ("secondary/", secondary)]

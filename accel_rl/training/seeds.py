@@ -11,8 +11,8 @@ from accel_rl.machine.devices import Device
 
 
 class Stream(IntEnum):
-    """A `Stream` is the purpose of a random generator. The streams' numbers must not change, because the random numbers
-    of recorded runs depend on them."""
+    """The purpose of a random generator. The numbers must not change, because the random numbers of recorded runs
+    depend on them."""
 
     SAMPLER = 0
     MODEL = 1
@@ -22,16 +22,15 @@ class Stream(IntEnum):
 
 
 def derived_seed(seed: int, stream: Stream, *index: int) -> int:
-    """Return the seed of a random generator. `index` distinguishes generators of the same purpose. For evaluations, the
-    index is the number of env steps."""
+    """`index` distinguishes generators of the same purpose. For evaluations, it is the number of env steps."""
     spawn_key = (10_000_000 + stream, *index)
     return int(np.random.SeedSequence(seed, spawn_key=spawn_key).generate_state(1)[0] >> 1)
 
 
 @contextmanager
 def own_generator(device: str, seed: int) -> Iterator[None]:
-    """Return a context manager in which torch's default generators, of the CPU and of a GPU, start from `seed`. At the
-    end, the generators' previous states are restored, so that training's random numbers do not change."""
+    """A context in which torch's default generators, of the CPU and of a GPU, start from `seed`. At the end, the
+    generators' previous states are restored, so that training's random numbers do not change."""
     before = torch.get_rng_state()
     before_gpu = Device(device).random_state()
     torch.manual_seed(seed)

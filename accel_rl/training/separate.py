@@ -1,4 +1,4 @@
-"""This module defines the schedules of ranks that only sample or only learn, and share a replay."""
+"""The schedules of ranks that only sample or only learn, and share a replay."""
 
 import time
 from collections.abc import Iterator
@@ -22,13 +22,11 @@ UPDATES_A_CYCLE = 8
 
 
 class _Part:
-    """`_Part` is the base class of the schedules `Sampling` and `Learning`."""
-
     pending = False
     acting_age = 0
 
     def state_dict(self) -> None:
-        """Return None, because the schedule has no state between cycles."""
+        """No state between cycles."""
 
     def load_state_dict(self, state: dict[str, Any] | None) -> None:
         assert state is None
@@ -38,7 +36,7 @@ class _Part:
 
 
 class Sampling(_Part):
-    """Samples rollouts and stores them in the replay, while other ranks learn."""
+    """Stores rollouts in the replay, while other ranks learn."""
 
     def __init__(self, sampler: RolloutSampler, learner: Learner, exchange: Exchange):
         self._sampler = sampler
@@ -61,7 +59,7 @@ class Learning(_Part):
         self._learner = learner
 
     def cycle(self, remaining: int = 0) -> tuple[int, list[UpdateMetrics]]:
-        """Make a few updates, or wait briefly if the replay has too few transitions."""
+        """Make UPDATES_A_CYCLE updates, or wait briefly if the replay has too few transitions."""
         algo = self._learner.algo
         assert isinstance(algo, ReplayAlgorithm)
         if not len(algo.replay):
@@ -73,7 +71,7 @@ class Learning(_Part):
 
 
 class NoSampler:
-    """`NoSampler` replaces the sampler in a rank that does not sample."""
+    """Replaces the sampler in a rank that does not sample, and has neither environments nor worker processes."""
 
     T = B = 0
     buffers = dropped = 0
@@ -83,8 +81,7 @@ class NoSampler:
         self.spec, self.episodes = spec, EpisodeTracker(0)
         self.finished: list[Episode] = []
 
-    def start(self) -> None:
-        """Do nothing, because the rank has no environments."""
+    def start(self) -> None: ...
 
     def collect(self, agent: Agent) -> Rollout:
         raise AssertionError("this rank does not sample")
@@ -92,17 +89,13 @@ class NoSampler:
     def rollouts(self, agent: Agent, fixed: bool = False) -> Iterator[Rollout]:
         raise AssertionError("this rank does not sample")
 
-    def check(self) -> None:
-        """Do nothing, because the rank has no worker processes."""
+    def check(self) -> None: ...
 
     def state_dict(self) -> dict[str, Any]:
         return {"episodes": self.episodes.state_dict()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Do nothing, because this rank has no environments."""
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
-    def reseed(self, seed: int) -> None:
-        """Do nothing, because this rank has no environments."""
+    def reseed(self, seed: int) -> None: ...
 
-    def close(self) -> None:
-        """Do nothing, because this rank has no worker processes."""
+    def close(self) -> None: ...

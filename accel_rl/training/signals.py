@@ -16,9 +16,9 @@ class Stopped(BaseException):
 
 
 class StopRequest:
-    """A `StopRequest` is a context manager whose truth value becomes true when the process receives a stop signal.
-    Outside the main thread, a `StopRequest` catches no signals. Under nohup, SIGHUP is ignored. A nested StopRequest is
-    true if the outer StopRequest is true."""
+    """A context manager whose truth value becomes true when the process receives a stop signal. Outside the main
+    thread, it catches no signals. Under nohup, SIGHUP is ignored. A nested StopRequest is true if the outer StopRequest
+    is true."""
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
@@ -54,8 +54,7 @@ class StopRequest:
 
     @contextmanager
     def ends_wait(self) -> Iterator[None]:
-        """Context manager in which a stop signal raises `Stopped`, because the process waits and has nothing to
-        save."""
+        """A context in which a stop signal raises `Stopped`, because the process waits and has nothing to save."""
         self._raises = True
         try:
             if self:

@@ -17,13 +17,13 @@ from accel_rl.training.evaluation import Evaluation
 
 
 def agent_state(agent: dict[str, Any], network: dict[str, Tensor]) -> dict[str, Any]:
-    """Return the part of a learner's state that `load_agent` needs, without the optimizer and the replay. `agent` is
-    the agent's `state_dict()`. `network` has the network's tensors by name."""
+    """The part of a learner's state that `load_agent` needs, without the optimizer and the replay. `agent` is the
+    agent's `state_dict()`. `network` has the network's tensors by name."""
     return {"algo": {"agent": agent}, "network": network}
 
 
 class BestAgent:
-    """`BestAgent` stores the network with the highest mean evaluation score so far in the run's folder `best`.
+    """Stores the network with the highest mean evaluation score so far in the run's folder `best`.
 
     The best network's file is written atomically, and verified when it is read. Of networks with equal scores, the
     first is stored. The best score is stored with the network, so that a resumed run continues the comparison. For each
@@ -42,8 +42,8 @@ class BestAgent:
 
     @property
     def score(self) -> float:
-        """Return the mean score of the best evaluation, or -inf before the first evaluation. Damaged files, without
-        which training can continue, are logged and not compared."""
+        """Mean score of the best evaluation, or -inf before the first. Damaged files, without which training can
+        continue, are logged and not compared."""
         if self._score is None:
             self._score, kept = -math.inf, self._kept
             for steps in reversed(kept.steps()):
@@ -55,8 +55,8 @@ class BestAgent:
         return self._score
 
     def note(self, env_steps: int, evaluation: Evaluation, state: dict[str, Any]) -> bool:
-        """Store a network if its evaluation is the best so far, and return whether the network was stored. `state` is
-        the agent's state from the function `agent_state`. Raises RunError if the disk is full."""
+        """Store a network if its evaluation is the best so far, and return whether it is. `state` is that of the
+        function `agent_state`. Raises RunError if the disk is full."""
         if not evaluation.mean > self.score:  # An evaluation without episodes has the mean NaN.
             return False
         kept = self._kept
@@ -71,8 +71,8 @@ class BestAgent:
         return True
 
     def load(self) -> dict[str, Any] | None:
-        """Read and verify the best network's file, a dict with env_steps, evaluation and learner, or return None before
-        a network is stored. Raises ConfigError if the file of the best network is damaged."""
+        """Read and verify the best network's file, a dict with env_steps, evaluation and learner. Raises ConfigError if
+        the file is damaged."""
         result = self._kept.load_latest()
         return result[1] if result else None
 
@@ -84,7 +84,7 @@ def check_policy(flag: str, run: str) -> None:
 
 
 def load_policy(agent: Any, run: str) -> None:
-    """Load the parameters of the run's newest checkpoint into an agent. Raises ConfigError if the networks differ."""
+    """Load the parameters of the run's newest checkpoint. Raises ConfigError if the networks differ."""
     result = Checkpoints(Path(run).expanduser() / "checkpoints").load_latest()
     if result is None:
         raise ConfigError(f"{run}: there is no checkpoint of a run in this folder")

@@ -41,7 +41,7 @@ from accel_rl.training.stored_agents import BestAgent
 
 
 class Trainer:
-    """A `Trainer` builds the parts of a run (learner, sampler, evaluator, reporter), and trains.
+    """Builds the parts of a run (learner, sampler, evaluator, reporter), and trains.
 
     `config`, `plan` and `run` are the settings, the plan and the folder of this rank. `state` is a loaded checkpoint,
     from which the run continues. `context` connects this rank to other ranks.
@@ -109,8 +109,8 @@ class Trainer:
         )
 
     def _build_secondary(self) -> Learner | None:
-        """Build the secondary learner (Stooke & Abbeel 2018, section 5.4.2). The secondary learner starts with the
-        first learner's parameters, and draws batches of another size from the same replay."""
+        """The secondary learner (Stooke & Abbeel 2018, section 5.4.2) starts with the first learner's parameters, and
+        draws batches of another size from the same replay."""
         c = self.config.secondary
         algo = self.config.algo
         first = self.learner.algo
@@ -154,7 +154,6 @@ class Trainer:
         )
 
     def _counts(self) -> tuple[list[tuple[float, int]], int, int]:
-        """Return the recent episodes, the number of episodes and the number of updates of this rank."""
         return list(self.sampler.episodes.recent), self.sampler.episodes.count, self.learner.updates
 
     @property
@@ -197,7 +196,6 @@ class Trainer:
         return stops or self.counters.env_steps >= self.config.env_steps
 
     def _end(self) -> None:
-        """Save the last checkpoint, unless it is saved already."""
         self.saver.finish()
         is_saved = self.counters.saved_at == self.counters.env_steps and self.saver.last is not None
         if not is_saved or self.schedule.pending:
@@ -207,8 +205,8 @@ class Trainer:
         self.callbacks("on_end")
 
     def _open(self) -> None:
-        """Restore the state of the given checkpoint, if any, and start the sampler. A stop signal ends the start of a
-        run of one rank."""
+        """Restore the given checkpoint, if any, and start the sampler. A stop signal ends the start of a run of one
+        rank."""
         if self._state is not None:
             self.saver.restore(self._state)
         self.saver.checkpoints.clean()
@@ -240,12 +238,11 @@ class Trainer:
         self._show_progress()
 
     def _show_progress(self, ahead: int = 0) -> None:
-        """Display the progress of the run. `ahead` is the number of env steps in the unfinished cycle."""
+        """`ahead` is the number of env steps in the unfinished cycle."""
         self.reporter.progress(self.counters.env_steps + ahead, self.sampler.episodes.recent)
 
     def _diverged(self, learner: Learner) -> RunError:
-        """Log that training has diverged, and return an error. No checkpoint is saved, because the diverged parameters
-        may be useless."""
+        """Log that training has diverged. No checkpoint is saved, because the diverged parameters may be useless."""
         last = self.saver.last
         saved = (
             f"the last good checkpoint is at {last:,} env steps" if last is not None else "there is no checkpoint yet"
@@ -259,7 +256,7 @@ class Trainer:
         return RunError(line)
 
     def _housekeeping(self) -> None:
-        """Evaluate, report and save a checkpoint, each if it is due. `_housekeeping` is called before every cycle."""
+        """Evaluate, report and save a checkpoint, each if it is due. Called before every cycle."""
         counters, config = self.counters, self.config
         self.run_folder.follow()
         done = counters.env_steps >= config.env_steps
@@ -294,8 +291,8 @@ class Trainer:
                 raise self._diverged(learner)
 
     def _evaluate(self) -> list[Evaluation]:
-        """Evaluate the agent of each learner on the same episode starts. Returns [] if the run was asked to stop during
-        the evaluation."""
+        """Evaluate each learner on the same episode starts. Returns [] if the run was asked to stop during the
+        evaluation."""
         config, counters = self.config, self.counters
         steps = config.evaluation.size(config.env_steps)
 
@@ -330,8 +327,8 @@ class Trainer:
         return Result(self.counters.env_steps, score, self.evaluation, self._stop.exit_code, wall, self._shares())
 
     def _shares(self) -> dict[str, float]:
-        """Return each activity's share of this process's time, or {} if activities overlap, as with the concurrent
-        schedule, several ranks, or a GPU, which learns while the host samples."""
+        """Each activity's share of this process's time, or {} if activities overlap, as with the concurrent schedule,
+        several ranks, or a GPU, which learns while the host samples."""
         total = time.monotonic() - self._began
         schedule, overlaps = self.schedule, self.plan.device.queues_work or self.plan.size > 1
         if overlaps or not isinstance(schedule, Lockstep) or not self._cycles_s:
