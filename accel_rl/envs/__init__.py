@@ -1,2 +1,2 @@
-"""This package contains environments with a common interface: Atari games, played by ale-py or by this project's
-emulator, and Gymnasium environments."""
+"""Environments with a common interface: Atari games, played by ale-py or by this project's emulator, and Gymnasium
+environments."""

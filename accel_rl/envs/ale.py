@@ -1,4 +1,4 @@
-"""This module plays an Atari game with ale-py, by the rules of a protocol."""
+"""Atari games played by ale-py, by the rules of a protocol."""
 
 from importlib.metadata import version
 
@@ -18,7 +18,7 @@ ALE_PY = version("ale-py")
 
 
 class AtariEnv:
-    """`AtariEnv` is an environment that plays one Atari game with ale-py's ALEInterface.
+    """One Atari game, played with ale-py's ALEInterface.
 
     `seed` is a whole number >= 0 that determines no-ops and sticky actions. A training environment plays by `protocol`,
     and an evaluation environment by `protocol.for_evaluation()`. With `cached`, each episode begins with the restored
@@ -115,8 +115,7 @@ class AtariEnv:
         (self._write if self._pools else self._last)(frame)
 
     def _reset_to_saved(self, starts: SavedStarts, episode: int, frame: np.ndarray) -> None:
-        """Begin an episode at a saved start point. The frames before the start point count towards the episode's time
-        limit."""
+        """The frames before the start point count towards the episode's time limit."""
         frames, self._held = starts.place(self, episode)
         self._forced = 0.0
         self._actions.clear()
@@ -132,8 +131,8 @@ class AtariEnv:
             self._ale.restoreState(self._start[0])
 
     def _press(self, after_life: bool) -> bool:
-        """Play the actions of `Protocol.presses`, which precede the agent's actions after a reset or a lost life, and
-        return whether the episode has ended. If the game ends during these actions after a reset, the game is reset
+        """Play the actions of `Protocol.presses`, which precede the agent's actions after a reset or a lost life.
+        Return whether the episode has ended. If the game ends during these actions after a reset, the game is reset
         again."""
         for code, frames in self.presses[after_life]:
             for frames_left in range(frames, 0, -1):
@@ -199,12 +198,12 @@ class AtariEnv:
 
     @property
     def episode_info(self) -> dict[str, float]:
-        """Return the points of forced frames in the current episode (`FORCED`)."""
+        """Points of forced frames in the current episode (`FORCED`)."""
         return {FORCED: self._forced} if self._forced else {}
 
     @property
     def actions(self) -> bytes:
-        """Return the actions since the last reset, one byte per step, as codes of the 18 joystick actions."""
+        """One byte per step since the last reset, as codes of the 18 joystick actions."""
         return bytes(self._actions)
 
     def get_state(self) -> bytes:
@@ -223,7 +222,7 @@ class AtariEnv:
         return pack_state(header, self.save_console())
 
     def set_state(self, state: bytes) -> None:
-        """Restore a state. `screen_rgb` is wrong until the next step."""
+        """`screen_rgb` is wrong until the next step."""
         header, blob = unpack_state(state, kind="atari", game=self.game, ale_py=ALE_PY)
         self._ale.restoreState(ALEState(blob))
         self._steps = header["steps"]
@@ -233,19 +232,18 @@ class AtariEnv:
         self._rng.bit_generator.state = header["rng"]
 
     def screen_rgb(self) -> np.ndarray:
-        """Return the whole current screen [rows, 160, 3] uint8, for a video."""
+        """The whole current screen [rows, 160, 3] uint8, for a video."""
         return self._ale.getScreenRGB()
 
     def lives(self) -> int:
-        """Return the number of lives left, or 0 in a game without lives."""
+        """0 in a game without lives."""
         return self._lives
 
-    def close(self) -> None:
-        """Do nothing, because the environment holds no resources."""
+    def close(self) -> None: ...
 
     def _sticky_act(self, code: int) -> int:
-        """Emulate one frame with sticky actions (Machado et al. 2018, section 5.2). ale-py's own sticky actions are not
-        used, because ale-py forgets the previous action when a state is restored."""
+        """Sticky actions (Machado et al. 2018, section 5.2). ale-py's own sticky actions are not used, because ale-py
+        forgets the previous action when a state is restored."""
         if self._rng.random() >= self._repeat:
             self._held = code
         return self._ale.act(self._held)

@@ -1,4 +1,4 @@
-"""Lists the Atari games, with published scores of random and human players."""
+"""The Atari games, with published scores of random and human players."""
 
 import json
 import re
@@ -27,10 +27,10 @@ GAMES = tuple(
 )
 
 # In these games, ale-py 0.12.1 restores some states inexactly.
-# The games in INEXACT_RESTORE were found by restoring 40 states of each of the 104 games.
+# Found by restoring 40 states of each of the 104 games.
 INEXACT_RESTORE = frozenset({"qbert", "tetris", "tic_tac_toe_3d"})
 
-# ATARI_49 lists the games of Mnih et al. 2015, Extended Data Table 2.
+# Mnih et al. 2015, Extended Data Table 2.
 ATARI_49 = tuple(
     """
     alien amidar assault asterix asteroids atlantis bank_heist battle_zone beam_rider bowling boxing breakout
@@ -41,7 +41,7 @@ ATARI_49 = tuple(
     """.split()  # noqa: SIM905
 )
 
-# ATARI_57 lists the games of Wang et al. 2016 (dueling networks) and Hessel et al. 2018 (Rainbow).
+# Wang et al. 2016 (dueling networks) and Hessel et al. 2018 (Rainbow).
 ATARI_57 = tuple(
     sorted(
         (
@@ -64,7 +64,7 @@ ATARI_57 = tuple(
 ATARI_5 = ("battle_zone", "double_dunk", "name_this_game", "phoenix", "qbert")
 ATARI_10 = tuple(sorted((*ATARI_5, "amidar", "bowling", "frostbite", "kung_fu_master", "riverraid")))
 
-# ATARI_26 lists the games of Atari-100k (Kaiser et al. 2020, SimPLe, arXiv:1903.00374).
+# Atari-100k (Kaiser et al. 2020, SimPLe, arXiv:1903.00374).
 ATARI_26 = tuple(
     """
     alien amidar assault asterix bank_heist battle_zone boxing breakout chopper_command crazy_climber demon_attack
@@ -92,7 +92,7 @@ def check_game(name: str) -> None:
 
 
 def named_games(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the games that `names` name, each once. A name is a game or one of GAME_LISTS. Raises ConfigError."""
+    """A name is a game or one of GAME_LISTS; each game is returned once. Raises ConfigError."""
     result: dict[str, None] = {}
     for name in names:
         if name not in GAME_LISTS and name not in GAMES:
@@ -105,27 +105,28 @@ def named_games(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def game_of(id: str) -> str:
-    """Return the ale-py name of the game that another library's id names, such as ms_pacman for ALE/MsPacman-v5,
-    MsPacmanNoFrameskip-v4 or MsPacman. For other ids, return ""."""
+    """The ale-py name of the game that another library's id names, such as ms_pacman for ALE/MsPacman-v5,
+    MsPacmanNoFrameskip-v4 or MsPacman; "" for other ids."""
     name = re.sub(r"^(ALE|accel_rl)/|(-ram)?(NoFrameskip|Deterministic)?-v[0-9]+$", "", id)
     return {game.replace("_", ""): game for game in GAMES}.get(name.replace("_", "").lower(), "")
 
 
 def check_id(id: str) -> None:
-    """Raise ConfigError for a Gymnasium id of an Atari game, because ale-py's would return large colour pictures."""
+    """Raise ConfigError for a Gymnasium id of an Atari game, because ale-py's environment returns large colour
+    pictures."""
     if re.match(r"(ALE|accel_rl)/|\w+(NoFrameskip|Deterministic)-v[0-9]+$", id) and (game := game_of(id)):
         raise ConfigError(f"--env {id}: is an Atari game; use --game {game} (in Python game={game!r})")
 
 
 @cache
 def unclean_resets() -> frozenset[str]:
-    """Return the games whose reset does not clear all state of the previous episode (see unclean_reset.json)."""
+    """The games whose reset does not clear all state of the previous episode (see unclean_reset.json)."""
     return frozenset(json.loads(files("accel_rl.envs").joinpath("unclean_reset.json").read_text())["games"])
 
 
 def unclean_reset(game: str, reset: str) -> str | None:
-    """Return a text that states why the episodes of a game with --sampler.reset `reset` may differ from those with
-    `immediate`, or None if they are equal."""
+    """Why the episodes of a game with --sampler.reset `reset` may differ from those with `immediate`, or None if they
+    are equal."""
     if reset == "cached" and game in INEXACT_RESTORE:
         return f"ale-py restores a stored state of {game} inexactly"
     if reset in ("swap", "cached") and game in unclean_resets():
@@ -135,9 +136,9 @@ def unclean_reset(game: str, reset: str) -> str | None:
 
 @cache
 def scores(start: str = "null_op") -> dict[str, dict[str, float]]:
-    """Return the raw scores of the players "random", "human", "dqn" and "gorila", as {game: {player: score}}. `start`
-    is "null_op" or "human", the kind of start from which the scores were measured. The scores are from Nair et al.
-    2015, arXiv:1507.04296, tables 3 and 4; scores.json names the sources used to check them."""
+    """{game: {player: raw score}} of the players "random", "human", "dqn" and "gorila". `start` is "null_op" or
+    "human", the kind of start from which the scores were measured. The scores are from Nair et al. 2015,
+    arXiv:1507.04296, tables 3 and 4; scores.json names the sources used to check them."""
     tables: dict[str, Any] = json.loads(files("accel_rl.envs").joinpath("scores.json").read_text())
     if start not in ("null_op", "human"):
         raise ConfigError(f"start={start!r} is unknown: must be null_op or human")
@@ -147,8 +148,8 @@ def scores(start: str = "null_op") -> dict[str, dict[str, float]]:
 
 @cache
 def human_scale(game: str, scale: str = "wang2016") -> tuple[float, float] | None:
-    """Return the scores of random and of human players after null-op starts, on one of HUMAN_SCALES, or None if the
-    scale lacks the game. Sources: human_scores.json and scores.json. Raises ConfigError for an unknown scale."""
+    """(random score, human score) after null-op starts, on one of HUMAN_SCALES, or None if the scale lacks the game.
+    Sources: human_scores.json and scores.json. Raises ConfigError for an unknown scale."""
     if scale not in HUMAN_SCALES:
         raise ConfigError(f"scale={scale!r} is unknown: must be {' or '.join(HUMAN_SCALES)}")
     if scale == "nair2015":
@@ -164,10 +165,10 @@ def _scores_of_57() -> dict[str, list[float]]:
 
 
 def human_normalized(game: str, score: float, scale: str = "wang2016", start: str = "null_op") -> float:
-    """Return the human-normalized score in percent, 100 * (score - random) / (human - random). `scale` is one of
-    HUMAN_SCALES. `start` is the kind of start, "null_op" or, only with the scale nair2015, "human". Raises ConfigError
-    for a game without published scores. If the human score is below the random score (video_pinball of nair2015 from
-    human starts), the formula is used unchanged."""
+    """Score in percent: 100 * (score - random) / (human - random). `scale` is one of HUMAN_SCALES. `start` is the kind
+    of start, "null_op" or, only with the scale nair2015, "human". Raises ConfigError for a game without published
+    scores. If the human score is below the random score (video_pinball of nair2015 from human starts), the formula is
+    used unchanged."""
     if start == "null_op":
         pair = human_scale(game, scale)
     elif scale == "nair2015":
@@ -183,8 +184,8 @@ def human_normalized(game: str, score: float, scale: str = "wang2016", start: st
 
 
 def table() -> list[str]:
-    """Return a table with one line per game: the lists in GAME_LISTS to which the game belongs, and the published
-    random and human scores of both scales."""
+    """One line per game: the lists in GAME_LISTS to which the game belongs, and the published random and human scores
+    of both scales."""
     heads = [name.removeprefix("atari") for name in GAME_LISTS]
     lines = [
         f"{'game':<20}" + "".join(f" {head:>2}" for head in heads) + f" {'random':>10} {'human':>10} {'human 2015':>11}"

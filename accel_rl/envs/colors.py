@@ -1,4 +1,4 @@
-"""This module lists the luminance of each palette index, which equals that of `ALEInterface.getScreenGrayscale`.
+"""The luminance of each palette index, which equals that of `ALEInterface.getScreenGrayscale`.
 
 The luminances were measured on ale-py 0.12.1, with a program that displays every colour through the COLUBK register in
 frames of 262 (NTSC), 312 and 313 (PAL) lines. An NTSC screen contains only even indices, whose luminance is round(.2989
@@ -11,7 +11,6 @@ import numpy as np
 PAL_ROWS = 250
 
 # fmt: off
-# The luminance of the NTSC palette indices 0, 2, 4 .. 254
 NTSC_EVEN = (
     0, 74, 111, 142, 170, 192, 214, 236, 64, 95, 122, 148, 172, 193, 214, 233,
     63, 87, 110, 131, 150, 167, 184, 199, 59, 85, 107, 129, 148, 167, 183, 199,
@@ -47,8 +46,8 @@ PAL_ODD = (
 
 
 def luminance(rows: int) -> np.ndarray:
-    """Return the luminance [256] uint8 of each palette index. `rows`, the number of rows of the screen, determines the
-    TV format (NTSC or PAL)."""
+    """Luminance [256] uint8 of each palette index. `rows`, the number of rows of the screen, determines the TV format
+    (NTSC or PAL)."""
     table = np.zeros(256, np.uint8)
     if rows == PAL_ROWS:
         table[0::2], table[1::2] = PAL_EVEN, PAL_ODD

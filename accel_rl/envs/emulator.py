@@ -1,5 +1,5 @@
-"""Plays Atari games on this project's emulator, by the same rules as ale.py. A single call of the compiled core steps a
-batch of games.
+"""Atari games on this project's emulator, by the same rules as ale.py. A single call of the compiled core steps a batch
+of games.
 
     | ale.py          n envs, each:  act, act, act, screen, act, screen, maximum, resize     in Python
     | EmulatorBatch   n envs:        one call that steps all and writes frame, reward, flags     without the GIL
@@ -29,8 +29,7 @@ from accel_rl.text.errors import ConfigError, nearest
 
 
 class EmulatorEnv:
-    """`EmulatorEnv` is an environment that plays one Atari game with this project's emulator. The arguments and the
-    episodes of `EmulatorEnv` are those of `AtariEnv`.
+    """One Atari game, played with this project's emulator. Arguments and episodes are those of `AtariEnv`.
 
     With `counter`, each random number is a function of seed, episode and step (see emulator/counter.py), as in the
     device engine. Raises ConfigError if the game is not emulated, or if the emulator is not compiled.
@@ -125,8 +124,8 @@ class EmulatorEnv:
         frame[:] = self._alone.frame[0]
 
     def _press_after_reset(self) -> None:
-        """After a reset, play the actions of `Protocol.presses`, which precede the agent's actions. If the game ends
-        meanwhile, reset it again."""
+        """Play the actions of `Protocol.presses`, which precede the agent's actions. If the game ends meanwhile, reset
+        it again."""
         core, p = self.core, self.rules.repeat_action_probability
         for code, _ in self.presses[False]:
             if self.rules.fire_reset == "frame":
@@ -146,7 +145,7 @@ class EmulatorEnv:
             self._alone.frame[:] = shown
 
     def _press(self, code: int) -> bool:
-        """Play an agent step with one of the 18 joystick actions, and return whether the episode has ended."""
+        """`code` is one of the 18 joystick actions. Returns whether the episode has ended."""
         if self.sticky:
             self.draw(self._draws[0])
         draws = self._draws if self.sticky else None
@@ -164,8 +163,6 @@ class EmulatorEnv:
         out.frame[i] = self._alone.frame[0]
 
     def _reset_to_saved(self, starts: SavedStarts, episode: int, frame: np.ndarray) -> None:
-        """Begin an episode at a saved start point. The frames before the start point count towards the episode's time
-        limit."""
         frames, code = starts.place(self, episode)
         self.core.begin(self._alone.frame)
         self.core.steps, self.core.held = -(-frames // self.rules.frame_skip), code
@@ -193,8 +190,7 @@ class EmulatorEnv:
         return self.core.ram().tobytes()
 
     def draw(self, draws: np.ndarray) -> None:
-        """Draw the random numbers that determine the sticky actions of a step, and write them into `draws` [frame_skip]
-        float64."""
+        """Write the random numbers of a step's sticky actions into `draws` [frame_skip] float64."""
         if self.counter is not None:
             draws[:] = self.counter.sticky(self.seed, self.episode - 1, self.core.steps)
         else:
@@ -215,7 +211,6 @@ class EmulatorEnv:
 
     @property
     def episode_info(self) -> dict[str, float]:
-        """Return the points of forced frames in the current episode (`FORCED`)."""
         return {FORCED: self._forced} if self._forced else {}
 
     def get_state(self) -> bytes:
@@ -258,15 +253,12 @@ class EmulatorEnv:
         self.seed, self.episode = state.seed, (state.number + 1) % 2**32
 
     def screen_rgb(self) -> np.ndarray:
-        """Return the whole current screen [rows, 160, 3] uint8, for a video."""
         return self.core.mapped(palette.rgb(self.game), 3)
 
     def lives(self) -> int:
-        """Return the number of lives left, or 0 in a game without lives."""
         return self.core.lives_before
 
-    def close(self) -> None:
-        """Do nothing, because the environment holds no resources."""
+    def close(self) -> None: ...
 
 
 def _playing(env: Env) -> EmulatorEnv:
@@ -276,8 +268,7 @@ def _playing(env: Env) -> EmulatorEnv:
 
 
 class EmulatorBatch(SequentialEnv):
-    """`EmulatorBatch` steps all of its environments (`EmulatorEnv`, or `ReservedEnv` over `EmulatorEnv`) in one
-    call."""
+    """Steps all of its environments (`EmulatorEnv`, or `ReservedEnv` over `EmulatorEnv`) in one call."""
 
     def _play(self, action: np.ndarray, skipped: np.ndarray | None, out: Step) -> None:
         if not out.frame.flags.c_contiguous:

@@ -1,4 +1,4 @@
-"""Defines the interface of all environments, and the format of their saved states."""
+"""The interface of all environments, and the format of their saved states."""
 
 import json
 import zlib
@@ -11,13 +11,12 @@ from accel_rl.data.spec import EnvSpec
 
 
 def episode_rng(seed: int, episode: int) -> np.random.Generator:
-    """Return the random generator of an episode, which depends only on `seed` and `episode`."""
+    """The generator depends only on `seed` and `episode`."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(episode,)))
 
 
 class EnvError(Exception):
-    """`EnvError` is raised if the code of the environment `env` raises an error. The message is one line, which names
-    the step."""
+    """The code of the environment `env` raised an error. The message is one line, which names the step."""
 
     def __init__(self, env: "Env", message: str):
         super().__init__(message)
@@ -25,7 +24,7 @@ class EnvError(Exception):
 
 
 class Env(Protocol):
-    """An `Env` is a single environment. `SequentialEnv` combines several environments into a batch.
+    """A single environment. `SequentialEnv` combines several environments into a batch.
 
     The random numbers of an episode depend only on the environment's seed and the episode's number (`episode_rng`), and
     not on earlier episodes.
@@ -34,26 +33,25 @@ class Env(Protocol):
     spec: EnvSpec
 
     def reset(self, frame: np.ndarray, episode: int | None = None) -> None:
-        """Start episode number `episode`. Episodes are counted from 0; None means the episode after the last one. The
-        episode's first frame is written into `frame` [*frame_shape]."""
+        """Episodes are counted from 0; None means the episode after the last one. The episode's first frame is written
+        into `frame` [*frame_shape]."""
 
     def step(self, action: int, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
         """Play one agent step and write the newest frame into `frame`. Return (raw reward, terminated, truncated,
         ended). The environment never resets by itself."""
 
     def get_state(self) -> bytes:
-        """Return the complete state as bytes, without pickle."""
+        """The complete state, without pickle."""
 
     def set_state(self, state: bytes) -> None:
-        """Restore a state that `get_state` returned. Raises ValueError if another kind of environment saved the
-        state."""
+        """Raises ValueError if another kind of environment saved the state."""
 
     def close(self) -> None: ...
 
 
 class BatchEnv(Protocol):
-    """A `BatchEnv` is a batch of n environments that are stepped together. A step consists of the calls `send` and
-    `recv`, between which the caller can compute."""
+    """n environments that are stepped together. A step consists of the calls `send` and `recv`, between which the
+    caller can compute."""
 
     spec: EnvSpec
     n: int
@@ -62,21 +60,19 @@ class BatchEnv(Protocol):
         """Start an episode in each environment, write the first frames and ages into `out`, and clear other fields."""
 
     def send(self, action: np.ndarray) -> None:
-        """Send actions [n] (any integer dtype)."""
+        """Actions [n] of any integer dtype."""
 
     def recv(self, out: Step) -> None:
-        """Wait for the step, and write its results into `out`. Environments whose episode ended are reset according to
-        --sampler.reset."""
+        """Wait for the step's results. Environments whose episode ended are reset according to --sampler.reset."""
 
     def reset_waiting(self, out: Step) -> None:
-        """Reset environments while the learner optimises. With --sampler.reset wait, reset the environments whose
-        episode has ended, and write their first frames and ages into `out`. With swap, reset the reserve
-        environments."""
+        """Called while the learner optimises. With --sampler.reset wait, reset the environments whose episode has
+        ended, and write their first frames and ages into `out`. With swap, reset the reserve environments."""
 
     @property
     def late_resets(self) -> int:
-        """Return the number of episodes that began with an immediate reset, because with --sampler.reset swap no
-        reserve environment was ready."""
+        """Number of episodes that began with an immediate reset, because with --sampler.reset swap no reserve
+        environment was ready."""
 
     def get_state(self) -> list[bytes]: ...
 
@@ -90,16 +86,15 @@ _LENGTH = 4  # The header's length and the checksum are each stored as 4 little-
 
 
 def pack_state(header: dict[str, Any], blob: bytes = b"") -> bytes:
-    """Return the bytes of a saved state, without pickle: magic | header length | header (JSON) | blob | CRC-32 of all
-    previous bytes."""
+    """Bytes without pickle: magic | header length | header (JSON) | blob | CRC-32 of all previous bytes."""
     text = json.dumps(header).encode()
     body = _MAGIC + len(text).to_bytes(_LENGTH, "little") + text + blob
     return body + zlib.crc32(body).to_bytes(_LENGTH, "little")
 
 
 def unpack_state(state: bytes, **expected: Any) -> tuple[dict[str, Any], bytes]:
-    """Return the header and the blob of a saved state. Raises ValueError for bytes that are corrupt or not a saved
-    state, and for a header whose values differ from `expected`."""
+    """Returns (header, blob). Raises ValueError for bytes that are corrupt or not a saved state, and for a header whose
+    values differ from `expected`."""
     state = bytes(state)
     start = len(_MAGIC) + _LENGTH
     if not state.startswith(_MAGIC) or len(state) < start + _LENGTH:

@@ -19,8 +19,8 @@ LEFT_OUT = "episode/left_out"
 
 
 def episode_info(info: Any) -> dict[str, float]:
-    """Return the numbers in the dict `info` of a Gymnasium step, and the score in `info["episode"]`. Arrays, texts and
-    Gymnasium's own keys are omitted. If `info` is not a dict, return {}."""
+    """The numbers in the dict `info` of a Gymnasium step, and the score in `info["episode"]`. Arrays, texts and
+    Gymnasium's own keys are omitted."""
     if not isinstance(info, dict):
         return {}
     result = {str(name): _number(x) for name, x in info.items() if "." not in str(name)}
@@ -34,7 +34,7 @@ def episode_info(info: Any) -> dict[str, float]:
 
 
 def _number(x: Any) -> float | None:
-    """Return a Python or numpy number, or the value of a scalar array, as a float, or None for other objects."""
+    """The float of a Python or numpy number or scalar array, or None for other objects."""
     if isinstance(x, np.ndarray) and x.shape == ():
         x = x.item()
     if not isinstance(x, Real | np.bool_):
@@ -46,8 +46,8 @@ def _number(x: Any) -> float | None:
 
 
 def packed(numbers: dict[str, float]) -> np.ndarray:
-    """Return an episode's numbers as bytes [INFO_BYTES]. If the numbers do not fit, the last ones are omitted and their
-    count is stored. The score is never omitted."""
+    """Bytes [INFO_BYTES]. If the numbers do not fit, the last ones are omitted and their count is stored. The score is
+    never omitted."""
     names = sorted(numbers, key=lambda name: name != SCORE)
     kept = {name: numbers[name] for name in names}
     while len(text := json.dumps(kept).encode()) > INFO_BYTES:
@@ -57,6 +57,6 @@ def packed(numbers: dict[str, float]) -> np.ndarray:
 
 
 def unpacked(data: np.ndarray) -> dict[str, float]:
-    """Return the numbers of an episode from the bytes that `packed` returned, or {} without numbers."""
+    """Inverse of `packed`."""
     text = data.tobytes().rstrip(b"\0")
     return json.loads(text) if text else {}

@@ -30,7 +30,7 @@ def _memory(address: int) -> memoryview:
 
 
 def _of_numpy(bit_generator: Any) -> memoryview:
-    """Return the state of a bit generator MT19937 of numpy: the words, and the position."""
+    """State of numpy's MT19937: the words, and the position."""
     return _memory(bit_generator.ctypes.state_address)
 
 
@@ -39,13 +39,13 @@ def _global_numpy() -> memoryview:
 
 
 def _of_python(generator: random.Random) -> memoryview:
-    """Return the state of a generator of `random`: the position, and the words."""
+    """State of a generator of `random`: the position, and the words."""
     return _memory(id(generator) + object.__basicsize__)
 
 
 @cache
 def _is_known() -> bool:
-    """Return whether both generators store their states as this module assumes."""
+    """Whether both generators store their states as this module assumes."""
     numpy, words = np.random.get_state(legacy=False), random.getstate()[1]
     if numpy["bit_generator"] != "MT19937" or len(words) != 625:
         return False
@@ -57,8 +57,8 @@ def _is_known() -> bool:
 
 
 class OwnGenerators:
-    """`OwnGenerators` is a context in which the global generators have an environment's own states. The generators
-    continue after the context as if the environment had not drawn.
+    """A context in which the global generators have an environment's own states. The generators continue after the
+    context as if the environment had not drawn.
 
     The context has no effect if it is not needed, or, with a line that says so, if the memory of the generators is
     unknown, as in an interpreter other than CPython.
@@ -110,9 +110,9 @@ class OwnGenerators:
             np.random.set_state({**state, "has_gauss": 1, "gauss": self._outer_normal})
 
     def _stored_normal(self, state: bytes) -> float | None:
-        """Remove and return the normally distributed number that `numpy.random` stores for its next draw, or return
-        None. numpy draws two such numbers at a time, and stores the second one outside of its `state`, which changes
-        unless a number was stored."""
+        """Remove the normally distributed number that `numpy.random` stores for its next draw. numpy draws two such
+        numbers at a time, and stores the second one outside of its `state`, which changes unless a number was
+        stored."""
         number = float(np.random.standard_normal())
         if self._numpy_memory.tobytes() == state:
             return number

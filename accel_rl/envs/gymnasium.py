@@ -1,5 +1,4 @@
-"""This module adapts Gymnasium environments with a Discrete action space, which are named by an id or a factory
-function."""
+"""Gymnasium environments with a Discrete action space, which are named by an id or a factory function."""
 
 import inspect
 import math
@@ -22,7 +21,7 @@ from accel_rl.text.imports import import_user_module
 
 
 class GymnasiumEnv:
-    """`GymnasiumEnv` adapts a Gymnasium environment to the interface `Env`.
+    """Adapts a Gymnasium environment to `Env`.
 
     `id` is a registered id ("CartPole-v1"), or "module:function", where the function creates an environment. `seed` is
     a whole number >= 0. Each episode is reset with its own seed, which depends on `seed` and the episode's number.
@@ -133,9 +132,9 @@ class GymnasiumEnv:
         return pack_state(header)
 
     def set_state(self, state: bytes) -> None:
-        """Replay the episode of a saved state. Raises ValueError for bytes that are corrupt or not a saved state. If
-        the replay does not lead to the saved state, the environment is not deterministic: a warning is issued, and the
-        episode is truncated at the next step."""
+        """Replay the saved episode. Raises ValueError for bytes that are corrupt or not a saved state. If the replay
+        does not lead to the saved state, the environment is not deterministic: a warning is issued, and the episode is
+        truncated at the next step."""
         header, _ = unpack_state(state, kind="gymnasium", id=self.id)
         if header["episode_seed"] is not None:
             frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)
@@ -156,12 +155,11 @@ class GymnasiumEnv:
 
     @property
     def render_fps(self) -> float:
-        """Return the number of steps per second at which the environment should be displayed."""
         return float(self._env.metadata.get("render_fps") or 30)
 
     def screen_rgb(self) -> np.ndarray:
-        """Return the rendered environment [H, W, 3] uint8, or its observation if it cannot be rendered. Raises
-        ConfigError if neither the rendering nor the observation is a picture."""
+        """The rendered environment [H, W, 3] uint8, or its observation if it cannot be rendered. Raises ConfigError if
+        neither the rendering nor the observation is a picture."""
         try:
             screen = self._env.render() if self._env.render_mode == "rgb_array" else None
         except gymnasium.error.DependencyNotInstalled as e:
@@ -210,7 +208,7 @@ class GymnasiumEnv:
             raise EnvError(self, self._failed("reset", e)) from e
 
     def _failed(self, act: str, error: Exception | SystemExit) -> str:
-        """Return a line that describes an error of the environment. `act` is "step" or "reset"."""
+        """One line. `act` is "step" or "reset"."""
         call = f"step {len(self._actions):,}" if act == "step" else "the reset"
         what = exit_call(error) if isinstance(error, SystemExit) else f"{type(error).__name__}: {_line(error)}"
         return f"{self.id} failed at {call} of episode {self._episode:,}: {what}"
@@ -227,21 +225,20 @@ class GymnasiumEnv:
 
 
 def _make(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.Env:
-    """Create a Gymnasium environment by its id or by a user's function. Raises ConfigError if the environment's code
-    tries to end the process."""
+    """Raises ConfigError if the environment's code tries to end the process."""
     with no_exit(lambda call: ConfigError(f"id={id!r}: {call} while the environment was made")):
         make = _function(id)
         return _made_by_id(id, kwargs, offers) if make is None else _made_by(make, id, kwargs, offers)
 
 
 def _is_of_gymnasium(id: str) -> bool:
-    """Return whether an id names one of Gymnasium's own environments, which do not draw from global generators."""
+    """Gymnasium's own environments do not draw from global generators."""
     spec = gymnasium.registry.get(id)
     return spec is not None and str(spec.entry_point).startswith("gymnasium.envs.")
 
 
 def _function(id: str) -> Callable[..., Any] | None:
-    """Return the user's function that an id names, or None for an id of Gymnasium. Raises ConfigError."""
+    """The user's function that an id names, or None for an id of Gymnasium. Raises ConfigError."""
     module_name, _, name = id.partition(":")
     if not name:
         return None
@@ -252,8 +249,8 @@ def _function(id: str) -> Callable[..., Any] | None:
 
 
 def _made_by(make: Callable[..., Any], id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.Env:
-    """Create an environment by calling a user's function with all of `kwargs`, and with those of the `offers` for which
-    the function has parameters."""
+    """Call a user's function with all of `kwargs`, and with those of the `offers` for which the function has
+    parameters."""
     parameters = inspect.signature(make).parameters
     names = [p.name for p in parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
@@ -268,8 +265,7 @@ def _made_by(make: Callable[..., Any], id: str, kwargs: dict[str, Any], offers: 
 
 
 def renderer_install(id: str) -> str:
-    """Return the command that installs what one of Gymnasium's own environments needs for rendering, or "" for other
-    ids."""
+    """The command that installs what one of Gymnasium's own environments needs for rendering, or "" for other ids."""
     spec = gymnasium.registry.get(id)
     packaged = re.match(r"gymnasium\.envs\.(classic_control|toy_text|box2d)\.", str(spec and spec.entry_point))
     return f"pip install 'gymnasium[{packaged[1].replace('_', '-')}]'" if packaged else ""
@@ -301,7 +297,7 @@ def _made_by_id(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymn
 
 
 def _time_limit(env: gymnasium.Env) -> int | None:
-    """Return the smallest time limit of the environment's wrappers. (`env.spec` may contain a limit that no wrapper
+    """The smallest time limit of the environment's wrappers. (`env.spec` may contain a limit that no wrapper
     applies.)"""
     limits: list[int] = []
     while isinstance(env, gymnasium.Wrapper):

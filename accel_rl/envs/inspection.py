@@ -25,15 +25,15 @@ from accel_rl.text.errors import ConfigError, show_warning
 
 
 def is_of_user(id: str) -> bool:
-    """Return whether an environment is not one of Gymnasium's own, so that its code may block or crash."""
+    """Whether the code is not Gymnasium's, so that it may block or crash."""
     entry = gymnasium.registry.get(id)
     return ":" in id or (entry is not None and not str(entry.entry_point).startswith("gymnasium."))
 
 
 @cache
 def inspected(id: str, kwargs: str, stack: int, timeout_s: float) -> EnvSpec:
-    """Create a Gymnasium environment in another process, and return its spec. Raises ConfigError, with a message of one
-    line, if the environment cannot be created within `timeout_s` seconds."""
+    """The spec of an environment created in another process. Raises ConfigError, with a message of one line, if it
+    cannot be created within `timeout_s` seconds."""
     question = json.dumps({"id": id, "kwargs": kwargs, "stack": stack, "parent_pid": os.getpid()})
     reply, code = child.reply_of("accel_rl.envs.inspection", question, timeout_s)
     if reply:

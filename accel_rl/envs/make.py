@@ -25,7 +25,7 @@ TRANSLATE = ("auto", "off")
 
 @dataclass(frozen=True)
 class EnvConfig:
-    """`EnvConfig` contains the settings of the environment. If a setting is None, the protocol's value applies."""
+    """The settings of the environment. If a setting is None, the protocol's value applies."""
 
     game: str = ""
     """Atari game by its ale-py name, such as pong or space_invaders, unless --env.id is given."""
@@ -85,11 +85,11 @@ class EnvConfig:
         return {name: getattr(self, name) for name in OVERRIDES if getattr(self, name) is not None}
 
     def rules(self) -> Protocol:
-        """Return the protocol of an Atari game, with the settings that override it. Raises ConfigError."""
+        """The protocol of an Atari game, with the settings that override it. Raises ConfigError."""
         return resolve(self.protocol, self.overrides())
 
     def keywords(self) -> dict[str, Any]:
-        """Return the keyword arguments of a Gymnasium environment. Raises ConfigError."""
+        """Keyword arguments of a Gymnasium environment. Raises ConfigError."""
         try:
             keywords = json.loads(self.kwargs or "{}")
         except ValueError:
@@ -103,7 +103,7 @@ class EnvConfig:
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> Self:
-        """Build the settings from plain JSON. Raises ConfigError for an unknown key."""
+        """Raises ConfigError for an unknown key."""
         names = [f.name for f in fields(cls)]
         for key in d:
             if key not in names:
@@ -113,8 +113,8 @@ class EnvConfig:
 
 @dataclass(frozen=True)
 class ResolvedEnv(EnvConfig):
-    """`ResolvedEnv` contains the settings of an environment, in which every value `auto` has been replaced.
-    Environments are created only from resolved settings.
+    """The settings of an environment, in which every value `auto` has been replaced. Environments are created only from
+    resolved settings.
 
     The backend of an Atari game is ale or emulator. A Gymnasium environment has no backend, so its `backend` is auto.
     """
@@ -124,24 +124,21 @@ class ResolvedEnv(EnvConfig):
 
     @property
     def is_emulated(self) -> bool:
-        """Return whether this project's emulator plays the game."""
         return bool(self.game) and self.backend == "emulator"
 
     @property
     def is_counter(self) -> bool:
-        """Return whether each of the environment's random numbers is a function of seed, episode and step
-        (--env.randomness counter)."""
+        """Whether each random number is a function of seed, episode and step (--env.randomness counter)."""
         return self.randomness == "counter"
 
     def check(self, start_timeout_s: float | None = None) -> None:
-        """Raise ConfigError, with a message of one line, if no environment can be created with the given settings. The
-        function `make_spec` explains `start_timeout_s`."""
+        """Raise ConfigError, with a message of one line, if no environment can be created. `make_spec` explains
+        `start_timeout_s`."""
         make_spec(self, True, start_timeout_s=start_timeout_s)  # The spec is cached.
 
 
 def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
-    """Replace the values `auto` in the environment's settings. `randomness` replaces --env.randomness auto. Raises
-    ConfigError for an unknown name."""
+    """`randomness` replaces --env.randomness auto. Raises ConfigError for an unknown name."""
     for name, allowed in (("randomness", RANDOMNESS), ("backend", BACKENDS), ("translate", TRANSLATE)):
         if (value := getattr(config, name)) not in allowed:
             raise ConfigError(
@@ -160,7 +157,7 @@ def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
 
 
 def emulator_is_built() -> bool:
-    """Return whether the emulator can be imported. A failed import of the emulator is logged once."""
+    """A failed import of the emulator is logged once."""
     from accel_rl.emulator.atari import core
 
     try:
@@ -172,8 +169,8 @@ def emulator_is_built() -> bool:
 
 
 def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = False, index: int = 0) -> Env:
-    """Create one environment. `seed` is a whole number >= 0. With `cached`, every episode begins with the same restored
-    state. `index` is the environment's index in the run. Raises ConfigError."""
+    """`seed` is a whole number >= 0. With `cached`, every episode begins with the same restored state. `index` is the
+    environment's index in the run. Raises ConfigError."""
     if bool(config.game) == bool(config.id):
         got = f"game={config.game!r} and id={config.id!r}"
         raise ConfigError(f"{got}: give an Atari game or a Gymnasium id, one of the two")
@@ -200,8 +197,7 @@ def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = Fals
 
 
 def _gymnasium_settings(config: ResolvedEnv, training: bool, cached: bool) -> tuple[int, int | None]:
-    """Return the number of stacked frames and the time limit of a Gymnasium environment. Raises ConfigError for
-    settings of Atari games."""
+    """(stacked frames, time limit). Raises ConfigError for settings of Atari games."""
     if config.backend != "auto":
         raise ConfigError(f"backend={config.backend!r} is for Atari games: id={config.id!r} is none")
     if config.is_counter:
@@ -221,8 +217,8 @@ def _gymnasium_settings(config: ResolvedEnv, training: bool, cached: bool) -> tu
 
 
 def played_by(config: EnvConfig, backend: str) -> EnvConfig:
-    """Return the environment's settings with the given backend, or unchanged if `backend` is "". Raises ConfigError if
-    the environment cannot be played by the backend."""
+    """The settings with the given backend, or unchanged if `backend` is "". Raises ConfigError if the environment
+    cannot be played by the backend."""
     if not backend:
         return config
     env = resolve_env(EnvConfig(**config.to_dict() | {"backend": backend}))
@@ -233,9 +229,8 @@ def played_by(config: EnvConfig, backend: str) -> EnvConfig:
 def make_spec(
     config: ResolvedEnv, training: bool, reset: str = "immediate", start_timeout_s: float | None = None
 ) -> EnvSpec:
-    """Return the spec of an environment. The spec's protocol records whether --sampler.reset can change episodes. With
-    `start_timeout_s`, a user's environment is created in another process, because its code may block or crash. Raises
-    ConfigError."""
+    """The spec's protocol records whether --sampler.reset can change episodes. With `start_timeout_s`, a user's
+    environment is created in another process, because its code may block or crash. Raises ConfigError."""
     spec = _inspected(config, training, reset == "cached", start_timeout_s)
     if reset not in ("swap", "cached") and not config.is_counter:
         return spec
@@ -244,8 +239,7 @@ def make_spec(
 
 
 def inexact_reset(config: ResolvedEnv, reset: str) -> str | None:
-    """Return a text that states why episodes may differ from ale-py's episodes with immediate resets, or None if they
-    are equal."""
+    """Why episodes may differ from ale-py's episodes with immediate resets, or None if they are equal."""
     if not config.is_counter:
         return unclean_reset(config.game, reset)
     if reset == "cached":
@@ -278,9 +272,9 @@ def make_batch(
     starts: StartOrder | None = None,
     first_index: int = 0,
 ) -> SequentialEnv:
-    """Create a batch of one environment per seed; the environments are stepped one after another. With `starts`, Atari
-    episodes begin at saved start points. `first_index` is the first environment's index in the run. The class
-    SequentialEnv explains the other arguments. Raises ConfigError."""
+    """One environment per seed; they are stepped one after another. With `starts`, Atari episodes begin at saved start
+    points. `first_index` is the first environment's index in the run. `SequentialEnv` explains the other arguments.
+    Raises ConfigError."""
     envs: list[Any] = [
         make_env(config, seed, training, reset == "cached", first_index + i) for i, seed in enumerate(seeds)
     ]

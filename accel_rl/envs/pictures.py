@@ -1,4 +1,4 @@
-"""This module decides which Gymnasium observations are pictures, and which axis has their channels."""
+"""Which Gymnasium observations are pictures, and which axis has their channels."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,15 +13,14 @@ LARGE = 32  # A matrix of at least 32 x 32 numbers is considered a picture.
 
 @dataclass(frozen=True, slots=True)
 class PictureLayout:
-    """A `PictureLayout` is the layout of a uint8 picture. `channel_axis` is 0 or 2, or None if the picture has no axis
-    of channels."""
+    """The layout of a uint8 picture. `channel_axis` is 0 or 2, or None if the picture has no axis of channels."""
 
     shape: tuple[int, ...]
     channel_axis: int | None
 
     @property
     def frame_shape(self) -> tuple[int, ...]:
-        """Return the shape of a frame: [H, W], or [C, H, W] if the picture has several channels."""
+        """[H, W], or [C, H, W] if the picture has several channels."""
         if self.channel_axis is None:
             return self.shape
         channels = self.shape[self.channel_axis]
@@ -29,7 +28,7 @@ class PictureLayout:
         return size if channels == 1 else (channels, *size)
 
     def frame(self, observation: Any) -> np.ndarray:
-        """Return an observation as a frame [*frame_shape], without a copy if possible."""
+        """A frame [*frame_shape], without a copy if possible."""
         picture = np.asarray(observation).reshape(self.shape)
         if self.channel_axis is not None:
             picture = np.moveaxis(picture, self.channel_axis, 0)
@@ -37,8 +36,8 @@ class PictureLayout:
 
 
 def picture_layout(space: gymnasium.Space[Any]) -> PictureLayout | None:
-    """Return the layout of the pictures in a space of dtype uint8 and shape [H, W], [H, W, C] or [C, H, W], or None for
-    other spaces. The axis of the channels is the first or the last axis, whichever is smaller."""
+    """The layout of a space of dtype uint8 and shape [H, W], [H, W, C] or [C, H, W]. The axis of the channels is the
+    first or the last axis, whichever is smaller."""
     if not isinstance(space, gymnasium.spaces.Box) or space.dtype != np.uint8 or len(space.shape) not in (2, 3):
         return None
     if len(space.shape) == 2:
@@ -59,7 +58,7 @@ def check_flat(name: str, space: gymnasium.Space[Any]) -> None:
 
 
 def _picture_in(space: gymnasium.Space[Any]) -> gymnasium.spaces.Box | None:
-    """Return the space or its first subspace that has the shape and dtype of a picture, or None if there is none."""
+    """The space or its first subspace that has the shape and dtype of a picture."""
     if isinstance(space, gymnasium.spaces.Box):
         tall = len(space.shape) == 2 and min(space.shape) >= LARGE
         small_integers = len(space.shape) == 2 and space.dtype == np.uint8

@@ -1,4 +1,4 @@
-"""Preprocessing computes an observation from the screens of an agent step's last two frames.
+"""An observation is computed from the screens of an agent step's last two frames.
 
 Preprocessing converts palette indices to luminance, because ale-py returns palette indices 16 times faster than gray
 screens.
@@ -17,7 +17,7 @@ from accel_rl.text.errors import ConfigError
 
 @cache
 def opencv() -> Any:
-    """Import OpenCV, and set it to one thread, because each environment has only one core. Raises ConfigError."""
+    """OpenCV with one thread, because each environment has only one core. Raises ConfigError."""
     try:
         import cv2
     except ImportError as e:
@@ -29,8 +29,7 @@ def opencv() -> Any:
 
 
 class Preprocessor(Protocol):
-    """A `Preprocessor` computes a frame from the palette indices `screens` [2, rows, 160] uint8 of two emulated
-    frames."""
+    """Computes a frame from the palette indices `screens` [2, rows, 160] uint8 of two emulated frames."""
 
     screens: np.ndarray
 
@@ -42,8 +41,8 @@ class Preprocessor(Protocol):
 
 
 def make_preprocessor(kind: str, rows: int, columns: int = 160) -> Preprocessor:
-    """Create the preprocessor for frames of `kind` (`protocols.FRAMES`) and screens of the given size. Raises
-    ConfigError if OpenCV is missing, which all frames but 104x80 need."""
+    """`kind` is one of `protocols.FRAMES`. Raises ConfigError if OpenCV is missing, which all frames but 104x80
+    need."""
     if kind == "104x80":
         return Subsample(rows, columns)
     # A screen of 210 rows loses its first and last row, and is then halved by the mean of 2x2 pixels (rounded up).
@@ -52,8 +51,8 @@ def make_preprocessor(kind: str, rows: int, columns: int = 160) -> Preprocessor:
 
 
 class Subsample:
-    """`Subsample` computes frames of 104x80 from rows 1, 3 .. 207 of 210 and every second column (Stooke & Abbeel 2018,
-    section 5.1). If a screen does not have 210 rows, 104 evenly spaced rows are used."""
+    """Frames of 104x80 from rows 1, 3 .. 207 of 210 and every second column (Stooke & Abbeel 2018, section 5.1). If a
+    screen does not have 210 rows, 104 evenly spaced rows are used."""
 
     def __init__(self, rows: int, columns: int) -> None:
         self.screens = np.zeros((2, rows, columns), np.uint8)
@@ -83,8 +82,7 @@ class Subsample:
 
 
 class Area:
-    """`Area` computes the maximum of two screens at full size, and resizes the maximum by OpenCV's INTER_AREA, as
-    ale-py's vector environment does."""
+    """The maximum of two screens at full size, resized by OpenCV's INTER_AREA, as in ale-py's vector environment."""
 
     def __init__(self, rows: int, columns: int, crop: slice, shape: tuple[int, int]) -> None:
         self.screens = np.zeros((2, rows, columns), np.uint8)

@@ -18,9 +18,8 @@ def _check_int(name: str, value: object, low: int, high: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """A `Protocol` is a set of rules for playing Atari games. Raises ConfigError, with a message of one line, for a
-    value out of its range. During an agent step, the same action is played for `frame_skip` frames (60 frames per
-    second)."""
+    """A set of rules for playing Atari games. Raises ConfigError, with a message of one line, for a value out of its
+    range. During an agent step, the same action is played for `frame_skip` frames (60 frames per second)."""
 
     name: str
     frame_skip: int = 4  # Emulated frames per action, 1-60 (Mnih 2015, Methods)
@@ -61,13 +60,13 @@ class Protocol:
                 _check_int(field, getattr(self, field), 0, 255)
 
     def for_evaluation(self) -> "Protocol":
-        """Return the rules under which scores are reported: a lost life does not end the return, and the time limit of
+        """The rules under which scores are reported: a lost life does not end the return, and the time limit of
         evaluations applies."""
         return replace(self, life_loss_ends_return=False, max_episode_steps=self.max_evaluation_steps)
 
     def presses(self, codes: Sequence[int], after_life: bool) -> list[tuple[int, int]]:
-        """Return the actions that are played automatically after a reset, or after a lost life with `after_life`, as
-        pairs (joystick action, number of frames). `codes` are the joystick actions that the agent can select.
+        """Pairs (joystick action, number of frames) that are played automatically after a reset, or after a lost life
+        with `after_life`. `codes` are the joystick actions that the agent can select.
 
         With --env.fire-reset frame, FIRE is pressed for one frame after a reset (EnvPool). With --env.fire-reset steps,
         FIRE and the third action are played for one agent step each after a reset, as by the wrapper FireReset of
@@ -88,18 +87,17 @@ class Protocol:
 PROTOCOLS = {
     p.name: p
     for p in (
-        # The protocol stooke2018 is from Stooke & Abbeel 2018, arXiv:1803.02811, section 5.
-        # In stooke2018, screens are halved to 104x80, and other rules are those of Mnih et al. 2015.
+        # Stooke & Abbeel 2018, arXiv:1803.02811, section 5.
+        # Screens are halved to 104x80, and other rules are those of Mnih et al. 2015.
         Protocol(name="stooke2018"),
-        # The protocol mnih2015 is from Mnih et al. 2015, Nature 518, Methods and Extended Data Table 1.
-        # In mnih2015, four frames of 84x84 are stacked, and an evaluation's episode has at most 5 minutes.
+        # Mnih et al. 2015, Nature 518, Methods and Extended Data Table 1.
+        # Four frames of 84x84 are stacked, and an evaluation's episode has at most 5 minutes.
         # Mnih et al. state no time limit for training; later papers use 27,000 steps (30 minutes).
         Protocol(name="mnih2015", frame="84x84", max_evaluation_steps=4_500),
         # Nair et al. 2015, arXiv:1507.04296, section 5, follow Mnih et al. 2015.
         # Episodes from human starts end after 30 minutes (--evaluation.starts saved).
         Protocol(name="nair2015", frame="84x84", max_evaluation_steps=4_500),
-        # The protocol machado2018 is from Machado et al. 2018, JAIR 61, section 5.
-        # In machado2018, actions are sticky, all 18 actions are used, and lives are ignored.
+        # Machado et al. 2018, JAIR 61, section 5.
         Protocol(
             name="machado2018",
             frame="84x84",
@@ -111,8 +109,7 @@ PROTOCOLS = {
             max_episode_steps=3_600,
             max_evaluation_steps=3_600,
         ),
-        # The protocol dopamine2018 is from Castro et al. 2018, arXiv:1812.06110 (Dopamine's atari_lib.py).
-        # In dopamine2018, actions are sticky, and lives are ignored.
+        # Castro et al. 2018, arXiv:1812.06110 (Dopamine's atari_lib.py).
         Protocol(
             name="dopamine2018",
             frame="84x84",
@@ -120,15 +117,13 @@ PROTOCOLS = {
             noop_max=0,
             life_loss_ends_return=False,
         ),
-        # The protocol impala2018 is from Espeholt et al. 2018, arXiv:1802.01561, appendix.
+        # Espeholt et al. 2018, arXiv:1802.01561, appendix.
         Protocol(name="impala2018", frame="84x84"),
-        # The protocol dqn_zoo2020 is from Quan & Ostrovski 2020, dqn_zoo/dqn/run_atari.py.
+        # Quan & Ostrovski 2020, dqn_zoo/dqn/run_atari.py.
         Protocol(name="dqn_zoo2020", frame="84x84", noop_min=1),
-        # The protocol cleanrl2022 is from CleanRL's ppo_atari.py (Huang et al. 2022), with OpenAI baselines' wrappers.
-        # In cleanrl2022, FIRE is pressed after a reset and after a lost life.
+        # CleanRL's ppo_atari.py (Huang et al. 2022), with OpenAI baselines' wrappers.
         Protocol(name="cleanrl2022", frame="84x84", noop_min=1, fire_reset="steps"),
-        # The protocol cleanba2023 is from Cleanba on EnvPool (Huang et al. 2023).
-        # In cleanba2023, actions are sticky, lives are ignored, and FIRE is pressed after a reset.
+        # Cleanba on EnvPool (Huang et al. 2023).
         Protocol(
             name="cleanba2023",
             frame="84x84",
@@ -145,8 +140,7 @@ OVERRIDES = tuple(f.name for f in fields(Protocol) if f.name != "name")
 
 
 def resolve(name: str, overrides: Mapping[str, Any] | None = None) -> Protocol:
-    """Return the protocol `name` with the fields in `overrides` changed. A field that is None in `overrides` is not
-    changed. Raises ConfigError."""
+    """A field that is None in `overrides` is not changed. Raises ConfigError."""
     if name not in PROTOCOLS:
         raise ConfigError(
             f"protocol={name!r} is unknown: must be one of {', '.join(PROTOCOLS)}" + nearest(name, PROTOCOLS)

@@ -8,8 +8,8 @@ from accel_rl.envs.environment import Env, pack_state, unpack_state
 
 
 class ReservedEnv:
-    """`ReservedEnv` consists of two instances of an environment with the same seed. While one instance plays, the other
-    instance, the reserve, is at the start of the next episode.
+    """Two instances of an environment with the same seed. While one instance plays, the other instance, the reserve, is
+    at the start of the next episode.
 
     `reset` switches to the reserve, and `refill` later resets the other instance (with --sampler.reset swap, while the
     learner optimises). If an episode ends before `refill` was called, `reset` resets the environment immediately and
@@ -44,16 +44,15 @@ class ReservedEnv:
 
     @property
     def playing(self) -> Env:
-        """Return the environment instance that currently plays."""
         return self._playing
 
     @property
     def episode_info(self) -> dict[str, float]:
-        """Return the reported numbers of the episode that has ended."""
+        """Numbers of the episode that has ended."""
         return self._playing.episode_info  # type: ignore[attr-defined]
 
     def refill(self) -> None:
-        """Reset the reserve environment if it is not at the start of an episode."""
+        """Does nothing if the reserve is already at the start of an episode."""
         if not self._ready:
             self._reserve.reset(self._first_frame, self._episode)
             self._ready = True

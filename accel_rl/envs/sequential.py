@@ -1,4 +1,4 @@
-"""This module steps a batch of n environments in one process, one after another."""
+"""Steps a batch of n environments in one process, one after another."""
 
 from collections.abc import Sequence
 
@@ -16,19 +16,17 @@ _SKIPPED = (0.0, False, False, False)
 
 
 def decorrelation_rng(seed: int) -> np.random.Generator:
-    """Return the random generator that draws an environment's decorrelation actions, which is independent of the
-    generators of the environment's episodes."""
+    """Independent of the generators of the environment's episodes."""
     return np.random.default_rng([seed, 1])
 
 
 def decorrelation_actions(rng: np.random.Generator, n_actions: int, most: int) -> np.ndarray:
-    """Draw n uniformly random actions [n] for an environment's start, with n uniform in 0..most (Stooke & Abbeel 2018,
-    section 5.3)."""
+    """Uniformly random actions [n], with n uniform in 0..most (Stooke & Abbeel 2018, section 5.3)."""
     return rng.integers(n_actions, size=rng.integers(most + 1))
 
 
 class SequentialEnv:
-    """`SequentialEnv` is a batch of environments `envs` with the same spec.
+    """`envs` have the same spec.
 
     The setting `reset` determines when an environment is reset after its episode has ended. With "immediate", the
     environment is reset within the same step, whose `frame` is the new episode's first frame. With "wait", the
@@ -118,8 +116,8 @@ class SequentialEnv:
                 self._age[i] = out.age[i] = 0
 
     def _play(self, action: np.ndarray, skipped: np.ndarray | None, out: Step) -> None:
-        """Step the environments that are not `skipped` [n], or all environments if `skipped` is None. For skipped
-        environments, zeros are written into `out`."""
+        """Step the environments that are not `skipped` [n]; None skips none. Zeros are written into `out` for skipped
+        ones."""
         steps = self._steps
         if skipped is None:
             results = [step(a, frame) for step, a, frame in zip(steps, action.tolist(), out.frame, strict=True)]
@@ -144,8 +142,7 @@ class SequentialEnv:
         return sum(reserved.late_resets for reserved in self._reserved)
 
     def get_state(self) -> list[bytes]:
-        """Return the state of each environment. States may be saved and restored only between a `recv` and the next
-        `send`."""
+        """States may be saved and restored only between a `recv` and the next `send`."""
         return [
             pack_state(
                 {"kind": "batch", "waiting": bool(waiting), "age": int(age), "rng": rng.bit_generator.state},
@@ -155,8 +152,7 @@ class SequentialEnv:
         ]
 
     def set_state(self, states: list[bytes]) -> None:
-        """Restore the state of each environment. Raises ValueError for bytes that are corrupt or not a saved state, and
-        for a wrong number of states."""
+        """Raises ValueError for bytes that are corrupt or not a saved state, and for a wrong number of states."""
         if len(states) != self.n:
             raise ValueError(f"{len(states)} states for {self.n} environments")
         for i, (env, state) in enumerate(zip(self.envs, states, strict=True)):

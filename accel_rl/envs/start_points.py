@@ -24,8 +24,7 @@ NOTE = "our start points, not the paper's: those are not public"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A `Point` is the moment after `steps` steps of a recorded game. `ram` is the CRC-32 of the console's RAM at that
-    moment."""
+    """The moment after `steps` steps of a recorded game. `ram` is the CRC-32 of the console's RAM at that moment."""
 
     game: int
     steps: int
@@ -34,7 +33,7 @@ class Point:
 
 @dataclass(frozen=True)
 class StartPoints:
-    """`StartPoints` contains the start points of one Atari game, and the recorded games.
+    """The start points of one Atari game, and the recorded games.
 
     `policy` describes the player of the recorded games. `frame_skip` is the number of emulated frames per recorded
     action. `mode` and `difficulty` are the game's switches; None means the default. `games` contains the actions of
@@ -54,12 +53,12 @@ class StartPoints:
         return len(self.points)
 
     def frames(self, i: int) -> int:
-        """Return the number of emulated frames before start point i in its recorded game."""
+        """Emulated frames before start point i in its recorded game."""
         return self.points[i].steps * self.frame_skip
 
     def check(self, game: str, rules: Protocol, max_steps: int) -> None:
-        """Raise ConfigError if episodes of `game` with the protocol `rules` cannot begin at these start points.
-        `max_steps` is the time limit of an episode in agent steps."""
+        """Raise ConfigError if episodes of `game` cannot begin at these start points. `max_steps` is the time limit of
+        an episode in agent steps."""
         for name, got, wanted in (
             ("game", self.game, game),
             ("mode", self.mode, rules.mode),
@@ -75,7 +74,7 @@ class StartPoints:
             )
 
     def label(self) -> dict[str, Any]:
-        """Return the description of these start points that is stored with each score."""
+        """The description that is stored with each score."""
         result = {"starts": "saved", "starts_policy": self.policy, "starts_sha256": self.checksum[:12]}
         return {**result, "starts_note": NOTE}
 
@@ -95,11 +94,9 @@ class StartPoints:
 
     @cached_property
     def checksum(self) -> str:
-        """Return the sha256 of all start points."""
         return _checksum(self.to_dict())
 
     def save(self, path: Path) -> None:
-        """Write the start points to a JSON file, with their checksum."""
         path.write_text(json.dumps({**self.to_dict(), "sha256": self.checksum}, indent=1) + "\n")
 
 
@@ -108,8 +105,7 @@ def _checksum(contents: dict[str, Any]) -> str:
 
 
 def load_starts(path: Path) -> StartPoints:
-    """Read and verify a file of start points. Raises ConfigError, with a message of one line, if the file of start
-    points is missing or damaged."""
+    """Raises ConfigError, with a message of one line, if the file is missing or damaged."""
     try:
         result = json.loads(path.read_text())
         if not isinstance(result, dict) or result.get("format") != FORMAT:
@@ -130,9 +126,9 @@ def load_starts(path: Path) -> StartPoints:
 
 
 def draw_moments(lengths: list[int], n: int, seed: int) -> list[tuple[int, int]]:
-    """Draw n moments (game, number of steps before the moment), uniformly and without replacement, from recorded games
-    of the given lengths. The first and the last moment of each game are excluded. Raises ConfigError if the games have
-    fewer than n moments."""
+    """n pairs (game, steps before the moment), drawn uniformly and without replacement from recorded games of the given
+    lengths, without the first and the last moment of each game. Raises ConfigError if the games have fewer than n
+    moments."""
     moments = [(game, steps) for game, length in enumerate(lengths) for steps in range(1, length)]
     if n < 1 or n > len(moments):
         raise ConfigError(f"{n} start points: must be from 1 to {len(moments):,}, the steps of the recorded games")

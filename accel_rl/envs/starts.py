@@ -12,7 +12,7 @@ from accel_rl.text.errors import RunError
 
 
 class Playable(Protocol):
-    """A `Playable` is an environment of one Atari game whose console can be played frame by frame."""
+    """An environment of one Atari game whose console can be played frame by frame."""
 
     game: str
     spec: EnvSpec
@@ -34,7 +34,7 @@ class Playable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StartOrder:
-    """`StartOrder` determines the order in which the environments of a batch use the start points of a file.
+    """The order in which the environments of a batch use the start points of a file.
 
     `first` is the index of the batch's first environment among the `environments` environments of an evaluation.
     Environment b of B uses the start points b, b + B, b + 2 B ..., so that each point is used once.
@@ -45,23 +45,22 @@ class StartOrder:
     environments: int
 
     def of(self, n: int) -> list["SavedStarts"]:
-        """Return a `SavedStarts` for each of the batch's n environments. Raises ConfigError."""
+        """One for each of the batch's n environments. Raises ConfigError."""
         points = load_starts(Path(self.file))
         return [SavedStarts(points, self.first + i, self.environments) for i in range(n)]
 
 
 @dataclass(frozen=True, slots=True)
 class SavedStarts:
-    """`SavedStarts` selects the start points at which the episodes of environment b of B begin."""
+    """The start points at which the episodes of environment b of B begin."""
 
     points: StartPoints
     b: int
     B: int
 
     def place(self, env: Playable, episode: int) -> tuple[int, int]:
-        """Bring the console of `env` to the start point of an episode, and draw the screen. Return (number of emulated
-        frames before the start point, last action). Raises RunError if the console's RAM differs from the recorded
-        RAM."""
+        """Bring the console of `env` to the start point of an episode, and draw the screen. Return (emulated frames
+        before the start point, last action). Raises RunError if the console's RAM differs from the recorded RAM."""
         points = self.points
         i = (self.b + episode * self.B) % len(points)
         point = points.points[i]
@@ -83,9 +82,8 @@ _consoles: dict[tuple[str, str, int], dict[int, Any]] = {}  # Maps (backend, che
 
 
 def _before(env: Playable, points: StartPoints, game: int) -> dict[int, Any]:
-    """Map each start point in a recorded game to the console's state one recorded step before the start point. A state
-    one step earlier is needed, because ale-py does not draw the screen at a restore, but only with the next frame. Each
-    recorded game is played only once per process."""
+    """Map each start point in a recorded game to the console's state one recorded step earlier, because ale-py does not
+    draw the screen at a restore, but only with the next frame. Each recorded game is played only once per process."""
     key = (env.spec.protocol["backend"], points.checksum, game)
     if key not in _consoles:
         wanted = {p.steps - 1: i for i, p in enumerate(points.points) if p.game == game}
@@ -105,6 +103,5 @@ def _power_on(env: Playable) -> None:
 
 
 def _play(env: Playable, code: int, points: StartPoints) -> None:
-    """Play one step of a recorded game, with the joystick action `code`."""
     for _ in range(points.frame_skip):
         env.play_frame(code)
