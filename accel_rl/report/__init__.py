@@ -1,1 +1,1 @@
-"""This package writes reports: tables and plots that compare many runs with each other and with published results."""
+"""Tables and plots that compare many runs with each other and with published results."""

@@ -27,7 +27,7 @@ PAPERS = {"dqn": "DQN (Mnih et al. 2015)", "gorila": "Gorila (Nair et al. 2015)"
 
 
 def raw_scores(settings: BySetting, which: str) -> dict[str, Scores]:
-    """Return the scores of each setting's runs as {setting: {game: scores [seeds]}}."""
+    """{setting: {game: scores [seeds]}}, without NaN."""
     result: dict[str, Scores] = {}
     for setting, games in settings.items():
         of_games = {game: [r.score(which) for r in runs] for game, runs in games.items()}
@@ -37,7 +37,7 @@ def raw_scores(settings: BySetting, which: str) -> dict[str, Scores]:
 
 
 def normalised_scores(raw: Mapping[str, Scores], scale: str) -> dict[str, Scores]:
-    """Return the human-normalised scores of each setting, and of the papers, in the games of the human scale."""
+    """The human-normalised scores of each setting, and of the papers, in the games of the human scale."""
     result: dict[str, Scores] = {}
     for setting, games in raw.items():
         scores = {game: normalised(game, x, scale) for game, x in games.items() if human_scale(game, scale)}
@@ -84,8 +84,7 @@ def profiles_table(summaries: Mapping[str, Summary]) -> Table:
 
 
 def improvements_table(raw: Mapping[str, Scores], reps: int) -> Table:
-    """Build a table with the probability of improvement for each pair of settings that have scores in the same
-    games."""
+    """The probability of improvement for each pair of settings that have scores in the same games."""
     rows = []
     settings = list(raw)
     for i, first in enumerate(settings):
@@ -123,8 +122,7 @@ def aggregate_section(
 
 
 def intervals(summaries: Mapping[str, Summary], colour: Mapping[str, object]) -> bytes:
-    """Draw median, interquartile mean and optimality gap of each setting with their intervals, in percent, as a
-    PNG."""
+    """Median, interquartile mean and optimality gap of each setting with their intervals, in percent, as a PNG."""
     shown = {"median": "median", "iqm": "interquartile mean", "gap": "optimality gap"}
     figure, axes = pyplot().subplots(  # type: ignore[attr-defined]
         1, len(shown), figsize=(12, 0.32 * len(summaries) + 1.4), dpi=100, sharey=True, layout="constrained"
@@ -146,7 +144,7 @@ def intervals(summaries: Mapping[str, Summary], colour: Mapping[str, object]) ->
 
 
 def profiles(summaries: Mapping[str, Summary], colour: Mapping[str, object]) -> bytes:
-    """Draw performance profiles, the share of runs above a human-normalised score, as a PNG."""
+    """Performance profiles, the share of runs above a human-normalised score, as a PNG."""
     columns = 2 if max(map(len, summaries), default=0) > 30 else 3
     # Each line of the legend is 0.19 inches high.
     height = 4.0 + 0.19 * -(-len(summaries) // columns)

@@ -22,8 +22,7 @@ Scores = Mapping[str, np.ndarray]
 
 
 def normalised(game: str, scores: np.ndarray, scale: str) -> np.ndarray:
-    """Return human-normalised scores [...], where 1 is the human score of the scale, or NaN for a game outside of
-    it."""
+    """Human-normalised scores [...], where 1 is the human score of the scale, or NaN for a game outside of it."""
     random, human = human_scale(game, scale) or (np.nan, np.nan)
     return (scores - random) / (human - random)
 
@@ -56,14 +55,14 @@ class Summary:
 
 
 def weights(scores: Scores) -> np.ndarray:
-    """Return the weight of each run [runs], in the order of games and seeds. Their sum is 1."""
+    """The weight of each run [runs], in the order of games and seeds. Their sum is 1."""
     return np.concatenate([np.full(len(x), 1 / (len(x) * len(scores))) for x in scores.values()])
 
 
 def iqm(runs: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Return the interquartile mean [...] of runs [..., n] with weights [n]. A run is left out if it weighs, together
-    with all lower runs or with all higher runs, at most a quarter. NaN if no run does, as of three runs: the result
-    would be the mean."""
+    """The interquartile mean [...] of runs [..., n] with weights [n]. A run is left out if it weighs, together with all
+    lower runs or with all higher runs, at most a quarter. NaN if no run does, as of three runs: the result would be the
+    mean."""
     order = np.argsort(runs, axis=-1)
     ordered, w = np.take_along_axis(runs, order, -1), weight[order]
     kept = w * ((np.cumsum(w, -1) > QUARTER) & (np.cumsum(w[..., ::-1], -1)[..., ::-1] > QUARTER))
@@ -71,7 +70,7 @@ def iqm(runs: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 def statistics(runs: np.ndarray, scores: Scores) -> np.ndarray:
-    """Return [..., NAMES + TAUS] for runs [..., n] in the order of games and seeds of `scores`: the statistics of a
+    """[..., NAMES + TAUS] for runs [..., n] in the order of games and seeds of `scores`: the statistics of a
     `Summary`."""
     weight = weights(scores)
     ends = np.cumsum([len(x) for x in scores.values()])
@@ -82,14 +81,14 @@ def statistics(runs: np.ndarray, scores: Scores) -> np.ndarray:
 
 
 def resampled(scores: Scores, reps: int, seed: int = 0) -> np.ndarray:
-    """Return bootstrap samples [reps, n] of the runs: the seeds of each game are drawn with replacement, independently
-    of other games (stratified by game)."""
+    """Bootstrap samples [reps, n] of the runs: the seeds of each game are drawn with replacement, independently of
+    other games (stratified by game)."""
     rng = np.random.default_rng(seed)
     return np.concatenate([x[rng.integers(len(x), size=(reps, len(x)))] for x in scores.values()], -1)
 
 
 def summarise(scores: Scores, reps: int) -> Summary:
-    """Summarise human-normalised scores, with intervals from `reps` bootstrap samples."""
+    """Human-normalised scores, with intervals from `reps` bootstrap samples."""
     values = statistics(np.concatenate([*scores.values()]), scores)
     low = high = np.full(len(values), np.nan)
     if max(map(len, scores.values())) > 1:
@@ -100,18 +99,18 @@ def summarise(scores: Scores, reps: int) -> Summary:
 
 
 def percentiles(samples: np.ndarray) -> np.ndarray:
-    """Return the lower and upper bound [2, ...] of the 95 % percentile interval of samples [reps, ...]."""
+    """Lower and upper bound [2, ...] of the 95 % percentile interval of samples [reps, ...]."""
     return np.asarray(np.percentile(samples, [50 - SIZE / 2, 50 + SIZE / 2], axis=0))
 
 
 def improvement(x: Scores, y: Scores, reps: int) -> Interval:
-    """Return the probability that a run of x is better than a run of y in the same game, averaged over the games that
-    both have. Ties count half (the statistic of Mann & Whitney). Scores need not be normalised."""
+    """The probability that a run of x is better than a run of y in the same game, averaged over the games that both
+    have. Ties count half (the statistic of Mann & Whitney). Scores need not be normalised."""
     games = [game for game in x if game in y]
     xs, ys = ({game: scores[game] for game in games} for scores in (x, y))
 
     def probability(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """Return probabilities [...] for the runs [..., n] of x and [..., m] of y."""
+        """Probabilities [...] for the runs [..., n] of x and [..., m] of y."""
         ends = (np.cumsum([len(s) for s in scores.values()])[:-1] for scores in (xs, ys))
         halves = [np.split(runs, end, -1) for runs, end in zip((first, second), ends, strict=True)]
         pairs = [a[..., :, None] - b[..., None, :] for a, b in zip(*halves, strict=True)]
@@ -125,6 +124,6 @@ def improvement(x: Scores, y: Scores, reps: int) -> Interval:
 
 
 def seeds(scores: Mapping[str, Sized]) -> str:
-    """Return the number of seeds of the games, such as 3, or 1 to 3."""
+    """The number of seeds of the games, such as 3, or 1 to 3."""
     counts = [len(x) for x in scores.values()]
     return f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"

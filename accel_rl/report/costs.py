@@ -1,5 +1,4 @@
-"""The table of costs lists the machine, time, CPU time and energy of each launch of the runs, and the price of 200 M
-frames."""
+"""The machine, time, CPU time and energy of each launch of the runs, and the price of 200 M frames."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +34,7 @@ class LaunchCosts:
     columns: Mapping[str, Column]
 
     def spent(self, name: str) -> float:
-        """Return how much a column grew during the launch, or NaN if it was not recorded then."""
+        """Growth of a column during the launch, or NaN if it was not recorded then."""
         steps, values = self.columns[name]
         in_launch = (steps > self.first) & (steps <= self.last)
         if not in_launch.any():
@@ -45,7 +44,7 @@ class LaunchCosts:
 
     @property
     def steps_per_s(self) -> float:
-        """Return the median of the launch's rows, which other work on the machine changes less than the mean."""
+        """The median of the launch's rows, which other work on the machine changes less than the mean."""
         steps, rates = self.columns["steps_per_s"]
         rates = rates[(steps > self.first) & (steps <= self.last)]
         return float(np.median(rates)) if rates.size else math.nan
@@ -56,17 +55,17 @@ class LaunchCosts:
 
     @property
     def cores(self) -> int:
-        """Return the number of cores of the run, or 0 if it is unknown."""
+        """0 if unknown."""
         return len(self.run.settings.get("sampler.cores") or ()) or int(self.recorded.get("cores") or 0)
 
     @property
     def score(self) -> float:
-        """Return the score of the run's last evaluation until the end of the launch, or NaN without an evaluation."""
+        """Score of the last evaluation until the end of the launch, or NaN without an evaluation."""
         steps, scores = (x[~self.run.short] for x in self.run.evaluations)
         return float(scores[steps <= self.last][-1]) if (steps <= self.last).any() else math.nan
 
     def price(self, core_hour: float) -> float:
-        """Return the price of 200 M frames, or NaN if the number of cores is unknown or the launch used a GPU."""
+        """Price of 200 M frames, or NaN if the number of cores is unknown or the launch used a GPU."""
         on_gpu = self.recorded.get("gpus") and self.run.settings.get("device") != "cpu"
         return self.hours_of_200_m_frames * self.cores * core_hour if self.cores and not on_gpu else math.nan
 
@@ -92,7 +91,7 @@ class LaunchCosts:
 
 
 def launch_costs(run: Run) -> Iterator[LaunchCosts]:
-    """Yield the costs of each launch that made env steps. A run without launches.json counts as one launch."""
+    """The launches that made env steps. A run without launches.json counts as one launch."""
     recorded = launches.read(RunFolder(run.path)) if run.path else []
     columns = run.columns(TIMES)
     if not run.path:
@@ -103,7 +102,7 @@ def launch_costs(run: Run) -> Iterator[LaunchCosts]:
 
 
 def costs_table(settings: BySetting, price: float) -> Table:
-    """Build the table of costs, with a row for each launch of each run. `price` is the price of a core-hour, or 0."""
+    """A row for each launch of each run. `price` is the price of a core-hour, or 0."""
     runs: Sequence[Run] = [r for games in settings.values() for _, same in sorted(games.items()) for r in same]
     rows = []
     for launch in (x for run in runs for x in launch_costs(run)):

@@ -19,8 +19,8 @@ Over = Literal["env steps", "minutes"]
 
 @dataclass(frozen=True)
 class Band:
-    """A `Band` is a learning curve: arrays of env steps, of minutes (or NaN), and of the mean, minimum and maximum
-    score over `seeds` runs. `what` is the kind of score, training or evaluation."""
+    """A learning curve: arrays of env steps, of minutes (or NaN), and of the mean, minimum and maximum score over
+    `seeds` runs. `what` is the kind of score, training or evaluation."""
 
     steps: np.ndarray
     minutes: np.ndarray
@@ -32,8 +32,8 @@ class Band:
 
 
 def band(columns: Sequence[tuple[Run, Column]], what: str = "", over: Over = "env steps") -> Band | None:
-    """Compute the learning curve of one column of metrics.csv from several runs, up to the end of the longest run. The
-    grid consists of equally spaced numbers of env steps, or of minutes (`over`). Return None if no run has values."""
+    """The learning curve of one column of metrics.csv from several runs, up to the end of the longest run. The grid
+    consists of equally spaced numbers of env steps, or of minutes (`over`). Return None if no run has values."""
     drawable = [(run, c) for run, c in columns if c[0].size and (over == "env steps" or run.clock[0].size)]
     if not drawable:
         return None
@@ -52,10 +52,9 @@ def band(columns: Sequence[tuple[Run, Column]], what: str = "", over: Over = "en
 
 
 def shows_evaluations(runs: Sequence[Run], curve: str) -> bool:
-    """Return whether a panel of the given runs shows evaluations instead of training scores. `curve` is online,
-    evaluation or auto. For policy gradients, auto means training scores. For other algorithms, auto means evaluations
-    if every run has at least three evaluations, and otherwise training scores. Runs without training scores have curves
-    of evaluations."""
+    """Whether a panel shows evaluations instead of training scores. `curve` is online, evaluation or auto. For policy
+    gradients, auto means training scores. For other algorithms, auto means evaluations if every run has at least three
+    evaluations, and otherwise training scores. Runs without training scores have curves of evaluations."""
     if curve != "auto":
         return curve == "evaluation"
     if not any(r.online[0].size for r in runs):
@@ -66,7 +65,7 @@ def shows_evaluations(runs: Sequence[Run], curve: str) -> bool:
 
 
 def score_bands(settings: BySetting, curve: str, over: Over = "env steps") -> dict[str, dict[str, Band]]:
-    """Compute the learning curves {game: {setting: band}}."""
+    """{game: {setting: band}}"""
     result: dict[str, dict[str, Band]] = {}
     for game in sorted({g for games in settings.values() for g in games}):
         evaluations = shows_evaluations([r for games in settings.values() for r in games.get(game, ())], curve)

@@ -47,14 +47,13 @@ class Comparison:
 
     @property
     def arrived(self) -> list[Run]:
-        """Return the runs that have scores and have reached the number of env steps of the published score."""
+        """The runs that have scores and have reached the number of env steps of the published score."""
         least = (1 - TOLERANCE) * self.published.env_steps
         scored = [r for r in self.runs if r.env_steps >= least]
         return [r for r in scored if self.of_run(r) is not None]
 
     def of_run(self, run: Run) -> float | None:
-        """Return the run's score of the published kind, training or evaluation, until the published number of env
-        steps, or None."""
+        """The run's score of the published kind, training or evaluation, until the published number of env steps."""
         return self.training(run) if self.published.kind == "training" else self.evaluation(run)
 
     def training(self, run: Run) -> float | None:
@@ -72,8 +71,8 @@ class Comparison:
 
     @property
     def theirs(self) -> Sample | None:
-        """Return the published sample, with an assumed deviation if none over seeds is published, or None if it cannot
-        be assumed, because the score of random play is unknown."""
+        """The published sample, with an assumed deviation if none over seeds is published, or None if it cannot be
+        assumed, because the score of random play is unknown."""
         p = self.published
         if p.deviation is not None and p.seeds is not None and p.seeds > 1:
             return Sample(p.mean, p.deviation, p.seeds)
@@ -87,18 +86,18 @@ class Comparison:
 
     @property
     def unit(self) -> float:
-        """Return the distance from random play to the human score, or NaN."""
+        """The distance from random play to the human score, or NaN."""
         random, human = human_scale(self.game, self.scale) or (np.nan, np.nan)
         return human - random
 
     @property
     def margin(self) -> float:
-        """Return by how much a score may be lower that is not inferior, or NaN."""
+        """By how much a score may be lower that is not inferior, or NaN."""
         return MARGIN * abs(self.published.mean - self.random)
 
     @property
     def is_tested(self) -> bool:
-        """Return whether the cell can have a verdict of its own: several seeds on both sides, and the same rules."""
+        """Whether the cell can have a verdict of its own: several seeds on both sides, and the same rules."""
         theirs = self.theirs
         has_seeds = len(self.arrived) > 1 and theirs is not None and not theirs.assumed
         return has_seeds and not self.published.differences and self.margin > 0
@@ -109,8 +108,8 @@ class Comparison:
 
 
 def comparisons(settings: BySetting, scale: str) -> Iterator[Comparison]:
-    """Yield the comparisons with published scores, ordered by game, setting and source. A score at more env steps than
-    a run is to make is left out; a published curve is read where the longest run is."""
+    """Ordered by game, setting and source. A score at more env steps than a run is to make is left out; a published
+    curve is read where the longest run is."""
     for game in sorted({game for games in settings.values() for game in games}):
         for setting, games in settings.items():
             if not (runs := games.get(game, ())):
@@ -126,7 +125,7 @@ Verdicts = Mapping[tuple[str, str, str], tuple[str, float]]
 
 
 def families(compared: Sequence[Comparison]) -> dict[tuple[str, str], list[Comparison]]:
-    """Group comparisons by setting and source."""
+    """{(setting, source): comparisons}"""
     result: dict[tuple[str, str], list[Comparison]] = {}
     for c in compared:
         result.setdefault((c.setting, c.published.source), []).append(c)
@@ -149,8 +148,8 @@ def verdicts(compared: Sequence[Comparison]) -> Verdicts:
 
 
 def place(c: Comparison) -> tuple[str, str]:
-    """Return whether our mean is above, inside or below the 95 % prediction interval of the source, and the interval,
-    or a pair of empty texts."""
+    """Whether our mean is above, inside or below the 95 % prediction interval of the source, and the interval, or a
+    pair of empty texts."""
     theirs = c.theirs
     if not c.arrived or theirs is None:
         return "", ""
@@ -214,7 +213,7 @@ def equal_steps_table(compared: Sequence[Comparison]) -> Table:
 
 
 def pooled_table(compared: Sequence[Comparison], reps: int) -> Table:
-    """Build the table with one test over all games for each setting and source."""
+    """One test over all games for each setting and source."""
     rows = []
     for (setting, source), family in families(compared).items():
         pairs = [(c, theirs) for c in family if c.arrived and (theirs := c.theirs) and np.isfinite(c.unit)]
@@ -250,8 +249,7 @@ def pooled_table(compared: Sequence[Comparison], reps: int) -> Table:
 
 
 def equal_steps_sections(settings: BySetting, reps: int, scale: str) -> list[Section]:
-    """Build the report's section of comparisons with published scores of other libraries, or return [] if no score can
-    be compared."""
+    """Comparisons with published scores of other libraries, or [] if no score can be compared."""
     compared = list(comparisons(settings, scale))
     if not compared:
         return []

@@ -1,4 +1,4 @@
-"""This module draws scores and the norms of parameters, gradients and steps, as in Figure 9 of Stooke & Abbeel 2018."""
+"""Scores and the norms of parameters, gradients and steps, as in Figure 9 of Stooke & Abbeel 2018."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +16,7 @@ SECONDARY = "secondary/"
 
 
 def titles() -> dict[str, str]:
-    """Return {title: column of metrics.csv}, in the order of Figure 9."""
+    """{title: column of metrics.csv}, in the order of Figure 9."""
     result = {"score": "eval_score", "all weights": "param_norm"}
     for layer, name in LAYERS.items():
         result |= {f"{layer} {what}": f"{norm}/{name}" for what, norm in NORMS.items()}
@@ -24,7 +24,7 @@ def titles() -> dict[str, str]:
 
 
 def learners(run: Run) -> dict[str, str]:
-    """Return {prefix of columns: name of the learner with its batch size}."""
+    """{prefix of columns: name of the learner with its batch size}"""
     settings = run.settings
     if batch := settings.get("secondary.batch"):
         sampler = f"{settings.get('algo.batch_size')}-sampler-learner"
@@ -37,7 +37,7 @@ def has_norms(run: Run) -> bool:
 
 
 def learner_bands(runs: Sequence[Run], columns: Mapping[str, str]) -> dict[str, dict[str, Band]]:
-    """Compute the curves {learner: {title: band}} of runs that differ only by seed."""
+    """The curves {learner: {title: band}} of runs that differ only by seed."""
     result: dict[str, dict[str, Band]] = {}
     for prefix, learner in learners(runs[0]).items():
         values = [(r, r.columns([prefix + c for c in columns.values()])) for r in runs]
@@ -49,8 +49,8 @@ def learner_bands(runs: Sequence[Run], columns: Mapping[str, str]) -> dict[str, 
 
 
 def short_names(runs: Sequence[Run]) -> dict[str, str]:
-    """Return {setting: label}. A label consists of optimizer, batch size and learning rate, as in Figure 9. If these
-    labels are not unique, the labels are the names of the settings."""
+    """{setting: label}. A label consists of optimizer, batch size and learning rate, as in Figure 9. If these labels
+    are not unique, the labels are the names of the settings."""
     names = {r.setting: _optimizer(r) for r in runs}
     return names if len(set(names.values())) == len(names) else {setting: setting for setting in names}
 
@@ -62,7 +62,7 @@ def _optimizer(run: Run) -> str:
 
 
 def panels(runs: Sequence[Run]) -> list[Panel]:
-    """Build the panels of one game: a panel for each measured quantity, with a curve for each setting and learner."""
+    """A panel for each measured quantity of one game, with a curve for each setting and learner."""
     names = short_names(runs)
     lines: dict[str, dict[str, Band]] = {}
     for setting, games in sorted(by_setting(runs).items(), key=lambda item: names[item[0]].partition(",")[0]):
@@ -80,7 +80,7 @@ def panels(runs: Sequence[Run]) -> list[Panel]:
 
 
 def drawn(panels: Sequence[Panel], kind: str = "png") -> bytes:
-    """Draw the panels of one game as one picture, in rows of four as in Figure 9."""
+    """One picture of one game's panels, in rows of four as in Figure 9."""
     lines = list(dict.fromkeys(line for panel in panels for line in panel.lines))
     return wrapped(panels, colours(lines), columns=4, kind=kind)[0]
 
@@ -94,8 +94,8 @@ def has_secondary(run: Run) -> bool:
 
 
 def secondary_panels(runs: Sequence[Run]) -> dict[str, list[Panel]]:
-    """Build {quantity: panels}, with a panel for each setting and game. A panel has a curve for each learner, which is
-    the mean over seeds."""
+    """{quantity: panels}, with a panel for each setting and game. A panel has a curve for each learner, which is the
+    mean over seeds."""
     result: dict[str, list[Panel]] = {quantity: [] for quantity in QUANTITIES}
     for games in by_setting(runs).values():
         for game, same in games.items():

@@ -35,9 +35,8 @@ class Sample:
 
 
 def student(t: np.ndarray, freedom: np.ndarray) -> np.ndarray:
-    """Return the cumulative distribution of Student's t [...] with `freedom` >= 1 degrees of freedom [...]. With
-    t = sqrt(freedom) tan(x), the density is proportional to cos(x)^(freedom - 1), which is integrated by Gauss's
-    rule."""
+    """The cumulative distribution of Student's t [...] with `freedom` >= 1 degrees of freedom [...]. With t =
+    sqrt(freedom) tan(x), the density is proportional to cos(x)^(freedom - 1), which is integrated by Gauss's rule."""
 
     def integral(end: np.ndarray) -> np.ndarray:
         x = end[..., None] / 2 * (NODES + 1)
@@ -49,7 +48,7 @@ def student(t: np.ndarray, freedom: np.ndarray) -> np.ndarray:
 
 @cache
 def student_quantile(p: float, freedom: float) -> float:
-    """Return the quantile p, above 0.5, of Student's t."""
+    """`p` is above 0.5."""
     low, high = 0.0, 1e4
     for _ in range(60):
         middle = (low + high) / 2
@@ -58,8 +57,8 @@ def student_quantile(p: float, freedom: float) -> float:
 
 
 def not_lower(difference: np.ndarray, variances: Sequence[np.ndarray], freedoms: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the p-values [...] of Welch's one-sided test of the hypothesis that a difference of two means is at most
-    0. `variances` are those of the two means, and `freedoms` their degrees of freedom."""
+    """The p-values [...] of Welch's one-sided test of the hypothesis that a difference of two means is at most 0.
+    `variances` are those of the two means, and `freedoms` their degrees of freedom."""
     variance = variances[0] + variances[1]
     parts = [(v**2 / f) for v, f in zip(variances, freedoms, strict=True)]
     freedom = variance**2 / np.maximum(parts[0] + parts[1], 1e-300)
@@ -67,8 +66,8 @@ def not_lower(difference: np.ndarray, variances: Sequence[np.ndarray], freedoms:
 
 
 def welch(ours: Sample, published: Sample, margin: float) -> tuple[float, float, float]:
-    """Return the p-values of three one-sided tests at `margin` > 0: that `ours` is not inferior, that it is not
-    superior (it is equivalent if both hold), and that it is inferior."""
+    """The p-values of three one-sided tests at `margin` > 0: that `ours` is not inferior, that it is not superior (it
+    is equivalent if both hold), and that it is inferior."""
     samples = (ours, published)
     variances = [np.array(max(s.deviation, 1e-9) ** 2 / s.seeds) for s in samples]
     freedoms = [np.array(float(s.freedom)) for s in samples]
@@ -79,8 +78,7 @@ def welch(ours: Sample, published: Sample, margin: float) -> tuple[float, float,
 
 
 def holm(p: np.ndarray) -> np.ndarray:
-    """Return the adjusted p-values [..., games] of Holm's step-down method, which holds the error of all games
-    together."""
+    """Adjusted p-values [..., games] of Holm's step-down method, which holds the error of all games together."""
     n = p.shape[-1]
     order = np.argsort(p, -1)
     steps = np.maximum.accumulate(np.take_along_axis(p, order, -1) * np.arange(n, 0, -1), -1)
@@ -88,7 +86,7 @@ def holm(p: np.ndarray) -> np.ndarray:
 
 
 def chances(published: Sequence[Sample], seeds: Sequence[int], margins: Sequence[float]) -> np.ndarray:
-    """Return for each game the chance of "not inferior", with the error of all games held together, if runs have the
+    """The chance of "not inferior" of each game, with the error of all games held together, if runs have the
     distribution of the published ones. Estimated from DRAWS simulated sets of runs."""
     rng = np.random.default_rng(0)
     deviations = np.array([s.deviation for s in published])
@@ -100,13 +98,13 @@ def chances(published: Sequence[Sample], seeds: Sequence[int], margins: Sequence
 
 
 def prediction_interval(published: Sample, seeds: int) -> tuple[float, float]:
-    """Return the 95 % interval for the mean of `seeds` further runs of the published distribution."""
+    """The 95 % interval for the mean of `seeds` further runs of the published distribution."""
     half = student_quantile(0.975, published.freedom) * published.deviation * np.sqrt(1 / seeds + 1 / published.seeds)
     return published.mean - half, published.mean + half
 
 
 def verdict(p: tuple[float, float, float]) -> str:
-    """Return the verdict of the adjusted p-values of `welch`."""
+    """`p` are the adjusted p-values of `welch`."""
     not_inferior, not_superior, inferior = (x <= ERROR for x in p)
     if not_inferior:
         return "equivalent" if not_superior else "not inferior"

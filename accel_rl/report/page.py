@@ -1,5 +1,4 @@
-"""The report is a self-contained HTML page that needs no other files. A click on a column's header sorts the table by
-this column."""
+"""A self-contained HTML page that needs no other files. A click on a column's header sorts the table by this column."""
 
 import base64
 import re
@@ -50,7 +49,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the report consists of notes, followed by pictures, followed by tables."""
+    """Notes, followed by pictures, followed by tables."""
 
     title: str
     pictures: Sequence[Picture] = ()
@@ -59,7 +58,6 @@ class Section:
 
 
 def page(runs: Sequence[Run], sections: Sequence[Section], notes: Sequence[str]) -> str:
-    """Render the HTML page of a report. The `notes` are at the top of the page."""
     games = {r.game for r in runs}
     numbers = ((len(runs), "run"), (len({r.setting for r in runs}), "setting"), (len(games), "game"))
     title = ", ".join(counted(n, thing) for n, thing in numbers)
@@ -104,5 +102,5 @@ def _table(table: Table) -> str:
 
 
 def _is_number(cell: str) -> bool:
-    """Return whether a table's cell is empty, a dash or a number, such as 3069 (1093) or 25.08 +- 0.52."""
+    """Whether a cell is empty, a dash or a number, such as 3069 (1093) or 25.08 +- 0.52."""
     return cell in ("", "-") or re.fullmatch(NUMBER, cell) is not None

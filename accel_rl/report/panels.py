@@ -1,4 +1,4 @@
-"""This module draws learning curves, in one panel for each game, or in rows of panels as in the papers' figures."""
+"""Learning curves, in one panel for each game, or in rows of panels as in the papers' figures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ REFERENCES = (
 
 @dataclass(frozen=True)
 class Point:
-    """A `Point` is a published score after a number of env steps. It is drawn with its standard deviation, in the
-    colour of the line to which it belongs."""
+    """A published score after a number of env steps, drawn with its standard deviation, in the colour of the line to
+    which it belongs."""
 
     line: str
     steps: int
@@ -39,8 +39,8 @@ class Point:
 
 @dataclass(frozen=True)
 class Panel:
-    """A `Panel` shows a curve for each of `lines`. Published scores of `game` are drawn as horizontal lines. `quantity`
-    is the label of the y axis."""
+    """A curve for each of `lines`. Published scores of `game` are drawn as horizontal lines. `quantity` is the label of
+    the y axis."""
 
     title: str
     lines: Mapping[str, Band]
@@ -53,7 +53,7 @@ class Panel:
 def wrapped(
     panels: Sequence[Panel], colour: Mapping[str, object], columns: int = COLUMNS, kind: str = "png"
 ) -> list[bytes]:
-    """Arrange panels in pictures, each with one legend."""
+    """Pictures, each with one legend."""
     return [_wrapped(panels[i : i + PANELS], colour, columns, kind) for i in range(0, len(panels), PANELS)]
 
 
@@ -83,8 +83,7 @@ def _wrapped(panels: Sequence[Panel], colour: Mapping[str, object], columns: int
 
 
 def in_rows(rows: Mapping[str, Mapping[str, Panel]], columns: Sequence[str]) -> list[bytes]:
-    """Draw panels, given as {row: {column: panel}}, in one or more pictures. Each row of panels has its own colours and
-    legend."""
+    """Pictures of {row: {column: panel}}. Each row of panels has its own colours and legend."""
     chunks = [columns[i : i + ROW_COLUMNS] for i in range(0, len(columns), ROW_COLUMNS)]
     return [_in_rows(rows, chunk) for chunk in chunks]
 
@@ -120,7 +119,7 @@ def _in_rows(rows: Mapping[str, Mapping[str, Panel]], columns: Sequence[str]) ->
 
 
 def _draw(axis: object, panel: Panel, colour: Mapping[str, object]) -> dict[str, object]:
-    """Draw the panel, and return {line: handle for the legend}."""
+    """Returns {line: handle for the legend}."""
     a, lines = axis, {}
     for name, b in panel.lines.items():
         x = b.steps if panel.over == "env steps" else b.minutes
@@ -177,9 +176,8 @@ FIGURES_IN_ROWS = {"3", "4"}
 
 
 def grouped(settings: BySetting) -> dict[str, BySetting]:
-    """Group settings as {family: settings}, where each family is a row of the figure, or {"": settings} for a single
-    group. Runs of Figures 3 and 4 are drawn in rows. Other runs are drawn in rows if every family has several
-    settings."""
+    """{family: settings}, where each family is a row of the figure, or {"": settings} for a single group. Runs of
+    Figures 3 and 4 are drawn in rows. Other runs are drawn in rows if every family has several settings."""
     rows: dict[str, dict[str, Any]] = {}
     runs = [r for games in settings.values() for same in games.values() for r in same]
     for setting, games in settings.items():
@@ -193,12 +191,12 @@ def grouped(settings: BySetting) -> dict[str, BySetting]:
 
 
 def bands_of(rows: dict[str, BySetting], curve: str, over: Over) -> dict[str, dict[str, dict[str, Band]]]:
-    """Compute the learning curves {row: {game: {setting: band}}}."""
+    """{row: {game: {setting: band}}}"""
     return {row: score_bands(settings, curve, over) for row, settings in rows.items()}
 
 
 def left_out(bands: dict[str, dict[str, dict[str, Band]]], settings: BySetting, over: Over) -> list[str]:
-    """Return a line for each setting and game that has scores but no curve."""
+    """A line for each setting and game that has scores but no curve."""
     in_bands = {(setting, game) for games in bands.values() for game, lines in games.items() for setting in lines}
     why = "no wall clock" if over == "minutes" else "no score in metrics.csv"
     return [

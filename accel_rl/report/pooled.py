@@ -45,15 +45,15 @@ class Pooled:
 
 
 def pooled(ours: Sequence[Sample], published: Sequence[Sample], reps: int) -> Pooled:
-    """Compare human-normalised scores, one pair of samples for each of at least LEAST_GAMES games."""
+    """Human-normalised scores, one pair of samples for each of at least LEAST_GAMES games."""
     means, deviations, seeds, freedoms = _arrays(ours, published)
     bounds = _bounds(means, deviations, seeds, freedoms, reps, np.random.default_rng(0))
     return Pooled(*map(float, (*_iqm(means), *bounds)))
 
 
 def chance(ours: Sequence[Sample], published: Sequence[Sample], reps: int) -> float:
-    """Return the chance of "not inferior", if the runs, as many as those of `ours`, have the published
-    distribution. Estimated from DRAWS simulated sets of runs."""
+    """The chance of "not inferior", if the runs, as many as those of `ours`, have the published distribution. Estimated
+    from DRAWS simulated sets of runs."""
     rng = np.random.default_rng(1)
     means, deviations, seeds, freedoms = _arrays(ours, published)
     drawn = rng.normal(means[1], deviations[1] / np.sqrt(seeds), (DRAWS, *means.shape))
@@ -63,13 +63,13 @@ def chance(ours: Sequence[Sample], published: Sequence[Sample], reps: int) -> fl
 
 
 def _arrays(*sides: Sequence[Sample]) -> tuple[np.ndarray, ...]:
-    """Return means, deviations, seeds and degrees of freedom [2 sides, games]."""
+    """Means, deviations, seeds and degrees of freedom [2 sides, games]."""
     names = ("mean", "deviation", "seeds", "freedom")
     return tuple(np.array([[getattr(s, name) for s in side] for side in sides]) for name in names)
 
 
 def _iqm(means: np.ndarray) -> np.ndarray:
-    """Return the interquartile mean over the last axis."""
+    """The mean is over the last axis."""
     games = means.shape[-1]
     return iqm(means, np.full(games, 1 / games))
 
@@ -82,8 +82,8 @@ def _bounds(
     reps: int,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, ...]:
-    """Return the lower and upper bounds [...] of the difference of interquartile means, and of the difference + margin,
-    for means and deviations [..., 2 sides, games]."""
+    """Lower and upper bounds [...] of the difference of interquartile means, and of the difference + margin, for means
+    and deviations [..., 2 sides, games]."""
     # The sides have one variance in each game, which is estimated from all their seeds; a single run has no part in it.
     variance = (deviations**2 * freedoms).sum(-2, keepdims=True) / freedoms.sum(0)
     freedom = freedoms.sum() / 2  # Half, since the interquartile mean has about half of the games.

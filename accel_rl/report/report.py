@@ -103,7 +103,6 @@ def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]
 
 
 def notes(runs: Sequence[Run], normalised: Mapping[str, Scores], scale: str) -> list[str]:
-    """Return notes about the runs, for the top of the report."""
     result = _some([f"{r.setting} in {r.game}: {r.repeated}" for r in runs if r.repeated])
     result += _some([f"{r.name}: unfinished, {r.unfinished}" for r in runs if r.unfinished])
     result += _some([f"{r.name}: {text}" for r in runs if (text := _short_evaluations(r))])
@@ -122,7 +121,7 @@ def notes(runs: Sequence[Run], normalised: Mapping[str, Scores], scale: str) -> 
 
 
 def _short_evaluations(run: Run) -> str:
-    """Return a note about the run's evaluations of few episodes, which are not used as scores, or "" if it has none."""
+    """Evaluations of few episodes are not used as scores. "" if the run has none."""
     if not (n := int(run.short.sum())):
         return ""
     fewest = int(run.episodes[1].min())
@@ -130,7 +129,7 @@ def _short_evaluations(run: Run) -> str:
 
 
 def _some(lines: list[str]) -> list[str]:
-    """Shorten a list of notes to its first items, followed by the number of omitted items."""
+    """The first notes, followed by the number of omitted ones."""
     return lines if len(lines) <= MOST_NOTES else [*lines[:MOST_NOTES], f"and {len(lines) - MOST_NOTES} more like this"]
 
 
@@ -144,7 +143,7 @@ Shown = tuple[list[Section], list[Table]]
 
 
 def learning_curves(settings: BySetting, curve: str) -> Shown:
-    """Build the sections of scores against env steps and against minutes."""
+    """Scores against env steps and against minutes."""
     rows = panels.grouped(settings)
     figures_here = shown_figures([r for games in settings.values() for same in games.values() for r in same])
     named = [n for n in figures_here if n not in (*SECONDARY_FIGURES, *NORM_FIGURES)]
@@ -163,7 +162,7 @@ def learning_curves(settings: BySetting, curve: str) -> Shown:
 
 
 def secondary_learners(runs: Sequence[Run]) -> Shown:
-    """Build the section of Figures 6 to 8 of Stooke & Abbeel 2018."""
+    """Figures 6 to 8 of Stooke & Abbeel 2018."""
     sections, hidden = [], []
     with_secondary = [r for r in runs if layer_norms.has_secondary(r)]
     named = [n for n in shown_figures(with_secondary) if n in SECONDARY_FIGURES] or list(SECONDARY_FIGURES)
@@ -183,7 +182,7 @@ def secondary_learners(runs: Sequence[Run]) -> Shown:
 
 
 def norms_of_layers(runs: Sequence[Run]) -> Shown:
-    """Build the section of Figure 9 of Stooke & Abbeel 2018, with a picture for each game."""
+    """Figure 9 of Stooke & Abbeel 2018, with a picture for each game."""
     sections, hidden = [], []
     with_norms = [r for r in runs if layer_norms.has_norms(r) and not layer_norms.has_secondary(r)]
     by_game = {game: [r for r in with_norms if r.game == game] for game in sorted({r.game for r in with_norms})}
@@ -198,7 +197,6 @@ def norms_of_layers(runs: Sequence[Run]) -> Shown:
 
 
 def searches(runs: Sequence[Run]) -> list[Section]:
-    """Build a section for each search (`accel-rl search`)."""
     result = []
     for one in searched_trials.searches(runs):
         table = one.table()
@@ -209,7 +207,6 @@ def searches(runs: Sequence[Run]) -> list[Section]:
 
 
 def paper_tables(runs: Sequence[Run], settings: BySetting) -> list[Section]:
-    """Build the sections of the papers' tables that contain some of the runs."""
     result = [
         Section(t.title, tables=[t])
         for t in (*stooke_tables.tables(runs), *daley_tables.speed_tables(runs), *dalton_tables.tables(runs))
@@ -219,7 +216,7 @@ def paper_tables(runs: Sequence[Run], settings: BySetting) -> list[Section]:
 
 
 def gorila_sections(settings: BySetting) -> list[Section]:
-    """Build the sections of tables 1 to 4 and figures 3 to 5 of Nair et al. 2015."""
+    """Tables 1 to 4 and figures 3 to 5 of Nair et al. 2015."""
     result = []
     for setting in gorila_tables.settings_with_scores(settings):
         result += [Section(t.title, tables=[t]) for t in setting.tables()]

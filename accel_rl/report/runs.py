@@ -1,4 +1,4 @@
-"""This module reads the runs of a report from run folders, and from CSV files of other tools."""
+"""Reads the runs of a report from run folders, and from CSV files of other tools."""
 
 import csv
 import json
@@ -47,8 +47,8 @@ CSV_COLUMNS = ("game", "seed", "step", "score", "tool", "wall_s")
 
 
 def find_runs(folders: Sequence[Path]) -> list[Path]:
-    """Return the run folders among the given folders and their subfolders, in order. Raises ConfigError if a folder
-    contains no run."""
+    """The run folders among the given folders and their subfolders, in order. Raises ConfigError if a folder contains
+    no run."""
     result: dict[Path, None] = {}
     for folder in folders:
         configured = [p.parent for depth in range(DEPTH + 1) for p in sorted(folder.glob("*/" * depth + "config.json"))]
@@ -62,7 +62,7 @@ def find_runs(folders: Sequence[Path]) -> list[Path]:
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
-    """Read the runs in the given folders. Raises ConfigError for a damaged file."""
+    """Raises ConfigError for a damaged file."""
     runs = [_read(p) for p in find_runs(folders)]
     labels = _labels(runs)
     for run, label in zip(runs, labels, strict=True):
@@ -109,13 +109,13 @@ def _read(path: Path) -> Run:
 
 
 def _last(column: Column) -> float:
-    """Return the last value of a column of metrics, or NaN if the column has no value."""
+    """NaN if the column has no value."""
     return float(column[1][-1]) if column[1].size else math.nan
 
 
 @cache
 def _experiment(folder: Path) -> str:
-    """Return the experiment of a sweep's folder, such as stooke:figure_3, or "" for other folders."""
+    """The experiment of a sweep's folder, such as stooke:figure_3, or "" for other folders."""
     try:
         return str(json.loads((folder / "sweep.json").read_text()).get("experiment", ""))
     except (OSError, ValueError, AttributeError):
@@ -123,8 +123,8 @@ def _experiment(folder: Path) -> str:
 
 
 def _labels(runs: Sequence[Run]) -> list[str]:
-    """Label each run by its name in the papers' figures, or by its algorithm, followed by the settings in which runs of
-    this name differ."""
+    """Each run's name in the papers' figures, or its algorithm, followed by the settings in which runs of this name
+    differ."""
     names = [daley_name(r.settings) or run_settings.name(r.settings) or r.algorithm for r in runs]
     differing: dict[str, list[str]] = {}
     for name in set(names):
@@ -138,20 +138,18 @@ def _labels(runs: Sequence[Run]) -> list[str]:
 
 
 def _short(key: str) -> str:
-    """Return a setting's name without its group, if the group is clear from the name (which is not so for
-    evaluation.steps)."""
+    """The name without its group, if the group is clear from the name (which is not so for evaluation.steps)."""
     group, _, name = key.rpartition(".")
     return name if group in ("", "algo", "sampler", "env", "distributed") else key
 
 
 def _named(value: Any) -> str:
-    """Format a setting's value with few digits."""
     return f"{value:.4g}" if isinstance(value, float) and len(str(value)) > 8 else str(value)
 
 
 def read_csv(file: Path) -> list[Run]:
-    """Read the results of another tool from CSV, with one measurement per row. Raises ConfigError with the number of
-    the wrong line. The columns of the CSV file are game, seed, step, score, and optionally tool and wall_s."""
+    """The results of another tool, with one measurement per row. Raises ConfigError with the number of the wrong line.
+    The columns of the CSV file are game, seed, step, score, and optionally tool and wall_s."""
     try:
         with open(file, newline="") as f:
             reader = csv.DictReader(f)

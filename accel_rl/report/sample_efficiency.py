@@ -31,8 +31,8 @@ class EfficiencyCurve:
 
 
 def efficiency_curve(games: Mapping[str, Sequence[Run]], curve: str, reps: int, scale: str) -> EfficiencyCurve | None:
-    """Compute the curve of one setting, as far as each game has a run, from the first env step at which every run has a
-    score. Return None if fewer than four runs have scores."""
+    """The curve of one setting, as far as each game has a run, from the first env step at which every run has a score.
+    Return None if fewer than four runs have scores."""
     usable = {game: runs for game, runs in games.items() if human_scale(game, scale)}
     evaluated = shows_evaluations([r for runs in usable.values() for r in runs], curve)
     columns: dict[str, list[Column]] = {}
@@ -61,12 +61,12 @@ def efficiency_curve(games: Mapping[str, Sequence[Run]], curve: str, reps: int, 
 
 
 def _scores_after(step: float, runs: list[Column], game: str, scale: str) -> np.ndarray:
-    """Return the human-normalised scores after `step` env steps of the runs that have come so far."""
+    """Human-normalised scores after `step` env steps of the runs that have come so far."""
     return normalised(game, np.array([np.interp(step, x, y) for x, y in runs if x[-1] >= step]), scale)
 
 
 def efficiency_section(settings: BySetting, curve: str, reps: int, scale: str) -> list[Section]:
-    """Return the section with the picture and the table of the curves, or [] if no setting has one."""
+    """The picture and the table of the curves, or [] if no setting has one."""
     curves = {s: c for s, games in settings.items() if (c := efficiency_curve(games, curve, reps, scale)) is not None}
     if not curves:
         return []

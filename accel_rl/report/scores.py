@@ -1,4 +1,4 @@
-"""This module builds the table of scores for each game and setting, beside published scores."""
+"""The scores of each game and setting, beside published scores."""
 
 import math
 import statistics as stats
@@ -18,8 +18,8 @@ PAPERS = {"dqn": "DQN", "gorila": "Gorila", "daley": "Daley & Amato"}
 
 
 def scores_table(settings: BySetting, which: str, human: str = "wang2016") -> Table:
-    """Build the table of scores, with a row for each game and setting: score, standard deviation over seeds,
-    human-normalised score, and published scores."""
+    """A row for each game and setting: score, standard deviation over seeds, human-normalised score, and published
+    scores."""
     rows = []
     games = list(dict.fromkeys(g for result in settings.values() for g in result))
     for game in sorted(games):
@@ -66,7 +66,7 @@ def _episodes(counts: Sequence[int | None]) -> str:
 
 
 def throughput_table(settings: BySetting) -> Table:
-    """Build the table of env steps/s and of the hours for 50 M env steps, beside the hours that the papers report."""
+    """Env steps/s and the hours for 50 M env steps, beside the hours that the papers report."""
     rows = []
     for setting, result in settings.items():
         for game, runs in sorted(result.items()):

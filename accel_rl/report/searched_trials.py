@@ -1,4 +1,4 @@
-"""This module reports the trials of hyperparameter searches as a table and as plots."""
+"""The trials of hyperparameter searches, as a table and as plots."""
 
 import csv
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ COLUMNS = 3
 
 @dataclass(frozen=True)
 class Search:
-    """`Search` has the finished trials of a search, from its trials.csv, in the order of their scores."""
+    """The finished trials of a search, from its trials.csv, in the order of their scores."""
 
     name: str
     settings: Sequence[str]
@@ -26,7 +26,7 @@ class Search:
         return Table(f"search_{self.name}", f"Search: {self.name}", columns, rows)
 
     def drawn(self) -> bytes:
-        """Plot the score against each searched setting, with a point for each complete trial."""
+        """The score against each searched setting, with a point for each complete trial."""
         complete = [t for t in self.trials if t["score"]]
         columns = min(COLUMNS, len(self.settings))
         rows = -(-len(self.settings) // columns)
@@ -56,7 +56,6 @@ class Search:
 
 
 def searches(runs: Sequence[Run]) -> list[Search]:
-    """Read the searches (`accel-rl search`) to which the given runs belong."""
     folders = dict.fromkeys(run.path.parent for run in runs if run.path)
     return [_read(folder) for folder in folders if (folder / "trials.csv").exists()]
 
