@@ -1,4 +1,4 @@
-"""This module reads the published numbers and settings of each paper, and the published scores in 49 games."""
+"""The published numbers and settings of each paper, and the published scores in 49 games."""
 
 import json
 from functools import cache
@@ -12,21 +12,21 @@ from accel_rl.results.table import Table, number
 
 @cache
 def published_by(paper: str) -> dict[str, Any]:
-    """Read a paper's published.json: its printed tables, and the settings of the tables' runs."""
+    """The printed tables, and the settings of the tables' runs, in a paper's published.json."""
     return dict(json.loads((files("accel_rl.papers") / paper / "published.json").read_text()))
 
 
 def wanted(paper: str, *names: str) -> dict[str, Any]:
-    """Return the settings that a paper's runs have in all of the given rows, columns or tables, as {setting: value}. A
-    value may be a list of equivalent values."""
+    """{setting: value} of a paper's runs in all of the given rows, columns or tables. A value may be a list of
+    equivalent values."""
     result = published_by(paper)["settings"]
     return {setting: value for name in names for setting, value in result[name].items()}
 
 
 def published(game: str) -> dict[str, float]:
-    """Return a game's published raw scores from null-op starts, under the keys random, human, dqn, gorila and daley.
-    For a game outside the 49 games, return {}. The scores are from Nair et al. 2015, table 4, except daley, which is
-    from Daley & Amato 2021, table 4."""
+    """A game's published raw scores from null-op starts, under the keys random, human, dqn, gorila and daley. For a
+    game outside the 49 games, return {}. The scores are from Nair et al. 2015, table 4, except daley, which is from
+    Daley & Amato 2021, table 4."""
     if game not in scores():
         return {}
     row = published_by("daley")["table_4"]["games"][game]
@@ -34,7 +34,7 @@ def published(game: str) -> dict[str, float]:
 
 
 def rule_differences(settings: Settings) -> list[str]:
-    """Return the Atari rules of a run's evaluation that differ from those of the published null-op scores."""
+    """The Atari rules of a run's evaluation that differ from those of the published null-op scores."""
     return (
         differences(settings, published_by("gorila")["settings of Mnih et al. 2015"]["null_op"])
         if plays_atari(settings)
@@ -43,7 +43,7 @@ def rule_differences(settings: Settings) -> list[str]:
 
 
 def percent(game: str, score: float) -> float:
-    """Return the human-normalised score 100 (score - random) / (human - random)."""
+    """100 (score - random) / (human - random)"""
     row = published(game)
     return percent_of(score, row["random"], row["human"])
 
@@ -53,7 +53,6 @@ def percent_of(score: float, random: float, human: float) -> float:
 
 
 def table_of_49() -> Table:
-    """Build the table of published scores in the 49 games, raw and human-normalised."""
     names = ("random", "human", "dqn", "gorila", "daley")
     rows = []
     for game in ATARI_49:

@@ -27,9 +27,9 @@ FOURTEEN = [(n, v) for n in THREADS for v in VARIANTS if n > 1 or v in ("standar
 
 
 def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int = 0) -> TrainConfig:
-    """Return the settings of DQN in Daley & Amato 2021 (Table 5, section 5.2): 50 M env steps after the replay is
-    filled with random actions, and 30 evaluation episodes every 250,000 env steps. The network, the frames and epsilon
-    are those of Mnih et al. 2015. Unlike in Stooke & Abbeel 2018, episodes do not start with random actions."""
+    """DQN of Daley & Amato 2021 (Table 5, section 5.2): 50 M env steps after the replay is filled with random actions,
+    and 30 evaluation episodes every 250,000 env steps. The network, the frames and epsilon are those of Mnih et al.
+    2015. Unlike in Stooke & Abbeel 2018, episodes do not start with random actions."""
     if threads < 1 or variant not in VARIANTS:
         raise ValueError(f"threads={threads}, variant={variant!r}: at least 1, and one of {', '.join(VARIANTS)}")
     base = default_config("dqn")
@@ -75,9 +75,8 @@ def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int =
     seeds=(0, 1, 2, 3, 4),  # Section 5.1 reports five trials.
 )
 def speed_test(threads: int = 8, variant: str = "both", seed: int = 0) -> TrainConfig:
-    """Return a speed test of Tables 1 to 3 (section 5.1): Pong for a million env steps after the replay is filled with
-    random actions, with a constant epsilon of 0.1. The paper's hours for 50 M env steps are 50 times those of a speed
-    test."""
+    """A speed test of Tables 1 to 3 (section 5.1): Pong for a million env steps after the replay is filled with random
+    actions, with a constant epsilon of 0.1. The paper's hours for 50 M env steps are 50 times those of a speed test."""
     config = dqn("pong", threads, variant, seed)
     algo: Any = config.algo
     return replace(
@@ -91,8 +90,7 @@ def speed_test(threads: int = 8, variant: str = "both", seed: int = 0) -> TrainC
 
 @levels({"game": ATARI_49}, seeds=(0,))  # Section 5.2 reports one trial.
 def suite(game: str = "pong", seed: int = 0) -> TrainConfig:
-    """Return a run of Table 4: the fastest variant in one of the 49 games. The score of a game is that of the best
-    evaluation."""
+    """Table 4: the fastest variant in one of the 49 games. The score of a game is that of the best evaluation."""
     return dqn(game, 8, "both", seed)
 
 

@@ -1,4 +1,4 @@
-"""Builds tables 1 to 4 of Daley & Amato for given runs, in the paper's layout, next to the paper's numbers."""
+"""Tables 1 to 4 of Daley & Amato for given runs, in the paper's layout, next to the paper's numbers."""
 
 import math
 import statistics as stats
@@ -21,8 +21,8 @@ Hours = Mapping[tuple[str, str], list[float]]  # Maps the cell (threads, variant
 
 
 def speed_tables(runs: Sequence[Run]) -> list[Table]:
-    """Build tables 1 to 3 for each number of threads and variant: the hours for 50 M env steps, the hours in percent,
-    and the speed-up. Tables 2 and 3 are relative to the standard variant with one thread. If there are runs without
+    """Tables 1 to 3, for each number of threads and variant: the hours for 50 M env steps, the hours in percent, and
+    the speed-up. Tables 2 and 3 are relative to the standard variant with one thread. If there are runs without
     evaluations, only these are used, as in the paper."""
     timed = [r for r in runs if daley_cell(r.settings) and not math.isnan(hours_counted(r))]
     measured = [r for r in timed if not r.settings.get("evaluation.interval")] or timed
@@ -67,8 +67,7 @@ def speed_tables(runs: Sequence[Run]) -> list[Table]:
 
 
 def hours_counted(run: Run) -> float:
-    """Return a run's hours for 50 M env steps. The time of the random actions that fill the replay is not counted
-    (Algorithm 1)."""
+    """The time of the random actions that fill the replay (Algorithm 1) is not counted."""
     return run.hours_past(float(run.settings.get("algo.replay.start", 0)))
 
 
@@ -104,8 +103,8 @@ def _speed_table(
 
 
 def suite_tables(settings: BySetting) -> list[tuple[Table, Table]]:
-    """Build table 4 of Daley & Amato, and a table with the counts of section 5.2, for each DQN setting that was
-    evaluated by the protocol of Mnih et al. 2015."""
+    """Table 4, and a table with the counts of section 5.2, for each DQN setting that was evaluated by the protocol of
+    Mnih et al. 2015."""
     result: list[tuple[Table, Table]] = []
     for setting, games in settings.items():
         played = {g: same for g in ATARI_49 if (same := [r for r in games.get(g, ()) if _is_of_suite(r)])}
@@ -120,8 +119,8 @@ def _is_of_suite(run: Run) -> bool:
 
 
 def best(runs: Sequence[Run]) -> tuple[float, float, int]:
-    """Return (mean, standard deviation, number of episodes) of the best evaluation of each run. The mean is over the
-    runs, and the standard deviation is over all episodes of these evaluations."""
+    """(mean, standard deviation, number of episodes) of the best evaluation of each run. The mean is over the runs, and
+    the standard deviation is over all episodes of these evaluations."""
     means = []
     variances = []
     episodes = 0
@@ -198,7 +197,7 @@ def _with_std(score: float, deviation: float) -> str:
 
 
 def daley_cell(settings: Settings) -> tuple[str, str] | None:
-    """Return (threads, variant) of a run's cell in tables 1 to 3 of Daley & Amato, or None for other runs."""
+    """(threads, variant) of a run's cell in tables 1 to 3, or None for other runs."""
     printed = published_by("daley")["table_1"]
     per_worker = bool(settings.get("sampler.inference_per_worker"))
     threads = str(settings.get("sampler.envs"))
@@ -211,7 +210,7 @@ def daley_cell(settings: Settings) -> tuple[str, str] | None:
 
 
 def daley_differences(settings: Settings) -> list[str]:
-    """Return the settings in which a run differs from the paper's runs in the same cell of tables 1 to 3."""
+    """Settings in which a run differs from the paper's runs in the same cell of tables 1 to 3."""
     if (cell := daley_cell(settings)) is None:
         return []
     workers = {"sampler.workers": int(cell[0])} if settings.get("sampler.workers") else {}
@@ -219,28 +218,25 @@ def daley_differences(settings: Settings) -> list[str]:
 
 
 def daley_score_differences(settings: Settings) -> list[str]:
-    """Return the settings in which a run differs from the paper's runs in table 4, which use the fastest variant."""
+    """Settings in which a run differs from the paper's runs in table 4, which use the fastest variant."""
     return differences(settings, {"learners": 1, **wanted("daley", "hours", "scores")})
 
 
 def daley_name(settings: Settings) -> str:
-    """Return the name, such as DQN-8threads-both, of a run with the settings of Daley & Amato's tables 1 to 3, or ""
-    for other runs."""
+    """The name, such as DQN-8threads-both, of a run with the settings of tables 1 to 3, or "" for other runs."""
     cell = daley_cell(settings)
     return f"DQN-{cell[0]}threads-{cell[1]}" if cell and not daley_differences(settings) else ""
 
 
 def is_daleys_dqn(settings: Settings) -> bool:
-    """Return whether a run trains DQN on an Atari game, with one rank and a batch size of 32 (Daley & Amato, table
-    5)."""
+    """DQN on an Atari game, with one rank and a batch size of 32 (Daley & Amato, table 5)."""
     one_rank = ranks(settings) == 1 and not asynchronous(settings) and not settings.get("secondary.batch")
     dqn = settings.get("algorithm") == "dqn" and settings.get("algo.batch_size") == 32
     return dqn and one_rank and plays_atari(settings)
 
 
 def daley_hours(settings: Settings) -> float | None:
-    """Return the hours for 50 M env steps that table 1 of Daley & Amato 2021 reports for a run's settings, or None if
-    the table has no such cell."""
+    """The hours for 50 M env steps in table 1 of Daley & Amato 2021, or None if the table has no such cell."""
     if (cell := daley_cell(settings)) is None:
         return None
     printed = published_by("daley")["table_1"]
@@ -248,7 +244,7 @@ def daley_hours(settings: Settings) -> float | None:
 
 
 def published_tables() -> list[Table]:
-    """Build tables 1 to 3 with only the numbers in the paper."""
+    """Tables 1 to 3 with only the numbers in the paper."""
     paper = published_by("daley")
     first = paper["table_1"]
     names = ["threads", *first["columns"]]

@@ -39,8 +39,8 @@ COLUMNS = {  # Maps each column of Table 3 to (engine, environments per rank, ba
 
 @levels(Level({"game": GAMES}), Level({"column": tuple(COLUMNS)}), seeds=(0, 1, 2))
 def table_3(game: str = "pong", column: str = "cpu-120-20", seed: int = 0) -> TrainConfig:
-    """Return a run of one column of Table 3 of Dalton & Frosio 2020. Environments are emulated on CPU cores (in the
-    paper: OpenAI Gym) or on the learner's GPU (in the paper: CuLE).
+    """One column of Table 3 of Dalton & Frosio 2020. Environments are emulated on CPU cores (in the paper: OpenAI Gym)
+    or on the learner's GPU (in the paper: CuLE).
 
     The paper specifies pictures of 84x84 and, with `gpu`, CuLE's 30 cached start states. This project chose the network
     of Mnih et al. 2015 with 1.7 million parameters, because the paper reports 4 million parameters but no layers. The

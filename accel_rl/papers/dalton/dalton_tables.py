@@ -1,5 +1,4 @@
-"""Builds Table 3 of Dalton & Frosio 2020 for given runs, in the paper's layout, with each cell next to the paper's
-cell."""
+"""Table 3 of Dalton & Frosio 2020 for given runs, in the paper's layout, with each cell next to the paper's cell."""
 
 import math
 import statistics as stats
@@ -14,7 +13,7 @@ from accel_rl.results.trained_run import FULL_LENGTH, Run
 
 
 def column(settings: Settings) -> str:
-    """Return the column of table 3 to which a run with the given settings belongs, or "" for other runs."""
+    """The column of table 3 to which a run belongs, or "" for other runs."""
     if settings.get("algorithm") != "impala":
         return ""
     n = ranks(settings)
@@ -25,15 +24,14 @@ def column(settings: Settings) -> str:
 
 
 def cule_differences(settings: Settings) -> list[str]:
-    """Return the settings in which a run differs from the paper's runs in the same column of table 3."""
+    """Settings in which a run differs from the paper's runs in the same column of table 3."""
     if not (result := column(settings)):
         return []
     return differences(settings, {"learners": ranks(settings), **wanted("dalton", "all", result.rpartition("-")[2])})
 
 
 def hours(settings: Settings) -> float | None:
-    """Return the hours that 50 M env steps take at the frames/s that table 3 reports for a run's column and game, or
-    None for other runs."""
+    """The hours that 50 M env steps take at the frames/s in table 3, or None for other runs."""
     printed = published_by("dalton")["table_3"]
     game = printed["games"].get(settings.get("env.game"))
     if not (result := column(settings)) or game is None:
@@ -42,7 +40,6 @@ def hours(settings: Settings) -> float | None:
 
 
 def tables(runs: Sequence[Run]) -> list[Table]:
-    """Build Table 3 of Dalton & Frosio for each game of the runs."""
     measured_runs = [run for run in runs if column(run.settings)]
     return [
         _table(game, [r for r in measured_runs if r.game == game]) for game in sorted({r.game for r in measured_runs})
@@ -50,9 +47,9 @@ def tables(runs: Sequence[Run]) -> list[Table]:
 
 
 def measured(run: Run, score: float | None) -> list[float]:
-    """Return four numbers of a run: thousands of frames per second, updates per second, and the minutes and the
-    millions of frames until the score was reached (NaN if the score was not reached). A frame is a training frame, one
-    per env step, which is a quarter of the emulated frames (footnote 2 of the paper)."""
+    """Thousands of frames per second, updates per second, and the minutes and the millions of frames until the score
+    was reached (NaN if the score was not reached). A frame is a training frame, one per env step, which is a quarter of
+    the emulated frames (footnote 2 of the paper)."""
     per_update = int(run.settings["sampler.envs"]) * int(run.settings["sampler.horizon"])
     steps, scores = run.evaluations if run.evaluated else run.online
     reached = steps[scores >= score] if score is not None else steps[:0]

@@ -33,8 +33,8 @@ SMALL_BUNDLES, SMALL_REPLAY = 2, 100_000
 def gorila(
     game: str = "pong", bundles: int = BUNDLES, shards: int = SHARDS, replay: int = 1_000_000, seed: int = 0
 ) -> TrainConfig:
-    """Return the experiment of section 5.1 of Nair et al. 2015 at the paper's size. `replay` is the number of
-    transitions in the replay of each bundle.
+    """Section 5.1 of Nair et al. 2015 at the paper's size. `replay` is the number of transitions in the replay of each
+    bundle.
 
     The paper's replay holds "1 million frames". This experiment assumes that the paper counts the frames that the agent
     sees, one per transition, as in Mnih et al. 2015, whose setup the paper follows. A replay of one million transitions
@@ -82,14 +82,13 @@ def gorila(
 
 
 def single(game: str = "pong", seed: int = 0) -> TrainConfig:
-    """Return a run of DQN with a single learner and the settings of Mnih et al. 2015. Nair et al. 2015 compare Gorila
-    with this DQN."""
+    """DQN with a single learner and the settings of Mnih et al. 2015, with which Nair et al. 2015 compare Gorila."""
     return daley.dqn(game, 1, "standard", seed)
 
 
 @levels({"game": ATARI_49}, {"agent": ("gorila", "single")}, seeds=(0, 1, 2, 3, 4))  # Section 5.2 reports five runs.
 def tables(game: str = "pong", agent: str = "gorila", seed: int = 0) -> TrainConfig:
-    """Return a run of Tables 1 to 4 and Figures 3 to 5, which compare Gorila and single-GPU DQN in the 49 games."""
+    """Tables 1 to 4 and Figures 3 to 5, which compare Gorila and single-GPU DQN in the 49 games."""
     if agent not in ("gorila", "single"):
         raise ValueError(f"agent={agent!r}: must be gorila or single")
     return gorila(game, seed=seed) if agent == "gorila" else single(game, seed)
@@ -99,7 +98,7 @@ table_1 = table_2 = table_3 = table_4 = figure_3 = figure_4 = figure_5 = tables
 
 
 def pong_small(seed: int = 1) -> TrainConfig:
-    """Return a small Gorila run that learns Pong on two cores, with 300,000 updates, two bundles and two shards.
+    """A small Gorila run that learns Pong on two cores, with 300,000 updates, two bundles and two shards.
 
     The game's rules are those of Stooke & Abbeel 2018, with stacks of 2 frames of 104x80. The network is A3C's with 64
     hidden units, the batch size is 8, and targets are 3-step returns. Each bundle has 16 environments and a replay of
@@ -133,15 +132,15 @@ def pong_small(seed: int = 1) -> TrainConfig:
 
 
 def pong_small_unguarded(seed: int = 1) -> TrainConfig:
-    """Return the experiment `pong_small`, but without discarding outliers, as in `pong_small_single`."""
+    """`pong_small` without discarding outliers, as in `pong_small_single`."""
     config = pong_small(seed)
     return replace(config, gorila=replace(config.gorila, outlier_deviations=0.0))
 
 
 def pong_small_single(seed: int = 1) -> TrainConfig:
-    """Return a run in which one learner without a cluster makes the 300,000 updates of `pong_small`, with the same
-    settings. The replay of the single learner is as large as the replays of both bundles together, so that each
-    transition is available for the same number of updates."""
+    """One learner without a cluster makes the 300,000 updates of `pong_small`, with the same settings. The replay of
+    the single learner is as large as the replays of both bundles together, so that each transition is available for the
+    same number of updates."""
     config = pong_small(seed)
     algo: Any = config.algo
     algo = replace(algo, replay=replace(algo.replay, size=SMALL_REPLAY))

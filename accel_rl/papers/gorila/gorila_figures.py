@@ -1,4 +1,4 @@
-"""This module draws figures 3 to 5 of Nair et al. 2015 (Gorila) for given runs, together with the paper's values."""
+"""Figures 3 to 5 of Nair et al. 2015 (Gorila) for given runs, together with the paper's values."""
 
 import math
 from collections.abc import Mapping
@@ -25,8 +25,8 @@ Bars = Mapping[str, Mapping[str, float]]
 
 
 def figure_3(scores: Mapping[str, Score]) -> Bars:
-    """Return the human-normalized scores of DQN, Gorila and the given runs. As in the paper, games whose human score is
-    not above the random score are omitted, and scores of DQN below the random score are not drawn."""
+    """Human-normalized scores of DQN, Gorila and the given runs. As in the paper, games whose human score is not above
+    the random score are omitted, and scores of DQN below the random score are not drawn."""
     result: dict[str, dict[str, float]] = {"DQN (paper)": {}, "Gorila (paper)": {}, "ours": {}}
     for game, s in scores.items():
         random, human, dqn, gorila = (s.printed[c] for c in ("random", "human", "dqn", "gorila"))
@@ -39,7 +39,7 @@ def figure_3(scores: Mapping[str, Score]) -> Bars:
 
 
 def figure_4(by_starts: Mapping[Starts, Mapping[str, Score]]) -> Bars:
-    """Return the scores of Gorila and of the given runs, in percent of DQN's score from the same kind of starts."""
+    """Scores of Gorila and of the given runs, in percent of DQN's score from the same kind of starts."""
     result: dict[str, dict[str, float]] = {}
     games = [game for game in ATARI_49 if any(game in scores for scores in by_starts.values())]
     for starts, scores in by_starts.items():
@@ -52,8 +52,8 @@ def figure_4(by_starts: Mapping[Starts, Mapping[str, Score]]) -> Bars:
 
 
 def bars(setting: Setting) -> list[tuple[Bars, str, str]]:
-    """Return the bars of figures 3 and 4 for a setting, as (bars, label of the axis, caption) per figure. The paper
-    draws figure 3 for human starts only. This project draws figure 3 also for null-op starts."""
+    """(bars, label of the axis, caption) of figures 3 and 4. The paper draws figure 3 for human starts only. This
+    project draws figure 3 also for null-op starts."""
     result = []
     wanted: tuple[tuple[Starts, str, int], ...] = (("saved", "Figure 3", 2), ("noop", "Like figure 3", 1))
     for starts, which, table in wanted:
@@ -65,8 +65,7 @@ def bars(setting: Setting) -> list[tuple[Bars, str, str]]:
 
 
 def drawn_bars(groups: Bars, label: str) -> bytes:
-    """Draw a group of horizontal bars for each game, and return the picture. Games are ordered by the last bar of their
-    group."""
+    """A picture with a group of horizontal bars for each game. Games are ordered by the last bar of their group."""
     last = list(groups.values())[-1]
     games = list(dict.fromkeys(game for values in groups.values() for game in values))
     games.sort(key=lambda game: -math.inf if math.isnan(x := last.get(game, math.nan)) else x)
@@ -97,23 +96,21 @@ def drawn_bars(groups: Bars, label: str) -> bytes:
 
 @dataclass(frozen=True)
 class Progress:
-    """`Progress` maps each game to the training hours until a run passes DQN's score (`passed`), and until it reaches
-    its own best score (`peak`). The hours of a game are medians over runs, or infinity if the score is never
-    reached."""
+    """Maps each game to the training hours until a run passes DQN's score (`passed`), and until it reaches its own best
+    score (`peak`). The hours of a game are medians over runs, or infinity if the score is never reached."""
 
     starts: Starts
     passed: Mapping[str, float]
     peak: Mapping[str, float]
 
     def games(self, hours: float) -> tuple[int, int]:
-        """Return two numbers: the games in which the runs passed DQN's score within the given hours, and the games in
-        which they reached their own best score."""
+        """(games in which the runs passed DQN's score within the given hours, games in which they reached their own
+        best score)."""
         return sum(h <= hours for h in self.passed.values()), sum(h <= hours for h in self.peak.values())
 
 
 def progress(setting: Setting, starts: Starts) -> Progress | None:
-    """Read the `Progress` of one setting from evaluations during training, or return None if no evaluation has a
-    time."""
+    """None if no evaluation during training has a time."""
     passed, peak = {}, {}
     for game in ATARI_49:
         both = [h for r in setting.games.get(game, ()) if is_gorila(r) and (h := _hours(r, starts)) is not None]
@@ -133,7 +130,7 @@ def _hours(run: Run, starts: Starts) -> tuple[float, float] | None:
 
 def figure_5(p: Progress, setting: Setting) -> tuple[bytes, Table]:
     """Plot two curves over training hours: the share of games in which the runs have passed DQN's score, and the share
-    in which they have reached their own best score. Return the picture of figure 5 and a table of its numbers."""
+    in which they have reached their own best score. The table has the numbers of the picture."""
     n, text = len(p.peak), published_by("gorila")["figure_5"]
     theirs = {float(hours): count for hours, count in text["games_by_hours"].items()}
     figure, axis = pyplot().subplots(figsize=(7, 4), dpi=100, layout="constrained")  # type: ignore[attr-defined]

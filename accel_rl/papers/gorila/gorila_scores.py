@@ -1,5 +1,4 @@
-"""This module computes the scores for the tables of Nair et al. 2015 (Gorila): the published scores, and those of given
-runs.
+"""The scores for the tables of Nair et al. 2015 (Gorila): the published scores, and those of given runs.
 
 The scores of a run are read from the following files of the run's folder:
 
@@ -38,8 +37,8 @@ Starts = Literal["noop", "saved"]
 
 @dataclass(frozen=True)
 class Result:
-    """A `Result` is one evaluation of a run. `hours` is the time since the run's start, or NaN if unknown. `points` is
-    the checksum of the saved starts, or ""."""
+    """One evaluation of a run. `hours` is the time since the run's start, or NaN if unknown. `points` is the checksum
+    of the saved starts, or ""."""
 
     score: float
     episodes: int
@@ -51,26 +50,23 @@ class Result:
 
 
 def final(run: Run, starts: Starts) -> Result | None:
-    """Return the final evaluation of a run from the given starts, or None."""
     return _one(run, starts, starts)
 
 
 def random_play(run: Run, starts: Starts) -> Result | None:
-    """Return the evaluation of random play at 10 Hz that is stored in a run's folder, from the given starts, or
-    None."""
+    """The evaluation of random play at 10 Hz that is stored in the run's folder."""
     return _one(run, f"random-{starts}", starts)
 
 
 def during_training(run: Run, starts: Starts) -> list[Result]:
-    """Return the evaluations of a run during its training from the given starts, in order."""
+    """Results are in the order of training."""
     result = [] if run.path is None else [_read(p) for p in sorted((run.path / "evaluations").glob("*.json"))]
     return [_timed(r, run) for r in result if r.starts == starts and not math.isnan(r.score)]
 
 
 def score(run: Run, starts: Starts) -> tuple[Result, bool] | None:
-    """Return the evaluation of a run that the tables use, and whether it is a final evaluation. If there is no final
-    evaluation, the best evaluation during training is used, although its mean is slightly too high. Returns None if the
-    run has no evaluation from the given starts."""
+    """The evaluation that the tables use, and whether it is a final evaluation. If there is no final evaluation, the
+    best evaluation during training is used, although its mean is slightly too high."""
     if (result := final(run, starts)) is not None:
         return result, True
     in_training = during_training(run, starts)
@@ -78,7 +74,7 @@ def score(run: Run, starts: Starts) -> tuple[Result, bool] | None:
 
 
 def mean_score(results: Sequence[Result]) -> float:
-    """Return the mean score, or NaN without results."""
+    """NaN without results."""
     return float(np.mean([r.score for r in results])) if results else math.nan
 
 
@@ -129,7 +125,6 @@ OURS = (
 
 
 def is_gorila(run: Run) -> bool:
-    """Return whether a run belongs in the tables of Nair et al. 2015."""
     settings = run.settings
     of_paper = bool(experiment_of("gorila", run.experiment)) or settings.get("cluster") == "gorila"
     from_saved = settings.get("evaluation.starts") == "saved"
@@ -137,15 +132,14 @@ def is_gorila(run: Run) -> bool:
 
 
 def gorila_differences(settings: Settings, kind: str) -> list[str]:
-    """Return the settings in which a run differs from the paper's Gorila. `kind` is the kind of starts, null_op or
-    human."""
+    """Settings in which a run differs from the paper's Gorila. `kind` is the kind of starts, null_op or human."""
     return differences(settings, wanted("gorila", "all", kind))
 
 
 @dataclass(frozen=True)
 class Score:
-    """A `Score` is this project's score in one game: the mean over runs. `random` is the score of this project's random
-    play, or NaN if it was not measured."""
+    """This project's score in one game: the mean over runs. `random` is the score of this project's random play, or NaN
+    if it was not measured."""
 
     game: str
     kind: str
@@ -164,8 +158,8 @@ class Score:
 
     @property
     def percent(self) -> float:
-        """Return the human-normalised score 100 (score - random) / (human - random). The random score is this project's
-        if it was measured, and otherwise the paper's."""
+        """100 (score - random) / (human - random). The random score is this project's if it was measured, and otherwise
+        the paper's."""
         random = self.printed["random"] if math.isnan(self.random) else self.random
         return percent_of(self.mean, random, self.printed["human"])
 
@@ -175,16 +169,15 @@ class Score:
 
 
 def percent_of_dqn(game: str, kind: str, value: float) -> float:
-    """Return the score relative to DQN, 100 (score - random) / (DQN - random), with the paper's random score. If DQN's
-    score is not above random, 0 replaces the random score, as in the paper's figure 4. Returns NaN if DQN's score is
-    not above 0."""
+    """100 (score - random) / (DQN - random), with the paper's random score. If DQN's score is not above random, 0
+    replaces the random score, as in the paper's figure 4. Returns NaN if DQN's score is not above 0."""
     row = published_scores(kind)[game]
     random = row["random"] if row["dqn"] > row["random"] else 0.0
     return percent_of(value, random, row["dqn"]) if row["dqn"] > random else math.nan
 
 
 def own_scores(games: Mapping[str, Sequence[Run]], starts: Starts) -> dict[str, Score]:
-    """Return {game: score} of the runs of one setting from the given starts, in the paper's order of games."""
+    """{game: score} of the runs of one setting, in the paper's order of games."""
     scores = {}
     for game in ATARI_49:
         runs = [r for r in games.get(game, ()) if is_gorila(r)]

@@ -1,5 +1,4 @@
-"""Builds tables 1 to 4 of Nair et al. 2015 (Gorila) for given runs, in the paper's layout, next to the paper's
-numbers."""
+"""Tables 1 to 4 of Nair et al. 2015 (Gorila) for given runs, in the paper's layout, next to the paper's numbers."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -25,8 +24,8 @@ from accel_rl.results.trained_run import BySetting, Run
 
 @dataclass(frozen=True)
 class Setting:
-    """A `Setting` contains the runs with the same settings (`games`), and their scores (`by_starts`). `suffix` is
-    appended to the names of the tables, and is "" for the first setting."""
+    """The runs with the same settings (`games`), and their scores (`by_starts`). `suffix` is appended to the names of
+    the tables, and is "" for the first setting."""
 
     name: str
     suffix: str
@@ -34,8 +33,7 @@ class Setting:
     by_starts: Mapping[Starts, Mapping[str, Score]]
 
     def tables(self) -> list[Table]:
-        """Build those of the paper's tables 1 to 4 for which there are scores, and a table with the counts of section
-        6."""
+        """Those of the paper's tables 1 to 4 for which there are scores, and a table with the counts of section 6."""
         result = [
             build(i, self.name, self.by_starts[starts], self.suffix)
             for i, starts, build in LAYOUT
@@ -45,7 +43,6 @@ class Setting:
 
 
 def settings_with_scores(settings: BySetting) -> list[Setting]:
-    """Return the settings that have scores in some of the 49 games."""
     result: list[Setting] = []
     for name, games in settings.items():
         if by_starts := {starts: scores for starts in KINDS if (scores := own_scores(games, starts))}:
@@ -54,7 +51,7 @@ def settings_with_scores(settings: BySetting) -> list[Setting]:
 
 
 def _normalized(i: int, setting: str, scores: Mapping[str, Score], suffix: str) -> Table:
-    """Build table 1 or 2 of Nair et al. 2015, which report normalized scores."""
+    """Table 1 or 2 of Nair et al. 2015, which report normalized scores."""
     printed = published_by("gorila")[f"table_{i}"]
     rows = []
     for game in ATARI_49:
@@ -70,7 +67,7 @@ def _normalized(i: int, setting: str, scores: Mapping[str, Score], suffix: str) 
 
 
 def _raw(i: int, setting: str, scores: Mapping[str, Score], suffix: str) -> Table:
-    """Build table 3 or 4 of Nair et al. 2015, which report raw scores."""
+    """Table 3 or 4 of Nair et al. 2015, which report raw scores."""
     kind = next(iter(scores.values())).kind
     rows = []
     for game in ATARI_49:
@@ -96,7 +93,6 @@ def _title(i: int, kind: str, what: str, setting: str) -> str:
 
 
 def _note(setting: str, scores: Mapping[str, Score]) -> str:
-    """Return a note on the source of this project's numbers."""
     episodes = sorted({r.episodes for s in scores.values() for r in s.results})
     counts = f"{episodes[0]}" if len(episodes) == 1 else f"{episodes[0]} to {episodes[-1]}"
     said = [f"Ours: {setting}, mean over runs (5 in the paper) of {counts} episodes each."]
@@ -116,8 +112,7 @@ def _note(setting: str, scores: Mapping[str, Score]) -> str:
 
 
 def _counts(setting: str, by_starts: Mapping[Starts, Mapping[str, Score]], suffix: str) -> Table:
-    """Build a table of counts as in section 6 of Nair et al. 2015: the games with scores above DQN, and at human
-    level."""
+    """Counts as in section 6 of Nair et al. 2015: the games with scores above DQN, and at human level."""
     rows = []
     for starts, scores in by_starts.items():
         kind = KINDS[starts]
@@ -146,8 +141,8 @@ def _counts(setting: str, by_starts: Mapping[Starts, Mapping[str, Score]], suffi
 
 
 def is_human_level(s: Score, score: float, percent: float) -> bool:
-    """Return whether a score is at human level: its human-normalized value `percent` is at least 75. If the human score
-    is not above the random score, the score must be at least the human score instead."""
+    """Whether the human-normalized value `percent` of a score is at least 75. If the human score is not above the
+    random score, the score must be at least the human score instead."""
     row = s.printed
     return percent >= HUMAN_LEVEL if row["human"] > row["random"] else score >= row["human"]
 

@@ -1,5 +1,5 @@
-"""This module compares runs with the scores that other libraries and papers have published for their algorithms, at
-equal numbers of env steps."""
+"""Compares runs with the scores that other libraries and papers have published for their algorithms, at equal numbers
+of env steps."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from accel_rl.settings.registry import ALGORITHMS
 
 @dataclass(frozen=True)
 class LibraryScore:
-    """A `LibraryScore` is a published score of an algorithm in a game after `env_steps`.
+    """A published score of an algorithm in a game after `env_steps`.
 
     `mean` and `deviation` (the standard deviation) are over `seeds` seeds. The deviation is None if it is not published
     or if the score is of one run, and the number of seeds is None if it is not published. `kind` is the kind of
@@ -37,7 +37,7 @@ class LibraryScore:
 
 
 def library_scores(settings: Settings, env_steps: float) -> Iterator[LibraryScore]:
-    """Yield the published scores of a run's algorithm and game, one of each source, whatever the source's rules.
+    """The published scores of a run's algorithm and game, one of each source, whatever the source's rules.
 
     The score of a published curve is interpolated linearly at `env_steps`. It is the curve's last score if the curve
     ends before `env_steps`, and absent if the curve begins after `env_steps`. A source with a single score has this
@@ -56,7 +56,6 @@ def library_scores(settings: Settings, env_steps: float) -> Iterator[LibraryScor
 
 
 def _is_of(source: Source, completed: Mapping[str, Any]) -> bool:
-    """Return whether the source has scores of a run's algorithm, network and other settings."""
     return (
         source.algorithm == completed.get("algorithm")
         and source.lstm == bool(completed.get("algo.lstm"))
@@ -80,8 +79,8 @@ def _score(source: Source, points: Points, env_steps: float, differences: tuple[
 
 
 def rule_differences(source: Source, completed: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return in what the rules of a source differ from those of a run, such as "sticky actions". `completed` has the
-    run's rules as {"env.RULE": value}."""
+    """Differences of a source's rules from those of a run, such as "sticky actions". `completed` has the run's
+    rules as {"env.RULE": value}."""
     if not source.protocol:
         return source.differs
     protocol = PROTOCOLS[source.protocol]

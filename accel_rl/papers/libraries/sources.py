@@ -1,5 +1,5 @@
-"""This module reads the published scores of libraries and papers: sources.json describes each source, scores.csv has
-scores after one number of env steps, and curves.csv has scores after several numbers of env steps."""
+"""The published scores of libraries and papers: sources.json describes each source, scores.csv has scores after one
+number of env steps, and curves.csv has scores after several numbers of env steps."""
 
 import csv
 import json
@@ -49,7 +49,7 @@ class Source:
 
 @cache
 def read_sources() -> tuple[Source, ...]:
-    """Read all sources, in the order of sources.json."""
+    """Sources are in the order of sources.json."""
     points = _read_scores() | _read_curves()
     result = []
     for row in json.loads((FOLDER / "sources.json").read_text())["sources"]:
@@ -62,7 +62,7 @@ def read_sources() -> tuple[Source, ...]:
 
 
 def _read_scores() -> dict[str, dict[str, Points]]:
-    """Read scores.csv as {source: {game: points}}, with env steps of 0."""
+    """{source: {game: points}}, with env steps of 0."""
     result: dict[str, dict[str, Points]] = {}
     for row in _rows("scores.csv"):
         pair = [np.array([float(row[name] or "nan")]) for name in ("mean", "deviation")]
@@ -71,7 +71,7 @@ def _read_scores() -> dict[str, dict[str, Points]]:
 
 
 def _read_curves() -> dict[str, dict[str, Points]]:
-    """Read curves.csv as {source: {game: points}}."""
+    """{source: {game: points}}"""
     result: dict[str, dict[str, Points]] = {}
     for row in _rows("curves.csv"):
         source, game = row.pop("source"), row.pop("game")

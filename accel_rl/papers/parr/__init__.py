@@ -15,9 +15,9 @@ WORKERS, UPDATE_SIZE = 50, 2_000  # Sections 3 and 4: experiences are copied to 
 
 
 def replay_on_the_gpu(batch_size: int = 128, device: str = "auto", seed: int = 0) -> TrainConfig:
-    """Return a run with the settings of Parr 2017: one million experiences, a shared layer of 128 units, dueling
-    streams of 512 units, and a target network that is copied every 10,000 train steps (section 4.2). `device` is the
-    device of the replay. With the device cpu, the run corresponds to the paper's in-RAM replay.
+    """The settings of Parr 2017: one million experiences, a shared layer of 128 units, dueling streams of 512 units,
+    and a target network that is copied every 10,000 train steps (section 4.2). `device` is the device of the replay.
+    With the device cpu, the run corresponds to the paper's in-RAM replay.
 
     The experiment uses DQN's values for the number of random steps before training, the exploration and the learning
     rate, because the paper does not report them.
@@ -44,5 +44,5 @@ def replay_on_the_gpu(batch_size: int = 128, device: str = "auto", seed: int = 0
 
 
 def replay_in_ram() -> TrainConfig:
-    """Return the experiment `replay_on_the_gpu` with the replay in host memory."""
+    """`replay_on_the_gpu` with the replay in host memory."""
     return replay_on_the_gpu(device="cpu")

@@ -47,14 +47,13 @@ the smaller one applies."""
 
 
 def step_size(algorithm: str, batch_size: int) -> float:
-    """Return the learning rate for a batch size: that of the largest batch size in `Q_STEP_SIZES` that is not above
-    it."""
+    """The learning rate of the largest batch size in `Q_STEP_SIZES` that is not above `batch_size`."""
     known = Q_STEP_SIZES[algorithm]
     return known[max((b for b in known if b <= batch_size), default=min(known))]
 
 
 def policy_gradient(algorithm: str, game: str, envs: int, horizon: int, seed: int) -> TrainConfig:
-    """Configure A2C or PPO on one learner, for 50 M env steps."""
+    """A2C or PPO on one learner, for 50 M env steps."""
     base = default_config(algorithm)
     algo: Any = replace(base.algo, **POLICY_GRADIENT[algorithm])
     sampler = replace(base.sampler, envs=envs, horizon=horizon)
@@ -64,7 +63,7 @@ def policy_gradient(algorithm: str, game: str, envs: int, horizon: int, seed: in
 def q_learning(
     algorithm: str, game: str, batch_size: int, seed: int, learning_rate: float | None = None, **algo: Any
 ) -> TrainConfig:
-    """Configure DQN, C51 or epsilon-Rainbow on one learner, for 50 M env steps, with Adam as in appendix A."""
+    """DQN, C51 or epsilon-Rainbow on one learner, for 50 M env steps, with Adam as in appendix A."""
     base = default_config(algorithm)
     optimizer = {} if algorithm == "dqn" else {"optimizer": "adam-epsilon-hat"}
     rate = step_size(algorithm, batch_size) if learning_rate is None else learning_rate
@@ -73,7 +72,7 @@ def q_learning(
 
 
 def together(config: TrainConfig, ranks: int, **group: Any) -> TrainConfig:
-    """Return the configuration with `ranks` learners. Raises ValueError if `ranks` is below 1."""
+    """Raises ValueError if `ranks` is below 1."""
     if ranks < 1:
         raise ValueError(f"ranks={ranks} must be at least 1")
     return replace(config, distributed=replace(config.distributed, ranks=ranks, **group))

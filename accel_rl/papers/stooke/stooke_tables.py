@@ -1,4 +1,4 @@
-"""This module builds tables 1 to 3 of Stooke & Abbeel 2018 for given runs, next to the paper's numbers."""
+"""Tables 1 to 3 of Stooke & Abbeel 2018 for given runs, next to the paper's numbers."""
 
 import math
 import statistics as stats
@@ -32,20 +32,20 @@ TITLE = "Stooke & Abbeel 2018, table {}"
 
 
 def tables(runs: Sequence[Run]) -> list[Table]:
-    """Build those of the tables 1 to 3 to which at least one of the runs belongs."""
+    """Those of the tables 1 to 3 to which at least one of the runs belongs."""
     result = [sampling_table(runs), hours_table(2, runs), hours_table(3, runs)]
     return [t for t in result if t is not None]
 
 
 def sampling_rate(run: Run) -> float:
-    """Return the median env steps/s of a run's rows of metrics, without the first row. If the run has fewer than three
-    rows, return the env steps/s of the whole run. If the run has no row, return NaN."""
+    """Median env steps/s of a run's rows of metrics, without the first row; of a run with fewer than three rows, the
+    env steps/s of the whole run, and NaN without rows."""
     rates = run.speeds[1]
     return float(np.median(rates[1:])) if len(rates) > 2 else run.steps_per_s
 
 
 def sampling_table(runs: Sequence[Run]) -> Table | None:
-    """Build table 1, from the runs that sample without learning."""
+    """Table 1, from the runs that sample without learning."""
     rates: dict[tuple[int, str], list[float]] = {}
     for run in runs:
         envs, rate = run_settings.total_envs(run.settings), sampling_rate(run)
@@ -73,8 +73,8 @@ def sampling_table(runs: Sequence[Run]) -> Table | None:
 
 
 def hours_table(table: int, runs: Sequence[Run]) -> Table | None:
-    """Build table 2 (policy gradients) or 3 (Q-learning): the hours for 50 M env steps, for each algorithm and number
-    of ranks."""
+    """Table 2 (policy gradients) or 3 (Q-learning): the hours for 50 M env steps, for each algorithm and number of
+    ranks."""
     timed = [r for r in runs if not math.isnan(r.hours)]
     cells: dict[Cell, list[Run]] = {}
     for run in timed:
@@ -117,7 +117,7 @@ def _ranks_of(runs: Sequence[Run]) -> str:
 
 
 def stooke_row(settings: Settings) -> tuple[int, str] | None:
-    """Return (table, row) of Stooke & Abbeel 2018 for a run's algorithm, batch size, game and update mode."""
+    """(table, row) for a run's algorithm, batch size, game and update mode."""
     if not plays_atari(settings) or settings.get("secondary.batch"):
         return None
     if is_policy_gradient(settings):
@@ -129,8 +129,8 @@ def stooke_row(settings: Settings) -> tuple[int, str] | None:
 
 
 def stooke_cell(settings: Settings) -> Cell | None:
-    """Return the cell of tables 2 and 3 to which a run with the given settings belongs, even if the cell is empty in
-    the paper. Returns None for other runs, such as runs with another number of environments per rank."""
+    """A run's cell of tables 2 and 3, even if the cell is empty in the paper. None for other runs, such as runs with
+    another number of environments per rank."""
     if (row := stooke_row(settings)) is None:
         return None
     n, envs = ranks(settings), total_envs(settings)
@@ -140,7 +140,7 @@ def stooke_cell(settings: Settings) -> Cell | None:
 
 
 def stooke_differences(settings: Settings) -> list[str]:
-    """Return the settings in which a run differs from the paper's runs in the same cell of tables 2 and 3."""
+    """Settings in which a run differs from the paper's runs in the same cell of tables 2 and 3."""
     if (cell := stooke_cell(settings)) is None:
         return []
     table, row, learners = cell
@@ -150,7 +150,7 @@ def stooke_differences(settings: Settings) -> list[str]:
 
 
 def printed_hours(cell: Cell) -> float | None:
-    """Return the hours in a cell of the paper's tables, or None if the cell is empty in the paper."""
+    """None if the cell is empty in the paper."""
     table, row, n = cell
     rows = published_by("stooke")[f"table_{table}"]
     cells = rows["asynchronous"][row.removesuffix(ASYNCHRONOUS)] if row.endswith(ASYNCHRONOUS) else None
@@ -159,14 +159,14 @@ def printed_hours(cell: Cell) -> float | None:
 
 
 def stooke_hours(settings: Settings) -> float | None:
-    """Return the hours for 50 M env steps that tables 2 and 3 of Stooke & Abbeel 2018 report for a run's settings, with
-    one GPU and 5 cores per rank. Returns None if the tables have no such cell."""
+    """The hours for 50 M env steps in tables 2 and 3 of Stooke & Abbeel 2018, with one GPU and 5 cores per rank, or
+    None if the tables have no such cell."""
     cell = stooke_cell(settings)
     return printed_hours(cell) if cell else None
 
 
 def published_tables() -> list[Table]:
-    """Build tables 1 to 3 with only the numbers in the paper."""
+    """Tables 1 to 3 with only the numbers in the paper."""
     paper = published_by("stooke")
     result = []
     for i, by in ((1, "simulators"), (2, "algorithms"), (3, "algorithms")):
@@ -178,19 +178,18 @@ def published_tables() -> list[Table]:
 
 
 def stooke_figures(experiment: str) -> list[str]:
-    """Return the numbers of the figures that an experiment reproduces, such as ["3"] for stooke:figure_3."""
+    """The figures that an experiment reproduces, such as ["3"] for stooke:figure_3."""
     function = experiment_of("stooke", experiment)
     return [n for n, figure in published_by("stooke")["figures"].items() if function in figure["experiments"]]
 
 
 def shown_figures(runs: Sequence[Run]) -> list[str]:
-    """Return the numbers of the figures that the given runs reproduce, in the paper's order."""
+    """The figures that the given runs reproduce, in the paper's order."""
     result = {n for r in runs for n in stooke_figures(r.experiment)}
     return sorted(result, key=int)
 
 
 def claims(figures: Sequence[str]) -> list[str]:
-    """Format the paper's claims about the given figures, one per line."""
     printed = published_by("stooke")["figures"]
     return [f"Stooke & Abbeel, figure {n}: {claim}" for n in figures for claim in printed[n]["claims"]]
 

@@ -27,8 +27,6 @@ STEPS = 2_000_000
 
 @dataclass(frozen=True)
 class SamplingOnlyConfig(PolicyGradientConfig):
-    """`SamplingOnlyConfig` contains the settings of `SamplingOnly`."""
-
     policy: str = ""
     """Folder of a run of a2c, ppo or impala with the same network and game, whose newest checkpoint acts. By default an
     untrained network acts, whose inference takes the same time."""
@@ -40,8 +38,8 @@ class SamplingOnlyConfig(PolicyGradientConfig):
 
 
 class SamplingOnly(PolicyGradient):
-    """`SamplingOnly` is an algorithm that acts without learning. Synchronous ranks synchronize after every rollout, as
-    they would for an update. Asynchronous ranks run independently."""
+    """Acts without learning. Synchronous ranks synchronize after every rollout, as they would for an update.
+    Asynchronous ranks run independently."""
 
     Config = SamplingOnlyConfig
 
@@ -52,7 +50,7 @@ class SamplingOnly(PolicyGradient):
         return agent
 
     def ingest(self, rollout: Rollout) -> None:
-        """Ignore the rollout, because the algorithm does not learn."""
+        """Nothing is learnt."""
 
     def batches(self) -> Iterator[PolicyBatch]:
         return iter(())
@@ -62,7 +60,7 @@ class SamplingOnly(PolicyGradient):
 
 
 def sampling_only(game: str, envs: int, horizon: int, policy: str = "", seed: int = 0) -> TrainConfig:
-    """Return a run that only samples: A3C-Net acts in `envs` environments."""
+    """A3C-Net acts in `envs` environments."""
     base = default_config("accel_rl.papers.stooke.table_experiments:SamplingOnly")
     return replace(
         base,
@@ -81,9 +79,9 @@ GPUS = (1, 2, 4, 8)
 
 @levels({"simulators": SIMULATORS}, {"mode": ("sync", "async")}, seeds=(0,))
 def table_1(simulators: int = 256, mode: str = "sync", policy: str = "", seed: int = 0) -> TrainConfig:
-    """Return a run of Table 1, which reports the samples/s of 8 ranks that only sample, with A3C-Net on Breakout. With
-    the mode `sync`, all ranks synchronize every five steps; with `async`, each rank samples independently. `policy` is
-    the folder of a run whose agent acts. By default an untrained network acts, whose inference takes the same time."""
+    """Table 1 reports the samples/s of 8 ranks that only sample, with A3C-Net on Breakout. With the mode `sync`, all
+    ranks synchronize every five steps; with `async`, each rank samples independently. `policy` is the folder of a run
+    whose agent acts. By default an untrained network acts, whose inference takes the same time."""
     if mode not in ("sync", "async") or simulators < 1 or simulators % LEARNERS:
         raise ValueError(f"mode={mode!r}, simulators={simulators}: sync or async, and a multiple of {LEARNERS}")
     if mode == "sync":
@@ -101,8 +99,8 @@ def table_1(simulators: int = 256, mode: str = "sync", policy: str = "", seed: i
     seeds=(0,),
 )
 def table_2(gpus: int = 1, algorithm: str = "a2c", seed: int = 0) -> TrainConfig:
-    """Return a run of Table 2, which reports the hours for 50 M env steps of policy gradients for each number of GPUs.
-    A2C and A3C use 16 environments per GPU, and PPO and APPO use 8."""
+    """Table 2 reports the hours for 50 M env steps of policy gradients for each number of GPUs. A2C and A3C use 16
+    environments per GPU, and PPO and APPO use 8."""
     make: Any = {"a2c": a2c_ranks, "a3c": a3c, "ppo": ppo_ranks, "appo": appo}[algorithm]
     return _timed(make(game="breakout", ranks=gpus, seed=seed))
 
@@ -117,13 +115,13 @@ def table_2(gpus: int = 1, algorithm: str = "a2c", seed: int = 0) -> TrainConfig
     seeds=(0,),
 )
 def table_3(gpus: int = 1, algorithm: str = "dqn-512", seed: int = 0) -> TrainConfig:
-    """Return a run of Table 3, which reports the hours for 50 M env steps of synchronous Q-learning for each number of
-    GPUs, and of asynchronous DQN on 4 GPUs (*)."""
+    """Table 3 reports the hours for 50 M env steps of synchronous Q-learning for each number of GPUs, and of
+    asynchronous DQN on 4 GPUs (*)."""
     if algorithm == "async-dqn-512":
         return _timed(async_dqn("breakout", gpus, 512, seed))
     return _timed(together(variant("breakout", algorithm, seed), gpus))
 
 
 def _timed(config: TrainConfig) -> TrainConfig:
-    """Return a configuration in which evaluations are disabled."""
+    """No evaluations."""
     return replace(config, evaluation=replace(config.evaluation, interval=0))
