@@ -1,4 +1,4 @@
-"""This module derives, from a run's settings, those with which its trained network acts on this machine."""
+"""Derives, from a run's settings, those with which its trained network acts on this machine."""
 
 from dataclasses import dataclass, replace
 
@@ -14,7 +14,7 @@ from accel_rl.text.notes import say_once
 
 @dataclass(frozen=True)
 class ActingEnv:
-    """`ActingEnv` has the options of commands that load a network."""
+    """Options of commands that load a network."""
 
     backend: str = ""
     """Backend of an Atari game: ale, emulator or auto. By default, the run's backend is used. If the run's backend is
@@ -22,7 +22,7 @@ class ActingEnv:
 
 
 def acting_config(config: TrainConfig, device: str = "", backend: str = "") -> Resolved:
-    """Return the settings that evaluations, videos and acting need (network, environment, protocol and evaluation), and
+    """The settings that evaluations, videos and acting need (network, environment, protocol and evaluation), and
     defaults for all other settings.
 
     Settings for the training machine, such as GPUs or a cluster, therefore do not prevent an evaluation on another

@@ -1,4 +1,4 @@
-"""This module warns about settings that have no effect, and about runs that make no updates."""
+"""Warnings about settings that have no effect, and about runs that make no updates."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ Test = Callable[[Resolved], bool]
 
 @dataclass(frozen=True)
 class Condition:
-    """A `Condition` means that some settings have an effect only if `holds(config)` is true. A condition lists the full
-    names of settings, and the names of groups of settings, which end with a point."""
+    """Some settings have an effect only if `holds(config)` is true. A condition lists the full names of settings, and
+    the names of groups of settings, which end with a point."""
 
     names: tuple[str, ...]
     holds: Test
@@ -117,7 +117,7 @@ CONDITIONS = (
 
 
 def inactive(config: TrainConfig, resolved: Resolved) -> list[str]:
-    """Return a line for each setting that was changed from its default but has no effect. `resolved` is `config` after
+    """A line for each setting that was changed from its default but has no effect. `resolved` is `config` after
     resolution."""
     default = values_in(default_config(config.algorithm))
     changed = {name: value for name, value in values_in(config).items() if value != default.get(name, value)}
@@ -133,7 +133,7 @@ def inactive(config: TrainConfig, resolved: Resolved) -> list[str]:
 
 
 def clamped(config: Resolved) -> list[str]:
-    """Return a line for each setting that is larger than what the run can use."""
+    """A line for each setting that is larger than what the run can use."""
     lines = []
     samples, minibatch = config.T * config.sampler.envs, getattr(config.algo, "minibatch", 0)
     if minibatch > samples:
@@ -152,7 +152,7 @@ def clamped(config: Resolved) -> list[str]:
 
 
 def warning(config: TrainConfig) -> str:
-    """Return a one-line warning about surprising effects of the settings, or ""."""
+    """One line about surprising effects of the settings, or ""."""
     is_linear = getattr(config.algo, "learning_rate_schedule", "") == "linear"
     if is_linear and (end := config.schedule_steps) and end < config.env_steps:
         return f"the learning rate is zero from --schedule-steps {end} to --env-steps {config.env_steps}"
@@ -170,9 +170,8 @@ def warning(config: TrainConfig) -> str:
 
 
 def limit(config: TrainConfig, shares: Mapping[str, float]) -> str:
-    """Return a line that lists which shares of a run's time were spent on which activities, and advises how to reduce
-    the largest share. Return "" if the shares are unknown. The activity `other` is evaluations, checkpoints and
-    metrics."""
+    """A line that lists the activities' shares of a run's time, and advises how to reduce the largest. "" if the shares
+    are unknown. The activity `other` is evaluations, checkpoints and metrics."""
     if not shares:
         return ""
     largest = max(shares, key=lambda name: shares[name])

@@ -41,8 +41,8 @@ def flag(name: str) -> str:
 
 
 def changed_settings(begun: TrainConfig, wanted: TrainConfig) -> dict[str, Any]:
-    """Return {name: new value} for the settings in `wanted` that differ from those with which the run began, `begun`.
-    Raises ConfigError, with a message of one line, for a setting that a run cannot change."""
+    """{name: new value} for the settings that differ from those with which the run began, `begun`. Raises ConfigError,
+    with a message of one line, for a setting that a run cannot change."""
     before = values_in(begun)
     changes = {name: value for name, value in values_in(wanted).items() if before.get(name) != value}
     for name, value in changes.items():
@@ -55,7 +55,7 @@ def changed_settings(begun: TrainConfig, wanted: TrainConfig) -> dict[str, Any]:
 
 
 def with_changes(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:
-    """Return the settings with the given changes, {name: new value}."""
+    """`changes` is {name: new value}."""
     for name, value in changes.items():
         config = with_setting(config, name, value)
     return config

@@ -12,8 +12,8 @@ FORMAT = 5
 
 
 def settings_in(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a config.json, without the format version. Raises ConfigError, with a message of one line,
-    for another format, or if the algorithm or a group has a wrong type."""
+    """The settings without the format version. Raises ConfigError, with a message of one line, for another format, or
+    if the algorithm or a group has a wrong type."""
     if type(version := values.get("format")) is not int or version != FORMAT:
         raise ConfigError(f"field format is {version!r}: this version of accel_rl reads format {FORMAT} alone")
     for name in ("algorithm", "env", "algo"):  # The types of algorithm, env and algo are checked first.
@@ -24,8 +24,7 @@ def settings_in(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_file(folder: Path) -> dict[str, Any]:
-    """Read config.json of a run's folder. Raises ConfigError, with a message of one line that names the
-    file."""
+    """Raises ConfigError, with a message of one line that names the file."""
     file = folder / "config.json"
     try:
         values = json.loads(file.read_text())

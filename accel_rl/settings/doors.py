@@ -17,7 +17,7 @@ SCHEDULE_METHODS = ("cycle", "state_dict", "load_state_dict", "close")
 
 
 def find_engine(name: str) -> Callable[[EngineSetup], Engine]:
-    """Return the class of the in-process engine, or of a user's engine `module:Class`. Raises ConfigError."""
+    """The in-process engine, or a user's engine `module:Class`. Raises ConfigError."""
     if name == "in-process":
         from accel_rl.samplers.in_process import InProcessEngine
 
@@ -26,8 +26,7 @@ def find_engine(name: str) -> Callable[[EngineSetup], Engine]:
 
 
 def find_gradient_sync(name: str) -> type[Any]:
-    """Return a user's GradientSync `module:Class`, which is built from (flat, algo, communicator). Raises
-    ConfigError."""
+    """A user's GradientSync is built from (flat, algo, communicator). Raises ConfigError."""
     result = _class("--update", name)
     if not issubclass(result, GradientSync):
         raise ConfigError(f"--update {name}: it is not a subclass of accel_rl.distributed.gradient_sync.GradientSync")
@@ -35,13 +34,12 @@ def find_gradient_sync(name: str) -> type[Any]:
 
 
 def find_schedule(name: str) -> type[Any]:
-    """Return a user's schedule `module:Class`, which is built like `Lockstep`. Raises ConfigError."""
+    """A user's schedule is built like `Lockstep`. Raises ConfigError."""
     return _with_methods("--schedule", name, SCHEDULE_METHODS, "a Schedule (accel_rl/training/schedule.py)")
 
 
 def check_doors(engine: str, update: str, schedule: str) -> None:
-    """Raise ConfigError if the setting for engine, update or schedule names neither a built-in choice nor a suitable
-    class of the user."""
+    """Raise ConfigError for a name that is neither a built-in choice nor a suitable class of the user."""
     if _names_class("--sampler.engine", engine, ENGINES):
         find_engine(engine)
     if _names_class("--update", update, UPDATES):
@@ -51,8 +49,7 @@ def check_doors(engine: str, update: str, schedule: str) -> None:
 
 
 def _names_class(flag: str, name: str, choices: tuple[str, ...]) -> bool:
-    """Return whether a setting names a user's class. Raises ConfigError if the setting names neither a class nor one of
-    the choices."""
+    """Raises ConfigError if the setting names neither a class nor one of the choices."""
     if name in choices:
         return False
     if ":" not in name:

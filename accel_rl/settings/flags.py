@@ -13,15 +13,14 @@ C = TypeVar("C", bound=Any)
 
 
 def flags_of(cls: Any, default: Any = None) -> dict[str, str]:
-    """Map every flag of a nested dataclass of settings to its short name, such as '--sampler.reset' to 'reset'. The
-    groups of `default` determine which flags exist."""
+    """{flag: short name}, such as '--sampler.reset': 'reset'. The groups of `default` determine which flags exist."""
     return {flag: flag[2:].rpartition(".")[2] for flag in options_in(cls() if default is None else default)}
 
 
 def full_flag(flag: str, flags: Collection[str], similar: Iterable[str] = ()) -> str:
-    """Expand a short flag: `--game` is --env.game if only one group has a field of that name. Raises ConfigError for an
-    unknown flag. The error message suggests flags with similar names, including those in `similar`. For a flag of
-    another library, the message suggests the corresponding flag of this project."""
+    """`--game` is --env.game if only one group has a field of that name. Raises ConfigError for an unknown flag. The
+    error message suggests flags with similar names, including those in `similar`. For a flag of another library, the
+    message suggests the corresponding flag of this project."""
     candidates = [flag] if flag in flags else named(flag[2:], flags)
     if len(candidates) == 1:
         return candidates[0]
@@ -37,7 +36,7 @@ def full_flag(flag: str, flags: Collection[str], similar: Iterable[str] = ()) ->
 
 
 def _algorithms_with(name: str) -> str:
-    """Name the algorithms that have a setting which the chosen algorithm lacks, or return "" if none has it."""
+    """The algorithms that have a setting which the chosen algorithm lacks, or "" if none has it."""
     field = name.removeprefix("algo.").replace(".", "-")  # --replay-size means --replay.size.
     names = [n for n in ALGORITHMS if field in {f[2:].replace(".", "-") for f in flags_of(find_algorithm(n).Config)}]
     have = "have" if names[1:] else "has"
@@ -45,13 +44,12 @@ def _algorithms_with(name: str) -> str:
 
 
 def full_name(config: Any, name: str) -> str:
-    """Return a setting's full name, such as env.game for game. For an unknown setting, raises a ConfigError that
-    suggests similar names."""
+    """env.game for game. Raises a ConfigError that suggests similar names."""
     return full_flag("--" + name.replace("_", "-"), options_in(config))[2:].replace("-", "_")
 
 
 def replaced(config: C, values: Mapping[str, Any]) -> C:
-    """Return a copy of nested settings with the given values by full name, such as env.game."""
+    """`values` has full names, such as env.game."""
     groups: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
         first, _, rest = name.partition(".")
@@ -61,8 +59,7 @@ def replaced(config: C, values: Mapping[str, Any]) -> C:
 
 
 def with_setting(config: C, name: str, value: Any) -> C:
-    """Return a copy of the settings in which one is changed. `name` is a full name, such as env.game. Raises
-    ConfigError for a value of a wrong type."""
+    """`name` is a full name, such as env.game. Raises ConfigError for a value of a wrong type."""
     hint = next(s.hint for s in settings_in(config) if s.name == name)
     if not fits(hint, value):
         raise ConfigError(f"{name}={refusal(hint, value)}")

@@ -1,4 +1,4 @@
-"""This module has the settings of a run on a cluster with a parameter server (Nair et al. 2015)."""
+"""Settings of a run on a cluster with a parameter server (Nair et al. 2015)."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -14,7 +14,7 @@ fast."""
 
 @dataclass(frozen=True)
 class ParameterServerConfig:
-    """`ParameterServerConfig` has the settings of a sharded parameter server (Nair et al. 2015, section 4)."""
+    """A sharded parameter server (Nair et al. 2015, section 4)."""
 
     shards: PositiveCount = 1
     """Number of shards among which the parameters are divided (Nair et al. 2015, section 5.1: 31)."""
@@ -37,7 +37,6 @@ class ParameterServerConfig:
 
     @property
     def pushing(self) -> int:
-        """Return the number of learners that push."""
         return 1
 
     @property
@@ -90,11 +89,9 @@ class GorilaConfig(ParameterServerConfig):
 
     @property
     def members(self) -> int:
-        """Return how many processes of the cluster sample or learn."""
         return self.bundles + self.actors + self.learners
 
     def check(self) -> None:
-        """Raise ConfigError, with a message of one line, for an impossible value."""
         super().check()
         for name in ("bundle_cpus", "bundle_gpus"):
             value = getattr(self, name)

@@ -66,7 +66,7 @@ verbose progress-bar = -, accel-rl train always shows progress
 
 
 def named(name: str, flags: Iterable[str]) -> list[str]:
-    """Return the flags with the full or shortened name `name`, such as replay.size for --algo.replay.size."""
+    """The flags with the full or shortened name `name`, such as replay.size for --algo.replay.size."""
     return [flag for flag in flags if f".{flag[2:]}".endswith(f".{name}")]
 
 
@@ -75,8 +75,8 @@ HINTS = {name: answers.split(" | ") for names, answers in LINES for name in name
 
 
 def hint(name: str, flags: Collection[str]) -> str:
-    """Return a text that suggests the chosen algorithm's equivalent of another library's flag, or "" for an unknown
-    flag. `name` is the flag without dashes. `flags` are all flags of the command."""
+    """The chosen algorithm's equivalent of another library's flag, or "" for an unknown flag. `name` is the flag
+    without dashes. `flags` are all flags of the command."""
     if name not in HINTS or "--sampler.envs" not in flags:
         return ""
     for answer in HINTS[name]:

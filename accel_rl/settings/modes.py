@@ -19,12 +19,10 @@ class Mode:
 
     @property
     def is_alone(self) -> bool:
-        """Return whether the run trains in the process that began it."""
         return not self.module
 
     @property
     def has_ranks(self) -> bool:
-        """Return whether each rank is a process of its own."""
         return bool(self.module) and not self.has_members
 
 

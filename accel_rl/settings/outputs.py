@@ -1,4 +1,4 @@
-"""This module has the settings of evaluations, checkpoints and rows of metrics."""
+"""Settings of evaluations, checkpoints and rows of metrics."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -37,8 +37,7 @@ class EvaluationConfig:
     """In evaluations, the agent acts greedily instead of sampling from the policy."""
 
     def size(self, env_steps: int) -> int:
-        """Return the number of env steps of each evaluation, including the last, in a run with `env_steps` env
-        steps."""
+        """Env steps of each evaluation, including the last, in a run with `env_steps` env steps."""
         return min(self.steps, max(1, min(self.interval or env_steps, env_steps) // 8))
 
     def check(self) -> None:
@@ -49,8 +48,8 @@ class EvaluationConfig:
 
 @dataclass(frozen=True)
 class CheckpointConfig:
-    """Settings of checkpoints. Checkpoints are written atomically and verified, and a resumed run is bitwise identical
-    to an uninterrupted run."""
+    """Checkpoints are written atomically and verified, and a resumed run is bitwise identical to an uninterrupted
+    run."""
 
     minutes: Positive = 5.0
     """Minutes between checkpoints. The end of a run is always saved."""
@@ -61,7 +60,7 @@ class CheckpointConfig:
     """Number of checkpoints to keep. All older checkpoints are deleted."""
 
     def is_due(self, seconds: float) -> bool:
-        """Return whether a checkpoint is due `seconds` after the last one. Never true if env steps decide."""
+        """`seconds` is the time since the last checkpoint. Never true if env steps decide."""
         return self.interval is None and seconds >= 60 * self.minutes
 
 

@@ -315,7 +315,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
 
 
 def with_preset(config: TrainConfig, name: str) -> TrainConfig:
-    """Return `config` with a preset's settings for its algorithm; raises ConfigError."""
+    """Raises ConfigError for an unknown preset, or one without settings of the algorithm."""
     if name not in PRESETS:
         raise ConfigError(f"--preset {name}: must be {', '.join(PRESETS)}{nearest(name, PRESETS)}")
     _, algorithms = PRESETS[name]
@@ -327,7 +327,7 @@ def with_preset(config: TrainConfig, name: str) -> TrainConfig:
 
 
 def on_gorila(config: TrainConfig, is_atari: bool = True) -> TrainConfig:
-    """Return settings for --cluster gorila, in which schedules count the updates of the parameters.
+    """Settings for --cluster gorila, in which schedules count the updates of the parameters.
 
     An algorithm's default settings are replaced by those of Nair et al. 2015. The replaced settings are the interval of
     the target network (section 5.1), the guard against outliers (section 4.2, only for Q-learning with clipped

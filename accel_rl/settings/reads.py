@@ -18,8 +18,8 @@ READ_ALL = {"getattr", "vars", "asdict", "astuple", "fields", "replace", "__dict
 
 
 def unread(algorithm: type[Algorithm]) -> set[str]:
-    """Return the names of settings that no method of the algorithm reads. A method counts if the runners call it, or if
-    a method that counts names it. The set is empty if a method of a user's class may read any setting."""
+    """Settings that no method of the algorithm reads. A method counts if the runners call it, or if a method that
+    counts names it. The set is empty if a method of a user's class may read any setting."""
     classes = [c for c in (*algorithm.__mro__, *algorithm.Config.__mro__) if c is not object]
     modules = {c.__module__ for c in classes}
     waiting = [name for c in INTERFACE if issubclass(algorithm, c) for name in vars(c)] + list(OF_SETTINGS)
@@ -38,8 +38,8 @@ def unread(algorithm: type[Algorithm]) -> set[str]:
 
 
 def _implementations(classes: list[type], name: str) -> list[FunctionType]:
-    """Return the functions that a call of the method or property `name` may run: the first one, and those that `super`
-    leads to."""
+    """The functions that a call of the method or property `name` may run: the first one, and those that `super` leads
+    to."""
     result = []
     for function in (f for c in classes for f in _of(vars(c).get(name))):
         result.append(function)
@@ -49,7 +49,7 @@ def _implementations(classes: list[type], name: str) -> list[FunctionType]:
 
 
 def _functions(modules: set[str], name: str) -> list[FunctionType]:
-    """Return the function, or the methods of the class, that one of the modules defines under a name."""
+    """The function, or the methods of the class, that one of the modules defines under a name."""
     values = [vars(sys.modules[m]).get(name) for m in modules if m in sys.modules]
     defined = [v for v in values if getattr(v, "__module__", "") in modules and not _is_part(v)]
     return [f for v in defined for member in (vars(v).values() if isinstance(v, type) else [v]) for f in _of(member)]

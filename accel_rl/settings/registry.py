@@ -1,4 +1,4 @@
-"""This module finds algorithms and experiments by their names."""
+"""Algorithms and experiments by their names."""
 
 import importlib
 import pkgutil
@@ -26,8 +26,8 @@ PAPER_PREFIXES = ("", "experiments.", f"{PAPERS}.")
 
 
 def find_algorithm(name: str) -> type[Algorithm]:
-    """Return the class of an algorithm, given by a name such as `a2c`, or as a user's `module:Class`. A user's module
-    may be in the current folder. Raises ConfigError."""
+    """`name` is a name such as `a2c`, or a user's `module:Class`, whose module may be in the current folder. Raises
+    ConfigError."""
     result = find(name)
     if not (isinstance(result, type) and issubclass(result, Algorithm)):
         raise ConfigError(f"algorithm {name!r}: it is not a subclass of accel_rl.algos.algorithm.Algorithm")
@@ -35,8 +35,8 @@ def find_algorithm(name: str) -> type[Algorithm]:
 
 
 def find(name: str, flag: str = "algorithm") -> Any:
-    """Import the object named by `a2c` or `module:attribute`. Raises a ConfigError that begins with the flag. The
-    module may be a user's module, a user's file (`my_grids.py:sizes`), or a paper of accel_rl.papers."""
+    """Import the object named by `a2c` or `module:attribute`. The module may be a user's module, a user's file
+    (`my_grids.py:sizes`), or a paper of accel_rl.papers. Raises a ConfigError that begins with the flag."""
     path = ALGORITHMS.get(name, name)
     module_name, colon, attribute = path.partition(":")
     if not colon and flag == "algorithm":
@@ -66,12 +66,11 @@ def find(name: str, flag: str = "algorithm") -> Any:
 
 
 def papers() -> list[str]:
-    """Return the names of the papers whose experiments are in the package."""
     return sorted(m.name for m in pkgutil.iter_modules(importlib.import_module(PAPERS).__path__) if m.ispkg)
 
 
 def _user_module_or_paper(name: str) -> ModuleType:
-    """Import a user's module, or the paper of the same name if the user has no such module; raises ImportError."""
+    """The paper is imported if the user has no such module. Raises ImportError."""
     try:
         return import_user_module(name)
     except ModuleNotFoundError as e:
@@ -82,7 +81,6 @@ def _user_module_or_paper(name: str) -> ModuleType:
 
 
 def experiment_of(paper: str, name: str) -> str:
-    """Return the name of a paper's experiment, such as figure_3 of stooke:figure_3, or "" for experiments of other
-    modules."""
+    """figure_3 of stooke:figure_3, or "" for experiments of other modules."""
     module, _, function = name.partition(":")
     return function if module in [prefix + paper for prefix in PAPER_PREFIXES] else ""

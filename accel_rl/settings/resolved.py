@@ -41,8 +41,7 @@ def check_modes(config: TrainConfig) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedSampler(SamplerConfig):
-    """`ResolvedSampler` has the settings of the sampler and the horizon. The fields marked OF_RANK are derived for
-    each rank, and are not settings of the run."""
+    """The horizon is resolved. The fields marked OF_RANK are derived for each rank, and are not settings of the run."""
 
     horizon: int
     first_env: int = field(default=0, metadata={OF_RANK: True})
@@ -53,8 +52,7 @@ class ResolvedSampler(SamplerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class Resolved(TrainConfig):
-    """`Resolved` has the settings of a training run with a chosen horizon, backend and random numbers, and with
-    absolute paths.
+    """Settings with a chosen horizon, backend and random numbers, and with absolute paths.
 
     All parts of a run receive resolved settings. Resolved settings come only from `resolve` and from a run's
     config.json.
@@ -74,8 +72,7 @@ class Resolved(TrainConfig):
         return values
 
     def identity(self) -> dict[str, Any]:
-        """Return the settings that a run never changes, as plain JSON. A checkpoint records these settings of its
-        run."""
+        """The settings that a run never changes, as plain JSON. A checkpoint records those of its run."""
         sampler = {name: getattr(self.sampler, name) for name in ("envs", "horizon", "reset", "decorrelation_steps")}
         values = {"algorithm": self.algorithm, "env": self.env.to_dict(), "seed": self.seed}
         result: dict[str, Any] = json.loads(json.dumps(values | {"algo": asdict(self.algo), "sampler": sampler}))
@@ -83,14 +80,13 @@ class Resolved(TrainConfig):
 
     @property
     def spec(self) -> EnvSpec:
-        """Return the spec of the training environment. The first call of `spec` creates an environment. Raises
-        ConfigError."""
+        """The spec of the training environment. The first call creates an environment. Raises ConfigError."""
         return make_spec(self.env, True, self.sampler.reset, self.sampler.spec_timeout_s)
 
 
 def resolve(config: TrainConfig) -> Resolved:
-    """Check settings, and compute the settings that follow from other settings. Raises ConfigError, with a message of
-    one line, for impossible settings. `resolve` makes all checks that do not require another process."""
+    """Check settings, and compute those that follow from others. Makes all checks that do not require another process.
+    Raises ConfigError, with a message of one line, for impossible settings."""
     config.check()
     resolved = fill_in(config)
     check_modes(resolved)
@@ -110,8 +106,7 @@ def resolve(config: TrainConfig) -> Resolved:
 
 
 def fill_in(config: TrainConfig) -> Resolved:
-    """Compute the settings that follow from other settings, without checking combinations of settings; raises
-    ConfigError."""
+    """Compute the settings that follow from others, without checking combinations. Raises ConfigError."""
     randomness = "counter" if config.sampler.on_device else "sequence"
     file = config.evaluation.starts_file
     if file:  # Paths are made absolute, because other processes may have another current folder.

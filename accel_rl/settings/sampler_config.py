@@ -1,4 +1,4 @@
-"""This module has the settings of the sampler."""
+"""Settings of the sampler."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +10,7 @@ from accel_rl.text.errors import ConfigError
 
 @dataclass(frozen=True)
 class SamplerConfig(NamesEngine):
-    """`SamplerConfig` has the settings of environments, worker processes and inference."""
+    """Environments, worker processes and inference."""
 
     envs: PositiveCount = 16
     """Total number B of environments, a multiple of ranks x groups x workers. With --update async, B is the number of
@@ -60,8 +60,8 @@ class SamplerConfig(NamesEngine):
 
     @property
     def spec_timeout_s(self) -> float | None:
-        """The spec is read from an environment. Return the number of seconds in which another process must create this
-        environment, or None if this process creates it, because this process also steps the environments."""
+        """Seconds in which another process must create an environment, from which the spec is read, or None if this
+        process creates it, because it also steps the environments."""
         return self.start_timeout_s if self.has_workers else None
 
     def check(self) -> None:

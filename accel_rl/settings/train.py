@@ -28,9 +28,8 @@ OF_RANK = "of rank"
 
 @dataclass(frozen=True)
 class SecondaryConfig:
-    """`SecondaryConfig` has the settings of a second learner, for Q-learning. The second learner never acts. The second
-    learner starts with the first learner's parameters, and learns from the same replay at the same training intensity
-    (Stooke & Abbeel, section 5.4.2)."""
+    """A second learner, for Q-learning, which never acts. It starts with the first learner's parameters, and learns
+    from the same replay at the same training intensity (Stooke & Abbeel, section 5.4.2)."""
 
     batch: NonNegativeCount = 0
     """Batch size of the second learner, in transitions. With 0, the run has no second learner."""
@@ -44,7 +43,7 @@ class SecondaryConfig:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """`TrainConfig` has the settings of one training run."""
+    """The settings of one training run."""
 
     algorithm: str = field(default="a2c", metadata={"hidden": True})
     env: EnvConfig = field(default_factory=EnvConfig)
@@ -129,28 +128,27 @@ class TrainConfig:
         self.distributed.check()
 
     def progress(self, env_steps: int) -> float:
-        """Return the fraction of the linear schedules, from 0 to 1, that is completed after `env_steps` env steps."""
+        """The fraction of the linear schedules, from 0 to 1, that is completed after `env_steps` env steps."""
         return min(1.0, env_steps / (self.schedule_steps or self.env_steps))
 
     @property
     def mode(self) -> Mode:
-        """Return which processes train the run."""
         return CLUSTERS.get(self.cluster) or (RANKS if self.distributed.several else ALONE)
 
     @property
     def updates(self) -> int | None:
-        """Return the number of updates after which the run ends, or None if it ends after `env_steps`."""
+        """Number of updates after which the run ends, or None if it ends after `env_steps`."""
         return self.gorila.updates if self.mode.has_members else None
 
     @property
     def rank_envs(self) -> int:
-        """Return the number of environments B of one rank."""
+        """Number of environments B of one rank."""
         return self.sampler.envs // (self.distributed.size if not self.distributed.is_async else 1)
 
     @property
     def evaluation_limit(self) -> int:
-        """Return the time limit of an evaluation episode, in agent steps. The protocol's time limit (5 minutes for
-        mnih2015) does not apply to episodes from saved start points (Nair et al. 2015, section 5.2)."""
+        """Time limit of an evaluation episode, in agent steps. The protocol's time limit (5 minutes for mnih2015) does
+        not apply to episodes from saved start points (Nair et al. 2015, section 5.2)."""
         of_env = self.env.max_evaluation_steps
         if of_env is None and self.env.game and self.evaluation.starts == "noop":
             of_env = self.env.rules().max_evaluation_steps
@@ -158,21 +156,20 @@ class TrainConfig:
 
     @property
     def period(self) -> int:
-        """Return the number of env steps between two synchronizations of sampling and learning in the concurrent
-        schedule."""
+        """Env steps between two synchronizations of sampling and learning in the concurrent schedule."""
         assert isinstance(self.algo, ReplayAlgorithmConfig)
         return self.algo.target_interval
 
     @property
     def rank_period(self) -> int:
-        """Return the length of the concurrent schedule's period, in env steps of one rank. Synchronous ranks divide a
-        period's env steps among themselves."""
+        """The concurrent schedule's period, in env steps of one rank. Synchronous ranks divide a period's env steps
+        among themselves."""
         return self.period // (self.distributed.size if not self.distributed.is_async else 1)
 
     @property
     def T(self) -> int:
-        """Return the resolved horizon. With --schedule concurrent, the default horizon is the largest T up to 32 for
-        which a period consists of whole rollouts."""
+        """The resolved horizon. With --schedule concurrent, the default horizon is the largest T up to 32 for which a
+        period consists of whole rollouts."""
         if self.sampler.horizon:
             return self.sampler.horizon
         B = self.sampler.envs
@@ -181,13 +178,13 @@ class TrainConfig:
         return self.algo.horizon(B)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings as plain JSON, with the format version of config.json."""
+        """Plain JSON, with the format version of config.json."""
         return {"format": FORMAT, **asdict(self)}
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> Self:
-        """Build the settings from a config.json. Raises ConfigError, with a message of one line, for an unknown field.
-        A missing setting gets its default, which is logged."""
+        """Raises ConfigError, with a message of one line, for an unknown field. A missing setting gets its default,
+        which is logged."""
         values = settings_in(d)
         algo, missing = find_algorithm(values.get("algorithm", "a2c")).Config, list[str]()
         values["algo"] = _build(algo, values.get("algo", {}), missing, "algo.")
@@ -198,12 +195,12 @@ class TrainConfig:
         return config
 
     def log_interval(self) -> int:
-        """Return the resolved number of env steps between rows of metrics."""
+        """Env steps between rows of metrics."""
         return self.log.interval or min(max(self.env_steps // 100, 1_000), 50_000)
 
 
 def default_config(name: str) -> TrainConfig:
-    """Return the default settings of an algorithm, with its paper's environments and horizon. `name` is `a2c`,
+    """The default settings, with the environments and horizon of the algorithm's paper. `name` is `a2c`,
     `module:Class`, or `module:function` of a function that returns settings (an experiment). Raises ConfigError."""
     result = find(name)
     if not isinstance(result, type) and callable(result):
@@ -217,15 +214,14 @@ def default_config(name: str) -> TrainConfig:
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """Read the settings of a run's folder as plain JSON, without importing a user's algorithm.
-    Raises ConfigError, with a message of one line, for an unknown field. Fields of a user's algorithm are not
-    checked."""
+    """Plain JSON, without importing a user's algorithm. Raises ConfigError, with a message of one line, for an unknown
+    field. Fields of a user's algorithm are not checked."""
     return _read(folder)[0]
 
 
 def read_common_settings(folder: Path) -> TrainConfig:
-    """Read the settings of a run's folder as `read_settings` does. For a user's algorithm, the settings `algo` are the
-    defaults that all algorithms have."""
+    """Same as `read_settings`. For a user's algorithm, the settings `algo` are the defaults that all algorithms
+    have."""
     return _read(folder)[1]
 
 
@@ -243,8 +239,7 @@ def _read(folder: Path) -> tuple[dict[str, Any], TrainConfig]:
 
 
 def _build(cls: Any, values: dict[str, Any], missing: list[str], prefix: str = "") -> Any:
-    """Build settings of the class `cls` from the values of a file. Names of settings that the file lacks are appended
-    to `missing`."""
+    """Names of settings that the file lacks are appended to `missing`."""
     names = [f.name for f in fields(cls)]
     hints = get_type_hints(cls)
     built = {}

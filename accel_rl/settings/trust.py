@@ -23,8 +23,7 @@ Trust = bool | Collection[str]
 
 @dataclass(frozen=True)
 class TrustOptions:
-    """`TrustOptions` has the option `trust`, which is shared by all commands that import the code named in a folder's
-    files."""
+    """The option `trust` of all commands that import the code named in a folder's files."""
 
     trust: bool = False
     """Import and run the code that the folder's files name as module:Class. Without --trust, a folder is refused if it
@@ -32,8 +31,8 @@ class TrustOptions:
 
 
 def code_names(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return {name: flag} for each name of code that must be trusted: code outside of this package, and callbacks and
-    sinks that are not in `LOCAL`. `values` are the settings, as plain JSON."""
+    """{name: flag} for each name of code that must be trusted: code outside of this package, and callbacks and sinks
+    that are not in `LOCAL`. `values` are the settings, as plain JSON."""
     result: dict[str, str] = {}
     for setting in CODE:
         group, _, last = setting.rpartition(".")
@@ -56,8 +55,8 @@ def code_names(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def check_trust(names: Mapping[str, str], trust: Trust) -> None:
-    """Raise ConfigError if a file names code that the user does not trust. `names` maps each name module:Class in the
-    file to the flag whose value it is."""
+    """Raise ConfigError if a file names code that the user does not trust. `names` maps each module:Class in the file
+    to its flag."""
     trusted = [] if isinstance(trust, bool) else trust
     refused = [f"{flag} {name}" for name, flag in names.items() if name not in trusted]
     if refused and trust is not True:

@@ -48,16 +48,14 @@ class Setting:
 
     @property
     def is_repeated(self) -> bool:
-        """Return whether the option may be repeated: each option adds one value."""
         return "appended" in self.field.metadata
 
     @property
     def takes_many(self) -> bool:
-        """Return whether any number of values may follow the option."""
         return not self.is_repeated and any(get_origin(hint) is tuple for hint in (self.hint, *get_args(self.hint)))
 
     def check(self, value: Any) -> None:
-        """Raise ConfigError if a value does not have the type of this setting, or is a number that is out of bounds."""
+        """Raise ConfigError for a value of another type, or a number that is out of bounds."""
         if not fits(self.hint, value):
             raise ConfigError(f"{self.flag} {refusal(self.hint, value)}")
         if isinstance(value, int | float):
@@ -66,13 +64,13 @@ class Setting:
                 raise ConfigError(f"{self.flag} {value}: must be {bound.allowed}")
 
     def read(self, words: Sequence[str]) -> Any:
-        """Return the value that is written as words of a command line. Raises ConfigError."""
+        """The value of words of a command line. Raises ConfigError."""
         self.check(value := read(self.hint, words))
         return (*self.value, *value) if self.is_repeated else value
 
 
 def settings_in(config: Any, prefix: str = "") -> Iterator[Setting]:
-    """Yield the settings of a dataclass, and then those of its groups."""
+    """The settings of a dataclass, and then those of its groups."""
     for f in sorted(fields(config), key=lambda f: _is_group(getattr(config, f.name))):
         value = getattr(config, f.name)
         if _is_group(value):
@@ -82,7 +80,7 @@ def settings_in(config: Any, prefix: str = "") -> Iterator[Setting]:
 
 
 def values_in(config: Any, prefix: str = "") -> dict[str, Any]:
-    """Map the full name of each setting of a dataclass and its groups, such as env.game, to its value."""
+    """{full name, such as env.game: value}, with the groups."""
     return {setting.name: setting.value for setting in settings_in(config, prefix)}
 
 
@@ -91,19 +89,19 @@ def _is_group(value: Any) -> bool:
 
 
 def options_in(config: Any) -> dict[str, Setting]:
-    """Map the flag of each option of the command line to its setting."""
+    """{flag: setting} of the command line."""
     return {s.flag: s for s in settings_in(config) if "hidden" not in s.field.metadata}
 
 
 def check_types(config: Any, prefix: str = "") -> None:
-    """Raise ConfigError for the first setting of a wrong type, or with a number that is out of bounds. `config` is a
-    dataclass of settings, or of groups of settings, whose names begin with `prefix`."""
+    """Raise ConfigError for the first setting of a wrong type, or with a number that is out of bounds. `prefix` begins
+    the names of the settings in `config`."""
     for setting in settings_in(config, prefix):
         setting.check(setting.value)
 
 
 def refusal(hint: Any, value: Any) -> str:
-    """Describe a value that does not have the given type: what was got, what is allowed, and the nearest names."""
+    """What was got, what is allowed, and the nearest names."""
     got = " ".join(map(repr, value)) if isinstance(value, tuple | list) else repr(value)
     allowed = described(hint)
     names = allowed.removeprefix("one of ").split(", ") if allowed.startswith("one of ") else ()
@@ -120,15 +118,14 @@ def _check_size(flag: str, value: float) -> None:
 
 
 def _exact(value: float) -> str:
-    """Format a number in its short form, such as 1e+18, or with all digits if the short form is another number."""
+    """The short form, such as 1e+18, or all digits if the short form is another number."""
     if isinstance(value, int) and (abs(value) > 1e300 or int(float(f"{value:.15g}")) != value):
         return str(value)
     return f"{value:.15g}"
 
 
 def fits(hint: Any, value: Any) -> bool:
-    """Return whether a setting's value has the given type. Whole numbers are accepted as floats, and booleans are not
-    accepted as numbers."""
+    """Whole numbers are accepted as floats, and booleans are not accepted as numbers."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Literal:
         return any(value == allowed and type(value) is type(allowed) for allowed in args)
@@ -142,8 +139,8 @@ def fits(hint: Any, value: Any) -> bool:
 
 
 def read(hint: Any, words: Sequence[str]) -> Any:
-    """Return the value of the given type that is written as words of a command line. Words that have no such meaning
-    are returned as they are, and do not fit the type."""
+    """The value that is written as words of a command line. Words without a value of the type are returned as they are,
+    and do not fit the type."""
     origin, args = get_origin(hint), get_args(hint)
     text: Any = words[0] if len(words) == 1 else tuple(words)
     if text == "None" and NoneType in args:
@@ -160,7 +157,7 @@ def read(hint: Any, words: Sequence[str]) -> Any:
 
 
 def described(hint: Any) -> str:
-    """Describe a type in words, such as "a whole number or None"."""
+    """The type in words, such as "a whole number or None"."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Literal:
         return f"one of {', '.join(str(a) for a in args if a != '')}" if len(args) > 1 else str(args[0])
