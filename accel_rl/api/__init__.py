@@ -1,1 +1,1 @@
-"""This package trains, resumes and evaluates runs from Python, and is the basis of the command line."""
+"""Trains, resumes and evaluates runs from Python; the basis of the command line."""

@@ -140,7 +140,7 @@ class WandbArtifacts(Callback):
 
 @contextmanager
 def _uploading(name: str) -> Iterator[None]:
-    """Return a context manager that logs an error of an upload, so that the error does not end the run."""
+    """A context in which an error of an upload is logged, and does not end the run."""
     try:
         yield
     except Exception as e:

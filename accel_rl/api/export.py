@@ -1,4 +1,4 @@
-"""This module exports the network of a run as a model that other programs can load."""
+"""Exports the network of a run as a model that other programs can load."""
 
 import importlib.util
 import logging
@@ -30,8 +30,8 @@ COPIED = ("protocol.json", "versions.json", "metrics.csv")
 
 
 def export(run: RunFolder, config: TrainConfig, o: ExportOptions) -> tuple[Path, dict[str, Any]]:
-    """Write the folder of a model (`ModelFolder`). Return the model's folder, env steps and evaluation. Raises
-    ConfigError for wrong settings, before any file is written. Raises RunError if the disk is full."""
+    """Return the model's folder, env steps and evaluation. Raises ConfigError for wrong settings, before any file is
+    written, and RunError if the disk is full."""
     out = Path(o.out).expanduser() if o.out else run.path / "model"
     check_new(out, "--out")
     for name in COPIED:
@@ -61,8 +61,8 @@ def export(run: RunFolder, config: TrainConfig, o: ExportOptions) -> tuple[Path,
 
 
 class Preferences(nn.Module):
-    """`Preferences` computes, from obs [N, ...], one number for each action [N, A]: the logits of a policy, or action
-    values. The greedy action is the action with the largest number."""
+    """One number for each action [N, A] from obs [N, ...]: the logits of a policy, or action values. The greedy action
+    is the action with the largest number."""
 
     def __init__(self, agent: Agent):
         super().__init__()
@@ -88,8 +88,7 @@ def check_onnx(agent: Agent) -> None:
 
 
 def write_onnx(agent: Agent, obs_shape: tuple[int, ...], obs_dtype: torch.dtype, file: Path) -> None:
-    """Write the network to `file`, in ONNX format. The ONNX input is `obs` [N, *obs_shape], and the output is
-    `preferences` [N, A] as computed by `Preferences`."""
+    """The ONNX input is `obs` [N, *obs_shape], and the output is `preferences` [N, A] as computed by `Preferences`."""
     network = Preferences(agent).eval()
     device = next(agent.model.parameters()).device
     example = torch.zeros((2, *obs_shape), dtype=obs_dtype, device=device)

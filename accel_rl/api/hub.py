@@ -1,5 +1,4 @@
-"""This module uploads models to a model hub (huggingface_hub), and downloads models from the hub. A local folder can
-replace the hub."""
+"""Uploads models to a model hub (huggingface_hub), and downloads models from it. A local folder can replace the hub."""
 
 import importlib
 import importlib.util
@@ -22,8 +21,7 @@ def _hub() -> Any:
 
 
 def is_folder(place: str) -> bool:
-    """Return whether `place` is the path of a local folder (which begins with / . or ~), and not the name of a model on
-    the hub."""
+    """A local folder begins with / . or ~; other places are models on the hub."""
     return place.startswith(("/", ".", "~"))
 
 
@@ -35,8 +33,8 @@ def check_name(place: str) -> None:
 
 
 def push(model: Path, place: str, private: bool = False) -> str:
-    """Upload a model, and return the model's address. `place` is NAME/MODEL on the hub, or a new folder. Raises
-    ConfigError for wrong settings, and RunError if the hub refuses the model."""
+    """Return the model's address. `place` is NAME/MODEL on the hub, or a new folder. Raises ConfigError for wrong
+    settings, and RunError if the hub refuses the model."""
     check_name(place)
     read_settings(model)
     if not ModelFolder(model).is_there:
@@ -55,7 +53,7 @@ def push(model: Path, place: str, private: bool = False) -> str:
 
 
 def pull(place: str, out: Path) -> Path:
-    """Download a model into a new folder, and return the folder. Raises ConfigError or RunError."""
+    """Download a model into a new folder. Raises ConfigError or RunError."""
     check_name(place)
     if is_folder(place):
         source = Path(place).expanduser()

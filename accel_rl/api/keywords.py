@@ -1,4 +1,4 @@
-"""This module builds the settings of a run from Python values."""
+"""The settings of a run from Python values."""
 
 import importlib
 import json
@@ -24,9 +24,9 @@ a run."""
 
 
 def settings(what: What, env: str | Callable[..., Any] | None, values: dict[str, Any]) -> TrainConfig:
-    """Return the settings of a run, or raise ConfigError with one line. `env` is the id of a Gymnasium environment, or
-    a function that creates an environment. `values` are other settings by short name (game) or full name, with two
-    underscores for a point (evaluation__interval). Whole numbers in `values` may be floats (1e6) or numpy's numbers."""
+    """Raises ConfigError with one line. `env` is the id of a Gymnasium environment, or a function that creates an
+    environment. `values` are other settings by short name (game) or full name, with two underscores for a point
+    (evaluation__interval). Whole numbers in `values` may be floats (1e6) or numpy's numbers."""
     config = plain(_base(what))
     if env is not None:
         values = {**values, "env__id": _id_of(env)}
@@ -55,16 +55,15 @@ def plain(value: Any) -> Any:
 
 
 def with_values(config: TrainConfig, values: Mapping[str, Any]) -> TrainConfig:
-    """Return the settings with new values. `values` maps short names (game) or full names to values, as in `settings`.
-    Raises ConfigError."""
+    """`values` maps short names (game) or full names to values, as in `settings`. Raises ConfigError."""
     for name, value in values.items():
         config = _with(config, _full_name(config, name), value)
     return config
 
 
 def _full_name(config: TrainConfig, name: str) -> str:
-    """Return a setting's full name, such as env.game. For an unknown setting, raises a ConfigError that suggests
-    similar names, in the spelling of Python keywords."""
+    """env.game for game. For an unknown setting, raises a ConfigError that suggests similar names, in the spelling of
+    Python keywords."""
     try:
         return full_name(config, name.replace("__", ".").replace("_", "-"))
     except ConfigError as e:
@@ -73,8 +72,7 @@ def _full_name(config: TrainConfig, name: str) -> str:
 
 
 def _id_of(env: str | Callable[..., Any]) -> str:
-    """Return the id of an environment that is given by its id or as a function. Raises ConfigError for an environment
-    object."""
+    """Raises ConfigError for an environment object."""
     if isinstance(env, str):
         return env
     if not hasattr(env, "__qualname__"):
@@ -118,8 +116,7 @@ def _base(what: What) -> TrainConfig:
 
 
 def _class_of(config: AlgorithmConfig) -> type[Algorithm]:
-    """Return the algorithm whose own settings are of the given type. Raises ConfigError if no algorithm or more than
-    one algorithm has settings of the given type."""
+    """The algorithm whose own settings are of this type. Raises ConfigError unless there is exactly one."""
     result = [cls for cls in _subclasses(Algorithm) if cls.__dict__.get("Config") is type(config)]
     if len(result) != 1:
         name = type(config).__name__
@@ -134,7 +131,7 @@ def _subclasses(cls: Any) -> set[Any]:
 
 
 def name_of(thing: Any, what: str) -> str:
-    """Return the name module:attribute by which other processes import a class or a function, or raise ConfigError."""
+    """module:attribute, by which other processes import a class or a function. Raises ConfigError."""
     module, name = thing.__module__, thing.__qualname__
     if getattr(importlib.import_module(module), name, None) is not thing:
         raise ConfigError(f"{name}: {what} must be defined at the top of a module, not inside a function or class")

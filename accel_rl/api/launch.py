@@ -1,4 +1,4 @@
-"""This module checks a run's settings, and trains the run to its end."""
+"""Checks a run's settings, and trains the run to its end."""
 
 import dataclasses
 import importlib
@@ -33,8 +33,7 @@ from accel_rl.training.trainer import Trainer
 
 
 def checked(given: TrainConfig) -> Resolved:
-    """Resolve the settings of a run. Raises ConfigError for impossible settings. The plan of the run checks cores and
-    GPUs later."""
+    """Raises ConfigError for impossible settings. The plan of the run checks cores and GPUs later."""
     config = resolve(given)
     if config.log.tensorboard:
         check_tensorboard()
@@ -79,8 +78,7 @@ def _check_network(config: Resolved, device: str) -> None:
 
 
 def begin(given: TrainConfig, path: Path | None) -> tuple[TrainConfig, RunFolder, Result | None]:
-    """Start a run, or under torchrun one rank of a run. Under torchrun, only rank 0 returns a result. Raises
-    ConfigError or RunError."""
+    """Under torchrun, start one rank of a run; only rank 0 returns a result. Raises ConfigError or RunError."""
     if "RANK" in os.environ:
         from accel_rl.ranks import torchrun
 
@@ -95,9 +93,8 @@ def begin(given: TrainConfig, path: Path | None) -> tuple[TrainConfig, RunFolder
 
 
 def run_new(given: TrainConfig, path: Path | None, objects: Observers | None = None) -> tuple[RunFolder, Result]:
-    """Start a run in a new folder and train to its end. Raises ConfigError or RunError. `path` is the run's new folder,
-    or None for the default name. `objects` are the run's callbacks and sinks, instead of new objects of the classes
-    that the settings name."""
+    """Raises ConfigError or RunError. `path` is the run's new folder, or None for the default name. `objects` are the
+    run's callbacks and sinks, instead of new objects of the classes that the settings name."""
     if path is not None:
         RunFolder.check_new(path)
     config = checked(given)
@@ -131,7 +128,7 @@ def run_new(given: TrainConfig, path: Path | None, objects: Observers | None = N
 
 @contextmanager
 def _in_place(path: Path) -> Iterator[None]:
-    """Return a context manager that raises RunError if the run folder was moved or removed before training began."""
+    """Raises RunError if the run folder was moved or removed before training began."""
     try:
         yield
     except FileNotFoundError as e:
@@ -145,7 +142,7 @@ def _gone(path: Path) -> str:
 
 
 def _emulation(config: Resolved, plan: RunPlan) -> str:
-    """Return a line about how the emulator plays the game, or "" if the emulator is not used or runs on a GPU."""
+    """How the emulator plays the game, or "" if the emulator is not used or runs on a GPU."""
     if not config.env.is_emulated or config.env.translate == "off" or plan.ranks[0].sampler.on_device:
         return ""
     from accel_rl.emulator.translation import how_played

@@ -60,7 +60,7 @@ def write(folder: Path, config: TrainConfig, about: dict[str, Any]) -> None:
 
 
 def _parts(folder: Path, env_steps: int) -> list[str]:
-    """Return a line of a table for each launch that trained the network, or [] if the launches are unknown."""
+    """A line of a table for each launch that trained the network, or [] if the launches are unknown."""
     recorded = launches.read(RunFolder(folder))
     lines = []
     for i, first, last in launches.parts(recorded, env_steps) if recorded else ():
@@ -78,7 +78,7 @@ def _parts(folder: Path, env_steps: int) -> list[str]:
 
 
 def _revision(folder: Path) -> str:
-    """Return the git revision of the code that trained the network, in brackets, or "" if the revision is unknown."""
+    """The git revision of the code that trained the network, in brackets, or "" if unknown."""
     try:
         revision = json.loads((folder / "versions.json").read_text())["git"]
     except (OSError, ValueError, KeyError):
@@ -87,7 +87,7 @@ def _revision(folder: Path) -> str:
 
 
 def _size(folder: Path) -> str:
-    """Return the number of a model's parameters and buffers by type, and the size of the file."""
+    """The number of a model's parameters and buffers by type, and the size of the file."""
     file = folder / "model.safetensors"
     counts: dict[str, int] = {}
     for x in tensor_file.load(file.read_bytes()).values():

@@ -1,5 +1,4 @@
-"""This module has the options of commands that act on a run, as flags of `accel-rl COMMAND RUN` and keywords of the
-methods of `Run`."""
+"""Options of commands that act on a run, as flags of `accel-rl COMMAND RUN` and keywords of the methods of `Run`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -73,7 +72,6 @@ class EvaluateOptions(TrustOptions):
     env: ActingEnv = field(default_factory=ActingEnv)
 
     def check(self) -> None:
-        """Raise ConfigError, with a message of one line, for an impossible value."""
         if self.seed < 0:
             raise ConfigError(f"--seed {self.seed}: must be a whole number, 0 or more")
         if self.random and (self.best or self.checkpoint or self.greedy):
@@ -100,7 +98,6 @@ class WatchOptions(TrustOptions):
     env: ActingEnv = field(default_factory=ActingEnv)
 
     def check(self) -> None:
-        """Raise ConfigError, with a message of one line, for an impossible value."""
         if self.out and not self.out.endswith((".mp4", ".gif")):
             raise ConfigError(f"--out {self.out}: must end in .mp4 or .gif")
         if self.steps < 1:
@@ -123,14 +120,14 @@ class ExportOptions(TrustOptions):
 
 
 def keywords_of(cls: type) -> dict[str, str]:
-    """Map each keyword of options to the option's full name, such as `backend` to env.backend."""
+    """{keyword: full name}, such as `backend`: env.backend."""
     return {name.replace("-", "_"): flag[2:].replace("-", "_") for flag, name in flags_of(cls).items()}
 
 
 def from_keywords(cls: type[Options], values: Mapping[str, Any]) -> Options:
-    """Build options from keywords. Options of a group have short names as keywords, such as `backend` for
-    --env.backend. Whole numbers may be given as floats (1e6) or numpy's numbers. Raises ConfigError, with a message of
-    one line, for an unknown name or a wrong value."""
+    """Options of a group have short names as keywords, such as `backend` for --env.backend. Whole numbers may be given
+    as floats (1e6) or numpy's numbers. Raises ConfigError, with a message of one line, for an unknown name or a wrong
+    value."""
     paths = keywords_of(cls)
     chosen = {}
     for name, value in values.items():

@@ -1,4 +1,4 @@
-"""This module continues a run from one of its checkpoints."""
+"""Continues a run from one of its checkpoints."""
 
 import dataclasses
 import json
@@ -38,9 +38,9 @@ def resume(
     settings: Mapping[str, Any] = NO_SETTINGS,
     objects: Observers | None = None,
 ) -> Result:
-    """Continue a run in its folder and files. The run began with the settings `begun`. `settings` maps names of changed
-    settings to new values (`changed_settings`). Raises ConfigError or RunError. `objects` are the callbacks and sinks
-    of the run, instead of those that `begun` names."""
+    """The run began with the settings `begun`. `settings` maps names of changed settings to new values
+    (`changed_settings`). Raises ConfigError or RunError. `objects` are the callbacks and sinks of the run, instead of
+    those that `begun` names."""
     if ModelFolder(run.path).is_there:
         raise ConfigError(f"{run.path} holds an exported model, which cannot be trained further; resume its run")
     with run.locked(), steady_output(run.event):
@@ -100,7 +100,7 @@ def _changed(run: RunFolder, config: TrainConfig, changes: ResumeOptions) -> Tra
 
 
 def _recorded_changes(run: RunFolder, config: Resolved) -> dict[str, tuple[Any, Any]]:
-    """Return the settings of the run's config.json that differ from `config`, as {name: (old value, new value)}."""
+    """The settings of the run's config.json that differ from `config`, as {name: (old value, new value)}."""
     # Trust is no risk here, because the user already trusted the settings in `config`.
     begun = RunFolder.open(run.path, trust=True)[1]
     before, now = (dict(flat(c.to_dict())) for c in (begun, config))
@@ -118,8 +118,7 @@ def _change_lines(changes: Mapping[str, tuple[Any, Any]]) -> list[str]:
 
 
 def _schedule_lines(config: Resolved, changes: Mapping[str, tuple[Any, Any]]) -> list[str]:
-    """Return a line about when linear schedules end if the run's length is changed, or no line if the run has no linear
-    schedules."""
+    """When linear schedules end if the run's length is changed; no line if the run has none."""
     linear = [name for name, value in values_in(config.algo, "algo.").items() if value == "linear"]
     if "env_steps" not in changes or not linear or "schedule_steps" in changes:
         return []

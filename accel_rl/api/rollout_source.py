@@ -1,4 +1,4 @@
-"""This module collects rollouts without training."""
+"""Rollouts without training."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ def make_sampler(
 
 
 class RolloutSource:
-    """A `RolloutSource` collects rollouts of T steps of B environments."""
+    """Collects rollouts of T steps of B environments."""
 
     def __init__(self, config: Any, policy: Any):
         self.config, plan = config, RankPlan.resolve(config)
@@ -57,17 +57,17 @@ class RolloutSource:
         self.T, self.B = self.sampler.T, self.sampler.B
 
     def collect(self) -> Rollout:
-        """Play T steps in each environment, and return the rollout. A rollout is valid until `sampler.buffers` - 1 more
-        rollouts have been collected; then its memory is reused."""
+        """Play T steps in each environment. A rollout is valid until `sampler.buffers` - 1 more rollouts have been
+        collected; then its memory is reused."""
         return self.sampler.collect(self.agent)
 
     def __iter__(self) -> Iterator[Rollout]:
-        """Yield rollouts endlessly, while the environments continue to play."""
+        """Rollouts without end. The environments do not pause between them."""
         return self.sampler.rollouts(self.agent, fixed=True)
 
     @property
     def finished(self) -> list[Any]:
-        """Return the episodes that ended in the last rollout, each with `score` and `length`."""
+        """The episodes that ended in the last rollout, each with `score` and `length`."""
         return self.sampler.finished
 
     def close(self) -> None:

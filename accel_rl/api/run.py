@@ -1,4 +1,4 @@
-"""This module trains, loads, resumes, evaluates and watches runs from Python."""
+"""Trains, loads, resumes, evaluates and watches runs from Python."""
 
 import gc
 import os
@@ -74,8 +74,8 @@ def train(
 
 
 def release_memory() -> None:
-    """Release the replay, the networks and the environments of a training that has ended. They refer to each other, and
-    Python would otherwise release such objects only after many trainings."""
+    """The replay, the networks and the environments of a training refer to each other, and Python would otherwise
+    release such objects only after many trainings."""
     gc.collect()
 
 
@@ -89,8 +89,8 @@ def raise_if_stopped(result: Result) -> None:
 
 
 class Run:
-    """A `Run` reads and continues the training run in a folder. The run's files are read at each access, so a run can
-    be inspected while it trains."""
+    """The training run in a folder. The run's files are read at each access, so a run can be inspected while it
+    trains."""
 
     def __init__(self, path: str | os.PathLike[str], result: Result | None = None, *, trust: bool = False):
         """`path` is the folder of a run or of a model, or a trained agent of the suite, such as suite/ppo-breakout.
@@ -103,7 +103,7 @@ class Run:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, trust: bool = False) -> "Run":
-        """Open the folder of a run, as `Run` does. Raises ConfigError if the folder contains no run."""
+        """Same as `Run(path)`. Raises ConfigError if the folder contains no run."""
         return cls(path, trust=trust)
 
     def _open(self, trust: bool = False) -> tuple[RunFolder, TrainConfig]:
@@ -118,7 +118,7 @@ class Run:
 
     @property
     def metrics(self) -> dict[str, np.ndarray]:
-        """Return the columns of metrics.csv by name, [rows] float64 each. Missing values of a column are NaN.
+        """The columns of metrics.csv by name, [rows] float64 each. Missing values of a column are NaN.
         `pandas.DataFrame(run.metrics)` builds a table of the metrics."""
         try:
             table = read_metrics(self.path / "metrics.csv")
@@ -166,7 +166,7 @@ class Run:
 
     @property
     def agent(self) -> TrainedPolicy:
-        """Return the run's newest agent. For example, `run.agent.act(obs)` returns actions."""
+        """The run's newest agent: `run.agent.act(obs)` returns actions."""
         return self.load_agent()
 
     def load_agent(

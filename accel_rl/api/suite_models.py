@@ -11,13 +11,13 @@ SUITE = Path(__file__).parents[2] / "experiments" / "models"  # In a clone; a wh
 
 
 def model_names() -> list[str]:
-    """Return the names of the suite's agents, such as ppo-breakout."""
+    """Names such as ppo-breakout."""
     return sorted(file.parent.name for file in SUITE.glob("*/model.safetensors"))
 
 
 def run_path(name: str | os.PathLike[str]) -> Path:
-    """Return the folder of a run or a model. `name` is its path, or suite/ALGORITHM-GAME. Raises ConfigError, with a
-    message of one line, if the suite has no such agent, or if `name` is neither a text nor a path."""
+    """`name` is the path of a run or a model, or suite/ALGORITHM-GAME. Raises ConfigError, with a message of one line,
+    if the suite has no such agent, or if `name` is neither a text nor a path."""
     if not isinstance(name, str | os.PathLike):
         raise ConfigError(f"{name!r} must be the path of a folder")
     text = os.fspath(name)

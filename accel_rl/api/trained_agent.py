@@ -1,5 +1,5 @@
-"""This module reads the agent of a run from a checkpoint, and evaluates it. A `TrainedPolicy` lets the agent act in the
-user's own program."""
+"""Reads the agent of a run from a checkpoint, and evaluates it. A `TrainedPolicy` lets the agent act in the user's own
+program."""
 
 import json
 from contextlib import closing
@@ -34,8 +34,7 @@ from accel_rl.training.stored_agents import BestAgent
 
 
 def read_state(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str, Any] | None:
-    """Read a run's `chosen` checkpoint folder, its best network, or its newest checkpoint; return None without a
-    checkpoint."""
+    """The `chosen` checkpoint folder, the best network, or the newest checkpoint; None without a checkpoint."""
     if best and chosen:
         raise ConfigError(f"--best and --checkpoint {chosen}: give one of the two")
     if best:
@@ -47,7 +46,7 @@ def read_state(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str
 
 
 def read_agent(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str, Any] | None:
-    """Read the checkpoint of a run as `read_state` does, or read an exported model if the folder contains a model."""
+    """Same as `read_state`, or an exported model if the folder contains a model."""
     if not chosen and ModelFolder(run.path).is_there:
         return ModelFolder(run.path).load()
     return read_state(run, chosen, best)
@@ -62,8 +61,8 @@ def trained_agent(
     device: str = "",
     backend: str = "",
 ) -> tuple[Resolved, dict[str, Any], Agent, RankPlan]:
-    """Return the settings for acting, the run's checkpoint, the agent that the checkpoint contains (in evaluation
-    mode), and the plan for the placement of this agent.
+    """The settings for acting, the run's checkpoint, the agent that the checkpoint contains (in evaluation mode), and
+    the plan for the placement of this agent.
 
     `chosen` is a checkpoint folder, or "" for the newest checkpoint. `best` selects the network with the best
     evaluation instead. The function `acting_config` explains `device` and `backend`. Raises ConfigError if the run has
@@ -81,7 +80,7 @@ def trained_agent(
 
 
 def evaluate(run: RunFolder, config: TrainConfig, o: EvaluateOptions) -> tuple[Evaluation, dict[str, Any]]:
-    """Evaluate a run's agent, or random actions. Return the evaluation and {env_steps, agent} of the evaluated agent.
+    """Evaluate the agent, or random actions. Return the evaluation and {env_steps, agent} of the evaluated agent.
     Raises ConfigError."""
     o.check()
     if o.save:
@@ -130,8 +129,7 @@ def _random(config: TrainConfig, o: EvaluateOptions) -> tuple[Evaluation, dict[s
 
 
 def watch(run: RunFolder, config: TrainConfig, o: WatchOptions) -> tuple[Path, int, video.Episode]:
-    """Make a video of an episode of a run's agent. Return the video's file, its number of pictures and the episode.
-    Raises ConfigError."""
+    """Return the video's file, its number of pictures and the episode. Raises ConfigError."""
     o.check()
     config, state, agent, _ = trained_agent(run, config, o.checkpoint, o.greedy, o.best, o.device, o.env.backend)
     out = Path(o.out).expanduser() if o.out else video.default_path(run.path, state["env_steps"])
@@ -143,7 +141,7 @@ X = TypeVar("X", np.ndarray, Tensor)
 
 
 class TrainedPolicy:
-    """A `TrainedPolicy` selects actions as in an evaluation. The state of an LSTM is stored until `reset` is called."""
+    """Selects actions as in an evaluation. The state of an LSTM is stored until `reset` is called."""
 
     def __init__(self, agent: Agent, spec: EnvSpec, seed: int = 0):
         """`agent` is an agent for evaluation. `spec` describes the environment: an observation has the shape
@@ -155,7 +153,7 @@ class TrainedPolicy:
         self._state: Tensor | None = None  # `_state` is the state of an LSTM [N, Z].
 
     def reset(self) -> None:
-        """Reset the state of an LSTM. The caller must reset the state when new episodes begin."""
+        """Reset the state of an LSTM. The caller must do so when new episodes begin."""
         self._state = None
 
     def act(self, obs: X, first: Any = None) -> X:
@@ -176,7 +174,7 @@ class TrainedPolicy:
         return action.numpy() if isinstance(obs, np.ndarray) else action
 
     def _checked(self, x: Tensor) -> Tensor:
-        """Convert observations to the type with which the network was trained."""
+        """Raises ValueError for pictures whose type is not uint8."""
         if self._dtype == torch.uint8 and x.dtype != torch.uint8:
             name = str(x.dtype).removeprefix("torch.")
             raise ValueError(f"observations of {name}; the agent was trained on pictures of uint8, 0 to 255")

@@ -1,4 +1,4 @@
-"""This module reads the network of another run or model, with which a new run begins (--init)."""
+"""The network of another run or model, with which a new run begins (--init)."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,16 +19,15 @@ from accel_rl.training.seeds import own_generator
 
 
 def absolute(init: str) -> str:
-    """Return the value of --init as config.json records it: as an absolute path, or as the name of an agent of the
-    suite."""
+    """The value of --init in config.json: an absolute path, or the name of an agent of the suite."""
     if not init or (init.startswith(SUITE_PREFIX) and not Path(init).exists()):
         return init
     return str(Path(init).expanduser().absolute())
 
 
 def initial_network(config: Resolved) -> InitialNetwork | None:
-    """Read the network of --init, and compare it with the run's network. Return None without --init. Raises
-    ConfigError, with a message of one line, if no layer fits."""
+    """A comparison of the network of --init with the run's network. None without --init. Raises ConfigError, with a
+    message of one line, if no layer fits."""
     if not config.init:
         return None
     try:
@@ -43,7 +42,7 @@ def initial_network(config: Resolved) -> InitialNetwork | None:
 
 
 def _state(path: Path) -> Mapping[str, Any]:
-    """Read the part of a checkpoint that contains the network from the folder of a run, a model or a checkpoint."""
+    """The part of a checkpoint that contains the network, from the folder of a run, a model or a checkpoint."""
     if (path / "MANIFEST.json").exists():
         return checkpoint.load(path)
     if not ModelFolder(path).is_there:
@@ -55,8 +54,8 @@ def _state(path: Path) -> Mapping[str, Any]:
 
 
 def _about(path: Path) -> str:
-    """Return the algorithm, the environment and the network of a run or a model, if the folder has its settings. The
-    settings are only read: a user's class that they name is not imported."""
+    """The algorithm, the environment and the network of a run or a model, if the folder has its settings. The settings
+    are only read: a user's class that they name is not imported."""
     try:
         values = read_file(path)
     except ConfigError:
