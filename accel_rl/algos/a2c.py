@@ -15,8 +15,8 @@ from accel_rl.text.bounds import Positive, PositiveCount, Share
 
 @dataclass(frozen=True)
 class A2CConfig(PolicyGradientConfig):
-    """A2C's default settings are those of Stooke & Abbeel 2018, section 5.3, and of their published code (learning rate
-    7e-4 at 16 x 5 samples)."""
+    """The defaults are those of Stooke & Abbeel 2018, section 5.3, and of their published code (learning rate 7e-4 at
+    16 x 5 samples)."""
 
     learning_rate_scaling: Literal["sqrt", "linear", "none"] = "sqrt"
     """Scaling of the learning rate with the batch size. With `sqrt` the learning rate is multiplied by the square root
@@ -42,7 +42,7 @@ class A2CConfig(PolicyGradientConfig):
 
 
 class A2C(PolicyGradient):
-    """A2C makes one update per rollout, on the whole rollout."""
+    """One update per rollout, on the whole rollout."""
 
     Config: ClassVar[type[A2CConfig]] = A2CConfig
     on_policy = True
@@ -50,7 +50,7 @@ class A2C(PolicyGradient):
 
     @property
     def update_batch(self) -> int:
-        """Return the number of samples in one update, summed over all ranks that share the update."""
+        """Number of samples in one update, summed over all ranks that share the update."""
         return self.T * self.B * self.communicator.size
 
     def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
@@ -64,8 +64,8 @@ class A2C(PolicyGradient):
         return {"learning_rate": rate * remaining(c.learning_rate_schedule, progress)}
 
     def loss(self, batch: PolicyBatch) -> Loss:
-        """Compute -E[log pi(a|s) A] + c_v E[(R - V)^2] - c_e E[H(pi)] (Mnih et al. 2016, section 4): policy loss, value
-        loss and entropy bonus."""
+        """-E[log pi(a|s) A] + c_v E[(R - V)^2] - c_e E[H(pi)] (Mnih et al. 2016, section 4): policy loss, value loss
+        and entropy bonus."""
         logits, value, _ = self.agent.forward(batch.obs, batch.memory)
         mean = mean_over(batch.valid)
         policy_loss = -mean(log_prob(logits, batch.action) * batch.advantage)

@@ -1,4 +1,4 @@
-"""This module defines the interface between algorithms and runners: the methods that a new algorithm overrides."""
+"""The interface between algorithms and runners: the methods that a new algorithm overrides."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -38,20 +38,18 @@ class Schedules:
         raise AttributeError(f"no schedule has the name {name!r}: schedules() returns {names}")
 
     def count(self, steps: CountedSteps) -> None:
-        """Add the env steps of a rollout."""
         self.env_steps += steps.of_run
         self.counted = steps
 
     def set(self, values: Mapping[str, float]) -> None:
-        """Set the current values of schedules by name."""
         for name, value in values.items():
             setattr(self, name, value)
 
 
 @dataclass(frozen=True)
 class AlgorithmConfig:
-    """`AlgorithmConfig` has settings that every algorithm has. Each field's docstring contains the unit and the source
-    of the default. A type such as `Share` contains the bounds of a number."""
+    """Settings that every algorithm has. Each field's docstring contains the unit and the source of the default. A type
+    such as `Share` contains the bounds of a number."""
 
     learning_rate: Positive = 2.5e-4
     """Learning rate."""
@@ -77,13 +75,13 @@ class AlgorithmConfig:
 
     @property
     def max_grad_norm(self) -> float | None:
-        """Return the L2 norm to which gradients are clipped, or None for no clipping."""
+        """L2 norm to which gradients are clipped, or None for no clipping."""
         return self.clip_grad_norm or None
 
     def usual_loss(self) -> float:
-        """Return the largest loss that a single surprising reward can add to a batch, or 0 if this loss has no upper
-        bound. A learner on a parameter server discards gradients of unusually large losses (Nair et al. 2015, section
-        4.2), except losses that one surprising reward explains."""
+        """The largest loss that a single surprising reward can add to a batch, or 0 if this loss has no upper bound. A
+        learner on a parameter server discards gradients of unusually large losses (Nair et al. 2015, section 4.2),
+        except losses that one surprising reward explains."""
         return 0.0
 
     def check(self) -> None:
@@ -97,30 +95,29 @@ class AlgorithmConfig:
         """Raise ConfigError, with the missing bytes, if the learner's replay does not fit on its device."""
 
     def for_env(self, is_atari: bool) -> Self:
-        """Return a copy of the settings in which the defaults that depend on the environment are filled in."""
+        """Fill in the defaults that depend on the environment."""
         return replace(self, reward_clip=1.0 if is_atari else 0.0) if self.reward_clip is None else self
 
     def for_run(self, env_steps: int) -> Self:
-        """Return the settings of a run of this length, with values for those whose default depends on it."""
+        """Fill in the defaults that depend on the length of the run."""
         return self
 
     def of_rank(self, ranks: int) -> "AlgorithmConfig":
-        """Return the settings of one of `ranks` ranks, among which the replay is divided."""
+        """The settings of one of `ranks` ranks, among which the replay is divided."""
         return self
 
     def horizon(self, B: int) -> int:
-        """Return the default number of agent steps between optimisation phases, for B environments."""
+        """Default number of agent steps between optimisation phases, for B environments."""
         return 5
 
 
 @dataclass(slots=True)
 class Loss:
-    """A `Loss` has the loss of an update and metrics of the update. A metric is a number or a scalar tensor [], which
-    becomes a number when a row of metrics is written.
+    """The loss of an update and metrics of the update. A metric is a number or a scalar tensor [], which becomes a
+    number when a row of metrics is written.
 
     `error` [N] is the error of each sample of a replay batch, from which its new priority is computed. The loss `total`
-    is a mean over `samples` [] samples. The number of samples can differ between ranks that share a batch.
-    """
+    is a mean over `samples` [] samples. The number of samples can differ between ranks that share a batch."""
 
     total: Tensor
     metrics: dict[str, Any] = field(default_factory=dict)
@@ -129,8 +126,7 @@ class Loss:
 
 
 class Algorithm(ABC):
-    """An algorithm converts rollouts into batches and batches into losses, independently of samplers, ranks, devices
-    and runs.
+    """Converts rollouts into batches and batches into losses, independently of samplers, ranks, devices and runs.
 
     A subclass sets `Config`, a dataclass, and `sampling`, the environments and horizon of its paper. With horizon None,
     `Config.horizon` computes the horizon. A subclass implements the abstract methods. The algorithm's attribute `now`
@@ -160,7 +156,7 @@ class Algorithm(ABC):
 
     @abstractmethod
     def build_agent(self, spec: EnvSpec) -> Agent:
-        """Build the agent that samples actions. The parameters of the agent's model are trained."""
+        """The parameters of the agent's model are trained."""
 
     def build_optimizer(self, size: int) -> Optimizer:
         c = self.config
@@ -169,9 +165,9 @@ class Algorithm(ABC):
         )
 
     def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
-        """Return all numbers that change over the run, by name, including `learning_rate`. Before each optimisation
-        phase, the numbers that `schedules` returns become attributes of `now`. The number named `epsilon` also becomes
-        the agent's epsilon. The class `Schedules` explains `progress` and `env_steps`."""
+        """All numbers that change over the run, by name, including `learning_rate`. Before each optimisation phase,
+        they become attributes of `now`. The number named `epsilon` also becomes the agent's epsilon. The class
+        `Schedules` explains `progress` and `env_steps`."""
         c = self.config
         return {"learning_rate": c.learning_rate * remaining(c.learning_rate_schedule, progress)}
 
@@ -186,9 +182,9 @@ class Algorithm(ABC):
 
     @abstractmethod
     def batches(self) -> Iterator[Any]:
-        """Yield the batches of the next optimisation phase. The batches are epochs of minibatches, or samples of a
-        replay. The runner makes one update after each batch. If the runner stops a phase early, the next call of
-        `batches` yields the remaining batches."""
+        """The batches of the next optimisation phase: epochs of minibatches, or samples of a replay. The runner makes
+        one update after each batch. If the runner stops a phase early, the next call of `batches` yields the remaining
+        batches."""
 
     @abstractmethod
     def loss(self, batch: Any) -> Loss:
@@ -199,7 +195,7 @@ class Algorithm(ABC):
         are updated in `ingest`, not in `after_update`."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the algorithm's state for checkpoints, without parameters, optimizer state and `now`."""
+        """State for checkpoints, without parameters, optimizer state and `now`."""
         return {"agent": self.agent.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -207,20 +203,18 @@ class Algorithm(ABC):
 
 
 def remaining(schedule: str, progress: float) -> float:
-    """Return the factor of a schedule, which is 1 - progress if the schedule is linear, and otherwise 1."""
+    """1 - progress if the schedule is linear, and otherwise 1."""
     return 1 - progress if schedule == "linear" else 1.0
 
 
 def set_schedules(algo: Algorithm) -> None:
-    """Set `now` and the agent's epsilon to the schedules' current values, once per phase and without synchronizing with
-    a GPU."""
+    """Called once per phase. Does not synchronize with a GPU."""
     values = algo.schedules(algo.now.progress, algo.now.env_steps)
     algo.now.set(values)
     set_epsilon(algo.agent, values)
 
 
 def set_epsilon(agent: Agent, values: Mapping[str, float]) -> None:
-    """Set the agent's epsilon to the schedule of this name, if the algorithm has one."""
     if "epsilon" in values:
         agent.epsilon = values["epsilon"]  # type: ignore[attr-defined]
 

@@ -19,8 +19,8 @@ from accel_rl.text.bounds import Positive, Share, TwoOrMore
 
 @dataclass(frozen=True)
 class C51Config(DQNConfig):
-    """C51's default settings are those of Bellemare et al. 2017, as Stooke & Abbeel 2018 train C51. The learning rates
-    of Stooke & Abbeel are 2.5e-4 at a batch size of 32, and 4.2e-4 at batch sizes from 256 to 2,048."""
+    """The defaults are those of Bellemare et al. 2017, as Stooke & Abbeel 2018 train C51. The learning rates of Stooke
+    & Abbeel are 2.5e-4 at a batch size of 32, and 4.2e-4 at batch sizes from 256 to 2,048."""
 
     atoms: TwoOrMore = 51
     """Number of atoms of the return distribution, called Z (Bellemare et al. 2017: 51)."""
@@ -41,7 +41,7 @@ class C51Config(DQNConfig):
     """Epsilon in evaluations (Bellemare et al. 2017: 0.001)."""
 
     def usual_loss(self) -> float:
-        """Return the cross entropy of a return to which the network had assigned a probability of 1e-6."""
+        """The cross entropy of a return to which the network had assigned a probability of 1e-6."""
         return -math.log(1e-6) / self.batch_size
 
     def check(self) -> None:
@@ -53,7 +53,7 @@ class C51Config(DQNConfig):
 
 
 class C51(DQN):
-    """C51 learns the distribution of the return of each action by Q-learning on fixed atoms."""
+    """Learns the distribution of the return of each action by Q-learning on fixed atoms."""
 
     Config: ClassVar[type[C51Config]] = C51Config
 
@@ -67,8 +67,8 @@ class C51(DQN):
         return make_optimizer(c.optimizer, size, alpha=c.rmsprop_alpha, epsilon=epsilon, device=str(self.device))
 
     def loss(self, batch: ReplayBatch) -> Loss:
-        """Compute E[w H(projected r + gamma z, p(s, a))], the weighted cross entropy of Bellemare et al. 2017,
-        algorithm 1. A sample's priority is the divergence of the target from the prediction."""
+        """E[w H(projected r + gamma z, p(s, a))], the weighted cross entropy of Bellemare et al. 2017, algorithm 1. A
+        sample's priority is the divergence of the target from the prediction."""
         model: CategoricalQNetwork = self.agent.model
         atoms = model.support
         logits = model(batch.obs_tm1)

@@ -20,8 +20,8 @@ from accel_rl.text.bounds import BelowOne, NonNegative, NonNegativeCount, Positi
 
 @dataclass(frozen=True)
 class DQNConfig(ReplayAlgorithmConfig):
-    """DQN's default settings are those of Mnih et al. 2015, as Stooke & Abbeel 2018 train DQN with many simulators. The
-    learning rates of Stooke & Abbeel are 2.5e-4 at batch size 32, 7.5e-4 at 512, and 15e-4 at 1,024."""
+    """The defaults are those of Mnih et al. 2015, as Stooke & Abbeel 2018 train DQN with many simulators. The learning
+    rates of Stooke & Abbeel are 2.5e-4 at batch size 32, 7.5e-4 at 512, and 15e-4 at 1,024."""
 
     learning_rate: Positive = 2.5e-4
     """Learning rate."""
@@ -77,14 +77,14 @@ class DQNConfig(ReplayAlgorithmConfig):
     """Position of the layer norm: before or after each activation of the network."""
 
     def usual_loss(self) -> float:
-        """Return the loss for an error of twice the largest clipped reward. If the agent wins a point that it was
-        expected to lose, the error is twice the clipped reward."""
+        """The loss for an error of twice the largest clipped reward. If the agent wins a point that it was expected to
+        lose, the error is twice the clipped reward."""
         error = torch.tensor(2 * (self.reward_clip or 0.0))
         return float(huber(error, self.huber)) / self.batch_size
 
     @property
     def decay_steps(self) -> int:
-        """Return epsilon_steps, or its largest default if no run is known."""
+        """epsilon_steps, or its largest default if no run is known."""
         return self.LONGEST_DECAY if self.epsilon_steps is None else self.epsilon_steps
 
     def for_run(self, env_steps: int) -> Self:
@@ -100,7 +100,7 @@ class DQNConfig(ReplayAlgorithmConfig):
 
 
 class DQN(ReplayAlgorithm):
-    """DQN learns action values from a replay, with a target network."""
+    """Learns action values from a replay, with a target network."""
 
     Config: ClassVar[type[DQNConfig]] = DQNConfig
     sampling = {"envs": 16, "horizon": None}  # noqa: RUF012
@@ -131,8 +131,8 @@ class DQN(ReplayAlgorithm):
         return {**super().schedules(progress, env_steps), "epsilon": self._epsilon(env_steps)}
 
     def _epsilon(self, env_steps: int) -> float:
-        """Return epsilon, which is 1 during the initial random play, and then decays linearly. With a noisy network,
-        epsilon is 0 after the initial random play."""
+        """1 during the initial random play, then a linear decay. With a noisy network, 0 after the initial random
+        play."""
         c = self.config
         if c.epsilon_unit == "updates":
             done, begun = self.run_updates, self.run_updates > 0
@@ -147,8 +147,8 @@ class DQN(ReplayAlgorithm):
         return c.epsilon + (c.epsilon_final - c.epsilon) * share
 
     def loss(self, batch: ReplayBatch) -> Loss:
-        """Compute E[w huber(r + gamma q'(s', a*) - q(s, a))], the weighted Huber loss of the temporal difference (Mnih
-        et al. 2015, algorithm 1)."""
+        """E[w huber(r + gamma q'(s', a*) - q(s, a))], the weighted Huber loss of the temporal difference (Mnih et al.
+        2015, algorithm 1)."""
         q = self.agent.model.q(batch.obs_tm1)
         with torch.no_grad():
             q_t = self.target.q(batch.obs_t)

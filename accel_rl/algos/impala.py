@@ -22,8 +22,7 @@ from accel_rl.text.bounds import Positive, PositiveCount
 
 @dataclass(frozen=True)
 class IMPALAConfig(A2CConfig):
-    """IMPALA's default settings are those of Dalton & Frosio 2020, Table 3, second column (5 batches, N = 5, one update
-    per step).
+    """The defaults are those of Dalton & Frosio 2020, Table 3, second column (5 batches, N = 5, one update per step).
 
     The setting --horizon corresponds to SPU (steps per update) in Dalton & Frosio 2020. Dalton & Frosio report neither
     network nor learning rate, so this project uses those of A2C.
@@ -49,8 +48,8 @@ class IMPALAConfig(A2CConfig):
 
 
 class IMPALA(A2C):
-    """IMPALA makes one update per rollout, on the last steps of one group of environments. Some of these steps were
-    sampled with earlier policies. With one batch and a window of the rollout's length, IMPALA equals A2C."""
+    """One update per rollout, on the last steps of one group of environments. Some of these steps were sampled with
+    earlier policies. With one batch and a window of the rollout's length, IMPALA equals A2C."""
 
     Config: ClassVar[type[IMPALAConfig]] = IMPALAConfig
     on_policy = (
@@ -81,14 +80,13 @@ class IMPALA(A2C):
             yield None
 
     def batch(self, index: Tensor | None = None) -> Samples:
-        """Return the window."""
         assert self.samples is not None
         return self.samples
 
     def loss(self, batch: Samples) -> Loss:  # type: ignore[override]  # a window, not cells
-        """Compute -E[log pi(a|s) rho (r + gamma v' - V)] + c_v E[(v - V)^2] - c_e E[H(pi)] (Espeholt et al. 2018,
-        section 4.2): policy loss, value loss and entropy bonus. IMPALA's batch is a window of N steps. One forward pass
-        computes logits and values of all N + 1 observations."""
+        """-E[log pi(a|s) rho (r + gamma v' - V)] + c_v E[(v - V)^2] - c_e E[H(pi)] (Espeholt et al. 2018, section 4.2):
+        policy loss, value loss and entropy bonus. IMPALA's batch is a window of N steps. One forward pass computes
+        logits and values of all N + 1 observations."""
         c, r, valid = self.config, batch.rollout, batch.valid
         N = r.T
         obs, mu = r.observations(0, N + 1), r.recorded["log_prob"]

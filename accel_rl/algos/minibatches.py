@@ -12,7 +12,7 @@ from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
 
 @dataclass(frozen=True)
 class Minibatches:
-    """`Minibatches` draws each valid sample (step t of environment b) of a rollout once per epoch.
+    """Draws each valid sample (step t of environment b) of a rollout once per epoch.
 
     `size` is the number of samples of one minibatch, summed over the ranks that share the minibatch. If `size` does not
     divide the rollout, the minibatches are smaller than `size` and of nearly equal size. All ranks make the same number
@@ -25,9 +25,9 @@ class Minibatches:
     def draw(
         self, rollout: Rollout, communicator: Communicator = SINGLE_PROCESS, sequences: bool = False
     ) -> Iterator[Tensor]:
-        """Yield the indices t * B + b [N] of the samples in each minibatch, on the rollout's device. If `sequences` is
-        true, yield indices b [n] of environments instead, so that the steps of an environment stay together for
-        recurrent agents. No minibatch is drawn if any rank's rollout has no valid sample."""
+        """The indices t * B + b [N] of the samples in each minibatch, on the rollout's device. If `sequences` is true,
+        yield indices b [n] of environments instead, so that the steps of an environment stay together for recurrent
+        agents. No minibatch is drawn if any rank's rollout has no valid sample."""
         device = rollout.action.device
         valid = None if sequences or rollout.is_whole else rollout.valid_cells()
         if sequences:

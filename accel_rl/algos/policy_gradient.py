@@ -1,4 +1,4 @@
-"""This module has the base class of algorithms that compute advantages and batches from whole rollouts."""
+"""Base class of algorithms that compute advantages and batches from whole rollouts."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from accel_rl.text.bounds import NonNegative, NonNegativeCount, Positive, Share
 
 @dataclass(frozen=True)
 class PolicyGradientConfig(AlgorithmConfig):
-    """`PolicyGradientConfig` has the settings of every policy-gradient algorithm."""
+    """Settings of every policy-gradient algorithm."""
 
     learning_rate: Positive = 7e-4
     """Learning rate."""
@@ -60,8 +60,8 @@ class PolicyGradientConfig(AlgorithmConfig):
 
 @dataclass(slots=True)
 class PolicyBatch:
-    """A batch of N samples has obs [N, ...], action [N] int64, advantage [N], value target [N], and valid [N] bool, or
-    None if all samples are valid.
+    """N samples: obs [N, ...], action [N] int64, advantage [N], value target [N], and valid [N] bool, or None if all
+    samples are valid.
 
     `recorded` contains the values that the agent recorded while acting, by name, each [N]. For a recurrent agent the
     samples are whole sequences, [T * n] time-major. In invalid samples, non-finite numbers are replaced by zero. The
@@ -84,7 +84,7 @@ class PolicyBatch:
 
     @property
     def samples(self) -> Tensor | float:
-        """Return the number of valid samples."""
+        """Number of valid samples."""
         return float(len(self.action)) if self.valid is None else self.valid.sum()
 
 
@@ -105,8 +105,8 @@ class Samples:
 
 
 class PolicyGradient(Algorithm):
-    """`PolicyGradient` computes the advantages of each rollout, and makes one update from the whole rollout. Subclasses
-    define the loss, and the minibatches if one update is not enough.
+    """Computes the advantages of each rollout, and makes one update from the whole rollout. Subclasses define the loss,
+    and the minibatches if one update is not enough.
 
     The agent must record its `value` and have a method `value(obs, memory)`. The algorithm's `config` must have the
     field gae_lambda.
@@ -126,7 +126,6 @@ class PolicyGradient(Algorithm):
         return CategoricalPolicyAgent(ActorCritic(spec, c.network, c.layer_norm))
 
     def ingest(self, rollout: Rollout) -> None:
-        """Compute the rollout's advantages and value targets."""
         self.samples = self.prepare(rollout)
         self.samples.advantage, self.samples.target = self.estimate(self.samples)
 
@@ -137,12 +136,12 @@ class PolicyGradient(Algorithm):
             yield self.batch(index)
 
     def minibatches(self) -> Iterator[Tensor | None]:
-        """Yield which samples of the newest rollout each update has: the argument of `batch`. They do not depend on the
+        """Which samples of the newest rollout each update has: the argument of `batch`. They do not depend on the
         updates, because all are drawn before the first update if updates are captured on a GPU."""
         yield None
 
     def prepare(self, rollout: Rollout) -> Samples:
-        """Return the samples of a rollout, without advantages."""
+        """The samples of a rollout, without advantages."""
         self.rollout, self.stopped = rollout, False
         valid = None if rollout.is_whole else rollout.valid
         return Samples(rollout, valid, self._values_at_time_limits(rollout))
@@ -150,7 +149,7 @@ class PolicyGradient(Algorithm):
     # -- advantages ------------------------------------------------------------
 
     def estimate(self, samples: Samples) -> tuple[Tensor, Tensor]:
-        """Return the advantages and value targets [T, B] of a rollout, without side effects."""
+        """Advantages and value targets [T, B], without side effects."""
         rollout, valid = samples.rollout, samples.valid
         value = rollout.recorded["value"]
         # The bootstrap is the value V(s_T) of the last observation [B].
@@ -163,31 +162,29 @@ class PolicyGradient(Algorithm):
         return advantage, advantage + value
 
     def advantages(self, rollout: Rollout, value: Tensor, bootstrap: Tensor) -> Tensor:
-        """Return the advantages [T, B] by generalized advantage estimation, from `value` [T, B] and `bootstrap` [B] =
-        V(s_T)."""
+        """Generalized advantage estimation [T, B], from `value` [T, B] and `bootstrap` [B] = V(s_T)."""
         return generalized_advantage(
             self.reward(rollout), value, self.discount(rollout), bootstrap,
             self.next_value(rollout, value, bootstrap), self.config.gae_lambda, cut=rollout.truncated,
         )  # fmt: skip
 
     def reward(self, rollout: Rollout) -> Tensor:
-        """Return the clipped rewards [T, B]."""
+        """Clipped rewards [T, B]."""
         clip, reward = self.config.reward_clip, finite_where_invalid(rollout.reward, rollout.valid)
         return reward.clamp(-clip, clip) if clip else reward
 
     def discount(self, rollout: Rollout) -> Tensor:
-        """Return the discounts gamma * (1 - terminated) [T, B]."""
+        """gamma * (1 - terminated) [T, B]"""
         return self.config.gamma * (~rollout.terminated).float()
 
     def next_value(self, rollout: Rollout, value: Tensor, bootstrap: Tensor) -> Tensor:
-        """Return the next values V(s_{t+1}) [T, B]. If a time limit cut the episode, s_{t+1} is the episode's last
-        observation."""
+        """V(s_{t+1}) [T, B]. If a time limit cut the episode, s_{t+1} is the episode's last observation."""
         assert self.samples is not None
         next_value = torch.cat([value[1:], bootstrap[None]])
         return torch.where(rollout.truncated & ~rollout.terminated, self.samples.cut_values, next_value)
 
     def _values_at_time_limits(self, rollout: Rollout) -> Tensor:
-        """Return V [T, B] of the last observations of episodes that a time limit cut, and 0 elsewhere."""
+        """V [T, B] of the last observations of episodes that a time limit cut, and 0 elsewhere."""
         values = torch.zeros_like(rollout.reward)
         if (cells := rollout.time_limits()) is not None:
             t, b = cells
@@ -196,8 +193,7 @@ class PolicyGradient(Algorithm):
 
     @torch.no_grad()
     def _memory_after(self, rollout: Rollout, t: Tensor, b: Tensor) -> RnnState | None:
-        """Return the recurrent states after steps t [N] of environments b [N], or None if the agent has no recurrent
-        state."""
+        """Recurrent states after steps t [N] of environments b [N], or None if the agent has no recurrent state."""
         if rollout.state is None:
             return None
         states = self.agent.forward(rollout.observations(0, rollout.T), rollout.memory())[-1]
@@ -206,9 +202,8 @@ class PolicyGradient(Algorithm):
     # -- losses ------------------------------------------------------------
 
     def batch(self, index: Tensor | None = None) -> Any:
-        """Return a batch of samples of the rollout. Without `index`, return all samples, time-major. `index` lists the
-        indices t * B + b [N] of samples in any order. For a recurrent agent, `index` lists indices of environments [n],
-        whose steps stay together."""
+        """Without `index`, all samples of the rollout, time-major. `index` lists the indices t * B + b [N] of samples
+        in any order. For a recurrent agent, `index` lists indices of environments [n], whose steps stay together."""
         assert self.samples is not None
         r, valid = self.samples.rollout, self.samples.valid
         i: Tensor | slice = slice(None)
@@ -239,8 +234,8 @@ class PolicyGradient(Algorithm):
         samples: Tensor | float = 1.0,
         **report: Tensor,
     ) -> Loss:
-        """Return the loss policy_loss + c_v value_loss - c_e entropy. The losses and the entropy are scalars [], and
-        means over `samples` samples. The keyword arguments `report` are further metrics of the update."""
+        """policy_loss + c_v value_loss - c_e entropy. The losses and the entropy are scalars [], and means over
+        `samples` samples. `report` has further metrics of the update."""
         c = self.config
         total = policy_loss + c.value_coefficient * value_loss - c.entropy_coefficient * policy_entropy
         parts = {

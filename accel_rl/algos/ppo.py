@@ -26,8 +26,8 @@ from accel_rl.text.bounds import NonNegative, Positive, PositiveCount, Share
 
 @dataclass(frozen=True)
 class PPOConfig(PolicyGradientConfig):
-    """PPO's default settings are those of Stooke & Abbeel 2018, section 5.3, except for the values in the table below.
-    On two CPU cores, PPO reaches a score of 10 on Pong sooner with this project's values, in seconds and in env steps.
+    """The defaults are those of Stooke & Abbeel 2018, section 5.3, except for the values in the table below. On two CPU
+    cores, PPO reaches a score of 10 on Pong sooner with this project's values, in seconds and in env steps.
 
     | | Stooke & Abbeel's code | here |
     |---|---|---|
@@ -72,7 +72,7 @@ class PPOConfig(PolicyGradientConfig):
 
 
 class PPO(PolicyGradient):
-    """PPO makes several epochs of minibatch updates per rollout, with the clipped surrogate objective."""
+    """Several epochs of minibatch updates per rollout, with the clipped surrogate objective."""
 
     Config: ClassVar[type[PPOConfig]] = PPOConfig
     sampling = {"envs": 16, "horizon": 128}  # noqa: RUF012
@@ -98,8 +98,8 @@ class PPO(PolicyGradient):
         return batch
 
     def loss(self, batch: PolicyBatch) -> Loss:
-        """Compute -L^CLIP + c_v E[(R - V)^2] - c_e E[H(pi)] (Schulman et al. 2017 eq. 7 and 9): clipped policy loss,
-        value loss and entropy bonus."""
+        """-L^CLIP + c_v E[(R - V)^2] - c_e E[H(pi)] (Schulman et al. 2017 eq. 7 and 9): clipped policy loss, value loss
+        and entropy bonus."""
         c = self.config
         logits, value, _ = self.agent.forward(batch.obs, batch.memory)
         log_ratio = log_prob(logits, batch.action) - batch.recorded["log_prob"]

@@ -25,8 +25,8 @@ from accel_rl.text.bounds import NonNegative, NonNegativeCount, Positive, Positi
 
 @dataclass(frozen=True)
 class PQNConfig(AlgorithmConfig):
-    """PQN's default settings are those of Gallici et al.'s code for Atari (purejaxql, pqn_atari.yaml), except for the
-    values in the table below. On two CPU cores, PQN reaches a score of 18 on Pong sooner with this project's values.
+    """The defaults are those of Gallici et al.'s code for Atari (purejaxql, pqn_atari.yaml), except for the values in
+    the table below. On two CPU cores, PQN reaches a score of 18 on Pong sooner with this project's values.
 
     | | Gallici et al.'s code | here |
     |---|---|---|
@@ -87,8 +87,8 @@ class PQNConfig(AlgorithmConfig):
 
 
 class PQN(PolicyGradient):
-    """PQN makes several epochs of minibatch updates per rollout. The targets are lambda-returns, which are computed
-    once per rollout.
+    """Several epochs of minibatch updates per rollout. The targets are lambda-returns, which are computed once per
+    rollout.
 
     With V = max_a Q, the lambda-return `batch.target` is V plus the advantage of GAE.
     """
@@ -117,8 +117,7 @@ class PQN(PolicyGradient):
         return Minibatches(c.epochs, c.minibatch).draw(self.rollout, self.communicator, bool(self.agent.state_size))
 
     def loss(self, batch: PolicyBatch) -> Loss:
-        """Compute 1/2 E[(G^lambda - Q(s, a))^2], the squared error of the lambda-return (Gallici et al. 2024, algorithm
-        1)."""
+        """1/2 E[(G^lambda - Q(s, a))^2], the squared error of the lambda-return (Gallici et al. 2024, algorithm 1)."""
         q, _ = self.agent.forward(batch.obs, batch.memory)
         mean = mean_over(batch.valid)
         value = batched_index(q, batch.action)

@@ -11,8 +11,8 @@ from accel_rl.text.bounds import NonNegative, NonNegativeCount, Positive, Positi
 
 @dataclass(frozen=True)
 class RainbowConfig(C51Config):
-    """epsilon-Rainbow is C51 with double and dueling networks, prioritized replay and 3-step returns. With --noisy, the
-    algorithm is the full Rainbow.
+    """C51 with double and dueling networks, prioritized replay and 3-step returns. With --noisy, the algorithm is the
+    full Rainbow.
 
     The default settings are those of Hessel et al. 2018, table 1, as Stooke & Abbeel 2018 train Rainbow, with the same
     values at all batch sizes.

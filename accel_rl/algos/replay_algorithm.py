@@ -1,4 +1,4 @@
-"""This module has the base class of algorithms with a replay and a target network; subclasses define the losses."""
+"""Base class of algorithms with a replay and a target network; subclasses define the losses."""
 
 import copy
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from accel_rl.text.bounds import Positive, PositiveCount
 
 
 class TargetNetwork:
-    """A `TargetNetwork` copies the online network's parameters and buffers every `interval` env steps or updates."""
+    """A copy of the online network's parameters and buffers, made every `interval` env steps or updates."""
 
     def __init__(self, online: nn.Module, interval: int, unit: Literal["env-steps", "updates"] = "env-steps"):
         self.online = online
@@ -33,13 +33,12 @@ class TargetNetwork:
         self._pending = 0  # Copies that fall between the updates of the next phase
 
     def update(self) -> None:
-        """Copy the online network to the target network."""
         copy_network(self.online, self.model)
         self.copies += 1
 
     def after_env_steps(self, before: int, now: int) -> None:
-        """Copy the online network if an interval ends between `before` and `now` env steps. If several intervals end,
-        the others end between the updates that these env steps make due (`between_updates`)."""
+        """Copy if an interval ends between `before` and `now` env steps. If several intervals end, the others end
+        between the updates that these env steps make due (`between_updates`)."""
         if self.unit == "env-steps" and (ended := now // self.interval - before // self.interval):
             self.update()
             self._pending = ended - 1
@@ -57,8 +56,8 @@ class TargetNetwork:
             self.update()
 
     def before_updates(self, updates: int, due: int) -> int:
-        """Copy the online network if a new interval begins after `updates` updates. Return how many of the `due`
-        updates belong to the current interval."""
+        """Copy if a new interval begins after `updates` updates. Return how many of the `due` updates belong to the
+        current interval."""
         if self.unit == "env-steps" or not due:
             return due
         begun, since = divmod(updates, self.interval)
@@ -76,9 +75,9 @@ class TargetNetwork:
 
 
 class UpdateBudget:
-    """An `UpdateBudget` counts the updates that are due. Each env step makes `intensity` transitions due for training,
-    and each update trains on `batch_size` transitions. Training intensity is the average number of times that each
-    transition is used (Stooke & Abbeel 2018, section 5)."""
+    """Counts the updates that are due. Each env step makes `intensity` transitions due for training, and each update
+    trains on `batch_size` transitions. Training intensity is the average number of times that each transition is used
+    (Stooke & Abbeel 2018, section 5)."""
 
     def __init__(self, intensity: float, batch_size: int):
         self.intensity = intensity
@@ -89,15 +88,14 @@ class UpdateBudget:
         """Number of updates made."""
 
     def add(self, env_steps: int) -> None:
-        """Add the updates that `env_steps` env steps make due, or subtract them if `env_steps` is negative."""
+        """Subtract updates if `env_steps` is negative."""
         self.transitions += env_steps * self.intensity
 
     def set(self, updates: int) -> None:
-        """Set the number of due updates to `updates`, independently of the number of sampled steps."""
+        """The number is independent of the number of sampled steps."""
         self.transitions = float(updates * self.batch_size)
 
     def due(self) -> int:
-        """Return the number of updates that are due."""
         return max(0, int(self.transitions // self.batch_size))
 
     def spend(self) -> None:
@@ -114,8 +112,8 @@ class UpdateBudget:
 
 @dataclass(frozen=True)
 class ReplayAlgorithmConfig(AlgorithmConfig):
-    """`ReplayAlgorithmConfig` has the settings of every algorithm with a replay and a target network. The defaults are
-    those of CleanRL's dqn_atari.py, except for the replay's and the target network's."""
+    """Settings of every algorithm with a replay and a target network. The defaults are those of CleanRL's dqn_atari.py,
+    except for the replay's and the target network's."""
 
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     batch_size: PositiveCount = 32
@@ -155,14 +153,13 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
         return replace(self, replay=replace(self.replay, size=-(-self.replay.size // ranks)))
 
     def horizon(self, B: int) -> int:
-        """Return the horizon at which one update is due per cycle. The horizon is at least 2, so that acting and
-        stepping overlap."""
+        """One update is due per cycle. The horizon is at least 2, so that acting and stepping overlap."""
         return max(2, round(self.batch_size / (self.intensity * B)))
 
 
 class ReplayAlgorithm(Algorithm):
-    """A `ReplayAlgorithm` stores rollouts in a replay, and yields batches from the replay. A subclass defines its
-    agent and its loss. The agent acts at random while its `epsilon` is 1, during the initial random play.
+    """Stores rollouts in a replay, and yields batches from the replay. A subclass defines its agent and its loss. The
+    agent acts at random while its `epsilon` is 1, during the initial random play.
 
     `budget` counts the updates that are due. `target_network` decides when the target network is copied. The concurrent
     schedule calls `store` and `owe` instead of `ingest`, and copies the target network itself.
@@ -178,11 +175,11 @@ class ReplayAlgorithm(Algorithm):
         self.budget = UpdateBudget(config.intensity, config.batch_size)
 
     def build_returns(self) -> NStep:
-        """Build the n-step return that the replay computes for its batches."""
+        """The n-step return that the replay computes for its batches."""
         return NStep(self.config.n_step, self.config.gamma, self.config.reward_clip)
 
     def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
-        """Return the learning rate, and an epsilon of 1 during the initial random play, and of 0 afterwards."""
+        """The learning rate, and an epsilon of 1 during the initial random play, and of 0 afterwards."""
         return {**super().schedules(progress, env_steps), "epsilon": float(env_steps < self.config.replay.start)}
 
     def resample_noise(self) -> None:
@@ -207,13 +204,13 @@ class ReplayAlgorithm(Algorithm):
 
     @property
     def learning(self) -> bool:
-        """Return whether the initial random play is over, so that updates can begin."""
+        """Whether the initial random play is over, so that updates can begin."""
         enough = self.now.env_steps >= self.config.replay.start
         return enough and self.communicator.all_reduce_min(len(self.replay)) > 0
 
     @property
     def run_updates(self) -> int:
-        """Return how many updates of the parameters all learners have made."""
+        """Updates of the parameters by all learners."""
         return self.communicator.updates(self.budget.updates)
 
     def ingest(self, rollout: Rollout) -> None:
@@ -222,27 +219,27 @@ class ReplayAlgorithm(Algorithm):
         self.target_network.after_env_steps(self.now.env_steps - self.now.counted.of_run, self.now.env_steps)
 
     def store(self, rollout: Rollout) -> None:
-        """Append a rollout to the replay, and advance the replay's schedule of importance weights."""
+        """Append a rollout, and advance the schedule of importance weights."""
         self.replay.append(rollout)
         self.replay.anneal(self.now.progress)
 
     def owe(self, env_steps: int) -> int:
         """Add the updates that `env_steps` env steps make due, or subtract them if `env_steps` is negative. Return the
-        number of env steps that were counted, which is 0 during the initial random play."""
+        counted env steps, which are 0 during the initial random play."""
         if not self.learning:
             return 0
         self.budget.add(env_steps)
         return env_steps
 
     def behaviour(self) -> Agent:
-        """Return an agent that acts with a copy of the target network while the algorithm learns."""
+        """Acts with a copy of the target network while the algorithm learns."""
         agent = copy.copy(self.agent)
         agent.model = copy.deepcopy(self.target)
         return agent
 
     def phase(self) -> Iterator[None]:
-        """Yield before each update of an optimisation phase, and count the update as made. An optimisation phase ends
-        when the target network is copied."""
+        """Yield before each update, and count it as made. An optimisation phase ends when the target network is
+        copied."""
         due = self.target_network.before_updates(self.run_updates, self.budget.due())
         for _ in self.target_network.between_updates(due):
             self.budget.spend()
@@ -262,14 +259,14 @@ class ReplayAlgorithm(Algorithm):
             self.replay.update(batch, loss.error)
 
     def combine_losses(self, batch: ReplayBatch, losses: Tensor, error: Tensor, q: Tensor) -> Loss:
-        """Return the mean of losses [N], weighted by the batch's importance weights, as a Loss. The errors [N]
-        determine the new priorities, and q [N, A] is reported as a metric."""
+        """Mean of losses [N], weighted by the batch's importance weights. The errors [N] determine the new priorities,
+        and q [N, A] is reported as a metric."""
         total = (batch.weight * losses).mean()
         metrics = {"loss": total, "td_error": error.abs().mean(), "q": q.max(-1).values.mean()}
         return Loss(total, {name: x.detach() for name, x in metrics.items()}, error.detach())
 
     def columns(self) -> dict[str, float]:
-        """Return counts and numbers for a row of metrics, besides the current values of `schedules`."""
+        """Counts and numbers for a row of metrics, besides the current values of `schedules`."""
         beta = getattr(self.replay, "beta", None)
         return {"target_copies": self.target_network.copies, **({} if beta is None else {"beta": beta})}
 

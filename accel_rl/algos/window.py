@@ -14,7 +14,7 @@ _FLAGS = ("action", "reward", *_ON_HOST)
 
 
 class RolloutWindow:
-    """A `RolloutWindow` stores copies of successive rollouts of T steps, and returns their last N steps as one rollout.
+    """Copies of successive rollouts of T steps, whose last N steps are returned as one rollout.
 
     Each copy has the observations of steps 0 to T - 1 of its rollout, because the observation after the last step is
     usually the first observation of the next rollout. Final frames are stored only for the few steps at which a time
@@ -34,7 +34,6 @@ class RolloutWindow:
         self._staging: Staging | None = None
 
     def append(self, rollout: Rollout) -> None:
-        """Add a copy of a rollout to the window."""
         S = rollout.stack
         piece = {name: getattr(rollout, name).clone() for name in _FLAGS}
         piece |= {f"recorded/{k}": v.clone() for k, v in rollout.recorded.items()}
@@ -59,11 +58,9 @@ class RolloutWindow:
 
     @property
     def ready(self) -> bool:
-        """Return whether the window contains at least N steps."""
         return len(self._pieces) * self.T >= self.N
 
     def rollout(self, b: slice) -> Rollout:
-        """Return the last N steps of the environments `b`."""
         assert self.ready
         S = self._stack
         pieces = list(self._pieces)
@@ -97,8 +94,7 @@ class RolloutWindow:
         )
 
     def _on_host(self, pieces: list[dict[str, Tensor]], b: slice) -> Rollout | None:
-        """If the rollouts are on a GPU, return the window's flags in host memory, without frames, and otherwise
-        None."""
+        """The window's flags in host memory, without frames, if the rollouts are on a GPU."""
         if any(f"host/{name}" not in p for p in pieces for name in _ON_HOST):
             return None
         flags: dict[str, Any] = {name: torch.cat([p[f"host/{name}"][:, b] for p in pieces]) for name in _ON_HOST}
@@ -108,8 +104,8 @@ class RolloutWindow:
         return Rollout(**arrays, **{**flags, "valid": valid}, stack=self._stack)
 
     def _final_frames(self, pieces: list[dict[str, Tensor]], b: slice) -> Tensor:
-        """Return, for each step of the window, the last frame of the episode that ended there, as [N, n, *frame_shape].
-        If no time limit cut an episode, the result takes no memory."""
+        """The last frame of the episode that ended at each step of the window, [N, n, *frame_shape]. If no time limit
+        cut an episode, the result takes no memory."""
         like = self._tail["frames"]
         lo, hi, _ = b.indices(like.shape[1])
         if not any(p["cut"].shape[1] for p in pieces):
@@ -136,8 +132,8 @@ class RolloutWindow:
 
 
 def _without_breaks(valid: Tensor, ended: Tensor) -> Tensor:
-    """Return `valid`, in which steps whose return is unknown are also marked as invalid. These are the earlier steps of
-    episodes that were interrupted because a worker process died."""
+    """`valid`, in which steps whose return is unknown are also marked as invalid: the earlier steps of episodes that
+    were interrupted because a worker process died."""
     lost = torch.zeros_like(valid[0])
     valid = valid.clone()
     for t in range(valid.shape[0] - 2, -1, -1):
