@@ -39,7 +39,7 @@ class BenchOptions:
 
 
 def rate(sampler: RolloutSource, seconds: float) -> float:
-    """Return env steps/s, measured for `seconds` seconds. Steps that --sampler.reset wait skips are not counted."""
+    """Env steps/s. Steps that --sampler.reset wait skips are not counted."""
     steps = 0
     began = time.perf_counter()
     for rollout in sampler:
@@ -50,7 +50,7 @@ def rate(sampler: RolloutSource, seconds: float) -> float:
 
 
 def measured(agent: str, o: BenchOptions, workers: int) -> float:
-    """Start a sampler, measure its env steps/s, and end the sampler. Raises ConfigError for impossible options."""
+    """Env steps/s of a new sampler. Raises ConfigError for impossible options."""
     values: dict[str, Any] = {
         "game": o.game,
         "workers": workers,
@@ -64,7 +64,6 @@ def measured(agent: str, o: BenchOptions, workers: int) -> float:
 
 
 def main(argv: list[str]) -> int:
-    """Run the command accel-rl bench [options]."""
     if argv and not argv[0].startswith("-"):
         raise ConfigError(f"accel-rl bench has no {argv[0]!r}; {PEERS.format(name=argv[0])}")
     o = parse(BenchOptions, argv, "accel-rl bench", "Measure env steps/s of a sampler, without learning.")

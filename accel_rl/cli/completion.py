@@ -66,7 +66,7 @@ class Word:
 
 
 def words() -> list[Word]:
-    """Return the commands, their algorithms, games and papers, and their options."""
+    """The commands, their algorithms, games and papers, and their options."""
     result = [Word("", command, text) for command, text in COMMANDS.items()]
     after: dict[str, Iterable[str]] = {"train": ALGORITHMS, "doctor": ALGORITHMS, "starts": GAMES, "completion": SHELLS}
     for command, names in {**after, "sweep": [f"{paper}:" for paper in papers()]}.items():
@@ -85,7 +85,7 @@ def words() -> list[Word]:
 
 
 def options(command: str, words: list[str]) -> list[Option]:
-    """Return the options that the help of a command describes."""
+    """The options that the help of a command describes."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             function_of(command)([*words, "--help"])
@@ -95,7 +95,7 @@ def options(command: str, words: list[str]) -> list[Option]:
 
 
 def of_options(context: str, options: Iterable[Option]) -> Iterator[Word]:
-    """Yield the names of options: the full name and, if it is unique, the name without its group."""
+    """The full name and, if it is unique, the name without its group."""
     flags = [option.flag for option in options]
     for option in options:
         bare = option.flag[2:].rpartition(".")[2]
@@ -105,7 +105,6 @@ def of_options(context: str, options: Iterable[Option]) -> Iterator[Word]:
 
 
 def bash(words: Iterable[Word]) -> str:
-    """Return the completion script for bash."""
     table: dict[str, list[str]] = {}
     for word in words:
         key = f"{word.context} {'--' if word.name.startswith('--') else ':'}"
@@ -116,7 +115,6 @@ def bash(words: Iterable[Word]) -> str:
 
 
 def fish(words: Iterable[Word]) -> str:
-    """Return the completion script for fish."""
     lines = ["# Completion of accel-rl for fish, by `accel-rl completion fish`."]
     for word in words:
         seen = [f"__fish_seen_subcommand_from {w}" for w in word.context.split()]
@@ -134,7 +132,6 @@ def _quoted(words: Iterable[str]) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Run the command accel-rl completion SHELL."""
     if asked(argv):
         stdout(USAGE)
         return 0

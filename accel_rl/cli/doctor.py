@@ -68,7 +68,7 @@ def _installed(package: str) -> str | None:
 
 
 def report(config: Resolved) -> tuple[list[str], list[str]]:
-    """Return (facts, problems) as lists of lines. The facts include the placement plan of the run."""
+    """(facts, problems) as lists of lines. The facts include the placement plan of the run."""
     lines: list[str] = []
     wrong: list[str] = []
 
@@ -163,14 +163,14 @@ def _memory(say: Say, wrong: list[str]) -> None:
 
 
 def _closing(wrong: int, warnings: int) -> str:
-    """Return the text "nothing is wrong", or the numbers of problems and warnings, such as "1 wrong, 2 warnings"."""
+    """Either "nothing is wrong", or the numbers of problems and warnings, such as "1 wrong, 2 warnings"."""
     counts = [f"{wrong} wrong"] * bool(wrong) + [counted(warnings, "warning")] * bool(warnings)
     return ", ".join(counts) or "nothing is wrong"
 
 
 def split(argv: list[str]) -> tuple[str | None, list[str]]:
-    """Remove `--machine FILE` from the arguments, and return (file or None, the remaining arguments). Raises
-    ConfigError if FILE is missing."""
+    """Remove `--machine FILE` from the arguments: (file or None, the remaining arguments). Raises ConfigError if FILE
+    is missing."""
     for i, arg in enumerate(argv):
         if arg.startswith("--machine="):
             return arg.partition("=")[2], argv[:i] + argv[i + 1 :]
@@ -182,8 +182,8 @@ def split(argv: list[str]) -> tuple[str | None, list[str]]:
 
 
 def plans(file: str, argv: list[str]) -> tuple[list[str], int, list[str]]:
-    """Return (lines, number of warnings, problems) for the plan of the given run, or for the plans of A2C, PPO and DQN,
-    on the machine that `file` describes. Raises ConfigError."""
+    """(lines, number of warnings, problems) for the plan of the given run, or for the plans of A2C, PPO and DQN, on the
+    machine that `file` describes. Raises ConfigError."""
     machine = read_machine(file)
     if machine.memory is None:
         raise ConfigError(f'--machine {file}: memory is missing, such as memory = "128 GiB"')
@@ -202,7 +202,7 @@ def plans(file: str, argv: list[str]) -> tuple[list[str], int, list[str]]:
 
 
 def _plan(machine: Machine, words: list[str]) -> tuple[list[str], list[str], list[str]]:
-    """Return (facts, warnings, problems) for the plan of one run."""
+    """(facts, warnings, problems) for the plan of one run."""
     with hardware.described(machine) as said:
         config = resolve(parse_train(words, "accel-rl doctor", "Plan a run."))
         facts, warnings, problems = plan_report.report(config, RunPlan.resolve(config))
@@ -210,8 +210,7 @@ def _plan(machine: Machine, words: list[str]) -> tuple[list[str], list[str], lis
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code, which is 1 if the machine has a problem. Raises ConfigError for impossible settings of a
-    run."""
+    """The exit code is 1 if the machine has a problem. Raises ConfigError for impossible settings of a run."""
     if argv and argv[0] in ("-h", "--help"):
         print(USAGE)
         return 0

@@ -44,7 +44,6 @@ PLACES = {
 
 
 def function_of(command: str) -> Callable[[list[str]], int]:
-    """Import the function that runs a command."""
     module, _, name = PLACES[command].partition(":")
     return cast(Callable[[list[str]], int], getattr(importlib.import_module(module), name))
 
@@ -80,11 +79,10 @@ def dispatch(argv: list[str]) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command. The exit code is 0 for success, 1 if the run failed, 2 for wrong settings, and 128 + n after a
-    stop by signal n."""
+    """The exit code is 0 for success, 1 if the run failed, 2 for wrong settings, and 128 + n after a stop by signal
+    n."""
     return ended("accel-rl", dispatch, sys.argv[1:] if argv is None else argv)
 
 
 def script() -> None:
-    """Run the console script accel-rl."""
     run_program(main)

@@ -1,4 +1,4 @@
-"""This module defines the commands `plot`, `report`, `games` and `runs`, which read run folders."""
+"""The commands `plot`, `report`, `games` and `runs`, which read run folders."""
 
 import math
 import time
@@ -37,7 +37,6 @@ class PlotOptions:
 
 
 def plot_command(argv: list[str]) -> int:
-    """Run the command accel-rl plot RUN [RUN ...] [options]."""
     folders, chosen = _parsed(
         argv,
         PlotOptions,
@@ -67,7 +66,6 @@ class ReportCommandOptions(ReportOptions):
 
 
 def report_command(argv: list[str]) -> int:
-    """Run the command accel-rl report RUNS [options]."""
     folders, chosen = _parsed(
         argv,
         ReportCommandOptions,
@@ -95,7 +93,7 @@ def report_command(argv: list[str]) -> int:
 
 
 def of_games(runs: Sequence[Run], names: Sequence[str]) -> list[Run]:
-    """Return the runs of the games that `names` name. Raises ConfigError for an unknown name, or if no run is left."""
+    """The runs of the games that `names` name. Raises ConfigError for an unknown name, or if no run is left."""
     present = list(dict.fromkeys(run.game for run in runs))
     wanted: set[str] = set()
     for name in names:
@@ -112,13 +110,11 @@ def of_games(runs: Sequence[Run], names: Sequence[str]) -> list[Run]:
 def _parsed(
     argv: list[str], options: type[Chosen], usage: str, does: str, required: list[str] | None = None
 ) -> tuple[list[Path], Chosen]:
-    """Return (folders, options) of a command that reads folders."""
     words, rest = positionals(argv, required or [], f"accel-rl {usage.partition(' ')[0]}", many=True)
     return [Path(word).expanduser() for word in words], parse(options, rest, f"accel-rl {usage}", does)
 
 
 def games_command(argv: list[str]) -> int:
-    """Run the command accel-rl games."""
     if argv and argv[0] not in ("-h", "--help"):
         raise ConfigError(f"accel-rl games takes no arguments; got {argv[0]!r}")
     stdout("\n".join(table()))
@@ -147,8 +143,7 @@ class RunsOptions:
 
 @dataclass(frozen=True, slots=True)
 class ListedRun:
-    """A `ListedRun` has the settings and the progress of a run. `age_s` is the time since the last row of its
-    metrics.csv was written."""
+    """The settings and the progress of a run. `age_s` is the time since the last row of its metrics.csv was written."""
 
     name: str
     settings: Mapping[str, Any]
@@ -158,8 +153,7 @@ class ListedRun:
 
     @classmethod
     def read(cls, path: Path, top: Path) -> "ListedRun":
-        """Read a run's folder. The run's name is the path of its folder relative to the folder `top`. Raises
-        ConfigError."""
+        """The run's name is the path of its folder relative to `top`. Raises ConfigError."""
         settings = dict(flat(read_settings(path)))
         progress = read_progress(path)
         files = [file for name in ("metrics.csv", "config.json") if (file := path / name).exists()]
@@ -179,7 +173,7 @@ class ListedRun:
 
 
 def _state(path: Path, settings: Mapping[str, Any], progress: Progress) -> str:
-    """Return `running` (a process holds the run's lock), `finished` or `stopped`."""
+    """`running` (a process holds the run's lock), `finished` or `stopped`."""
     if folder_lock.holder(path) is not None:
         return "running"
     if updates := settings.get("gorila.updates"):
@@ -188,7 +182,7 @@ def _state(path: Path, settings: Mapping[str, Any], progress: Progress) -> str:
 
 
 def selected(runs: Sequence[ListedRun], conditions: Sequence[str]) -> list[ListedRun]:
-    """Return the runs that meet all conditions NAME=VALUE. Raises ConfigError for an unknown name."""
+    """The runs that meet all conditions NAME=VALUE. Raises ConfigError for an unknown name."""
     result = list(runs)
     for condition in conditions:
         given, equals, value = condition.partition("=")
@@ -203,8 +197,7 @@ def selected(runs: Sequence[ListedRun], conditions: Sequence[str]) -> list[Liste
 
 
 def _full_names(name: str, runs: Sequence[ListedRun]) -> list[str]:
-    """Return the full names of the settings whose full or short name is `name`. Raises ConfigError if no run has such a
-    setting."""
+    """The settings whose full or short name is `name`. Raises ConfigError if no run has such a setting."""
     known = dict.fromkeys(n for run in runs for n in run.settings)
     result = [n for n in known if n == name] or [n for n in known if n.endswith(f".{name}")]
     if name == "env":
@@ -225,8 +218,7 @@ def _equal(value: Any, text: str) -> bool:
 
 
 def differences(runs: Sequence[ListedRun]) -> list[str]:
-    """Return a line for each setting that all runs have, but with different values. The line lists the values and the
-    number of runs with each value."""
+    """A line for each setting that all runs have, but with different values, with the number of runs of each value."""
     lines = []
     for name in runs[0].settings if runs else ():
         if name in OF_EACH or not all(name in run.settings for run in runs):
@@ -252,7 +244,6 @@ def _ordered(runs: list[ListedRun], by: str) -> list[ListedRun]:
 
 
 def _listing(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table, with aligned columns."""
     widths = [max(len(row[i]) for row in [COLUMNS, *rows]) for i in range(len(COLUMNS))]
     return [
         "  ".join(
@@ -264,7 +255,6 @@ def _listing(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def runs_command(argv: list[str]) -> int:
-    """Run the command accel-rl runs [FOLDER ...] [options]."""
     folders, chosen = _parsed(
         argv,
         RunsOptions,

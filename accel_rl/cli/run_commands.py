@@ -34,7 +34,6 @@ MAY_CHANGE = (
 
 
 def resume_command(argv: list[str]) -> int:
-    """Run the command accel-rl resume RUN [options]."""
     words, options = positionals(argv, ["the run folder"], "accel-rl resume")
     flags = flags_of(ResumeOptions)
     of_command, others = _split(options, {*flags, *(f"--{name}" for name in flags.values()), *HELP})
@@ -47,8 +46,7 @@ def resume_command(argv: list[str]) -> int:
 
 
 def _split(argv: list[str], flags: Collection[str]) -> tuple[list[str], list[str]]:
-    """Split arguments into the options whose flag is one of `flags`, and all others. Each option stays with its
-    values."""
+    """The options whose flag is one of `flags`, and all others. Each option stays with its values."""
     result = known, others = list[str](), list[str]()
     part = known
     for arg in argv:
@@ -59,7 +57,6 @@ def _split(argv: list[str], flags: Collection[str]) -> tuple[list[str], list[str
 
 
 def evaluate_command(argv: list[str]) -> int:
-    """Run the command accel-rl evaluate RUN [options]."""
     words, options = positionals(argv, ["the run folder"], "accel-rl evaluate")
     chosen = parse(
         EvaluateOptions,
@@ -82,7 +79,6 @@ def evaluate_command(argv: list[str]) -> int:
 
 
 def watch_command(argv: list[str]) -> int:
-    """Run the command accel-rl watch RUN [options]."""
     words, options = positionals(argv, ["the run folder"], "accel-rl watch")
     chosen = parse(
         WatchOptions,
@@ -98,7 +94,6 @@ def watch_command(argv: list[str]) -> int:
 
 
 def export_command(argv: list[str]) -> int:
-    """Run the command accel-rl export RUN [options]."""
     words, options = positionals(argv, ["the run folder"], "accel-rl export")
     chosen = parse(
         ExportOptions, options, "accel-rl export RUN", "Write the network of a run as a model that others can load."
@@ -120,7 +115,6 @@ class PushOptions:
 
 
 def push_command(argv: list[str]) -> int:
-    """Run the command accel-rl push MODEL NAME/MODEL [options]."""
     words, options = positionals(
         argv, ["the folder of a model (accel-rl export)", "NAME/MODEL on the hub, or a new folder"], "accel-rl push"
     )
@@ -138,7 +132,6 @@ class PullOptions:
 
 
 def pull_command(argv: list[str]) -> int:
-    """Run the command accel-rl pull NAME/MODEL [options]."""
     words, options = positionals(argv, ["NAME/MODEL on the hub, or the folder of a model"], "accel-rl pull")
     chosen = parse(
         PullOptions, options, "accel-rl pull NAME/MODEL", "Download a model from a model hub. Needs the extra hub."
@@ -171,7 +164,6 @@ class StartsOptions(TrustOptions):
 
 
 def starts_command(argv: list[str]) -> int:
-    """Run the command accel-rl starts GAME or RUN [options]."""
     words, options = positionals(argv, ["the game, or a run folder"], "accel-rl starts")
     chosen = parse(
         StartsOptions,

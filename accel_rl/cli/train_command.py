@@ -38,14 +38,13 @@ MAIN = {
 
 
 def main(argv: list[str]) -> int:
-    """Run the command accel-rl train ALGORITHM [options]."""
     config = parse_train(argv, "accel-rl train", "Train an agent.")
     return launch(config, Path(config.run_dir).expanduser() if config.run_dir else None)
 
 
 def parse_train(argv: list[str], prog: str, does: str, similar: Iterable[str] = ()) -> TrainConfig:
-    """Parse `ALGORITHM [options]` into the settings of a run, or raise ConfigError. `similar` are flags that the
-    command has in addition to those of `accel-rl train`, for suggestions in error messages."""
+    """Raises ConfigError. `similar` are flags that the command has in addition to those of `accel-rl train`, for
+    suggestions in error messages."""
     if len(argv) > 1 and not any(word.startswith("-") for word in argv[:2]):
         raise ConfigError(
             f"{prog}: unexpected argument {argv[1]!r}: a game is --game pong, an environment --env CartPole-v1"
@@ -76,7 +75,7 @@ def parse_train(argv: list[str], prog: str, does: str, similar: Iterable[str] = 
 
 
 def _modes(default: TrainConfig, options: list[str]) -> dict[str, str]:
-    """Map each group of options that has no effect to the condition under which it would have one."""
+    """{group of options without an effect: condition under which it would have one}"""
     flags = {option.partition("=")[0] for option in options}
     cluster = value_of(options, "--cluster")
     result = {}
@@ -90,7 +89,7 @@ def _modes(default: TrainConfig, options: list[str]) -> dict[str, str]:
 
 
 def launch(config: TrainConfig, path: Path | None = None) -> int:
-    """Start a run in a new folder, train to its end, and return the exit code. Raises ConfigError or RunError."""
+    """Returns the exit code. Raises ConfigError or RunError."""
     # The training code is imported here, so that help and error messages appear without the delay of the import.
     from accel_rl.api.launch import begin
 
@@ -98,7 +97,7 @@ def launch(config: TrainConfig, path: Path | None = None) -> int:
 
 
 def reported(config: TrainConfig, run: "RunFolder", result: "Result | None") -> int:
-    """Report how the run ended, and return the exit code. `result` is None if another rank reports the result."""
+    """Returns the exit code. `result` is None if another rank reports the result."""
     if result is None:
         return 0
     with steady_output():
@@ -107,7 +106,6 @@ def reported(config: TrainConfig, run: "RunFolder", result: "Result | None") -> 
 
 
 def _report(config: TrainConfig, run: "RunFolder", result: "Result") -> None:
-    """Print the results of a run, and suggest commands such as evaluate."""
     is_finished = not result.exit_code and (result.env_steps >= config.env_steps or bool(config.gorila.updates))
     state = "finished" if is_finished else "stopped"
     online = f"online score {human_score(result.score)} over the last {config.log.window} episodes"
@@ -136,7 +134,7 @@ def _report(config: TrainConfig, run: "RunFolder", result: "Result") -> None:
 
 
 def _renderer(config: TrainConfig) -> str:
-    """Return how to install the missing package that renders a Gymnasium environment, or "" if none is missing."""
+    """How to install the missing package that renders a Gymnasium environment, or "" if none is missing."""
     if config.env.game or importlib.util.find_spec("pygame"):
         return ""
     from accel_rl.envs.gymnasium import renderer_install
