@@ -1,5 +1,4 @@
-"""This module provides a common interface to CPUs and GPUs: the accelerator that torch finds, and its streams, events
-and graphs."""
+"""A common interface to CPUs and GPUs: the accelerator that torch finds, and its streams, events and graphs."""
 
 import gc
 import weakref
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def gpu_type() -> str | None:
-    """Return the device type of this process's GPUs, such as "cuda", or None without GPUs."""
+    """The type, such as "cuda"; None without GPUs."""
     import torch
 
     if not torch.accelerator.is_available():
@@ -23,8 +22,7 @@ def gpu_type() -> str | None:
 
 
 def runtime(device: "torch.device | str") -> Any:
-    """Return torch's module for a type of GPU, which provides streams, events, graphs and memory: torch.cuda, or the
-    module of another device type."""
+    """torch.cuda, or the module of another type of GPU, which has streams, events, graphs and memory."""
     import torch
 
     return torch.get_device_module(torch.device(device))
@@ -35,17 +33,16 @@ _owned: set[tuple[int, int]] = set()  # (device index, stream id) of each stream
 
 
 class HostStream:
-    """`HostStream` is a stream of the CPU, whose operations run in order on the host."""
+    """A stream of the CPU, whose operations run in order on the host."""
 
     def wait_stream(self, other: object) -> None:
-        """Return immediately, because operations on the CPU are complete when they return."""
+        """Operations on the CPU are complete when they return."""
 
-    def synchronize(self) -> None:
-        """Return immediately."""
+    def synchronize(self) -> None: ...
 
 
 class Device(str):
-    """`Device` is the name of a device, `cpu` or `cuda:0`, with methods for the device's streams, events and memory.
+    """The name of a device, `cpu` or `cuda:0`, with methods for the device's streams, events and memory.
 
     GPU operations are queued: the host continues while the GPU computes, until the host waits for a result. On the CPU
     the methods for streams and events have no effect.
@@ -56,12 +53,12 @@ class Device(str):
 
     @property
     def queues_work(self) -> bool:
-        """Return whether the device queues operations, so that the host continues before they are done."""
+        """Whether the host continues before operations are done."""
         return self != "cpu"
 
     @property
     def runtime(self) -> Any:
-        """Return the module of the device's streams, events, graphs and memory."""
+        """Streams, events, graphs and memory of the device."""
         return runtime(self)
 
     def use(self) -> None:
@@ -71,9 +68,9 @@ class Device(str):
             self.runtime.set_device(self)
 
     def stream(self, owner: object) -> Any:
-        """Return a stream that belongs to `owner` as long as the object `owner` exists. Without owners, two captures or
-        two threads could use the same stream by accident, because torch has 32 streams per GPU and returns them in
-        turn. If all streams have owners, a stream is shared, and this is logged once."""
+        """The stream belongs to `owner` as long as this object exists. Without owners, two captures or two threads
+        could use the same stream by accident, because torch has 32 streams per GPU and returns them in turn. If all
+        streams have owners, a stream is shared, and this is logged once."""
         if not self.queues_work:
             return HostStream()
         if (stream := self._free_stream()) is None:
@@ -90,7 +87,7 @@ class Device(str):
         return stream
 
     def _free_stream(self) -> Any:
-        """Return a stream of torch's pool that has no owner, or None."""
+        """A stream of torch's pool that has no owner."""
         streams = (self.runtime.Stream(self) for _ in range(STREAMS))
         return next((s for s in streams if (s.device.index, s.stream_id) not in _owned), None)
 
@@ -98,14 +95,14 @@ class Device(str):
         return self.runtime.default_stream(self) if self.queues_work else HostStream()
 
     def on(self, stream: Any) -> AbstractContextManager[Any]:
-        """Return a context manager in which operations are queued on `stream`."""
+        """A context in which operations are queued on `stream`."""
         return self.runtime.stream(stream) if self.queues_work else nullcontext()
 
     def random_state(self) -> "torch.Tensor | None":
-        """Return the state of the GPU's default random generator, or None on the CPU."""
+        """State of the GPU's default random generator; None on the CPU."""
         return self.runtime.get_rng_state(self) if self.queues_work else None
 
     def set_random_state(self, state: "torch.Tensor | None") -> None:
-        """Set the state of the GPU's default random generator; the method has no effect on the CPU."""
+        """No effect on the CPU."""
         if self.queues_work:
             self.runtime.set_rng_state(state, self)

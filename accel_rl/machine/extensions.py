@@ -9,8 +9,8 @@ COMPILER = "install a C++17 compiler (g++ or clang++)"
 
 
 def remedy(name: str, error: ImportError) -> str:
-    """Return a line that states why an extension such as "emulator/_core" cannot be imported, and how to build it.
-    `error` is the error that the import raised."""
+    """Why an extension such as "emulator/_core" cannot be imported, and how to build it. `error` is the error that the
+    import raised."""
     if _compiled(PACKAGE, name):
         return f"{PACKAGE / name} cannot be loaded ({error}); reinstall accel_rl with pip"
     is_source = (PACKAGE.parent / "setup.py").is_file()
@@ -30,7 +30,7 @@ def _compiled(package: Path, name: str) -> bool:
 
 
 def _installed_with(name: str) -> Path | None:
-    """Return the folder of another importable accel_rl that contains the compiled extension."""
+    """The folder of another importable accel_rl that contains the compiled extension."""
     for folder in map(Path, sys.path):
         package = (folder / "accel_rl").absolute()
         if package != PACKAGE and _compiled(package, name):

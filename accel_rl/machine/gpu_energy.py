@@ -7,8 +7,7 @@ LIBRARY = "libnvidia-ml.so.1"
 
 
 def gpu_id(device: str) -> str:
-    """Return NVML's name of a GPU, such as GPU-1a2b..., from its device name, such as cuda:0. Return "" for a device
-    without a name of this kind, such as a CPU."""
+    """NVML's name of a GPU, such as GPU-1a2b..., from its device name, such as cuda:0; "" for other devices."""
     if device == "cpu":
         return ""
     from accel_rl.machine.devices import runtime
@@ -19,8 +18,8 @@ def gpu_id(device: str) -> str:
 
 
 class GpuEnergy:
-    """Measures the energy that GPUs use, including the energy of other programs. NVML has a counter of each GPU since
-    Volta, which starts when the driver is loaded."""
+    """The energy that GPUs use, including that of other programs. NVML has a counter of each GPU since Volta, which
+    starts when the driver is loaded."""
 
     def __init__(self, ids: Sequence[str], library: str = LIBRARY):
         """`ids` are NVML's names of the GPUs. The energy of no GPU is zero."""
@@ -29,14 +28,14 @@ class GpuEnergy:
         self._began = self._read()
 
     def joules(self) -> float | None:
-        """Return the energy in joules since this object was created, or None if NVML does not report it."""
+        """Energy in joules since this object was created, or None if NVML does not report it."""
         now = self._read()
         if now is None or self._began is None:
             return None
         return sum(after - before for before, after in zip(self._began, now, strict=True)) / 1e3
 
     def _read(self) -> list[int] | None:
-        """Return the counter of each GPU in millijoules, or None if NVML does not report all of them."""
+        """The counter of each GPU in millijoules, or None if NVML does not report all of them."""
         if not self._ids:
             return []
         if self._nvml is None:
@@ -53,8 +52,8 @@ class GpuEnergy:
 
 
 def _load(library: str) -> ctypes.CDLL | None:
-    """Return NVML, initialized, or None if the machine lacks it, or has a version without energy counters. NVML's
-    functions return 0 on success."""
+    """NVML, initialized, or None if the machine lacks it, or has a version without energy counters. NVML's functions
+    return 0 on success."""
     try:
         nvml = ctypes.CDLL(library)
         has_counters = hasattr(nvml, "nvmlDeviceGetTotalEnergyConsumption")

@@ -26,8 +26,8 @@ _described: ContextVar[Machine | None] = ContextVar("described", default=None)
 
 @contextlib.contextmanager
 def described(machine: Machine) -> Iterator[list[str]]:
-    """Return a context manager in which this process plans runs for `machine` instead of this machine. The context
-    manager yields the list in which `say_once` collects messages."""
+    """A context in which this process plans runs for `machine` instead of this machine. It yields the list in which
+    `say_once` collects messages."""
     token = _described.set(machine)
     try:
         with collected() as messages:
@@ -37,7 +37,7 @@ def described(machine: Machine) -> Iterator[list[str]]:
 
 
 def allowed_cores() -> list[int]:
-    """Return the cores that this process may run on, from its affinity mask."""
+    """The cores of this process's affinity mask."""
     if (machine := _described.get()) is not None:
         return sorted(machine.processors)
     if hasattr(os, "sched_getaffinity"):
@@ -47,8 +47,7 @@ def allowed_cores() -> list[int]:
 
 
 def _cgroup_folders(controller: str, root: str | Path, proc: str | Path) -> set[Path]:
-    """Return the cgroup folders (v1 or v2) that contain a controller's limits on this process: the folders of the
-    process's cgroup and of its ancestors."""
+    """The folders (v1 or v2) of the process's cgroup and of its ancestors, whose limits apply to this process."""
     root = Path(root)
     try:
         lines = Path(proc).read_text().splitlines()
@@ -67,8 +66,8 @@ def _cgroup_folders(controller: str, root: str | Path, proc: str | Path) -> set[
 
 
 def cgroup_cpus(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/self/cgroup") -> float | None:
-    """Return the CPU limit in cores, or None if there is no limit. The limit is the minimum over the process's cgroup
-    (v1 or v2) and its ancestors."""
+    """CPU limit in cores, or None if there is no limit: the minimum over the process's cgroup (v1 or v2) and its
+    ancestors."""
     if (machine := _described.get()) is not None:
         return machine.quota
     limits = []
@@ -89,8 +88,8 @@ def cgroup_cpus(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/s
 
 
 def cgroup_memory(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/self/cgroup") -> int | None:
-    """Return the number of bytes that the memory limit leaves free, or None if there is no limit. The result is the
-    minimum over the process's cgroup (v1 or v2) and its ancestors."""
+    """Bytes that the memory limit leaves free, or None if there is no limit: the minimum over the process's cgroup (v1
+    or v2) and its ancestors."""
     left = []
     for folder in _cgroup_folders("memory", root, proc):
         for limit, usage, prefix in (
@@ -105,8 +104,8 @@ def cgroup_memory(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc
 
 
 def _cached_files(stat: Path, prefix: str) -> int:
-    """Return the number of bytes in a cgroup's file cache. Cached files count as used memory, but the kernel frees them
-    for a process that needs memory."""
+    """Bytes in a cgroup's file cache. Cached files count as used memory, but the kernel frees them for a process that
+    needs memory."""
     try:
         numbers_of = dict(line.split() for line in stat.read_text().splitlines())
         return sum(int(numbers_of[f"{prefix}{kind}_file"]) for kind in ("inactive", "active"))
@@ -115,7 +114,7 @@ def _cached_files(stat: Path, prefix: str) -> int:
 
 
 def free_memory(device: str = "cpu") -> int:
-    """Return the bytes of free memory on the host (within the cgroup's limit) or on a GPU."""
+    """Bytes free on the host (within the cgroup's limit) or on a GPU."""
     if (machine := _described.get()) is not None:
         return (machine.memory or 0) if device == "cpu" else machine.gpu_memory
     if device != "cpu":
@@ -128,7 +127,7 @@ def free_memory(device: str = "cpu") -> int:
 
 
 def _available_memory() -> int:
-    """Return the host's free memory in bytes, including caches that the kernel can free."""
+    """Bytes, including caches that the kernel can free."""
     try:
         with open("/proc/meminfo") as f:
             return next(1024 * int(line.split()[1]) for line in f if line.startswith("MemAvailable:"))
@@ -139,7 +138,7 @@ def _available_memory() -> int:
 
 
 def gpu_count() -> int:
-    """Return the number of GPUs visible to this process, according to CUDA_VISIBLE_DEVICES."""
+    """GPUs visible to this process, according to CUDA_VISIBLE_DEVICES."""
     if (machine := _described.get()) is not None:
         return len(machine.gpus)
     from accel_rl.machine.devices import gpu_type, runtime
@@ -149,8 +148,8 @@ def gpu_count() -> int:
 
 
 def cpu_name(cpuinfo: Path = CPUINFO) -> str:
-    """Return the processor's model and its fastest vector instructions, such as AMD EPYC with AVX-512, or the
-    architecture if the system does not report the model. Virtual machines often hide the rest of the model's name."""
+    """The processor's model and its fastest vector instructions, such as AMD EPYC with AVX-512, or the architecture if
+    the system does not report the model. Virtual machines often hide the rest of the model's name."""
     values = _first_core(cpuinfo)
     flags = values.get("flags", "").split()
     vectors = next((f" with {name}" for flag, name in VECTOR_INSTRUCTIONS.items() if flag in flags), "")
@@ -159,8 +158,7 @@ def cpu_name(cpuinfo: Path = CPUINFO) -> str:
 
 @functools.cache  # The result is cached, because every step of a rollout needs it.
 def cpu_flags(cpuinfo: Path = CPUINFO) -> frozenset[str]:
-    """Return the instructions that the processor has, by their names in /proc/cpuinfo. Outside Linux, they are
-    unknown, and the set is empty."""
+    """Names in /proc/cpuinfo. Empty outside Linux."""
     values = _first_core(cpuinfo)
     return frozenset(values.get("flags", values.get("Features", "")).split())  # Arm has Features.
 
@@ -174,7 +172,7 @@ def _first_core(cpuinfo: Path) -> dict[str, str]:
 
 
 def gpu_models() -> list[str]:
-    """Return the model of each visible GPU, such as NVIDIA H100."""
+    """The model of each visible GPU, such as NVIDIA H100."""
     from accel_rl.machine.devices import runtime
 
     n = gpu_count()
@@ -183,7 +181,7 @@ def gpu_models() -> list[str]:
 
 
 def gpu_name(index: int = 0) -> str:
-    """Return a GPU's device name, such as cuda:0."""
+    """Device name, such as cuda:0."""
     from accel_rl.machine.devices import gpu_type
 
     kind = None if _described.get() is not None else gpu_type()
@@ -191,8 +189,7 @@ def gpu_name(index: int = 0) -> str:
 
 
 def available_device(device: str, flag: str) -> str:
-    """Return the device that a setting names. Raises a ConfigError that names the setting `flag` if the device is not
-    available."""
+    """Raises a ConfigError that names the setting `flag` if the device is not available."""
     n = gpu_count()
     allowed = ["cpu", *([gpu_name().split(":")[0]] if n else []), *(gpu_name(i) for i in range(n))]
     if device not in allowed:
@@ -201,7 +198,7 @@ def available_device(device: str, flag: str) -> str:
 
 
 def usable_cores(cores: Sequence[int] | None = None) -> list[int]:
-    """Return the requested cores, or by default as many cores as the affinity mask and the cgroup's quota allow. Raises
+    """The requested cores, or by default as many cores as the affinity mask and the cgroup's quota allow. Raises
     ConfigError for a core that is not allowed."""
     allowed = allowed_cores()
     if cores is not None:
@@ -213,7 +210,7 @@ def usable_cores(cores: Sequence[int] | None = None) -> list[int]:
 
 
 def _granted() -> int | None:
-    """Return how many of the allowed cores the cgroup's CPU limit permits to use, or None if it permits all of them."""
+    """How many of the allowed cores the cgroup's CPU limit permits to use, or None if it permits all of them."""
     quota = cgroup_cpus()
     return max(1, int(quota + 0.5)) if quota is not None and quota < len(allowed_cores()) else None
 
@@ -233,18 +230,17 @@ def pin(cores: Sequence[int]) -> list[int]:
 
 
 def machine() -> Machine:
-    """Return the described machine, or this one."""
+    """The described machine, or this one."""
     return _described.get() or this_machine()
 
 
 def gpu_numbers() -> list[int]:
-    """Return the numbers of the machine's GPUs in the order cuda:0, cuda:1 ..., or [] if they are unknown."""
+    """Numbers in the order cuda:0, cuda:1 ...; [] if unknown."""
     return list(gpu_nodes()) if (machine := _described.get()) is None else sorted(machine.gpus)
 
 
 def this_machine(sys_folder: str = SYS) -> Machine:
-    """Return a description of this machine: the cores that the affinity mask and the cgroup allow, and the GPUs visible
-    to CUDA."""
+    """The cores that the affinity mask and the cgroup allow, and the GPUs visible to CUDA."""
     allowed = usable_cores()
     if _granted() is not None:
         say_once(f"the cgroup grants {cgroup_cpus():g} of {len(allowed_cores())} cores")
@@ -263,22 +259,22 @@ def this_machine(sys_folder: str = SYS) -> Machine:
 
 
 def _place(sys_folder: str, core: int) -> tuple[tuple[int, ...], int]:
-    """Return (hyperthreads, NUMA node) of a core, or ((core,), 0) if the system does not report them."""
+    """(hyperthreads, NUMA node) of a core, or ((core,), 0) if the system does not report them."""
     cpus = Path(sys_folder) / "cpu"
     node = next((int(p.name[4:]) for p in (cpus / f"cpu{core}").glob("node[0-9]*")), 0)
     return hyperthreads(core, cpus), node
 
 
 def siblings(processor: int) -> tuple[int, ...]:
-    """Return the logical processors of the physical core of a processor, of the described machine or of this one."""
+    """The logical processors of the physical core of a processor, of the described machine or of this one."""
     if (machine := _described.get()) is not None:
         return next((core for node in machine.nodes for core in node.cores if processor in core), (processor,))
     return hyperthreads(processor)
 
 
 def hyperthreads(core: int, cpus: Path = Path(SYS) / "cpu") -> tuple[int, ...]:
-    """Return all logical processors that share the physical core of processor `core`, or only this processor if Linux
-    does not report them."""
+    """All logical processors that share the physical core of processor `core`, or only this one if Linux does not
+    report them."""
     try:
         return tuple(numbers((cpus / f"cpu{core}" / "topology" / "thread_siblings_list").read_text().strip()))
     except (OSError, ConfigError):

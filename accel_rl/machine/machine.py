@@ -40,8 +40,8 @@ IN_ALL = ("memory", "memory_gib", "machines")
 
 @dataclass(frozen=True)
 class Node:
-    """A `Node` is a NUMA node, usually a socket. `cores` lists the logical processors (hyperthreads) of each core.
-    `gpus` lists the indices of the GPUs."""
+    """A NUMA node, usually a socket. `cores` lists the logical processors (hyperthreads) of each core. `gpus` lists the
+    indices of the GPUs."""
 
     cores: tuple[tuple[int, ...], ...]
     gpus: tuple[int, ...] = ()
@@ -49,7 +49,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Machine:
-    """A `Machine` describes a machine's resources. The description is read from a file, or detected on this machine.
+    """Resources read from a file, or detected on this machine.
 
     `quota` is the CPU limit of the cgroup, in cores; None means no limit. `memory` is in bytes, or None if unknown; for
     this machine, `memory` is the free memory. `gpu_memory` is the memory of each GPU in bytes, or 0 if unknown.
@@ -74,20 +74,20 @@ class Machine:
 
     @property
     def cores(self) -> int:
-        """Return the number of physical cores."""
+        """Number of physical cores."""
         return sum(len(n.cores) for n in self.nodes)
 
     @property
     def processors(self) -> tuple[int, ...]:
-        """Return all logical processors."""
+        """All logical processors."""
         return tuple(t for n in self.nodes for c in n.cores for t in c)
 
     def cores_of(self, processors: Sequence[int]) -> int:
-        """Return the number of physical cores of the given logical processors."""
+        """Number of physical cores of the given logical processors."""
         return sum(not set(c).isdisjoint(processors) for n in self.nodes for c in n.cores)
 
     def describe(self) -> str:
-        """Return a description such as "machine: 2 NUMA nodes, 40 cores (80 logical processors), GPUs 0-7"."""
+        """Such as "machine: 2 NUMA nodes, 40 cores (80 logical processors), GPUs 0-7"."""
         gpus = f"GPU{'s' * (len(self.gpus) > 1)} {ranges(self.gpus)}" if self.gpus else "no GPU"
         processors = counted(len(self.processors), "logical processor")
         others = f"; {self.machines} such machines" if self.machines > 1 else ""
@@ -95,7 +95,7 @@ class Machine:
         return f"machine: {nodes}, {counted(self.cores, 'core')} ({processors}), {gpus}{others}"
 
     def resources(self) -> str:
-        """Return a text such as "16 cores, of which the cgroup grants 12.5, 128 GiB of memory, 1 GPU of 80 GiB"."""
+        """Such as "16 cores, of which the cgroup grants 12.5, 128 GiB of memory, 1 GPU of 80 GiB"."""
         quota = f", of which the cgroup grants {self.quota:g}" if self.quota else ""
         gpus = counted(len(self.gpus), "GPU") if self.gpus else "no GPU"
         each = f" of {self.gpu_memory / 2**30:.0f} GiB" if self.gpus and self.gpu_memory else ""
@@ -103,8 +103,8 @@ class Machine:
         return f"{len(self.processors)} cores{quota}, {memory} of memory, {gpus}{each}"
 
     def restricted(self, processors: Sequence[int]) -> "Machine":
-        """Return the machine with only the given logical processors. GPUs of a node that has none of them belong to the
-        first node that has some. Raises ConfigError for a processor that the machine does not have."""
+        """The machine with only the given logical processors. GPUs of a node that has none of them belong to the first
+        node that has some. Raises ConfigError for a processor that the machine does not have."""
         if outside := sorted(set(processors) - set(self.processors)):
             raise ConfigError(f"--cores: core {outside} is not allowed; allowed: {ranges(sorted(self.processors))}")
         nodes, homeless = list[Node](), list[int]()
@@ -121,13 +121,13 @@ class Machine:
 def of_cores(
     cores: Sequence[int], quota: float | None = None, memory: int | None = None, gpus: int = 0, gpu_memory: int = 0
 ) -> Machine:
-    """Return a machine with one NUMA node and the given single-threaded cores."""
+    """One NUMA node with single-threaded cores."""
     node = Node(tuple((c,) for c in cores), tuple(range(gpus)))
     return Machine((node,), memory, quota=quota, gpu_memory=gpu_memory)
 
 
 def read_machine(path: str | Path) -> Machine:
-    """Return the machine that a file describes. Raises ConfigError, with a message of one line."""
+    """Raises ConfigError, with a message of one line."""
     kind = "JSON" if Path(path).suffix == ".json" else "TOML"
     try:
         text = Path(path).read_text()
@@ -145,7 +145,7 @@ def read_machine(path: str | Path) -> Machine:
 
 
 def _machine(values: dict[str, Any]) -> Machine:
-    """Return the machine that the values of a file describe. Raises ValueError or ConfigError."""
+    """Raises ValueError or ConfigError."""
     by_nodes = "nodes" in values
     _check_keys(values, (*(BY_NODES if by_nodes else BY_CORES), *IN_ALL), ("nodes" if by_nodes else "cores",))
     memory, machines = values.get("memory"), values.get("machines", 1)
@@ -179,8 +179,8 @@ def _of_cores(values: dict[str, Any]) -> Machine:
 
 
 def _even(values: dict[str, int]) -> Machine:
-    """Return a machine of equal NUMA nodes, with processors numbered as by Linux: first one hyperthread of each core,
-    then the second hyperthreads."""
+    """Equal NUMA nodes, with processors numbered as by Linux: first one hyperthread of each core, then the second
+    hyperthreads."""
     for key in BY_NODES[:2]:
         if key not in values:
             raise ValueError(f"{key} is missing")
@@ -249,7 +249,7 @@ def _is_number(value: Any) -> bool:
 
 
 def numbers(text: str) -> list[int]:
-    """Parse a list of numbers, such as "0-3,8" into [0, 1, 2, 3, 8]."""
+    """Parse "0-3,8" as [0, 1, 2, 3, 8]."""
     result: list[int] = []
     for part in text.split(","):
         low, dash, high = part.strip().partition("-")
@@ -262,7 +262,7 @@ def numbers(text: str) -> list[int]:
 
 
 def ranges(values: Sequence[int]) -> str:
-    """Format a list of numbers, such as [0, 1, 2, 8] as "0-2,8"."""
+    """Format [0, 1, 2, 8] as "0-2,8"."""
     parts: list[list[int]] = []
     for v in sorted(values):
         if parts and v == parts[-1][-1] + 1:

@@ -18,8 +18,8 @@ IS_ORDERED = platform.machine().lower() in ("x86_64", "amd64", "i686", "x86")
 
 
 def fence_of_machine() -> Callable[[], None]:
-    """Return a memory fence: a function after whose call no process sees a later load or store before an earlier one.
-    Raises RunError if the processor needs the compiled fence, and the extension is missing."""
+    """A memory fence: a function after whose call no process sees a later load or store before an earlier one. Raises
+    RunError if the processor needs the compiled fence, and the extension is missing."""
     if IS_ORDERED:
         return lambda: None
     try:
@@ -33,8 +33,8 @@ def fence_of_machine() -> Callable[[], None]:
 
 
 class OrderedWords:
-    """`OrderedWords` are 64-bit words of shared memory. A store to the words follows every earlier load and store of
-    its process, and a load precedes every later load and store."""
+    """64-bit words of shared memory. A store to the words follows every earlier load and store of its process, and a
+    load precedes every later load and store."""
 
     def __init__(self, words: memoryview, fence: Callable[[], None]):
         self._words, self._fence = words, fence

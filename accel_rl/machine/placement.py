@@ -1,5 +1,5 @@
-"""This module divides a machine's cores and GPUs into slots for runs, a run's cores among its ranks, and a rank's cores
-among its processes.
+"""Divides a machine's cores and GPUs into slots for runs, a run's cores among its ranks, and a rank's cores among its
+processes.
 
 Slots of the same size do not share cores, and share a GPU only with --runs-per-gpu. Slots of different sizes may
 overlap, so the runs of a sweep in overlapping slots are trained one after another. A GPU's cores belong to the GPU's
@@ -23,14 +23,13 @@ Core = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A `Placement` contains the cores and the numbers of threads of one rank's processes."""
+    """The cores and the numbers of threads of one rank's processes."""
 
     # The core of each worker process, or None if it is not pinned
     worker_cores: tuple[int | None, ...]
     server_cores: tuple[int, ...]  # The action server and the learner run on server_cores.
     torch_threads: int  # Each operation of the learner uses `torch_threads` threads.
     device: str
-    # Each inference operation uses act_threads threads.
     # If worker processes share the cores with inference, inference uses half of the cores.
     act_threads: int = 1
     # A concurrent trainer runs on learner_cores, and other trainers run on server_cores.
@@ -48,8 +47,7 @@ def place_processes(
     torch_threads: int | None = None,
     concurrent: bool = False,
 ) -> Placement:
-    """Place one worker process on each usable core. With a GPU, the first core is reserved for the process that uses
-    the GPU.
+    """One worker process on each usable core. With a GPU, the first core is reserved for the process that uses the GPU.
 
     By default, all cores are used that the affinity mask and the cgroup's quota allow. If there are more workers than
     cores, workers share cores and a warning is printed. With `concurrent`, the learner uses half of the cores, and
@@ -90,14 +88,14 @@ def place_processes(
 
 
 def gpu_of_rank(rank: int, ranks: int, gpus: int) -> int:
-    """Return the index of a rank's GPU. If there are more ranks than GPUs, the ranks share the GPUs evenly: 4 ranks on
-    2 GPUs use the GPUs 0 0 1 1."""
+    """The index of a rank's GPU. If there are more ranks than GPUs, the ranks share the GPUs evenly: 4 ranks on 2 GPUs
+    use the GPUs 0 0 1 1."""
     return rank * gpus // max(ranks, gpus)
 
 
 def share_of_cores(cores: Sequence[X], ranks: int, rank: int) -> tuple[X, ...]:
-    """Return a rank's even share of the cores, which are consecutive entries of `cores`. If there are more ranks than
-    cores, each rank gets one core."""
+    """A rank's even share of the cores, which are consecutive entries of `cores`. If there are more ranks than cores,
+    each rank gets one core."""
     n = len(cores)
     if ranks > n:
         return (cores[rank % n],)
@@ -105,8 +103,8 @@ def share_of_cores(cores: Sequence[X], ranks: int, rank: int) -> tuple[X, ...]:
 
 
 def cores_of_rank(cores: Sequence[int], gpus: Sequence[int], ranks: int, rank: int) -> tuple[int, ...]:
-    """Return the logical processors of a rank, which are those of some physical cores among `cores`. No other rank has
-    a processor of these physical cores, unless there are more ranks than cores.
+    """The logical processors of a rank are those of some physical cores among `cores`. No other rank has a processor of
+    these physical cores, unless there are more ranks than cores.
 
     `gpus` are the GPUs of the run, as CUDA numbers them. The ranks whose GPUs belong to one NUMA node divide the node's
     cores evenly. Without GPUs, or if their nodes are unknown, all ranks divide all cores. Of each physical core the
@@ -127,9 +125,9 @@ def cores_of_rank(cores: Sequence[int], gpus: Sequence[int], ranks: int, rank: i
 
 @dataclass(frozen=True)
 class Slot:
-    """A `Slot` is a set of cores and GPUs for one run. `cores` are the logical processors that the run may use, ordered
-    by GPU. `reserved` lists the first processor of each GPU's share, for the process that uses the GPU. `idle` lists
-    the other hyperthreads of the reserved cores, which stay unused so that these cores are fast."""
+    """A set of cores and GPUs for one run. `cores` are the logical processors that the run may use, ordered by GPU.
+    `reserved` lists the first processor of each GPU's share, for the process that uses the GPU. `idle` lists the other
+    hyperthreads of the reserved cores, which stay unused so that these cores are fast."""
 
     cores: tuple[int, ...]
     gpus: tuple[int, ...] = ()
@@ -139,8 +137,7 @@ class Slot:
 
     @property
     def held(self) -> tuple[int, ...]:
-        """Return all logical processors of the slot, including idle ones. No other run may use the slot's processors at
-        the same time."""
+        """All logical processors, including idle ones. No other run may use them at the same time."""
         return self.cores + self.idle
 
     def __str__(self) -> str:
@@ -155,9 +152,9 @@ def slots_of(
     runs_per_gpu: int = 1,
     cores_per_run: int = 1,
 ) -> list[Slot]:
-    """Divide the machine into slots of one size. Raises ConfigError if the machine does not have enough GPUs or cores.
-    `gpus` are the GPUs to use. None means all GPUs, and with an empty sequence the slots consist of cores only; only
-    then does `cores_per_run` apply."""
+    """Slots have one size. Raises ConfigError if the machine does not have enough GPUs or cores. `gpus` are the GPUs to
+    use. None means all GPUs, and with an empty sequence the slots consist of cores only; only then does `cores_per_run`
+    apply."""
     for flag, value in (
         ("--gpus-per-run", gpus_per_run),
         ("--runs-per-gpu", runs_per_gpu),
@@ -174,8 +171,7 @@ def slots_of(
 
 
 def chosen_gpus(machine: Machine, gpus: Sequence[int] | None) -> list[int]:
-    """Return the GPUs to use, where None means all GPUs. Raises ConfigError for a GPU that the machine does not
-    have."""
+    """None means all GPUs. Raises ConfigError for a GPU that the machine does not have."""
     available = machine.gpus
     use = list(available if gpus is None else gpus)
     if outside := [g for g in use if g not in available]:
@@ -223,8 +219,8 @@ def _of_gpus(machine: Machine, chosen: Sequence[int], gpus_per_run: int, runs_pe
 
 
 def _groups(by_node: Sequence[Sequence[X]], n: int) -> list[list[X]]:
-    """Form groups of n elements. The elements of a group are from one NUMA node, unless every node has fewer than n
-    elements. Remaining elements that do not fill a group are left out."""
+    """Groups of n elements, from one NUMA node each unless every node has fewer than n elements. Remaining elements
+    that do not fill a group are left out."""
     if all(len(things) < n for things in by_node):
         by_node = [[x for things in by_node for x in things]]
     return [list(things[i : i + n]) for things in by_node for i in range(0, len(things) // n * n, n)]
@@ -241,7 +237,7 @@ def describe_slots(slots: Sequence[Slot]) -> list[str]:
 
 
 def describe_unused(machine: Machine, slots: Sequence[Slot]) -> list[str]:
-    """Describe the cores and the GPUs that belong to no slot, in one line of text each."""
+    """A line of text for the cores and one for the GPUs that belong to no slot."""
     used = {t for s in slots for t in s.held}
     lines = []
     if cores := [t for n in machine.nodes for c in n.cores for t in c if t not in used]:

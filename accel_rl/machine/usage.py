@@ -1,5 +1,5 @@
-"""This module measures the CPU time of this process and its child processes, for how long another process has stalled,
-and the energy that the CPU packages use."""
+"""The CPU time of this process and its child processes, for how long another process has stalled, and the energy that
+the CPU packages use."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ LOOK_S = 1.0  # `Stall.look` should be called about every LOOK_S seconds.
 
 
 def cpu_seconds() -> float:
-    """Return the CPU time of this process and of all processes that it has started, in seconds."""
+    """CPU time of this process and of all processes that it has started."""
     total = sum(os.times()[:4])
     for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
@@ -24,19 +24,17 @@ def cpu_seconds() -> float:
 
 
 class Stall:
-    """A `Stall` measures for how long another process has not changed a counter, such as its CPU time. A process that
-    polls or waits with a timeout uses a little CPU time; a process that is stopped, or blocked for ever, uses none."""
+    """Time since another process last changed a counter, such as its CPU time. A process that polls or waits with
+    a timeout uses a little CPU time; a process that is stopped, or blocked for ever, uses none."""
 
     def __init__(self, counter: Callable[[], int]):
-        """`counter` returns the current value of the process's counter."""
         self._counter = counter
         self._value = -1
         self._looked_at = time.monotonic()
         self.seconds = 0.0
 
     def look(self) -> float:
-        """Return the time in seconds since the counter's last change. Time in which this process itself was stopped is
-        not counted."""
+        """Seconds since the counter's last change, without time in which this process itself was stopped."""
         now, value = time.monotonic(), self._counter()
         waited = min(now - self._looked_at, 2 * LOOK_S)
         self.seconds = self.seconds + waited if value == self._value else 0.0
@@ -45,9 +43,8 @@ class Stall:
 
 
 def cpu_ns(pid: int) -> int:
-    """Return the CPU time of all threads of a process in nanoseconds. If a thread is ready to run, or if the kernel
-    does not report nanoseconds, return the current time instead. The current time always changes, so that the process
-    is not considered stalled."""
+    """CPU time of all threads of a process. If a thread is ready to run, or if the kernel does not report nanoseconds,
+    the current time instead, which always changes, so that the process is not considered stalled."""
     total = 0
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -62,8 +59,8 @@ def cpu_ns(pid: int) -> int:
 
 
 class PackageEnergy:
-    """Measures the energy that all CPU packages use, by RAPL, including the energy of other programs. RAPL's counters
-    wrap around, at the earliest after a quarter of an hour, so `joules` must be called more often than that."""
+    """The energy that all CPU packages use, by RAPL, including that of other programs. RAPL's counters wrap around, at
+    the earliest after a quarter of an hour, so `joules` must be called more often than that."""
 
     def __init__(self, folder: Path = POWERCAP):
         self._counters = [p for p in sorted(folder.glob("intel-rapl:*")) if p.name.count(":") == 1]
@@ -71,7 +68,7 @@ class PackageEnergy:
         self._last = self._read()
 
     def joules(self) -> float | None:
-        """Return the energy in joules since this object was created, or None if RAPL is missing or may not be read."""
+        """Energy in joules since this object was created, or None if RAPL is missing or may not be read."""
         now = self._read()
         if not now or len(now) != len(self._last):
             return None
@@ -81,8 +78,8 @@ class PackageEnergy:
         return self._joules
 
     def _read(self) -> list[tuple[int, int]]:
-        """Return (value, maximum value) of each RAPL counter in microjoules, or an empty list if RAPL is missing or may
-        not be read."""
+        """(value, maximum value) of each RAPL counter in microjoules, or an empty list if RAPL is missing or may not be
+        read."""
         try:
             return [(_number(p / "energy_uj"), _number(p / "max_energy_range_uj")) for p in self._counters]
         except (OSError, ValueError):

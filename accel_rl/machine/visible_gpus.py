@@ -12,8 +12,8 @@ from accel_rl.text.notes import say_once
 
 
 def gpu_nodes() -> dict[int, int]:
-    """Return the NUMA node of each visible GPU (`visible_gpus`). Without CUDA_VISIBLE_DEVICES, GPUs are numbered by PCI
-    bus, as with CUDA_DEVICE_ORDER=PCI_BUS_ID."""
+    """{GPU (`visible_gpus`): NUMA node}. Without CUDA_VISIBLE_DEVICES, GPUs are numbered by PCI bus, as with
+    CUDA_DEVICE_ORDER=PCI_BUS_ID."""
     lines = _nvidia_smi("--query-gpu=index,pci.bus_id,uuid", "--format=csv,noheader")
     nodes, uuids = {}, dict[str, int]()
     for index, bus, uuid in (line.split(",") for line in lines):
@@ -35,7 +35,7 @@ def gpu_nodes() -> dict[int, int]:
 
 
 def _nvidia_smi(*arguments: str) -> list[str]:
-    """Return the lines that nvidia-smi prints, or [] without an NVIDIA GPU."""
+    """The lines that nvidia-smi prints, or [] without an NVIDIA GPU."""
     program = shutil.which("nvidia-smi")
     return [] if program is None else _lines(program, *arguments)
 
@@ -50,7 +50,7 @@ def _lines(*command: str) -> list[str]:
 
 
 def _mig_instances(lines: Iterable[str]) -> dict[str, int]:
-    """Map the UUID of each part of a GPU (MIG) in the list of `nvidia-smi -L` to the index of the GPU."""
+    """{UUID of each part of a GPU (MIG) in the list of `nvidia-smi -L`: index of the GPU}"""
     result, gpu = {}, 0
     for line in lines:
         if match := re.match(r"GPU (\d+):", line):
@@ -61,8 +61,8 @@ def _mig_instances(lines: Iterable[str]) -> dict[str, int]:
 
 
 def visible_gpus(visible: str, uuids: Mapping[str, int]) -> dict[int, int]:
-    """Map the numbers of the GPUs that the value `visible` of CUDA_VISIBLE_DEVICES shows to their indices. `uuids` maps
-    the UUID of each GPU, and of each part of a GPU (MIG), to the GPU's index.
+    """{number: index} of the GPUs that the value `visible` of CUDA_VISIBLE_DEVICES shows. `uuids` maps the UUID of each
+    GPU, and of each part of a GPU (MIG), to the GPU's index.
 
     A GPU that is named by its index has this index as its number, and a GPU that is named by the beginning of its UUID
     has the position of its name. As in the driver, a name that no GPU has (such as -1) ends the list, and a list that
@@ -82,7 +82,7 @@ def visible_gpus(visible: str, uuids: Mapping[str, int]) -> dict[int, int]:
 
 
 def gpu_names(gpus: Iterable[int]) -> str:
-    """Return the value of CUDA_VISIBLE_DEVICES for a child process that uses some of this process's GPUs."""
+    """The value of CUDA_VISIBLE_DEVICES for a child process that uses some of this process's GPUs."""
     names = _names(os.environ.get("CUDA_VISIBLE_DEVICES", ""))
     by_index = all(map(_is_index, names))
     return ",".join(str(gpu) if by_index else names[gpu] for gpu in gpus)
