@@ -1,5 +1,4 @@
-"""This module lists the classes of agents and network modules whose inference may be captured and replayed without
-Python.
+"""The classes of agents and network modules whose inference may be captured and replayed without Python.
 
 A replay repeats only kernel calls, so a registered agent or module must not count, log or draw random numbers in its
 `act` or `forward`. A subclass that overrides `act` or `forward` is captured only if it is registered itself.
@@ -28,8 +27,8 @@ logger = logging.getLogger(__name__)
 
 
 class Same:
-    """A `Same` is a key that compares objects by identity. A `Same` keeps a reference to its object, so that the
-    identity is not reused."""
+    """A key that compares objects by identity. It keeps a reference to its object, so that the identity is not
+    reused."""
 
     def __init__(self, value: object):
         self.value = value
@@ -59,27 +58,26 @@ _AGENTS: dict[type, Callable[[Any], Hashable]] = {
 
 
 def register_module(cls: type[nn.Module]) -> type[nn.Module]:
-    """Register a module class (a decorator). The class's forward pass must only call kernels, and depend only on its
-    input and parameters."""
+    """Decorator of a module class whose forward pass only calls kernels, and depends only on its input and
+    parameters."""
     _MODULES.add(cls)
     return cls
 
 
 def register_agent(cls: type, depends_on: Callable[[Any], Hashable] = lambda agent: None) -> type:
-    """Register an agent class, so that its inference may be captured. `depends_on` returns the values on which the
-    agent's `act` depends, other than observations, uniform random numbers and parameters."""
+    """`depends_on` returns the values on which the agent's `act` depends, other than observations, uniform random
+    numbers and parameters."""
     _AGENTS[cls] = depends_on
     return cls
 
 
 def acting(agent: Agent) -> Any:
-    """Return the agent whose `act` selects actions: `agent` itself, or the agent that `agent` wraps to replace its
-    parameters."""
+    """The agent whose `act` selects actions: `agent`, or the agent that it wraps to replace its parameters."""
     return getattr(agent, "wrapped", agent)
 
 
 def refusal(agent: Agent) -> str | None:
-    """Return the reason why the agent's inference is not captured, or None if the agent may be captured."""
+    """Why the agent's inference is not captured, or None if it may be."""
     agent = acting(agent)
     if _registered(type(agent), _AGENTS, ("act", "forward", "logits", "value")) is None:
         return f"{type(agent).__name__} is not registered as capturable"
@@ -89,8 +87,7 @@ def refusal(agent: Agent) -> str | None:
 
 
 def module_refusal(model: nn.Module) -> str | None:
-    """Return the reason why a network's forward pass is not captured while acting, or None if the network may be
-    captured."""
+    """Why a network's forward pass is not captured while acting, or None if it may be."""
     for name, m in model.named_modules():
         if _registered(type(m), _MODULES, ("forward", "__call__")) is None:
             return f"{type(m).__name__} ({name or 'the network'}) is not registered as capturable"
@@ -98,8 +95,7 @@ def module_refusal(model: nn.Module) -> str | None:
 
 
 def _registered(cls: type, classes: Container[type], methods: tuple[str, ...]) -> type | None:
-    """Return `cls` if it is registered. Otherwise return the registered base class from which `cls` inherits all of
-    `methods`, or None."""
+    """`cls` if it is registered, or the registered base class from which `cls` inherits all of `methods`."""
     base = next((c for c in cls.__mro__ if c in classes), None)
     if base is None or any(getattr(cls, name, None) is not getattr(base, name, None) for name in methods):
         return None
@@ -107,8 +103,7 @@ def _registered(cls: type, classes: Container[type], methods: tuple[str, ...]) -
 
 
 def hook_of(model: nn.Module) -> str | None:
-    """Return a description of the network's first hook, which a replay would not call, or None if the network has no
-    hooks."""
+    """The network's first hook, which a replay would not call."""
     if torch.nn.modules.module._has_any_global_hook():
         return "a global module hook is registered"
     for name, m in model.named_modules():
@@ -118,7 +113,7 @@ def hook_of(model: nn.Module) -> str | None:
 
 
 class Eligibility:
-    """An `Eligibility` decides whether an agent's inference may be captured, and which captures can be reused.
+    """Decides whether an agent's inference may be captured, and which captures can be reused.
 
     The attribute `key` identifies everything on which captured inference depends, and is None if the agent may not be
     captured.
@@ -133,8 +128,7 @@ class Eligibility:
         self._addresses: tuple[int, ...] = ()
 
     def use(self, agent: Agent, settings: Hashable) -> bool:
-        """Set the agent that selects actions, and return whether earlier captures became invalid. `settings` are other
-        values on which captures depend."""
+        """Return whether earlier captures became invalid. `settings` are other values on which captures depend."""
         why = self._never or refusal(agent)
         if why:
             self.refuse(why)
@@ -150,12 +144,12 @@ class Eligibility:
         return is_other
 
     def fail(self, why: str) -> None:
-        """Log that the capture of the current agent failed, and do not try the capture again."""
+        """Log that the capture of the current agent failed, and do not try again."""
         self.key, self._failed = None, self.key
         self.refuse(why)
 
     def refuse(self, why: str) -> None:
-        """Log once why the inference of an agent is not captured."""
+        """Log a reason once."""
         if why not in self._logged:
             logger.info(f"inference is not captured, Python runs at every step: {why}")
         self._logged.add(why)

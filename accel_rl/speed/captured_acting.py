@@ -1,4 +1,4 @@
-"""With `CapturedActing`, samplers replay captured inference instead of calling the agent at every step."""
+"""Samplers replay captured inference instead of calling the agent at every step."""
 
 from collections.abc import Hashable, Sequence
 
@@ -15,8 +15,8 @@ from accel_rl.text.notes import say_once
 
 
 class CapturedRollouts:
-    """`CapturedRollouts` plays rollouts on a GPU. The first rollouts in each buffer run from Python, and later rollouts
-    replay a CUDA graph. If an agent is not captured, the reason is logged once."""
+    """The first rollouts in each buffer run from Python, and later rollouts replay a CUDA graph. If an agent is not
+    captured, the reason is logged once."""
 
     def __init__(self, device: torch.device, enabled: bool):
         self._graphs = CudaGraphs(device)
@@ -27,9 +27,8 @@ class CapturedRollouts:
         self._played: dict[tuple[bool, int], int] = {}  # Counts the rollouts that were launched from Python.
 
     def play(self, agent: Agent | None, buffer: int, settings: Hashable, play: Play) -> None:
-        """Play a rollout, and write it into the buffer. `agent` is None if all actions are drawn before the rollout.
-        `settings` are other values on which the rollout depends. Groups of environments run in parallel only inside a
-        CUDA graph."""
+        """`agent` is None if all actions are drawn before the rollout. `settings` are other values on which the rollout
+        depends. Groups of environments run in parallel only inside a CUDA graph."""
         key = agent is None, buffer
         if not self._may_capture(agent, settings):
             play(False)
@@ -70,11 +69,10 @@ class CapturedRollouts:
 
 
 class CapturedActing(Acceleration):
-    """`CapturedActing` selects captured inference for agents that may be captured: a list of kernel calls on a CPU, and
-    CUDA graphs on a GPU."""
+    """A list of kernel calls on a CPU, and CUDA graphs on a GPU, for agents that may be captured."""
 
     def __init__(self, enabled: bool = True):
-        """`enabled` is False if the run has --sampler.no-capture."""
+        """False with --sampler.no-capture."""
         self._enabled = enabled
 
     def on_cpu(self, groups: Sequence[slice]) -> CapturedInference:

@@ -23,16 +23,15 @@ _ALLOCATIONS = ("empty", "new_empty", "empty_strided", "empty_like")
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """A `CallRecord` is a recorded kernel call: the kernel's name, and its arguments in the order of the C++ signature.
-    Tensors are recorded as addresses."""
+    """A recorded kernel call: the kernel's name, and its arguments in the order of the C++ signature. Tensors are
+    recorded as addresses."""
 
     kernel: str
     arguments: tuple[int, ...]
 
 
 class CallRecorder(TorchDispatchMode):
-    """A `CallRecorder` records every kernel that the thread calls through `kernels.native.call` while the recorder is
-    active.
+    """Records every kernel that the thread calls through `kernels.native.call` while it is active.
 
     `unsupported` contains the names of torch operations that computed values while the recorder was active. A replay
     would omit torch operations, so only views and allocations are allowed.
@@ -47,7 +46,7 @@ class CallRecorder(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Return False, so that torch does not import torch._dynamo, which takes seconds."""
+        """False, so that torch does not import torch._dynamo, which takes seconds."""
         return False
 
     def __enter__(self) -> "CallRecorder":
@@ -71,7 +70,7 @@ class CallRecorder(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
     def graph(self, module: ModuleType) -> Any:
-        """Return the recorded calls as a C++ CallGraph (src/call_graph.h)."""
+        """The recorded calls as a C++ CallGraph (src/call_graph.h)."""
         graph = module.CallGraph()
         for r in self.records:
             graph.add(r.kernel, r.arguments)
@@ -79,8 +78,8 @@ class CallRecorder(TorchDispatchMode):
 
 
 class _StepMemory(NamedTuple):
-    """A `_StepMemory` is the memory of an array of the rollout that step t reads or writes: `bytes` bytes from the
-    address begin + t * step."""
+    """The memory of an array of the rollout that step t reads or writes: `bytes` bytes from the address begin + t *
+    step."""
 
     begin: int
     step: int
@@ -88,23 +87,20 @@ class _StepMemory(NamedTuple):
 
     @classmethod
     def of(cls, x: Tensor, b: slice, rows: int = 1) -> "_StepMemory":
-        """Return the memory of environments `b` in an array x [T, B, ...] of which each step reads `rows` rows."""
+        """`x` is [T, B, ...], of which each step reads `rows` rows of the environments `b`."""
         size, n = x.itemsize, b.stop - b.start
         step = x.stride(0) * size
         return cls(x.data_ptr() + b.start * x.stride(1) * size, step, (rows - 1) * step + n * x.stride(1) * size)
 
 
 class _Capture(NamedTuple):
-    """A `_Capture` is the captured inference of a group of environments."""
-
     recorder: CallRecorder
     graph: Any  # A CallGraph (kernels/src/call_graph.h)
     recorded: dict[str, torch.dtype]  # Maps the name of each value that the agent records to its dtype.
 
 
 class CapturedInference(Inference):
-    """`CapturedInference` captures, for each group of environments, the kernel calls from the group's frames to its
-    actions.
+    """Captures, for each group of environments, the kernel calls from the group's frames to its actions.
 
     The second step of a group is captured. Later steps replay the captured calls with the addresses of their own step,
     and their results are bitwise equal. Agents and modules that are not registered (`capturable`), and networks with
@@ -130,13 +126,11 @@ class CapturedInference(Inference):
         self._count = 0
 
     def begin(self, buffer: int, rollout: Rollout, uniform: Tensor) -> None:
-        """Start a rollout. The random numbers `uniform` [T, B] determine which actions are selected."""
         self._count += 1
         self._rollouts[buffer] = self._count, rollout, uniform
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
-        """Set the agent whose inference is captured. `settings` are other values on which the agent's actions depend.
-        An agent with a recurrent `state` is not captured."""
+        """An agent with a recurrent `state` is not captured."""
         if self._eligibility.use(agent, settings):
             for of_agent in (self._captures, self._uncapturable, self._served):
                 of_agent.clear()
@@ -146,7 +140,6 @@ class CapturedInference(Inference):
         return self._eligibility.key is not None
 
     def replay(self, buffer: int, t: int, group: int) -> bool:
-        """Replay the captured inference of a group of environments at step t, and return whether a capture exists."""
         capture = self._captures.get(group)
         if capture is None:
             return False
@@ -159,8 +152,6 @@ class CapturedInference(Inference):
 
     @contextmanager
     def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
-        """Return a context manager in which the agent is called for a group's actions at step t, and which may capture
-        the kernel calls."""
         module = native.compiled()
         if self._eligibility.key is None or module is None or group in self._uncapturable or group not in self._served:
             self._served.add(group)
@@ -196,7 +187,7 @@ class CapturedInference(Inference):
 
 
 def copy_(out: Tensor, source: Tensor) -> None:
-    """Copy an array source [n] to an array out [n]."""
+    """Arrays are [n]."""
     module = native.compiled() if _are_alike(out, source) else None
     if module is None:
         out.copy_(source)

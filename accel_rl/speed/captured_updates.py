@@ -31,8 +31,7 @@ _Names = tuple[str, ...]
 
 
 class CapturedUpdates:
-    """`CapturedUpdates` computes the advantages of rollouts, and makes the updates of learning phases. There is one
-    CUDA graph for each kind of rollout and batch: shapes, dtypes, and which parts are None."""
+    """One CUDA graph for each kind of rollout and batch: shapes, dtypes, and which parts are None."""
 
     def __init__(self, algo: Algorithm, update: Update, never: str = ""):
         """`never` is the reason why no update may be captured, or ""."""
@@ -49,7 +48,6 @@ class CapturedUpdates:
         self._counts: Counter[_Names] = Counter()
 
     def ingest(self, rollout: Rollout) -> None:
-        """Process a rollout as the algorithm does."""
         algo, is_plain = self._algo, type(self._algo).ingest is PolicyGradient.ingest
         is_refused = self.advantages.why or self.updates.why
         if isinstance(algo, PolicyGradient) and algo.samples is not None and is_plain and not is_refused:
@@ -61,8 +59,7 @@ class CapturedUpdates:
             algo.ingest(rollout)
 
     def phase(self) -> Iterator[None]:
-        """Make the updates of a learning phase without synchronizing with the GPU, and yield after each. `metrics`
-        returns the updates' metrics."""
+        """Yield after each update, without synchronizing with the GPU. `metrics` returns the updates' metrics."""
         algo = self._algo
         if self.updates.why:
             self._samples = FixedAddresses()  # Frees the copy of a rollout.
@@ -78,7 +75,7 @@ class CapturedUpdates:
             yield
 
     def _minibatches(self, algo: PolicyGradient) -> Iterator[None]:
-        """Make the updates from a rollout. The ranks exchange the kinds of all updates at once."""
+        """The ranks exchange the kinds of all updates in one call."""
         is_fixed = algo.samples is None or self._fix(algo, algo.samples)
         indices = list(algo.minibatches())
         kinds = [self._kind_of((id(algo.samples), index)) if is_fixed else None for index in indices]
@@ -89,8 +86,8 @@ class CapturedUpdates:
             yield
 
     def _draws(self, algo: ReplayAlgorithm) -> Iterator[None]:
-        """Make updates, each with a draw from the replay. The replay's key changes only between phases, so the ranks
-        exchange the kind of a phase's updates once, unless a subclass does more between updates."""
+        """The replay's key changes only between phases, so the ranks exchange the kind of a phase's updates once,
+        unless a subclass does more between updates."""
         is_constant, key = type(algo).phase is ReplayAlgorithm.phase, None
         for update, _ in enumerate(algo.phase()):
             if not (update and is_constant):
@@ -99,7 +96,7 @@ class CapturedUpdates:
             yield
 
     def metrics(self) -> list[UpdateMetrics]:
-        """Return the metrics of the updates since the last call."""
+        """Metrics of the updates since the last call."""
         result = [UpdateMetrics(names, self._sums[names].clone(), n) for names, n in self._counts.items()]
         for names in self._counts:
             self._sums[names].zero_()
@@ -107,7 +104,7 @@ class CapturedUpdates:
         return result
 
     def close(self) -> None:
-        """Free the graphs, before the process group is destroyed."""
+        """Called before the process group is destroyed."""
         self.advantages.close()
         self.updates.close()
 
@@ -115,13 +112,14 @@ class CapturedUpdates:
         return kind_of(batch, self._algo.device.type)
 
     def _fix(self, algo: PolicyGradient, samples: Samples) -> bool:
-        """Copy the samples of a rollout to fixed addresses, unless they are there. Return whether this is possible."""
+        """Copy the samples of a rollout to fixed addresses, unless they are already fixed. Return whether this is
+        possible."""
         if samples is not self._fixed and (kind := self._kind_of(samples)) is not None:
             algo.samples = self._fixed = self._samples.load(kind, samples)
         return algo.samples is self._fixed
 
     def _make(self, key: Key | None, draw: Callable[[Any], Any], kind: Hashable = None, x: Any = None) -> None:
-        """Make one update of the batch draw(x), and count it. `kind` is the kind of x."""
+        """One update of the batch draw(x). `kind` is the kind of x."""
         fixed: list[Any] = []
         names = self.updates.run(
             key, lambda: self._update_from(draw(x), torch.zeros_like), lambda: self._update_from(draw(fixed[0])),
@@ -130,8 +128,8 @@ class CapturedUpdates:
         self._counts[names] += 1
 
     def _update_from(self, batch: Any, allocate: Callable[[Tensor], Tensor] | None = None) -> _Names:
-        """Make one update, add its metrics to their sums, and return their names. Sums are not allocated in a graph,
-        whose memory other graphs use."""
+        """Add the metrics of an update to their sums, and return their names. Sums are not allocated in a graph, whose
+        memory other graphs use."""
         metrics = UpdateMetrics.of(self._update(batch))
         if metrics.names not in self._sums:
             if allocate is None:
@@ -146,7 +144,7 @@ def _draws_on_the_gpu(algo: ReplayAlgorithm) -> bool:
 
 
 def _store_advantages(algo: PolicyGradient) -> None:
-    """Compute the advantages of the newest rollout, and write them to the memory of the last rollout's advantages."""
+    """The result replaces the last rollout's advantages in their memory."""
     samples = algo.samples
     assert samples is not None
     advantage, target = algo.estimate(samples)
@@ -155,8 +153,8 @@ def _store_advantages(algo: PolicyGradient) -> None:
 
 
 class ScheduledTensors(Schedules):
-    """`ScheduledTensors` stores the values of schedules as scalar tensors [] on a device. `progress`, `env_steps` and
-    `counted` are Python numbers."""
+    """The values of schedules are scalar tensors [] on a device. `progress`, `env_steps` and `counted` are Python
+    numbers."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__()
@@ -164,7 +162,7 @@ class ScheduledTensors(Schedules):
         self._values: dict[str, float] = {}
 
     def set(self, values: Mapping[str, float]) -> None:
-        """Copy the values of the schedules to the device, without synchronizing with the device."""
+        """Does not synchronize with the device."""
         for name, value in values.items():
             if name not in self._values:
                 setattr(self, name, torch.full((), value, device=self._device))

@@ -23,7 +23,7 @@ _NUMBERS = (bool, int, float, str, type(None))
 
 
 class Reads:
-    """`Reads` stores which attributes of an algorithm an update has read, and their values."""
+    """The attributes of an algorithm that an update has read, and their values."""
 
     def __init__(self, algo: Algorithm):
         self._algo = algo
@@ -31,7 +31,6 @@ class Reads:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Return a context manager that records which attributes of the algorithm are read, and their values."""
         algo = self._algo
         cls = type(self._algo)
         values = self._values
@@ -50,7 +49,7 @@ class Reads:
             algo.__class__ = cls
 
     def changed(self) -> str:
-        """Return the name of an attribute whose value has changed, or "" if no value has changed."""
+        """The name of an attribute whose value has changed, or ""."""
         now = vars(self._algo)
         for name, value in self._values.items():
             current = now.get(name)
@@ -59,13 +58,11 @@ class Reads:
         return ""
 
     def restore(self) -> None:
-        """Reset the algorithm's attributes to the values that the update has read."""
         vars(self._algo).update(self._values)
 
 
 def numbers_of(algo: Algorithm) -> dict[str, Any]:
-    """Return {name: value} of the attributes of the agent, and of its network's modules, that are plain Python
-    values."""
+    """{name: value} of the attributes of the agent, and of its network's modules, that are plain Python values."""
     model: nn.Module = algo.agent.model
     owners: list[tuple[str, object]] = [(type(algo.agent).__name__, algo.agent)]
     owners += [(f"{type(m).__name__} {name}".strip(), m) for name, m in model.named_modules()]
@@ -85,8 +82,8 @@ class Key(NamedTuple):
 
 
 class Captures:
-    """`Captures` has the CUDA graphs of one of an algorithm's computations. The first computations of each kind run
-    from Python, and later ones replay a CUDA graph.
+    """The CUDA graphs of one of an algorithm's computations. The first computations of each kind run from Python, and
+    later ones replay a CUDA graph.
 
     The results of replayed computations are bitwise equal to those from Python. There is one graph for each kind of
     computation. A computation that synchronizes with the GPU, or reads Python values that change, is not captured, and
@@ -112,9 +109,9 @@ class Captures:
         """`why` is the reason why nothing is captured any more, or "". All ranks have a reason, or none has."""
 
     def keys(self, kinds: Sequence[Hashable | None], limited: bool = True) -> list[Key | None]:
-        """Return the keys of the next computations, by one exchange between ranks, which make the same number of
-        computations. A kind is None if the computation cannot be captured. With `limited`, at most MOST kinds are
-        captured. The key is None if the computation must run from Python on some rank."""
+        """The keys of the next computations, by one exchange between ranks, which make the same number of computations.
+        A kind is None if the computation cannot be captured. With `limited`, at most MOST kinds are captured. The key
+        is None if the computation must run from Python on some rank."""
         if self.why:
             self._log(self.why)  # Logged here, because events.log is written only during training.
             return [None for _ in kinds]
@@ -124,11 +121,10 @@ class Captures:
         return [Key(number, tuple(key)) if all(key) else None for number, *key in zip(numbers, *ranks, strict=True)]
 
     def run(self, key: Key | None, python: Work, captured: Work, load: Work = bool) -> Any:
-        """Make one computation, by replaying a graph if possible, and return the result of `python` or `captured`.
+        """Replay a graph if possible, and return the result of `python` or `captured`.
 
         `python` makes the computation from Python. A graph has the operations of `captured`. Before each replay, `load`
-        copies its inputs to fixed addresses.
-        """
+        copies its inputs to fixed addresses."""
         if key is None or self.why:
             return python()
         if key.ranks not in self._captures and self._warm_ups[key.ranks] < WARM_UP:
@@ -143,7 +139,7 @@ class Captures:
         return result
 
     def _number(self, kind: Hashable | None, limited: bool) -> int:
-        """Return the number of a kind of computation, or 0 if it must run from Python."""
+        """0 if the computation must run from Python."""
         if kind is None:
             self._log("a batch has parts on the host, or that cannot be copied")
             return 0
@@ -157,8 +153,8 @@ class Captures:
         return number
 
     def _capture(self, key: Key, captured: Work) -> bool:
-        """Capture a computation, and return whether all ranks succeeded. After a failed capture on any rank, no rank
-        captures such computations."""
+        """Return whether all ranks succeeded. After a failed capture on any rank, no rank captures such
+        computations."""
         why, reads, results, algo = "", Reads(self._algo), list[Any](), self._algo
         is_drawn = isinstance(algo, ReplayAlgorithm) and algo.replay.is_capturable
 
@@ -184,8 +180,7 @@ class Captures:
         return False
 
     def _checked(self, python: Work) -> Any:
-        """Make one computation from Python. If it changes plain Python values of the agent or of its network, stop
-        capturing."""
+        """If the computation changes plain Python values of the agent or of its network, stop capturing."""
         before = numbers_of(self._algo)
         result = python()
         after = numbers_of(self._algo)
@@ -200,8 +195,7 @@ class Captures:
         self._log(self.why)
 
     def close(self) -> None:
-        """Free the graphs. NCCL's communicator cannot be destroyed before the graphs that contain its operations are
-        freed."""
+        """NCCL's communicator cannot be destroyed before the graphs that contain its operations are freed."""
         self._captures.clear()
 
     def _log(self, why: str) -> None:

@@ -21,8 +21,8 @@ themselves."""
 
 @contextlib.contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Disable garbage collection, because freeing an object during a capture could wait for the GPU and break the
-    capture. No collection is made before the capture, because it is not needed and takes a fifth of a second."""
+    """Freeing an object during a capture could wait for the GPU and break the capture. No collection is made before the
+    capture, because it is not needed and takes a fifth of a second."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -37,9 +37,8 @@ _failed: list[Any] = []  # The graphs of failed captures are kept, because torch
 
 
 class CudaGraphs:
-    """`CudaGraphs` captures operations of one GPU as CUDA graphs. All graphs share the memory for intermediate results.
-    Graphs must therefore be replayed one after another, and write their results to memory that was allocated before the
-    capture."""
+    """Captures operations of one GPU. All graphs share the memory for intermediate results. Graphs must therefore be
+    replayed one after another, and write their results to memory that was allocated before the capture."""
 
     def __init__(self, device: torch.device) -> None:
         self._device, self._runtime = device, runtime(device)
@@ -47,8 +46,8 @@ class CudaGraphs:
 
     @contextlib.contextmanager
     def warming_up(self) -> Iterator[None]:
-        """Return a context manager in which operations run on the CUDA stream of later captures, in order with the
-        operations of the current stream."""
+        """A context in which operations run on the CUDA stream of later captures, in order with the operations of the
+        current stream."""
         current = self._runtime.current_stream(self._device)
         self._stream.wait_stream(current)
         with self._runtime.stream(self._stream):
@@ -56,10 +55,9 @@ class CudaGraphs:
         current.wait_stream(self._stream)
 
     def capture(self, work: Callable[[], None], generators: Iterable[torch.Generator] = ()) -> Replay:
-        """Capture the GPU operations of the function `work`, and return a function that replays them. The function
-        `work` is called once, and its operations are recorded but not executed. `generators` are the random generators
-        that `work` uses in addition to the device's default generator. Raises RuntimeError if `work` synchronizes with
-        the GPU or copies from the host."""
+        """Return a function that replays the GPU operations of `work`. `work` is called once, and its operations are
+        recorded but not executed. `generators` are the random generators that `work` uses in addition to the device's
+        default generator. Raises RuntimeError if `work` synchronizes with the GPU or copies from the host."""
         graph = self._runtime.CUDAGraph()
         registered = list(generators)
         for generator in registered:
@@ -82,8 +80,7 @@ class CudaGraphs:
         current.wait_stream(self._stream)
 
         def replay(used: Callable[[], None] = work) -> None:
-            """Replay the graph. The function's default argument holds references to the tensors that the graph
-            reads."""
+            """The default argument holds references to the tensors that the graph reads."""
             graph.replay()
 
         return replay

@@ -19,7 +19,7 @@ from accel_rl.text.notes import say_once
 
 
 class _Capture(NamedTuple):
-    """A `_Capture` is a captured CUDA graph: `replay` computes the actions `action` [N] of the step in `row` [1]."""
+    """`replay` computes the actions `action` [N] of the step in `row` [1]."""
 
     row: Tensor
     action: Tensor
@@ -27,8 +27,7 @@ class _Capture(NamedTuple):
 
 
 class CudaGraphInference(Inference):
-    """`CudaGraphInference` captures, for each group of environments, the GPU operations from the group's frames to its
-    actions.
+    """Captures, for each group of environments, the GPU operations from the group's frames to its actions.
 
     After a group's first steps, a step is captured as a CUDA graph, and later steps in all buffers replay the graph.
     The graph reads from GPU memory into which row, of which buffer, the step is written. If an agent is not captured,
@@ -54,15 +53,14 @@ class CudaGraphInference(Inference):
         self._served: dict[int, int] = {}
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
-        """Set the agent whose inference is captured. `settings` are other values on which the agent's actions depend.
-        `state` [B, Z] is the agent's recurrent state, or None."""
+        """`settings` are other values on which the agent's actions depend. `state` [B, Z] is the agent's recurrent
+        state, or None."""
         if self._eligibility.use(agent, (settings, None if state is None else state.data_ptr())):
             self._captures.clear()
             self._served.clear()
         self._agent, self._state = agent, state
 
     def replay(self, buffer: int, t: int, group: int) -> bool:
-        """Replay the captured inference of a group of environments at step t, and return whether a capture exists."""
         capture = self._captures.get(group)
         if capture is None and self._served.get(group, 0) >= WARM_UP and self._eligibility.key is not None:
             capture = self._capture(group)
@@ -75,8 +73,7 @@ class CudaGraphInference(Inference):
 
     @contextmanager
     def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
-        """Return a context manager in which the agent is called for a group's actions at step t, on the CUDA stream of
-        later captures."""
+        """The agent is called on the CUDA stream of later captures."""
         if self._eligibility.key is None:
             yield
             return

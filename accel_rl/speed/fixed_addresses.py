@@ -15,9 +15,9 @@ Path = tuple[Hashable, ...]
 
 
 def kind_of(batch: Any, device: str) -> Hashable | None:
-    """Return a key that identifies the kind of a batch: the types, shapes and dtypes of its parts, its numbers, and
-    which parts are None. The same captured update can be replayed for all batches of a kind. Returns None if a tensor
-    of the batch is not on a device of type `device`, or if a part cannot be copied."""
+    """The types, shapes and dtypes of its parts, its numbers, and which parts are None. The same captured update can be
+    replayed for all batches of a kind. Returns None if a tensor of the batch is not on a device of type `device`, or if
+    a part cannot be copied."""
     if isinstance(batch, Tensor):
         same = batch.device.type == device
         return (tuple(batch.shape), tuple(batch.stride()), batch.dtype) if same else None
@@ -31,15 +31,15 @@ def kind_of(batch: Any, device: str) -> Hashable | None:
 
 
 class FixedAddresses:
-    """`FixedAddresses` has a copy of the newest batch of each kind. Parts of the same name and layout share memory, so
-    a rollout with invalid steps has the same frames' memory as a rollout without."""
+    """A copy of the newest batch of each kind. Parts of the same name and layout share memory, so a rollout with
+    invalid steps has the same frames' memory as a rollout without."""
 
     def __init__(self) -> None:
         self._tensors: dict[Hashable, Tensor] = {}
         self._batches: dict[Hashable, Any] = {}
 
     def load(self, kind: Hashable, batch: Any) -> Any:
-        """Copy a batch to the addresses of its kind, by few launches, and return the batch there."""
+        """Copy a batch to the addresses of its kind, by few launches, and return the copy."""
         targets: dict[Path, Tensor] = {}
         pairs: list[tuple[Tensor, Tensor]] = []
         for path, x in _tensors(batch):
@@ -86,7 +86,7 @@ def _parts(batch: Any) -> dict[Any, Any] | None:
 
 
 def _mapped(batch: Any, change: Callable[[Path, Tensor], Tensor], path: Path = ()) -> Any:
-    """Return a copy of a batch in which each tensor x is replaced by change(path, x). The constructors of the batch's
+    """A copy of a batch in which each tensor x is replaced by change(path, x). The constructors of the batch's
     dataclasses are not called."""
     if isinstance(batch, Tensor):
         return change(path, batch)
