@@ -1,1 +1,1 @@
-"""This package calls compiled CPU kernels, or torch operations with the same results if kernels are not compiled."""
+"""Compiled CPU kernels, or torch operations with the same results if kernels are not compiled."""

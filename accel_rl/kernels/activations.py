@@ -1,4 +1,4 @@
-"""This module chooses the implementation of what follows a layer of a network: its ReLU and its layer norm."""
+"""The implementation of what follows a layer of a network: its ReLU and its layer norm."""
 
 import math
 
@@ -13,7 +13,6 @@ EPSILON = 1e-5  # src/nn/layer_norm.h has the same constant.
 
 
 def relu_(x: Tensor) -> Tensor:
-    """Compute max(x, 0) in place."""
     module = native.compiled_for(x)
     if module is None:
         return torch.relu_(x)

@@ -1,4 +1,4 @@
-"""This module chooses the implementation of each convolution, with or without a ReLU."""
+"""The implementation of each convolution, with or without a ReLU."""
 
 import torch
 import torch.nn.functional as F
@@ -11,13 +11,11 @@ from accel_rl.kernels.frames import FrameStacks
 def conv2d(
     x: Tensor | FrameStacks, weight: Tensor, bias: Tensor, stride: int, padding: int, of_bytes: bool, relu: bool
 ) -> Tensor:
-    """Compute conv2d(x, weight, bias, stride, padding), followed by a ReLU if `relu` is true. If `of_bytes` is true, x
-    is first divided by 255.
+    """A ReLU follows if `relu` is true. If `of_bytes` is true, x is first divided by 255.
 
     `x` is [N, C, H, W], or uint8 `FrameStacks`, `weight` [D, C, k, k] and `bias` [D]; the result [N, D, rows, columns]
     is channels-last in memory. The weights are multiplied by 1/255 instead of the pixels, because there are fewer
-    weights than pixels.
-    """
+    weights than pixels."""
     if conv_u8.supports(x, weight, stride, padding):
         return conv_u8.conv_u8(x, weight, bias, relu)
     x = x.gather() if isinstance(x, FrameStacks) else x
@@ -45,9 +43,9 @@ BLOCK = 4  # A block has BLOCK x BLOCK pixels.
 
 
 def conv2d_on_gpu(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
-    """Compute conv2d in the memory layout in which cuDNN is fastest on an H100 (benchmarks/results/gpu_h100.md). In
-    float32, the memory layout of uint8 frames stays [N, C, H, W]. In other precisions, blocks of 4x4 pixels become
-    channels, so that an 8x8 convolution with stride 4 becomes a 2x2 convolution with stride 1 on 16 C channels."""
+    """Convolve in the memory layout in which cuDNN is fastest on an H100 (benchmarks/results/gpu_h100.md). In float32,
+    the memory layout of uint8 frames stays [N, C, H, W]. In other precisions, blocks of 4x4 pixels become channels, so
+    that an 8x8 convolution with stride 4 becomes a 2x2 convolution with stride 1 on 16 C channels."""
     if x.dtype != torch.uint8:
         return F.conv2d(x, weight, bias, stride, padding)
     dtype = _input_dtype(weight)
@@ -76,6 +74,6 @@ def weight_blocks(weight: Tensor) -> Tensor:
 
 
 def _input_dtype(weight: Tensor) -> torch.dtype:
-    """Return the dtype to which uint8 frames are converted. The numbers 0 to 255 are exact in bfloat16."""
+    """The dtype to which uint8 frames are converted. The numbers 0 to 255 are exact in bfloat16."""
     kind = weight.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype

@@ -1,5 +1,4 @@
-"""This module computes convolutions in bfloat16, with or without a ReLU, with compiled kernels for a CPU's tile
-registers (AMX)."""
+"""Convolutions in bfloat16, with or without a ReLU, with compiled kernels for a CPU's tile registers (AMX)."""
 
 import functools
 from dataclasses import dataclass
@@ -15,14 +14,14 @@ from accel_rl.kernels.native import call
 
 
 def multiplies_bfloat16() -> bool:
-    """Return whether CPU autocast to bfloat16 is enabled."""
+    """Whether CPU autocast to bfloat16 is enabled."""
     return torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
 
 
 def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
-    """Return whether `conv_bf16_amx` supports the given arguments. The kernel needs bfloat16 autocast and a CPU with
-    AMX. The input must be 4 uint8 frames (with stride 4), or channels-last bfloat16. The convolution's kernel must be
-    square, its size must be divisible by the stride, and the numbers of channels must be multiples of 16."""
+    """`conv_bf16_amx` needs bfloat16 autocast and a CPU with AMX. The input must be 4 uint8 frames (with stride 4), or
+    channels-last bfloat16. The convolution's kernel must be square, its size must be divisible by the stride, and the
+    numbers of channels must be multiples of 16."""
     if not multiplies_bfloat16():
         return False
     if x.device.type != "cpu" or weight.dtype != torch.float32:
@@ -41,13 +40,11 @@ def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
 
 
 def conv_bf16_amx(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int, relu: bool = True) -> Tensor:
-    """Compute conv2d(x, weight, bias, stride, padding), followed by a ReLU if `relu` is true. Inputs of uint8 are
-    divided by 255.
+    """A ReLU follows if `relu` is true. Inputs of uint8 are divided by 255.
 
     `x` is [N, C, H, W] uint8, or bfloat16 channels-last, and `weight` [D, C, k, k] and `bias` [D] are float32; the
     result [N, D, rows, columns] bfloat16 is channels-last in memory. Inputs and weights are rounded to bfloat16; sums
-    and the weight's gradient are float32.
-    """
+    and the weight's gradient are float32."""
     x = in_planes(x) if x.dtype == torch.uint8 else x.contiguous(memory_format=torch.channels_last)
     result: Tensor = _ConvBF16.apply(x, weight, bias, stride, padding, relu)
     return result
@@ -93,8 +90,8 @@ _last: dict[int, tuple[Tensor, tuple[Tensor, Tensor]]] = {}
 
 
 def _packed(weight: Tensor, s: int, of_bytes: bool) -> tuple[Tensor, Tensor]:
-    """Return the weight in bfloat16 in two orders: the order of the weight, and the order of tile registers. The packed
-    weight is cached, because acting uses the same weight at every step of a rollout."""
+    """The weight in bfloat16, in its own order and in the order of tile registers. Cached, because acting uses the same
+    weight at every step of a rollout."""
     D, C, k, _ = weight.shape
     kept = _last.get(weight.data_ptr())
     if kept is not None and torch.equal(kept[0], weight):
@@ -110,17 +107,16 @@ def _packed(weight: Tensor, s: int, of_bytes: bool) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class _Order:
-    """`_Order` maps a weight's numbers [D, C, k, k] to their positions in tile registers. A block of s x s pixels has
-    `inner` numbers: [C, s, s] if the input is planes of bytes, and otherwise [s, s, C]."""
+    """Maps a weight's numbers [D, C, k, k] to their positions in tile registers. A block of s x s pixels has `inner`
+    numbers: [C, s, s] if the input is planes of bytes, and otherwise [s, s, C]."""
 
     forward: Tensor
-    """`forward` indexes the weight in the order [taps, inner / 32, D / 16, 16 pairs, 16, 2] of a product's right
-    operand."""
+    """Indexes the weight in the order [taps, inner / 32, D / 16, 16 pairs, 16, 2] of a product's right operand."""
     back: Tensor
-    """`back` indexes the transposed weight of each tap. `back` is empty for byte inputs, which have no gradient."""
+    """Indexes the transposed weight of each tap. Empty for byte inputs, which have no gradient."""
     gradient: Tensor
-    """`gradient` maps each weight to the position of its gradient in an array [taps, D / 32, inner / 32, 2, 2, 16 of D,
-    16 of inner]."""
+    """Maps each weight to the position of its gradient in an array [taps, D / 32, inner / 32, 2, 2, 16 of D, 16 of
+    inner]."""
     sums: int
 
     @staticmethod
@@ -141,6 +137,6 @@ class _Order:
 
 
 def _tiles(matrices: Tensor) -> Tensor:
-    """Reorder matrices [n, K, M] for tile registers, into [n, K / 32, M / 16, 16 pairs of K, 16 of M, 2], flat."""
+    """[n, K, M] becomes [n, K / 32, M / 16, 16 pairs of K, 16 of M, 2], flat."""
     n, K, M = matrices.shape
     return matrices.reshape(n, K // 32, 16, 2, M // 16, 16).permute(0, 1, 4, 2, 5, 3).flatten()

@@ -1,5 +1,5 @@
-"""This module computes float32 convolutions with Winograd's algorithms, which need at most half the multiplications of
-a direct convolution. The compiled kernels require AVX2, and use AVX-512 if the CPU has it."""
+"""Float32 convolutions with Winograd's algorithms, which need at most half the multiplications of a direct convolution.
+The compiled kernels require AVX2, and use AVX-512 if the CPU has it."""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ from accel_rl.kernels.native import call
 
 
 def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
-    """Return whether `conv_f32_winograd` supports the arguments: float32 tensors on a CPU with AVX2, a square kernel
-    whose size is two or three times the stride, and numbers of channels that are multiples of 16."""
+    """`conv_f32_winograd` needs float32 tensors on a CPU with AVX2, a square kernel whose size is two or three times
+    the stride, and numbers of channels that are multiples of 16."""
     if torch.is_autocast_enabled("cpu"):
         return False
     out, channels, k, width = weight.shape
@@ -26,9 +26,9 @@ def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
 
 
 def conv_f32_winograd(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int, relu: bool = True) -> Tensor:
-    """Compute conv2d(x, weight, bias, stride, padding), followed by a ReLU if `relu` is true. The result is accurate to
-    a few units in the last place of its largest terms. `x` [N, C, H, W], `weight` [D, C, k, k] and `bias` [D] are
-    float32; the result [N, D, rows, columns] is channels-last in memory."""
+    """A ReLU follows if `relu` is true. The result is accurate to a few units in the last place of its largest terms.
+    `x` [N, C, H, W], `weight` [D, C, k, k] and `bias` [D] are float32; the result [N, D, rows, columns] is
+    channels-last in memory."""
     x = x.contiguous(memory_format=torch.channels_last)
     result: Tensor = _ConvF32.apply(x, weight, bias, stride, padding, relu)
     return result

@@ -1,4 +1,4 @@
-"""This module builds stacks of frames from a sequence in which each frame is stored once."""
+"""Stacks of frames from a sequence in which each frame is stored once."""
 
 import functools
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ WORD = 8  # A machine word has 8 bytes.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameStacks:
-    """`FrameStacks` describes observations by the positions of their frames, which are not copied.
+    """Observations as the positions of their frames, which are not copied.
 
     `frames` are [R, B, *frame_shape], `t` and `b` [N] int64, and `age` [N] uint8, as in `gather_stacks`. Some network
     layers accept a FrameStacks instead of a tensor [N, stack, *frame_shape], and read the frames in place; other layers
@@ -39,12 +39,11 @@ class FrameStacks:
 
     @property
     def has_whole_frames(self) -> bool:
-        """Return whether each frame is contiguous in host memory."""
+        """Whether each frame is contiguous in host memory."""
         return self.frames.device.type == "cpu" and self.frames[0, 0].is_contiguous()
 
     def arguments(self) -> tuple[Tensor | int, ...]:
-        """Return the arguments from which a kernel locates the frames: frames, the strides of R and B in bytes, t, b,
-        age."""
+        """A kernel locates the frames by: frames, the strides of R and B in bytes, t, b, age."""
         size = self.frames.element_size()
         return self.frames, self.frames.stride(0) * size, self.frames.stride(1) * size, self.t, self.b, self.age
 
@@ -70,8 +69,7 @@ def gather_stacks(frames: Tensor, t: Tensor, b: Tensor, age: Tensor, stack: int)
 
 
 def _gather(stacks: FrameStacks) -> Tensor:
-    """Compute `gather_stacks` by torch operations, without synchronising with a GPU. On a GPU, frames are copied in
-    words of 8 bytes if possible."""
+    """Does not synchronize with a GPU, on which frames are copied in words of 8 bytes if possible."""
     frames = stacks.frames
     S = stacks.stack
     N = len(stacks.t)
@@ -87,8 +85,7 @@ def _gather(stacks: FrameStacks) -> Tensor:
 
 
 def _words(frames: Tensor) -> Tensor | None:
-    """Return a view of frames [R, B, *frame_shape] as words [R * B, words per frame], or None if such a view is
-    impossible."""
+    """View of frames [R, B, *frame_shape] as words [R * B, words per frame], or None if such a view is impossible."""
     size = frames[0, 0].nbytes
     if not frames.is_contiguous() or size % WORD or frames.storage_offset() * frames.element_size() % WORD:
         return None
@@ -96,8 +93,8 @@ def _words(frames: Tensor) -> Tensor | None:
 
 
 def window_stacks(frames: Tensor, age: Tensor, t: int, T: int, b: slice, stack: int) -> FrameStacks:
-    """Return the observations [T * n, stack, *frame_shape] of steps t .. t + T - 1 of the environments b, from frames
-    [R, B, *frame_shape] and age [.., B]."""
+    """Observations [T * n, stack, *frame_shape] of steps t .. t + T - 1 of the environments b, from frames [R, B,
+    *frame_shape] and age [.., B]."""
     cells = _cells(T, *b.indices(frames.shape[1]), frames.device)
     return FrameStacks(frames[t:], *cells, age[t : t + T, b].flatten(), stack)
 
@@ -105,6 +102,6 @@ def window_stacks(frames: Tensor, age: Tensor, t: int, T: int, b: slice, stack: 
 # The indices are cached, because every rollout needs the same indices.
 @functools.lru_cache(1024)
 def _cells(T: int, start: int, stop: int, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the indices (t, b), [T * n] each, of the first T steps of environments start .. stop - 1."""
+    """Indices (t, b), [T * n] each, of the first T steps of environments start .. stop - 1."""
     rows, columns = torch.arange(T, device=device), torch.arange(start, stop, step, device=device)
     return rows.repeat_interleave(len(columns)), columns.repeat(T)

@@ -1,5 +1,5 @@
-"""This module chooses the implementation of each fully connected layer, and the memory into which the gradient of the
-layer's weight is written."""
+"""The implementation of each fully connected layer, and the memory into which the gradient of the layer's weight is
+written."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ MIN_COLUMNS = 256  # For layers with fewer than 256 inputs, torch's CPU library 
 
 
 def linear_small_batch(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor | None:
-    """Compute the product of x [N, F] and the transpose of weight [G, F], plus bias [G], as [N, G].
+    """The product of x [N, F] and the transpose of weight [G, F], plus bias [G], as [N, G].
 
     Each output row is bitwise identical for any batch size and number of threads. The kernel requires that N is at most
     64, that F is a large multiple of 16, that the tensors are contiguous float32 on a CPU with AVX2, and that no
@@ -38,8 +38,8 @@ W', whose rows depend neither on the batch size nor on the number of threads."""
 
 
 def hidden_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Compute the output [N, G] of a wide layer from x [N, F], weight [G, F] and bias [G]. In a small network, this
-    layer has most of the parameters.
+    """The output [N, G] of a wide layer from x [N, F], weight [G, F] and bias [G]. In a small network, this layer has
+    most of the parameters.
 
     If the weight has the attribute `flat_grad` (set by `FlatParameters`), the backward pass writes the gradient into
     `flat_grad`, and autograd uses `flat_grad` as `weight.grad` without a copy.
@@ -55,8 +55,8 @@ def hidden_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def head_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Compute the output [N, G] of a network's last layer from x [N, F], weight [G, F] and bias [G]. During acting,
-    each output row is bitwise identical for any batch size."""
+    """The output [N, G] of a network's last layer from x [N, F], weight [G, F] and bias [G]. During acting, each output
+    row is bitwise identical for any batch size."""
     out = None if x.dim() != 2 or native.is_left_out() else linear_small_batch(x, weight, bias)
     return F.linear(x, weight, bias) if out is None else out
 
@@ -71,7 +71,7 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 class _GradInPlace(torch.autograd.Function):
-    """`_GradInPlace` is a linear layer whose backward pass writes the weight's gradient into the flat gradient."""
+    """A linear layer whose backward pass writes the weight's gradient into the flat gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, parameter: tuple[Tensor]) -> Tensor:

@@ -1,4 +1,4 @@
-"""This module loads the compiled extension with the CPU kernels (kernels/src), and calls the kernels."""
+"""Loads the compiled extension with the CPU kernels (kernels/src), and calls the kernels."""
 
 import contextlib
 import ctypes
@@ -23,8 +23,7 @@ _left_out: ContextVar[bool] = ContextVar("left_out", default=False)
 
 @contextlib.contextmanager
 def left_out() -> Iterator[None]:
-    """Return a context manager in which torch operations replace the compiled kernels, for example to export a
-    network."""
+    """A context in which torch operations replace the compiled kernels, for example to export a network."""
     token = _left_out.set(True)
     try:
         yield
@@ -37,7 +36,7 @@ def is_left_out() -> bool:
 
 
 def compiled() -> ModuleType | None:
-    """Return the compiled extension, or None inside `left_out` or if it was not compiled (logged once)."""
+    """The compiled extension, or None inside `left_out` or if it was not compiled (logged once)."""
     if _left_out.get():
         return None
     try:
@@ -53,8 +52,8 @@ def compiled() -> ModuleType | None:
 
 
 def compiled_for(*tensors: Tensor) -> ModuleType | None:
-    """Return the compiled extension if a float32 kernel without a gradient can compute with the tensors, and otherwise
-    None. The tensors must be contiguous float32 on a CPU, and need no gradient."""
+    """The compiled extension if a float32 kernel without a gradient can compute with the tensors: contiguous float32 on
+    a CPU, without a gradient."""
     for x in tensors:
         if not (x.is_cpu and x.dtype == torch.float32 and x.is_contiguous()):
             return None
@@ -64,7 +63,7 @@ def compiled_for(*tensors: Tensor) -> ModuleType | None:
 
 
 def required() -> ModuleType:
-    """Return the compiled extension, which the caller knows to exist."""
+    """The caller knows that the extension exists."""
     module = compiled()
     assert module is not None
     return module
@@ -72,7 +71,7 @@ def required() -> ModuleType:
 
 @functools.cache
 def _team() -> int:
-    """Return the address of GOMP_parallel in torch's OpenMP runtime (src/threads.h), or 0 without such a runtime."""
+    """The address of GOMP_parallel in torch's OpenMP runtime (src/threads.h), or 0 without such a runtime."""
     torch_folder = Path(torch.__file__).parent
     for library in (*torch_folder.glob("lib/libgomp*"), *torch_folder.parent.glob("torch.libs/libgomp*")):
         return ctypes.cast(ctypes.CDLL(str(library)).GOMP_parallel, ctypes.c_void_p).value or 0
@@ -92,7 +91,7 @@ _thread = _Thread()
 
 
 def call(module: ModuleType, kernel: str, *arguments: Any) -> None:
-    """Call a compiled kernel. A tensor is passed as its address, None as 0, and a tuple as its numbers, one by one."""
+    """A tensor is passed as its address, None as 0, and a tuple as its numbers, one by one."""
     numbers = [_number(a) for a in arguments]
     getattr(module, kernel)(*numbers)
     if _thread.observe is not None:
@@ -101,7 +100,7 @@ def call(module: ModuleType, kernel: str, *arguments: Any) -> None:
 
 @contextmanager
 def observed(observe: Observe) -> Iterator[None]:
-    """Return a context manager in which `observe` is called after each call of a kernel by this thread."""
+    """A context in which `observe` is called after each call of a kernel by this thread."""
     _thread.observe = observe
     try:
         yield

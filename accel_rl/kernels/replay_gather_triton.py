@@ -1,4 +1,4 @@
-"""This module has a Triton kernel that gathers a batch of transitions from the replay on a GPU.
+"""A Triton kernel that gathers a batch of transitions from the replay on a GPU.
 
 Each program of the kernel copies one frame of one sample: frame j of obs_tm1 (j < STACK), or of obs_t. To find the end
 of the transition, a program iterates over the sample's n steps. The first program of each sample also stores the
@@ -71,7 +71,7 @@ def gather_kernel(  # type: ignore[no-untyped-def]
 
 
 def launch(ring: RingArrays, cell: Tensor) -> Gathered:
-    """Gather the transitions at cells [N] in one launch, on the current device."""
+    """The transitions at cells [N] in one launch, on the current device."""
     out = empty(ring, cell)
     obs_tm1, obs_t, r_t, discount_t, a_tm1 = out
     if not len(cell):
@@ -89,7 +89,7 @@ def launch(ring: RingArrays, cell: Tensor) -> Gathered:
 
 
 def word_dtype(frame_bytes: int) -> torch.dtype:
-    """Return the widest integer dtype whose size divides a frame's size, because wide words need fewer loads."""
+    """The widest integer dtype whose size divides a frame's size, because wide words need fewer loads."""
     for dtype in (torch.int64, torch.int32, torch.int16):
         if frame_bytes % dtype.itemsize == 0:
             return dtype

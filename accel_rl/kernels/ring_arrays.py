@@ -11,25 +11,24 @@ Gathered = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 class RingArrays(NamedTuple):
-    """`RingArrays` has the arrays of a ring buffer with `size` cells. A cell is one step of one environment, and each
-    row has B cells. `RingArrays` also has and the settings of n-step returns (`replays.returns`). Cell c is at index c
-    modulo `size`, and cell c + B is the next step of the same environment."""
+    """The arrays of a ring buffer with `size` cells, and the settings of n-step returns (`replays.returns`). A cell is
+    one step of one environment, and each row has B cells. Cell c is at index c modulo `size`, and cell c + B is the
+    next step of the same environment."""
 
     frames: Tensor
-    """`frames` [size, *frame_shape] has, for each step, the newest frame of the observation before the step."""
+    """[size, *frame_shape]: for each step, the newest frame of the observation before the step."""
     finals: Tensor
-    """`finals` [slots, *frame_shape] stores the last frames of episodes."""
+    """[slots, *frame_shape]: the last frames of episodes."""
     age: Tensor
-    """`age` [size] uint8 is the number of steps since the episode's first frame, up to a maximum."""
+    """[size] uint8, number of steps since the episode's first frame, up to a maximum."""
     action: Tensor
-    """`action` [size] is uint8 or int16."""
+    """[size] uint8 or int16."""
     reward: Tensor
-    """`reward` [size] float32 is not clipped."""
+    """[size] float32, not clipped."""
     flags: Tensor
-    """`flags` [size] uint8 has the bits TERMINATED, ENDED, VALID and SAMPLEABLE."""
+    """[size] uint8 with the bits TERMINATED, ENDED, VALID and SAMPLEABLE."""
     final: Tensor
-    """`final` [size] int32 is the slot in `finals` of the episode that ended at the cell, or negative if no episode
-    ended."""
+    """[size] int32, slot in `finals` of the episode that ended at the cell, or negative if no episode ended."""
     B: int
     stack: int
     n: int
@@ -37,13 +36,13 @@ class RingArrays(NamedTuple):
     reward_clip: float
 
     def position_of(self, cell: Tensor) -> Tensor:
-        """Return the positions of cells [...] in the arrays."""
+        """Positions of cells [...] in the arrays."""
         return cell % len(self.flags)
 
 
 def gather(ring: RingArrays, cell: Tensor, may_overlap: bool = False) -> Gathered:
-    """Gather the n-step transitions that begin at cells [N], which must be sampleable, without synchronizing with a
-    GPU. If `may_overlap` is true, the two observations may be views of the same memory, because fewer frames are then
+    """The n-step transitions that begin at cells [N], which must be sampleable, without synchronizing with a GPU. If
+    `may_overlap` is true, the two observations may be views of the same memory, because fewer frames are then
     copied."""
     r_t, discount, goes_on = _step(ring, cell)
     last = cell  # `last` is the last step of the transition.
@@ -60,7 +59,7 @@ def gather(ring: RingArrays, cell: Tensor, may_overlap: bool = False) -> Gathere
 
 
 def _step(ring: RingArrays, cell: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return (clipped reward, discount, whether the episode continues) for the steps in cells [N]."""
+    """(clipped reward, discount, whether the episode continues) for the steps in cells [N]."""
     position = ring.position_of(cell)
     reward, flags = ring.reward[position], ring.flags[position]
     if ring.reward_clip:
@@ -70,7 +69,7 @@ def _step(ring: RingArrays, cell: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _observations(ring: RingArrays, cell: Tensor, last: Tensor, may_overlap: bool) -> tuple[Tensor, Tensor]:
-    """Return the observations before the steps `cell` [N] and after the steps `last` [N]."""
+    """Observations before the steps `cell` [N] and after the steps `last` [N]."""
     S, B = ring.stack, ring.B
     final = ring.final[ring.position_of(last)]
     if S == 1:
@@ -93,7 +92,7 @@ def _observations(ring: RingArrays, cell: Tensor, last: Tensor, may_overlap: boo
 
 
 def _take(ring: RingArrays, cell: Tensor) -> Tensor:
-    """Return the frames [..., *frame_shape] of cells [...]."""
+    """Frames [..., *frame_shape] of cells [...]."""
     # index_select copies whole frames, while indexing copies single bytes.
     return ring.frames.index_select(0, ring.position_of(cell).flatten()).view(*cell.shape, *ring.frames.shape[1:])
 
@@ -124,7 +123,7 @@ def _show_finals(ring: RingArrays, newest: Tensor, final: Tensor) -> None:
 
 
 def empty(ring: RingArrays, cell: Tensor) -> Gathered:
-    """Allocate the gathered arrays for cells [N]."""
+    """The gathered arrays for cells [N]."""
     N, frame_shape = len(cell), ring.frames.shape[1:]
     shape = (N, *frame_shape) if ring.stack == 1 else (N, ring.stack, *frame_shape)
     obs_tm1, obs_t = ring.frames.new_empty(shape), ring.frames.new_empty(shape)
