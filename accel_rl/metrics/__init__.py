@@ -1,1 +1,1 @@
-"""This package collects rows of metrics from updates and episodes, and writes the rows to sinks."""
+"""Rows of metrics from updates and episodes, written to sinks."""

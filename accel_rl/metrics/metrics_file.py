@@ -18,8 +18,7 @@ class MetricsFile:
     lost: int = 0
 
     def damage(self, names: Sequence[str]) -> str:
-        """Return a text about lines that are no rows, and cells of the columns `names` that are no numbers, or "" if
-        there are none."""
+        """Lines that are no rows, and cells of the columns `names` that are no numbers, or "" if there are none."""
         cells = [row.get(name) for row in self.rows for name in names]
         unreadable = sum(bool(cell) and cell != "nan" and math.isnan(number(cell)) for cell in cells)
         parts = [counted(n, what) for n, what in ((self.lost, "line"), (unreadable, "cell")) if n]
@@ -27,8 +26,8 @@ class MetricsFile:
 
 
 def read_metrics(path: Path) -> MetricsFile:
-    """Read metrics.csv line by line, so that a damaged byte costs at most its cell, its line, or for a line break two
-    lines. A last line without a line break was cut short by a kill, and is not counted. Raises OSError."""
+    """Read line by line, so that a damaged byte costs at most its cell, its line, or for a line break two lines. A last
+    line without a line break was cut short by a kill, and is not counted. Raises OSError."""
     header, *lines = path.read_bytes().decode(errors="replace").split("\n")[:-1] or [""]
     columns = cells(header)
     rows = [dict(zip(columns, row, strict=True)) for line in lines if len(row := cells(line)) == len(columns)]
@@ -36,7 +35,7 @@ def read_metrics(path: Path) -> MetricsFile:
 
 
 def cells(line: str) -> list[str]:
-    """Return the cells of a line, or [] for a line that is no CSV."""
+    """[] for a line that is no CSV."""
     try:
         return next(csv.reader([line.replace("\r", "")]), [])
     except csv.Error:
@@ -44,7 +43,7 @@ def cells(line: str) -> list[str]:
 
 
 def number(cell: str | None) -> float:
-    """Return a cell's number, or NaN for an empty or unreadable cell."""
+    """NaN for an empty or unreadable cell."""
     try:
         return float(cell or "nan")
     except ValueError:

@@ -1,11 +1,11 @@
-"""This module flattens nested settings, such as those of config.json, so that each has a full name."""
+"""Flattens nested settings, such as those of config.json, so that each has a full name."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 
 def flat(config: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    """Flatten nested settings into pairs such as (env.game, pong)."""
+    """Pairs such as (env.game, pong)."""
     for key, value in config.items():
         if isinstance(value, Mapping):
             yield from flat(value, f"{prefix}{key}.")

@@ -1,4 +1,4 @@
-"""This module draws learning curves as PNG files: for each setting, the mean and the spread over seeds."""
+"""Learning curves as PNG files: for each setting, the mean and the spread over seeds."""
 
 import io
 import json
@@ -34,7 +34,7 @@ def counted_once(keys: Sequence[Hashable], lengths: Sequence[float]) -> dict[int
 
 
 def repeated(kept: str, others: Sequence[str], seed: object) -> str:
-    """Return a line of text that names runs of the same settings and seed."""
+    """A line that names runs of the same settings and seed."""
     return f"seed {seed} counts once, from {kept}; {counted(len(others), 'more run')} of it: {', '.join(others)}"
 
 
@@ -46,9 +46,8 @@ Y_LABELS = {"score": "score, last 100 episodes", "eval_score": "evaluation score
 
 
 def spread(columns: Sequence[Column], points: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return x, mean, minimum and maximum of several columns, at `points` values from the smallest to the largest x of
-    all columns. At each x, only the columns that have begun and not ended count. If no column does, the values are
-    NaN."""
+    """x, mean, minimum and maximum of several columns, at `points` values from the smallest to the largest x of all
+    columns. At each x, only the columns that have begun and not ended count. If no column does, the values are NaN."""
     low, high = min(x[0] for x, _ in columns), max(x[-1] for x, _ in columns)
     grid = np.linspace(low, high, points) if low < high else np.array([low])
     values = np.ma.masked_invalid([np.interp(grid, x, y, left=np.nan, right=np.nan) for x, y in columns])
@@ -58,9 +57,9 @@ def spread(columns: Sequence[Column], points: int) -> tuple[np.ndarray, np.ndarr
 
 @dataclass(slots=True)
 class Curve:
-    """A `Curve` combines runs that differ only in their seed, with one pair of arrays (x, values) per run. `name` is
-    the label without the game. Runs that differ only in seed and game have the same `kind`. `repeated` lists, as lines
-    of text, the runs that are not drawn because a longer run has the same seed."""
+    """Runs that differ only in their seed, with one pair of arrays (x, values) per run. `name` is the label without the
+    game. Runs that differ only in seed and game have the same `kind`. `repeated` lists, as lines of text, the runs that
+    are not drawn because a longer run has the same seed."""
 
     label: str
     x: list[np.ndarray] = field(default_factory=list)
@@ -71,14 +70,14 @@ class Curve:
     repeated: list[str] = field(default_factory=list)
 
     def band(self, points: int = 200) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return x, and the mean, minimum and maximum over seeds, up to the end of the longest run."""
+        """x, and the mean, minimum and maximum over seeds, up to the end of the longest run."""
         if len(self.x) == 1:
             return self.x[0], self.y[0], self.y[0], self.y[0]
         return spread(list(zip(self.x, self.y, strict=True)), points)
 
 
 def read_columns(run: Path, x: str, names: Sequence[str]) -> dict[str, Column]:
-    """Read columns of a run's metrics.csv, each together with the column `x`, at the rows that have both values."""
+    """Columns of metrics.csv, each together with the column `x`, at the rows that have both values."""
     try:
         table = read_metrics(run / "metrics.csv")
     except FileNotFoundError:
@@ -93,8 +92,8 @@ def read_columns(run: Path, x: str, names: Sequence[str]) -> dict[str, Column]:
 
 
 def read_column(run: Path, x: str, y: str) -> Column:
-    """Read the columns `x` and `y` of a run's metrics.csv, at rows that have both values. The column `x` may be
-    MINUTES. Raises ConfigError if a column is missing."""
+    """The columns `x` and `y` of metrics.csv, at rows that have both values. `x` may be MINUTES. Raises ConfigError if
+    a column is missing."""
     file = run / "metrics.csv"
     if not file.exists():
         raise ConfigError(f"{run} holds no run with metrics (no metrics.csv)")
@@ -112,7 +111,7 @@ def read_column(run: Path, x: str, y: str) -> Column:
 
 
 def _curve(settings: Mapping[str, Any]) -> tuple[str, str, Curve]:
-    """Return a run's settings without seed and folder, the run's seed, and an empty curve."""
+    """A run's settings without seed and folder, the run's seed, and an empty curve."""
     config = dict(settings)
     env = config.get("env", {})
     game, name = str(env.get("game") or env.get("id")), str(config.get("algorithm"))
@@ -125,8 +124,8 @@ def _curve(settings: Mapping[str, Any]) -> tuple[str, str, Curve]:
 
 
 def gather(runs: Mapping[Path, Mapping[str, Any]], x: str, y: str) -> list[Curve]:
-    """Group runs whose settings differ only by the seed. Of several runs with the same seed, only the longest is drawn.
-    `runs` maps each run's folder to its settings."""
+    """Runs whose settings differ only by the seed form a curve. Of several runs with the same seed, only the longest is
+    drawn. `runs` maps each run's folder to its settings."""
     curves: dict[str, Curve] = {}
     folders: dict[str, list[str]] = {}  # Maps each curve to the folders of its runs.
     paths, found_runs = list(runs), [_curve(settings) for settings in runs.values()]
@@ -156,14 +155,14 @@ def gather(runs: Mapping[Path, Mapping[str, Any]], x: str, y: str) -> list[Curve
 
 
 def _common(folders: Sequence[str]) -> str:
-    """Return the common part of the names of a sweep's runs (pong,a2c-16env,seed=0), or the first name without a common
+    """The common part of the names of a sweep's runs (pong,a2c-16env,seed=0), or the first name without a common
     part."""
     first, *others = [name.split(",") for name in folders]
     return ",".join(part for part in first if all(part in other for other in others)) or folders[0]
 
 
 def draw(curves: list[Curve], out: Path, x: str, y: str) -> None:
-    """Write a PNG with a panel for each game. A curve is the mean over seeds, with a band from minimum to maximum."""
+    """A PNG with a panel for each game. A curve is the mean over seeds, with a band from minimum to maximum."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -205,13 +204,13 @@ def draw(curves: list[Curve], out: Path, x: str, y: str) -> None:
 
 
 def literal(text: str) -> str:
-    """Return a name for a picture. Names come from the files of runs: between two dollars, matplotlib would read a
-    formula, and control characters have no picture."""
+    """A name for a picture. Names come from the files of runs: between two dollars, matplotlib would read a formula,
+    and control characters have no picture."""
     return escaped(text).replace("$", r"\$")
 
 
 def counts() -> Any:
-    """Return a format of numbers on an axis, such as 500 k and 1.5 M, instead of 1.5 and a factor of 1e6."""
+    """500 k and 1.5 M on an axis, instead of 1.5 and a factor of 1e6."""
     from matplotlib.ticker import EngFormatter
 
     return EngFormatter(sep=" ")
@@ -227,7 +226,7 @@ def pyplot() -> object:
 
 
 def picture(figure: object, kind: str = "png") -> bytes:
-    """Return the figure as bytes (png, pdf or svg), and close the figure."""
+    """The bytes (png, pdf or svg) of a figure, which is closed."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format=kind)  # type: ignore[attr-defined]
     pyplot().close(figure)  # type: ignore[attr-defined]
@@ -235,7 +234,7 @@ def picture(figure: object, kind: str = "png") -> bytes:
 
 
 def colours(names: Sequence[str]) -> dict[str, object]:
-    """Assign a colour to each name, the same in all plots."""
+    """The same in all plots."""
     import matplotlib
 
     wheel = matplotlib.colormaps["tab10" if len(names) <= 10 else "turbo"]

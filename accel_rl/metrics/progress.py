@@ -30,7 +30,7 @@ def human_score(score: float) -> str:
 
 
 def terminal() -> "Console | None":
-    """Return the console of stderr if stderr is a terminal and rich is installed."""
+    """None unless stderr is a terminal and rich is installed."""
     try:
         from rich.console import Console
     except ImportError:
@@ -40,7 +40,7 @@ def terminal() -> "Console | None":
 
 
 def notebook_output() -> Any:
-    """Return an output of the current cell that can be updated, or None if this process is not a notebook's kernel."""
+    """An output of the current cell that can be updated, or None if this process is not a notebook's kernel."""
     if "IPython" not in sys.modules:
         return None
     from IPython import display, get_ipython
@@ -51,8 +51,7 @@ def notebook_output() -> Any:
 
 
 class ProgressDisplay:
-    """A `ProgressDisplay` displays the number of completed steps, steps/s over the last seconds, the online score and
-    the remaining time, on stderr."""
+    """Completed steps, steps/s over the last seconds, the online score and the remaining time, on stderr."""
 
     def __init__(self, total: int, done: int, label: str, unit: str = "steps"):
         self.total = total
@@ -81,7 +80,7 @@ class ProgressDisplay:
             self._output = notebook_output()
 
     def update(self, done: int, score: float) -> None:
-        """Update the display. `update` is cheap enough to be called after every rollout."""
+        """Cheap enough to be called after every rollout."""
         now = time.monotonic()
         interval_s = BAR_INTERVAL_S if self._bar else NOTEBOOK_INTERVAL_S if self._output else PLAIN_INTERVAL_S
         if now - self._shown < interval_s:
@@ -112,8 +111,7 @@ class ProgressDisplay:
                 self.say(line)
 
     def pause(self, what: str) -> None:
-        """Display `what` the run does instead of training. The time of such activities does not count in the displayed
-        steps/s."""
+        """Display `what` the run does instead of training. Its time does not count in the displayed steps/s."""
         if self._bar:
             self._bar.update(self._task, rate=what)
         else:
@@ -135,7 +133,7 @@ class ProgressDisplay:
 
 
 class Silent(ProgressDisplay):
-    """`Silent` is the display of ranks other than 0, and prints only messages."""
+    """The display of ranks other than 0, which prints only messages."""
 
     def __init__(self, total: int, done: int, label: str, unit: str = "steps"):
         super().__init__(total, done, label, unit)

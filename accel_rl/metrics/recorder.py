@@ -10,8 +10,8 @@ from accel_rl.metrics.update_metrics import UpdateMetrics
 
 
 class Recorder:
-    """A `Recorder` computes means over the updates since the last row. Metrics stay tensors until a row is written, so
-    that no update synchronizes with a GPU."""
+    """Means over the updates since the last row. Metrics stay tensors until a row is written, so that no update
+    synchronizes with a GPU."""
 
     def __init__(self) -> None:
         self._sums: dict[tuple[str, ...], Tensor] = {}  # Maps the names of a group of metrics to the sums of the group.
@@ -23,7 +23,7 @@ class Recorder:
         self._counts[names] = self._counts.get(names, 0) + metrics.updates
 
     def means(self) -> dict[str, float]:
-        """Return the means of the metrics, and reset the sums. `means` synchronizes once with a GPU."""
+        """Resets the sums. Synchronizes once with a GPU."""
         groups = list(self._sums)
         totals = torch.cat([self._sums[g] for g in groups]).tolist() if groups else []
         names = [(name, self._counts[g]) for g in groups for name in g]
@@ -45,7 +45,7 @@ class Recorder:
 
 
 def episode_metrics(recent: list[tuple[float, int]]) -> dict[str, float]:
-    """Return the mean score and length over the most recent episodes, or NaN before the first episode ends."""
+    """Means over the most recent episodes; NaN before the first episode ends."""
     if not recent:
         return {"score": float("nan"), "score_std": float("nan"), "length": float("nan")}
     scores, lengths = zip(*recent, strict=True)

@@ -26,8 +26,8 @@ WALL_CLOCK = ("sync_s", "lock_wait_s", "wall_s", "paused_s", "cpu_s", "joules", 
 
 
 class Sink:
-    """`Sink` is the base class of the destinations of metrics and events. A subclass overrides the methods that it
-    needs. A user's sinks are called only on rank 0."""
+    """A destination of metrics and events. A subclass overrides the methods that it needs. A user's sinks are called
+    only on rank 0."""
 
     def open(self, settings: dict[str, Any], folder: Path, env_steps: int) -> None:
         """Called once in each process of the run, before its first row. `settings` are those of config.json. `folder`
@@ -82,7 +82,7 @@ class CsvSink(Sink):
             self._is_full = True
 
     def sync(self) -> None:
-        """Write all rows durably to the disk. Raises RunError if the disk is full."""
+        """Raises RunError if the disk is full."""
         try:
             os.fsync(self._write_all().fileno())
         except OSError as error:
@@ -96,8 +96,7 @@ class CsvSink(Sink):
             self._file.close()
 
     def _write_all(self) -> FileIO:
-        """Write the rows of metrics that are not written yet, and return the file. If an OSError is raised, metrics.csv
-        has its old rows."""
+        """Returns the file. If an OSError is raised, metrics.csv has its old rows."""
         names = dict.fromkeys(name for row in self._unwritten for name in row)
         if new := [name for name in names if name not in self._columns]:
             rows = read_metrics(self.path).rows
@@ -137,7 +136,6 @@ class CsvSink(Sink):
 
 
 def check_tensorboard() -> None:
-    """Raise ConfigError if the extra `tensorboard` is missing."""
     try:
         import tensorboard  # noqa: F401
     except ImportError as e:
@@ -152,7 +150,6 @@ class TensorBoardSink(Sink):
         self._writer = SummaryWriter(str(folder), purge_step=env_steps + 1)
 
     def write_settings(self, settings: Mapping[str, Any]) -> None:
-        """Write the settings of the run as a table of text."""
         rows = "\n".join(f"|{name}|{value}|" for name, value in flat(settings))
         self._writer.add_text("hyperparameters", f"|setting|value|\n|-|-|\n{rows}")
 

@@ -46,5 +46,5 @@ OTHER = "metrics"
 
 
 def tag(column: str) -> str:
-    """Return the tag of a column of metrics.csv. A name with a slash, such as info/lives, is its own tag."""
+    """A name with a slash, such as info/lives, is its own tag."""
     return TAGS.get(column) or (column if "/" in column else f"{OTHER}/{column}")

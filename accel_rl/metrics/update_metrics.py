@@ -1,4 +1,4 @@
-"""This module collects the metrics of updates."""
+"""The metrics of updates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,8 +34,8 @@ PREFIXES = ("info/", "secondary/")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UpdateMetrics:
-    """`UpdateMetrics` has sums of scalars over several updates. The sums of metrics stay on the learner's device until
-    a row of metrics is written. `names` has M names, and `sums` is [M] float64."""
+    """Sums of scalars over several updates, on the learner's device until a row of metrics is written. `names` has M
+    names, and `sums` is [M] float64."""
 
     names: tuple[str, ...]
     sums: Tensor
@@ -43,8 +43,8 @@ class UpdateMetrics:
 
     @classmethod
     def of(cls, values: Mapping[str, Tensor | float]) -> "UpdateMetrics":
-        """Return the metrics of one update by name. A metric is a Python number or a tensor [], and all tensors are on
-        one device. Raises ConfigError for other values."""
+        """The metrics of one update. A metric is a Python number or a tensor [], and all tensors are on one device.
+        Raises ConfigError for other values."""
         device = next((x.device for x in values.values() if isinstance(x, Tensor)), None)
         scalars = [_scalar(name, x, device) for name, x in values.items()]
         if len({x.dtype for x in scalars}) > 1:
@@ -52,17 +52,15 @@ class UpdateMetrics:
         return cls(tuple(values), torch.stack(scalars).double(), 1)
 
     def prefixed(self, prefix: str) -> "UpdateMetrics":
-        """Return the metrics with a prefix before each metric's name."""
         return UpdateMetrics(tuple(prefix + n for n in self.names), self.sums, self.updates) if prefix else self
 
     def means(self) -> dict[str, float]:
-        """Return the means over the updates, by metric name. This synchronizes with a GPU."""
+        """Synchronizes with a GPU."""
         return dict(zip(self.names, (self.sums / self.updates).tolist(), strict=True))
 
 
 def _scalar(name: str, value: Tensor | float, device: torch.device | None) -> Tensor:
-    """Return a metric as a scalar []. Raises ConfigError if the name is that of another column, or if the value is not
-    a scalar."""
+    """A scalar []. Raises ConfigError if the name is that of another column, or if the value is not a scalar."""
     if name in COLUMNS or name.startswith(PREFIXES):
         raise ConfigError(f"metric {name!r}: a row has a column of this name; give the metric another name")
     if not isinstance(value, Tensor):

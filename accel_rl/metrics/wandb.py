@@ -1,5 +1,5 @@
-"""This module sends metrics to Weights & Biases, if this is enabled. Weights & Biases can delay a run only for a
-limited time, and never ends a run. The API key of Weights & Biases is not stored in the run folder."""
+"""Sends metrics to Weights & Biases, if enabled. Weights & Biases can delay a run only for a limited time, and never
+ends a run. The API key of Weights & Biases is not stored in the run folder."""
 
 import importlib.util
 import logging
@@ -20,7 +20,7 @@ START_TIMEOUT_S = 20.0
 
 
 def check_wandb(mode: str) -> None:
-    """Raise ConfigError if `mode` is not `disabled` and the package wandb is not installed."""
+    """Raise ConfigError unless `mode` is `disabled` or the package wandb is installed."""
     if mode != "disabled" and importlib.util.find_spec("wandb") is None:
         raise ConfigError(f"--wandb {mode} needs the package wandb: {INSTALL}")
 
@@ -50,8 +50,8 @@ class WandbSink(Sink):
 
 
 def wandb_sink(config: Any, folder: Path) -> list[Sink]:
-    """Return a list with the sink. The list is empty if the sink is disabled, or if wandb does not start in time (a
-    message is printed once). Raises ConfigError if the run's folder has a file of settings of wandb."""
+    """The list is empty if the sink is disabled, or if wandb does not start in time (a message is printed once). Raises
+    ConfigError if the run's folder has a file of settings of wandb."""
     if config.wandb == "disabled":
         return []
     os.environ.setdefault("WANDB_SILENT", "true")
@@ -81,7 +81,7 @@ def wandb_sink(config: Any, folder: Path) -> list[Sink]:
 
 
 def _run_id(folder: Path) -> str:
-    """Return the run's id, which stays the same after a resume, so that the curve continues."""
+    """The id stays the same after a resume, so that the curve continues."""
     file = folder / "wandb_id"
     if not file.exists():
         write_durably(file, f"{os.urandom(4).hex()}\n".encode())
