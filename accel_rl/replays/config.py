@@ -1,4 +1,4 @@
-"""This module defines the settings of the experience replay."""
+"""Settings of the experience replay."""
 
 from dataclasses import dataclass
 
@@ -16,8 +16,8 @@ from accel_rl.text.errors import ConfigError
 
 @dataclass(frozen=True)
 class ReplayConfig:
-    """`ReplayConfig` contains the settings of a Q-learning algorithm's experience replay. The replay stores each frame
-    once, organised by simulator (Stooke & Abbeel 2018, section 5.3)."""
+    """The experience replay of a Q-learning algorithm, which stores each frame once, organised by simulator (Stooke &
+    Abbeel 2018, section 5.3)."""
 
     size: PositiveCount = 1_000_000
     """Capacity of the replay in transitions, over all environments (Mnih et al. 2015: 1 M)."""
@@ -45,17 +45,15 @@ class ReplayConfig:
         raise ConfigError(f"--replay.size {self.size}: too small for {why}; at least {minimum}")
 
     def where(self, learner: str) -> str:
-        """Return the replay's device. Raises ConfigError if this machine lacks the device."""
+        """Raises ConfigError if this machine lacks the device."""
         return learner if self.device == "auto" else hardware.available_device(self.device, "--replay.device")
 
     def bytes_each(self, spec: EnvSpec) -> float:
-        """Return the number of bytes that one transition needs."""
         sums = 4 * (1 + 2 / 31) if self.prioritized else 0.0
         return bytes_per_transition(spec) + sums
 
     def check_memory(self, spec: EnvSpec, learner: str) -> None:
-        """Raise ConfigError if the replay does not fit into the free memory. The message states how much memory is
-        missing."""
+        """Raise ConfigError, with the missing memory, if the replay does not fit into the free memory."""
         device = self.where(learner)
         need, free = self.size * self.bytes_each(spec), 0.95 * hardware.free_memory(device)
         if need > free:
@@ -67,7 +65,7 @@ class ReplayConfig:
             )
 
     def build(self, spec: EnvSpec, B: int, returns: NStep, learner: str, seed: int) -> Replay:
-        """Allocate the replay. Raises ConfigError if there is not enough memory."""
+        """Raises ConfigError if there is not enough memory."""
         self.check_memory(spec, learner)
         try:
             ring = FrameRing(spec, B, self.size, returns, self.where(learner))
@@ -76,7 +74,6 @@ class ReplayConfig:
         return self.over(ring, learner, seed, owner=True)
 
     def over(self, ring: FrameRing, learner: str, seed: int, owner: bool = False) -> Replay:
-        """Build a replay that uses an existing ring."""
         if self.prioritized:
             return Replay(ring, Prioritized(ring, seed, self.alpha, self.beta, self.beta_final), learner, owner)
         return Replay(ring, Uniform(ring, seed, self.replacement), learner, owner)

@@ -8,8 +8,8 @@ from accel_rl.kernels.ring_arrays import ENDED, SAMPLEABLE, TERMINATED, VALID
 
 
 class HostCells:
-    """`HostCells` stores the flags, ages and final-frame slots of the ring's cells, which form L rows of B cells. If
-    the ring is in host memory, `flags`, `age` and `final` are the ring's own arrays.
+    """The ring's cells form L rows of B cells. If the ring is in host memory, `flags`, `age` and `final` are the ring's
+    own arrays.
 
     `flags` and `age` are [L * B] uint8, and `final` is [L * B] int32. `refused` [L] int64 is the number of cells in
     each row that cannot be drawn because one of their n steps is missing.
@@ -26,8 +26,7 @@ class HostCells:
         self.refused = torch.zeros(L, dtype=torch.int64)
 
     def mark(self, low: int, high: int) -> None:
-        """Mark which cells of rows [low, high) can be drawn. The n steps after these rows must already be in the
-        ring."""
+        """The n steps after rows [low, high) must already be in the ring."""
         row = torch.arange(low, high)
         cells = row[:, None] * self.B + torch.arange(self.B)
         good = torch.ones_like(cells, dtype=torch.bool)
@@ -45,12 +44,12 @@ class HostCells:
         self.refused[row % self.L] = (~good).sum(1)
 
     def count_refused(self, low: int, high: int) -> int:
-        """Return the number of cells of rows [low, high) that cannot be drawn."""
+        """Number of cells of rows [low, high) that cannot be drawn."""
         return sum(int(self.refused[part].sum()) for part in self._parts(low, high))
 
     def drawable_before(self, low: int, high: int) -> Tensor:
-        """Return [L + 1] int64, whose entry i is the number of cells that can be drawn in rows [low, low + i). The
-        entries are constant from row `high` on."""
+        """[L + 1] int64, whose entry i is the number of cells that can be drawn in rows [low, low + i). Constant from
+        row `high` on."""
         before = torch.zeros(self.L + 1, dtype=torch.int64)
         drawable = self.B - torch.cat([self.refused[part] for part in self._parts(low, high)])
         before[1 : high - low + 1] = drawable.cumsum(0)

@@ -1,4 +1,4 @@
-"""This module implements prioritized experience replay with a sum tree (Schaul et al. 2016, arXiv:1511.05952)."""
+"""Prioritized experience replay with a sum tree (Schaul et al. 2016, arXiv:1511.05952)."""
 
 import math
 from collections.abc import Hashable
@@ -18,8 +18,7 @@ GPU_FANOUT = 1024
 
 
 class SumTree:
-    """A `SumTree` stores n weights >= 0, which are initially 0, and their partial sums. Weights are float32, and sums
-    are float64."""
+    """n weights >= 0, which are initially 0, and their partial sums. Weights are float32, and sums are float64."""
 
     def __init__(self, n: int, device: torch.device | str = "cpu", fanout: int = 0):
         """Each entry of a level is the sum of `fanout` entries of the level below. With 0, the fan-out is the fastest
@@ -40,27 +39,26 @@ class SumTree:
 
     @property
     def total(self) -> Tensor:
-        """Return the sum of all weights, [] float64."""
+        """Sum of all weights, [] float64."""
         return _sum(self.levels[-1])
 
     @property
     def compiled(self) -> Any:
-        """Return the tree's compiled kernels, or None if torch operations are used instead."""
+        """Kernels, or None if torch operations are used instead."""
         return None if native.is_left_out() else self._compiled
 
     def __getitem__(self, i: Tensor | slice) -> Tensor:
         return self.levels[0][i]
 
     def set(self, i: Tensor, weight: Tensor) -> None:
-        """Set the weights [k] of indices i [k] int64. An index that occurs several times must have the same weight each
-        time."""
+        """`i` [k] int64, `weight` [k]. An index that occurs several times must have the same weight each time."""
         self.levels[0][i] = weight.to(torch.float32)
         for below, level in zip(self.levels, self.levels[1:], strict=False):
             i = i // self.fanout
             level[i] = _sum(below.view(-1, self.fanout).index_select(0, i))
 
     def set_range(self, low: int, weight: Tensor) -> None:
-        """Set the weights of the k > 0 indices low, low + 1 ... to `weight` [k]."""
+        """The k > 0 indices are low, low + 1 ...; `weight` is [k]."""
         high = low + len(weight)
         self.levels[0][low:high] = weight
         for below, level in zip(self.levels, self.levels[1:], strict=False):
@@ -68,8 +66,8 @@ class SumTree:
             level[low:high] = _sum(below.view(-1, self.fanout)[low:high])
 
     def find(self, mass: Tensor) -> Tensor:
-        """Return the indices [k] at which the cumulative sum of weights exceeds `mass` [k] in [0, total), float64.
-        Rounding never selects an index with weight 0, unless all weights are 0."""
+        """Indices [k] at which the cumulative sum of weights exceeds `mass` [k] in [0, total), float64. Rounding never
+        selects an index with weight 0, unless all weights are 0."""
         node = torch.zeros_like(mass, dtype=torch.int64)
         for level in reversed(self.levels):
             weight = level.view(-1, self.fanout).index_select(0, node).to(torch.float64)
@@ -84,7 +82,7 @@ class SumTree:
         return node
 
     def load(self, levels: list[Tensor]) -> None:
-        """Load the levels of another sum tree with the same number of weights."""
+        """The levels may have another fan-out."""
         if [len(level) for level in levels] == [len(level) for level in self.levels]:
             for level, saved in zip(self.levels, levels, strict=True):
                 level.copy_(saved)
@@ -93,15 +91,15 @@ class SumTree:
 
 
 def _sum(weight: Tensor) -> Tensor:
-    """Return the sums of weights [..., k] as [...] float64. On a CPU, weights are added in their order, so that
-    compiled kernels and all CPUs round alike."""
+    """[...] float64 from weights [..., k]. On a CPU, weights are added in their order, so that compiled kernels and all
+    CPUs round alike."""
     if weight.is_cpu:
         return weight.cumsum(-1, dtype=torch.float64)[..., -1]
     return weight.sum(-1, dtype=torch.float64)
 
 
 class Prioritized:
-    """In proportional prioritization (section 3.3), P(i) = p_i^alpha / sum_k p_k^alpha with p_i = |error| + epsilon.
+    """Proportional prioritization (section 3.3): P(i) = p_i^alpha / sum_k p_k^alpha with p_i = |error| + epsilon.
 
     One index is drawn from each of N equal intervals of the priorities' sum (appendix B.2.1). New transitions get the
     largest priority so far, and overwritten transitions get priority zero. The importance weights (section 3.4) are (N
@@ -109,8 +107,7 @@ class Prioritized:
 
     With R ranks, each rank holds a part of the replay and draws the same number of samples: P(i) = p_i^alpha / (R sum_k
     p_k^alpha), where k runs over the rank's part. The largest priority and the largest weight are maxima over all
-    ranks. N and R cancel out of the importance weights.
-    """
+    ranks. N and R cancel out of the importance weights."""
 
     has_priorities = True
 
@@ -132,7 +129,7 @@ class Prioritized:
 
     @property
     def beta(self) -> float:
-        """Return the current exponent of the importance weights."""
+        """Current exponent of the importance weights."""
         return self._beta_on_host
 
     @beta.setter
@@ -142,12 +139,11 @@ class Prioritized:
 
     @property
     def key(self) -> Hashable:
-        """Return None, because a captured draw depends only on tensors at fixed addresses."""
+        """None, because a captured draw depends only on tensors at fixed addresses."""
         return None
 
     def appended(self, before: tuple[int, int]) -> None:
-        """Set the priorities of the appended rows. `before` is the range [low, high) of eligible rows before the
-        append."""
+        """`before` is the range [low, high) of eligible rows before the append."""
         self.communicator.all_reduce_max(self.highest)
         low, high = self.ring.eligible
         self._set_rows(before[0], min(low, before[1]), None)
@@ -165,7 +161,7 @@ class Prioritized:
             low = end
 
     def draw(self, N: int) -> tuple[Tensor, Tensor]:
-        """Draw N transitions, and return (cells [N] int64, weight [N])."""
+        """(cells [N] int64, weight [N])"""
         ring, device = self.ring, self.ring.device
         uniform = torch.rand(N, dtype=torch.float64, generator=self.generator, device=device)
         host, tree = ring.compiled, self.tree.compiled
@@ -182,8 +178,8 @@ class Prioritized:
         return cells, (weight / largest).float()
 
     def update(self, cell: Tensor, error: Tensor) -> None:
-        """Set the priorities of cells [N] by |error| [N]. Cells that the ring has overwritten are skipped. If only some
-        errors of the batch are not finite, their transitions are never drawn again."""
+        """`cell` and `error` are [N]. Cells that the ring has overwritten are skipped. If only some errors of the batch
+        are not finite, their transitions are never drawn again."""
         error = error.detach() if error.requires_grad else error
         weight = error.abs().to(torch.float32).add_(self.epsilon).pow_(self.alpha)
         host, tree = self.ring.compiled, self.tree.compiled
@@ -197,7 +193,6 @@ class Prioritized:
         self.tree.set(position, torch.where(sampleable & finite.any(), weight, self.tree[position]))
 
     def anneal(self, progress: float) -> None:
-        """Set the exponent beta. `progress` is the completed fraction of the run."""
         self.beta = self._betas[0] + (self._betas[1] - self._betas[0]) * progress
 
     def state_dict(self) -> dict[str, Any]:

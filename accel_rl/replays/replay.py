@@ -20,8 +20,8 @@ _KNOWN_TO_HOST = ("age", "flags")  # These arrays are restored in `HostCells`, f
 
 
 class History:
-    """`History` divides a replay's rows into segments of a fixed number of rows. A complete segment is saved once, and
-    the rows after the last complete segment are saved with each checkpoint."""
+    """A replay's rows in segments of a fixed number of rows. A complete segment is saved once, and the rows after the
+    last complete segment are saved with each checkpoint."""
 
     def __init__(self, ring: FrameRing):
         self.ring = ring
@@ -77,8 +77,8 @@ class History:
         self._unread.discard(rows)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the replay's ring from a checkpoint. Raises ConfigError for a damaged segment, and ValueError if the
-        saved ring has another shape than this ring."""
+        """Raises ConfigError for a damaged segment, and ValueError if the saved ring has another shape than this
+        ring."""
         ring, B = self.ring, self.ring.B
         ring.cursor = state["cursor"]
         ring.host.final.fill_(NONE)
@@ -106,7 +106,7 @@ class History:
 
 
 class Selection(Protocol):
-    """A `Selection` selects the transitions of a batch. The implementations are `Uniform` and `Prioritized`."""
+    """Selects the transitions of a batch: `Uniform` or `Prioritized`."""
 
     communicator: Communicator
     generator: torch.Generator
@@ -130,7 +130,7 @@ class _Rows:
         self._kept: dict[str, Tensor] | None = None
 
     def keep(self) -> None:
-        """Read the rows now, because they are about to be replaced."""
+        """Read now, because the rows are about to be replaced."""
         if self._kept is None:
             self._kept = self._history.read(self.low, self._high)
 
@@ -143,8 +143,7 @@ class _Rows:
 
 
 class Replay:
-    """A `Replay` stores rollouts (`append`), draws batches (`sample`), and sets priorities from the errors of a batch
-    (`update`).
+    """Stores rollouts (`append`), draws batches (`sample`), and sets priorities from the errors of a batch (`update`).
 
     Several replays may use the same ring, but only one of them writes to it.
 
@@ -168,18 +167,17 @@ class Replay:
 
     @property
     def is_capturable(self) -> bool:
-        """Return whether `sample` and `update` can be captured as a CUDA graph."""
+        """Whether `sample` and `update` can be captured as a CUDA graph."""
         return Device(self.device).queues_work and not self._is_moving
 
     @property
     def key(self) -> Hashable:
-        """Return a key. Captured draws become invalid when the key changes, which happens rarely, and only at an
-        `append`."""
+        """Captured draws become invalid when the key changes, which happens rarely, and only at an `append`."""
         return self.ring.key, self.selection.key
 
     @property
     def generator(self) -> torch.Generator:
-        """Return the random generator of the draws, on the ring's device."""
+        """The generator is on the ring's device."""
         return self.selection.generator
 
     def join(self, communicator: Communicator) -> None:
@@ -187,8 +185,7 @@ class Replay:
         self.selection.communicator = communicator
 
     def append(self, rollout: Rollout) -> None:
-        """Append a rollout to the ring. If another replay writes to the ring, only register the rows that it has
-        appended."""
+        """If another replay writes to the ring, only register the rows that it has appended."""
         if self._history is not None:
             self._history.make_room(rollout.T)
             self.ring.append(rollout)
@@ -196,7 +193,7 @@ class Replay:
         self._seen = self.ring.eligible
 
     def sample(self, N: int) -> ReplayBatch:
-        """Draw N transitions. Raises ValueError if the replay contains no complete transition."""
+        """Raises ValueError if the replay contains no complete transition."""
         if not len(self.ring):
             raise ValueError("the replay holds no whole transition yet")
         batch = self.ring.batch(*self.selection.draw(N))
@@ -209,7 +206,7 @@ class Replay:
         return torch.full((), int(seed), device=self.device) if self._is_moving else seed
 
     def update(self, batch: ReplayBatch, error: Tensor) -> None:
-        """Set the priorities of the batch's transitions from their errors [N]."""
+        """`error` is [N]."""
         if self.selection.has_priorities:
             self.selection.update(batch.cell, error.to(self.ring.device))
 
@@ -219,7 +216,7 @@ class Replay:
         return getattr(self.selection, "beta", None)
 
     def anneal(self, progress: float) -> None:
-        """Advance the replay's schedules. `progress` is the completed fraction of the run."""
+        """`progress` is the completed fraction of the run."""
         self.selection.anneal(progress)
 
     def __len__(self) -> int:
@@ -236,7 +233,7 @@ class Replay:
         self.selection.load_state_dict(state["selection"])
 
     def _moved(self, batch: ReplayBatch) -> ReplayBatch:
-        """Copy a batch from the ring's device to the device of the batches."""
+        """Copies from the ring's device to that of the batches."""
         fields = {name: getattr(batch, name) for name in ReplayBatch.__slots__ if name != "cell"}
         if Device(self.ring.device).queues_work:
             queued = Device(self.device).queues_work

@@ -32,8 +32,8 @@ NONE = -1
 
 @dataclass(slots=True)
 class ReplayBatch:
-    """A `ReplayBatch` contains N transitions over n steps, in the notation of rlax. A transition begins at obs_tm1 with
-    the action a_tm1, yields the n-step return r_t, and ends at obs_t.
+    """N transitions over n steps, in the notation of rlax. A transition begins at obs_tm1 with the action a_tm1, yields
+    the n-step return r_t, and ends at obs_t.
 
     `obs_tm1` and `obs_t` are [N, S, *frame_shape] ([N, *frame_shape] without a stack), with the dtype of the replay.
     `a_tm1` [N] int64 are the actions. `r_t` [N] is the return r_1 + gamma r_2 + ..., a sum of at most n rewards up to
@@ -54,8 +54,7 @@ class ReplayBatch:
 
 
 class FinalFrames:
-    """`FinalFrames` is a pool that stores the last frames of episodes in numbered slots. The pool grows if all slots
-    are in use."""
+    """A pool of the last frames of episodes in numbered slots. The pool grows if all slots are in use."""
 
     def __init__(self, spec: EnvSpec, slots: int, staging: Staging):
         """`staging` copies frames to the device that stores the pool."""
@@ -65,7 +64,7 @@ class FinalFrames:
         self._free = list(range(len(self.frames) - 1, -1, -1))
 
     def put(self, frames: Tensor) -> Tensor:
-        """Store the last frames [n, ...] of episodes, from any device, and return their slots [n] int32 on the host."""
+        """Frames are [n, ...], on any device; the slots [n] int32 are on the host."""
         while len(self._free) < len(frames):
             self._grow()
         slots = torch.tensor([self._free.pop() for _ in range(len(frames))], dtype=torch.int64)
@@ -74,7 +73,7 @@ class FinalFrames:
         return slots.to(torch.int32)
 
     def drop(self, slots: Tensor) -> None:
-        """Free the slots [n] of final frames. Slots with the value NONE are ignored."""
+        """Free the slots [n], except NONE."""
         self._free += slots[slots >= 0].tolist()
 
     def clear(self) -> None:
@@ -91,9 +90,9 @@ class FinalFrames:
 
 
 def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Allocate a tensor of zeros, and map its memory now instead of during the run. On the host, the tensor uses huge
-    pages if the system provides them, so that random reads miss the TLB less often. Raises OSError or MemoryError if
-    there is not enough memory."""
+    """The memory is mapped now instead of during the run. On the host, the tensor uses huge pages if the system
+    provides them, so that random reads miss the TLB less often. Raises OSError or MemoryError if there is not enough
+    memory."""
     if device.type != "cpu":
         return torch.zeros(shape, dtype=dtype, device=device)
     n = math.prod(shape)
@@ -107,8 +106,8 @@ def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> T
 
 @dataclass(frozen=True, slots=True)
 class NStep:
-    """`NStep` contains the settings of n-step returns (Sutton 1988; Hessel et al. 2018). `gamma` is the discount per
-    step. Rewards are clipped to +- `reward_clip`, or not clipped if `reward_clip` is 0."""
+    """Settings of n-step returns (Sutton 1988; Hessel et al. 2018). `gamma` is the discount per step. Rewards are
+    clipped to +- `reward_clip`, or not clipped if `reward_clip` is 0."""
 
     n: int = 1
     gamma: float = 0.99
@@ -119,11 +118,11 @@ STEPS_PER_FINAL = 200  # The ring reserves memory for the final frames of episod
 
 
 class FrameRing:
-    """A `FrameRing` is a ring buffer of the transitions of B simulators (Stooke & Abbeel 2018, section 5.3).
+    """The transitions of B simulators (Stooke & Abbeel 2018, section 5.3).
 
     A cell of the ring stores the newest frame of the observation before the step, the frame's age, the action, the
     unclipped reward and the step's flags. A cell needs one frame and 11 bytes, or 12 bytes if there are more than 256
-    actions. All memory of a `FrameRing` is allocated when the ring is created.
+    actions. All memory is allocated when the ring is created.
 
     The attribute `host` is a copy of the cells' state in host memory, so that the CPU never has to synchronize with a
     ring on a GPU. Draws can be captured as a CUDA graph, because all values on which they depend are in tensors at
@@ -168,40 +167,39 @@ class FrameRing:
 
     @property
     def eligible(self) -> tuple[int, int]:
-        """Return the range [low, high) of the ring's rows whose stacks and transitions are complete."""
+        """Range [low, high) of the rows whose stacks and transitions are complete."""
         low = self.oldest + self.spec.stack - 1
         return low, max(low, self.cursor - self.returns.n)
 
     def __len__(self) -> int:
-        """Return the number of transitions that can be drawn."""
+        """Transitions that can be drawn."""
         return self._count
 
     @property
     def key(self) -> Hashable:
-        """Return a key. Captured batches become invalid when the key changes."""
+        """Captured batches become invalid when the key changes."""
         return len(self.finals.frames)
 
     def position_of(self, cell: Tensor) -> Tensor:
-        """Return the positions of cells [...] in the ring's memory."""
+        """Positions of cells [...] in the ring's memory."""
         return cell % (self.L * self.B)
 
     def cell_at(self, position: Tensor) -> Tensor:
-        """Return the numbers of the cells that are currently stored at positions [...] of the ring's memory."""
+        """Numbers of the cells that are currently stored at positions [...] of the ring's memory."""
         return self.newest - (self.newest - position) % (self.L * self.B)
 
     @property
     def compiled(self) -> Any:
-        """Return the ring's compiled kernels, or None if torch operations are used instead."""
+        """Kernels, or None if torch operations are used instead."""
         return None if native.is_left_out() else self._compiled
 
     def sampleable(self, cell: Tensor) -> Tensor:
-        """Return whether cells [...] can be drawn, as [...] bool. A cell can be drawn if it has not been overwritten,
-        and none of its n steps is missing."""
+        """[...] bool. A cell can be drawn if it has not been overwritten, and none of its n steps is missing."""
         inside = (cell >= self.first) & (cell < self.first + self.eligible_cells)
         return inside & ((self.flags[self.position_of(cell)] & SAMPLEABLE) > 0)
 
     def nth(self, k: Tensor) -> Tensor:
-        """Return the numbers [N] of the k-th cells that can be drawn, for k [N] int64 in [0, len)."""
+        """Numbers [N] of the k-th cells that can be drawn, for k [N] int64 in [0, len)."""
         if not self.refused:
             return self.first + k
         row = torch.searchsorted(self.before, k, right=True) - 1
@@ -218,7 +216,7 @@ class FrameRing:
     # -- writing ------------------------------------------------------------
 
     def append(self, rollout: Rollout) -> None:
-        """Copy a rollout of T steps into the ring, as one block, or as two blocks if the end of the ring is reached."""
+        """One block of T steps, or two if the end of the ring is reached."""
         S = self.spec.stack
         T = rollout.T
         host = self.host
@@ -261,8 +259,8 @@ class FrameRing:
             self._staging.copy(self.before, self.host.drawable_before(low, high))
 
     def _keep_finals(self, frames: Tensor, where: Tensor) -> Tensor:
-        """Store those of the final frames [T, B, *frame_shape] for which `where` [T, B] is true, because an episode
-        ended. Return their slots [T, B] on the host, or NONE."""
+        """`where` [T, B] marks the final frames [T, B, *frame_shape] of episodes that ended. Returns their slots [T, B]
+        on the host, or NONE."""
         final = torch.full(where.shape, NONE, dtype=torch.int32)
         ends = torch.nonzero(where)
         if len(ends):
@@ -271,15 +269,15 @@ class FrameRing:
         return final
 
     def _write(self, cells: Tensor, values: Tensor) -> None:
-        """Copy values [k, ...], from any device, to cells [k, ...] of the ring's arrays."""
+        """Values [k, ...], from any device, go to cells [k, ...] of the ring's arrays."""
         if values.device.type == "cpu":
             self._staging.copy(cells, values)
         else:
             cells.copy_(values, non_blocking=Device(self.device).queues_work)
 
     def _parts(self, low: int, high: int) -> list[tuple[slice, slice]]:
-        """Divide rows [low, high) into one or two blocks that are contiguous in memory. For each block, return (slice
-        of the cells' positions in memory, slice of the rows counted from `low`)."""
+        """One or two blocks of rows [low, high) that are contiguous in memory: (slice of the cells' positions in
+        memory, slice of the rows counted from `low`)."""
         begin = low % self.L
         first = min(high - low, self.L - begin)
         parts = [(begin, slice(0, first))] + ([(0, slice(first, high - low))] if first < high - low else [])
@@ -288,8 +286,8 @@ class FrameRing:
     # -- reading ------------------------------------------------------------
 
     def batch(self, cell: Tensor, weight: Tensor | None = None) -> ReplayBatch:
-        """Return the batch of transitions that begin at cells `cell` [N], which must be sampleable. `weight` [N] are
-        the importance weights, by default 1."""
+        """Transitions that begin at cells `cell` [N], which must be sampleable. `weight` [N] are the importance
+        weights, by default 1."""
         weight = torch.ones(len(cell), device=self.device) if weight is None else weight
         if (compiled := self.compiled) is not None:
             obs_tm1, obs_t, r_t, discount_t, a_tm1 = compiled.gather(self.finals.frames, cell, torch.get_num_threads())
@@ -304,7 +302,6 @@ class FrameRing:
 
 
 def bytes_per_transition(spec: EnvSpec) -> float:
-    """Return the number of bytes that a ring needs per transition, including the reserved final frames and excluding
-    priorities."""
+    """Bytes of a ring, including the reserved final frames and excluding priorities."""
     frame = math.prod(spec.frame_shape) * getattr(torch, spec.frame_dtype).itemsize
     return frame * (1 + 1 / STEPS_PER_FINAL) + 1 + (1 if spec.n_actions <= 256 else 2) + 4 + 1 + 4

@@ -13,8 +13,7 @@ from accel_rl.replays.ring import FrameRing
 
 
 class Uniform:
-    """`Uniform` draws transitions of the replay uniformly. The transitions of a batch are drawn with replacement (Mnih
-    et al. 2015) or without."""
+    """Uniform draws, with replacement (Mnih et al. 2015) or without."""
 
     has_priorities = False
 
@@ -26,17 +25,16 @@ class Uniform:
 
     @property
     def key(self) -> Hashable:
-        """Return a key. Captured draws become invalid when the key changes."""
+        """Captured draws become invalid when the key changes."""
         # Without replacement, a replay with fewer than N cells yields a smaller batch.
         few = not self.replacement and len(self.ring) < self._largest
         return self.ring.refused > 0, len(self.ring) if few else None
 
     def appended(self, before: tuple[int, int]) -> None:
-        """Do nothing, because uniform draws need no bookkeeping."""
+        """Uniform draws need no bookkeeping."""
 
     def draw(self, N: int) -> tuple[Tensor, Tensor]:
-        """Draw N cells, and return (cells [N] int64, weights [N]). Without replacement, a replay with only n < N cells
-        returns all n cells."""
+        """(cells [N] int64, weights [N]). Without replacement, a replay with only n < N cells returns all n cells."""
         self._largest = max(N, self._largest)
         ring = self.ring
         if self.replacement and (compiled := ring.compiled) is not None:
@@ -51,10 +49,10 @@ class Uniform:
         return cells, torch.ones(len(cells), device=ring.device)
 
     def update(self, cell: Tensor, error: Tensor) -> None:
-        """Do nothing, because uniform draws have no priorities."""
+        """Uniform draws have no priorities."""
 
     def anneal(self, progress: float) -> None:
-        """Do nothing, because uniform draws have no schedule."""
+        """Uniform draws have no schedule."""
 
     def _uniform(self, N: int) -> Tensor:
         return torch.rand(N, dtype=torch.float64, generator=self.generator, device=self.ring.device)
@@ -63,8 +61,7 @@ class Uniform:
         return self.ring.nth((self._uniform(N) * self.ring.drawable).long())
 
     def _top(self, N: int) -> Tensor:
-        """Draw without replacement on a GPU: give each cell a random key, and return the cells with the largest
-        keys."""
+        """Without replacement, on a GPU: give each cell a random key, and return the cells with the largest keys."""
         ring = self.ring
         k = torch.arange(ring.L * ring.B, device=ring.device)
         keys = torch.rand(len(k), dtype=torch.float64, generator=self.generator, device=ring.device)
