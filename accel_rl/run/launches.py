@@ -26,8 +26,8 @@ PUBLIC = ("time", "env_steps", "git", "cpu", "cores", "gpus", "versions", "setti
 
 
 def record(run: RunFolder, env_steps: int, changes: Mapping[str, tuple[Any, Any]] | None = None) -> None:
-    """Append the current launch to launches.json. `env_steps` is the run's number of env steps at the launch. `changes`
-    maps the settings that the launch changes to (old value, new value)."""
+    """`env_steps` is the run's number of env steps at the launch. `changes` maps the settings that the launch changes
+    to (old value, new value)."""
     launches = read(run)
     number, folder = len(launches) + 1, Path.cwd()
     launch: dict[str, Any] = {
@@ -53,8 +53,7 @@ def record(run: RunFolder, env_steps: int, changes: Mapping[str, tuple[Any, Any]
 
 
 def read(run: RunFolder) -> list[dict[str, Any]]:
-    """Return the launches of a run, or an empty list if launches.json is missing or damaged. The file launches.json is
-    only for information."""
+    """Empty if launches.json, which is only for information, is missing or damaged."""
     try:
         result = json.loads((run.path / FILE).read_text())
     except (OSError, ValueError):
@@ -63,9 +62,9 @@ def read(run: RunFolder) -> list[dict[str, Any]]:
 
 
 def parts(launches: Sequence[Mapping[str, Any]], env_steps: float) -> Iterator[tuple[int, float, float]]:
-    """Yield (index, first, last) of each launch that made env steps of the run: those after `first`, up to `last`. A
-    later launch replaces the env steps after the checkpoint from which it began. `env_steps` is the number of the run
-    so far. Without launches, yield one part."""
+    """(index, first, last) of each launch that made env steps of the run: those after `first`, up to `last`. A later
+    launch replaces the env steps after the checkpoint from which it began. `env_steps` is the number of the run so far.
+    Without launches, one part."""
     begins = [float(x.get("env_steps") or 0) for x in launches] or [0.0]
     for i, first in enumerate(begins):
         last = min([*begins[i + 1 :], float(env_steps)])
@@ -74,16 +73,16 @@ def parts(launches: Sequence[Mapping[str, Any]], env_steps: float) -> Iterator[t
 
 
 def revision(launch: Mapping[str, Any]) -> str:
-    """Return the git revision of the accel_rl that was launched, or, if it was installed, of the user's files."""
+    """The git revision of the accel_rl that was launched, or, if it was installed, of the user's files."""
     return str(launch.get("versions", {}).get("git") or launch.get("git") or "")
 
 
 def machine(launch: Mapping[str, Any]) -> str:
-    """Return the models of the launch's processor and GPUs."""
+    """The models of the processor and the GPUs."""
     return ", ".join(str(x) for x in (launch.get("cpu"), *launch.get("gpus", [])) if x)
 
 
 def earlier_values(run: RunFolder, name: str) -> list[Any] | None:
-    """Return the values that a setting had before each of its changes, or None if launches.json cannot be read."""
+    """The values that a setting had before each of its changes, or None if launches.json cannot be read."""
     launches = read(run)
     return [x["settings"][name]["from"] for x in launches if name in x.get("settings", {})] if launches else None

@@ -50,17 +50,14 @@ class Pauses:
 
     @property
     def seconds(self) -> float:
-        """The seconds of all pauses so far, up to this moment."""
         self._look()
         return self._total_s
 
     def close(self) -> None:
-        """End the watching thread."""
         self._ended.set()
         self._thread.join()
 
     def _look(self) -> None:
-        """Add the pause since the last look."""
         with self._lock:
             now, counts = time.monotonic(), dict(self._counts())
             tasks = {file: self._tasks.get(file) or Task(*count, self._cpu_s) for file, count in counts.items()}
@@ -88,8 +85,7 @@ class Pauses:
             self._tasks, self._process_s, self._looked_at = tasks, process_s, now
 
     def _counts(self) -> Iterator[tuple[Path, tuple[int, int]]]:
-        """Yield the CPU time and the queued time of each watched task in nanoseconds, as far as the kernel counts
-        them."""
+        """(CPU time, queued time) of each watched task in nanoseconds, as far as the kernel counts them."""
         files = [self._task]
         with contextlib.suppress(OSError):
             for thread in Path("/proc/self/task").iterdir():
@@ -108,5 +104,5 @@ def _watch(pauses: "ref[Pauses]", ended: threading.Event) -> None:
 
 
 def _gives_way() -> bool:
-    """Return whether this process is in the idle scheduling class, which macOS does not have."""
+    """Whether this process is in the idle scheduling class, which macOS does not have."""
     return hasattr(os, "SCHED_IDLE") and os.sched_getscheduler(0) == os.SCHED_IDLE

@@ -51,6 +51,6 @@ def _derived(run: Path, env_steps: int) -> Iterator[Path]:
 
 
 def _aside(run: Path, has_checkpoints: bool) -> Path:
-    """Return the folder abandoned-N of this rewind, which exists if it has checkpoints."""
+    """abandoned-N of this rewind, which exists if it has checkpoints."""
     n = len(list(run.glob("abandoned-*")))
     return run / f"abandoned-{n if has_checkpoints else n + 1}"

@@ -55,8 +55,8 @@ _PACKAGES = ("torch", "ale-py", "numpy", "gymnasium", "opencv-python-headless", 
 
 
 class RunFolder:
-    """A `RunFolder` has the files of a run: config.json, versions.json, metrics.csv, events.log, evaluations/,
-    checkpoints/, and the files of further sinks."""
+    """config.json, versions.json, metrics.csv, events.log, evaluations/, checkpoints/, and the files of further
+    sinks."""
 
     def __init__(self, path: Path, rank: int = 0):
         self.path = path
@@ -73,8 +73,7 @@ class RunFolder:
 
     @classmethod
     def new_path(cls, config: TrainConfig) -> Path:
-        """Create an empty folder with the run's default name, followed by a number if another run has the same name,
-        and return the folder."""
+        """Create an empty folder with the run's default name, followed by a number if another run has the same name."""
         path = cls.default_path(config)
         for candidate in itertools.chain([path], (path.with_name(f"{path.name}-{i}") for i in itertools.count(2))):
             with contextlib.suppress(FileExistsError):
@@ -105,8 +104,8 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, config: TrainConfig) -> "RunFolder":
-        """Create the folder of a new run. The settings are written first, so that a killed run can be resumed. Raises
-        ConfigError if the folder contains a run, even a run that begins at the same moment."""
+        """The settings are written first, so that a killed run can be resumed. Raises ConfigError if the folder
+        contains a run, even a run that begins at the same moment."""
         cls.check_new(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -127,8 +126,8 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path, trust: Trust = False) -> tuple["RunFolder", TrainConfig]:
-        """Open the folder of a run, and return the folder and the run's settings. Raises ConfigError if the folder
-        contains no run, or if its settings name code without `trust` (accel_rl/settings/trust.py)."""
+        """Raises ConfigError if the folder contains no run, or if its settings name code without `trust`
+        (accel_rl/settings/trust.py)."""
         values = read_file(path)
         try:
             check_trust(code_names(settings_in(values)), trust)
@@ -137,7 +136,7 @@ class RunFolder:
             raise ConfigError(f"{path / 'config.json'}: {e}{cls(path)._where_begun(values)}") from e
 
     def _where_begun(self, values: Mapping[str, Any]) -> str:
-        """Return a hint for errors about a user's class: the folder from which the run was last started."""
+        """A hint for errors about a user's class: the folder from which the run was last started."""
         algo = values.get("algo")
         network = algo.get("network", "") if isinstance(algo, Mapping) else ""
         named = [str(values.get("algorithm", "")), str(network)]
@@ -196,7 +195,6 @@ class RunFolder:
         self._held = HeldFolder(self.path)
 
     def release(self) -> None:
-        """Close the descriptor of the run folder that `hold` has opened."""
         if self._held is not None:
             self._held.close()
             self._held = None
@@ -222,12 +220,11 @@ class RunFolder:
 
     @property
     def of_run(self) -> Path:
-        """Return the path of the run's folder. This path differs from `path` if this folder stores only one rank's
-        checkpoints."""
+        """Differs from `path` if this folder stores only one rank's checkpoints."""
         return self.path.parent.parent if self._rank else self.path
 
     def of_rank(self, rank: int) -> "RunFolder":
-        """Return the folder for a rank's part of the checkpoints, which for rank 0 is the run folder."""
+        """The folder of rank 0 is the run folder."""
         if rank == 0:
             return self
         folder = RunFolder(self.path / "ranks" / str(rank), rank)
@@ -235,8 +232,8 @@ class RunFolder:
         return folder
 
     def write_json(self, name: str, value: Any) -> None:
-        """Write a JSON file atomically, so that the file survives a power failure. `name` may include a subfolder.
-        Raises ConfigError if the subfolder is a link."""
+        """Write atomically, so that the file survives a power failure. `name` may include a subfolder. Raises
+        ConfigError if the subfolder is a link."""
         file = self.path / name
         if file.parent != self.path:
             refuse_link(file.parent)
@@ -257,8 +254,7 @@ class RunFolder:
                 self._unwritten.clear()
 
     def logged(self, error: RunError) -> RunError:
-        """Write an error's notes, such as a worker's traceback, to events.log, and return an error that names the file
-        events.log."""
+        """Write an error's notes, such as a worker's traceback, to events.log. The returned error names this file."""
         notes = getattr(error, "__notes__", [])
         if not notes:
             return error
@@ -272,7 +268,7 @@ def _text(value: Any) -> str:
 
 
 def versions() -> dict[str, Any]:
-    """Return the versions of the software on which a run's results depend."""
+    """The software on which a run's results depend."""
     result: dict[str, Any] = {
         "accel_rl": __version__,
         "python": platform.python_version(),
@@ -291,8 +287,8 @@ def _version_of(package: str) -> str | None:
 
 @cache
 def git_revision(folder: Path = SOURCE) -> str | None:
-    """Return the git revision of a folder, followed by + if files have uncommitted changes, or None outside a checkout.
-    `folder` is by default the folder of this package."""
+    """Followed by + if files have uncommitted changes; None outside a checkout. `folder` is by default the folder of
+    this package."""
     head = git("rev-parse", "HEAD", folder=folder)
     if not head:
         return None
@@ -300,7 +296,7 @@ def git_revision(folder: Path = SOURCE) -> str | None:
 
 
 def git(*words: str, folder: Path) -> str | None:
-    """Return the output of a git command in a folder, or None if the command fails."""
+    """None if the command fails."""
     try:
         done = subprocess.run(
             ["git", *words], cwd=folder, capture_output=True, text=True, errors="replace", timeout=10

@@ -45,8 +45,8 @@ class RunTime:
         return self.totals()["wall_s"]
 
     def totals(self) -> dict[str, float]:
-        """Return the run's wall_s, paused_s, cpu_s, joules (of the CPU packages) and gpu_joules so far. Unknown values
-        are NaN."""
+        """The run's wall_s, paused_s, cpu_s, joules (of the CPU packages) and gpu_joules so far. Unknown values are
+        NaN."""
         if self._pauses is None:
             return dict(self._before)
         now, paused_s = time.monotonic(), self._pauses.seconds
@@ -64,17 +64,16 @@ class RunTime:
         return {name: self._before[name] + x for name, x in used.items()}
 
     def evaluate(self) -> None:
-        """Note that an evaluation begins, whose time does not count in the rate of env steps."""
+        """The time of the evaluation that begins does not count in the rate of env steps."""
         self._evaluating_since = self.wall_s
 
     def train(self) -> None:
-        """Note that training begins or continues."""
         if self._evaluating_since is not None:
             self._evaluated_s += self.wall_s - self._evaluating_since
             self._evaluating_since = None
 
     def row(self, env_steps: int) -> dict[str, float]:
-        """Return the columns of time of a row of metrics. `env_steps` were made since the last row."""
+        """Columns of time. `env_steps` were made since the last row."""
         totals = self.totals()
         trained_s = self._trained_s(totals["wall_s"])
         rate = env_steps / max(trained_s - self._trained_s_at_row, 1e-9)

@@ -27,7 +27,7 @@ INSTALL = "pip install 'accel_rl[video]'"
 
 
 class Episode:
-    """An `Episode` plays one evaluation episode in this process, and yields its screens in colour."""
+    """One evaluation episode in this process, as screens in colour."""
 
     def __init__(self, config: Resolved, agent: Agent, seed: int, max_steps: int):
         self.env: AtariEnv | EmulatorEnv | GymnasiumEnv
@@ -45,7 +45,7 @@ class Episode:
         self.score, self.length = 0.0, 0
 
     def pictures(self) -> Iterator[np.ndarray]:
-        """Play the episode, and yield the screen [H, W, 3] uint8 at the start and after each agent step."""
+        """The screen [H, W, 3] uint8 at the start and after each agent step."""
         spec = self.env.spec
         # A rollout of one step is used, so that frames are stacked as in training.
         arrays = RolloutArrays.of({k: np.zeros(s, d) for k, (d, s) in rollout_layout(spec, 1, 1).items()}, spec.stack)
@@ -68,8 +68,8 @@ class Episode:
 
 
 def write(pictures: Iterator[np.ndarray], path: Path, fps: float = FPS, scale: int | None = None) -> int:
-    """Write a video, and return the number of pictures. Raises ConfigError if the format's encoder is not installed.
-    `scale` is the factor by which an mp4 is enlarged. By default, only small pictures are enlarged."""
+    """Return the number of pictures. Raises ConfigError if the format's encoder is not installed. `scale` is the factor
+    by which an mp4 is enlarged. By default, only small pictures are enlarged."""
     if path.suffix not in (".mp4", ".gif"):
         raise ConfigError(f"{path}: must end in .mp4 or .gif")
     if path.suffix == ".mp4" and importlib.util.find_spec("imageio_ffmpeg") is None:
@@ -119,8 +119,8 @@ def _write_gif(pictures: Iterator[np.ndarray], path: Path, fps: float) -> int:
 
 
 def default_path(run: Path, env_steps: int) -> Path:
-    """Return the path of a new video in the run folder: mp4, or gif, with a message, if ffmpeg is not installed.
-    Raises ConfigError if the folder videos is a link."""
+    """The path of a new video: mp4, or gif, with a message, if ffmpeg is not installed. Raises ConfigError if the
+    folder videos is a link."""
     try:
         import imageio_ffmpeg  # noqa: F401
 
