@@ -1,5 +1,4 @@
-"""This module implements EnvPool's interface with this project's emulator, so that a script for EnvPool only has to
-change its import.
+"""EnvPool's interface with this project's emulator, so that a script for EnvPool only has to change its import.
 
     from accel_rl.compat import envpool  # instead of: import envpool
     envs = envpool.make("Pong-v5", env_type="gymnasium", num_envs=8, episodic_life=True, reward_clip=True)
@@ -59,8 +58,8 @@ class EnvPool(Pool, GymnasiumVectorEnv[np.ndarray, np.ndarray, np.ndarray], gymn
     def reset(
         self, env_id: np.ndarray | None = None, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> Any:
-        """Begin all games, or the games `env_id` [n], or those of options["reset_mask"], bool [num_envs]. Return the
-        observations and info of these games. With the API of Gym before 0.26, only return the observations."""
+        """Begin all games, or the games `env_id` [n], or those of options["reset_mask"], bool [num_envs]. Return their
+        observations and info. With the API of Gym before 0.26, only return the observations."""
         if seed is not None:
             warnings.warn("reset(seed=...) is ignored: envpool.make(..., seed=seed) sets the seed", stacklevel=2)
         if unknown := set(options or {}) - {"reset_mask"}:
@@ -86,7 +85,7 @@ class EnvPool(Pool, GymnasiumVectorEnv[np.ndarray, np.ndarray, np.ndarray], gymn
         return (obs, info) if is_reset else (obs, reward, terminated, truncated, info)
 
     def _use_gym(self) -> None:
-        """Choose the spaces, and the API, of the installed Gym, if it is installed."""
+        """The spaces, and the API, of the installed Gym, if it is installed."""
         try:
             import gym
         except ImportError:
@@ -97,8 +96,8 @@ class EnvPool(Pool, GymnasiumVectorEnv[np.ndarray, np.ndarray, np.ndarray], gymn
 
 
 def make(task_id: str, env_type: str, **options: Any) -> Any:
-    """Make the games of a task, such as "Pong-v5" or "MsPacman-v5". The `options` are those of envpool_spec.py, and
-    render_mode "rgb_array" and render_env_id. Raises ConfigError."""
+    """`task_id` is such as "Pong-v5" or "MsPacman-v5". The `options` are those of envpool_spec.py, and render_mode
+    "rgb_array" and render_env_id. Raises ConfigError."""
     if env_type not in ENV_TYPES:
         raise ConfigError(
             f"env_type={env_type!r}: must be one of {', '.join(ENV_TYPES)}" + nearest(env_type, ENV_TYPES)
@@ -114,25 +113,23 @@ def make(task_id: str, env_type: str, **options: Any) -> Any:
 
 
 def make_gym(task_id: str, **options: Any) -> EnvPool:
-    """Make an EnvPool of games with the interface of the installed version of Gym, by default of Gymnasium."""
+    """The interface is that of the installed version of Gym, by default of Gymnasium."""
     return make(task_id, "gym", **options)
 
 
 def make_gymnasium(task_id: str, **options: Any) -> EnvPool:
-    """Make an EnvPool of games with the interface of Gymnasium."""
     return make(task_id, "gymnasium", **options)
 
 
 def make_dm(task_id: str, **options: Any) -> Any:
-    """Make an EnvPool of games with the interface of dm_env, whose package must be installed."""
+    """The interface is that of dm_env, whose package must be installed."""
     return make(task_id, "dm", **options)
 
 
 def make_spec(task_id: str, **options: Any) -> Spec:
-    """Return the spec of an EnvPool with these options."""
     return Spec(task_id, options)
 
 
 def list_all_envs() -> list[str]:
-    """Return the ids of the tasks, such as "MsPacman-v5"."""
+    """Ids such as "MsPacman-v5"."""
     return list(task_ids())

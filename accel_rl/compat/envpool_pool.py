@@ -17,7 +17,7 @@ class Games(VectorEnv):
     _envpool = True
 
     def ram(self, ids: np.ndarray) -> np.ndarray:
-        """Return the RAM of environments that are not playing, [len(ids), 128] uint8."""
+        """[len(ids), 128] uint8, of environments that are not playing."""
         out = np.empty((len(ids), RAM_BYTES), np.uint8)
         self._core.ram(ids, out)
         return out
@@ -80,7 +80,7 @@ class Pool:
     __str__ = __repr__  # Gymnasium's has the name of an id.
 
     def reset(self, env_id: np.ndarray | None = None) -> Any:
-        """Begin all games, or the games `env_id` [n], and return their first results."""
+        """Begin all games, or the games `env_id` [n]."""
         if env_id is None:
             self.async_reset()
         else:
@@ -88,13 +88,12 @@ class Pool:
         return self.recv(reset=True)
 
     def async_reset(self) -> None:
-        """Begin all games. recv() returns their first observations in batches."""
+        """recv() returns the first observations in batches."""
         self._ended[:], self._sent = True, self.all_env_ids
         self._first = self._envs.reset(seed=self._seeds)
         self._seeds = None  # The seeds determine only the first reset.
 
     def step(self, action: Any, env_id: np.ndarray | None = None) -> Any:
-        """Send actions to the environments, and wait for the results of one batch."""
         self.send(action, env_id)
         return self.recv()
 
@@ -114,7 +113,7 @@ class Pool:
         self._sent = ids
 
     def recv(self, reset: bool = False, return_info: bool = True) -> Any:
-        """Return the results of a batch; with `reset`, those of a reset."""
+        """With `reset`, the results are those of a reset."""
         if self._first is not None:
             (obs, numbers), self._first = self._first, None
             points = np.zeros(len(obs), np.int32)
@@ -141,14 +140,13 @@ class Pool:
         warnings.warn("seed() has no effect: envpool.make(..., seed=seed) sets the seed", stacklevel=2)
 
     def render(self, env_ids: Any = None, camera_id: int | None = None) -> Any:
-        """Return the screens of environments, [n, 210, 160, 3] uint8, by default of the one `render_env_id`."""
+        """Screens [n, 210, 160, 3] uint8, by default of the one `render_env_id`."""
         if self.render_mode is None:
             raise RuntimeError("render() without a render mode: make the environments with render_mode='rgb_array'")
         chosen = np.atleast_1d(self._render_env_id if env_ids is None else env_ids)
         return np.stack([self._envs.ale(i).getScreenRGB() for i in chosen.tolist()])
 
     def close(self, **kwargs: Any) -> None:
-        """End the threads."""
         self._envs.close()
 
     def _returned(self, results: Results, is_reset: bool) -> Any:

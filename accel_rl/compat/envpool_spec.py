@@ -120,7 +120,7 @@ class Spec:
 
     @property
     def seeds(self) -> np.ndarray:
-        """The seeds of the environments, [num_envs] int64, from 0 to 2^32 - 1."""
+        """[num_envs] int64, from 0 to 2^32 - 1."""
         c = self.config
         return np.array(c.env_seed or c.seed + np.arange(c.num_envs), np.int64) % 2**32
 
@@ -154,7 +154,7 @@ class Spec:
         }
 
     def observation_spec(self) -> State:
-        """Return the specs of dm_env of an observation and of the infos."""
+        """dm_env's specs of an observation and of the infos."""
         infos = {
             name.removeprefix("info:"): _dm_spec(name.removeprefix("info:"), spec)
             for name, spec in self.state_array_spec.items()
@@ -164,7 +164,6 @@ class Spec:
         return State(players=players(_dm_spec("env_id", self.state_array_spec["info:players.env_id"])), **infos)
 
     def action_spec(self) -> Any:
-        """Return the spec of dm_env of an action."""
         return _dm_spec("action", self.action_array_spec["action"])
 
     def __repr__(self) -> str:
@@ -172,7 +171,7 @@ class Spec:
 
 
 def task_ids() -> dict[str, str]:
-    """Return the game of each id of EnvPool, such as MsPacman-v5. Only TicTacToe3d-v5 differs from Gymnasium's ids."""
+    """{EnvPool's id, such as MsPacman-v5: game}. Only TicTacToe3d-v5 differs from Gymnasium's ids."""
     return {f"{''.join(word.capitalize() for word in game.split('_'))}-v5": game for game in vector_games()}
 
 

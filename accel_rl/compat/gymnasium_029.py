@@ -1,5 +1,4 @@
-"""This module plays emulated games with the interface of Gymnasium 0.29's vector environments, whose `infos` CleanRL's
-scripts read.
+"""Emulated games with the interface of Gymnasium 0.29's vector environments, whose `infos` CleanRL's scripts read.
 
     envs = make("breakout", 8, seed=1)      # instead of gym.vector.SyncVectorEnv([make_env(...) for i in range(8)])
 
@@ -18,7 +17,7 @@ from accel_rl.emulator.vector_env import FIRE, VectorEnv
 
 
 class Gymnasium029Env:
-    """`Gymnasium029Env` returns observations [num_envs, 4, 84, 84] uint8 and rewards [num_envs] float64."""
+    """Observations are [num_envs, 4, 84, 84] uint8, and rewards [num_envs] float64."""
 
     def __init__(self, envs: VectorEnv, seed: int | None, episodic_life: bool, reward_clip: bool) -> None:
         self._envs = envs
@@ -32,8 +31,7 @@ class Gymnasium029Env:
         self._sums = EpisodeSums(envs.num_envs)
 
     def reset(self, *, seed: int | None = None, options: None = None) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin all games. Game i has the seed `seed` + i. If the first call has no seed, the seed of make() is
-        used."""
+        """Game i has the seed `seed` + i. If the first call has no seed, the seed of make() is used."""
         obs, info = self._envs.reset(seed=self._seed if seed is None else seed)
         self._seed = None
         self._lives.step(info["lives"], ended=np.ones(self.num_envs, bool))
@@ -41,7 +39,7 @@ class Gymnasium029Env:
         return obs, {"lives": info["lives"]}
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Return observations, rewards, terminations, truncations and infos."""
+        """(observations, rewards, terminations, truncations, infos)"""
         obs, points, over, late, info = self._envs.step(self._lives.actions(np.asarray(actions)))
         self._sums.add(points)
         ended = over | late
@@ -60,13 +58,10 @@ class Gymnasium029Env:
         return obs, reward.astype(np.float64), over | lost, late, infos
 
     def close(self) -> None:
-        """End the threads."""
         self._envs.close()
 
 
 class EpisodeSums:
-    """`EpisodeSums` sums the rewards and the lengths of episodes in `n` environments."""
-
     def __init__(self, n: int) -> None:
         self._points, self._steps = np.zeros(n), np.zeros(n, np.int64)
 
@@ -74,7 +69,7 @@ class EpisodeSums:
         self._points[:] = self._steps[:] = 0
 
     def add(self, points: np.ndarray) -> None:
-        """Add the points [n] that the agents of n games won in a step."""
+        """`points` [n] are those that the agents won in a step."""
         self._points += points
         self._steps += 1
 
@@ -86,8 +81,8 @@ class EpisodeSums:
 
 
 class LostLives:
-    """`LostLives` detects lost lives in a VectorEnv in which an episode is a whole game. If `count` is False, no lost
-    life is detected. If the game has the action FIRE, FIRE replaces the agent's action after a lost life."""
+    """Detects lost lives in a VectorEnv in which an episode is a whole game. If `count` is False, no lost life is
+    detected. If the game has the action FIRE, FIRE replaces the agent's action after a lost life."""
 
     def __init__(self, envs: VectorEnv, count: bool) -> None:
         self._count = count
@@ -96,12 +91,11 @@ class LostLives:
         self._lost = np.zeros(envs.num_envs, bool)
 
     def actions(self, actions: np.ndarray) -> np.ndarray:
-        """Return the actions [num_envs] to play, with FIRE after a lost life."""
+        """Actions [num_envs] to play, with FIRE after a lost life."""
         return actions if self._fire is None else np.where(self._lost, self._fire, actions)
 
     def step(self, lives: np.ndarray, ended: np.ndarray) -> np.ndarray:
-        """Return which environments lost a life, bool [num_envs]. `ended` marks environments whose game ended or
-        began."""
+        """Which environments lost a life, bool [num_envs]. `ended` marks environments whose game ended or began."""
         self._lost = (lives < self._lives) & ~ended & self._count
         self._lives = lives
         return self._lost
@@ -116,9 +110,8 @@ def make(
     reward_clip: bool = True,
     **options: Any,
 ) -> Gymnasium029Env:
-    """Create games in which a lost life ends an episode and rewards are -1, 0 or 1, as in CleanRL's make_env. `task` is
-    a game's name, in the form of pong, Pong-v5 or PongNoFrameskip-v4. `options` are further options of VectorEnv.
-    Raises ConfigError."""
+    """A lost life ends an episode, and rewards are -1, 0 or 1, as in CleanRL's make_env. `task` is a game's name, in
+    the form of pong, Pong-v5 or PongNoFrameskip-v4. `options` are further options of VectorEnv. Raises ConfigError."""
     envs = VectorEnv(
         task_game(task), num_envs, autoreset_mode=AutoresetMode.SAME_STEP, reward_clipping=False, **options
     )

@@ -1,4 +1,4 @@
-"""This module plays Atari games by the rules and with the interface of Stable-Baselines3's vector environments.
+"""Atari games by the rules and with the interface of Stable-Baselines3's vector environments.
 
     model = PPO("CnnPolicy", SB3VecEnv("breakout", 8, seed=1), n_steps=128)
 
@@ -26,9 +26,8 @@ NOOP = 0
 
 
 class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
-    """`SB3VecEnv` is a batch of `n_envs` games with the interface of SB3's VecEnv and the arguments of SB3's
-    `make_atari_env` and AtariWrapper. Observations are [n_envs, stack_num, 84, 84] uint8; with the default stack of 4,
-    SB3's VecFrameStack is not needed.
+    """`n_envs` games with the interface of SB3's VecEnv and the arguments of SB3's `make_atari_env` and AtariWrapper.
+    Observations are [n_envs, stack_num, 84, 84] uint8; with the default stack of 4, SB3's VecFrameStack is not needed.
 
     `task` is a game's name, in the form of pong, Pong-v5 or PongNoFrameskip-v4. With `terminal_on_life_loss`, a lost
     life ends the agent's episode, and the game continues. With `clip_reward`, rewards are the signs of the game's
@@ -112,8 +111,7 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
         return obs, self._reward(points), done, infos
 
     def get_images(self) -> list[np.ndarray]:
-        """Return the screens, which SB3's render() and VecVideoRecorder use. Rendering needs the option
-        render_mode="rgb_array"."""
+        """SB3's render() and VecVideoRecorder call this method. Rendering needs the option render_mode="rgb_array"."""
         return list(self.envs.render() or ())
 
     def close(self) -> None:
@@ -129,8 +127,7 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
         raise NotImplementedError("the games of one VectorEnv are no Python objects")
 
     def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
-        """Return True for SB3's Monitor, because `infos` have Monitor's `episode`. SB3's evaluate_policy calls
-        `env_is_wrapped`."""
+        """True for SB3's Monitor, because `infos` have Monitor's `episode`. SB3's evaluate_policy calls this method."""
         return [wrapper_class is Monitor for _ in self._indices(indices)]
 
     def _reward(self, points: np.ndarray) -> np.ndarray:
