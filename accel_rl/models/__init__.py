@@ -1,2 +1,2 @@
-"""This package has the neural networks. A network receives observations as they are stored (uint8 images or float
-vectors), and scales them itself."""
+"""Neural networks. A network receives observations as they are stored (uint8 images or float vectors), and scales them
+itself."""

@@ -12,7 +12,7 @@ from accel_rl.models.precision import float32_head
 
 
 def body(spec: EnvSpec, network: str = "a3c", layer_norm: LayerNorm = "none") -> tuple[nn.Module, int]:
-    """Return the module that computes features from observations (an MLP for vectors), and the number of features."""
+    """The module that computes features from observations (an MLP for vectors), and the number of features."""
     if spec.is_image:
         height, width = spec.frame_shape[-2:]
         net: nn.Module = find_network(network)(spec.channels, height, width, layer_norm=layer_norm)
@@ -22,8 +22,7 @@ def body(spec: EnvSpec, network: str = "a3c", layer_norm: LayerNorm = "none") ->
 
 
 class Heads(nn.Module):
-    """`Heads` computes logits [N, A] and value [N] from features [N, F]. At the start of training, the policy is nearly
-    uniform."""
+    """Logits [N, A] and value [N] from features [N, F]. At the start of training, the policy is nearly uniform."""
 
     def __init__(self, features: int, n_actions: int):
         super().__init__()
@@ -35,7 +34,7 @@ class Heads(nn.Module):
 
 
 class ActorCritic(nn.Module):
-    """`ActorCritic` computes logits [N, A] and value [N] from obs [N, ...].
+    """Logits [N, A] and value [N] from obs [N, ...].
 
     For images, both heads share a convolutional body (Mnih et al. 2016). For vectors, each head has its own MLP,
     because in a shared MLP the gradient of the value loss, with values of order 100, would dominate the gradient of the

@@ -13,8 +13,8 @@ from accel_rl.text.errors import ConfigError
 
 
 class Conv2d(nn.Conv2d):
-    """`Conv2d` is a convolution with a square kernel. If `with_relu` is true, a ReLU follows the convolution. If
-    `of_bytes` is true, x is divided by 255."""
+    """A square kernel. If `with_relu` is true, a ReLU follows the convolution. If `of_bytes` is true, x is divided by
+    255."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Conv2d(nn.Conv2d):
 
 
 class NormConv2d(Conv2d):
-    """`NormConv2d` is a `Conv2d` with a layer norm over all features of the output, before or after the ReLU."""
+    """A layer norm over all features of the output precedes or follows the ReLU."""
 
     def __init__(
         self, inputs: int, outputs: int, kernel: int, stride: int, padding: int, size: tuple[int, int], of_bytes: bool,
@@ -55,8 +55,8 @@ def convolution(
     inputs: int, outputs: int, kernel: int, stride: int, padding: int, size: tuple[int, int], of_bytes: bool,
     layer_norm: LayerNorm,
 ) -> Conv2d:  # fmt: skip
-    """Return a convolution with a ReLU, and with a layer norm unless `layer_norm` is `none`. `size` has the height and
-    width of the output."""
+    """A convolution with a ReLU, and with a layer norm unless `layer_norm` is `none`. `size` has the height and width
+    of the output."""
     if layer_norm == "none":
         return Conv2d(inputs, outputs, kernel, stride, padding, of_bytes)
     return NormConv2d(inputs, outputs, kernel, stride, padding, size, of_bytes, layer_norm)
@@ -67,8 +67,8 @@ def conv_out(size: int, kernel: int, stride: int, padding: int) -> int:
 
 
 class ConvNet(nn.Module):
-    """A `ConvNet` consists of convolutions, given as (channels, kernel, stride, padding), and one fully connected
-    layer. A ReLU follows each layer.
+    """Convolutions, given as (channels, kernel, stride, padding), and one fully connected layer. A ReLU follows each
+    layer.
 
     A user's network is a subclass with other `layers` and `hidden`.
 
@@ -108,7 +108,7 @@ class ConvNet(nn.Module):
     def build_convolutions(
         self, channels: int, size: tuple[int, int], layer_norm: LayerNorm
     ) -> tuple[list[nn.Module], int]:
-        """Return the convolutional layers, which are applied one after another, and their number of features."""
+        """The layers, which are applied one after another, and their number of features."""
         convolutions: list[nn.Module] = []
         for i, (out, kernel, stride, padding) in enumerate(self.layers):
             size = (conv_out(size[0], kernel, stride, padding), conv_out(size[1], kernel, stride, padding))
@@ -118,7 +118,7 @@ class ConvNet(nn.Module):
 
     @classmethod
     def least_size(cls) -> int:
-        """Return the minimum height and width of images, for which the output of the convolutions is 1 x 1."""
+        """The height and width of images for which the output of the convolutions is 1 x 1."""
         size = 1
         for _, kernel, stride, padding in reversed(cls.layers):
             size = max(1, (size - 1) * stride + kernel - 2 * padding)

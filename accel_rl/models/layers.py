@@ -1,4 +1,4 @@
-"""This module has the fully connected layers of the networks."""
+"""The fully connected layers of the networks."""
 
 import math
 from typing import Literal, TypeVar
@@ -16,7 +16,7 @@ activation, or no layer norm (`none`)."""
 
 
 def orthogonal_(layer: Layer, gain: float) -> Layer:
-    """Set orthogonal weights (Saxe et al. 2014) and zero biases."""
+    """Orthogonal weights (Saxe et al. 2014) and zero biases."""
     if not layer.weight.is_meta:  # Without memory there is nothing to set, and torch 2.11 would import its compiler.
         nn.init.orthogonal_(layer.weight, gain)
     assert layer.bias is not None
@@ -25,8 +25,8 @@ def orthogonal_(layer: Layer, gain: float) -> Layer:
 
 
 def lstm_(cell: nn.LSTMCell) -> nn.LSTMCell:
-    """Set orthogonal weights and zero biases, except for a bias of 1 at the forget gate (Jozefowicz et al. 2015). With
-    a forget bias of 0, an LSTM cell's memory halves in each step, and gradients do not reach back ten steps."""
+    """Orthogonal weights and zero biases, except for a bias of 1 at the forget gate (Jozefowicz et al. 2015). With a
+    forget bias of 0, an LSTM cell's memory halves in each step, and gradients do not reach back ten steps."""
     for name, p in cell.named_parameters():
         if name.startswith("weight"):
             nn.init.orthogonal_(p)
@@ -40,15 +40,14 @@ def lstm_(cell: nn.LSTMCell) -> nn.LSTMCell:
 
 
 class Norm(nn.LayerNorm):
-    """A `Norm` is a layer norm of x [N, *shape] over `shape`."""
+    """The norm is over the last axes of x [N, *shape]."""
 
     def forward(self, x: Tensor) -> Tensor:
         return layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
 class NormedReLU(nn.Module):
-    """`NormedReLU` is a ReLU, with a layer norm over `shape` before or after the ReLU, or without a layer norm.
-    `NormedReLU` may overwrite its input x [N, *shape]."""
+    """A layer norm over `shape` before or after the ReLU, or none. May overwrite its input x [N, *shape]."""
 
     def __init__(self, shape: tuple[int, ...], layer_norm: LayerNorm):
         super().__init__()
@@ -61,7 +60,7 @@ class NormedReLU(nn.Module):
 
 
 class MLP(nn.Module):
-    """An `MLP` consists of fully connected layers with tanh, and maps obs [N, features] float to [N, hidden[-1]]."""
+    """Fully connected layers with tanh, from obs [N, features] float to [N, hidden[-1]]."""
 
     def __init__(self, features: int, hidden: tuple[int, ...] = (64, 64), layer_norm: LayerNorm = "none"):
         super().__init__()
@@ -82,14 +81,14 @@ class MLP(nn.Module):
 
 
 class Linear(nn.Linear):
-    """`Linear` is a wide hidden layer, which maps x [N, F] to [N, G]."""
+    """A wide hidden layer, from x [N, F] to [N, G]."""
 
     def forward(self, x: Tensor) -> Tensor:
         return hidden_linear(x, self.weight, self.bias)
 
 
 class Head(nn.Linear):
-    """`Head` is the last layer of a network, which maps x [N, F] to [N, G]."""
+    """The last layer of a network, from x [N, F] to [N, G]."""
 
     def forward(self, x: Tensor) -> Tensor:
         return head_linear(x, self.weight, self.bias)

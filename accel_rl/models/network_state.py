@@ -21,8 +21,8 @@ _WITHOUT_MODE = {
 
 
 def network_state(model: nn.Module) -> dict[str, Tensor]:
-    """Return the tensors of a network by name, as views of the network's memory. Raises ConfigError if a module has
-    state other than tensors (`get_extra_state`)."""
+    """Tensors by name, as views of the network's memory. Raises ConfigError if a module has state other than tensors
+    (`get_extra_state`)."""
     state = dict(model.state_dict())
     for name, x in state.items():
         if not isinstance(x, Tensor):
@@ -51,16 +51,16 @@ def check_parameters(model: nn.Module) -> None:
 
 
 def load_network(model: nn.Module, state: Mapping[str, Tensor], source: str) -> None:
-    """Copy a state into a network, name by name, in place. `source` describes the state for the error message. Raises
-    ConfigError, with a message of one line, and copies no tensor, if names, shapes or dtypes differ."""
+    """Copy a state, name by name, in place. `source` describes the state for the error message. Raises ConfigError,
+    with a message of one line, and copies no tensor, if names, shapes or dtypes differ."""
     expected = network_state(model)
     check_names({name: _kind(x) for name, x in state.items()}, {n: _kind(x) for n, x in expected.items()}, source)
     model.load_state_dict(dict(state))
 
 
 def check_names(got: Mapping[str, str], want: Mapping[str, str], source: str) -> None:
-    """Raise ConfigError, with a message of one line, if two states differ. `got` maps the names of the tensors of
-    `source` to their shapes and dtypes, and `want` those of the network."""
+    """Raise ConfigError, with a message of one line, if two states differ. Both map the names of tensors to their
+    shapes and dtypes: `got` those of `source`, `want` those of the network."""
     for name, kind in want.items():
         if name not in got:
             others = nearest(name, [n for n in got if n not in want])
@@ -78,27 +78,26 @@ def _kind(x: Tensor) -> str:
 
 @torch.no_grad()
 def copy_network(source: nn.Module, target: nn.Module) -> None:
-    """Copy the state of one network to another network of the same class, in place."""
+    """Copy in place between two networks of the same class."""
     copies = target.state_dict()
     for name, x in source.state_dict().items():
         copies[name].copy_(x)
 
 
 def statistics(model: nn.Module) -> list[Tensor]:
-    """Return the persistent buffers of a network, such as running means, which updates change although the buffers have
-    no gradient."""
+    """Persistent buffers, such as running means, which updates change although the buffers have no gradient."""
     names = model.state_dict(keep_vars=True)
     return [x for x in names.values() if not isinstance(x, nn.Parameter)]
 
 
 def has_modes(model: nn.Module) -> bool:
-    """Return whether any module of a network may behave differently in train mode than in eval mode."""
+    """Whether any module may behave differently in train mode than in eval mode."""
     return any(type(m) not in _WITHOUT_MODE and not type(m).__module__.startswith("accel_rl.") for m in model.modules())
 
 
 @contextmanager
 def training_mode(model: nn.Module) -> Iterator[None]:
-    """Return a context manager in which the network is in train mode instead of eval mode, for updates."""
+    """A context in which the network is in train mode instead of eval mode, for updates."""
     model.train()
     try:
         yield
@@ -108,7 +107,7 @@ def training_mode(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def buffers_kept(model: nn.Module) -> Iterator[None]:
-    """Return a context manager that restores all buffers of a network at its end."""
+    """A context at whose end all buffers are restored."""
     before = {name: x.clone() for name, x in model.named_buffers()}
     try:
         yield

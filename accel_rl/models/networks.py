@@ -1,4 +1,4 @@
-"""This module defines the convolutional networks of papers, which --algo.network names."""
+"""The convolutional networks of papers, which --algo.network names."""
 
 import re
 
@@ -9,36 +9,34 @@ from accel_rl.text.imports import import_user_module
 
 
 class A3CNet(ConvNet):
-    """`A3CNet` is the two-convolution network of Mnih et al. 2016, as Stooke & Abbeel section 5.1 use it on 104x80.
+    """The two-convolution network of Mnih et al. 2016, as Stooke & Abbeel section 5.1 use it on 104x80.
 
-    A3CNet's layers are 16 filters of 8x8 with stride 4, 32 of 4x4 with stride 2 and padding 1, and 256 fully connected
-    units. A3CNet maps obs [N, S, H, W] uint8 to [N, 256], and has 0.90 M parameters at 104x80x4.
-    """
+    The layers are 16 filters of 8x8 with stride 4, 32 of 4x4 with stride 2 and padding 1, and 256 fully connected
+    units. Maps obs [N, S, H, W] uint8 to [N, 256]; 0.90 M parameters at 104x80x4."""
 
     layers = ((16, 8, 4, 0), (32, 4, 2, 1))
     hidden = 256
 
 
 class DQNNet(ConvNet):
-    """`DQNNet` is the three-convolution network of Mnih et al. 2015, as Stooke & Abbeel section 5.1 use it on 104x80.
+    """The three-convolution network of Mnih et al. 2015, as Stooke & Abbeel section 5.1 use it on 104x80.
 
-    DQNNet's layers are 32 filters of 8x8 with stride 4, 64 of 4x4 with stride 2 and padding 1, 64 of 3x3 with stride 1
-    and padding 1, and 512 fully connected units. DQNNet maps obs [N, S, H, W] uint8 to [N, 512].
-    """
+    The layers are 32 filters of 8x8 with stride 4, 64 of 4x4 with stride 2 and padding 1, 64 of 3x3 with stride 1 and
+    padding 1, and 512 fully connected units. Maps obs [N, S, H, W] uint8 to [N, 512]."""
 
     layers = ((32, 8, 4, 0), (64, 4, 2, 1), (64, 3, 1, 1))
 
 
 class NatureNet(ConvNet):
-    """`NatureNet` is the network of Mnih et al. 2015, without padding. NatureNet maps obs [N, S, H, W] uint8 to [N,
-    512], and has 1.68 M parameters at 84x84x4."""
+    """The network of Mnih et al. 2015, without padding. Maps obs [N, S, H, W] uint8 to [N, 512]; 1.68 M parameters at
+    84x84x4."""
 
     layers = ((32, 8, 4, 0), (64, 4, 2, 0), (64, 3, 1, 0))
 
 
 class DataEfficientNet(ConvNet):
-    """`DataEfficientNet` is the network of van Hasselt et al. 2019, appendix E. It maps obs [N, S, H, W] uint8 to [N,
-    256], and costs a sixth of `NatureNet`."""
+    """The network of van Hasselt et al. 2019, appendix E. Maps obs [N, S, H, W] uint8 to [N, 256], and costs a sixth of
+    `NatureNet`."""
 
     layers = ((32, 5, 5, 0), (64, 5, 5, 0))
     hidden = 256
@@ -51,7 +49,7 @@ MOST_WIDTH = 16
 
 
 def find_network(name: str) -> type[ConvNet]:
-    """Return the class of `nature`, `impala-4` or a user's `my_module:MyNet`. Raises ConfigError for other names."""
+    """`nature`, `impala-4` or a user's `my_module:MyNet`. Raises ConfigError for other names."""
     if name in NETWORKS:
         return NETWORKS[name]
     if (wide := re.fullmatch(r"impala-(\d+)", name)) and 1 <= int(wide[1]) <= MOST_WIDTH:

@@ -14,7 +14,7 @@ _MIX_2 = -0x6B2FB644ECCEEE15
 
 
 def hashed_uniform(counter: Tensor) -> Tensor:
-    """Return numbers in (0, 1), float64, from counters [...] int64."""
+    """Numbers in (0, 1), float64, from counters [...] int64."""
     x = counter * _STEP
     x = (x ^ _shifted(x, 30)) * _MIX_1
     x = (x ^ _shifted(x, 27)) * _MIX_2
@@ -23,12 +23,12 @@ def hashed_uniform(counter: Tensor) -> Tensor:
 
 
 def hashed_normal(counter: Tensor) -> Tensor:
-    """Return numbers of the standard normal distribution, float32, from counters [...] int64."""
+    """Numbers of the standard normal distribution, float32, from counters [...] int64."""
     return (torch.erfinv(2 * hashed_uniform(counter) - 1) * 2**0.5).float()
 
 
 def _shifted(x: Tensor, bits: int) -> Tensor:
-    """Shift int64 numbers right by some bits, and fill with zeros."""
+    """A logical shift of int64 numbers, which fills with zeros."""
     return (x >> bits) & ((1 << (64 - bits)) - 1)
 
 
@@ -59,9 +59,9 @@ class NoisyLinear(nn.Linear):
 
 
 def noise_counters(layers: Sequence[NoisyLinear]) -> tuple[Tensor, Tensor]:
-    """Return (first, stride), [E] int64 each, for the E random numbers from which all layers' noise is computed. With
-    seed s, number e is a function of the counter first[e] + s stride[e]. Vector j (0: e_in, 1: e_out) of layer i of L,
-    with n numbers, has the seed 2 (s L + i) + j, and uses n consecutive counters."""
+    """(first, stride), [E] int64 each, for the E random numbers from which all layers' noise is computed. With seed s,
+    number e is a function of the counter first[e] + s stride[e]. Vector j (0: e_in, 1: e_out) of layer i of L, with n
+    numbers, has the seed 2 (s L + i) + j, and uses n consecutive counters."""
     first, stride = list[Tensor](), list[Tensor]()
     for i, layer in enumerate(layers):
         for j, noise in enumerate((layer.noise_in, layer.noise_out)):
@@ -73,8 +73,8 @@ def noise_counters(layers: Sequence[NoisyLinear]) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def draw_noise(layers: Sequence[NoisyLinear], counter: Tensor) -> None:
-    """Draw new noise for all layers from counters [E] int64. The noise of all layers is drawn together, because drawing
-    takes 36 GPU operations, which would otherwise be repeated for each vector of noise."""
+    """`counter` is [E] int64. The noise of all layers is drawn together, because drawing takes 36 GPU operations, which
+    would otherwise be repeated for each vector of noise."""
     x = hashed_normal(counter)
     noises = [noise for layer in layers for noise in (layer.noise_in, layer.noise_out)]
     torch._foreach_copy_(noises, (x.sign() * x.abs().sqrt()).split([len(noise) for noise in noises]))

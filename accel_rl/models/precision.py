@@ -18,8 +18,8 @@ WORTH_CONVERTING = 128
 
 
 def autocast_for(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
-    """Return a context manager in which convolutions and hidden layers multiply in the given precision and add in
-    float32. Parameters, gradients and the outputs of heads stay float32."""
+    """A context in which convolutions and hidden layers multiply in the given precision and add in float32. Parameters,
+    gradients and the outputs of heads stay float32."""
     if precision == "bfloat16" and device.type == "cpu" and not gains_from_bfloat16():
         say_once("--precision bfloat16: this CPU has no matrix instructions for it (AMX); float32 is faster here")
     if precision != "bfloat16" and not torch.is_autocast_enabled(device.type):
@@ -37,13 +37,13 @@ def multiply_in(precision: Precision, device: torch.device | str) -> None:
 
 
 def gains_from_bfloat16() -> bool:
-    """Return whether the CPU may train faster in bfloat16. With AVX512-BF16 and without AMX, training is slower
+    """Whether the CPU may train faster in bfloat16. With AVX512-BF16 and without AMX, training is slower
     (docs/benchmarks.md#training)."""
     return not {"amx_bf16", "bf16"}.isdisjoint(cpu_flags(CPUINFO))
 
 
 def float32_head(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """Compute a head's output, always in float32, because values differ by less than the resolution of bfloat16."""
+    """A head's output is always float32, because values differ by less than the resolution of bfloat16."""
     if not torch.is_autocast_enabled(x.device.type):
         return layer(x)
     with torch.autocast(x.device.type, enabled=False):
@@ -51,7 +51,7 @@ def float32_head(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 
 def float32_if_small(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """Compute a hidden layer of the network. On a CPU, a small batch is computed in float32, because converting the
-    weights would take longer."""
+    """On a CPU, a small batch of a hidden layer is computed in float32, because converting the weights would take
+    longer."""
     is_autocast = torch.is_autocast_enabled(x.device.type)
     return layer(x) if not is_autocast or len(x) >= WORTH_CONVERTING or not x.is_cpu else float32_head(layer, x)

@@ -17,8 +17,7 @@ VECTOR_HIDDEN = 128
 
 
 def features(spec: EnvSpec, network: str, layer_norm: LayerNorm = "none") -> tuple[nn.Module, int, int]:
-    """Return the module that computes features from observations, the number of features, and the width of the next
-    layer."""
+    """The module that computes features from observations, the number of features, and the width of the next layer."""
     if spec.is_image:
         cls = find_network(network)
         height, width = spec.frame_shape[-2:]
@@ -29,8 +28,8 @@ def features(spec: EnvSpec, network: str, layer_norm: LayerNorm = "none") -> tup
 
 
 class Stream(nn.Module):
-    """A `Stream` computes [N, outputs] from features [N, F], with one hidden layer and a ReLU. At the start of
-    training, every output is nearly zero."""
+    """[N, outputs] from features [N, F], with one hidden layer and a ReLU. At the start of training, every output is
+    nearly zero."""
 
     def __init__(self, inputs: int, hidden: int, outputs: int, sigma: float, layer_norm: LayerNorm = "none"):
         super().__init__()
@@ -50,7 +49,7 @@ class Stream(nn.Module):
 
 
 class QNetwork(nn.Module):
-    """A `QNetwork` computes action values q [N, A] from obs [N, ...] (Mnih et al. 2015).
+    """Action values q [N, A] from obs [N, ...] (Mnih et al. 2015).
 
     If `is_dueling` is true, two streams follow the convolutions (Wang et al. 2016), and the gradient that flows from
     the streams into the shared layers is scaled by 2^-1/2. If `sigma` is above 0, the fully connected layers are noisy
@@ -85,8 +84,8 @@ class QNetwork(nn.Module):
             self.register_buffer("counter_stride", stride, persistent=False)
 
     def outputs(self, obs: Tensor, noise: bool = True) -> Tensor:
-        """Compute the outputs [N, A, atoms] from obs [N, ...]. If `noise` is true, the network uses the noise that the
-        last call of `resample` drew, and otherwise the mean weights."""
+        """[N, A, atoms] from obs [N, ...]. If `noise` is true, the network uses the noise that the last call of
+        `resample` drew, and otherwise the mean weights."""
         x = self.body(obs)
         if self.value is not None and x.requires_grad:
             x.register_hook(lambda grad: grad * 2**-0.5)
@@ -96,13 +95,13 @@ class QNetwork(nn.Module):
         return dueling(self.value(x, noise).view(-1, 1, self.atoms), out)
 
     def q(self, obs: Tensor, noise: bool = True) -> Tensor:
-        """Compute action values q [N, A] from obs [N, ...]."""
+        """[N, A] from obs [N, ...]."""
         return self.outputs(obs, noise).squeeze(-1)
 
     forward = q
 
     def resample(self, seed: Tensor) -> None:
-        """Draw new noise for every noisy layer as a function of a seed [] int64."""
+        """The noise of every noisy layer is a function of a seed [] int64."""
         draw_noise(self._noisy_layers(), self.first_counter + seed * self.counter_stride)
 
     def _noisy_layers(self) -> list[NoisyLinear]:
@@ -110,8 +109,8 @@ class QNetwork(nn.Module):
 
 
 class CategoricalQNetwork(QNetwork):
-    """A `CategoricalQNetwork` computes, from obs [N, ...], the logits [N, A, Z] of a distribution over Z returns from
-    v_min to v_max (Bellemare et al. 2017)."""
+    """Logits [N, A, Z] of a distribution over Z returns from v_min to v_max, from obs [N, ...] (Bellemare et al.
+    2017)."""
 
     def __init__(self, spec: EnvSpec, network: str, atoms: int, v_min: float, v_max: float, **options: Any):
         super().__init__(spec, network, atoms=atoms, **options)

@@ -10,8 +10,8 @@ from accel_rl.models.precision import float32_head
 
 
 class RecurrentBody(nn.Module):
-    """`RecurrentBody` is a body that is followed by an LSTM (Mnih et al. 2016, section 5.1: A3C-LSTM). An environment's
-    recurrent state is the concatenation of the LSTM's h and c, [2 * units]."""
+    """A body that is followed by an LSTM (Mnih et al. 2016, section 5.1: A3C-LSTM). An environment's recurrent state is
+    the concatenation of the LSTM's h and c, [2 * units]."""
 
     def __init__(self, spec: EnvSpec, units: int, network: str = "a3c", layer_norm: LayerNorm = "none"):
         super().__init__()
@@ -21,15 +21,15 @@ class RecurrentBody(nn.Module):
         self.state_size = 2 * units
 
     def unroll(self, obs: Tensor, first: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute T steps of n environments, time-major. From obs [T * n, ...], first [T, n] bool and state [n, 2
-        units], return features [T * n, units] and the state after each step [T, n, 2 units]."""
+        """T steps of n environments, time-major. From obs [T * n, ...], first [T, n] bool and state [n, 2 units],
+        return features [T * n, units] and the state after each step [T, n, 2 units]."""
         x = self.body(obs).float().view(*first.shape, -1)
         with torch.autocast(x.device.type, enabled=False):  # The LSTM computes its recurrent state in float32.
             after = self._steps(x, first, state)
         return after[..., : after.shape[-1] // 2].flatten(0, 1), after
 
     def _steps(self, x: Tensor, first: Tensor, state: Tensor) -> Tensor:
-        """Compute the LSTM's state after each step [T, n, 2 units] from x [T, n, features]."""
+        """State after each step [T, n, 2 units] from x [T, n, features]."""
         goes_on = (~first).to(x.dtype).unsqueeze(-1)
         h, c = state.chunk(2, -1)
         states = []
@@ -40,7 +40,7 @@ class RecurrentBody(nn.Module):
 
 
 class RecurrentActorCritic(RecurrentBody):
-    """`RecurrentActorCritic` has a policy head and a value head after an LSTM."""
+    """A policy head and a value head after an LSTM."""
 
     def __init__(self, spec: EnvSpec, units: int, network: str = "a3c", layer_norm: LayerNorm = "none"):
         super().__init__(spec, units, network, layer_norm)
@@ -55,7 +55,7 @@ class RecurrentActorCritic(RecurrentBody):
 
 
 class RecurrentQNetwork(RecurrentBody):
-    """`RecurrentQNetwork` has a head of action values after an LSTM (Hausknecht & Stone 2015)."""
+    """A head of action values after an LSTM (Hausknecht & Stone 2015)."""
 
     noisy = False
 

@@ -1,4 +1,4 @@
-"""This module has the residual network of IMPALA (Espeholt et al. 2018, arXiv:1802.01561, figure 3, right)."""
+"""The residual network of IMPALA (Espeholt et al. 2018, arXiv:1802.01561, figure 3, right)."""
 
 from functools import cache
 from typing import ClassVar
@@ -12,7 +12,7 @@ from accel_rl.models.layers import LayerNorm, NormedReLU
 
 
 class ResidualBlock(nn.Module):
-    """Computes x + conv(relu(conv(relu(x)))) with 3x3 convolutions, for x [N, C, H, W]."""
+    """x + conv(relu(conv(relu(x)))) with 3x3 convolutions, for x [N, C, H, W]."""
 
     def __init__(self, channels: int, size: tuple[int, int], layer_norm: LayerNorm):
         super().__init__()
@@ -26,9 +26,8 @@ class ResidualBlock(nn.Module):
 
 
 class Section(nn.Module):
-    """A `Section` consists of a 3x3 convolution, a 3x3 max pooling with stride 2, and two residual blocks, and maps x
-    [N, C, H, W] to [N, D, H/2, W/2]. If `is_first` is true, x is uint8 pixels or `FrameStacks`. If `is_last` is true, a
-    ReLU follows the blocks."""
+    """A 3x3 convolution, a 3x3 max pooling with stride 2, and two residual blocks, from x [N, C, H, W] to [N, D, H/2,
+    W/2]. If `is_first` is true, x is uint8 pixels or `FrameStacks`. If `is_last` is true, a ReLU follows the blocks."""
 
     def __init__(
         self, inputs: int, outputs: int, size: tuple[int, int], layer_norm: LayerNorm, is_first: bool, is_last: bool
@@ -45,12 +44,10 @@ class Section(nn.Module):
 
 
 class ImpalaNet(ConvNet):
-    """`ImpalaNet` has three sections of 16, 32 and 32 channels with residual blocks, then a fully connected layer of
-    256 units.
+    """Three sections of 16, 32 and 32 channels with residual blocks, then a fully connected layer of 256 units.
 
-    ImpalaNet maps obs [N, S, H, W] uint8 to [N, 256], and has 1.09 M parameters at 84x84x4. A subclass with another
-    `width` has `width` times as many channels, so `impala-4` is `ImpalaNet` with width 4.
-    """
+    Maps obs [N, S, H, W] uint8 to [N, 256]; 1.09 M parameters at 84x84x4. A subclass with another `width` has `width`
+    times as many channels, so `impala-4` is `ImpalaNet` with width 4."""
 
     layers = ((16, 3, 1, 1), (32, 3, 1, 1), (32, 3, 1, 1))
     hidden = 256
@@ -71,5 +68,5 @@ class ImpalaNet(ConvNet):
 
 @cache
 def impala_network(width: int) -> type[ImpalaNet]:
-    """Return the class of the network with `width` times as many channels as ImpalaNet."""
+    """`width` times as many channels as ImpalaNet."""
     return ImpalaNet if width == 1 else type(f"ImpalaNet{width}", (ImpalaNet,), {"width": width})
