@@ -34,15 +34,14 @@ _ABANDONED = "abandoned-"
 
 
 class Checkpoints:
-    """`Checkpoints` writes and reads the checkpoints of one run. The folder `folder`/000000020000 contains the state
-    after 20,000 env steps."""
+    """The checkpoints of one run. The folder `folder`/000000020000 contains the state after 20,000 env steps."""
 
     def __init__(self, folder: Path, keep: int = 3):
         self.folder, self.keep = folder, keep
         self.segments = SegmentStore(folder.parent / "segments")
 
     def steps(self) -> list[int]:
-        """Return the env steps of all checkpoints, ascending."""
+        """Env steps of all checkpoints, ascending."""
         if not self.folder.is_dir():
             return []
         return sorted(int(p.name) for p in self.folder.iterdir() if _NAME.fullmatch(p.name) and p.is_dir())
@@ -87,15 +86,14 @@ class Checkpoints:
         return final
 
     def remove(self, steps: Iterable[int]) -> None:
-        """Remove the checkpoints at the given numbers of env steps, and the segments to which no other checkpoint
-        refers."""
+        """Also remove the segments to which no other checkpoint refers."""
         for env_steps in steps:
             self._remove(self.path(env_steps))
         self._collect()
 
     def set_aside(self, env_steps: int) -> list[int]:
-        """Move all checkpoints later than `env_steps` to a folder abandoned-1, abandoned-2 ..., because the run
-        continues from `env_steps`. Return the env steps of the moved checkpoints."""
+        """Move later checkpoints to a folder abandoned-1, abandoned-2 ..., because the run continues from `env_steps`.
+        Return their env steps."""
         later = [steps for steps in self.steps() if steps > env_steps]
         if later:
             folder = self.folder.parent / f"{_ABANDONED}{len(list(self._abandoned())) + 1}"
@@ -105,7 +103,6 @@ class Checkpoints:
         return later
 
     def _abandoned(self) -> Iterator[Path]:
-        """Return the folders abandoned-1, abandoned-2 ..., which `set_aside` has created."""
         return self.folder.parent.glob(f"{_ABANDONED}*")
 
     def _collect(self) -> None:
@@ -120,8 +117,7 @@ class Checkpoints:
         self.segments.keep_only(held)
 
     def renumber(self, env_steps: int, number: int) -> None:
-        """Move the checkpoint at `env_steps` to another number of env steps. Raises OSError, ValueError or ConfigError
-        for a damaged manifest."""
+        """The new number of env steps is `number`. Raises OSError, ValueError or ConfigError for a damaged manifest."""
         temporary = self.folder / f".writing-{os.getpid()}-{number}"
         remove_folder(temporary)
         shutil.copytree(self.path(env_steps), temporary)
@@ -133,8 +129,7 @@ class Checkpoints:
         self._remove(self.path(env_steps))
 
     def _remove(self, path: Path) -> None:
-        """Remove a checkpoint. The checkpoint's folder is renamed first, so that a folder with a checkpoint's name is
-        always complete."""
+        """The folder is renamed first, so that a folder with a checkpoint's name is always complete."""
         if path.exists():
             doomed = self.folder / f".writing-{os.getpid()}-old-{path.name}"
             remove_folder(doomed)
@@ -151,15 +146,14 @@ class Checkpoints:
         self._collect()
 
     def load_latest(self) -> tuple[int, dict[str, Any]] | None:
-        """Load and verify the newest checkpoint, and return (env steps, state), or None if there is no checkpoint.
-        Raises ConfigError if the checkpoint is damaged."""
+        """Verify the newest checkpoint: (env steps, state). Raises ConfigError if it is damaged."""
         steps = self.steps()
         return (steps[-1], load(self.path(steps[-1]))) if steps else None
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read and verify a checkpoint folder, and return the state. Segments are verified when they are read. Raises
-    ConfigError, with a message of one line, if the folder is not a checkpoint or is damaged."""
+    """Verify a checkpoint folder. Segments are verified when they are read. Raises ConfigError, with a message of one
+    line, if the folder is not a checkpoint or is damaged."""
     segments = SegmentStore(path.parent.parent / "segments")
     try:
         manifest = _read_manifest(path)
@@ -180,8 +174,8 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
-    """Read and verify the manifest of a checkpoint. Raises ConfigError for a wrong checksum or an unknown format, and
-    OSError or ValueError if the manifest cannot be read."""
+    """Raises ConfigError for a wrong checksum or an unknown format, and OSError or ValueError if the manifest cannot be
+    read."""
     try:
         manifest = json.loads((path / "MANIFEST.json").read_bytes())
     except RecursionError as e:
@@ -199,7 +193,7 @@ def _checksum(manifest: dict[str, Any]) -> str:
 
 
 def _others(path: Path) -> str:
-    """Return a text that suggests another checkpoint instead of the damaged checkpoint `path`."""
+    """A text that suggests another checkpoint instead of the damaged checkpoint `path`."""
     others = [s for s in Checkpoints(path.parent).steps() if _NAME.fullmatch(path.name) and s != int(path.name)]
     return f"; delete it to go on from {path.parent / f'{others[-1]:012d}'}" if others else ""
 

@@ -20,13 +20,13 @@ _MOVED = (
 
 
 def seed_from(state: Tensor) -> int:
-    """Return a seed in [0, 2^63) that is computed from all bytes of a generator's state [n] uint8."""
+    """A seed in [0, 2^63) from all bytes of a generator's state [n] uint8."""
     return int.from_bytes(hashlib.sha256(state.cpu().numpy().tobytes()).digest()[:8], "little") >> 1
 
 
 def restore(generator: torch.Generator, state: Tensor) -> None:
-    """Restore a generator from a saved state [n] uint8. If the state is that of a generator on another kind of device,
-    a new seed is computed from the state, and this is logged."""
+    """`state` is [n] uint8. If it is that of a generator on another kind of device, a new seed is computed from it, and
+    this is logged."""
     if len(state) == len(generator.get_state()):
         generator.set_state(state.cpu())
     else:
@@ -35,8 +35,8 @@ def restore(generator: torch.Generator, state: Tensor) -> None:
 
 
 def restore_default(cpu: Tensor, gpu: Tensor | None, device: torch.device | str) -> None:
-    """Restore torch's default generators of the CPU and of the GPU on which the run continues. `gpu` is None if the run
-    had no GPU. Then the GPU's generator is seeded from the CPU generator's state, and this is logged."""
+    """The GPU is that on which the run continues. `gpu` is None if the run had no GPU. Then the GPU's generator is
+    seeded from the CPU generator's state, and this is logged."""
     torch.set_rng_state(cpu)
     gpus = Device(device)
     if not gpus.queues_work:

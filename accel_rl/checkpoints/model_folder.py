@@ -42,10 +42,9 @@ class ModelFolder:
     def save(
         self, state: Mapping[str, Tensor], about: dict[str, Any], agent: dict[str, Any], float16: bool = False
     ) -> None:
-        """Write a network, given as its tensors by name (`network_state`), into the model's folder. `about` has
-        env_steps and the evaluation. `agent` is the agent's `state_dict()`, of numbers and tensors. With `float16`,
-        float32 tensors of the network are rounded to float16. `ModelFolder.load` converts the rounded tensors back to
-        float32."""
+        """`state` has the network's tensors by name (`network_state`). `about` has env_steps and the evaluation.
+        `agent` is the agent's `state_dict()`, of numbers and tensors. With `float16`, float32 tensors of the network
+        are rounded to float16. `ModelFolder.load` converts the rounded tensors back to float32."""
         network = {name: x.detach().cpu().clone() for name, x in state.items()}
         rounded = [name for name, x in network.items() if float16 and x.dtype == torch.float32]
         network |= {name: network[name].half() for name in rounded}
@@ -58,7 +57,7 @@ class ModelFolder:
         (self.path / "model.json").write_text(json.dumps(values, indent=1) + "\n")
 
     def about(self) -> dict[str, Any]:
-        """Read model.json, or raise ConfigError if the file is not readable."""
+        """The content of model.json. Raises ConfigError if the file is not readable."""
         file = self.path / "model.json"
         try:
             values = dict(json.loads(file.read_text()))
@@ -71,7 +70,7 @@ class ModelFolder:
         return values
 
     def load(self) -> dict[str, Any]:
-        """Return the part of a checkpoint that `load_agent` needs. Raises ConfigError if the model is damaged."""
+        """The part of a checkpoint that `load_agent` needs. Raises ConfigError if the model is damaged."""
         values = self.about()
         try:
             tensors = tensor_file.load((self.path / "model.safetensors").read_bytes())
@@ -89,8 +88,7 @@ def _is_agents(name: str) -> bool:
 
 
 def evaluation_at(run: Path, env_steps: int) -> dict[str, Any] | None:
-    """Read the evaluation of the run in the folder `run` at `env_steps`, or return None if the run was not evaluated
-    then."""
+    """None if the run in the folder `run` was not evaluated at `env_steps`."""
     try:
         return dict(json.loads((run / "evaluations" / f"{env_steps:012d}.json").read_text()))
     except (OSError, ValueError):

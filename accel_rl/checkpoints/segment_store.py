@@ -17,9 +17,8 @@ _FILE = re.compile(r".+-[0-9a-f]{16}\.safetensors(\.[0-9a-f]{32}\.tmp)?", re.ASC
 
 
 class SegmentStore:
-    """A `SegmentStore` manages the segment files of one run. A segment's file name consists of the segment's name and
-    the beginning of its sha256, so that two runs that continue from the same checkpoint do not read each other's
-    segments."""
+    """The segment files of one run. A segment's file name consists of the segment's name and the beginning of its
+    sha256, so that two runs that continue from the same checkpoint do not read each other's segments."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -27,17 +26,15 @@ class SegmentStore:
         self._used: dict[str, str] = {}
 
     def begin(self) -> None:
-        """Begin a new checkpoint, which contains no segments yet."""
         self._used = {}
 
     def has(self, segment: Segment) -> bool:
-        """Return whether a segment is already on disk."""
         if segment.checksum and self._path(segment.name, segment.checksum).exists():
             self._known[segment.name] = segment.checksum
         return segment.name in self._known
 
     def put(self, segment: Segment) -> str:
-        """Write a segment unless it is already on disk, and return its sha256; raises OSError."""
+        """Write a segment unless it is already on disk, and return its sha256. Raises OSError."""
         if not self.has(segment):
             tensors = {name: t.contiguous() for name, t in segment.load().items()}
             data = save(tensors)
@@ -51,18 +48,16 @@ class SegmentStore:
         return self._used[segment.name]
 
     def sync(self) -> None:
-        """Sync the folder, so that the names of all segments are durable, including segments that a killed process has
-        written."""
+        """The names of all segments become durable, including segments that a killed process has written."""
         if self._used:
             sync_folder(self.folder)
 
     def named(self) -> dict[str, Any]:
-        """Return the manifest entry that lists the segments of the current checkpoint."""
+        """The manifest entry that lists the segments of the current checkpoint."""
         return {"segments": [self._path(*item).name for item in self._used.items()]} if self._used else {}
 
     def get(self, name: str, checksum: str) -> Segment:
-        """Return a segment of a checkpoint. Reading the segment raises ConfigError if its file is missing or
-        damaged."""
+        """Reading the segment raises ConfigError if its file is missing or damaged."""
         return Segment(name, lambda: self._read(name, checksum), checksum)
 
     def _read(self, name: str, checksum: str) -> dict[str, Tensor]:

@@ -17,8 +17,8 @@ _REF = "__ref__"
 
 
 def copied(tree: Any, later: Callable[[Segment], Segment]) -> Any:
-    """Return a copy of a state in host memory, which does not change with the state. Segments are not copied, but
-    replaced by `later(segment)`, in the order in which `encode` stores them."""
+    """A copy of a state in host memory, which does not change with the state. Segments are not copied, but replaced by
+    `later(segment)`, in the order in which `encode` stores them."""
     if isinstance(tree, Tensor):
         return tree.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
     if isinstance(tree, np.ndarray):
@@ -39,7 +39,7 @@ def _in_order(node: dict[Any, Any]) -> list[tuple[Any, Any]]:
 
 
 def encode(tree: dict[str, Any], put: Callable[[Segment], str] | None = None) -> tuple[bytes, bytes]:
-    """Return a state as the bytes of a JSON file and of a safetensors file. Equal states always have equal bytes.
+    """The bytes of a JSON file and of a safetensors file. Equal states always have equal bytes.
 
     `put` stores a segment and returns its checksum, which the JSON contains together with the segment's name. The keys
     of dicts are texts, or whole numbers as in the state of torch's optimizers. Raises ConfigError, with a message of
@@ -87,8 +87,7 @@ def encode(tree: dict[str, Any], put: Callable[[Segment], str] | None = None) ->
 
 
 def decode(text: bytes, tensor_file: bytes, get: Callable[[str, str], Segment] | None = None) -> dict[str, Any]:
-    """Convert the result of `encode` into a state. `get` returns a segment by name and checksum. Raises ValueError for
-    malformed input."""
+    """Inverse of `encode`. `get` returns a segment by name and checksum. Raises ValueError for malformed input."""
     try:
         tree, tensors = json.loads(text), load(tensor_file)
     except Exception as e:

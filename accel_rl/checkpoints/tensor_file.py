@@ -1,5 +1,5 @@
-"""This module stores tensors in files in the format of safetensors. The package safetensors is imported only when a
-file is written or read."""
+"""Tensors in files in the format of safetensors. The package safetensors is imported only when a file is written or
+read."""
 
 import mmap
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ _COPIES = 3  # safetensors copies all bytes to Rust's memory, and from there to 
 
 
 def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
-    """Return the bytes of a file. Raises OSError if the memory is too small."""
+    """The bytes of a file. Raises OSError if the memory is too small."""
     from safetensors import torch
 
     # The file format has no strides, so tensors are made contiguous.
@@ -31,10 +31,10 @@ def load(data: bytes) -> dict[str, Tensor]:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A `Segment` is a named set of tensors. Checkpoints that contain the same segment share one file. `load` returns
-    the tensors from memory or, after a resume, from the verified file."""
+    """A named set of tensors. Checkpoints that contain the same segment share one file. `load` returns the tensors from
+    memory or, after a resume, from the verified file."""
 
     name: str
     load: Callable[[], dict[str, Tensor]]
     checksum: str = ""
-    """`checksum` is the sha256 of the segment's file, or empty if the segment was never saved."""
+    """The sha256 of the segment's file, or empty if the segment was never saved."""

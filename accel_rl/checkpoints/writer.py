@@ -27,7 +27,7 @@ LOOK_S = 0.1
 
 
 class CheckpointWriter:
-    """Writes one checkpoint. No other checkpoint of the run may be written at the same time."""
+    """No other checkpoint of the run may be written at the same time."""
 
     def __init__(
         self, checkpoints: Checkpoints, env_steps: int, state: dict[str, Any], time: dict[str, Any] | None = None
