@@ -1,4 +1,4 @@
-"""This module locks pages of host memory, which a GPU can then read and write asynchronously."""
+"""Locks pages of host memory, which a GPU can then read and write asynchronously."""
 
 import ctypes
 import functools
@@ -19,19 +19,16 @@ NO_CONTEXT = 3, 201
 
 
 class PageLocks(Protocol):
-    """A `PageLocks` locks and unlocks pages of host memory, so that a GPU can access them asynchronously."""
-
     def register(self, address: int, size: int) -> int:
-        """Lock `size` bytes of memory from `address`, which must be the address of a page. Return CUDA's error code,
-        which is 0 for success."""
+        """`address` must be that of a page; `size` is in bytes. Return CUDA's error code, which is 0 for success."""
 
     def unregister(self, address: int) -> int:
-        """Unlock the pages that were locked from an address, and return CUDA's error code."""
+        """Return CUDA's error code."""
 
 
 class _Driver:
-    """`_Driver` locks pages of host memory through CUDA's driver API. If the runtime's `cudaHostRegister` failed, torch
-    would raise the error again at its next kernel launch."""
+    """Locks pages through CUDA's driver API. If the runtime's `cudaHostRegister` failed, torch would raise the error
+    again at its next kernel launch."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL("libcuda.so.1")
@@ -54,15 +51,14 @@ def _driver() -> _Driver:
 
 
 def page_locks(module: Any) -> PageLocks:
-    """Return the object that locks pages: a `_Driver` for CUDA, or otherwise the GPU's runtime module
-    (`system.devices.runtime`)."""
+    """A `_Driver` for CUDA, or otherwise the GPU's runtime module (`system.devices.runtime`)."""
     locks: PageLocks = module.page_locks() if hasattr(module, "page_locks") else _driver()
     return locks
 
 
 def whole_pages(tensors: Iterable[Tensor]) -> list[tuple[int, int]]:
-    """Return (address, number of bytes) of the memory pages that contain the tensors. Adjacent pages are merged, and no
-    page appears twice."""
+    """(address, number of bytes) of the pages that contain the tensors. Adjacent pages are merged, and no page appears
+    twice."""
     pieces: list[tuple[int, int]] = []
     for begin, end in sorted((x.data_ptr(), x.data_ptr() + x.nbytes) for x in tensors if x.nbytes):
         begin, end = begin // PAGE * PAGE, -(-end // PAGE) * PAGE
@@ -74,8 +70,8 @@ def whole_pages(tensors: Iterable[Tensor]) -> list[tuple[int, int]]:
 
 
 class PageLocked:
-    """`PageLocked` locks the pages of host tensors until `close`, so that copies from and to a GPU are asynchronous. If
-    the system does not allow page locks, copies are slower, and this is logged once."""
+    """Pages of host tensors are locked until `close`, so that copies from and to a GPU are asynchronous. If the system
+    does not allow page locks, copies are slower, and this is logged once."""
 
     def __init__(self, tensors: Iterable[Tensor], device: torch.device | str):
         """`device` is the GPU from and to which data is copied. Other GPUs may also copy, but locking uses no memory of
@@ -95,14 +91,13 @@ class PageLocked:
                 self._locked.append(address)
 
     def close(self) -> None:
-        """Unlock the pages. Call `close` before the memory is freed."""
+        """Call before the memory is freed."""
         while self._locked:
             self._locks.unregister(self._locked.pop())
 
 
 def page_locked_zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | str) -> Tensor:
-    """Allocate zeros in page-locked host memory, which is unlocked when the tensor is freed. `device` is the GPU from
-    and to which data is copied."""
+    """The memory is unlocked when the tensor is freed. `device` is the GPU from and to which data is copied."""
     size = math.prod(shape) * dtype.itemsize
     memory = torch.zeros(-(-size // PAGE) * PAGE + PAGE, dtype=torch.uint8)
     begin = -memory.data_ptr() % PAGE  # The memory begins on a new page, because no page can be locked twice.

@@ -17,7 +17,7 @@ _NOT_IN_BATCHES = {"in_batches": False}
 
 @dataclass(slots=True)
 class RnnState:
-    """An `RnnState` has the recurrent states of n environments over T steps.
+    """The recurrent states of n environments over T steps.
 
     `state` [n, Z] is the recurrent state before the first step, which `act` advances in place. `first` [T, n] bool
     marks steps at which an episode begins; the state is reset before such a step.
@@ -29,7 +29,7 @@ class RnnState:
 
 @dataclass(slots=True)
 class Rollout:
-    """A `Rollout` has T steps of B environments, as tensors over shared memory.
+    """T steps of B environments, as tensors over shared memory.
 
     `frames` are [S - 1 + T + 1, B, *frame_shape]: the observation at t consists of rows t .. t + S - 1. Where `ended`
     is true, `final_frames` [T, B, *frame_shape] has the last frames of the ended episodes; elsewhere `final_frames` is
@@ -63,7 +63,7 @@ class Rollout:
         return cls(**{n: torch.from_numpy(getattr(arrays, n)) for n in TENSORS}, stack=arrays.stack)  # type: ignore[arg-type]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the arrays on the host, for a checkpoint."""
+        """Arrays on the host, for a checkpoint."""
         return {name: _map(getattr(self, name), torch.Tensor.cpu) for name in self._saved()}
 
     @classmethod
@@ -78,8 +78,7 @@ class Rollout:
 
     @property
     def on_host(self) -> "Rollout":
-        """Return the rollout's arrays in host memory, without the agent's recorded values, and without synchronizing
-        with a GPU."""
+        """Arrays in host memory, without the agent's recorded values, and without synchronizing with a GPU."""
         return self if self.host is None else self.host
 
     @property
@@ -88,17 +87,16 @@ class Rollout:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether all steps of the rollout are valid."""
+        """Whether all steps are valid."""
         return bool(self.on_host.valid.all())
 
     def valid_cells(self) -> Tensor:
-        """Return the indices t * B + b [N] of the valid steps (t, b), in order, on the rollout's device, without
-        synchronizing with a GPU."""
+        """Indices t * B + b [N] of the valid steps (t, b), in order, on the rollout's device, without synchronizing
+        with a GPU."""
         return self._on_device(self.on_host.valid.reshape(-1).nonzero().squeeze(-1))
 
     def time_limits(self) -> tuple[Tensor, Tensor] | None:
-        """Return the indices (t [N], b [N]) of the steps at which a time limit cut an episode, or None if no episode
-        was cut."""
+        """Indices (t [N], b [N]) of the steps at which a time limit cut an episode, or None if no episode was cut."""
         host = self.on_host
         t, b = torch.nonzero(host.truncated & ~host.terminated, as_tuple=True)
         if not len(t):
@@ -118,23 +116,23 @@ class Rollout:
         return self.action.shape[1]
 
     def observation(self, t: Tensor, b: Tensor) -> Tensor:
-        """Return the observations [N, S, *frame_shape] at steps t [N] of environments b [N], where t is at most T."""
+        """[N, S, *frame_shape] at steps t [N] of environments b [N], where t is at most T."""
         return gather_stacks(self.frames, t, b, self.age[t, b], self.stack)
 
     def observations(self, t: int, T: int = 1, b: slice = slice(None)) -> Tensor:
-        """Return the observations [T * n, S, *frame_shape] of T successive steps of environments `b`, beginning at step
-        t. The last observation may be that after the rollout's last step."""
+        """[T * n, S, *frame_shape] of T successive steps of environments `b`, beginning at step t. The last observation
+        may be that after the rollout's last step."""
         if self.stack == 1:
             return self.frames[t : t + T, b].flatten(0, 1)
         return self.frame_stacks(t, T, b).gather()
 
     def frame_stacks(self, t: int, T: int = 1, b: slice = slice(None)) -> FrameStacks:
-        """Return observations as `observations` does, but without copying their frames."""
+        """Same as `observations`, without copying frames."""
         return window_stacks(self.frames, self.age, t, T, b, self.stack)
 
     def memory(self, t: int = 0, T: int | None = None, b: slice | Tensor = slice(None)) -> RnnState | None:
-        """Return the recurrent state of the environments `b` for T steps (None means all steps), beginning at step t.
-        The step t must be 0 or the rollout's end."""
+        """State of the environments `b` for T steps (None means all steps), beginning at step t, which must be 0 or the
+        rollout's end."""
         state = self.state if t == 0 else self.next_state
         if state is None:
             return None
@@ -143,8 +141,7 @@ class Rollout:
         return RnnState(state[b], self.age[t : t + T, b] == 0)
 
     def final_observation(self, t: Tensor, b: Tensor) -> Tensor:
-        """Return the last observations [N, S, *frame_shape] of the episodes that ended at steps t [N] of environments b
-        [N]."""
+        """Last observations [N, S, *frame_shape] of the episodes that ended at steps t [N] of environments b [N]."""
         age = (self.age[t, b].long() + 1).clamp(max=self.stack - 1)
         obs = gather_stacks(self.frames, t + 1, b, age, self.stack)
         newest = self.final_frames[t, b]

@@ -11,8 +11,8 @@ from accel_rl.data.spec import EnvSpec
 
 @dataclass(slots=True)
 class Step:
-    """A `Step` is one step of n environments, in arrays [n, ...] that the environments overwrite in place. The arrays
-    are never replaced by others.
+    """One step of n environments, in arrays [n, ...] that the environments overwrite in place. The arrays are never
+    replaced by others.
 
     The arrays of a step are usually slices of a rollout's shared memory: `frame` and `age` at t + 1, the other arrays
     at t.
@@ -40,7 +40,7 @@ class Step:
 
     @classmethod
     def empty(cls, n: int, spec: EnvSpec) -> "Step":
-        """Allocate private arrays for n environments, for tests, videos and benchmarks."""
+        """Private arrays for n environments, for tests, videos and benchmarks."""
         frame = np.zeros((n, *spec.frame_shape), spec.frame_dtype)
         flags = {k: np.zeros(n, bool) for k in ("terminated", "truncated", "ended", "valid")}
         return cls(
@@ -49,7 +49,7 @@ class Step:
         )  # fmt: skip
 
     def __getitem__(self, index: slice) -> "Step":
-        """Return a `Step` whose arrays are views for some of the environments."""
+        """Views for some of the environments."""
         return Step(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
 
 
@@ -61,8 +61,7 @@ SENTINEL_REWARD = float("nan")
 
 
 def rollout_layout(spec: EnvSpec, T: int, B: int, prefix: str = "") -> Layout:
-    """Return the names, dtypes and shapes of a rollout's arrays. The array `frames` begins with the stack - 1 frames
-    before the first step."""
+    """Names, dtypes and shapes. The array `frames` begins with the stack - 1 frames before the first step."""
     fields: Layout = {
         "frames": (spec.frame_dtype, (spec.stack - 1 + T + 1, B, *spec.frame_shape)),
         "final_frames": (spec.frame_dtype, (T, B, *spec.frame_shape)),
@@ -80,8 +79,6 @@ def rollout_layout(spec: EnvSpec, T: int, B: int, prefix: str = "") -> Layout:
 
 @dataclass(slots=True)
 class RolloutArrays:
-    """`RolloutArrays` has the fields of a rollout as numpy arrays, into which the worker processes write."""
-
     frames: np.ndarray
     final_frames: np.ndarray
     age: np.ndarray
@@ -92,7 +89,7 @@ class RolloutArrays:
     ended: np.ndarray
     valid: np.ndarray
     info: np.ndarray
-    """`info` [T, B, info_bytes] has numbers about ended episodes, as in `Step`."""
+    """[T, B, info_bytes], numbers about ended episodes, as in `Step`."""
     stack: int
 
     @classmethod
@@ -102,7 +99,7 @@ class RolloutArrays:
 
     @classmethod
     def zeros(cls, spec: EnvSpec, T: int, B: int) -> "RolloutArrays":
-        """Allocate the arrays of a rollout in private memory."""
+        """Arrays in private memory."""
         return cls.of(private_arrays(rollout_layout(spec, T, B)), spec.stack)
 
     def fill_sentinels(self) -> None:
@@ -110,8 +107,8 @@ class RolloutArrays:
         self.reward.fill(SENTINEL_REWARD)
 
     def step(self, t: int, b: slice) -> Step:
-        """Return views of the arrays into which step t of environments `b` is written. The observation is written at t
-        + 1, and the other arrays at t."""
+        """Views into which step t of environments `b` is written. The observation is written at t + 1, and the other
+        arrays at t."""
         return Step(
             frame=self.frames[self.stack + t, b],
             age=self.age[t + 1, b],
@@ -125,8 +122,7 @@ class RolloutArrays:
         )
 
     def initial(self, b: slice, spec: EnvSpec) -> Step:
-        """Return views of the arrays for the rollout's first observation, in which only `frame` and `age` are
-        meaningful."""
+        """Views for the rollout's first observation, in which only `frame` and `age` are meaningful."""
         step = Step.empty(b.stop - b.start, spec)
         step.frame, step.age = self.frames[self.stack - 1, b], self.age[0, b]
         return step

@@ -1,5 +1,4 @@
-"""The arrays of this module are page-aligned, and private to one process or shared by several processes through an
-anonymous file.
+"""Arrays are page-aligned, and private to one process or shared by several processes through an anonymous file.
 
 A memfd has no name in /dev/shm, so no file remains after a crash, and the size of /dev/shm does not limit the arrays.
 The system allocates a page when the page is first written, so an unused array occupies only address space.
@@ -50,7 +49,7 @@ def _anonymous_file(size: int) -> int:
 
 
 def _boot() -> str:
-    """Return an identifier of this machine's current boot."""
+    """Identifies this machine's current boot."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as f:
             return f.read().strip()
@@ -59,13 +58,12 @@ def _boot() -> str:
 
 
 def address(fd: int) -> str:
-    """Return the path by which other local processes can open this process's anonymous file."""
+    """The path by which other local processes can open this process's anonymous file."""
     return f"/proc/{os.getpid()}/fd/{fd} {os.fstat(fd).st_ino} {_boot()}"
 
 
 def open_at(address: str) -> int:
-    """Open another process's anonymous file by its address, and return a descriptor. Raises RunError on another
-    machine, or if the owner has exited."""
+    """Raises RunError on another machine, or if the owner has exited."""
     path, inode, boot = address.split()
     if boot != _boot():
         raise RunError(f"the shared memory {path} is another machine's")
@@ -80,8 +78,7 @@ def open_at(address: str) -> int:
 
 
 def private_arrays(layout: Layout) -> dict[str, np.ndarray]:
-    """Allocate zero-filled arrays that no other process sees. The arrays begin on their own pages, so that a GPU can
-    lock them."""
+    """Zeros that no other process sees. The arrays begin on their own pages, so that a GPU can lock them."""
     offsets, size = _offsets(layout)
     return _arrays(layout, offsets, mmap.mmap(-1, size))
 
@@ -94,8 +91,8 @@ def _arrays(layout: Layout, offsets: dict[str, int], memory: mmap.mmap) -> dict[
 
 
 class SharedArrays:
-    """`SharedArrays` has named numpy arrays over one shared file. The owner of the file calls `create`, and other
-    processes call `attach` with the same layout."""
+    """Named numpy arrays over one shared file. The owner of the file calls `create`, and other processes call `attach`
+    with the same layout."""
 
     def __init__(self, layout: Layout, fd: int):
         offsets, size = _offsets(layout)
@@ -118,7 +115,7 @@ class SharedArrays:
 
     @classmethod
     def over(cls, layout: Layout, fd: int) -> "SharedArrays":
-        """Create the arrays in an empty file that is already open."""
+        """The file is empty and already open."""
         os.ftruncate(fd, _offsets(layout)[1])
         return cls(layout, fd)
 
@@ -130,6 +127,6 @@ class SharedArrays:
         return self.arrays[name]
 
     def close(self) -> None:
-        """Close this process's file descriptor. The memory is freed when no view of the arrays exists anymore."""
+        """The memory is freed when no view of the arrays exists anymore."""
         self.arrays = {}
         os.close(self.fd)

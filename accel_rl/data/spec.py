@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class EnvSpec:
-    """An `EnvSpec` describes the observations and actions of an environment.
+    """The observations and actions of an environment.
 
     An observation consists of `stack` frames. Image observations have the shape [stack, H, W], or [stack, C, H, W] if
     frames have channels. Other observations have the shape [*frame_shape], and `stack` is 1. `info_bytes` is the size,
@@ -29,7 +29,7 @@ class EnvSpec:
 
     @property
     def oldest(self) -> int:
-        """Return the largest value of `age`. It is at least 1, so that age 0 always marks an episode's first step."""
+        """Largest value of `age`. At least 1, so that age 0 always marks an episode's first step."""
         return max(self.stack - 1, 1)
 
     @property
@@ -38,16 +38,16 @@ class EnvSpec:
 
     @property
     def channels(self) -> int:
-        """Return the number of channels of an observation, which is `stack` times the number of a frame's channels."""
+        """`stack` times the number of a frame's channels."""
         return self.stack * (self.frame_shape[0] if len(self.frame_shape) == 3 else 1)
 
     @property
     def is_atari(self) -> bool:
-        """Return whether the environment is an Atari game, played by the rules of a protocol (`envs/protocols.py`)."""
+        """Whether the environment is played by the rules of a protocol (`envs/protocols.py`)."""
         return "frame_skip" in self.protocol
 
     def limited(self, steps: int | None) -> "EnvSpec":
-        """Return the spec with an additional time limit for episodes, `steps` agent steps. The shorter of both limits
+        """The spec with an additional time limit for episodes of `steps` agent steps. The shorter of both limits
         applies."""
         limits = (self.protocol.get("max_episode_steps"), steps)
         return replace(

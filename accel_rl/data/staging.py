@@ -13,8 +13,7 @@ MOST = 32
 
 
 class _Slot:
-    """A `_Slot` is a buffer of `size` bytes in page-locked host memory. `event` is set when the last copy from the
-    buffer is complete."""
+    """`size` bytes of page-locked host memory. `event` is set when the last copy from the buffer is complete."""
 
     def __init__(self, size: int, device: torch.device):
         memory = torch.empty(size + PAGE, dtype=torch.uint8)
@@ -44,7 +43,7 @@ class Staging:
         weakref.finalize(self, _close, self._slots).atexit = False
 
     def put(self, host: Tensor) -> Tensor:
-        """Return a copy of a host tensor [...] on the device, or the tensor itself if the device is the CPU."""
+        """[...] on the device, or the tensor itself if the device is the CPU."""
         if not Device(self.device).queues_work:
             return host
         copy = torch.empty(host.shape, dtype=host.dtype, device=self.device)
@@ -52,7 +51,7 @@ class Staging:
         return copy
 
     def copy(self, target: Tensor, host: Tensor) -> None:
-        """Copy a host tensor [...] to a contiguous tensor [...] on the device, which may have another dtype."""
+        """`target` [...] is contiguous, and may have another dtype than `host` [...]."""
         if not Device(self.device).queues_work or not host.numel():
             target.copy_(host)
             return
@@ -63,7 +62,7 @@ class Staging:
         slot.event.record(Device(self.device).runtime.current_stream(self.device))
 
     def _slot(self, size: int) -> _Slot:
-        """Return the smallest free slot that is large enough, or a new slot if none is free."""
+        """The smallest free slot that is large enough, or a new slot if none is free."""
         fitting = [slot for slot in self._slots if len(slot.memory) >= size]
         for slot in sorted(fitting, key=lambda slot: len(slot.memory)):
             if slot.event.query():
