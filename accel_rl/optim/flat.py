@@ -12,8 +12,7 @@ ROW = 1024  # `l2_norm` adds at most 1,024 squares in one float32 sum.
 
 
 class FlatParameters:
-    """`FlatParameters` moves a model's parameters and gradients into two flat vectors [P]. The model's tensors become
-    views of the vectors.
+    """A model's parameters and gradients in two flat vectors [P], of which the model's tensors become views.
 
     With flat vectors, the whole network needs one norm, one optimizer step and one all-reduce, and a chunk of the
     network is a slice.
@@ -44,7 +43,7 @@ class FlatParameters:
         self._show()
 
     def place_gradient(self, message: Tensor) -> None:
-        """Write all later gradients to `message` [P + 2], such as shared memory."""
+        """All later gradients are written to `message` [P + 2], such as shared memory."""
         assert message.shape == self.message.shape and message.dtype == self.message.dtype
         message.copy_(self.message)
         self.message, self.grad = message, message[:-2]
@@ -79,32 +78,31 @@ class FlatParameters:
             torch._foreach_copy_(views, grads)  # On a GPU, one operation copies all tensors.
 
     def layers(self) -> Iterator[tuple[str, slice]]:
-        """Yield (name, slice of the flat vector) for each parameter tensor, in order."""
+        """(name, slice of the flat vector) of each parameter tensor, in order."""
         yield from self.slices.items()
 
     def untrained(self) -> list[Tensor]:
-        """Return the model's tensors that are not in the vector: frozen parameters and persistent buffers."""
+        """Tensors that are not in the vector: frozen parameters and persistent buffers."""
         return [x for name, x in self.model.state_dict().items() if name not in self._names]
 
     # -- names ------------------------------------------------------------
 
     def layout(self) -> list[list[Any]]:
-        """Return [name, shape] of each parameter tensor, in the order of the vector."""
+        """[name, shape] of each parameter tensor, in the order of the vector."""
         return [[name, list(p.shape)] for name, p in self.named]
 
     def by_name(self, vector: Tensor) -> dict[str, Tensor]:
-        """Return a vector [P] as views in the parameters' shapes, by name. A shared parameter appears under each of its
-        names."""
+        """Views of a vector [P] in the parameters' shapes. A shared parameter appears under each of its names."""
         views = {name: vector[self.slices[name]].view(p.shape) for name, p in self.named}
         return {name: views[first] for name, first in self._names.items()}
 
     def vector(self, state: Mapping[str, Tensor]) -> Tensor:
-        """Return the flat vector [P] of the parameters in a network's state, as the inverse of `by_name`."""
+        """Inverse of `by_name`: [P]."""
         return torch.cat([state[name].reshape(-1) for name, _ in self.named])
 
     def order(self, layout: Sequence[Sequence[Any]]) -> Tensor | None:
-        """Return the index [P] that reorders a vector of another layout into the model's layout, or None if the layouts
-        are equal. Raises ValueError, with a message of one line, if the two layouts differ in names or shapes."""
+        """The index [P] that reorders a vector of another layout into the model's layout, or None if the layouts are
+        equal. Raises ValueError, with a message of one line, if the two layouts differ in names or shapes."""
         theirs, mine = ({name: list(shape) for name, shape in x} for x in (layout, self.layout()))
         for name in [*mine, *theirs]:
             if mine.get(name) != theirs.get(name):
@@ -126,9 +124,9 @@ def _trained(shape: list[int] | None) -> str:
 
 
 def l2_norm(x: Tensor) -> Tensor:
-    """Return the L2 norm [] of a vector [P]. On a CPU, torch accumulates all squares in a few float32 sums, with a
-    relative error of 4e-4 for 7 million values. This function computes the norm of the norms of rows, which takes the
-    same time and has an error of 1e-7."""
+    """The L2 norm [] of a vector [P]. On a CPU, torch accumulates all squares in a few float32 sums, with a relative
+    error of 4e-4 for 7 million values. This function computes the norm of the norms of rows, which takes the same time
+    and has an error of 1e-7."""
     if not x.is_cpu or len(x) < 16 * ROW:
         return torch.linalg.vector_norm(x)
     end = len(x) // ROW * ROW
@@ -137,9 +135,9 @@ def l2_norm(x: Tensor) -> Tensor:
 
 
 def clip_by_norm_(grad: Tensor, max_norm: float | None, count: Tensor | None = None) -> Tensor:
-    """Clip grad [P] in place to an L2 norm of max_norm without synchronising with a GPU, and return the norm before
-    clipping. `count` [] is the number of samples in the sum `grad`. If `count` is given, `grad` is divided by `count`,
-    and the norm is that of the mean."""
+    """Clip grad [P] in place, without synchronising with a GPU, and return the norm before clipping. `count` [] is the
+    number of samples in the sum `grad`. If `count` is given, `grad` is divided by `count`, and the norm is that of the
+    mean."""
     norm = l2_norm(grad)
     if count is not None:
         norm = norm / count

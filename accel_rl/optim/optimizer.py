@@ -1,4 +1,4 @@
-"""This module defines the interface of optimizers on flat parameters."""
+"""The interface of optimizers on flat parameters."""
 
 from typing import Any, Protocol
 
@@ -17,21 +17,18 @@ Rate = float | Tensor
 
 
 def found_inf(finite: Tensor) -> Tensor:
-    """Return 1 if an update is skipped, and otherwise 0, as [] float32, which torch's fused optimizers call found_inf.
+    """1 if an update is skipped, and otherwise 0, as [] float32, which torch's fused optimizers call found_inf.
     `finite` [] bool is the argument of `Optimizer.step`."""
     return torch.logical_not(finite, out=torch.empty_like(finite, dtype=torch.float32))
 
 
 class Optimizer(Protocol):
-    """An `Optimizer` updates parameters [P] in place from their gradient [P]. Its state consists of flat vectors."""
+    """Updates parameters [P] in place from their gradient [P]. The state consists of flat vectors."""
 
     def step(self, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None = None) -> None:
-        """Make one step of the optimizer.
-
-        `finite` [] bool, on a GPU, is true if loss and gradient are finite. The host does not know the value of
-        `finite`. If `finite` is false, the gradient is all zeros, and parameters and state must not change. `finite` =
-        None means that loss and gradient are finite.
-        """
+        """`finite` [] bool, on a GPU, is true if loss and gradient are finite. The host does not know its value. If it
+        is false, the gradient is all zeros, and parameters and state must not change. None means that loss and gradient
+        are finite."""
 
     def state_dict(self) -> dict[str, Any]: ...
 
@@ -39,8 +36,7 @@ class Optimizer(Protocol):
 
 
 class ElementWise:
-    """`ElementWise` is the base class of element-wise optimizers. On a CPU the vectors are updated in pieces that fit
-    in the cache."""
+    """Base class of element-wise optimizers. On a CPU the vectors are updated in pieces that fit in the cache."""
 
     def step(self, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None = None) -> None:
         size = len(data)
@@ -50,5 +46,5 @@ class ElementWise:
             self._update(part, data[part], grad[part], learning_rate, finite)
 
     def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
-        """Update one part of the parameters, where `data` and `grad` are slices of the part."""
+        """`data` and `grad` are slices of `part`."""
         raise NotImplementedError

@@ -1,5 +1,4 @@
-"""This module defines the optimizers for flat parameters, and builds them by name: Adam, RAdam, AdaGrad and RMSProp
-without momentum."""
+"""The optimizers for flat parameters by name: Adam, RAdam, AdaGrad and RMSProp without momentum."""
 
 import itertools
 import math
@@ -24,7 +23,7 @@ SETTLED = 1e-14  # When beta_2^t is below SETTLED, the factors of step t's learn
 
 
 class Adam(ElementWise):
-    """`Adam` calls torch's fused operation, with bias-corrected moments and epsilon outside the root.
+    """Torch's fused operation, with bias-corrected moments and epsilon outside the root.
 
     The two forms of Adam add epsilon to the root of different second moments. Algorithm 1 (torch) adds epsilon to the
     root of the bias-corrected moment:
@@ -64,7 +63,7 @@ class Adam(ElementWise):
 
     @property
     def steps(self) -> int:
-        """Return the number of steps so far. This synchronizes with a GPU."""
+        """Synchronizes with a GPU."""
         return self._steps if self._count is None else int(self._count)
 
     @steps.setter
@@ -100,8 +99,8 @@ class Adam(ElementWise):
     def _update_on_gpu(
         self, data: Tensor, grad: Tensor, mean: Tensor, square: Tensor, learning_rate: Rate, finite: Tensor | None
     ) -> None:
-        """Update the parameters by Adam in the form with `epsilon_hat`. The bias correction of the learning rate
-        depends on the number of steps, which only the GPU knows, so the correction is read from a table on the GPU."""
+        """The form with `epsilon_hat`. The bias correction of the learning rate depends on the number of steps, which
+        only the GPU knows, so the correction is read from a table on the GPU."""
         assert self._count is not None
         keep = torch.ones_like(self._count) if finite is None else finite.to(self._count.dtype)
         share_1 = (1 - self.beta_1) * keep  # A factor of 0 leaves the moments unchanged.
@@ -113,15 +112,15 @@ class Adam(ElementWise):
         data.addcdiv_(rate * mean, self._denominator(square), value=-1)
 
     def _factor(self, step: Tensor) -> Tensor:
-        """Return the factors [...] float64 by which the learning rate is multiplied at steps t [...]."""
+        """Factors [...] float64 by which the learning rate is multiplied at steps t [...]."""
         return (1 - self.beta_2**step).sqrt() / (1 - self.beta_1**step)
 
     def _denominator(self, square: Tensor) -> Tensor:
-        """Return the numbers [P] by which the running mean of the gradient is divided in a step on a GPU."""
+        """The numbers [P] by which the running mean of the gradient is divided in a step on a GPU."""
         return square.sqrt().add_(self.epsilon)
 
     def epsilon_at(self, steps: int) -> float:
-        """Return the epsilon that is added to the root of the bias-corrected moment at step `steps`, counted from 1."""
+        """The epsilon that is added to the root of the bias-corrected moment at step `steps`, counted from 1."""
         return self.epsilon / math.sqrt(1 - self.beta_2**steps) if self.epsilon_hat else self.epsilon
 
     def state_dict(self) -> dict[str, Any]:
@@ -134,8 +133,7 @@ class Adam(ElementWise):
 
 
 class RAdam(Adam):
-    """`RAdam` is rectified Adam (Liu et al. 2020, arXiv:1908.03265, algorithm 2), with the epsilon of
-    torch.optim.RAdam.
+    """Rectified Adam (Liu et al. 2020, arXiv:1908.03265, algorithm 2), with the epsilon of torch.optim.RAdam.
 
     rho_t = rho_inf - 2 t beta_2^t / (1 - beta_2^t), rho_inf = 2 / (1 - beta_2) - 1
     rho_t > 5:  theta <- theta - lr r_t sqrt(1 - beta_2^t) m_hat / (sqrt(v) + epsilon)
@@ -152,7 +150,7 @@ class RAdam(Adam):
         return self._rho_inf - 2 * t * self.beta_2**t / (1 - self.beta_2**t)
 
     def _rectification(self, rho: Any) -> Any:
-        """Return r_t squared."""
+        """r_t squared."""
         high = self._rho_inf
         return (rho - 4) * (rho - 2) * high / ((high - 4) * (high - 2) * rho)
 
@@ -177,14 +175,14 @@ class RAdam(Adam):
 
 
 def _root(x: Tensor) -> Tensor:
-    """Return the root of x >= 0. On a CPU, numbers below 1.2e-38 count as 1.2e-38, because MKL needs 20 times as long
-    for the root of zero, and a tenth to a half of a network's gradients are always zero."""
+    """The root of x >= 0. On a CPU, numbers below 1.2e-38 count as 1.2e-38, because MKL needs 20 times as long for the
+    root of zero, and a tenth to a half of a network's gradients are always zero."""
     return x.clamp(min=SMALLEST).sqrt_() if x.is_cpu else x.sqrt()
 
 
 class AdaGrad(ElementWise):
-    """`AdaGrad` divides each step by the root of the sum of all squared gradients (diagonal AdaGrad, Duchi et al. 2011,
-    figure 1).
+    """Each step is divided by the root of the sum of all squared gradients (diagonal AdaGrad, Duchi et al. 2011, figure
+    1).
 
         s <- s + g^2;  theta <- theta - lr g / (sqrt(s) + epsilon)
 
@@ -211,7 +209,7 @@ class AdaGrad(ElementWise):
 
 
 class RMSProp(ElementWise):
-    """`RMSProp` computes v <- alpha v + (1 - alpha) g^2; theta <- theta - lr g / denominator.
+    """v <- alpha v + (1 - alpha) g^2; theta <- theta - lr g / denominator.
 
     If `epsilon_inside` is true, the denominator is sqrt(v + eps) (Lasagne; the first implementations of A2C), and
     otherwise sqrt(v) + eps (torch.optim.RMSprop). The two denominators agree only as eps -> 0. If `centered` is true, v
@@ -273,7 +271,7 @@ AnyOptimizer = OptimizerName | str
 
 
 def check_optimizer(name: str) -> None:
-    """Raise ConfigError, with a message of one line, unless `name` is an optimizer of this project, or a class of
+    """Raise ConfigError, with a message of one line, unless `name` is an optimizer of this project or of
     torch.optim."""
     allowed = get_args(OptimizerName)
     if name.startswith(PREFIX):
@@ -289,8 +287,7 @@ def is_adam(name: str) -> bool:
 
 
 def make_optimizer(name: str, size: int, *, alpha: float, epsilon: float, device: str = "cpu") -> Optimizer:
-    """Build the optimizer `name` for `size` parameters. `alpha` is the decay factor of RMSProp; other optimizers do not
-    use it."""
+    """`size` is the number of parameters. `alpha` is the decay factor of RMSProp; other optimizers do not use it."""
     if name.startswith(PREFIX):
         return make_torch_optimizer(name, size, epsilon=epsilon, device=device)
     if name == "radam":

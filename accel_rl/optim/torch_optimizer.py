@@ -1,4 +1,4 @@
-"""This module adapts any optimizer of torch.optim to flat parameters."""
+"""Adapts any optimizer of torch.optim to flat parameters."""
 
 import inspect
 from typing import Any
@@ -16,14 +16,13 @@ FLAG = "--algo.optimizer"
 
 
 class TorchOptimizer:
-    """A `TorchOptimizer` is an optimizer of torch.optim for flat parameters, such as `TorchOptimizer(torch.optim.RAdam,
-    size, eps=1e-8)`. The algorithm's schedule sets the learning rate.
+    """An optimizer of torch.optim for flat parameters, such as `TorchOptimizer(torch.optim.RAdam, size, eps=1e-8)`. The
+    algorithm's schedule sets the learning rate.
 
-    The state of a `TorchOptimizer` consists of vectors [P] and numbers, as for every optimizer of flat parameters. On a
-    GPU, skipping an update does not make the host wait, but parameters and state are copied in every update. Optimizers
-    without the option `capturable` synchronize with the GPU in each step, so their updates are not captured on a GPU;
-    events.log records this.
-    """
+    The state consists of vectors [P] and numbers, as for every optimizer of flat parameters. On a GPU, skipping an
+    update does not make the host wait, but parameters and state are copied in every update. Optimizers without the
+    option `capturable` synchronize with the GPU in each step, so their updates are not captured on a GPU; events.log
+    records this."""
 
     def __init__(self, cls: type[torch.optim.Optimizer], size: int, device: str = "cpu", **options: Any):
         """`cls` is an optimizer class of torch.optim, or a class with the same interface. `options` are the options of
@@ -66,7 +65,7 @@ class TorchOptimizer:
             x.copy_(torch.where(finite, x, old))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the optimizer's state, as vectors [P] and numbers."""
+        """Vectors [P] and numbers."""
         return {name: x if x.dim() else float(x) for name, x in self._state.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -81,8 +80,8 @@ class TorchOptimizer:
 
 
 def find_torch_optimizer(name: str) -> tuple[type[torch.optim.Optimizer], dict[str, Any]]:
-    """Return (class, options) of `torch:AdamW` or `torch:AdamW(weight_decay=0.01)`. Raises ConfigError, with a message
-    of one line, for an unknown class or option."""
+    """(class, options) of `torch:AdamW` or `torch:AdamW(weight_decay=0.01)`. Raises ConfigError, with a message of one
+    line, for an unknown class or option."""
     text = name.removeprefix(PREFIX)
     class_name, options = parse_call(text, f"{FLAG} {PREFIX}", "the name of a class of torch.optim")
     classes = {
@@ -105,8 +104,8 @@ def find_torch_optimizer(name: str) -> tuple[type[torch.optim.Optimizer], dict[s
 
 
 def make_torch_optimizer(name: str, size: int, *, epsilon: float, device: str = "cpu") -> TorchOptimizer:
-    """Build the optimizer `torch:CLASS` for `size` parameters. If the class has the option `eps`, its value is
-    `epsilon`, unless `name` contains another value."""
+    """`size` is the number of parameters. If the class has the option `eps`, its value is `epsilon`, unless `name`
+    contains another value."""
     cls, options = find_torch_optimizer(name)
     if "eps" in inspect.signature(cls).parameters:
         options = {"eps": epsilon, **options}
@@ -114,7 +113,7 @@ def make_torch_optimizer(name: str, size: int, *, epsilon: float, device: str = 
 
 
 def uncapturable(name: str) -> str:
-    """Return the reason why the updates of an optimizer `torch:CLASS` cannot be captured as a CUDA graph, or ""."""
+    """Why the updates of an optimizer `torch:CLASS` cannot be captured as a CUDA graph, or ""."""
     if not name.startswith(PREFIX):
         return ""
     cls, _ = find_torch_optimizer(name)
