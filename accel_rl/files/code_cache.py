@@ -35,8 +35,8 @@ _libraries: dict[bytes, ctypes.CDLL] = {}  # Maps the sha256 of each loaded libr
 
 
 def cache_folder() -> Path:
-    """Return the cache folder: $XDG_CACHE_HOME/accel_rl or ~/.cache/accel_rl. The folder may not exist yet. A user
-    without a home folder gets a new temporary folder, which is removed when this process ends."""
+    """$XDG_CACHE_HOME/accel_rl or ~/.cache/accel_rl. The folder may not exist yet. A user without a home folder gets a
+    new temporary folder, which is removed when this process ends."""
     if chosen := os.environ.get("XDG_CACHE_HOME"):
         return Path(chosen) / "accel_rl"
     try:
@@ -46,18 +46,18 @@ def cache_folder() -> Path:
 
 
 def is_temporary() -> bool:
-    """Return whether the cache folder is removed when this process, or the parent that created it, ends."""
+    """Whether the cache folder is removed when this process, or the parent that created it, ends."""
     return os.environ.get(_TEMPORARY) == str(cache_folder())
 
 
 def system_folder() -> Path | None:
-    """Return the system cache, or None if the environment names none."""
+    """None if the environment names no system cache."""
     return Path(os.path.abspath(name)) if (name := os.environ.get(SYSTEM)) else None
 
 
 def folder_to_fill() -> Path:
-    """Return the folder for what is compiled in advance: the system cache if this user may write to it, and otherwise
-    the cache folder."""
+    """What is compiled in advance goes to the system cache if this user may write to it, and otherwise to the cache
+    folder."""
     if (folder := system_folder()) is not None:
         with contextlib.suppress(OSError, ConfigError), opened(folder, create=True) as system:
             if os.access(system, os.W_OK):
@@ -103,8 +103,8 @@ def opened(folder: Path, create: bool = False) -> Iterator[Path]:
 
 
 def _danger(status: os.stat_result, folder: Path | None = None) -> str:
-    """Return why others could write to a file or folder with this status, and what to do, or "". Root may own what is
-    in the system cache, if that is the `folder`."""
+    """Why others could write to a file or folder with this status, and what to do, or "". Root may own what is in the
+    system cache, if that is the `folder`."""
     is_system = folder is not None and folder == system_folder()
     remedy = f"set {SYSTEM if is_system else 'XDG_CACHE_HOME'} to a folder of your own"
     if status.st_uid != os.geteuid() and not (is_system and status.st_uid == 0):
@@ -122,12 +122,12 @@ def _user(uid: int) -> str:
 
 
 def is_private(status: os.stat_result) -> bool:
-    """Return whether a file or folder with this status belongs to this user, and others cannot write it."""
+    """Whether a file or folder belongs to this user, and others cannot write it."""
     return not _danger(status)
 
 
 def refusal(folder: Path) -> str:
-    """Return a line about why a cache folder is not used, or "" if it can be used or does not exist."""
+    """Why a cache folder is not used, or "" if it can be used or does not exist."""
     try:
         with opened(folder):
             return ""
@@ -138,15 +138,14 @@ def refusal(folder: Path) -> str:
 
 
 def read(file: Path) -> bytes | None:
-    """Return the content of a cached file, or None if `contents` has none. Raises ConfigError if others could write to
-    the folder."""
+    """None if `contents` has none. Raises ConfigError if others could write to the folder."""
     return next(contents(file), None)
 
 
 def contents(file: Path) -> Iterator[bytes]:
-    """Yield the content of the file of this name in the system cache, and that of the file itself. A file that is
-    missing or damaged, or that others may have written, is left out. Raises ConfigError if others could write to the
-    file's folder."""
+    """The content of the file of this name in the system cache, and that of the file itself. A file that is missing or
+    damaged, or that others may have written, is left out. Raises ConfigError if others could write to the file's
+    folder."""
     system = system_folder()
     if system is not None and system != file.parent:
         with contextlib.suppress(ConfigError):  # `refusal` returns the reason.
@@ -155,7 +154,7 @@ def contents(file: Path) -> Iterator[bytes]:
 
 
 def _content(file: Path) -> list[bytes]:
-    """Return the content of a file in a list, which is empty if the file must not be used."""
+    """Empty if the file must not be used."""
     try:
         with opened(file.parent) as folder:
             # O_NONBLOCK: the opening of a pipe would wait.
@@ -192,7 +191,7 @@ def write_in(folder: Path, file: Path, content: bytes) -> None:
 
 
 def library(content: bytes) -> ctypes.CDLL:
-    """Load a shared library from its bytes, once in this process. Raises OSError."""
+    """Load a shared library once in this process. Raises OSError."""
     digest = hashlib.sha256(content).digest()
     if digest not in _libraries:
         _libraries[digest] = _loaded(content)

@@ -1,5 +1,5 @@
-"""This module writes files that survive a power failure, because their bytes and their names are synced to the disk.
-No file is written through a link: in a folder of somebody else, a link could lead to any file of the user."""
+"""Files survive a power failure, because their bytes and their names are synced to the disk. No file is written through
+a link: in a folder of somebody else, a link could lead to any file of the user."""
 
 import contextlib
 import os
@@ -27,7 +27,7 @@ def write_durably(file: Path, data: bytes) -> None:
 
 
 def write_synced(file: Path, data: bytes) -> None:
-    """Write a new file, and sync its bytes to the disk. Raises FileExistsError if `file` exists, even as a link."""
+    """Sync the bytes to the disk. Raises FileExistsError if `file` exists, even as a link."""
     with open(file, "xb") as f:
         f.write(data)
         f.flush()
@@ -43,7 +43,7 @@ def remove_temporaries(folder: Path) -> None:
 
 
 def remove_folder(folder: str | Path) -> None:
-    """Remove a folder as far as possible. No error is raised."""
+    """Remove as far as possible. No error is raised."""
     with contextlib.suppress(OSError):  # Python's rmtree closes a descriptor twice, if closing it failed.
         shutil.rmtree(folder, ignore_errors=True)
 

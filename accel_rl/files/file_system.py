@@ -14,8 +14,8 @@ COPIES = ("s3fs", "goofys", "gcsfuse", "blobfuse", "blobfuse2", "rclone", "mount
 
 
 def check_renames(folder: Path) -> str:
-    """Return a warning if the folder's file system does not rename folders atomically, and otherwise "". Raises
-    ConfigError if it cannot rename a folder, or replace a file, at all."""
+    """A warning if the folder's file system does not rename folders atomically, and otherwise "". Raises ConfigError if
+    it cannot rename a folder, or replace a file, at all."""
     probe = folder / f".probe-{uuid.uuid4().hex}"
     try:
         (probe / "written").mkdir(parents=True)
@@ -41,7 +41,7 @@ def check_renames(folder: Path) -> str:
 
 
 def _kind(folder: Path) -> str:
-    """Return the type of the FUSE file system that holds a folder, or of another file system."""
+    """The type of the FUSE file system that holds a folder, or of another file system."""
     path = folder.resolve()
     mounts = [m for m in psutil.disk_partitions(all=True) if path.is_relative_to(m.mountpoint)]
     if not mounts:

@@ -1,5 +1,5 @@
-"""This module locks the folder of a run or a sweep, so that only one process at a time writes its files. The module
-also detects that the folder was removed or moved."""
+"""Locks the folder of a run or a sweep, so that only one process at a time writes its files. Also detects that the
+folder was removed or moved."""
 
 import errno
 import fcntl
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 class Holder(NamedTuple):
-    """A `Holder` is the process that holds a folder's lock."""
+    """The process that holds a folder's lock."""
 
     pid: int
     host: str
@@ -38,9 +38,9 @@ class Holder(NamedTuple):
 
 @contextmanager
 def locked(folder: Path, message: Callable[[Holder], str]) -> Iterator[int]:
-    """Return a context manager that locks a folder, and yields the descriptor of the lock. Raises ConfigError if
-    another process holds the lock, or if the lock file is a link; `message` returns the text about this process. The
-    kernel releases the lock when the last process that inherited the descriptor exits.
+    """A context that locks a folder, and yields the descriptor of the lock. Raises ConfigError if another process holds
+    the lock, or if the lock file is a link; `message` returns the text about this process. The kernel releases the lock
+    when the last process that inherited the descriptor exits.
 
     On a file system without locks (Lustre, NFS without lockd), the file OWNER with the process and its host takes the
     place of the lock."""
@@ -72,8 +72,8 @@ def locked(folder: Path, message: Callable[[Holder], str]) -> Iterator[int]:
 
 
 def _claim(folder: Path, message: Callable[[Holder], str]) -> Path:
-    """Create the file OWNER of a folder, or raise ConfigError if another process has it. The file of a process of this
-    host that has ended is replaced."""
+    """Create the file OWNER. Raises ConfigError if another process has it. The file of a process of this host that has
+    ended is replaced."""
     file = folder / OWNER
     logger.warning(f"{folder} is on a file system without locks: {OWNER} takes their place")
     if (other := _owner(folder)) is not None:
@@ -89,7 +89,7 @@ def _claim(folder: Path, message: Callable[[Holder], str]) -> Path:
 
 
 def _owner(folder: Path) -> Holder | None:
-    """Return the process that has the folder's file OWNER, or None if there is none or it has ended on this host."""
+    """The process that has the folder's file OWNER, or None if there is none or it has ended on this host."""
     try:
         pid, host, started = (folder / OWNER).read_text(errors="replace").split()
         owner = Holder(int(pid), host)
@@ -102,8 +102,8 @@ def _owner(folder: Path) -> Holder | None:
 
 
 def _started(pid: int) -> str:
-    """Return the time at which a process was started, which distinguishes it from later processes with its number, or
-    "" if there is no such process."""
+    """The time at which a process was started, which distinguishes it from later processes with its number, or "" if
+    there is no such process."""
     try:
         return f"{psutil.Process(pid).create_time():.2f}"
     except psutil.Error:
@@ -111,7 +111,7 @@ def _started(pid: int) -> str:
 
 
 def holder(folder: Path) -> Holder | None:
-    """Return the process that holds a folder's lock, or None if the folder is not locked."""
+    """None if the folder is not locked."""
     try:
         descriptor = open_in_place(folder / FILE, os.O_RDONLY)
     except (OSError, ConfigError):
@@ -138,22 +138,21 @@ GONE = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)
 
 
 class HeldFolder:
-    """A `HeldFolder` holds a descriptor of a folder, which identifies the folder even if its path changes."""
+    """A descriptor of a folder, which identifies the folder even if its path changes."""
 
     def __init__(self, path: Path):
         self.path = path
         self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
 
     def is_at(self, path: Path) -> bool:
-        """Return whether the folder is still at `path`. Errors other than a missing path do not mean that the folder
-        was moved."""
+        """Errors other than a missing path do not mean that the folder was moved."""
         try:
             return os.path.samestat(os.stat(path), os.fstat(self._descriptor))
         except OSError as error:
             return error.errno not in GONE
 
     def follow(self) -> Path | None:
-        """Return the current path of the folder, or None if the folder was removed or its new path is unknown."""
+        """The current path of the folder, or None if the folder was removed or its new path is unknown."""
         if not self.is_at(self.path):
             try:  # Linux appends " (deleted)" to the path of a removed folder.
                 moved = Path(os.readlink(f"/proc/self/fd/{self._descriptor}"))
