@@ -1,4 +1,4 @@
-"""This module decides on which cores and devices the processes, threads and environments of a run are placed.
+"""Decides on which cores and devices the processes, threads and environments of a run are placed.
 
 A `RunPlan` has a `RankPlan` for each rank (each training process).
 
@@ -21,15 +21,12 @@ from accel_rl.text.counts import counted
 from accel_rl.text.errors import ConfigError
 from accel_rl.text.notes import say_once
 
-# A group of environments has its own inference thread only if it has MIN_ENVS_PER_THREAD environments or more.
 # Two inference threads sampled 1.2 to 1.5 times as fast as one with groups of 4, 8 and 16 environments.
 MIN_ENVS_PER_THREAD = 4
 
 
 @dataclass(frozen=True, slots=True)
 class SamplerPlan(NamesEngine):
-    """A `SamplerPlan` places the environments, the worker processes and the inference threads of one sampler."""
-
     T: int  # A rollout has T steps of each environment.
     grouping: Grouping
     device: str
@@ -63,8 +60,6 @@ class SamplerPlan(NamesEngine):
 
 @dataclass(frozen=True, slots=True)
 class RankPlan:
-    """A `RankPlan` places one rank on a device, cores and threads."""
-
     rank: int
     size: int
     placement: Placement
@@ -77,8 +72,8 @@ class RankPlan:
 
     @classmethod
     def resolve(cls, config: Resolved, rank: int = 0, size: int = 1, device: str = "") -> "RankPlan":
-        """Plan one rank. `config` has the rank's own settings. `device` overrides --device. Raises ConfigError if a
-        device or a core is not available, or the environments cannot be divided evenly."""
+        """`config` has the rank's own settings. `device` overrides --device. Raises ConfigError if a device or a core
+        is not available, or the environments cannot be divided evenly."""
         s, device = config.sampler, device or resolve_device(config.device)
         placement = place_processes(s.workers, s.cores, device, config.torch_threads, config.schedule == "concurrent")
         # Worker processes are idle during inference, so inference uses every core.
@@ -93,7 +88,7 @@ class RankPlan:
 
     @classmethod
     def acting(cls, config: Resolved) -> "RankPlan":
-        """Plan an evaluation without training, on all usable cores. Raises ConfigError."""
+        """An evaluation without training, on all usable cores. Raises ConfigError."""
         # The number of training environments only determines the number of workers; no training environments are built.
         envs = 2 * default_workers(config.device)
         return cls.resolve(replace(config, sampler=replace(config.sampler, envs=envs)))
@@ -143,13 +138,11 @@ class RankPlan:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """A `RunPlan` has the plans of all ranks of a run on this machine."""
-
     ranks: tuple[RankPlan, ...]
 
     @classmethod
     def resolve(cls, config: Resolved) -> "RunPlan":
-        """Plan every rank of a run. Raises ConfigError for impossible settings."""
+        """Raises ConfigError for impossible settings."""
         size = config.distributed.size
         return cls(tuple(RankPlan.resolve(rank_config(config, r), r, size) for r in range(size)))
 
@@ -158,7 +151,7 @@ class RunPlan:
 
 
 def resolve_device(device: str) -> str:
-    """Return "cpu", or a GPU's name with its index. Raises ConfigError if the device does not exist."""
+    """Either "cpu" or a GPU's name with its index. Raises ConfigError if the device does not exist."""
     if device == "auto":
         return hardware.gpu_name() if hardware.gpu_count() else "cpu"
     device = hardware.available_device(device, "--device")
@@ -170,13 +163,13 @@ def default_workers(device: str) -> int:
 
 
 def _emulator_on_cpu(env: ResolvedEnv, device: str) -> bool:
-    """Return whether this project's emulator runs in worker processes that share their cores with inference."""
+    """Whether this project's emulator runs in worker processes that share their cores with inference."""
     return device == "cpu" and env.is_emulated
 
 
 def _fit_workers(config: Resolved, placement: Placement, groups: int) -> Placement:
-    """Return the placement with the largest number of worker processes that divides the number of environments.
-    `groups` is the number of groups of environments that each worker process steps."""
+    """The largest number of worker processes that divides the number of environments. `groups` is the number of groups
+    of environments that each worker process steps."""
     B = config.sampler.envs
     if B % groups:
         raise ConfigError(f"B={B} must divide by {groups} groups; use {-(-B // groups) * groups}")
@@ -217,15 +210,14 @@ def _training_sampler(config: Resolved, placement: Placement, groups: int) -> Sa
 
 
 def _buffers(config: Resolved) -> int:
-    """Return the number of rollout buffers: two, or, in concurrent training, the number of rollouts per period plus
-    one."""
+    """Two, or, in concurrent training, the number of rollouts per period plus one."""
     if config.schedule != "concurrent":
         return BUFFERS
     return config.rank_period // (config.T * config.sampler.envs) + 1
 
 
 def _one_server(placement: Placement, grouping: Grouping, T: int, buffers: int, engine: str) -> SamplerPlan:
-    """Plan a sampler in which one thread infers for all groups of environments."""
+    """One thread infers for all groups of environments."""
     cores = placement.worker_cores[: grouping.workers]
     shared = bool(set(placement.server_cores) & set(placement.worker_cores))
     settles = shared and placement.act_threads == 1 and len(placement.server_cores) > 1

@@ -1,4 +1,4 @@
-"""The plan report lists a run's groups of environments, and the bytes of memory on the host and on each device."""
+"""A run's groups of environments, and the bytes of memory on the host and on each device."""
 
 import math
 from dataclasses import dataclass, replace
@@ -28,8 +28,8 @@ networks."""
 
 @dataclass(frozen=True, slots=True)
 class RankMemory:
-    """`RankMemory` is the memory of one rank in bytes. Rollouts are in host memory, with a copy on the GPU if the rank
-    has a GPU. With the device engine, rollouts are only on the device."""
+    """Bytes of one rank. Rollouts are in host memory, with a copy on the GPU if the rank has a GPU. With the device
+    engine, rollouts are only on the device."""
 
     rollouts: int
     simulators: int  # The device engine or the worker processes need at most `simulators` bytes.
@@ -55,12 +55,11 @@ class RankMemory:
         return cls(s.buffers * rollout, simulators, processes, replay, where, s.on_device)
 
     def at_least(self) -> "RankMemory":
-        """Return the rank's memory, in which `simulators`, an upper bound, is replaced by the lower bound
-        `processes`."""
+        """`simulators`, an upper bound, is replaced by the lower bound `processes`."""
         return self if self.on_device else replace(self, simulators=self.processes)
 
     def on(self, device: str, rank_device: str) -> int:
-        """Return the rank's bytes on a device, "cpu" or the rank's device."""
+        """Bytes on a device, "cpu" or the rank's device."""
         replay = self.replay if self.replay_device == device else 0
         if self.on_device:
             return replay + (self.simulators + self.rollouts if device == rank_device else 0)
@@ -69,8 +68,7 @@ class RankMemory:
 
 
 def report(config: Resolved, plan: RunPlan) -> tuple[list[str], list[str], list[str]]:
-    """Return (facts, warnings, problems) of a run's plan, as lines of text. Insufficient memory is reported as a
-    problem."""
+    """(facts, warnings, problems), as lines of text. Insufficient memory is a problem."""
     memories = [RankMemory.of(rank_config(config, rank.rank), rank) for rank in plan.ranks]
     pairs = list(zip(plan.ranks, memories, strict=True))
     facts = [line for rank, memory in pairs for line in (*rank.lines(), *_details(rank, memory))]
@@ -89,8 +87,7 @@ def check_memory(config: Resolved, plan: RunPlan) -> None:
 
 
 def _problems(plan: RunPlan, memories: list[RankMemory]) -> list[str]:
-    """Return a line for each device whose free memory is too small. `memories` has the
-    memory that each rank needs."""
+    """A line for each device whose free memory is too small. `memories` has that of each rank."""
     needed: dict[str, int] = {}
     for rank, memory in zip(plan.ranks, memories, strict=True):
         for device in dict.fromkeys(("cpu", rank.device, memory.replay_device or "cpu")):
