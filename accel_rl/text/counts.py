@@ -9,7 +9,7 @@ OptionalCount = int | None
 
 
 def parse_count(text: str) -> int:
-    """Parse a whole number written as 20000, 1_000_000 or 1e6; raises ValueError."""
+    """20000, 1_000_000 or 1e6. Raises ValueError."""
     with contextlib.suppress(ValueError):
         return int(text)  # A float would round a seed above 2**53.
     try:
@@ -22,6 +22,6 @@ def parse_count(text: str) -> int:
 
 
 def counted(n: float, thing: str) -> str:
-    """Format a number with a noun, such as 1 core, 2 cores, 0.5 cores or 1,000 cores."""
+    """1 core, 2 cores, 0.5 cores or 1,000 cores."""
     number = f"{n:,.0f}" if n == int(n) else f"{n:g}"
     return f"{number} {thing}{'s' * (n != 1)}"

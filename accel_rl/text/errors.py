@@ -1,5 +1,5 @@
-"""Defines the two errors that users see, a wrong setting (exit code 2) and a failed run (exit code 1), the format of
-warnings, and the exit codes of commands."""
+"""The two errors that users see, a wrong setting (exit code 2) and a failed run (exit code 1), the format of warnings,
+and the exit codes of commands."""
 
 import contextlib
 import difflib
@@ -32,32 +32,32 @@ end_process = os._exit  # The original os._exit, which `exits_raised` replaces w
 
 
 class ConfigError(ValueError):
-    """A `ConfigError` means that a setting is unknown or impossible. The message of a `ConfigError` is one line with
-    the given value, the allowed values and similar names."""
+    """A setting is unknown or impossible. The message is one line with the given value, the allowed values and similar
+    names."""
 
 
 class RunError(RuntimeError):
-    """A `RunError` means that a run could not continue, for example because a worker died with --strict or a disk is
-    full. The message of a `RunError` is one line."""
+    """A run could not continue, for example because a worker died with --strict or a disk is full. The message is one
+    line."""
 
 
 def nearest(got: str, allowed: Iterable[str], n: int = 3) -> str:
-    """Return a text such as '; nearest: a, b' with the allowed names that are most similar to `got`, ignoring case, or
-    '' if no name is similar."""
+    """'; nearest: a, b' with the allowed names that are most similar to `got`, ignoring case, or '' if no name is
+    similar."""
     names = {name.lower(): name for name in allowed}
     close = [names[name] for name in difflib.get_close_matches(got.lower(), list(names), n=n, cutoff=0.5)]
     return f"; nearest: {', '.join(close)}" if close else ""
 
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """Print a warning as one line. Commands replace warnings.showwarning by this function."""
+    """One line. Commands replace warnings.showwarning by this function."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(message)).removeprefix("WARN: ")  # Gymnasium colours its warnings.
     print_text(f"note: {text}", sys.stderr)
 
 
 def ended(name: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
-    """Run a command, and return its exit code: 2 for a ConfigError, 1 for a RunError or an error of `REPORTED`,
-    130 for Ctrl-C. An error is printed as one line that begins with `name`."""
+    """Return the exit code of a command: 2 for a ConfigError, 1 for a RunError or an error of `REPORTED`, 130 for
+    Ctrl-C. An error is printed as one line that begins with `name`."""
     open_standard_descriptors()
     before_torch()
     warnings.showwarning = show_warning
@@ -86,8 +86,8 @@ def exit_with(error: RunError) -> NoReturn:
 
 
 def reported(error: BaseException) -> str:
-    """Return a description, in one line, of an OSError whose number is in `REPORTED`, or of a thread, module or array
-    for which a limit leaves no room, or "" for other errors."""
+    """One line about an OSError whose number is in `REPORTED`, or about a thread, module or array for which a limit
+    leaves no room, or "" for other errors."""
     if isinstance(error, OSError):
         if error.errno not in REPORTED:
             return ""
@@ -113,14 +113,14 @@ class _ProcessExit(SystemExit):
 
 
 def exit_call(error: SystemExit) -> str:
-    """Describe the call that raised an error within `exits_raised`."""
+    """The call that raised an error within `exits_raised`."""
     return f"its code called {'os._exit' if isinstance(error, _ProcessExit) else 'sys.exit'}({error.code!r})"
 
 
 @contextlib.contextmanager
 def exits_raised() -> Iterator[None]:
-    """Return a context manager in which `os._exit` raises SystemExit, as `sys.exit` does. Processes that are forked
-    within the context can still exit."""
+    """A context in which `os._exit` raises SystemExit, as `sys.exit` does. Processes that are forked within the context
+    can still exit."""
     pid, leave = os.getpid(), os._exit
 
     def refuse(status: int) -> NoReturn:
@@ -137,8 +137,7 @@ def exits_raised() -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_exit(error: Callable[[str], Exception]) -> Iterator[None]:
-    """Return a context manager in which a call of `sys.exit` or `os._exit` raises `error` with a description of the
-    call."""
+    """A context in which a call of `sys.exit` or `os._exit` raises `error` with a description of the call."""
     try:
         with exits_raised():
             yield

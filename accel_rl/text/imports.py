@@ -14,7 +14,7 @@ from accel_rl.text.errors import ConfigError
 
 
 def import_user_module(name: str) -> ModuleType:
-    """Import a user's module. The current folder is searched first, as by `python -m`. Raises ImportError.
+    """The current folder is searched first, as by `python -m`. Raises ImportError.
 
     `name` is the name of a module, or the path of its file (`grids/sizes.py`), whose folder is then searched first.
 
@@ -43,8 +43,8 @@ def import_user_module(name: str) -> ModuleType:
 
 
 def parse_call(text: str, flag: str, form: str) -> tuple[str, dict[str, Any]]:
-    """Parse a text `name` or `name(argument=value, ...)`, whose values are Python literals, and return (name,
-    arguments). Raises a ConfigError that begins with `flag` and states the allowed form."""
+    """(name, arguments) of `name` or `name(argument=value, ...)`, whose values are Python literals. Raises a
+    ConfigError that begins with `flag` and states the allowed form."""
     name, bracket, rest = text.partition("(")
     try:
         call = ast.parse(f"f({rest}" if bracket else "f()", mode="eval").body

@@ -10,7 +10,6 @@ _collected: ContextVar[list[str] | None] = ContextVar("collected", default=None)
 
 
 def say_once(message: str) -> None:
-    """Print a message unless this process has printed the message before."""
     if (messages := _collected.get()) is not None:
         messages.extend([message] if message not in messages else [])
     elif message not in _said:
@@ -20,7 +19,7 @@ def say_once(message: str) -> None:
 
 @contextlib.contextmanager
 def collected() -> Iterator[list[str]]:
-    """Return a context manager that yields a list, to which `say_once` adds messages instead of printing them."""
+    """A context in which `say_once` adds messages to a list instead of printing them."""
     messages: list[str] = []
     token = _collected.set(messages)
     try:

@@ -1,5 +1,5 @@
-"""This module writes log messages to events.log and to the display. The module also keeps a run training if output to a
-terminal, a pipe or a log file fails.
+"""Writes log messages to events.log and to the display. Also keeps a run training if output to a terminal, a pipe or a
+log file fails.
 
 `logger.warning` writes a message to events.log and to the display, and `logger.info` writes only to events.log.
 """
@@ -29,25 +29,24 @@ def open_standard_descriptors() -> None:
 
 
 def escaped(text: str) -> str:
-    """Return a text that somebody else may have written, such as a name in a foreign folder, for the terminal: escape
+    """A text that somebody else may have written, such as a name in a foreign folder, for the terminal: escape
     sequences, line breaks and other characters that are not printed become text, such as \\x1b."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def escaped_lines(text: str) -> str:
-    """Return a text whose lines are escaped, but not its line breaks."""
+    """Escapes all but line breaks."""
     return "\n".join(map(escaped, text.split("\n")))
 
 
 def print_text(text: str = "", file: TextIO | None = None) -> None:
-    """Print lines of text, which may contain names of a foreign folder."""
+    """The text may contain names of a foreign folder."""
     print(escaped_lines(text), file=file or sys.stdout, flush=True)
 
 
 class SteadyStream:
-    """A `SteadyStream` wraps a text stream. After an error, for example a closed terminal, a pipe whose reader has
-    ended, or a full disk, the stream writes to /dev/null instead. All other attributes are those of the wrapped
-    stream."""
+    """After an error, for example a closed terminal, a pipe whose reader has ended, or a full disk, the stream writes
+    to /dev/null instead. All other attributes are those of the wrapped stream."""
 
     def __init__(self, stream: TextIO, on_error: Callable[[str], None]):
         """`on_error` is called with a line that describes the error."""
@@ -79,7 +78,7 @@ class SteadyStream:
 
 @contextlib.contextmanager
 def steady_output(on_error: Callable[[str], None] = lambda line: None) -> Iterator[None]:
-    """Return a context manager in which writing to stdout and stderr raises no error."""
+    """A context in which writing to stdout and stderr raises no error."""
     with (
         contextlib.redirect_stdout(SteadyStream(sys.stdout, on_error)),
         contextlib.redirect_stderr(SteadyStream(sys.stderr, on_error)),
@@ -88,8 +87,8 @@ def steady_output(on_error: Callable[[str], None] = lambda line: None) -> Iterat
 
 
 class EventHandler(logging.Handler):
-    """`EventHandler` is a logging handler that passes each message of accel_rl's loggers, as one line, to a function:
-    `warn` for warnings, and `write` for other messages."""
+    """Passes each message of accel_rl's loggers, as one line, to a function: `warn` for warnings, and `write` for other
+    messages."""
 
     def __init__(self, write: Callable[[str], None], warn: Callable[[str], None]):
         super().__init__(logging.INFO)
@@ -103,9 +102,9 @@ class EventHandler(logging.Handler):
 
 @contextmanager
 def written(write: Callable[[str], None], warn: Callable[[str], None]) -> Iterator[None]:
-    """Return a context manager in which accel_rl's log messages are passed to two functions: `warn` receives warnings
-    (for events.log and the display), and `write` receives other messages (for events.log). Outside of the context,
-    Python prints log warnings to stderr and drops other log messages."""
+    """A context in which accel_rl's log messages are passed to two functions: `warn` receives warnings (for events.log
+    and the display), and `write` receives other messages (for events.log). Outside of the context, Python prints log
+    warnings to stderr and drops other log messages."""
     logger, handler = logging.getLogger("accel_rl"), EventHandler(write, warn)
     level = logger.level
     logger.addHandler(handler)
