@@ -35,8 +35,8 @@ removes the variable."""
 
 
 def command(module: str, *arguments: str) -> list[str]:
-    """Return the command that runs a module as `python -m` does, with this interpreter and its flags. The command must
-    be started with the variables that `environment` returns."""
+    """Runs a module as `python -m` does, with this interpreter and its flags. Must be started with the variables that
+    `environment` returns."""
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # also used by multiprocessing
     # With -P, modules in this file's folder do not hide top-level modules of the same name.
     safe = [] if sys.flags.safe_path else ["-P"]
@@ -44,9 +44,8 @@ def command(module: str, *arguments: str) -> list[str]:
 
 
 def environment(variables: Mapping[str, str] = os.environ, packages: Sequence[str] = ()) -> dict[str, str]:
-    """Return environment variables with which a process of `command` imports the same packages as this process:
-    `variables`, extended by VARIABLE. accel_rl and the `packages` are imported from the same folders as in this
-    process."""
+    """Variables with which a process of `command` imports the same packages as this process: `variables`, extended by
+    VARIABLE. accel_rl and the `packages` are imported from the same folders as in this process."""
     bound = {name: list(sys.modules[name].__path__) for name in ("accel_rl", *packages)}
     imports = {"path": [os.path.abspath(folder) for folder in sys.path], "packages": bound}
     return {**variables, VARIABLE: json.dumps(imports)}
@@ -72,9 +71,9 @@ def start(command: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
 
 
 def reply_of(module: str, question: str, timeout_s: float) -> tuple[str, int | None]:
-    """Run a module in a child process, with a file descriptor and `question` as its arguments. Return (reply, exit
-    code). The reply is the line that the module writes to the descriptor, or "". The exit code is None if the child was
-    killed, because it did not end within timeout_s seconds, or within CLOSE_S seconds after its reply."""
+    """Run a module with a file descriptor and `question` as its arguments. Return (reply, exit code). The reply is the
+    line that the module writes to the descriptor, or "". The exit code is None if the child was killed, because it did
+    not end within timeout_s seconds, or within CLOSE_S seconds after its reply."""
     receiving, sending = os.pipe()
     with open(receiving, "rb", buffering=0) as pipe:
         process = start(
@@ -117,7 +116,7 @@ def linked(folder: str) -> str:
 
 
 class _BoundPackages:
-    """An import finder that finds packages in given folders, before the search path is used."""
+    """Finds packages in given folders, before the search path is used."""
 
     def __init__(self, folders: dict[str, list[str]]):
         self._folders = folders
@@ -133,7 +132,7 @@ class _BoundPackages:
 
 
 def run_program(run: Callable[[], int | None]) -> None:
-    """Run the program of this process, and end the process with the exit code that `run` returns or gives to sys.exit.
+    """End the process with the exit code that `run` returns or gives to sys.exit.
 
     Python's own functions for the end of a process are called, but not the destructors of C++ libraries. If a thread of
     torch could not be started (EAGAIN), a destructor waits for a thread with the number that the failed thread would

@@ -25,7 +25,7 @@ YOUNG_S = 1.0  # A new process loads its program within YOUNG_S seconds.
 
 
 class Guard:
-    """A `Guard` kills all processes with its mark when it is closed or when this process ends."""
+    """Kills all processes with its mark when it is closed or when this process ends."""
 
     def __init__(self) -> None:
         self._mark = secrets.token_hex(8)
@@ -40,12 +40,12 @@ class Guard:
         )
 
     def variables(self, name: str) -> dict[str, str]:
-        """Return the environment variable with which a process must be started, so that `kill(name)` kills the process
-        and its descendants."""
+        """The variable with which a process must be started, so that `kill(name)` kills the process and its
+        descendants."""
         return {VARIABLE: f"{self._mark}-{name}-"}
 
     def kill(self, name: str) -> None:
-        """Kill the process that was started with `variables(name)`, if it still runs, and its descendants."""
+        """Kill the process that was started with `variables(name)` and its descendants."""
         kill_marked(f"{self._mark}-{name}-")
 
     def close(self) -> None:
@@ -56,7 +56,7 @@ class Guard:
 
 @contextlib.contextmanager
 def children_killed() -> Iterator[None]:
-    """Return a context manager that marks the programs that this process starts, and kills them at its end."""
+    """A context at whose end the programs that this process has started are killed."""
     mark, before = secrets.token_hex(8), os.environ.get(VARIABLE)
     os.environ[VARIABLE] = mark
     try:
@@ -69,14 +69,14 @@ def children_killed() -> Iterator[None]:
 
 
 def kill_marked(mark: str) -> None:
-    """Kill all processes whose mark begins with `mark`, including processes that they start meanwhile."""
+    """Processes that they start meanwhile are killed too."""
     deadline = time.monotonic() + KILL_S
     while _kill_once(f"{VARIABLE}={mark}".encode()) and time.monotonic() < deadline:
         time.sleep(0.01)
 
 
 def _kill_once(text: bytes) -> bool:
-    """Kill the processes with an entry in their environment that begins with `text`. Return true if the search must be
+    """Kill the processes with an entry in their environment that begins with `text`. Return whether the search must be
     repeated: a process was killed, or a new process has not loaded its program yet, so that its environment is
     unknown."""
     again = False

@@ -1,4 +1,4 @@
-"""Sets process-wide options that make torch fast on a CPU, and defines a time limit for waiting for another process."""
+"""Process-wide options that make torch fast on a CPU, and a time limit for waiting for another process."""
 
 import ctypes
 import os
@@ -46,15 +46,14 @@ def before_torch() -> None:
 
 
 def die_with_parent(parent_pid: int, number: int = signal.SIGKILL) -> None:
-    """Make the kernel send the signal `number`, by default SIGKILL, to this process when its parent dies. If the parent
-    has already died, exit now."""
+    """The kernel sends the signal `number` to this process when its parent dies. If the parent has already died, exit
+    now."""
     if not watch_parent(parent_pid, number):
         os._exit(0)
 
 
 def watch_parent(parent_pid: int, number: int) -> bool:
-    """Make the kernel send the signal `number` to this process when its parent dies. Return whether the parent
-    lives."""
+    """The kernel sends the signal `number` to this process when its parent dies. Return whether the parent lives."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
     return os.getppid() == parent_pid
@@ -92,7 +91,7 @@ _stop: list[object] = []
 
 
 def obey_stop(request: object) -> None:
-    """Shorten the waits of this process until `stop_obeyed`."""
+    """Waits of this process are short until `stop_obeyed`."""
     _stop.append(request)
 
 
@@ -102,12 +101,12 @@ def stop_obeyed(request: object) -> None:
 
 
 def patience_s(timeout_s: float) -> float:
-    """Return how long to wait for another process: `timeout_s`, but at most STOP_PATIENCE_S after a stop request."""
+    """`timeout_s`, but at most STOP_PATIENCE_S after a stop request."""
     return min(timeout_s, STOP_PATIENCE_S) if _stop else timeout_s
 
 
 class Patience:
-    """`Patience` is a budget of seconds for waiting for another process.
+    """A budget of seconds for waiting for another process.
 
     If the waiting process is stopped (by Ctrl-Z, a debugger or a job scheduler), the other process is most likely
     stopped too. Each call of `spend` therefore counts for at most SLICE_S seconds.
@@ -117,7 +116,7 @@ class Patience:
         self.left = seconds
 
     def spend(self, wait: Callable[[float], Result]) -> Result:
-        """Call wait(seconds), with at most SLICE_S seconds, and return the result of `wait`."""
+        """`wait` gets at most SLICE_S seconds."""
         began = time.monotonic()
         result = wait(max(0.0, min(self.left, SLICE_S)))
         self.left -= min(time.monotonic() - began, SLICE_S)
