@@ -1,1 +1,1 @@
-"""This package reads the settings and metrics of runs for reports, and formats tables."""
+"""Settings and metrics of runs for reports, and tables."""

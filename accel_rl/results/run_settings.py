@@ -1,4 +1,4 @@
-"""This module compares the complete settings of a run with the settings of the runs behind a published number.
+"""Compares the complete settings of a run with the settings of the runs behind a published number.
 
 A report may show a published number next to a run with other settings, but it always lists the differences.
 """
@@ -35,25 +35,24 @@ def asynchronous(settings: Settings) -> bool:
 
 
 def plays_atari(settings: Settings) -> bool:
-    """Return whether the environment is one of the Atari games, not a Gymnasium id such as CartPole-v1."""
+    """Whether the environment is one of the Atari games, not a Gymnasium id such as CartPole-v1."""
     return not settings.get("env.id")
 
 
 def samples_only(settings: Settings) -> bool:
-    """Return whether the run only measures sampling, without learning."""
     return str(settings.get("algorithm", "")).rpartition(":")[2] == "SamplingOnly"
 
 
 def total_envs(settings: Settings) -> int | None:
-    """Return the number of environments of all ranks, or None if the settings do not contain the number. `sampler.envs`
-    is the total over synchronous ranks, and the number per asynchronous rank."""
+    """Environments of all ranks, or None if unknown. `sampler.envs` is the total over synchronous ranks, and the number
+    per asynchronous rank."""
     if (envs := settings.get("sampler.envs")) is None:
         return None
     return int(envs) * (ranks(settings) if asynchronous(settings) else 1)
 
 
 def family(settings: Settings) -> str:
-    """Return the family of a run, one of FAMILIES, or "" for an algorithm that Stooke & Abbeel 2018 do not train."""
+    """One of FAMILIES, or "" for an algorithm that Stooke & Abbeel 2018 do not train."""
     algorithm, update = str(settings.get("algorithm", "")), asynchronous(settings)
     if algorithm in POLICY_GRADIENTS:
         return POLICY_GRADIENTS[algorithm][update]
@@ -65,8 +64,8 @@ def is_policy_gradient(settings: Settings) -> bool:
 
 
 def name(settings: Settings) -> str:
-    """Return the name of a run in the figures of Stooke & Abbeel 2018, or "" for an algorithm that they do not train.
-    Examples of names are A2C-256env, A3C-16env-8 (8 learners of 16 environments) and DQN-512 (batch size 512)."""
+    """The name in the figures of Stooke & Abbeel 2018, or "" for an algorithm that they do not train: A2C-256env,
+    A3C-16env-8 (8 learners of 16 environments) or DQN-512 (batch size 512)."""
     if samples_only(settings):
         return f"Sampling-{total_envs(settings)}env-{'async' if asynchronous(settings) else 'sync'}"
     if not (result := family(settings)):
@@ -76,8 +75,7 @@ def name(settings: Settings) -> str:
 
 
 def differences(settings: Settings, published: Mapping[str, Any]) -> list[str]:
-    """Return a text such as `intensity=1 (paper: 8)` for each setting in which a run differs from the published
-    settings."""
+    """A text such as `intensity=1 (paper: 8)` for each setting in which a run differs from the published settings."""
     completed = complete(settings)
     result = []
     for name, value in published.items():
@@ -88,12 +86,10 @@ def differences(settings: Settings, published: Mapping[str, Any]) -> list[str]:
 
 
 def complete(settings: Settings) -> dict[str, Any]:
-    """Return a run's settings, completed by all defaults, the rules of its Atari protocol, and derived settings.
+    """The settings, completed by all defaults, the rules of the Atari protocol, and derived settings.
 
-    The derived number `learners` counts the gradients that are computed in parallel. The derived number `actors` counts
-    the processes or ranks that sample. The derived number `rollout` counts the samples in one optimisation phase of a
-    group of synchronous ranks.
-    """
+    The derived number `learners` counts the gradients that are computed in parallel, `actors` the processes or ranks
+    that sample, and `rollout` the samples in one optimisation phase of a group of synchronous ranks."""
     result = {**_defaults(str(settings.get("algorithm"))), **{k: v for k, v in settings.items() if v is not None}}
     result |= _rules(result)
     on_cluster = result.get("cluster") == "gorila"
@@ -109,14 +105,12 @@ def complete(settings: Settings) -> dict[str, Any]:
 
 @cache
 def _defaults(algorithm: str) -> dict[str, Any]:
-    """Return the default settings of one of this package's algorithms. For other algorithms, return {}, because their
-    modules are not imported."""
+    """The defaults of this package's algorithms. {} for others, because their modules are not imported."""
     return dict(flat(default_config(algorithm).to_dict())) if algorithm in ALGORITHMS else {}
 
 
 def _rules(settings: Settings) -> dict[str, Any]:
-    """Return the rules of the resolved Atari protocol as {"env.RULE": value}, or {} for other environments and unknown
-    protocols."""
+    """{"env.RULE": value} of the resolved Atari protocol, or {} for other environments and unknown protocols."""
     if settings.get("env.id"):
         return {}
     try:
@@ -127,7 +121,7 @@ def _rules(settings: Settings) -> dict[str, Any]:
 
 
 def _horizon(settings: Settings) -> int | None:
-    """Return the default horizon of an algorithm with a replay."""
+    """The default of an algorithm with a replay."""
     if (batch := settings.get("algo.batch_size")) is None:
         return None
     return max(2, round(int(batch) / (float(settings["algo.intensity"]) * int(settings["sampler.envs"]))))

@@ -1,4 +1,4 @@
-"""This module defines tables, whose text is the same in HTML and in CSV files."""
+"""Tables, whose text is the same in HTML and in CSV files."""
 
 import csv
 import math
@@ -14,7 +14,7 @@ from accel_rl.text.output import escaped
 
 @dataclass(frozen=True)
 class Table:
-    """A `Table` of texts. `name` is the name of its CSV file, without the suffix."""
+    """`name` is the name of the CSV file, without the suffix."""
 
     name: str
     title: str
@@ -36,15 +36,15 @@ _NUMBER = re.compile(r"[-+]?(\d[\d,]*)?\.?\d*(e[-+]?\d+)?( ?[%*])*", re.ASCII)
 
 
 def _cell(text: str) -> str:
-    """Return the text of a cell of a CSV file. Names of environments and settings come from the files of runs, so a
-    text that could be a formula begins with an apostrophe, which spreadsheet programs do not display. Control
-    characters are escaped, because the csv module does not quote a carriage return, which would begin a row."""
+    """Names of environments and settings come from the files of runs, so a text that could be a formula begins with an
+    apostrophe, which spreadsheet programs do not display. Control characters are escaped, because the csv module does
+    not quote a carriage return, which would begin a row."""
     mark = "'" if text.startswith(FORMULA) and not _NUMBER.fullmatch(text) else ""
     return escaped(mark + text)
 
 
 def number(value: float | None, digits: int | None = None) -> str:
-    """Format a number with the given number of decimals, or at most two decimals; NaN becomes an empty text."""
+    """The given number of decimals, or at most two. NaN becomes an empty text."""
     if value is None or math.isnan(value):
         return ""
     if digits is not None:
@@ -59,8 +59,8 @@ Pair = tuple[str, str]
 def paper_table(
     name: str, title: str, head: str, columns: Sequence[str], rows: Mapping[str, Sequence[Pair]], note: str
 ) -> Table:
-    """Build a table in a paper's layout, with the paper's number to the right of each measured number. `rows` maps a
-    label to a pair of cells per column."""
+    """A paper's layout, with the paper's number to the right of each measured number. `rows` maps a label to a pair of
+    cells per column."""
     doubled = [c for column in columns for c in (column, f"{column} (paper)")]
     return Table(name, title, [head, *doubled], [[r, *(c for p in rows[r] for c in p)] for r in rows], note)
 
@@ -75,27 +75,26 @@ number."""
 
 @dataclass(frozen=True)
 class Alike:
-    """`Alike` contains the runs that are compared with one published number. `mark` is "" if all these runs
-    have the settings that are published with the number, and MARK if no run has these settings."""
+    """The runs that are compared with one published number. `mark` is "" if all these runs have the settings that are
+    published with the number, and MARK if no run has these settings."""
 
     runs: Sequence[Run]
     mark: str
 
 
 def alike(runs: Sequence[Run], differences: Differences) -> Alike:
-    """Return the runs that have the settings of the published number. If no run has these settings, return all runs,
-    with the mark MARK."""
+    """The runs that have the settings of the published number, or all runs, with the mark MARK, if no run has them."""
     same = [r for r in runs if not differences(r.settings)]
     return Alike(same, "") if same else Alike(runs, MARK)
 
 
 def marked(groups: Iterable[Alike], differences: Differences) -> str:
-    """Return the sentences for a table's note about its marked numbers, or "" if the table has none."""
+    """The sentences for a table's note about its marked numbers, or "" if the table has none."""
     return sentence([r for group in groups if group.mark for r in group.runs], differences)
 
 
 def sentence(runs: Iterable[Run], differences: Differences, head: str = f"{MARK} differs from the paper") -> str:
-    """Return a sentence, for a note, about the settings in which runs differ from the published settings, or "" if the
-    runs do not differ."""
+    """A sentence for a note about the settings in which runs differ from the published settings, or "" if the runs do
+    not differ."""
     texts = {run.setting: ", ".join(result) for run in runs if (result := differences(run.settings))}
     return f" {head}: {'; '.join(f'{label}: {text}' for label, text in texts.items())}." if texts else ""

@@ -1,4 +1,4 @@
-"""This module reads the settings and metrics columns of one run."""
+"""The settings and metrics columns of one run."""
 
 import math
 import re
@@ -21,14 +21,13 @@ def no_column() -> Column:
 
 @dataclass
 class Run:
-    """A `Run` is one run of a report. `setting` is the label of all runs with the same settings in any game and with
-    any seed. `experiment` is the experiment of the run's sweep.
+    """`setting` is the label of all runs with the same settings in any game and with any seed. `experiment` is the
+    experiment of the run's sweep.
 
     A column consists of two arrays: env steps, and the values of a metric at these env steps. `online` is the mean
     training score. `evaluations` and `deviations` are the mean and the standard deviation of the scores in each
     evaluation, and `episodes` is the number of its episodes. `clock` is the time in minutes since the run's start, and
-    `speeds` are the env steps/s of each row.
-    """
+    `speeds` are the env steps/s of each row."""
 
     name: str
     game: str
@@ -43,37 +42,36 @@ class Run:
     env_steps: float = 0.0
     wall_s: float = math.nan
     cpu_s: float = math.nan
-    """`cpu_s` is the CPU time of all processes of the run so far, in seconds."""
+    """CPU time of all processes of the run so far, in seconds."""
     joules: float = math.nan
-    """`joules` is the energy of the machine's CPU packages during the run so far."""
+    """Energy of the machine's CPU packages during the run so far."""
     algorithm: str = ""
     experiment: str = ""
     path: Path | None = None
     protocol: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     repeated: str = ""
-    """`repeated` names other runs with the same settings, game and seed, or is "" if there are none."""
+    """Other runs with the same settings, game and seed, or ""."""
     unfinished: str = ""
-    """`unfinished` is a note about data that are missing because the run is unfinished, or ""."""
+    """A note about data that are missing because the run is unfinished, or ""."""
 
     def score(self, which: str) -> float:
-        """Return a score of the run, or NaN if there is none. `which` is "final" (the last evaluation that is not
-        `short`), "best" (the best evaluation that is not `short`) or "online" (the last training score). For a run
-        without evaluations, training scores are used instead."""
+        """NaN if there is none. `which` is "final" (the last evaluation that is not `short`), "best" (the best
+        evaluation that is not `short`) or "online" (the last training score). For a run without evaluations, training
+        scores are used instead."""
         if which == "online" or not self.evaluated:
             values = self.online[1]
             return math.nan if not values.size else float(values.max() if which == "best" else values[-1])
         return float(self.evaluations[1][self.chosen(which)])
 
     def chosen(self, which: str) -> int:
-        """Return the index of the run's final or best evaluation. The run must have at least one evaluation."""
+        """The index of the final or best evaluation. The run must have at least one evaluation."""
         counts = np.flatnonzero(~self.short)
         return int(counts[self.evaluations[1][counts].argmax()] if which == "best" else counts[-1])
 
     @property
     def short(self) -> np.ndarray:
-        """Return [n] bool: whether each evaluation is short, which means fewer than half of the minimum number of
-        episodes.
+        """[n] bool: whether each evaluation is short, which means fewer than half of the minimum number of episodes.
 
         The evaluation at the end of a run may be short if it follows the previous evaluation by few env steps. The
         minimum number of episodes is the number of parallel environments, or the number in the settings. If all
@@ -86,7 +84,7 @@ class Run:
         return np.asarray(episodes < min(float(least), episodes.max()) / 2)
 
     def episodes_of(self, which: str) -> int | None:
-        """Return the number of episodes of the final or best evaluation, or None if the number is unknown."""
+        """Episodes of the final or best evaluation; None if unknown."""
         if which == "online" or not self.evaluated or len(self.episodes[1]) != len(self.evaluations[1]):
             return None
         return int(self.episodes[1][self.chosen(which)])
@@ -97,28 +95,27 @@ class Run:
 
     @property
     def steps_per_s(self) -> float:
-        """Return the env steps/s of the whole run, including the time of evaluations, or NaN before the first row."""
+        """Env steps/s of the whole run, including the time of evaluations, or NaN before the first row."""
         return self.env_steps / self.wall_s if self.env_steps and self.wall_s > 0 else math.nan
 
     @property
     def hours(self) -> float:
-        """Return the hours that FULL_LENGTH env steps take at the run's speed, or NaN before the first row."""
+        """Hours that FULL_LENGTH env steps take at the run's speed, or NaN before the first row."""
         return FULL_LENGTH / self.steps_per_s / 3600
 
     def hours_past(self, start: float) -> float:
-        """Return the hours that FULL_LENGTH env steps take at the run's speed after its first `start` env steps, for
-        example after the random steps that fill a replay. Returns NaN if the run has no later row."""
+        """Hours that FULL_LENGTH env steps take at the run's speed after its first `start` env steps, for example after
+        the random steps that fill a replay. NaN if the run has no later row."""
         if not self.clock[0].size or self.env_steps <= start:
             return math.nan
         steps, minutes = (np.concatenate([[0.0], x]) for x in self.clock)
         return float((minutes[-1] - np.interp(start, steps, minutes)) / 60 * FULL_LENGTH / (steps[-1] - start))
 
     def minutes(self, env_steps: np.ndarray) -> np.ndarray:
-        """Return the minutes from the run's start until the given env steps, or NaN if the run has no clock."""
+        """Minutes from the run's start until the given env steps, or NaN if the run has no clock."""
         return np.interp(env_steps, *self.clock) if self.clock[0].size else np.full(len(env_steps), np.nan)
 
     def columns(self, names: Sequence[str]) -> dict[str, Column]:
-        """Return the columns `names` of metrics.csv as {name: column}."""
         return read_columns(self.path, "env_steps", names) if self.path else {name: no_column() for name in names}
 
 
@@ -127,8 +124,7 @@ BySetting = Mapping[str, Mapping[str, Sequence[Run]]]
 
 
 def distinct(runs: Sequence[Run]) -> list[Run]:
-    """Return only the longest run for each setting, game and seed. The attribute `repeated` of a returned run names the
-    others."""
+    """Only the longest run for each setting, game and seed. Its `repeated` names the others."""
     once = counted_once([(r.setting, r.game, r.seed) for r in runs], [r.env_steps for r in runs])
     for i, others in once.items():
         names = [str(runs[j].path or runs[j].name) for j in (i, *others)]
@@ -137,8 +133,8 @@ def distinct(runs: Sequence[Run]) -> list[Run]:
 
 
 def by_setting(runs: Sequence[Run]) -> dict[str, dict[str, list[Run]]]:
-    """Group runs as {setting: {game: runs}}, with runs in the order of seeds. Settings are ordered by family, in the
-    papers' order, and by the numbers in their names: A2C-16env precedes A2C-128env."""
+    """{setting: {game: runs}}, with runs in the order of seeds. Settings are ordered by family, in the papers' order,
+    and by the numbers in their names: A2C-16env precedes A2C-128env."""
     result: dict[str, dict[str, list[Run]]] = {}
     for run in sorted(runs, key=_order):
         result.setdefault(run.setting, {}).setdefault(run.game, []).append(run)
