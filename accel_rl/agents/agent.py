@@ -1,4 +1,4 @@
-"""This module defines the interface between samplers and agents, and agents that act at random."""
+"""The interface between samplers and agents, and agents that act at random."""
 
 from typing import Any, Protocol
 
@@ -10,8 +10,8 @@ from accel_rl.ops.q_learning import uniform_action
 
 
 class Agent(Protocol):
-    """An agent's method `act` chooses actions for a batch of observations. An agent draws no random numbers: `act`
-    receives one uniform random number per environment.
+    """`act` chooses actions for a batch of observations. An agent draws no random numbers: `act` receives one uniform
+    random number per environment.
 
     An agent whose parameters another process changes (`runners.pulling_agent`) has two more methods. The method
     `before_act(b)` is called before each `act` for the environments b, and may replace the parameters. Each call of
@@ -27,35 +27,34 @@ class Agent(Protocol):
 
     @property
     def needs_obs(self) -> bool:
-        """Return whether `act` reads observations. If false, no observations are gathered and `obs` is None."""
+        """If false, no observations are gathered, and `obs` of `act` is None."""
 
     @property
     def reentrant(self) -> bool:
-        """Return whether several threads may call `act` at the same time for different environments. Calls of an agent
-        that is not reentrant are serialized."""
+        """Whether several threads may call `act` at the same time for different environments. Calls of an agent that is
+        not reentrant are serialized."""
 
     state_size: int
-    """Number of values in one environment's recurrent state, or 0 if the agent has no recurrent state."""
+    """Number of values in one environment's recurrent state; 0 without one."""
 
     def act(
         self, obs: Tensor, uniform: Tensor, memory: RnnState | None, b: slice = ...
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Choose actions for the environments `b`, from observations `obs` [N, ...] and random numbers `uniform` [N] in
-        [0, 1). Returns (action [N] int64, values to record, each [N]). `memory` is the recurrent state at this step, or
-        None for an agent without a recurrent state. `act` advances the recurrent state in place."""
+        """`obs` [N, ...] are observations of the environments `b`, and `uniform` [N] random numbers in [0, 1). Returns
+        (action [N] int64, values to record, each [N]). `memory` is the recurrent state at this step, or None for an
+        agent without a recurrent state. `act` advances the recurrent state in place."""
 
     def evaluating(self, greedy: bool = False) -> "Agent":
-        """Return an agent with the same parameters that acts as in an evaluation, and greedily if `greedy` is true."""
+        """An agent with the same parameters that acts as in an evaluation, and greedily if `greedy` is true."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state on which acting depends in addition to the parameters, such as an exploration schedule."""
+        """State on which acting depends in addition to the parameters, such as an exploration schedule."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
 class RandomAgent:
-    """A `RandomAgent` chooses uniformly random actions. It is used to measure the environments' speed without a
-    network, and to measure the score of random play."""
+    """Uniformly random actions, to measure the environments' speed without a network, and the score of random play."""
 
     needs_obs = False
     reentrant = True
@@ -67,7 +66,7 @@ class RandomAgent:
     def act(
         self, obs: Tensor | None, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Choose random actions from the numbers `uniform` [N]. Returns (action [N], no recorded values)."""
+        """`uniform` is [N]. Returns (action [N], no recorded values)."""
         return uniform_action(uniform, self.n_actions), {}
 
     def evaluating(self, greedy: bool = False) -> "RandomAgent":
@@ -81,8 +80,7 @@ class RandomAgent:
 
 
 class StickyRandomAgent(RandomAgent):
-    """A `StickyRandomAgent` chooses random actions for one environment. At each step, the last action is repeated with
-    probability `keep`."""
+    """Acts in one environment. At each step, the last action is repeated with probability `keep`."""
 
     reentrant = False
 
@@ -93,7 +91,7 @@ class StickyRandomAgent(RandomAgent):
     def act(
         self, obs: Tensor | None, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Choose the next action from the number `uniform` [1]. Returns (action [1], no recorded values)."""
+        """`uniform` is [1]. Returns (action [1], no recorded values)."""
         if float(uniform) >= self.keep:
             self._last = uniform_action((uniform - self.keep) / (1 - self.keep), self.n_actions)
         return self._last, {}

@@ -12,8 +12,7 @@ from accel_rl.ops.q_learning import uniform_action
 
 
 class EpsilonGreedyAgent:
-    """An `EpsilonGreedyAgent` chooses a uniformly random action with probability epsilon, and otherwise the action with
-    the highest value.
+    """A uniformly random action with probability epsilon, and otherwise the action with the highest value.
 
     `epsilon` is one number for all environments, or one number per environment [B]. If epsilon is 1 for all
     environments and the agent records nothing, no observation is needed. If epsilon is one number, environment i
@@ -36,7 +35,7 @@ class EpsilonGreedyAgent:
         self.explores = True  # If true, a noisy network adds noise to its weights when the agent acts.
 
     def spread(self, powers: Tensor) -> None:
-        """Set the exponents [B] of epsilon, one per environment."""
+        """Exponents [B] of epsilon, one per environment."""
         self._powers, self.epsilon = powers, self.epsilon
 
     @property
@@ -73,25 +72,25 @@ class EpsilonGreedyAgent:
         return not self.model.noisy  # Threads share a noisy network's noise, which is part of the network.
 
     def record(self, q: Tensor) -> dict[str, Tensor]:
-        """Return the values that are recorded for one step, by name, each [N], computed from the action values q [N,
-        A]. `record` must have no side effects, since a GPU may replay the computation."""
+        """Values of one step, by name, each [N], from the action values q [N, A]. Must have no side effects, since a
+        GPU may replay the computation."""
         return {}
 
     def forward(self, obs: Tensor, memory: RnnState | None = None) -> tuple[Tensor, Tensor | None]:
-        """Compute action values with gradients, for losses. For obs [T * n, ...] of n environments over T steps, return
-        q [T * n, A] and the recurrent state after each step [T, n, Z], or None without a memory."""
+        """Action values with gradients, for losses. For obs [T * n, ...] of n environments over T steps, return q [T *
+        n, A] and the recurrent state after each step [T, n, Z], or None without a memory."""
         return self.model.q(obs, noise=self.explores), None
 
     @torch.no_grad()
     def value(self, obs: Tensor, memory: RnnState | None = None) -> Tensor:
-        """Return max_a Q(s, a) [N], the value of each observation in obs [N, ...]."""
+        """max_a Q(s, a) [N] of each observation in obs [N, ...]."""
         return self.forward(obs, memory)[0].amax(-1)
 
     @torch.no_grad()
     def act(
         self, obs: Tensor | None, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Choose actions for the environments `b`, from obs [N, ...] and random numbers `uniform` [N]. Returns (action
+        """`obs` [N, ...] are observations of the environments `b`, and `uniform` [N] random numbers. Returns (action
         [N], the values that `record` returns)."""
         if not self.needs_obs:
             return uniform_action(uniform, self.model.n_actions), {}
@@ -107,7 +106,7 @@ class EpsilonGreedyAgent:
         return epsilon_greedy(q, uniform, epsilon), self.record(q)
 
     def evaluating(self, greedy: bool = False) -> "EpsilonGreedyAgent":
-        """Return an agent with the same network and the epsilon of evaluations, or epsilon 0 if `greedy` is true."""
+        """The same network with the epsilon of evaluations, or epsilon 0 if `greedy` is true."""
         agent = type(self)(self.model, 0.0 if greedy else self.epsilon_evaluation, self.epsilon_evaluation)
         agent.explores = False
         return agent
@@ -120,14 +119,14 @@ class EpsilonGreedyAgent:
 
 
 class MaxValueAgent(EpsilonGreedyAgent):
-    """`MaxValueAgent` is an `EpsilonGreedyAgent` that records max_a Q(s, a) as `value`."""
+    """Records max_a Q(s, a) as `value`."""
 
     def record(self, q: Tensor) -> dict[str, Tensor]:
         return {"value": largest_value(q)}
 
 
 class RecurrentMaxValueAgent(MaxValueAgent):
-    """`RecurrentMaxValueAgent` is a `MaxValueAgent` whose network is a `RecurrentQNetwork`."""
+    """The network is a `RecurrentQNetwork`."""
 
     model: RecurrentQNetwork
 
@@ -141,7 +140,6 @@ class RecurrentMaxValueAgent(MaxValueAgent):
 
 
 def _seed(uniform: Tensor) -> Tensor:
-    """Return the seed [] of a step's noise, computed from the step's uniform numbers [N]. The seed does not depend on
-    the order of groups."""
+    """The seed [] of a step's noise, from the step's uniform numbers [N]. It does not depend on the order of groups."""
     # The uniform numbers are multiples of 2^-24, so their sum is exact.
     return (uniform.sum(dtype=torch.float64) * 2**24).long()

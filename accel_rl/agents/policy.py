@@ -1,4 +1,4 @@
-"""These agents sample discrete actions from a policy, with or without an estimate of the values of states."""
+"""Agents that sample discrete actions from a policy, with or without an estimate of the values of states."""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ from accel_rl.ops.q_learning import uniform_action
 
 
 class CategoricalPolicyAgent:
-    """A `CategoricalPolicyAgent` samples actions from softmax(logits), and records the value of the observation and the
-    log-probability of the chosen action."""
+    """Samples actions from softmax(logits), and records the value of the observation and the log-probability of the
+    chosen action."""
 
     needs_obs = True
     reentrant = True
@@ -24,17 +24,16 @@ class CategoricalPolicyAgent:
         self.greedy = greedy
 
     def forward(self, obs: Tensor, memory: RnnState | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Compute the network's outputs with gradients, for losses. For obs [T * n, ...] of n environments over T
-        steps, return logits [T * n, A], value [T * n], and the recurrent state after each step [T, n, Z], or None
-        without a memory."""
+        """The network's outputs with gradients, for losses. For obs [T * n, ...] of n environments over T steps, return
+        logits [T * n, A], value [T * n], and the recurrent state after each step [T, n, Z], or None without a
+        memory."""
         return *self.model(obs), None
 
     @torch.no_grad()
     def act(
         self, obs: Tensor, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Sample actions for obs [N, ...] with random numbers `uniform` [N]. Returns (action [N], {value [N], log_prob
-        [N]})."""
+        """obs [N, ...], random numbers `uniform` [N]. Returns (action [N], {value [N], log_prob [N]})."""
         logits, value, states = self.forward(obs, memory)
         if memory is not None and states is not None:
             memory.state.copy_(states[-1])
@@ -47,12 +46,11 @@ class CategoricalPolicyAgent:
 
     @torch.no_grad()
     def value(self, obs: Tensor, memory: RnnState | None = None) -> Tensor:
-        """Estimate the values V(s) [T * n] of obs [T * n, ...]."""
+        """V(s) [T * n] of obs [T * n, ...]."""
         return self.forward(obs, memory)[1]
 
     def evaluating(self, greedy: bool = False) -> "CategoricalPolicyAgent":
-        """Return this agent itself, because A2C and PPO also sample actions in evaluations. If `greedy` is true, return
-        a greedy copy of this agent."""
+        """This agent itself, because A2C and PPO also sample actions in evaluations, or a greedy copy."""
         return type(self)(self.model, greedy)
 
     def state_dict(self) -> dict[str, Any]:
@@ -63,7 +61,7 @@ class CategoricalPolicyAgent:
 
 
 class RecurrentPolicyAgent(CategoricalPolicyAgent):
-    """`RecurrentPolicyAgent` is a `CategoricalPolicyAgent` whose network is a `RecurrentActorCritic`."""
+    """The network is a `RecurrentActorCritic`."""
 
     def __init__(self, model: nn.Module, greedy: bool = False):
         super().__init__(model, greedy)
@@ -75,8 +73,8 @@ class RecurrentPolicyAgent(CategoricalPolicyAgent):
 
 
 class PolicyAgent:
-    """A `PolicyAgent` samples actions from the softmax of its network's logits [N, n_actions], and records nothing. Its
-    algorithms learn from a replay. With probability `epsilon` an action is uniformly random."""
+    """Samples actions from the softmax of its network's logits [N, n_actions], and records nothing. Its algorithms
+    learn from a replay. With probability `epsilon` an action is uniformly random."""
 
     reentrant = True
     state_size = 0
@@ -89,7 +87,7 @@ class PolicyAgent:
         return self.epsilon < 1
 
     def logits(self, obs: Tensor) -> Tensor:
-        """Compute the logits [N, A] of observations [N, ...]. A subclass may derive them from other outputs."""
+        """[N, A] of observations [N, ...]. A subclass may derive them from other outputs."""
         logits: Tensor = self.model(obs)
         return logits
 
@@ -97,7 +95,7 @@ class PolicyAgent:
     def act(
         self, obs: Tensor | None, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Sample actions [N] for obs [N, ...], or without observations, with random numbers `uniform` [N]."""
+        """Actions [N] for obs [N, ...], or without observations, with random numbers `uniform` [N]."""
         if not self.needs_obs:
             return uniform_action(uniform, self.n_actions), {}
         assert obs is not None
@@ -111,7 +109,7 @@ class PolicyAgent:
         return torch.where(uniform < self.epsilon, uniform_action(uniform / self.epsilon, self.n_actions), action), {}
 
     def evaluating(self, greedy: bool = False) -> "PolicyAgent":
-        """Return an agent with the same network that never acts uniformly at random."""
+        """The same network, which never acts uniformly at random."""
         return type(self)(self.model, self.n_actions, greedy)
 
     def state_dict(self) -> dict[str, Any]:
