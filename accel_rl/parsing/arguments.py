@@ -27,9 +27,9 @@ def parse(
     cls: type[C], argv: list[str], prog: str, description: str, default: C | None = None,
     similar: Iterable[str] = (), main: Mapping[str, str] = NONE, modes: Mapping[str, str] = NONE,
 ) -> C:  # fmt: skip
-    """Parse command-line arguments into the dataclass of options. Raises ConfigError, with a message of one line, for
-    invalid arguments. The message about an unknown flag may also suggest one of the flags `similar`. With --help, print
-    the help, arranged by `main` and `modes` (see `help_text`), and raise HelpPrinted. --help-all omits nothing."""
+    """Raises ConfigError, with a message of one line, for invalid arguments. The message about an unknown flag may also
+    suggest one of the flags `similar`. With --help, print the help, arranged by `main` and `modes` (see `help_text`),
+    and raise HelpPrinted. --help-all omits nothing."""
     config = cls() if default is None else default
     if asked(argv):
         options, everything = options_of(config), "--help-all" in argv
@@ -63,7 +63,7 @@ def _refuse(words: list[str], flags: Iterable[str]) -> None:
 
 
 def grouped(argv: Iterable[str]) -> list[tuple[str, list[str]]]:
-    """Split arguments into pairs (flag, its words). The flag of the first pair is ""; its words precede all flags."""
+    """Pairs (flag, its words). The flag of the first pair is ""; its words precede all flags."""
     result: list[tuple[str, list[str]]] = [("", [])]
     for arg in argv:
         if arg.startswith("--"):
@@ -75,12 +75,12 @@ def grouped(argv: Iterable[str]) -> list[tuple[str, list[str]]]:
 
 
 def value_of(argv: list[str], flag: str) -> str | None:
-    """Return the text of the last value that the arguments give for a flag, or None if they do not contain the flag."""
+    """The last value that the arguments give for a flag."""
     return next((words[0] for name, words in reversed(grouped(argv)) if name == flag and words), None)
 
 
 def positionals(argv: list[str], names: list[str], prog: str, many: bool = False) -> tuple[list[str], list[str]]:
-    """Split arguments into leading words and options, or raise ConfigError if a word is missing."""
+    """Leading words and options. Raises ConfigError if a word is missing."""
     n = next((i for i, arg in enumerate(argv) if arg.startswith("-")), len(argv))
     if n < len(names) and not asked(argv):
         raise ConfigError(f"{prog}: {names[n]} is missing")

@@ -56,7 +56,7 @@ class Option:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """Return the words that a shell may suggest as the value."""
+        """The words that a shell may suggest as the value."""
         names = CHOICES.get(self.flag) or (self.value.split(", ") if ", " in self.value else ())
         return tuple(name for name in names if ":" not in name)
 
@@ -65,7 +65,7 @@ class Option:
         return self.flag[2:].partition(".")[0] if "." in self.flag else ""
 
     def lines(self, typed: str, width: int, brief: bool = False) -> list[str]:
-        """Return the lines of the help text. A brief text is one line, with the beginning of the first sentence."""
+        """A brief text is one line, with the beginning of the first sentence."""
         is_short = len(self.value) <= COLUMN - len(typed) - 4
         head, default = (
             f"  {typed} {self.value if is_short else '...'}".rstrip(),
@@ -82,7 +82,7 @@ class Option:
 
 
 def options_of(config: Any) -> list[Option]:
-    """Return the options that set the fields of nested settings, with the values in `config` as their defaults."""
+    """Options of nested settings, with the values in `config` as their defaults."""
     result = []
     for flag, s in options_in(config).items():
         names = tuple(CHOICES.get(flag, ()))
@@ -95,7 +95,7 @@ def options_of(config: Any) -> list[Option]:
 
 
 def _kind(hint: Any) -> str:
-    """Return what stands for a value of a type: N for a whole number, or the values that the type allows."""
+    """N for a whole number, or the values that the type allows."""
     args = [a for a in get_args(hint) if a is not NoneType]
     if get_origin(hint) is Literal:
         return ", ".join(filter(None, args))
@@ -108,7 +108,7 @@ def _kind(hint: Any) -> str:
 
 @cache
 def _texts(cls: type) -> dict[str, str]:
-    """Return the docstrings below the fields that a class itself declares, without line breaks."""
+    """Docstrings below the fields that a class itself declares, without line breaks."""
     try:
         body: Any = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
     except (OSError, TypeError, SyntaxError):  # The class was not read from a file.
@@ -119,9 +119,9 @@ def _texts(cls: type) -> dict[str, str]:
 
 
 def help_text(prog: str, does: str, options: list[Option], main: Mapping[str, str], modes: Mapping[str, str]) -> str:
-    """Return the help text of a command. `main` maps each flag that is described first to its short form; the other
-    options are then described in a line. Without `main`, all options are described. `modes` maps each group of options
-    that the text omits to the condition under which they have an effect."""
+    """`main` maps each flag that is described first to its short form; the other options are then described in a line.
+    Without `main`, all options are described. `modes` maps each group of options that the text omits to the condition
+    under which they have an effect."""
     width = min(max(shutil.get_terminal_size((100, 24)).columns, WIDTHS[0]), WIDTHS[1])
     lines = [f"usage: {prog} [options]"]
     for paragraph in does.strip().split("\n\n"):  # Indented paragraphs are not wrapped.
@@ -142,5 +142,4 @@ def help_text(prog: str, does: str, options: list[Option], main: Mapping[str, st
 
 
 def asked(argv: Iterable[str]) -> bool:
-    """Return whether the arguments request a command's help."""
     return not HELP.isdisjoint(argv)
