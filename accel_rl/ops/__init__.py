@@ -1,2 +1,1 @@
-"""This package defines the algorithms' equations as pure functions. Its modules import torch, and no other part of
-accel_rl."""
+"""The algorithms' equations as pure functions. The modules import torch, and no other part of accel_rl."""

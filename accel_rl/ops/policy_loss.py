@@ -1,4 +1,4 @@
-"""This module has policy-gradient losses for categorical policies."""
+"""Policy-gradient losses for categorical policies."""
 
 from collections.abc import Callable
 
@@ -7,19 +7,19 @@ from torch import Tensor
 
 
 def log_prob(logits: Tensor, action: Tensor) -> Tensor:
-    """Return the log-probability log pi(a | s) [...] of action [...] int64 by logits [..., A]."""
+    """log pi(a | s) [...] of action [...] int64 by logits [..., A]."""
     return torch.log_softmax(logits, -1).gather(-1, action.unsqueeze(-1)).squeeze(-1)
 
 
 def entropy(logits: Tensor) -> Tensor:
-    """Return the entropy H(pi) = -sum_a pi(a) log pi(a) [...], in nats, of logits [..., A]."""
+    """H(pi) = -sum_a pi(a) log pi(a) [...], in nats, of logits [..., A]."""
     logp = torch.log_softmax(logits, -1)
     return -(logp.exp() * logp).sum(-1)
 
 
 def mean_over(valid: Tensor | None) -> Callable[[Tensor], Tensor]:
-    """Return a function that computes the mean [] of x [...] over the elements where `valid` [...] bool is true, or
-    over all elements if `valid` is None. If no element is valid, the mean is zero.
+    """A function that computes the mean [] of x [...] over the elements where `valid` [...] bool is true, or over all
+    elements if `valid` is None. If no element is valid, the mean is zero.
 
     An invalid element of x may be NaN, because the mean and its gradient with respect to x are still finite. The
     gradient with respect to the inputs of x would be zero times NaN, which is NaN, so `finite_where_invalid` must be
@@ -33,9 +33,9 @@ def mean_over(valid: Tensor | None) -> Callable[[Tensor], Tensor]:
 
 
 def explained_variance(value: Tensor, target: Tensor, mean: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return the fraction [] of the variance of the value targets [...] that the values [...] explain, 1 - Var(target -
-    value) / Var(target), or zero if the targets are constant. The fraction is at most 1, and negative if the values are
-    worse predictions than the targets' mean. `mean` computes the mean over the valid elements (`mean_over`)."""
+    """The fraction [] of the variance of the value targets [...] that the values [...] explain, 1 - Var(target - value)
+    / Var(target), or zero if the targets are constant. The fraction is at most 1, and negative if the values are worse
+    predictions than the targets' mean. `mean` computes the mean over the valid elements (`mean_over`)."""
     error = target - value
     variance, unexplained = (mean((x - mean(x)).square()) for x in (target, error))
     return torch.where(variance > 0, 1 - unexplained / variance, 0.0)
@@ -51,7 +51,7 @@ def finite_where_invalid(x: Tensor, valid: Tensor | None) -> Tensor:
 
 
 def clipped_surrogate(ratio: Tensor, advantage: Tensor, clip: float | Tensor) -> Tensor:
-    """Return PPO's objective, which is maximised (Schulman et al. 2017, arXiv:1707.06347, eq. 7).
+    """PPO's objective, which is maximised (Schulman et al. 2017, arXiv:1707.06347, eq. 7).
 
     The objective [...] is min(rho A, clip(rho, 1 - clip, 1 + clip) A), where rho = pi(a|s) / pi_old(a|s) is the ratio,
     and A is the advantage.
@@ -64,8 +64,8 @@ def clipped_surrogate(ratio: Tensor, advantage: Tensor, clip: float | Tensor) ->
 
 
 def clipped_value_error(value: Tensor, old_value: Tensor, target: Tensor, clip: float) -> Tensor:
-    """Return the clipped squared error of values, max((V - R)^2, (V_old + clip(V - V_old, -clip, clip) - R)^2), as in
-    OpenAI baselines. All arguments have the shape [...], and the error has no factor 1/2."""
+    """max((V - R)^2, (V_old + clip(V - V_old, -clip, clip) - R)^2), as in OpenAI baselines. All arguments have the
+    shape [...], and the error has no factor 1/2."""
     near = old_value + (value - old_value).clamp(-clip, clip)
     return torch.maximum((value - target).square(), (near - target).square())
 

@@ -1,4 +1,4 @@
-"""This module estimates returns and advantages from time-major rollouts."""
+"""Returns and advantages of time-major rollouts."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ def generalized_advantage(
     lambda_: float | Tensor = 1.0,
     cut: Tensor | None = None,
 ) -> Tensor:
-    """Compute generalized advantage estimation (GAE; Schulman et al. 2016, arXiv:1506.02438, eq. 16).
+    """GAE (Schulman et al. 2016, arXiv:1506.02438, eq. 16).
 
         delta_t = r_t + discount_t V(s_{t+1}) - V(s_t)
         A_t = delta_t + discount_t lambda (1 - cut_t) A_{t+1}
@@ -41,8 +41,8 @@ def generalized_advantage(
 
 
 def discounted_return(reward: Tensor, discount: Tensor, bootstrap: Tensor) -> Tensor:
-    """Return the n-step return R_t = r_t + discount_t R_{t+1} up to the end of the rollout (Mnih et al. 2016, section
-    4). `reward`, `discount` and the return are [T, B], and `bootstrap` [B] is V(s_T)."""
+    """The n-step return R_t = r_t + discount_t R_{t+1} up to the end of the rollout (Mnih et al. 2016, section 4).
+    `reward`, `discount` and the return are [T, B], and `bootstrap` [B] is V(s_T)."""
     returns = torch.empty_like(reward)
     after = bootstrap
     for t in range(reward.shape[0] - 1, -1, -1):
