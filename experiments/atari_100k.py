@@ -17,7 +17,7 @@ EPISODES = 100
 
 
 def rainbow(seeds: tuple[int, ...] = (1,)) -> Grid:
-    """Return runs of data-efficient Rainbow (van Hasselt et al. 2019, arXiv:1906.05243) in all 26 games."""
+    """Data-efficient Rainbow (van Hasselt et al. 2019, arXiv:1906.05243) in all 26 games."""
     config = with_preset(default_config("rainbow"), "vanhasselt2019")
     evaluation = replace(config.evaluation, interval=config.env_steps, episodes=EPISODES)
     return Grid(

@@ -69,10 +69,9 @@ def cartpole_pqn(seed: int = 1) -> TrainConfig:
 
 
 def pong_rainbow(seed: int = 1) -> TrainConfig:
-    """Rainbow reaches a score above 0 on Pong within 90 minutes. Unlike Stooke & Abbeel 2018, pong_rainbow uses the
-    small network of A3C and the learning rate of C51. The experiment pong_rainbow has half the training intensity of
-    Stooke & Abbeel, a fifth of the replay, a shorter random start, and four times as many updates of the target
-    network."""
+    """Rainbow reaches a score above 0 on Pong within 90 minutes. Unlike in Stooke & Abbeel 2018, the network is the
+    small one of A3C, and the learning rate that of C51, with half the training intensity of Stooke & Abbeel, a fifth of
+    the replay, a shorter random start, and four times as many updates of the target network."""
     algo = {
         "network": "a3c",
         "intensity": 4.0,
@@ -110,8 +109,7 @@ def cartpole_rainbow(seed: int = 1) -> TrainConfig:
 
 
 def step_sizes(seeds: Sequence[int] = (0, 1)) -> Grid:
-    """The sweep of 2 games x 3 learning rates x 2 seeds takes minutes. The command `accel-rl sweep
-    experiments.cpu:step_sizes` runs the sweep of learning rates."""
+    """2 games x 3 learning rates x 2 seeds take minutes: `accel-rl sweep experiments.cpu:step_sizes`."""
     return grid(
         replace(default_config("a2c"), env_steps=20_000),
         {"game": ("pong", "breakout")},

@@ -44,13 +44,12 @@ class Options:
 
 @cache
 def measured() -> dict[str, Any]:
-    """Read experiments/hours.json: env steps/s on two cores, and the papers' printed hours, with sources."""
+    """Env steps/s on two cores, and the papers' printed hours, with sources, in experiments/hours.json."""
     return dict(json.loads(files("experiments").joinpath("hours.json").read_text()))
 
 
 def of(settings: Mapping[str, Any], table: Mapping[str, float]) -> float | None:
-    """Return the table's value for a run of these settings by its name, or otherwise by its family, or None if the
-    table has neither."""
+    """The table's value for a run by its name, or otherwise by its family, or None if the table has neither."""
     family = "Sampling" if run_settings.samples_only(settings) else run_settings.family(settings)
     name = run_settings.name(settings)
     if settings.get("cluster") == "gorila":
@@ -66,7 +65,7 @@ def of(settings: Mapping[str, Any], table: Mapping[str, float]) -> float | None:
 
 
 def by_rates(members: tuple[Member, ...], rates: Mapping[str, float]) -> float | None:
-    """Return the hours of all runs in sequence, by their env steps/s, or None if the rate of a run is unknown."""
+    """Hours of all runs in sequence, by their env steps/s, or None if the rate of a run is unknown."""
     hours = 0.0
     for m in members:
         rate = of(dict(flat(m.config.to_dict())), rates)
@@ -77,8 +76,8 @@ def by_rates(members: tuple[Member, ...], rates: Mapping[str, float]) -> float |
 
 
 def on_the_papers(members: tuple[Member, ...], gpus: int) -> float | None:
-    """Return the hours of all runs on `gpus` of the paper's GPUs, by its printed hours for 50 M env steps. Return None
-    if the paper prints no hours for a run. Learners that share one GPU take as long in total as one learner."""
+    """Hours of all runs on `gpus` of the paper's GPUs, by its printed hours for 50 M env steps, or None if it prints
+    none for a run. Learners that share one GPU take as long in total as one learner."""
     hours = 0.0
     for m in members:
         at_once = min(m.needs.gpus, gpus)
@@ -95,8 +94,7 @@ def on_the_papers(members: tuple[Member, ...], gpus: int) -> float | None:
 
 
 def rows(given: Mapping[str, float]) -> Iterator[list[str]]:
-    """Yield a row for each experiment: name, runs, hours on two cores (or at the rates `given`), on one and eight
-    GPUs."""
+    """A row for each experiment: name, runs, hours on two cores (or at the rates `given`), on one and eight GPUs."""
     rates = given or measured()["two cores"]["env_steps_per_s"]
     for name in EXPERIMENTS:
         members = find_grid(f"experiments.{name}").members
@@ -111,7 +109,7 @@ def text(hours: float | None) -> str:
 
 
 def rates_of(words: tuple[str, ...]) -> dict[str, float]:
-    """Parse words of the form NAME=RATE, or raise ConfigError."""
+    """Words of the form NAME=RATE. Raises ConfigError."""
     result = {}
     for word in words:
         name, _, rate = word.partition("=")

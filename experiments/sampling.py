@@ -62,7 +62,7 @@ def check(o: Options) -> None:
 
 
 def figure_2(o: Options, policy: str) -> list[str]:
-    """Return the arguments of `benchmarks.sampler` for Figure 2."""
+    """Arguments of `benchmarks.sampler` for Figure 2."""
     workers = o.workers or tuple(n for n in CORES if n <= len(hardware.allowed_cores()))
     words = ["--game", *o.games, "--nets", "a3c", "--device", o.device, "--horizon", "20", "--one-core"]
     words += ["--seconds", str(4.0 * o.scale), "--workers", *map(str, workers)]
@@ -72,7 +72,7 @@ def figure_2(o: Options, policy: str) -> list[str]:
 
 @contextmanager
 def trained(o: Options) -> Iterator[str]:
-    """Yield the folder of a run with the policy that acts, or "" for an untrained network. Raises RunError if training
+    """The folder of a run with the policy that acts, or "" for an untrained network. Raises RunError if training
     fails."""
     steps = round(o.train_steps * o.scale)
     if o.policy or not steps:
@@ -88,7 +88,7 @@ def trained(o: Options) -> Iterator[str]:
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code: 0 done, 1 a run failed, 2 wrong options."""
+    """The exit code: 0 done, 1 a run failed, 2 wrong options."""
     return ended("experiments.sampling", sampling, argv)
 
 
@@ -112,7 +112,7 @@ ONE_CORE = {"process": "one process on one core", "hyperthreads": "one on each h
 
 
 def curves(results: list[dict[str, Any]]) -> dict[str, list[tuple[float, float]]]:
-    """Return {label: [(environments per core, env steps/s per core)]}, sorted, for the samplers of one game."""
+    """{label: [(environments per core, env steps/s per core)]}, sorted, for the samplers of one game."""
     result: dict[str, list[tuple[float, float]]] = {}
     for r in results:
         for title, s in r.get("samplers", {}).items():
@@ -122,8 +122,7 @@ def curves(results: list[dict[str, Any]]) -> dict[str, list[tuple[float, float]]
 
 
 def levels(results: list[dict[str, Any]], game: str) -> dict[str, float]:
-    """Return the rates without inference per core: the rates of one core if measured, otherwise the means over all
-    cores."""
+    """Rates without inference per core: those of one core if measured, otherwise the means over all cores."""
     for r in results:
         if "samplers" not in r:
             return {ONE_CORE[name]: rate for name, rate in r["median"].items()}
@@ -132,7 +131,7 @@ def levels(results: list[dict[str, Any]], game: str) -> dict[str, float]:
 
 
 def figure(results: list[dict[str, Any]], path: Path) -> None:
-    """Draw a panel for each game, with horizontal lines for rates without inference."""
+    """A panel for each game, with horizontal lines for rates without inference."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -30,8 +30,8 @@ CONTROL = ("space_invaders", "beam_rider")
 
 
 def run(algorithm: str, game: str, seed: int, preset: str = "") -> TrainConfig:
-    """Return the settings of one run. Policy gradients have this project's default settings and the protocol
-    `cleanrl2022`, so that the suite tests the defaults, or those of a preset."""
+    """Policy gradients have this project's default settings and the protocol `cleanrl2022`, so that the suite tests the
+    defaults, or those of a preset."""
     replays = algorithm in FROM_REPLAY
     config = default_config(algorithm)
     if preset := preset or ("dopamine" if replays else ""):
@@ -61,8 +61,8 @@ def _cpu() -> Iterator[TrainConfig]:
 
 
 def cpu() -> Grid:
-    """Return six algorithms on eight games, each with one seed at the number of env steps at which its source has
-    scores, and then two more seeds."""
+    """Six algorithms on eight games, each with one seed at the number of env steps at which its source has scores, and
+    then two more seeds."""
     members = []
     for config in _cpu():
         labels = {"algorithm": config.algorithm, "game": config.env.game, "seed": str(config.seed)}
@@ -73,13 +73,12 @@ def cpu() -> Grid:
 
 
 def missing() -> Grid:
-    """Return the runs of `cpu` that are not among the recorded runs, experiments/results/suite."""
+    """The runs of `cpu` that are not among the recorded runs, experiments/results/suite."""
     recorded = {path.name for path in RECORDED.iterdir()}
     return Grid(tuple(m for m in cpu().members if recorded_name(m) not in recorded))
 
 
 def recorded_name(member: Member) -> str:
-    """Return the name of a finished run's folder in RECORDED, such as ppo_beam_rider_seed1, or
-    dqn_dopamine_pong_seed1."""
+    """The folder of a finished run in RECORDED, such as ppo_beam_rider_seed1, or dqn_dopamine_pong_seed1."""
     config = member.config
     return "_".join([config.algorithm, *filter(None, [config.preset]), config.env.game, f"seed{config.seed}"])

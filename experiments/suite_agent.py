@@ -16,8 +16,7 @@ PROGRAM = "python -m experiments.suite_agent"
 
 
 def add(argv: list[str]) -> int:
-    """Export the run's network. Raises ConfigError if the run is unfinished or not evaluated, or if the run's model
-    exists."""
+    """Raises ConfigError if the run is unfinished or not evaluated, or if the run's model exists."""
     words, options = positionals(argv, ["the folder of a finished run"], PROGRAM)
     if options:
         raise ConfigError(f"{options[0]}: {PROGRAM} RUN has no options")
