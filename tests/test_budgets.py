@@ -26,7 +26,7 @@ BUDGETS = {
     "files": 346,  # the system cache of a container image, and who could write to it
     "gorila": 2_004,
     "kernels": 726,
-    "launch": 13,
+    "launch": 14,  # each command's exit code
     "machine": 821,  # visible_gpus.py: GPUs by UUID and MIG; cores_of_rank: ranks by NUMA node and physical core
     "metrics": 666,
     "models": 545,  # the data-efficient network
@@ -38,13 +38,13 @@ BUDGETS = {
     "processes": 246,  # run_program: no program hangs in a destructor of torch; watch_parent
     "ranks": 1_010,
     "replays": 664,  # rows of a segment are read before they are replaced
-    "report": 1_621,
+    "report": 1_612,
     "results": 227,
     "run": 580,
     "samplers": 2_134,  # first frames are copied beside an update
     "settings": 1_413,  # the preset vanhasselt2019, one line for each setting of its source
     "speed": 798,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
-    "sweeps": 2_443,
+    "sweeps": 2_348,
     "text": 260,
     "training": 1_997,  # Learner.ingest, whose advantages are captured
 }
