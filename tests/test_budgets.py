@@ -24,7 +24,7 @@ BUDGETS = {
     "envs": 1_847,  # the compiler of a run ends with the run
     "experiments": 502,  # atari_100k: 26 games, 100,000 env steps
     "files": 346,  # the system cache of a container image, and who could write to it
-    "gorila": 2_004,
+    "gorila": 1_987,
     "kernels": 726,
     "launch": 14,  # each command's exit code
     "machine": 821,  # visible_gpus.py: GPUs by UUID and MIG; cores_of_rank: ranks by NUMA node and physical core
@@ -36,7 +36,7 @@ BUDGETS = {
     "parsing": 176,
     "planning": 323,  # faster settings of Q-learning on a GPU are named
     "processes": 246,  # run_program: no program hangs in a destructor of torch; watch_parent
-    "ranks": 1_010,
+    "ranks": 977,
     "replays": 664,  # rows of a segment are read before they are replaced
     "report": 1_612,
     "results": 227,

@@ -33,10 +33,10 @@ def _run_on_this_machine(setup: dict[str, Any]) -> dict[str, Any]:
     folder, env_steps = RunFolder(Path(setup["run"])).of_rank(plan.rank), setup["env_steps"]
     if config.distributed.is_async:
         counters = SharedCounters.attach(plan.size, config.log.window, setup["counters"])
-        return async_context.train(config, plan, folder, env_steps, counters, setup["central"]).to_dict()
+        return async_context.train(config, plan, folder, env_steps, counters, setup["memory"]).to_dict()
     # Ranks of one machine use the loopback interface, so that no port is open to other machines.
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    store = file_store(setup["store"], plan.size)
+    store = file_store(setup["memory"], plan.size)
     return sync_context.train(config, plan, folder, env_steps, store, plan.size, partial(_fail, setup)).to_dict()
 
 
