@@ -7,6 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from accel_rl.gorila.ray_session import check_ray, connected
@@ -25,16 +26,16 @@ START_S = 120.0  # The ranks' Ray actors must start within START_S seconds.
 POLL_S = 0.1  # Each rank is polled every POLL_S seconds.
 
 
-def train(config: Resolved, ray: Any, run: RunFolder, strategy: str = "PACK") -> Result:
-    """Train from the run's newest checkpoint, or from the beginning if there is none. Raises ConfigError, or a RunError
-    that names the failed rank.
+def train(config: Resolved, ray: Any, run: RunFolder, strategy: str = "PACK", env_steps: int | None = None) -> Result:
+    """Train from the checkpoint at `env_steps`, or from the beginning. Raises ConfigError, or a RunError that names the
+    failed rank.
 
     `ray` is the module ray, connected to a cluster. `run` is an existing folder on a file system that all nodes share.
     With the `strategy` PACK, ranks fill one node after another; with SPREAD, they are distributed over all nodes. Each
     rank has its own GPU if the cluster has enough GPUs. If a rank is lost, all ranks end and restart from the newest
     checkpoint, up to --distributed.max-restarts times.
     """
-    return train_with_restarts(config, run, None, lambda _: RayStarter(config, ray, run, strategy))
+    return train_with_restarts(config, run, env_steps, partial(RayStarter, config, ray, run, strategy))
 
 
 def launch(
@@ -42,7 +43,7 @@ def launch(
 ) -> Result:
     """Train on the Ray cluster of --address, or start Ray on this machine and train there."""
     with connected(config.address, hardware.usable_cores(config.sampler.cores)) as ray:
-        return train(config, ray, run)
+        return train(config, ray, run, env_steps=state["env_steps"] if state else None)
 
 
 def check(config: Resolved) -> None:
@@ -56,10 +57,10 @@ class RayStarter:
     settle_s = 40.0  # Ray detects a lost node by its heartbeats within this time.
     counters = None
 
-    def __init__(self, config: Resolved, ray: Any, run: RunFolder, strategy: str):
+    def __init__(self, config: Resolved, ray: Any, run: RunFolder, strategy: str, env_steps: int | None):
         """Raises ConfigError if the cluster is too small."""
         self._ray, self._strategy = ray, strategy
-        self._setup = {"run": str(run.path.absolute()), "config": config.to_dict(), "by_environment": True}
+        self._setup = {"run": str(run.path.absolute()), "config": config.to_dict(), "env_steps": env_steps}
         self._group: Any = None
         has, ranks = ray.cluster_resources(), config.distributed.size
         for name in ("CPU", "GPU") if config.device.startswith("cuda") else ("CPU",):
@@ -95,17 +96,11 @@ class RayStarter:
         _, host, port, _ = placed[0]
         calls = []
         for rank, (node, _, _, actor) in enumerate(placed):
-            environment = {
-                "RANK": rank,
-                "WORLD_SIZE": size,
-                "LOCAL_RANK": rank - nodes.index(node),
-                "LOCAL_WORLD_SIZE": nodes.count(node),
-                "MASTER_ADDR": host,
-                "MASTER_PORT": port,
-                "ACCEL_RL_LAUNCHER": "Ray",
-                **({"ACCEL_RL_OWN_GPU": 1} if self._bundle["GPU"] else {}),
-            }
-            calls.append(actor.start.remote(self._setup | {"rank": rank}, {k: str(v) for k, v in environment.items()}))
+            of_node = nodes.count(node)
+            setup = {"rank": rank, "size": size, "local_rank": rank - nodes.index(node), "local_size": of_node}
+            setup["ranks_on_gpus"] = 1 if self._bundle["GPU"] else of_node  # Ray shows a rank only its own GPU.
+            environment = {"RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": host, "MASTER_PORT": port}
+            calls.append(actor.start.remote(self._setup | setup, {k: str(v) for k, v in environment.items()}))
         pids = self._ray.get(calls, timeout=START_S)
         return [RayRank(self._ray, r, actor, pids[r], address) for r, (_, address, _, actor) in enumerate(placed)]
 

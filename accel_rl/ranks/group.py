@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.processes.process import STOP_PATIENCE_S
 from accel_rl.ranks.shared_counters import SharedCounters, StalledRanks
+from accel_rl.run.rewind import rewind
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.resolved import Resolved
 from accel_rl.text.errors import ConfigError, RunError
@@ -222,6 +223,8 @@ def train_with_restarts(
         restarts += 1
         steps = Checkpoints(run.path / "checkpoints").steps()
         env_steps = steps[-1] if steps else None
+        if env_steps is not None:
+            rewind(run, env_steps, chosen=False)
         _report(run, f"{line}; restart {restarts} of {most} from {env_steps or 0:,} env steps")
 
 

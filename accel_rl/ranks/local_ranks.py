@@ -11,8 +11,7 @@ from typing import Any
 
 import psutil
 
-from accel_rl.planning.plan import RankPlan, RunPlan
-from accel_rl.planning.rank_config import rank_config
+from accel_rl.planning.plan import RunPlan
 from accel_rl.processes import child
 from accel_rl.ranks.group import RankProcess, train_with_restarts
 from accel_rl.ranks.shared_counters import SharedCounters
@@ -39,21 +38,18 @@ class LocalStarter:
     settle_s = 0.5
 
     def __init__(self, config: Resolved, plan: RunPlan, run: RunFolder, env_steps: int | None):
-        self._config, self._plan = config, plan
-        self._setup = {"run": str(run.path.absolute()), "env_steps": env_steps}
-        size, is_async = config.distributed.size, config.distributed.is_async
-        self.counters = SharedCounters.create(size, config.log.window) if is_async else None
+        self._plan, size, is_async = plan, config.distributed.size, config.distributed.is_async
+        self.counters = SharedCounters(size, config.log.window) if is_async else None
         # The file through which synchronous ranks connect, or the central parameters
         self._memory = os.memfd_create("accel_rl_ranks", os.MFD_CLOEXEC)
         self._fds = {"memory": self._memory, **({"counters": self.counters.fd} if self.counters else {})}
+        sizes = {"size": size, "local_size": size, "ranks_on_gpus": size}
+        begun = {"run": str(run.path.absolute()), "config": config.to_dict(), "env_steps": env_steps}
+        self._setup = {**begun, **sizes, **self._fds}
 
     def start(self, ranks: Iterable[int]) -> "list[LocalRank]":
-        return [self._start(self._plan.ranks[r]) for r in ranks]
-
-    def _start(self, plan: RankPlan) -> "LocalRank":
-        settings = rank_config(self._config, plan.rank).to_dict()
-        setup = {**self._setup, **self._fds, "rank": plan.rank, "config": settings, "plan": plan.to_dict()}
-        return start_rank(setup, tuple(self._fds.values()))
+        of_ranks = [{"rank": r, "local_rank": r, "plan": self._plan.ranks[r].to_dict()} for r in ranks]
+        return [start_rank(self._setup | of_rank, tuple(self._fds.values())) for of_rank in of_ranks]
 
     def close(self) -> None:
         os.close(self._memory)
