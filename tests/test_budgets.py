@@ -36,7 +36,7 @@ BUDGETS = {
     "parsing": 176,
     "planning": 323,  # faster settings of Q-learning on a GPU are named
     "processes": 246,  # run_program: no program hangs in a destructor of torch; watch_parent
-    "ranks": 898,
+    "ranks": 899,
     "replays": 664,  # rows of a segment are read before they are replaced
     "report": 1_612,
     "results": 227,

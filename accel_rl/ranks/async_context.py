@@ -181,7 +181,8 @@ def connect(store: PatientStore, rank: int, config: Resolved) -> tuple[SharedCou
     """
     g = config.distributed
     if rank == 0:
-        counters, central = SharedCounters(g.size, config.log.window), os.memfd_create("central", os.MFD_CLOEXEC)
+        counters = SharedCounters(g.size, config.log.window)
+        central = os.memfd_create("accel_rl_central", os.MFD_CLOEXEC)
         store.set("memory", f"{address(counters.fd)},{address(central)}")
     else:
         try:
