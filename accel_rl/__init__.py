@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from accel_rl.algos.impala import IMPALA
     from accel_rl.algos.ppo import PPO
     from accel_rl.algos.pqn import PQN
+    from accel_rl.algos.qrdqn import QRDQN
     from accel_rl.algos.rainbow import Rainbow
     from accel_rl.api.callbacks import SaveBest, StopAtScore, VideoEvery, WandbArtifacts
     from accel_rl.api.rollout_source import make_sampler
@@ -41,6 +42,7 @@ __all__ = [
     "IMPALA",
     "PPO",
     "PQN",
+    "QRDQN",
     "Callback",
     "ConfigError",
     "Rainbow",
@@ -67,6 +69,7 @@ _MODULES = {
     "IMPALA": "algos.impala",
     "PPO": "algos.ppo",
     "PQN": "algos.pqn",
+    "QRDQN": "algos.qrdqn",
     "Rainbow": "algos.rainbow",
     "Run": "api.run",
     "train": "api.run",

@@ -1,6 +1,6 @@
 """Search spaces for `python -m launch.search` are functions of an `optuna.Trial` that return the settings of a run.
 
-A name that is given to a `suggest_...` method is a column of trials.csv. https://optuna.readthedocs.io lists these
+A name that is given to a `suggest_...` method is a column of the report. https://optuna.readthedocs.io lists these
 methods.
 """
 

@@ -2,7 +2,8 @@
 
 import sys
 
-from accel_rl.sweeps.search_command import main
+from accel_rl.sweeps.search_command import search
+from accel_rl.text.errors import ended
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(ended("accel-rl search", search, sys.argv[1:]))

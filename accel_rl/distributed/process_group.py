@@ -30,24 +30,23 @@ def file_store(fd: int, size: int) -> Any:
     return dist.FileStore(f"/proc/self/fd/{os.dup(fd)}", size)  # type: ignore[attr-defined]
 
 
-def environment_store(listening: int | None = None) -> tuple[Any, int, int]:
-    """Open the store that the environment variables RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT describe. Return
-    (store, rank, size). Raises RunError. `listening` is a socket at the master's address and port, on which rank 0
+def environment_store(listening: int | None = None) -> Any:
+    """Open the store that the environment variables RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT describe. Raises
+    RunError. `listening` is a socket at the master's address and port, on which rank 0
     hosts the store. By default, the store listens on all addresses of rank 0's machine."""
     try:
         if listening is None:
-            store, rank, size = next(rendezvous("env://", timeout=JOIN))
+            store, _, _ = next(rendezvous("env://", timeout=JOIN))
         else:
             e = os.environ
-            rank, size = int(e["RANK"]), int(e["WORLD_SIZE"])
             store = dist.TCPStore(  # type: ignore[attr-defined]
-                e["MASTER_ADDR"], int(e["MASTER_PORT"]), size, True, JOIN, master_listen_fd=listening
+                e["MASTER_ADDR"], int(e["MASTER_PORT"]), int(e["WORLD_SIZE"]), True, JOIN, master_listen_fd=listening
             )
     except Exception as e:
         raise RunError(f"the ranks' store does not answer: {' '.join(str(e).split())[:300]}") from e
     # A restarted run uses other keys than before.
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return dist.PrefixStore(f"accel_rl/{restart}", store), rank, size  # type: ignore[attr-defined]
+    return dist.PrefixStore(f"accel_rl/{restart}", store)  # type: ignore[attr-defined]
 
 
 def choose_interface(host: str, one_machine: bool) -> None:

@@ -7,13 +7,14 @@ import socket
 import sys
 import time
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from accel_rl.gorila.ray_session import check_ray, connected
 from accel_rl.machine import hardware
 from accel_rl.planning.plan import RunPlan
 from accel_rl.ranks import local_ranks
-from accel_rl.ranks.group import RankGroup, train_with_restarts
+from accel_rl.ranks.group import RankProcess, train_with_restarts
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.resolved import Resolved
 from accel_rl.text.errors import ConfigError, RunError
@@ -25,20 +26,16 @@ START_S = 120.0  # The ranks' Ray actors must start within START_S seconds.
 POLL_S = 0.1  # Each rank is polled every POLL_S seconds.
 
 
-def train(config: Resolved, ray: Any, run: RunFolder, strategy: str = "PACK") -> Result:
-    """Train from the run's newest checkpoint, or from the beginning if there is none. Raises ConfigError, or a RunError
-    that names the failed rank.
+def train(config: Resolved, ray: Any, run: RunFolder, strategy: str = "PACK", env_steps: int | None = None) -> Result:
+    """Train from the checkpoint at `env_steps`, or from the beginning. Raises ConfigError, or a RunError that names the
+    failed rank.
 
     `ray` is the module ray, connected to a cluster. `run` is an existing folder on a file system that all nodes share.
     With the `strategy` PACK, ranks fill one node after another; with SPREAD, they are distributed over all nodes. Each
     rank has its own GPU if the cluster has enough GPUs. If a rank is lost, all ranks end and restart from the newest
     checkpoint, up to --distributed.max-restarts times.
     """
-
-    def build(_: int | None) -> RankGroup:
-        return RankGroup(run, RayStarter(config, ray, run, strategy), config.distributed.size)
-
-    return train_with_restarts(config, run, None, build)
+    return train_with_restarts(config, run, env_steps, partial(RayStarter, config, ray, run, strategy))
 
 
 def launch(
@@ -46,7 +43,7 @@ def launch(
 ) -> Result:
     """Train on the Ray cluster of --address, or start Ray on this machine and train there."""
     with connected(config.address, hardware.usable_cores(config.sampler.cores)) as ray:
-        return train(config, ray, run)
+        return train(config, ray, run, env_steps=state["env_steps"] if state else None)
 
 
 def check(config: Resolved) -> None:
@@ -58,11 +55,12 @@ class RayStarter:
     """Starts a Ray actor for each rank, inside one placement group. If a rank is lost, all ranks end."""
 
     settle_s = 40.0  # Ray detects a lost node by its heartbeats within this time.
+    counters = None
 
-    def __init__(self, config: Resolved, ray: Any, run: RunFolder, strategy: str):
+    def __init__(self, config: Resolved, ray: Any, run: RunFolder, strategy: str, env_steps: int | None):
         """Raises ConfigError if the cluster is too small."""
         self._ray, self._strategy = ray, strategy
-        self._setup = {"run": str(run.path.absolute()), "config": config.to_dict(), "by_environment": True}
+        self._setup = {"run": str(run.path.absolute()), "config": config.to_dict(), "env_steps": env_steps}
         self._group: Any = None
         has, ranks = ray.cluster_resources(), config.distributed.size
         for name in ("CPU", "GPU") if config.device.startswith("cuda") else ("CPU",):
@@ -90,9 +88,7 @@ class RayStarter:
         if not self._group.wait(PLACE_S):
             raise RunError(f"the Ray cluster has no room for {size} ranks within {PLACE_S:g} s")
         place = PlacementGroupSchedulingStrategy(self._group)
-        remote = self._ray.remote(RankActor).options(
-            num_cpus=1, num_gpus=self._bundle["GPU"], scheduling_strategy=place
-        )
+        remote = self._ray.remote(num_cpus=1, num_gpus=self._bundle["GPU"], scheduling_strategy=place)(RankActor)
         actors = [remote.remote() for _ in range(size)]
         places = self._ray.get([actor.place.remote() for actor in actors], timeout=START_S)
         placed = sorted(((*place, actor) for place, actor in zip(places, actors, strict=True)), key=lambda x: x[0])
@@ -100,17 +96,11 @@ class RayStarter:
         _, host, port, _ = placed[0]
         calls = []
         for rank, (node, _, _, actor) in enumerate(placed):
-            environment = {
-                "RANK": rank,
-                "WORLD_SIZE": size,
-                "LOCAL_RANK": rank - nodes.index(node),
-                "LOCAL_WORLD_SIZE": nodes.count(node),
-                "MASTER_ADDR": host,
-                "MASTER_PORT": port,
-                "ACCEL_RL_LAUNCHER": "Ray",
-                **({"ACCEL_RL_OWN_GPU": 1} if self._bundle["GPU"] else {}),
-            }
-            calls.append(actor.start.remote(self._setup | {"rank": rank}, {k: str(v) for k, v in environment.items()}))
+            of_node = nodes.count(node)
+            setup = {"rank": rank, "size": size, "local_rank": rank - nodes.index(node), "local_size": of_node}
+            setup["ranks_on_gpus"] = 1 if self._bundle["GPU"] else of_node  # Ray shows a rank only its own GPU.
+            environment = {"RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": host, "MASTER_PORT": port}
+            calls.append(actor.start.remote(self._setup | setup, {k: str(v) for k, v in environment.items()}))
         pids = self._ray.get(calls, timeout=START_S)
         return [RayRank(self._ray, r, actor, pids[r], address) for r, (_, address, _, actor) in enumerate(placed)]
 
@@ -148,55 +138,38 @@ class RankActor:
     def poll(self) -> tuple[int | None, str, dict[str, Any], bytes]:
         """Wait for POLL_S. Return (exit code, line about the end, reply, new output) of the rank's process."""
         time.sleep(POLL_S)
-        return self._rank.code(), self._rank.ending(), self._rank.reply(), self._output.read() or b""
+        self._rank.poll()
+        return self._rank.code, self._rank.ending, self._rank.reply, self._output.read() or b""
 
     def stop(self) -> None:
         """Request that the rank saves a checkpoint and ends."""
         self._rank.stop()
 
 
-class RayRank:
-    """The driver's handle of a rank on a Ray cluster. The rank's output is printed on stderr."""
+class RayRank(RankProcess):
+    """The driver's handle of a rank on a Ray cluster. The rank's output is printed on stderr. The rank ends with its
+    actor."""
 
     def __init__(self, ray: Any, index: int, actor: Any, pid: int, address: str):
         """`actor` is a `RankActor` whose rank has started."""
-        self.index, self.pid = index, pid
-        self._ray, self._actor = ray, actor
-        self._address = address
+        super().__init__(index, pid)
+        self._ray, self._actor, self._address = ray, actor, address
         self._poll = actor.poll.remote()
-        self._code: int | None = None
-        self._ending = ""
-        self._reply = dict[str, Any]()
 
-    def code(self) -> int | None:
-        return self._code
-
-    def reply(self) -> dict[str, Any]:
-        return self._reply
-
-    def ending(self) -> str:
-        return f"{self._ending} on {self._address}"
+    def poll(self) -> None:
+        """Read the answer to the last poll of the rank if it has arrived, and poll again."""
+        if self.code is not None or not self._ray.wait([self._poll], timeout=0)[0]:
+            return
+        try:
+            self.code, ending, self.reply, output = self._ray.get(self._poll)
+        except self._ray.exceptions.RayActorError:
+            self.code, ending, output = -signal.SIGKILL, f"rank {self.index} is gone: its actor or node was lost", b""
+        self.ending = f"{ending} on {self._address}"
+        print(output.decode(errors="replace"), end="", file=sys.stderr, flush=True)
+        self._poll = self._actor.poll.remote()
 
     def stop(self) -> None:
         self._actor.stop.remote()
 
-    def is_suspended(self) -> bool:
-        return False  # Unknown: the process runs on another machine.
-
-    def poll(self) -> None:
-        """Read the answer to the last poll of the rank if it has arrived, and poll again."""
-        if self._code is not None or not self._ray.wait([self._poll], timeout=0)[0]:
-            return
-        try:
-            self._code, self._ending, self._reply, output = self._ray.get(self._poll)
-        except self._ray.exceptions.RayActorError:
-            self._code, self._ending = -signal.SIGKILL, f"rank {self.index} is gone: its actor or node was lost"
-            return
-        print(output.decode(errors="replace"), end="", file=sys.stderr, flush=True)
-        self._poll = self._actor.poll.remote()
-
     def kill(self) -> None:
         self._ray.kill(self._actor)
-
-    def close(self) -> None:
-        """Do nothing, because the rank ends with its actor."""

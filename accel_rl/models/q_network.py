@@ -122,3 +122,14 @@ class CategoricalQNetwork(QNetwork):
 
     def forward(self, obs: Tensor, noise: bool = True) -> Tensor:
         return self.outputs(obs, noise)
+
+
+class QuantileNetwork(QNetwork):
+    """Computes, from obs [N, ...], the quantiles [N, A, Z] of the returns of actions (Dabney et al. 2018). The value of
+    an action is their mean."""
+
+    def q(self, obs: Tensor, noise: bool = True) -> Tensor:
+        return self.outputs(obs, noise).mean(-1)
+
+    def forward(self, obs: Tensor, noise: bool = True) -> Tensor:
+        return self.outputs(obs, noise)

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -55,144 +56,119 @@ class OwnBatches(SingleProcess):
 
     def count(self, env_steps: int) -> CountedSteps:
         self._env_steps += env_steps
-        now = self._counters.env_steps() - self._counters.of_rank(self._rank) + self._env_steps
+        now = self._counters.totals().env_steps - self._counters.of_rank(self._rank) + self._env_steps
         passed, self._counted = now - self._counted, now
         return CountedSteps(passed, env_steps)
 
 
+@dataclass
 class AsyncClock(Clock):
-    """An `AsyncClock` counts env steps in the counters that all ranks share."""
+    """An `AsyncClock` counts env steps in the counters that all ranks share.
 
-    def __init__(
-        self,
-        counters: SharedCounters,
-        rank: int,
-        watch: Watch | None = None,
-        stalled: StalledRanks | None = None,
-        until: int = 0,
-    ):
-        """`watch` has the other ranks' processes, unless a `RankGroup` replaces lost ranks. This rank kills processes
-        that `stalled` finds in `watch`. If a process in `watch` is lost before `until` env steps, the run stops."""
-        self._counters = counters
-        self._rank = rank
-        self._totals = counters.totals()
-        self._watch = watch
-        self._stalled = stalled
-        self._until = until
-        self.lost: list[int] = []
+    `watch` has the other ranks' processes, unless a `RankGroup` replaces lost ranks. This rank kills the processes in
+    `watch` that stall. If a process is lost before the end of the run, the run stops.
+    """
+
+    counters: SharedCounters
+    rank: int
+    config: Resolved
+    watch: Watch | None = None
+    lost: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._totals, self._stalled = self.counters.totals(), StalledRanks(self.counters, self.config)
 
     def count(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
-        self._counters.add(self._rank, taken, updates, episodes)
-        self._totals = self._counters.totals()
+        self.counters.add(self.rank, taken, updates, episodes)
+        self._totals = self.counters.totals()
         return self._totals.env_steps
 
     def end(self) -> None:
-        self._counters.stop()
+        self.counters.stop()
 
     def agree(self, stop: bool, save: bool) -> tuple[bool, bool]:
-        if self._watch and self._stalled and not stop and self._counters.env_steps() < self._until:
-            for rank, line in self._stalled.find(self._watch.pids()).items():
+        if self.watch and not stop and self.counters.totals().env_steps < self.config.env_steps:
+            for rank, line in self._stalled.find(self.watch.pids()).items():
                 logger.warning(line)
-                self._watch.kill(rank)
-            self.lost = self._watch.gone()
-        return stop or self._counters.stopped or bool(self.lost), save
+                self.watch.kill(rank)
+            self.lost = self.watch.gone()
+        return stop or self.counters.stopped or bool(self.lost), save
 
     def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
-        return self._counters.recent(), self._totals.episodes, self._totals.updates
+        return self.counters.recent(), self._totals.episodes, self._totals.updates
 
 
+@dataclass
 class AsyncExchange(Exchange):
     """An `AsyncExchange` applies each gradient to central parameters in shared memory."""
 
-    communicator: OwnBatches
+    counters: SharedCounters
+    rank: int
+    config: DistributedConfig
+    central_fd: int
+    watch: Watch | None = None
     captures_updates = False
 
-    def __init__(
-        self,
-        counters: SharedCounters,
-        rank: int,
-        config: DistributedConfig,
-        central_fd: int,
-        watch: Watch | None = None,
-    ):
-        self._counters = counters
-        self._rank = rank
-        self._config = config
-        self._fd = central_fd
-        self._watch = watch
-        self.communicator = OwnBatches(counters, rank)
+    def __post_init__(self) -> None:
+        self.communicator = self._batches = OwnBatches(self.counters, self.rank)
         self._pulling: PullingAgent | None = None
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
-        c = self._config
-        common = flat, algo.build_optimizer, algo.config.max_grad_norm, c.chunks, self._rank
+        c = self.config
+        common = flat, algo.build_optimizer, algo.config.max_grad_norm, c.chunks, self.rank
         sync = MultiStepAdam(*common, c.local_updates) if c.local_updates > 1 else LockedChunks(*common)
-        sync.beat = partial(self._counters.beat, self._rank)
+        sync.beat = partial(self.counters.beat, self.rank)
         return sync
 
     @property
     def updates(self) -> int:
-        return self._counters.totals().updates
+        return self.counters.totals().updates
 
     def open(self, gradient_sync: GradientSync, env_steps: int) -> None:
         """When a run begins, rank 0 writes its parameters as the central parameters, and the other ranks wait. Raises
         RunError if rank 0 is lost or does not begin within START_S seconds."""
         assert isinstance(gradient_sync, LockedChunks)
-        first = self._rank == 0 and not self._counters.begun
+        first = self.rank == 0 and not self.counters.begun
         deadline = time.monotonic() + START_S
-        while not (first or self._counters.begun):
+        while not (first or self.counters.begun):
             if time.monotonic() > deadline:
-                raise RunError(f"rank {self._rank}: rank 0 has not begun within {START_S:g} s")
-            if self._watch and 0 in self._watch.gone():
-                raise RunError(f"rank {self._rank}: rank 0 is gone, and had not begun")
+                raise RunError(f"rank {self.rank}: rank 0 has not begun within {START_S:g} s")
+            if self.watch and 0 in self.watch.gone():
+                raise RunError(f"rank {self.rank}: rank 0 is gone, and had not begun")
             time.sleep(0.01)
         gradient_sync.connect(
-            Central(gradient_sync.parts, gradient_sync.states(), self._fd, create=first), publish=first
+            Central(gradient_sync.parts, gradient_sync.states(), self.central_fd, create=first), publish=first
         )
-        gradient_sync.warmup_updates = self._config.warmup_updates if not env_steps else 0
+        gradient_sync.warmup_updates = self.config.warmup_updates if not env_steps else 0
         if first:
-            self._counters.begin(env_steps)
-        self.communicator.begin(env_steps)
+            self.counters.begin(env_steps)
+        self._batches.begin(env_steps)
 
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
         assert isinstance(gradient_sync, LockedChunks)
         if self._pulling is None or self._pulling.wrapped is not agent:
-            self._pulling = PullingAgent(agent, gradient_sync, self._config.pull_steps)
+            self._pulling = PullingAgent(agent, gradient_sync, self.config.pull_steps)
         self._pulling.begin()
         return self._pulling
 
 
+@dataclass
 class AsyncBarrier(Barrier):
     """Asynchronous ranks save their checkpoints independently of each other."""
 
-    def __init__(self, counters: SharedCounters, rank: int):
-        self._counters = counters
-        self._rank = rank
+    counters: SharedCounters
+    rank: int
 
     def beat(self) -> None:
-        self._counters.beat(self._rank)
+        self.counters.beat(self.rank)
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        self._counters.rest(self._rank)  # Writing a large replay takes minutes.
+        self.counters.rest(self.rank)  # Writing a large replay takes minutes.
         yield
 
     def agreed(self, done: bool) -> bool:
-        return done or self._rank > 0  # Asynchronous ranks do not wait for rank 0's evaluation.
-
-
-def async_context(
-    counters: SharedCounters, central_fd: int, rank: int, config: Resolved, watch: Watch | None = None
-) -> RankContext:
-    """Return the `RankContext` of an asynchronous rank, which shares counters and central parameters with other
-    ranks."""
-    stalled = StalledRanks(counters, config) if watch else None
-    return RankContext(
-        AsyncClock(counters, rank, watch, stalled, config.env_steps),
-        AsyncExchange(counters, rank, config.distributed, central_fd, watch),
-        AsyncBarrier(counters, rank),
-        rank,
-    )
+        return done or self.rank > 0  # Asynchronous ranks do not wait for rank 0's evaluation.
 
 
 def connect(store: PatientStore, rank: int, config: Resolved) -> tuple[SharedCounters, int, Watch]:
@@ -203,19 +179,18 @@ def connect(store: PatientStore, rank: int, config: Resolved) -> tuple[SharedCou
     other ranks. Raises RunError if a rank does not join within timeout_s seconds, and ConfigError if the ranks are not
     all on one machine.
     """
-    g, files = config.distributed, ("counters", "central")
+    g = config.distributed
     if rank == 0:
-        counters = SharedCounters.create(g.size, config.log.window)
+        counters = SharedCounters(g.size, config.log.window)
         central = os.memfd_create("accel_rl_central", os.MFD_CLOEXEC)
-        for name, fd in zip(files, (counters.fd, central), strict=True):
-            store.set(name, address(fd))
+        store.set("memory", f"{address(counters.fd)},{address(central)}")
     else:
         try:
-            fds = [open_at(store.get(name)) for name in files]
+            of_counters, central = map(open_at, store.get("memory").split(","))
         except RunError as e:
             store.set(f"joined/{rank}", f"0 {e}")
             raise _not_one_machine(rank, str(e)) from e
-        counters, central = SharedCounters.attach(g.size, config.log.window, fds[0]), fds[1]
+        counters = SharedCounters(g.size, config.log.window, of_counters)
     store.set(f"joined/{rank}", str(os.getpid()))
     pids = {}
     for r in range(g.size):
@@ -248,22 +223,15 @@ def train(
 ) -> Result:
     """Train to the end of the run, in parallel with the other ranks. Raises RunError, for example if a rank in `watch`
     was lost. All ranks continue from the checkpoint at `env_steps`, which is None for a new run."""
-    state = _newest_state(plan.rank, counters, Checkpoints(folder.path / "checkpoints"), env_steps)
-    context = async_context(counters, central_fd, plan.rank, config, watch)
+    rank, checkpoints = plan.rank, Checkpoints(folder.path / "checkpoints")
+    steps = checkpoints.steps()  # Asynchronous ranks may have saved at different times.
+    newest = env_steps if rank == 0 and not counters.begun else steps[-1] if steps else None
+    state = None if newest is None else load(checkpoints.path(newest))
+    clock = AsyncClock(counters, rank, config, watch)
+    exchange = AsyncExchange(counters, rank, config.distributed, central_fd, watch)
+    context = RankContext(clock, exchange, AsyncBarrier(counters, rank), rank)
     result = Trainer(config, plan, folder, state, context, Observers.of(config)).run()
-    assert isinstance(context.clock, AsyncClock)
-    if context.clock.lost:
-        gone = ", ".join(map(str, context.clock.lost))
-        raise RunError(f"rank {plan.rank}: rank {gone} is gone; stopped at {result.env_steps:,} env steps, and saved")
+    if clock.lost:
+        gone = ", ".join(map(str, clock.lost))
+        raise RunError(f"rank {rank}: rank {gone} is gone; stopped at {result.env_steps:,} env steps, and saved")
     return result
-
-
-def _newest_state(
-    rank: int, counters: SharedCounters, checkpoints: Checkpoints, env_steps: int | None
-) -> dict[str, Any] | None:
-    """Load a rank's newest checkpoint, or return None if the rank has no checkpoint. Asynchronous ranks may have saved
-    at different times."""
-    steps = checkpoints.steps()
-    if not counters.begun and rank == 0:
-        return None if env_steps is None else load(checkpoints.path(env_steps))
-    return load(checkpoints.path(steps[-1])) if steps else None

@@ -1,7 +1,7 @@
 """A `RankGroup` starts a run's rank processes together, watches them, and replaces or restarts a killed rank.
 
-    | with RankGroup(run, starter, size) as group:      spawns every rank
-    |     result = group.train()                        watches all ranks to their end
+    | with RankGroup(run, starter, config) as group:      spawns every rank
+    |     result = group.train()                          watches all ranks to their end
 
 `LocalStarter` starts ranks on this machine, and `RayStarter` starts ranks on the machines of a Ray cluster.
 """
@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.processes.process import STOP_PATIENCE_S
 from accel_rl.ranks.shared_counters import SharedCounters, StalledRanks
+from accel_rl.run.rewind import rewind
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.resolved import Resolved
 from accel_rl.text.errors import ConfigError, RunError
@@ -31,31 +32,37 @@ class RankLost(RuntimeError):
     """`RankLost` is raised if a rank's process was killed by a signal."""
 
 
-class RankHandle(Protocol):
-    """Controls the process of one rank. No method waits for the process, except `close`."""
+class RankProcess:
+    """The process of one rank. `code`, `reply` and `ending` are those of the last `poll`. No method waits for the
+    process, except `close`."""
 
-    index: int
+    code: int | None = None
+    """Exit code, negative for a signal, or None while the process runs"""
+    ending = ""
+    """One line that describes how the process ended"""
+
+    def __init__(self, index: int, pid: int):
+        self.index, self.pid = index, pid
+        self.reply = dict[str, Any]()  # The result or error that the process wrote at its end
 
     @property
-    def pid(self) -> int: ...
+    def is_killed(self) -> bool:
+        return (self.code or 0) < 0
 
-    def code(self) -> int | None:
-        """Return the exit code, negative for a signal, or None while the process runs."""
+    def error(self) -> Exception:
+        if self.reply.get("kind") == "ConfigError":
+            return ConfigError(self.reply["error"])
+        return RankLost(self.ending) if self.is_killed else RunError(self.ending)
 
     def poll(self) -> None:
-        """Read the rank process's new output."""
+        """Read the process's new output, its exit code and its reply."""
 
-    def reply(self) -> dict[str, Any]:
-        """Return the result or error that the process wrote at its end, or {} if the process wrote nothing."""
+    def is_suspended(self) -> bool:
+        """Return whether the process is known to be stopped by SIGSTOP, so that it obeys no request."""
+        return False
 
     def stop(self) -> None:
         """Request that the process saves a checkpoint and ends."""
-
-    def is_suspended(self) -> bool:
-        """Return whether the process was stopped by SIGSTOP, so that it obeys no request."""
-
-    def ending(self) -> str:
-        """Describe in one line how the process ended."""
 
     def kill(self) -> None: ...
 
@@ -67,35 +74,28 @@ class Starter(Protocol):
     settle_s: float
     """If a rank ends, the `RankGroup` waits settle_s seconds to determine which rank failed first."""
 
-    def start(self, ranks: Iterable[int]) -> Sequence[RankHandle]:
+    @property
+    def counters(self) -> SharedCounters | None:
+        """Return the counters of asynchronous ranks."""
+
+    def start(self, ranks: Iterable[int]) -> Sequence[RankProcess]:
         """Start the processes of the given ranks. Raises RunError or ConfigError."""
 
     def close(self) -> None: ...
 
 
 class RankGroup:
-    """A `RankGroup` has the processes of all ranks. If a rank fails, all ranks end. With `counters`, the ranks are
-    asynchronous, and a killed rank is replaced while the other ranks continue."""
+    """A `RankGroup` has the processes of all ranks. If a rank fails, all ranks end. If the starter has counters, the
+    ranks are asynchronous: a rank that stalls is killed, and a killed rank is replaced while the others continue."""
 
-    def __init__(
-        self,
-        run: RunFolder,
-        starter: Starter,
-        size: int,
-        counters: SharedCounters | None = None,
-        stalled: StalledRanks | None = None,
-    ):
-        """Asynchronous ranks that `stalled` finds are killed, and then replaced like any killed rank."""
-        self._run = run
-        self._starter = starter
-        self._counters = counters
-        self._size, self._ranks = size, list[RankHandle]()
-        self._stalled = stalled
+    def __init__(self, run: RunFolder, starter: Starter, config: Resolved):
+        self._run, self._starter, self._counters = run, starter, starter.counters
+        self._stalled = None if self._counters is None else StalledRanks(self._counters, config)
+        self._size, self._ranks = config.distributed.size, list[RankProcess]()
         self._suspended_since = 0.0
-        self.replaced = 0  # Counts the killed ranks that were replaced.
         self._given_up = set[int]()  # Ranks in `_given_up` were killed while the run was ending, and are not replaced.
-        self._steps_at_start = [0] * size  # Lists each rank's number of env steps when its process started.
-        self._failed_starts = [0] * size  # Counts, for each rank, consecutive starts after which it made no env step.
+        self._steps_at_start = [0] * self._size  # Lists each rank's number of env steps when its process started.
+        self._failed_starts = [0] * self._size  # Counts, for each rank, consecutive starts without an env step.
 
     def __enter__(self) -> "RankGroup":
         try:
@@ -120,14 +120,12 @@ class RankGroup:
         deadline = None
         with StopRequest() as stop:
             while True:
-                ended, replaced = all(r.code() is not None for r in self._ranks), self.replaced
                 for rank in tuple(self._ranks):
                     rank.poll()
-                    if rank.code() not in (None, 0) and rank.index not in self._given_up:
+                    if rank.code and rank.index not in self._given_up:
                         self._failed(rank, stop)
-                if ended and replaced == self.replaced:
+                if not (running := [r for r in self._ranks if r.code is None]):
                     break
-                running = [r for r in self._ranks if r.code() is None]
                 if (stop or self._stop_code()) and deadline is None:
                     deadline = time.monotonic() + STOP_S
                     for rank in running:
@@ -137,10 +135,10 @@ class RankGroup:
                 if self._stalled is not None:
                     self._kill_stalled(running, self._stalled)
                 time.sleep(POLL_S)
-            result = Result.from_dict(self._ranks[0].reply())
+            result = Result.from_dict(self._ranks[0].reply)
             return replace(result, exit_code=stop.exit_code or self._stop_code())
 
-    def _require_stops(self, running: Sequence[RankHandle], deadline: float) -> None:
+    def _require_stops(self, running: Sequence[RankProcess], deadline: float) -> None:
         """Raise RunError if a rank that was asked to stop has not ended at `deadline`. A suspended rank cannot save, so
         an asynchronous one is killed, and synchronous ranks end without a checkpoint."""
         if time.monotonic() > deadline and running:
@@ -156,7 +154,7 @@ class RankGroup:
                 _report(self._run, line)
                 rank.kill()
 
-    def _kill_stalled(self, running: Sequence[RankHandle], stalled: StalledRanks) -> None:
+    def _kill_stalled(self, running: Sequence[RankProcess], stalled: StalledRanks) -> None:
         """Kill each rank that stalls. Synchronous ranks notice a stalled rank themselves."""
         lines = stalled.find({rank.index: rank.pid for rank in running})
         for rank in running:
@@ -166,81 +164,68 @@ class RankGroup:
 
     def _stop_code(self) -> int:
         """Return the exit code of a rank that was stopped by a signal, or 0 if no rank was stopped."""
-        return max(r.reply().get("exit_code", 0) if r.code() == 0 else 0 for r in self._ranks)
+        return max(r.reply.get("exit_code", 0) if r.code == 0 else 0 for r in self._ranks)
 
-    def _failed(self, rank: RankHandle, stop: StopRequest) -> None:
+    def _failed(self, rank: RankProcess, stop: StopRequest) -> None:
         """Replace a killed rank if ranks are asynchronous, and otherwise raise the rank's error."""
         if self._counters is None:
-            raise _error_of(self._killed() or rank)  # A rank may have failed because another rank was killed.
-        if not _is_killed(rank):
-            raise _error_of(rank)
+            raise (self._killed() or rank).error()  # A rank may have failed because another rank was killed.
+        if not rank.is_killed:
+            raise rank.error()
         self._replace(rank, stop, self._counters)
 
-    def _killed(self) -> RankHandle | None:
+    def _killed(self) -> RankProcess | None:
         """Return a killed rank. After a rank has failed, it may take a while until the loss of another is noticed."""
         deadline = time.monotonic() + self._starter.settle_s
         while True:
             for rank in self._ranks:
                 rank.poll()
-                if _is_killed(rank):
+                if rank.is_killed:
                     return rank
-            if time.monotonic() > deadline or all(rank.code() is not None for rank in self._ranks):
+            if time.monotonic() > deadline or all(rank.code is not None for rank in self._ranks):
                 return None
             time.sleep(POLL_S)
 
-    def _replace(self, rank: RankHandle, stop: StopRequest, counters: SharedCounters) -> None:
+    def _replace(self, rank: RankProcess, stop: StopRequest, counters: SharedCounters) -> None:
         """Start a new process for a killed rank, unless the run is ending. Raises RunError."""
         r, steps = rank.index, counters.of_rank(rank.index)
         self._failed_starts[r] = 0 if steps > self._steps_at_start[r] else self._failed_starts[r] + 1
-        ending = rank.ending()
         if self._failed_starts[r] >= MAX_FAILED_STARTS:
-            raise RunError(f"{ending} before its first rollout, {MAX_FAILED_STARTS} times in a row")
-        if r and (stop or self._ranks[0].code() == 0):  # A killed rank is not replaced when the run is ending.
+            raise RunError(f"{rank.ending} before its first rollout, {MAX_FAILED_STARTS} times in a row")
+        if r and (stop or self._ranks[0].code == 0):  # A killed rank is not replaced when the run is ending.
             self._given_up.add(r)
-            self._run.event(ending)
+            self._run.event(rank.ending)
             return
         if stop:
-            raise RunError(f"{ending} before it had saved a checkpoint")
+            raise RunError(f"{rank.ending} before it had saved a checkpoint")
         self._steps_at_start[r] = steps
         rank.close()
         counters.rest(r)
         (self._ranks[r],) = self._starter.start([r])
-        self.replaced += 1
-        _report(self._run, f"{ending}: the other ranks continue, pid {self._ranks[r].pid} takes its place")
+        _report(self._run, f"{rank.ending}: the other ranks continue, pid {self._ranks[r].pid} takes its place")
 
 
 def train_with_restarts(
-    config: Resolved, run: RunFolder, env_steps: int | None, build: Callable[[int | None], RankGroup]
+    config: Resolved, run: RunFolder, env_steps: int | None, starter: Callable[[int | None], Starter]
 ) -> Result:
     """Train, and restart all ranks from the newest checkpoint if a rank is lost, up to --distributed.max-restarts
-    times. `build` is a function that builds a `RankGroup`, which begins at the given env steps. Raises RunError with
-    the number of the failed rank."""
-    restarts = 0
+    times. `starter` is a function that returns the starter of ranks that begin at the given env steps. Raises RunError
+    with the number of the failed rank."""
+    restarts, most = 0, config.distributed.max_restarts
     while True:
-        with build(env_steps) as group:
-            try:
+        try:
+            with RankGroup(run, starter(env_steps), config) as group:
                 return group.train()
-            except RankLost as lost:
-                if restarts >= config.distributed.max_restarts:
-                    raise RunError(str(lost)) from lost
-                line = str(lost)
+        except RankLost as lost:
+            if restarts >= most:
+                raise RunError(str(lost)) from lost
+            line = str(lost)
         restarts += 1
         steps = Checkpoints(run.path / "checkpoints").steps()
         env_steps = steps[-1] if steps else None
-        _report(
-            run, f"{line}; restart {restarts} of {config.distributed.max_restarts} from {env_steps or 0:,} env steps"
-        )
-
-
-def _is_killed(rank: RankHandle) -> bool:
-    return (rank.code() or 0) < 0
-
-
-def _error_of(rank: RankHandle) -> Exception:
-    reply = rank.reply()
-    if reply.get("kind") == "ConfigError":
-        return ConfigError(reply["error"])
-    return RankLost(rank.ending()) if _is_killed(rank) else RunError(rank.ending())
+        if env_steps is not None:
+            rewind(run, env_steps, chosen=False)
+        _report(run, f"{line}; restart {restarts} of {most} from {env_steps or 0:,} env steps")
 
 
 def _report(run: RunFolder, line: str) -> None:

@@ -6,16 +6,15 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import psutil
 
-from accel_rl.planning.plan import RankPlan, RunPlan
-from accel_rl.planning.rank_config import rank_config
+from accel_rl.planning.plan import RunPlan
 from accel_rl.processes import child
-from accel_rl.ranks.group import RankGroup, train_with_restarts
-from accel_rl.ranks.shared_counters import SharedCounters, StalledRanks
+from accel_rl.ranks.group import RankProcess, train_with_restarts
+from accel_rl.ranks.shared_counters import SharedCounters
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.resolved import Resolved
 from accel_rl.training.evaluation import Result
@@ -28,12 +27,8 @@ def launch(
     """Train from a checkpoint's state, or from the beginning if `state` is None. Rank 0 builds callbacks and sinks by
     their names, because `objects` cannot be sent to its process. Raises RunError with the number of the failed rank."""
 
-    def build(steps: int | None) -> RankGroup:
-        starter = LocalStarter(config, plan, run, steps)
-        stalled = None if starter.counters is None else StalledRanks(starter.counters, config)
-        return RankGroup(run, starter, config.distributed.size, starter.counters, stalled)
-
-    return train_with_restarts(config, run, state["env_steps"] if state else None, build)
+    steps = state["env_steps"] if state else None
+    return train_with_restarts(config, run, steps, partial(LocalStarter, config, plan, run))
 
 
 class LocalStarter:
@@ -43,25 +38,18 @@ class LocalStarter:
     settle_s = 0.5
 
     def __init__(self, config: Resolved, plan: RunPlan, run: RunFolder, env_steps: int | None):
-        self._config, self._plan = config, plan
-        self._setup = {"run": str(run.path.absolute()), "env_steps": env_steps}
-        self.counters: SharedCounters | None = None
-        if config.distributed.is_async:
-            self.counters = SharedCounters.create(config.distributed.size, config.log.window)
-        name = "store" if self.counters is None else "central"
-        # The file through which ranks connect, or the central parameters
-        self._memory = os.memfd_create(f"accel_rl_{name}", os.MFD_CLOEXEC)
-        self._fds = {name: self._memory}
-        if self.counters is not None:
-            self._fds["counters"] = self.counters.fd
+        self._plan, size, is_async = plan, config.distributed.size, config.distributed.is_async
+        self.counters = SharedCounters(size, config.log.window) if is_async else None
+        # The file through which synchronous ranks connect, or the central parameters
+        self._memory = os.memfd_create("accel_rl_ranks", os.MFD_CLOEXEC)
+        self._fds = {"memory": self._memory, **({"counters": self.counters.fd} if self.counters else {})}
+        sizes = {"size": size, "local_size": size, "ranks_on_gpus": size}
+        begun = {"run": str(run.path.absolute()), "config": config.to_dict(), "env_steps": env_steps}
+        self._setup = {**begun, **sizes, **self._fds}
 
     def start(self, ranks: Iterable[int]) -> "list[LocalRank]":
-        return [self._start(self._plan.ranks[r]) for r in ranks]
-
-    def _start(self, plan: RankPlan) -> "LocalRank":
-        settings = rank_config(self._config, plan.rank).to_dict()
-        setup = {**self._setup, **self._fds, "rank": plan.rank, "config": settings, "plan": plan.to_dict()}
-        return start_rank(setup, tuple(self._fds.values()))
+        of_ranks = [{"rank": r, "local_rank": r, "plan": self._plan.ranks[r].to_dict()} for r in ranks]
+        return [start_rank(self._setup | of_rank, tuple(self._fds.values())) for of_rank in of_ranks]
 
     def close(self) -> None:
         os.close(self._memory)
@@ -69,36 +57,27 @@ class LocalStarter:
             self.counters.close()
 
 
-@dataclass(slots=True)
-class LocalRank:
-    """A `LocalRank` is a rank's process on this machine."""
+class LocalRank(RankProcess):
+    """A rank's process on this machine, which writes its result or error to the pipe `reply_fd`."""
 
-    index: int
-    process: "subprocess.Popen[bytes]"
-    reply_fd: int  # The rank's process writes its result or error to the pipe reply_fd.
-    received: bytes = b""
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-    def code(self) -> int | None:
-        return self.process.poll()
+    def __init__(self, index: int, process: "subprocess.Popen[bytes]", reply_fd: int):
+        super().__init__(index, process.pid)
+        self._process, self._reply_fd, self._received = process, reply_fd, b""
 
     def poll(self) -> None:
+        self.code = self._process.poll()
         with contextlib.suppress(BlockingIOError):
-            while block := os.read(self.reply_fd, 65536):
-                self.received += block
-
-    def reply(self) -> dict[str, Any]:
-        self.poll()
-        try:
-            return json.loads(self.received)
-        except ValueError:
-            return {}
-
-    def stop(self) -> None:
-        self.process.send_signal(signal.SIGTERM)
+            while block := os.read(self._reply_fd, 65536):
+                self._received += block
+        if self.code is None:
+            return
+        with contextlib.suppress(ValueError):
+            self.reply = json.loads(self._received)
+        self.ending = f"rank {self.index} (pid {self.pid}) exited with code {self.code}"
+        if self.is_killed:
+            self.ending = f"rank {self.index} (pid {self.pid}) was killed by {signal.Signals(-self.code).name}"
+        elif "error" in self.reply:
+            self.ending = f"rank {self.index}: {self.reply['error']}"
 
     def is_suspended(self) -> bool:
         try:
@@ -106,22 +85,16 @@ class LocalRank:
         except psutil.Error:
             return False
 
-    def ending(self) -> str:
-        code, reply = self.code(), self.reply()
-        if code is not None and code < 0:
-            return f"rank {self.index} (pid {self.pid}) was killed by {signal.Signals(-code).name}"
-        if "error" in reply:
-            return f"rank {self.index}: {reply['error']}"
-        return f"rank {self.index} (pid {self.pid}) exited with code {code}"
+    def stop(self) -> None:
+        self._process.terminate()
 
     def kill(self) -> None:
-        if self.code() is None:
-            self.process.kill()
+        self._process.kill()
 
     def close(self) -> None:
         self.kill()
-        self.process.wait()
-        os.close(self.reply_fd)
+        self._process.wait()
+        os.close(self._reply_fd)
 
 
 def start_rank(

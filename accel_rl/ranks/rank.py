@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import sys
 import traceback
 import warnings
@@ -16,41 +17,33 @@ from accel_rl.training.signals import StopRequest
 
 
 def run(setup: dict[str, Any]) -> dict[str, Any]:
-    """Run a rank to its end, and return its result."""
-    return _run_on_network(setup) if setup.get("by_environment") else _run_on_this_machine(setup)
-
-
-def _run_on_this_machine(setup: dict[str, Any]) -> dict[str, Any]:
-    """Run a rank that has inherited the memory that the ranks share."""
-    from accel_rl.distributed.process_group import file_store
+    """Run a rank to its end, and return its result. The ranks of one machine inherit a file, through which synchronous
+    ranks connect, and which holds the central parameters of asynchronous ranks. Ranks of several machines connect
+    through the environment variables of torchrun."""
+    from accel_rl.distributed.process_group import choose_interface, environment_store, file_store
     from accel_rl.planning.plan import RankPlan
+    from accel_rl.planning.rank_config import rank_config
     from accel_rl.ranks import async_context, sync_context
     from accel_rl.ranks.shared_counters import SharedCounters
     from accel_rl.run.run_folder import RunFolder
     from accel_rl.settings.resolved import Resolved
 
-    config, plan = Resolved.from_dict(setup["config"]), RankPlan.from_dict(setup["plan"])
-    folder, env_steps = RunFolder(Path(setup["run"])).of_rank(plan.rank), setup["env_steps"]
+    rank, size, run = setup["rank"], setup["size"], RunFolder(Path(setup["run"]))
+    if not (run.path / "config.json").exists():
+        raise ConfigError(f"{run.path} is not on {platform.node()}: all nodes must share the run folder's file system")
+    config = rank_config(Resolved.from_dict(setup["config"]), rank, setup["local_rank"], setup["local_size"])
+    plan = RankPlan.from_dict(setup["plan"]) if "plan" in setup else RankPlan.resolve(config, rank, size)
+    common = config, plan, run.of_rank(rank), setup["env_steps"]
     if config.distributed.is_async:
-        counters = SharedCounters.attach(plan.size, config.log.window, setup["counters"])
-        return async_context.train(config, plan, folder, env_steps, counters, setup["central"]).to_dict()
-    # Ranks of one machine use the loopback interface, so that no port is open to other machines.
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    store = file_store(setup["store"], plan.size)
-    return sync_context.train(config, plan, folder, env_steps, store, plan.size, partial(_fail, setup)).to_dict()
-
-
-def _run_on_network(setup: dict[str, Any]) -> dict[str, Any]:
-    """Run a rank that finds the other ranks by the environment variables of torchrun."""
-    from accel_rl.ranks import torchrun
-    from accel_rl.settings.resolved import Resolved
-
-    info, config = torchrun.rank_info(), Resolved.from_dict(setup["config"])
-    assert info is not None, "RANK is not set"
-    _, _, result = torchrun.train(
-        info, config, info.plan(config), Path(setup["run"]), listening=setup["listening"], end=partial(_fail, setup)
-    )
-    return {} if result is None else result.to_dict()
+        counters = SharedCounters(size, config.log.window, setup["counters"])
+        return async_context.train(*common, counters, setup["memory"]).to_dict()
+    if "memory" in setup:  # Ranks of one machine use the loopback interface: no port is open to other machines.
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        store = file_store(setup["memory"], size)
+    else:
+        choose_interface(os.environ["MASTER_ADDR"], one_machine=setup["local_size"] == size)
+        store = environment_store(setup["listening"])
+    return sync_context.train(*common, store, setup["ranks_on_gpus"], partial(_fail, setup)).to_dict()
 
 
 def main() -> None:

@@ -32,34 +32,19 @@ class Totals(NamedTuple):
 class SharedCounters:
     """`SharedCounters` has the env steps, updates and recent episodes of each rank."""
 
-    def __init__(self, memory: SharedArrays):
-        self._memory = memory
-        self._counts = memory["counts"]
-        self._run = memory["run"]
-        self._recent, self._written = memory["recent"], memory["written"]
-        self._beats = memory["beats"][:, 0]
-
-    @staticmethod
-    def layout(ranks: int, window: int) -> Layout:
-        return {
+    def __init__(self, ranks: int, window: int, fd: int | None = None):
+        """Create the counters, or attach to those of another process in the file `fd`."""
+        layout: Layout = {
             "run": ("int64", (_LINE,)),
             "counts": ("int64", (ranks, _LINE)),
             "recent": ("float64", (ranks, share(window, ranks), 2)),
             "written": ("int64", (ranks, _LINE)),  # Each rank counts its recorded episodes in "written".
             "beats": ("int64", (ranks, _LINE)),  # Each rank counts its calls of `act` and its updates in "beats".
         }
-
-    @classmethod
-    def create(cls, ranks: int, window: int) -> "SharedCounters":
-        return cls(SharedArrays.create(cls.layout(ranks, window)))
-
-    @classmethod
-    def attach(cls, ranks: int, window: int, fd: int) -> "SharedCounters":
-        return cls(SharedArrays.attach(cls.layout(ranks, window), fd))
-
-    @property
-    def fd(self) -> int:
-        return self._memory.fd
+        self._memory = memory = SharedArrays.create(layout) if fd is None else SharedArrays.attach(layout, fd)
+        self.fd = memory.fd
+        self._counts, self._run, self._recent = memory["counts"], memory["run"], memory["recent"]
+        self._written, self._beats = memory["written"], memory["beats"][:, 0]
 
     def begin(self, env_steps: int) -> None:
         """Record that the run begins at `env_steps`. Rank 0 calls `begin` after publishing the central parameters."""
@@ -77,10 +62,6 @@ class SharedCounters:
     @property
     def stopped(self) -> bool:
         return bool(self._run[_STOP])
-
-    def env_steps(self) -> int:
-        """Return the env steps of all ranks since the beginning of the run."""
-        return self.totals().env_steps
 
     def totals(self) -> Totals:
         """Read all counters together, so that env steps and updates in a row of metrics belong to the same moment."""

@@ -18,7 +18,7 @@ from accel_rl.distributed.collective import Collective
 from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.distributed.patient_store import PatientStore
-from accel_rl.distributed.process_group import backend, process_group
+from accel_rl.distributed.process_group import backend, part, process_group
 from accel_rl.distributed.shared_reduce import SharedMemoryMean
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.planning.plan import RankPlan
@@ -70,7 +70,7 @@ class SyncExchange(Exchange):
 
     communicator: Collective
 
-    def __init__(self, communicator: Collective, timeout_s: float, hash_interval: int, shared: int | None = None):
+    def __init__(self, communicator: Collective, timeout_s: float, hash_interval: int, shared: int | None):
         """If all ranks are on this machine, `shared` is the file descriptor of the shared memory for gradients."""
         self.communicator, self.shared = communicator, shared
         self._timeout_s, self._hash_interval = timeout_s, hash_interval
@@ -105,11 +105,8 @@ class SyncBarrier(Barrier):
     saves_together = True
 
     def __init__(self, communicator: Collective, store: PatientStore, timeout_s: float):
-        self._communicator = communicator
-        self._store = store
-        self._rank = communicator.rank
-        self._size = communicator.size
-        self._timeout_s = timeout_s
+        self._communicator, self._store, self._timeout_s = communicator, store, timeout_s
+        self._rank, self._size = communicator.rank, communicator.size
         self._turns = 0  # Every rank counts the waits at the barrier, and the counts of all ranks are equal.
         self._beaten = 0.0
 
@@ -186,12 +183,12 @@ class SyncBarrier(Barrier):
             raise self._communicator.failed(BARRIER, str(e)) from e
 
 
-def sync_context(store: Any, timeout_s: float, hash_interval: int, shared: int | None = None) -> RankContext:
+def sync_context(store: Any, timeout_s: float, hash_interval: int) -> RankContext:
     """Return this rank's `RankContext` in torch's default process group, which was formed through `store`."""
     communicator = Collective(store)
     return RankContext(
         SyncClock(communicator),
-        SyncExchange(communicator, timeout_s, hash_interval, shared),
+        SyncExchange(communicator, timeout_s, hash_interval, _shared_gradients(store, communicator)),
         SyncBarrier(communicator, PatientStore(store, timeout_s), timeout_s),
         communicator.rank,
     )
@@ -199,15 +196,14 @@ def sync_context(store: Any, timeout_s: float, hash_interval: int, shared: int |
 
 @contextmanager
 def join_ranks(
-    config: Resolved, device: str, store: Any, rank: int, size: int, local_ranks: int, shared: int | None = None
+    config: Resolved, device: str, store: Any, rank: int, size: int, local_ranks: int
 ) -> Iterator[RankContext]:
     """Form the process group and yield this rank's context. Raises RunError. `local_ranks` is the number of ranks on
     this machine."""
     g = config.distributed
     gpus = len(set(g.gpu_list)) or 1  # Without --gpus, all ranks of a machine use the device of --device.
-    name = backend(device, gpus, local_ranks)
-    with process_group(store, rank, size, name, device, g.timeout_s):
-        yield sync_context(store, g.timeout_s, g.hash_interval, shared)
+    with process_group(store, rank, size, backend(device, gpus, local_ranks), device, g.timeout_s):
+        yield sync_context(store, g.timeout_s, g.hash_interval)
 
 
 def train(
@@ -226,7 +222,6 @@ def train(
     with join_ranks(config, plan.device, store, plan.rank, plan.size, local_ranks) as context:
         exchange = context.exchange
         assert isinstance(exchange, SyncExchange)
-        exchange.shared = _shared_gradients(store, exchange.communicator)
         timeout_s = config.distributed.timeout_s
 
         def hangs() -> None:
@@ -234,7 +229,9 @@ def train(
             end(exchange.communicator.failed("gradients", why))
 
         with watched(plan.device, timeout_s, hangs) if exchange.captures_updates else nullcontext():
-            return Trainer(config, plan, folder, state, context, Observers.of(config)).run()
+            result = Trainer(config, plan, folder, state, context, Observers.of(config)).run()
+    part(store, plan.rank, plan.size, timeout_s)
+    return result
 
 
 def _shared_gradients(store: Any, communicator: Collective) -> int | None:

@@ -9,15 +9,13 @@ checkpoints.
 """
 
 import os
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.distributed.patient_store import PatientStore
-from accel_rl.distributed.process_group import JOIN, choose_interface, environment_store, part
+from accel_rl.distributed.process_group import JOIN, choose_interface, environment_store
 from accel_rl.planning.plan import RankPlan
 from accel_rl.planning.rank_config import rank_config
 from accel_rl.processes.process import die_with_parent
@@ -28,11 +26,10 @@ from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.resolved import Resolved, resolve
 from accel_rl.settings.train import TrainConfig
 from accel_rl.settings.trust import code_names
-from accel_rl.text.errors import ConfigError, RunError, exit_with
+from accel_rl.text.errors import ConfigError, exit_with
 from accel_rl.training.evaluation import Result
 from accel_rl.training.initial_network import InitialNetwork
 
-TORCHRUN = "torchrun"
 _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -45,9 +42,6 @@ class RankInfo:
     local_rank: int
     local_size: int
     max_restarts: int
-    launcher: str = "torchrun"
-    own_gpu: bool = False
-    """If own_gpu is true, the launcher assigned a GPU to this rank alone, and this process sees no other GPU."""
 
     def fit(self, config: TrainConfig) -> TrainConfig:
         """Return the settings with torchrun's number of ranks. Raises ConfigError if the settings name a different
@@ -75,77 +69,44 @@ def rank_info() -> RankInfo | None:
     try:
         rank, size = int(e["RANK"]), int(e["WORLD_SIZE"])
         local, locals_ = int(e.get("LOCAL_RANK", rank)), int(e.get("LOCAL_WORLD_SIZE", size))
-        restarts = int(e.get("TORCHELASTIC_MAX_RESTARTS", 0))
-        launcher, own_gpu = e.get("ACCEL_RL_LAUNCHER", TORCHRUN), "ACCEL_RL_OWN_GPU" in e
-        return RankInfo(rank, size, local, locals_, restarts, launcher, own_gpu)
+        return RankInfo(rank, size, local, locals_, int(e.get("TORCHELASTIC_MAX_RESTARTS", 0)))
     except ValueError as error:
         raise ConfigError(f"RANK, WORLD_SIZE, LOCAL_RANK ... in the environment: {error}") from error
 
 
 def train(
-    info: RankInfo,
-    config: Resolved,
-    plan: RankPlan,
-    path: Path | None,
-    network: InitialNetwork | None = None,
-    listening: int | None = None,
-    end: Callable[[RunError], NoReturn] = exit_with,
+    info: RankInfo, config: Resolved, plan: RankPlan, path: Path | None, network: InitialNetwork | None = None
 ) -> tuple[Resolved, RunFolder, Result | None]:
     """Run this rank's part of a new run, or resume an existing run. Only rank 0 returns a result. If the settings of an
-    existing run differ from `config`, a new plan replaces `plan`. Rank 0 has the `network` with which a new run begins.
-    `end` ends this process if its GPU hangs."""
+    existing run differ from `config`, a new plan replaces `plan`. Rank 0 has the `network` with which a new run
+    begins."""
     die_with_parent(os.getppid())  # If torchrun's agent process is killed, its ranks also end.
-    given = config
-    store, rank, size = environment_store(listening)
+    store, rank = environment_store(), info.rank
     answers = PatientStore(store, JOIN.total_seconds())
     if rank == 0:
-        path = (path or RunFolder.new_path(config)).absolute()
-        answers.set("path", str(path))
+        answers.set("path", str((path or RunFolder.new_path(config)).absolute()))
     path = Path(answers.get("path"))
-    # Under Ray, no rank locks the run folder, because the driver process does.
-    is_first = rank == 0 and info.launcher == TORCHRUN
-    with RunFolder(path).locked() if is_first else nullcontext():
-        return _train(info, given, plan, path, (store, rank, size), network, end)
+    with nullcontext() if rank else RunFolder(path).locked():
+        if rank == 0:
+            run, begun, steps = _opened(path, config, network)
+            answers.set("steps", str(steps))
+        else:
+            steps = int(answers.get("steps"))
+            run, saved = RunFolder.open(path, code_names(config.to_dict()))
+            begun = resolve(saved)
+        of_rank = info.config(begun)
+        if replace(config, run_dir=begun.run_dir) != begun:
+            plan = info.plan(begun)
+        common = of_rank, plan, run.of_rank(rank), steps if steps >= 0 else None
+        if begun.distributed.is_async:
+            result = async_context.train(*common, *async_context.connect(answers, rank, of_rank))
+        else:
+            choose_interface(os.environ["MASTER_ADDR"], one_machine=info.local_size == info.size)
+            result = sync_context.train(*common, store, info.local_size, exit_with)
+        return begun, run, None if rank else result
 
 
-def _train(
-    info: RankInfo,
-    given: Resolved,
-    plan: RankPlan,
-    path: Path,
-    place: tuple[Any, int, int],
-    network: InitialNetwork | None,
-    end: Callable[[RunError], NoReturn],
-) -> tuple[Resolved, RunFolder, Result | None]:
-    """Run this rank's part in the run folder `path`. The tuple `place` has torch's store, the rank's number and the
-    number of ranks."""
-    store, rank, size = place
-    answers = PatientStore(store, JOIN.total_seconds())
-    if rank == 0:
-        run, config, steps = _opened(path, given, info.launcher, network)
-        answers.set("steps", str(steps))
-    else:
-        steps = int(answers.get("steps"))
-        run, begun = RunFolder.open(path, code_names(given.to_dict()))
-        config = resolve(begun)
-    of_rank, folder = info.config(config), run.of_rank(rank)
-    if replace(given, run_dir=config.run_dir) != config:
-        plan = info.plan(config)
-    begun_at = steps if steps >= 0 else None
-    if config.distributed.is_async:
-        shared = async_context.connect(answers, rank, of_rank)
-        result = async_context.train(of_rank, plan, folder, begun_at, *shared)
-        return config, run, result if rank == 0 else None
-    choose_interface(os.environ["MASTER_ADDR"], one_machine=info.local_size == size)
-    local_ranks = 1 if info.own_gpu else info.local_size
-    result = sync_context.train(of_rank, plan, folder, begun_at, store, local_ranks, end)
-    part(store, rank, size, config.distributed.timeout_s)
-    return config, run, result if rank == 0 else None
-
-
-def _opened(
-    path: Path, config: Resolved, launcher: str, network: InitialNetwork | None
-) -> tuple[RunFolder, Resolved, int]:
+def _opened(path: Path, config: Resolved, network: InitialNetwork | None) -> tuple[RunFolder, Resolved, int]:
     """Create or open the run folder, and return the folder, its settings, and the env steps of its checkpoint or -1."""
     if not (path / "config.json").exists():
         config = replace(config, run_dir=str(path))
@@ -166,7 +127,7 @@ def _opened(
         raise ConfigError(f"{path} is finished ({steps[-1]:,} env steps); choose another --run-dir")
     launches.record(run, steps[-1] if steps else 0)
     if steps or (path / "metrics.csv").exists():
-        run.event(f"went on at {steps[-1] if steps else 0} env steps, started by {launcher}")
+        run.event(f"went on at {steps[-1] if steps else 0} env steps, started by torchrun")
     if steps:
         rewind(run, steps[-1], chosen=False)
     return run, begun, steps[-1] if steps else -1

@@ -201,7 +201,8 @@ def searches(runs: Sequence[Run]) -> list[Section]:
     for one in searched_trials.searches(runs):
         table = one.table()
         caption = f"Score of each complete trial by its settings ({table.name}.csv)"
-        pictures = [Picture(one.drawn(), caption)] if one.settings else []
+        has_points = table.columns[3:] and any(row[2] for row in table.rows)
+        pictures = [Picture(one.drawn(), caption)] if has_points else []
         result.append(Section(table.title, pictures, [table]))
     return result
 

@@ -1,74 +1,67 @@
-"""The trials of hyperparameter searches, as a table and as plots."""
+"""This module reports the trials of hyperparameter searches as a table and as plots."""
 
-import csv
+import importlib.util
+import logging
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from accel_rl.metrics.plot import picture, pyplot
 from accel_rl.results.table import Table
 from accel_rl.results.trained_run import Run
 
-COLUMNS = 3
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Search:
-    """The finished trials of a search, from its trials.csv, in the order of their scores."""
+    """The ended trials of a search, an Optuna study."""
 
     name: str
-    settings: Sequence[str]
-    trials: Sequence[dict[str, str]]
+    study: Any
 
     def table(self) -> Table:
-        columns = ["trial", "state", "score", *self.settings]
-        rows = [[trial[c] for c in columns] for trial in self.trials]
-        return Table(f"search_{self.name}", f"Search: {self.name}", columns, rows)
+        """Return a row for each ended trial, in the order of their scores. Trials without a score are the last."""
+        ended = [t for t in self.study.trials if t.state.is_finished()]
+        settings = list(dict.fromkeys(name for t in ended for name in t.params))
+        scores = {t.number: t.value for t in ended if t.state.name == "COMPLETE"}
+        ended.sort(key=lambda t: -scores.get(t.number, -float("inf")))
+        rows = [
+            [str(t.number), t.state.name.lower(), *map(_text, (scores.get(t.number), *map(t.params.get, settings)))]
+            for t in ended
+        ]
+        return Table(f"search_{self.name}", f"Search: {self.name}", ["trial", "state", "score", *settings], rows)
 
     def drawn(self) -> bytes:
-        """The score against each searched setting, with a point for each complete trial."""
-        complete = [t for t in self.trials if t["score"]]
-        columns = min(COLUMNS, len(self.settings))
-        rows = -(-len(self.settings) // columns)
-        figure, axes = pyplot().subplots(  # type: ignore[attr-defined]
-            rows, columns, figsize=(3.6 * columns, 2.6 * rows), dpi=100, squeeze=False, layout="constrained"
-        )
-        for axis in axes.flat[len(self.settings) :]:
-            axis.axis("off")
-        for axis, setting in zip(axes.flat, self.settings, strict=False):
-            points = [(t[setting], float(t["score"])) for t in complete if t[setting]]
-            numbers = [_number(value) for value, _ in points]
-            if None in numbers:
-                axis.plot([value for value, _ in points], [s for _, s in points], "o", markersize=4, alpha=0.7)
-            else:
-                x = [n for n in numbers if n is not None]
-                axis.plot(x, [s for _, s in points], "o", markersize=4, alpha=0.7)
-                if x and min(x) > 0 and max(x) >= 10 * min(x):
-                    axis.set_xscale("log")
-                    axis.minorticks_off()
-                else:
-                    axis.locator_params("x", nbins=4)  # More than four tick labels of five digits would overlap.
-            axis.set_xlabel(setting, fontsize=9)
-            axis.set_ylabel("score", fontsize=8)
-            axis.tick_params(labelsize=8)
-            axis.grid(alpha=0.3)
-        return picture(figure)
+        """Plot the score against each searched setting, with a point for each complete trial."""
+        from optuna.visualization.matplotlib import plot_slice
+
+        plot: Any = pyplot()
+        # Optuna sets matplotlib's style for all later plots, and calls its own plot experimental.
+        with plot.rc_context(), warnings.catch_warnings(action="ignore"):
+            plot_slice(self.study, target_name="score")
+            return picture(plot.gcf())
 
 
 def searches(runs: Sequence[Run]) -> list[Search]:
+    """Read the searches (`accel-rl search`) to which the given runs belong."""
     folders = dict.fromkeys(run.path.parent for run in runs if run.path)
-    return [_read(folder) for folder in folders if (folder / "trials.csv").exists()]
+    searched = [folder for folder in folders if (folder / "study.log").exists()]
+    if searched and importlib.util.find_spec("optuna") is None:
+        logger.warning("the report leaves out the trials of searches: pip install 'accel_rl[search]'")
+        return []
+    return [_read(folder) for folder in searched]
 
 
 def _read(folder: Path) -> Search:
-    with open(folder / "trials.csv", newline="") as f:
-        reader = csv.DictReader(f)
-        trials = sorted(reader, key=lambda t: -float(t["score"] or "-inf"))
-    return Search(folder.name, list(reader.fieldnames or ())[3:], trials)
+    import optuna
+    from optuna.storages.journal import JournalFileBackend
+
+    storage = optuna.storages.JournalStorage(JournalFileBackend(str(folder / "study.log")))
+    return Search(folder.name, optuna.load_study(study_name="search", storage=storage))
 
 
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
+def _text(value: Any) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -160,10 +160,26 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "algo.epsilon_final": 0.01,
                 "algo.epsilon_steps": 900_000,
             },
+            "qrdqn": {
+                **_CLEANRL,
+                **_ONE_ENV,
+                "algo.learning_rate": 5e-5,
+                "algo.optimizer": "adam",
+                "algo.optimizer_eps": 0.01 / 32,
+                "algo.network": "nature",
+                "algo.quantiles": 200,
+                "algo.replay.size": 1_000_000,
+                "algo.replay.start": 50_000,
+                "algo.target_interval": 10_000,
+                # The source's exploration epsilon falls from 1 at step 0 to 0.01 at step 250,000.
+                "algo.epsilon": 1 - 0.99 * 0.2,
+                "algo.epsilon_final": 0.01,
+                "algo.epsilon_steps": 200_000,
+            },
         },
     ),
     "dopamine": (
-        "Dopamine (JAX): dqn.gin, c51.gin, rainbow.gin",
+        "Dopamine (JAX): dqn.gin, c51.gin, quantile.gin, rainbow.gin",
         {
             "dqn": {
                 **_DOPAMINE,
@@ -180,6 +196,19 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "algo.atoms": 51,
                 "algo.v_min": -10.0,
                 "algo.v_max": 10.0,
+            },
+            "qrdqn": {
+                **_DOPAMINE,
+                "algo.learning_rate": 5e-5,
+                "algo.optimizer_eps": 0.0003125,
+                "algo.n_step": 3,
+                "algo.quantiles": 200,
+                "algo.huber": 1.0,
+                "algo.replay.prioritized": True,
+                "algo.replay.alpha": 0.5,
+                # Dopamine computes importance weights after the update, so that its gradient has none.
+                "algo.replay.beta": 0.0,
+                "algo.replay.beta_final": 0.0,
             },
             "rainbow": {
                 **_DOPAMINE,

@@ -17,6 +17,7 @@ ALGORITHMS = {
     "pqn": "accel_rl.algos.pqn:PQN",
     "dqn": "accel_rl.algos.dqn:DQN",
     "c51": "accel_rl.algos.c51:C51",
+    "qrdqn": "accel_rl.algos.qrdqn:QRDQN",
     "rainbow": "accel_rl.algos.rainbow:Rainbow",
 }
 PAPERS = "accel_rl.papers"

@@ -38,7 +38,9 @@ class SecondaryConfig:
 
     def check(self, algo: AlgorithmConfig) -> None:
         if self.batch and not isinstance(algo, ReplayAlgorithmConfig):
-            raise ConfigError(f"--secondary.batch {self.batch}: only dqn, c51 and rainbow have a replay to share")
+            raise ConfigError(
+                f"--secondary.batch {self.batch}: only dqn, c51, qrdqn and rainbow have a replay to share"
+            )
 
 
 @dataclass(frozen=True)

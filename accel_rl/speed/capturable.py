@@ -17,11 +17,11 @@ from accel_rl.agents.policy import CategoricalPolicyAgent, PolicyAgent, Recurren
 from accel_rl.models.actor_critic import ActorCritic, Heads
 from accel_rl.models.convolution import Conv2d, ConvNet, NormConv2d
 from accel_rl.models.layers import MLP, Head, Linear, Norm, NormedReLU
-from accel_rl.models.networks import A3CNet, DQNNet, NatureNet
+from accel_rl.models.networks import NETWORKS
 from accel_rl.models.noisy import NoisyLinear
-from accel_rl.models.q_network import CategoricalQNetwork, QNetwork, Stream
+from accel_rl.models.q_network import CategoricalQNetwork, QNetwork, QuantileNetwork, Stream
 from accel_rl.models.recurrent import RecurrentActorCritic, RecurrentQNetwork
-from accel_rl.models.residual import ImpalaNet, ResidualBlock, Section
+from accel_rl.models.residual import ResidualBlock, Section
 
 logger = logging.getLogger(__name__)
 
@@ -41,9 +41,9 @@ class Same:
 
 
 _MODULES: set[type[nn.Module]] = {
-    ActorCritic, Heads, QNetwork, CategoricalQNetwork, Stream, ConvNet, A3CNet, DQNNet, NatureNet, Conv2d,
+    ActorCritic, Heads, QNetwork, CategoricalQNetwork, QuantileNetwork, Stream, ConvNet, *NETWORKS.values(), Conv2d,
     NormConv2d, Linear, Head, MLP, RecurrentActorCritic, NoisyLinear, nn.Sequential, nn.Linear, nn.LSTMCell,
-    nn.LayerNorm, nn.Tanh, nn.Conv2d, nn.MaxPool2d, ImpalaNet, Section, ResidualBlock, RecurrentQNetwork, Norm,
+    nn.LayerNorm, nn.Tanh, nn.Conv2d, nn.MaxPool2d, Section, ResidualBlock, RecurrentQNetwork, Norm,
     NormedReLU,
 }  # fmt: skip
 # Maps each agent class to a function that returns other values on which `act` depends.

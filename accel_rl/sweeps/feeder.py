@@ -15,6 +15,7 @@ from accel_rl.processes import child
 from accel_rl.sweeps.layout import Layout, starts
 from accel_rl.sweeps.pinned_run import set_session_nice
 from accel_rl.sweeps.sweep_folder import SweepFolder
+from accel_rl.text.counts import counted
 
 logger = logging.getLogger(__name__)
 PATIENCE_S = 60.0  # A stopped run has PATIENCE_S seconds to save a checkpoint.
@@ -58,13 +59,6 @@ class Feeder:
     @property
     def over(self) -> bool:
         return not self.running and self.held.issuperset(self.waiting)
-
-    @property
-    def has_room(self) -> bool:
-        """Return whether no run is waiting and at least one slot is free."""
-        used = {p for running in self.running.values() for p in running.slot.held}
-        slots = [slot for same in self.layout.slots.values() for slot in same]
-        return not self.waiting and (not used or any(used.isdisjoint(slot.held) for slot in slots))
 
     def add(self, name: str, env_steps: int, layout: Layout) -> None:
         """Add a run to the sweep's queue. The sweep's `layout` must contain a slot of the run's size."""
@@ -162,6 +156,8 @@ class Feeder:
         Ctrl-C kills the remaining runs immediately."""
         for running in self.running.values():
             _ask_to_stop(running.process)
+        if self.running:
+            logger.info(f"stopping {counted(len(self.running), 'run')}, each with a checkpoint")
         deadline = time.monotonic() + patience_s
         for running in self.running.values():
             try:

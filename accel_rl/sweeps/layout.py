@@ -11,6 +11,7 @@ from accel_rl.machine.machine import Machine, numbers, read_machine
 from accel_rl.machine.placement import Slot, chosen_gpus, describe_slots, describe_unused, slots_of
 from accel_rl.settings.resolved import resolve
 from accel_rl.settings.train import TrainConfig
+from accel_rl.settings.trust import TrustOptions
 from accel_rl.text.counts import Count, OptionalCount, counted
 from accel_rl.text.errors import ConfigError
 
@@ -103,6 +104,20 @@ class Placing:
         return None if self.gpus == "all" else [] if self.gpus == "none" else numbers(self.gpus)
 
 
+@dataclass(frozen=True)
+class RunOptions(Placing, TrustOptions):
+    """Options of a sweep's and a search's runs."""
+
+    out: str = ""
+    """Folder to create, by default runs/NAME-TIME."""
+    override: tuple[str, ...] = ()
+    """Settings of every run, as on the command line of accel-rl train, such as env-steps=20000 sampler.envs=8."""
+    scale: float = 1.0
+    """Factor by which each run's length, intervals, replay and epsilon schedule are multiplied."""
+    retries: Count = 2
+    """Number of times that a failed run is restarted from its checkpoint."""
+
+
 def placing(o: Placing) -> dict[str, Any]:
     return {f.name: getattr(o, f.name) for f in fields(Placing)}
 
@@ -162,6 +177,11 @@ class Layout:
     machine: Machine
     sizes: Mapping[str, Size]
     slots: Mapping[Size, Sequence[Slot]]
+
+    @property
+    def most_runs(self) -> int:
+        """Return the largest number of slots of one size, which is the maximum number of runs at the same time."""
+        return max((len(slots) for slots in self.slots.values()), default=1)
 
     def cores(self, size: Size) -> int:
         """Return the number of physical cores of a slot of the given size."""

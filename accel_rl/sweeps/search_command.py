@@ -1,154 +1,160 @@
 """The command `accel-rl search` searches for good settings with Optuna. Each trial is a training run in a slot of this
 machine.
 
-    accel-rl search my_spaces:pong_ppo --trials 50
     accel-rl search my_spaces.py:pong_ppo --trials 50 --gpus 0-7 --override env-steps=1e6
     accel-rl search --resume FOLDER --trials 100
 
 A search space is a function of an `optuna.Trial` that returns the settings of a run (examples: experiments/spaces.py).
 The score of a trial is that of its run's last evaluation, or with --evaluation.interval 0 the mean over the last 100
 training episodes. A run is pruned (ended early) if its online score is below the median of the other runs at the same
-number of env steps.
+number of env steps. The file study.log is Optuna's journal of all trials.
 
 The exit code is 0 if all trials have ended, 1 if no trial has a score, 2 for wrong settings, and 130 after Ctrl-C.
 """
 
-import contextlib
+import importlib.util
 import logging
-import sys
+import math
 import time
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from accel_rl.files.durable_files import refuse_link
+from accel_rl.metrics.plot import read_columns
 from accel_rl.parsing.arguments import parse, positionals, stdout
 from accel_rl.settings.registry import find
 from accel_rl.settings.train import TrainConfig
-from accel_rl.settings.trust import TrustOptions, check_trust
+from accel_rl.settings.trust import check_trust
 from accel_rl.sweeps.feeder import Feeder
 from accel_rl.sweeps.grid import Grid, Member, prepared
-from accel_rl.sweeps.layout import Placing, lay_out, placing
-from accel_rl.sweeps.study import Study, named, optuna
+from accel_rl.sweeps.layout import Layout, RunOptions, lay_out, needs_of, placing
 from accel_rl.sweeps.sweep_display import Display, View
 from accel_rl.sweeps.sweep_folder import PRUNED, SweepFolder
 from accel_rl.sweeps.sweep_plan import planned
 from accel_rl.text import output
-from accel_rl.text.counts import Count, OptionalCount, counted
-from accel_rl.text.errors import ConfigError, ended
+from accel_rl.text.counts import Count, counted
+from accel_rl.text.errors import ConfigError
 from accel_rl.training.signals import StopRequest
 
 Space = Callable[[Any], TrainConfig]
-"""A search space is a function that returns the settings of a run, with values from the `suggest_...` methods of an
-`optuna.Trial`."""
-TRIALS = 20
-STORED = ("override", "scale", "trials")
-"""Options that --resume reads from the search's folder."""
-COMPARE_S = 2.0
-"""Seconds between two comparisons of the runs' online scores with those of other runs."""
-LOOK_S = 0.2
-SHOWN = 5
+PERIODS, WARM_UP, FIRST_TRIALS = 20, 4, 5
+"""Scores are compared PERIODS times in the length of a run. A run is not pruned in its first WARM_UP periods, or before
+FIRST_TRIALS runs have ended."""
+LOOK_S = 0.5
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class SearchOptions(Placing, TrustOptions):
-    out: str = ""
-    """Folder that the search creates, by default runs/NAME-TIME."""
-    trials: OptionalCount = None
-    """Total number of trials, by default 20."""
-    override: tuple[str, ...] = ()
-    """Settings of every run, as on the command line of accel-rl train, such as env-steps=20000 sampler.envs=8."""
-    scale: float = 1.0
-    """Factor by which each run's length, intervals, replay and epsilon schedule are multiplied."""
-    retries: Count = 2
-    """Number of times that a failed run is restarted from its checkpoint."""
+class SearchOptions(RunOptions):
+    trials: Count = 20
+    """Total number of trials."""
     resume: str = ""
     """Resume the search in this folder."""
 
 
 class Search:
-    """The trials of a search, as runs in the slots of this machine."""
+    """The trials of a search, as runs in the slots of this machine. `layout` has a slot for a first trial."""
 
-    def __init__(self, folder: SweepFolder, space: Space, o: SearchOptions, lock: int):
-        self._folder, self._space, self._o = folder, space, o
-        self.study = Study(folder.path)
-        self._running = {name_of(trial): trial for trial in self.study.unfinished()}
-        # If the search was killed, some trials may have no run folder.
-        for name in [name for name in self._running if name not in folder.names]:
-            self.study.end(self._running.pop(name), "fail")
-        self._configs = {name: folder.config(name, o.trust) for name in self._running}
+    def __init__(self, folder: SweepFolder, space: Space, o: SearchOptions, layout: Layout, lock: int):
+        self._folder, self._space, self._o, self._layout = folder, space, o, layout
+        refuse_link(folder.path / "study.log")
+        self._optuna, self._study = open_study(folder.path / "study.log")
+        trials = [self._optuna.Trial(self._study, t._trial_id) for t in self._study.trials if not t.state.is_finished()]
+        self._running = {name_of(trial): trial for trial in trials}
+        for name in self._running.keys() - set(folder.names):
+            self._end(name, "fail: the search was killed before the run had a folder")
+        self._needs = {name: needs_of(folder.config(name, o.trust)) for name in self._running}
         self.display = Display(View(folder))
-        layout, lengths = lay_out(o, self._needs()), {name: c.env_steps for name, c in self._configs.items()}
-        self._feeder = Feeder(folder, layout, lengths, o.retries, lock)
-        self._compared = 0.0
+        self._lengths = self.display.view.lengths
+        runs = {name: self._lengths[name] for name in self._needs}
+        self._feeder = Feeder(folder, lay_out(o, self._needs), runs, o.retries, lock)
 
-    def _needs(self, **more: Member) -> dict[str, Any]:
-        return {
-            name: member.needs for name, member in ({n: Member(c) for n, c in self._configs.items()} | more).items()
-        }
+    def run(self, stop: StopRequest) -> None:
+        """Run trials until their number is reached, or until `stop`: each run then saves a checkpoint."""
+        try:
+            while not stop and (self._running or len(self._study.trials) < self._o.trials):
+                self._step()
+                time.sleep(LOOK_S)
+        finally:
+            self._feeder.stop()
 
-    @property
-    def over(self) -> bool:
-        return not self._running and len(self.study.trials()) >= (self._o.trials or 0)
-
-    def step(self) -> None:
-        """Start waiting trials, record ended trials, and prune trials with low scores."""
-        if len(self.study.trials()) < (self._o.trials or 0) and self._feeder.has_room:
+    def _step(self) -> None:
+        has_slot = not self._feeder.waiting and len(self._running) < self._layout.most_runs
+        if has_slot and len(self._study.trials) < self._o.trials:
             self._ask()
         self._feeder.step()
-        if compares := time.monotonic() - self._compared >= COMPARE_S:
-            self._compared = time.monotonic()
-        for name, trial in list(self._running.items()):
-            run, status, config = self._folder.run(name), self._folder.records[name].status, self._configs[name]
-            if status == "running" and compares and self.study.prunes(trial, run, config.env_steps):
-                self._feeder.end(name, PRUNED)
-            if status in ("done", "failed", PRUNED):
-                del self._running[name], self._configs[name]
-                if status == "done":
-                    said = self.study.ended(trial, run, "eval_score" if config.evaluation.interval else "score")
-                else:
-                    self.study.end(trial, "pruned" if status == PRUNED else "fail")
-                    said = status
-                logger.info(f"{name}: {said}")
         self.display.update()
+        for name in list(self._running):
+            status = self._folder.records[name].status
+            if status == "running" and self._is_bad(name):
+                self._feeder.end(name, PRUNED)
+            elif status == "done":
+                columns = read_columns(self._folder.run(name), "env_steps", ("score", "eval_score"))
+                scores = [float(y[-1]) for _, y in columns.values() if y.size]
+                self._end(name, "complete" if scores else "fail: no score", *scores[-1:])
+            elif status in ("failed", PRUNED):
+                self._end(name, "pruned" if status == PRUNED else "fail")
 
     def _ask(self) -> None:
-        trial = self.study.ask()
-        name = name_of(trial)
+        trial = self._study.ask()
+        self._running[name := name_of(trial)] = trial
         try:
             member = as_member(trial, self._space, self._o)
-            layout = lay_out(self._o, self._needs(**{name: member}))
+            layout = lay_out(self._o, self._needs | {name: member.needs})
             run = planned(Grid((member,)), layout.sizes)[name]
         except ConfigError as e:
-            self.study.end(trial, "fail")
-            logger.info(f"{name} failed: {e}")
-            return
+            return self._end(name, f"fail: {e}")
         self._folder.add(name, run, member.labels)
-        self._running[name], self._configs[name] = trial, run.config
-        self.display.view.lengths[name] = run.config.env_steps
+        self._needs[name], self._layout = member.needs, layout
+        self._lengths[name] = run.config.env_steps
         self._feeder.add(name, run.config.env_steps, layout)
 
-    def stop(self) -> None:
-        """Stop the runs of all trials; each run saves a checkpoint, from which --resume continues the run."""
-        if self._feeder.running:
-            self.display.say(f"stopping {counted(len(self._feeder.running), 'run')}, each with a checkpoint")
-            self._feeder.stop()
-        with contextlib.suppress(OSError):
-            self.display.update(force=True)
+    def _is_bad(self, name: str) -> bool:
+        """Report the run's score to Optuna once a period, and return whether it is below the other runs' median."""
+        now, trial = self.display.view.progress(name), self._running[name]
+        period = PERIODS * now.env_steps // self._lengths[name]
+        last = self._study.get_trials(deepcopy=False)[trial.number].last_step or 0
+        if not last < period < PERIODS or math.isnan(now.score):
+            return False
+        trial.report(now.score, period)
+        return bool(trial.should_prune())
+
+    def _end(self, name: str, result: str, score: float | None = None) -> None:
+        """Record that a trial has ended. `result` is the name of Optuna's state, with the reason after a colon."""
+        state = self._optuna.trial.TrialState[result.partition(":")[0].upper()]
+        self._study.tell(self._running.pop(name), score, state)
+        logger.info(f"{name}: {result}{f', score {score:.4g}' if score is not None else ''}")
 
     def report(self) -> bool:
         """Print the best trials, and return whether there is one."""
-        states = [t.state.name.lower() for t in self.study.trials()]
-        stdout(
-            f"{counted(len(states), 'trial')}: " + ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(states))
-        )
-        best = self.study.best(SHOWN)
-        for t in best:
-            values = "  ".join(f"{k}={named(v)}" for k, v in t.params.items())
+        states = Counter(t.state.name.lower() for t in self._study.trials)
+        stdout(f"{counted(states.total(), 'trial')}: " + ", ".join(f"{n} {state}" for state, n in states.items()))
+        complete = sorted((t for t in self._study.trials if t.state.name == "COMPLETE"), key=lambda t: -t.value)
+        for t in complete[:5]:
+            values = "  ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in t.params.items())
             stdout(f"  {t.value:>8.4g}  {self._folder.run(name_of(t))}  {values}")
-        return bool(best)
+        return bool(complete)
+
+
+def open_study(file: Path | None) -> tuple[Any, Any]:
+    """Import Optuna, and create or load a study in a journal file, or create one in memory. Higher scores are better.
+    Returns the module and the study. Raises ConfigError if Optuna is not installed."""
+    if importlib.util.find_spec("optuna") is None:
+        raise ConfigError("Optuna is not installed: pip install 'accel_rl[search]'")
+    import optuna
+    from optuna.storages.journal import JournalFileBackend
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna, optuna.create_study(
+        storage=optuna.storages.JournalStorage(JournalFileBackend(str(file))) if file else None,
+        sampler=optuna.samplers.TPESampler(seed=0, constant_liar=True),  # Avoids the settings of running trials.
+        pruner=optuna.pruners.MedianPruner(FIRST_TRIALS, WARM_UP + 1),
+        study_name="search", direction="maximize", load_if_exists=True,
+    )  # fmt: skip
 
 
 def name_of(trial: Any) -> str:
@@ -167,84 +173,46 @@ def as_member(trial: Any, space: Space, o: SearchOptions) -> Member:
     return prepared(Grid((Member(config, {"trial": f"{trial.number:03d}"}),)), o.scale, o.override).members[0]
 
 
-def check(space: Space, o: SearchOptions) -> None:
-    """Raise ConfigError if the settings that the search space returns for a first trial are impossible."""
-    member = as_member(optuna().create_study().ask(), space, o)
-    lay_out(o, {member.name: member.needs})
-
-
-def begun(words: list[str], o: SearchOptions) -> tuple[SweepFolder, str, SearchOptions]:
-    """Return the folder, the search space and the options of a new search, or of a search to resume."""
-    default = SearchOptions()
-    if not o.resume:
-        if not words:
-            raise ConfigError("--resume needs a search's folder, and got ''")
-        path = Path("runs") / f"{words[0].rpartition(':')[2]}-{time.strftime('%Y%m%d-%H%M%S')}"
-        folder = SweepFolder(Path(o.out).expanduser() if o.out else path)
-        folder.check_new()
-        return folder, words[0], replace(o, trials=TRIALS if o.trials is None else o.trials)
-    folder = SweepFolder(Path(o.resume).expanduser())
-    if "search" not in (plan := folder.plan):
-        raise ConfigError(f"{folder.path} is a sweep: accel-rl sweep --resume {folder.path}")
-    check_trust({plan["experiment"]: "the search space"}, o.trust)
-    folder.check_free()
-    for name in ("override", "scale"):
-        if getattr(o, name) != getattr(default, name):
-            raise ConfigError(f"--resume continues a search as it was begun; leave out --{name}")
-    stored = {"trials": plan["search"]["trials"], **plan["placing"]}
-    kept = {name: value for name, value in stored.items() if getattr(o, name) == getattr(default, name)}
-    return (
-        folder,
-        plan["experiment"],
-        replace(o, **kept, scale=plan["search"]["scale"], override=tuple(plan["search"]["override"])),
-    )
+def check(space: Space, o: SearchOptions) -> Layout:
+    """Lay out the machine for a first trial. Raises ConfigError if the trial's settings are impossible."""
+    member = as_member(open_study(None)[1].ask(), space, o)
+    return lay_out(o, {member.name: member.needs})
 
 
 def search(argv: list[str]) -> int:
-    resuming = any(a == "--resume" or a.startswith("--resume=") for a in argv)
+    resuming = any(a.partition("=")[0] == "--resume" for a in argv)
     words, options = positionals(argv, [] if resuming else ["the space (module:function)"], "accel-rl search")
     o = parse(SearchOptions, options, "accel-rl search SPACE", __doc__ or "")
-    optuna()
-    folder, name, o = begun(words, o)
-    if not o.trials:
+    if resuming:
+        if not o.resume:
+            raise ConfigError("--resume needs a search's folder, and got ''")
+        folder = SweepFolder(Path(o.resume).expanduser())
+        if "search" not in (plan := folder.plan):
+            raise ConfigError(f"{folder.path} is a sweep: accel-rl sweep --resume {folder.path}")
+        stored = plan["placing"] | plan["search"] | {"override": tuple(plan["search"]["override"])}
+        name, begun = plan["experiment"], SearchOptions(**stored)
+        check_trust({name: "the search space"}, o.trust)
+        o = parse(SearchOptions, options, "accel-rl search", "", begun)
+        if (o.override, o.scale) != (begun.override, begun.scale):
+            raise ConfigError("--resume continues a search as it was begun; leave out --override and --scale")
+    else:
+        name, folder = words[0], SweepFolder.new(o.out, words[0])
+    if o.trials < 1:
         raise ConfigError(f"--trials {o.trials}: must be at least 1")
     if not callable(space := find(name, "search space")):
         raise ConfigError(f"{name!r} is no function of an optuna.Trial that returns the settings of a run")
-    check(space, o)
+    layout = check(space, o)
     with folder.locked() as lock:
-        stored = {name: getattr(o, name) for name in STORED}
-        plan = {"experiment": name, "placing": placing(o), "slurm": False, "search": stored}
-        if o.resume:
-            folder.write("sweep.json", {**folder.plan, **plan})
+        search = {"trials": o.trials, "override": o.override, "scale": o.scale}
+        plan = {"experiment": name, "placing": placing(o), "slurm": False, "search": search}
+        if resuming:
+            folder.write("sweep.json", folder.plan | plan)
         else:
-            folder.check_unwritten()
             folder.create({}, {}, plan)
-        return run(folder, space, o, lock)
-
-
-def run(folder: SweepFolder, space: Space, o: SearchOptions, lock: int) -> int:
-    """Run the requested number of trials, and return the exit code of the search."""
-    trials = Search(folder, space, o, lock)
-    with trials.display as display, StopRequest() as stop, output.written(display.event, display.event):
-        try:
-            while not (trials.over or stop):
-                trials.step()
-                time.sleep(LOOK_S)
-        finally:  # Stop all runs when the search ends.
-            trials.stop()
-    has_score = trials.report()
-    if stop:
-        path = quote(str(folder.path))
-        stdout(f"next: accel-rl search --resume {path} --trust    continue with the remaining trials")
-        return stop.exit_code
-    stdout(f"next: accel-rl report {quote(str(folder.path))}")
-    return 0 if has_score else 1
-
-
-def main(argv: list[str]) -> int:
-    """Return the exit code: 0 done, 1 no trial has a score, 2 wrong settings, 130 stopped by Ctrl-C."""
-    return ended("accel-rl search", search, argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+        trials = Search(folder, space, o, layout, lock)
+        with trials.display as display, StopRequest() as stop, output.written(display.event, display.event):
+            trials.run(stop)
+    has_score, path = trials.report(), quote(str(folder.path))
+    remaining = f"search --resume {path} --trust    continue with the remaining trials"
+    stdout(f"next: accel-rl {remaining if stop else f'report {path}'}")
+    return stop.exit_code or int(not has_score)

@@ -27,19 +27,19 @@ from shlex import quote
 from accel_rl.parsing.arguments import parse, positionals, stdout, value_of
 from accel_rl.settings.config_file import read_file
 from accel_rl.settings.resolved import fill_in
-from accel_rl.settings.trust import TrustOptions, code_names
+from accel_rl.settings.trust import code_names
 from accel_rl.sweeps import carried_code, expected_hours, idle, mps, pause
 from accel_rl.sweeps.carried import Carried
 from accel_rl.sweeps.deadline import Deadline, check_minutes
 from accel_rl.sweeps.feeder import PATIENCE_S, Feeder
 from accel_rl.sweeps.grid import Grid, find_grid, pairs, prepared
-from accel_rl.sweeps.layout import Layout, Placing, lay_out, needs_of_begun, placing
+from accel_rl.sweeps.layout import Layout, Placing, RunOptions, lay_out, needs_of_begun, placing
 from accel_rl.sweeps.packing import MB, Packing, check_carried
 from accel_rl.sweeps.sweep_display import Display, View, status
 from accel_rl.sweeps.sweep_folder import SweepFolder, prune
 from accel_rl.sweeps.sweep_plan import Run, begun, describe, planned, shortages
 from accel_rl.text import output
-from accel_rl.text.counts import Count, counted
+from accel_rl.text.counts import Count
 from accel_rl.text.errors import ConfigError, ended
 from accel_rl.training.signals import StopRequest
 
@@ -47,21 +47,13 @@ LOOK_S = 0.2
 
 
 @dataclass(frozen=True)
-class Options(Placing, TrustOptions):
-    out: str = ""
-    """Folder that the sweep creates, by default runs/NAME-TIME."""
+class Options(RunOptions):
     only: tuple[str, ...] = ()
     """Run only the grid's runs with the given values of levels, such as game=pong,breakout envs=16. The lists of games
     atari5, atari10, atari26, atari49 and atari57 stand for those of their games that the grid has."""
     seeds: tuple[int, ...] = ()
     """Seeds of the runs, which replace the experiment's seeds. A function that returns a grid receives the seeds as its
     parameter `seeds`."""
-    override: tuple[str, ...] = ()
-    """Settings of every run, as on the command line of accel-rl train, such as env-steps=20000 sampler.envs=8."""
-    scale: float = 1.0
-    """Factor by which each run's length, intervals, replay and epsilon schedule are multiplied."""
-    retries: Count = 2
-    """Number of times that a failed run is restarted from its checkpoint."""
     mps: bool = True
     """Start CUDA's Multi-Process Service for the sweep, if runs share a GPU and the service is not running."""
     resume: str = ""
@@ -163,11 +155,7 @@ def sweep(argv: list[str], began: float | None = None) -> int:
     grid = make_grid(words[0], o)
     if o.idle:
         grid = grid.changed(idle.patient)
-    name = words[0].rpartition(":")[2]
-    folder = SweepFolder(
-        Path(o.out).expanduser() if o.out else Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    )
-    folder.check_new()
+    folder = SweepFolder.new(o.out, words[0])
     needs = {m.name: m.needs for m in grid.members}
     labels = {m.name: m.labels for m in grid.members}
     if o.slurm:
@@ -183,7 +171,7 @@ def sweep(argv: list[str], began: float | None = None) -> int:
         if carried is not None:
             check_carried(carried, {name: fill_in(run.config).to_dict() for name, run in runs.items()})
         if o.dry_run:
-            lines = [*describe(layout, runs), *hours(runs, o, slots_of(layout))]
+            lines = [*describe(layout, runs), *hours(runs, o, layout.most_runs)]
             with tempfile.TemporaryDirectory() as scratch:
                 trial = SweepFolder(Path(scratch))
                 trial.create(runs, labels, {})
@@ -191,7 +179,6 @@ def sweep(argv: list[str], began: float | None = None) -> int:
     if carried is not None:
         carried.open()
     with folder.locked() as lock:
-        folder.check_unwritten()
         folder.create(runs, labels, {"experiment": words[0], "placing": placing(o), "slurm": o.slurm})
         if o.slurm:
             return slurm.submit(folder, {n: r.size for n, r in runs.items()}, o)
@@ -293,12 +280,6 @@ def hours(runs: Mapping[str, Run], o: Options, at_once: int) -> list[str]:
     return expected_hours.describe([run.config for run in runs.values()], rates, at_once)
 
 
-def slots_of(layout: Layout) -> int:
-    """Return the largest number of slots of one size in a layout, which is the maximum number of runs at the same
-    time."""
-    return max((len(slots) for slots in layout.slots.values()), default=1)
-
-
 def done(folder: SweepFolder, exit_code: int, command: str) -> int:
     """Run the user's command at the end of a sweep, and return the sweep's exit code."""
     if command:
@@ -342,11 +323,7 @@ def run(
                     display.update()
                     time.sleep(LOOK_S)
             finally:  # Stop all runs when the sweep ends.
-                if feeder.running:
-                    display.say(f"stopping {counted(len(feeder.running), 'run')}, each with a checkpoint")
-                    feeder.stop(deadline.patience_s if deadline else PATIENCE_S)
-                with contextlib.suppress(OSError):
-                    display.update(force=True)
+                feeder.stop(deadline.patience_s if deadline else PATIENCE_S)
             lines = packing.end(deadline.due if deadline and not stop else math.inf) if packing else []
     show([*(deadline.outcome() if deadline else []), *lines])
     return _report(folder, view, stop.exit_code, deadline is not None)

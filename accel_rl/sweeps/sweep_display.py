@@ -1,6 +1,7 @@
 """A running sweep displays a table of its runs. The command `accel-rl status` displays the same table in another
 terminal."""
 
+import contextlib
 import math
 import sys
 import time
@@ -114,6 +115,8 @@ class Display:
         return self
 
     def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):
+            self.update(force=True)
         if self._live:
             self._live.stop()
 

@@ -121,6 +121,15 @@ class SweepFolder:
 
     # -- beginning ------------------------------------------------------------
 
+    @classmethod
+    def new(cls, path: str, name: str) -> "SweepFolder":
+        """Return the folder `path` of a new sweep, by default a folder that is named after the experiment `name`.
+        Raises ConfigError if a sweep cannot start in it."""
+        default = f"runs/{name.rpartition(':')[2]}-{time.strftime('%Y%m%d-%H%M%S')}"
+        folder = cls(Path(path or default).expanduser())
+        folder.check_new()
+        return folder
+
     def check_new(self) -> None:
         """Raise ConfigError if a sweep cannot start in this folder."""
         self.check_free()
@@ -149,7 +158,8 @@ class SweepFolder:
         self, runs: Mapping[str, Run], labels: Mapping[str, Mapping[str, str]], placed: Mapping[str, Any]
     ) -> None:
         """Write the configuration of every run before any run starts, so that a killed sweep can be resumed. `labels`
-        maps each run to its labels in the grid."""
+        maps each run to its labels in the grid. Raises ConfigError if the folder contains a sweep."""
+        self.check_unwritten()
         sizes = {name: self._begun(name, run) for name, run in runs.items()}
         named = {name: dict(labels[name]) for name in runs}
         self.write("sweep.json", {**placed, "created": time.time(), "runs": named, "sizes": sizes})

@@ -14,6 +14,7 @@ from accel_rl.algos.dqn import DQN, DQNConfig
 from accel_rl.algos.impala import IMPALA, IMPALAConfig
 from accel_rl.algos.ppo import PPO, PPOConfig
 from accel_rl.algos.pqn import PQN, PQNConfig
+from accel_rl.algos.qrdqn import QRDQN, QRDQNConfig
 from accel_rl.algos.rainbow import Rainbow, RainbowConfig
 from accel_rl.replays.config import ReplayConfig
 
@@ -29,6 +30,7 @@ ALGORITHMS: dict[str, tuple[type[Algorithm], Any]] = {
     "pqn": (PQN, PQNConfig(**_CLIP, minibatch=11, epochs=2)),
     "dqn": (DQN, DQNConfig(**_Q, **_ROOT)),
     "c51": (C51, C51Config(**_Q, atoms=7, v_min=-2.0, v_max=2.0)),
+    "qrdqn": (QRDQN, QRDQNConfig(**_Q, quantiles=5)),
     "rainbow": (Rainbow, RainbowConfig(**_Q | {"replay": replace(REPLAY, prioritized=True)}, atoms=7, v_max=3.0)),
 }
 """A name's algorithm, and the settings that all its cases begin from."""
@@ -63,6 +65,7 @@ NUMBERS: dict[str, tuple[Any, ...]] = {
     "target_interval": (10_000, 50, 3),
     "hidden": (8, 16, 0),
     "atoms": (7, 2, 51),
+    "quantiles": (5, 1, 32),
     "v_min": (-2.0, -0.5),
     "v_max": (2.0, 0.5),
     "replay.start": (60, 80, 0),

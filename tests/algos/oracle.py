@@ -274,6 +274,28 @@ def categorical_loss(c, out, action, weight, target):
     return np.mean([w * x for w, x in zip(weight, cross, strict=True)]), np.array(error)
 
 
+def quantile_targets(c, reward, discount, out_t, out_online):
+    """Quantiles of the target [N, Z] (Dabney et al. 2018, algorithm 1)."""
+    chooser = out_online if c.double else out_t
+    best = [row.mean(-1).argmax() for row in chooser]
+    return np.array([reward[i] + discount[i] * out_t[i, a] for i, a in enumerate(best)])
+
+
+def quantile_loss(c, out, action, weight, target):
+    """Eq. 10, one pair of quantiles at a time -> (loss, losses [N])."""
+    losses = []
+    for i, a in enumerate(action):
+        total = 0.0
+        for k, theta in enumerate(out[i, a]):
+            tau = (2 * k + 1) / (2 * c.quantiles)
+            for y in target[i]:
+                u = y - theta
+                rho = abs(tau - (u < 0)) * (huber(u, c.huber) / c.huber if c.huber else abs(u))
+                total += rho / c.quantiles
+        losses.append(total)
+    return np.mean([w * x for w, x in zip(weight, losses, strict=True)]), np.array(losses)
+
+
 # -- the step --------------------------------------------------------------------------------------
 
 

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from accel_rl.algos.c51 import C51Config
+from accel_rl.algos.qrdqn import QRDQNConfig
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from tests.algos import oracle
 from tests.algos.made_up import ingest
@@ -36,6 +37,7 @@ OWN_EQUATIONS = {
     "pqn": {"gamma", "gae_lambda", "reward_clip", "epochs", "minibatch", "lstm", "learning_rate"},
     "impala": {"gamma", "gae_lambda", "window", "batches", "rho_clip", "c_clip", "lstm", "value_coefficient"},
     "c51": {"gamma", "reward_clip", "n_step", "double", "dueling", "noisy", "atoms", "v_min", "v_max", "optimizer_eps"},
+    "qrdqn": {"double", "n_step", "quantiles", "huber"},
     "rainbow": {"replay.alpha", "replay.beta", "replay.beta_final"},
 }
 
@@ -360,8 +362,7 @@ class Priorities:
 
 def play_q_learning(played):
     c, algo = played.config, played.algo
-    is_distribution = isinstance(c, C51Config)
-    atoms = c.atoms if is_distribution else 1
+    atoms = getattr(c, "atoms", None) or getattr(c, "quantiles", 1)
     algo.begin()
     with torch.no_grad():
         for x in algo.target.parameters():
@@ -428,11 +429,8 @@ def check_q_update(played, batch, s, cells, priorities, generator, target_net, a
     assert bool(noise) == c.noisy and (not noise or any((noise[n][0] != noise_t[n][0]).any() for n in noise))
     out_t = oracle.q_network(target_net, obs_t, ACTIONS, atoms, noise_t)
     out_online = oracle.q_network(played.parameters, obs_t, ACTIONS, atoms, noise)
-    is_distribution = isinstance(c, C51Config)
-    targets = (oracle.categorical_targets if is_distribution else oracle.q_targets)(
-        c, reward, discount, out_t, out_online
-    )
-    loss = oracle.categorical_loss if is_distribution else oracle.q_loss
+    targets_of, loss = next((of[1:] for of in DISTRIBUTIONS if isinstance(c, of[0])), (oracle.q_targets, oracle.q_loss))
+    targets = targets_of(c, reward, discount, out_t, out_online)
     p0 = played.parameters
 
     def loss_of(p):
@@ -446,6 +444,10 @@ def check_q_update(played, batch, s, cells, priorities, generator, target_net, a
     priorities.update(drawn, got.error.double().numpy())
 
 
+DISTRIBUTIONS = (
+    (C51Config, oracle.categorical_targets, oracle.categorical_loss),
+    (QRDQNConfig, oracle.quantile_targets, oracle.quantile_loss),
+)
 PLAY = {"a2c": play_a2c, "ppo": play_ppo, "pqn": play_pqn, "impala": play_impala}
 
 

@@ -6,7 +6,6 @@ learns from all data. Among four ranks, the gradient of the widest layer is sent
 
 import functools
 import multiprocessing
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -123,9 +122,9 @@ def learn(of_algorithm):
     return {**found, "priorities": priorities(learner)}
 
 
-def learn_as(group, rank, folder, fds):
-    """Write the results of one rank. fds: files for the gradients of each algorithm, if ranks share memory."""
-    size, _ = GROUPS[group]
+def learn_as(group, rank, folder):
+    """Write the results of one rank."""
+    size, is_shared = GROUPS[group]
     out = folder / f"{group}-{rank}.pt"
     if size == 1:
         torch.save(learn(lambda name: SINGLE_RANK), out)
@@ -135,8 +134,15 @@ def learn_as(group, rank, folder, fds):
     config = default_config("a2c")
     config = replace(config, distributed=replace(config.distributed, hash_interval=5, timeout_s=60.0))
     store = dist.FileStore(str(folder / f"{group}-store"), size)
+
+    def context_of(name):
+        context = sync_context(dist.PrefixStore(name, store), 60.0, 5)
+        if not is_shared:
+            context.exchange.shared = None
+        return context
+
     with join_ranks(config, "cpu", store, rank, size, size):
-        torch.save(learn(lambda name: sync_context(store, 60.0, 5, fds.get(name))), out)
+        torch.save(learn(context_of), out)
 
 
 def main() -> int:
@@ -145,10 +151,9 @@ def main() -> int:
     torch.set_num_threads(1)
     for invalid in (False, True):
         rollouts(invalid)  # once for all forks
-    for group, (size, shared) in GROUPS.items():
-        fds = {name: os.memfd_create(name) for name in ALGORITHMS if shared}
+    for group, (size, _) in GROUPS.items():
         context = multiprocessing.get_context("fork")
-        ranks = [context.Process(target=learn_as, args=(group, r, folder, fds), daemon=True) for r in range(size)]
+        ranks = [context.Process(target=learn_as, args=(group, r, folder), daemon=True) for r in range(size)]
         for rank in ranks:
             rank.start()
         for rank in ranks:

@@ -32,12 +32,14 @@ class Plain:
         return Adam(n)
 
 
-def reduce(rank: int, size: int, folder: Path, fds: list[int]) -> None:
+def reduce(rank: int, size: int, folder: Path, is_shared: bool) -> None:
     config = default_config("a2c")
     config = replace(config, distributed=replace(config.distributed, timeout_s=60.0))
     store = dist.FileStore(str(folder / "store"), size)
     try:
-        with join_ranks(config, "cpu", store, rank, size, size, *fds) as group:
+        with join_ranks(config, "cpu", store, rank, size, size) as group:
+            if not is_shared:
+                group.exchange.shared = None
             model, x = torch.nn.Linear(100_000, 1), torch.ones(1, 100_000)
             gradient_sync = group.exchange.gradient_sync(FlatParameters(model), Plain())
             for i in range(10**9):
@@ -54,9 +56,8 @@ def reduce(rank: int, size: int, folder: Path, fds: list[int]) -> None:
 def main() -> None:
     torch.set_num_threads(1)
     folder, size = Path(sys.argv[1]), int(sys.argv[2])
-    fds = [os.memfd_create("gradients")] if sys.argv[3] == "1" else []
-    context = multiprocessing.get_context("fork")
-    ranks = [context.Process(target=reduce, args=(r, size, folder, fds), daemon=True) for r in range(size)]
+    context, common = multiprocessing.get_context("fork"), (size, folder, sys.argv[3] == "1")
+    ranks = [context.Process(target=reduce, args=(r, *common), daemon=True) for r in range(size)]
     for rank in ranks:
         rank.start()
     for rank in ranks:

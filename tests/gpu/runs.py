@@ -67,6 +67,7 @@ RUNS: dict[str, TrainConfig] = {
     "dqn, concurrent, second learner": q("dqn", schedule="concurrent", secondary=8),
     "dqn, epsilon of each environment": q("dqn", epsilon_spread=7.0),
     "c51, pong": q("c51", "pong"),
+    "qrdqn": q("qrdqn", quantiles=7, double=True, dueling=True),
     "c51, concurrent": q("c51", schedule="concurrent", **RETURNS),
     "rainbow, noisy": q("rainbow", noisy=True, **RETURNS),
     "rainbow, noisy, concurrent": q("rainbow", noisy=True, schedule="concurrent", **RETURNS),

@@ -156,7 +156,7 @@ def test_ranks_connect_through_a_store():
     mine = connect(stores[0], 0, config(2))
     other.join()
     mine[0].begin(1_000)
-    assert found["other"][0].env_steps() == 1_000
+    assert found["other"][0].totals().env_steps == 1_000
     with pytest.raises(RunError, match=r"rank 2 has not joined within 0\.5 s"):
         connect(stores[0], 0, config(3))
     os.close(fd)
@@ -167,7 +167,7 @@ def test_ranks_of_two_machines_are_told_so(monkeypatch):
     base, fd = default_config("a2c"), os.memfd_create("store")
     config = replace(base, distributed=replace(base.distributed, ranks=2, update="async"))
     stores = [PatientStore(file_store(fd, 2), 10.0) for _ in range(2)]
-    stores[1].set("counters", f"/proc/{os.getpid()}/fd/0 1 another-boot")
+    stores[1].set("memory", f"/proc/{os.getpid()}/fd/0 1 another-boot,/proc/1/fd/1 1 another-boot")
     with pytest.raises(ConfigError, match=r"rank 1 does not see rank 0's .*another machine's.*--nnodes 1"):
         connect(stores[1], 1, config)
     with pytest.raises(ConfigError, match="rank 1 does not see rank 0's"):

@@ -1,6 +1,8 @@
 from accel_rl.ranks.async_context import AsyncClock, OwnBatches
 from accel_rl.ranks.shared_counters import SharedCounters
 from accel_rl.samplers.episodes import EpisodeTracker
+from accel_rl.settings.resolved import fill_in
+from accel_rl.settings.train import default_config
 
 
 def tracker(*scores):
@@ -12,20 +14,20 @@ def tracker(*scores):
 
 
 def test_counts_are_of_all_ranks():
-    counters = SharedCounters.create(2, window=3)
+    counters = SharedCounters(2, window=3)
     assert not counters.begun
     counters.begin(1_000)
     counters.add(0, 40, 1, tracker(1.0))
     counters.add(1, 60, 2, tracker(5.0, 6.0, 7.0, 8.0))
     counters.add(0, 40, 2, tracker(1.0, 2.0))
-    assert counters.begun and counters.env_steps() == 1_140 and counters.of_rank(0) == 80
+    assert counters.begun and counters.totals().env_steps == 1_140 and counters.of_rank(0) == 80
     assert sorted(s for s, _ in counters.recent()) == [1.0, 2.0, 7.0, 8.0]  # 2 of each: about 3
     assert counters.totals() == (1_140, 6, 4)
     counters.close()
 
 
 def test_a_rank_that_was_replaced_goes_on_counting():
-    counters = SharedCounters.create(1, window=3)
+    counters = SharedCounters(1, window=3)
     counters.add(0, 40, 5, tracker(1.0, 2.0))
     counters.add(0, 40, 3, tracker(1.0, 9.0, 8.0))  # a new process, from an older checkpoint, with other episodes
     assert counters.of_rank(0) == 80
@@ -35,9 +37,9 @@ def test_a_rank_that_was_replaced_goes_on_counting():
 
 def test_a_row_is_of_one_reading():
     """Whatever other ranks count between the clock and the row."""
-    counters = SharedCounters.create(2, window=3)
+    counters = SharedCounters(2, window=3)
     counters.begin(0)
-    clock = AsyncClock(counters, 0)
+    clock = AsyncClock(counters, 0, fill_in(default_config("a2c")))
     assert clock.count(0, 40, tracker(1.0), 1) == 40
     counters.add(1, 60, 2, tracker(5.0, 6.0))
     assert clock.report(tracker(), 0)[1:] == (1, 1)
@@ -47,7 +49,7 @@ def test_a_row_is_of_one_reading():
 
 def test_the_clock_of_schedules_is_that_of_all_ranks():
     """Each rank counts its own steps before they are shared; updates are called for by its own alone."""
-    counters = SharedCounters.create(2, window=3)
+    counters = SharedCounters(2, window=3)
     counters.begin(0)
     a, b = OwnBatches(counters, 0), OwnBatches(counters, 1)
     for clock in (a, b):

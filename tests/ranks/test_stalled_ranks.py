@@ -28,7 +28,7 @@ def stalled(monkeypatch):
         sampler=replace(config.sampler, timeout_s=0.1, start_timeout_s=0.1),
         distributed=replace(config.distributed, timeout_s=0.2),
     )
-    counters = SharedCounters.create(2, 100)
+    counters = SharedCounters(2, 100)
     yield counters, StalledRanks(counters, fill_in(config))
     counters.close()
 

@@ -171,6 +171,31 @@ SOURCES: dict[tuple[str, str], list[Row]] = {
         ("update_horizon", 1, "algo.n_step", same),
         ("replay_scheme", "uniform", "algo.replay.prioritized", lambda s: s == "prioritized"),
     ],
+    ("sb3", "qrdqn"): [
+        *CLEANRL_COMMON,
+        ("buffer_size (default)", 1_000_000, "algo.replay.size", same),
+        ("learning_starts (default)", 50_000, "algo.replay.start", same),
+        ("target_update_interval (default)", 10_000, "algo.target_interval", same),
+        ("train_freq (default)", 4, "algo.intensity", lambda n: 32 / n),
+        ("learning_rate (default)", 5e-5, "algo.learning_rate", same),
+        ("optimizer epsilon", 0.01 / 32, "algo.optimizer_eps", same),
+        ("n_quantiles (default)", 200, "algo.quantiles", same),
+        ("exploration_fraction", 0.025, "algo.epsilon_steps", lambda f: f * 10_000_000 - 50_000),
+        ("exploration_fraction", 0.025, "algo.epsilon", lambda f: 1 - 0.99 * 50_000 / (f * 10_000_000)),
+        ("exploration_final_eps", 0.01, "algo.epsilon_final", same),
+    ],
+    ("dopamine", "qrdqn"): [
+        *DOPAMINE,
+        ("learning_rate", 0.00005, "algo.learning_rate", same),
+        ("eps", 0.0003125, "algo.optimizer_eps", same),
+        ("update_horizon", 3, "algo.n_step", same),
+        ("num_atoms", 200, "algo.quantiles", same),
+        ("kappa", 1.0, "algo.huber", same),
+        ("replay_scheme", "prioritized", "algo.replay.prioritized", lambda s: s == "prioritized"),
+        ("priority", "sqrt(loss)", "algo.replay.alpha", lambda _: 0.5),
+        ("gradient's weight", "none", "algo.replay.beta", lambda _: 0.0),
+        ("gradient's weight", "none", "algo.replay.beta_final", lambda _: 0.0),
+    ],
     ("dopamine", "rainbow"): [
         *DOPAMINE,
         *ATOMS,
@@ -299,7 +324,7 @@ def test_a_preset_that_does_not_exist_is_one_line(algorithm, preset, line):
     assert "\n" not in str(e.value)
 
 
-@pytest.mark.parametrize("name", ["dqn", "c51", "rainbow"])
+@pytest.mark.parametrize("name", ["dqn", "c51", "qrdqn", "rainbow"])
 def test_the_guard_is_for_q_learning(name):
     """Nair et al. 2015, section 4.2: by the absolute DQN loss."""
     assert on_gorila(default_config(name)).gorila.outlier_deviations == 5.0

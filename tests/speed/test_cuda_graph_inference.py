@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from accel_rl.agents.policy import RecurrentPolicyAgent
-from accel_rl.models.q_network import CategoricalQNetwork
+from accel_rl.models.q_network import CategoricalQNetwork, QNetwork, QuantileNetwork
 from accel_rl.models.recurrent import RecurrentActorCritic
 from accel_rl.speed.cuda_graph import CudaGraphs
 from accel_rl.text import notes, output
@@ -46,6 +46,20 @@ def c51_agent():
     return agent
 
 
+def quantile_agent():
+    torch.manual_seed(0)
+    agent = q_agent()
+    agent.model = QuantileNetwork(SPEC, "a3c", atoms=11)
+    return agent
+
+
+def data_efficient_agent():
+    torch.manual_seed(0)
+    agent = q_agent()
+    agent.model = QNetwork(SPEC, "data-efficient")
+    return agent
+
+
 def dueling_agent():
     return q_agent(is_dueling=True)
 
@@ -63,7 +77,7 @@ def recurrent_agent():
     return RecurrentPolicyAgent(RecurrentActorCritic(SPEC, 16))
 
 
-AGENTS = [policy, noisy_agent, recurrent_agent, q_agent, dueling_agent, c51_agent]
+AGENTS = [policy, noisy_agent, recurrent_agent, q_agent, dueling_agent, c51_agent, quantile_agent, data_efficient_agent]
 # Other networks of Q-learning: test_an_epsilon_that_changes, and whole runs in tests/gpu.
 QUICK = [(policy, 1), (noisy_agent, 2), (recurrent_agent, 2)]
 CASES = [(make, groups) for make in AGENTS for groups in (1, 2)]

@@ -92,6 +92,7 @@ SEQUENTIAL = [("rainbow", NOISY, PICTURES), ("dqn", SPREAD, POLE)]
 ALSO_SEQUENTIAL = [
     ("dqn", {}, PICTURES),
     ("c51", {}, POLE),
+    ("qrdqn", {"quantiles": 7, "double": True}, POLE),
     ("dqn", {}, POLE),
     ("c51", {}, PICTURES),
     ("rainbow", NOISY, POLE),
@@ -296,7 +297,7 @@ def test_a_killed_worker_is_replaced_in_the_middle_of_a_period(trainer):
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        ({"algorithm": "a2c"}, "--schedule concurrent: only dqn, c51 and rainbow"),
+        ({"algorithm": "a2c"}, "--schedule concurrent: only dqn, c51, qrdqn and rainbow"),
         ({"target_interval": 100}, "--algo.target-interval 100: must divide by 8 environments x 6 steps .* use 96"),
     ],
 )
