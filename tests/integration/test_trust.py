@@ -170,7 +170,8 @@ def test_the_runs_of_a_sweep_are_not_disturbed(sweep):
 
 def test_a_search_is_resumed_only_with_trust(folder, capsys):
     pytest.importorskip("optuna")
-    SweepFolder(folder).create({}, {}, {"experiment": "evil:settings", "search": {}, "placing": {}})
+    search = {"trials": 1, "override": [], "scale": 1.0}
+    SweepFolder(folder).create({}, {}, {"experiment": "evil:settings", "search": search, "placing": {}})
     assert main(["search", "--resume", "."]) == 2 and "evil:settings" in capsys.readouterr().err
     assert not (folder / "ran").exists()
 

@@ -100,6 +100,7 @@ CASES = {  # name: (algorithm, its settings, {what was used: its value after s e
         {"rate": lambda s: 1e-3, "epsilon": lambda s: line(1, 0.1, updates(s - ROLLOUT) / 20)},
     ),
     "c51": ("c51", {**RATE, **LINEAR}, {**Q_RATE, "epsilon": c51_epsilon}),
+    "qrdqn": ("qrdqn", {**RATE, **LINEAR}, {**Q_RATE, "epsilon": c51_epsilon}),
     "rainbow": ("rainbow", {**RATE, **LINEAR}, {**Q_RATE, "epsilon": c51_epsilon, "beta": beta}),
     "rainbow, noisy": (
         "rainbow", {**RATE, **CONSTANT, "noisy": True},
