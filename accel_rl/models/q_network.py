@@ -120,8 +120,7 @@ class CategoricalQNetwork(QNetwork):
     def q(self, obs: Tensor, noise: bool = True) -> Tensor:
         return expectation(self.outputs(obs, noise), self.support)
 
-    def forward(self, obs: Tensor, noise: bool = True) -> Tensor:
-        return self.outputs(obs, noise)
+    forward = QNetwork.outputs
 
 
 class QuantileNetwork(QNetwork):
@@ -131,5 +130,4 @@ class QuantileNetwork(QNetwork):
     def q(self, obs: Tensor, noise: bool = True) -> Tensor:
         return self.outputs(obs, noise).mean(-1)
 
-    def forward(self, obs: Tensor, noise: bool = True) -> Tensor:
-        return self.outputs(obs, noise)
+    forward = QNetwork.outputs
