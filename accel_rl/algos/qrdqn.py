@@ -9,7 +9,8 @@ from accel_rl.algos.algorithm import Loss
 from accel_rl.algos.dqn import DQN, DQNConfig
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.q_network import QuantileNetwork
-from accel_rl.ops.q_learning import batched_index, quantile_huber
+from accel_rl.ops.q_learning import batched_index
+from accel_rl.ops.quantiles import midpoints, quantile_huber
 from accel_rl.optim.optimizers import AnyOptimizer
 from accel_rl.replays.ring import ReplayBatch
 from accel_rl.text.bounds import NonNegative, Positive, PositiveCount, Share
@@ -37,7 +38,10 @@ class QRDQNConfig(DQNConfig):
     def usual_loss(self) -> float:
         """Return the loss for an error of twice the largest clipped reward in all quantiles."""
         error = torch.full((1, self.quantiles), 2 * (self.reward_clip or 0.0))
-        return float(quantile_huber(error, torch.zeros_like(error), self.huber)) / self.batch_size
+        return (
+            float(quantile_huber(error, torch.zeros_like(error), midpoints(self.quantiles, error.device), self.huber))
+            / self.batch_size
+        )
 
 
 class QRDQN(DQN):
@@ -59,5 +63,6 @@ class QRDQN(DQN):
             selector = model(batch.obs_t) if self.config.double else quantiles_t
             best = batched_index(quantiles_t, selector.mean(-1).argmax(-1))
             target = batch.r_t[:, None] + batch.discount_t[:, None] * best
-        losses = quantile_huber(target, batched_index(quantiles, batch.a_tm1), self.config.huber)
+        tau = midpoints(self.config.quantiles, target.device)
+        losses = quantile_huber(target, batched_index(quantiles, batch.a_tm1), tau, self.config.huber)
         return self.combine_losses(batch, losses, losses, quantiles.detach().mean(-1))

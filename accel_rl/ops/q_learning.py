@@ -33,17 +33,6 @@ def huber(error: Tensor, delta: float) -> Tensor:
     return 0.5 * near.square() + delta * (size - near)
 
 
-def quantile_huber(target: Tensor, quantiles: Tensor, kappa: float) -> Tensor:
-    """Return sum_i E_j |tau_i - 1{u_ij < 0}| L(u_ij) / kappa [N], where u_ij = target_j - quantile_i, tau_i are the
-    midpoints of equal shares, and L is the Huber loss with threshold kappa, or with kappa 0 |u| in place of L / kappa
-    (Dabney et al. 2018, arXiv:1710.10044, eq. 8 to 10). `target` [N, M] and `quantiles` [N, Z]."""
-    error = target[:, None, :] - quantiles[:, :, None]
-    Z = quantiles.shape[-1]
-    tau = (torch.arange(Z, device=error.device) + 0.5) / Z
-    loss = huber(error, kappa) / kappa if kappa else error.abs()
-    return ((tau[:, None] - (error < 0).float()).abs() * loss).mean(-1).sum(-1)
-
-
 def dueling(value: Tensor, advantage: Tensor) -> Tensor:
     """V + A - mean_a A (Wang et al. 2016, arXiv:1511.06581, eq. 9), of value [N, 1, ...] and advantage [N, A, ...]."""
     return value + advantage - advantage.mean(1, keepdim=True)
