@@ -19,9 +19,11 @@ from accel_rl.version import __version__
 if TYPE_CHECKING:
     from accel_rl import gym
     from accel_rl.algos.a2c import A2C
+    from accel_rl.algos.btr import BTR
     from accel_rl.algos.c51 import C51
     from accel_rl.algos.dqn import DQN
     from accel_rl.algos.impala import IMPALA
+    from accel_rl.algos.iqn import IQN
     from accel_rl.algos.ppo import PPO
     from accel_rl.algos.pqn import PQN
     from accel_rl.algos.qrdqn import QRDQN
@@ -37,9 +39,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "A2C",
+    "BTR",
     "C51",
     "DQN",
     "IMPALA",
+    "IQN",
     "PPO",
     "PQN",
     "QRDQN",
@@ -64,9 +68,11 @@ __all__ = [
 
 _MODULES = {
     "A2C": "algos.a2c",
+    "BTR": "algos.btr",
     "C51": "algos.c51",
     "DQN": "algos.dqn",
     "IMPALA": "algos.impala",
+    "IQN": "algos.iqn",
     "PPO": "algos.ppo",
     "PQN": "algos.pqn",
     "QRDQN": "algos.qrdqn",

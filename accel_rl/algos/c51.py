@@ -73,11 +73,10 @@ class C51(DQN):
         atoms = model.support
         logits = model(batch.obs_tm1)
         with torch.no_grad():
-            logits_t = self.target(batch.obs_t)
-            selector = model(batch.obs_t) if self.config.double else logits_t
-            best = expectation(selector, atoms).argmax(-1)
-            p_t = torch.softmax(batched_index(logits_t, best), -1)
-            target = project(batch.r_t[:, None] + batch.discount_t[:, None] * atoms, p_t, atoms)
+            p_t = torch.softmax(self.target(batch.obs_t), -1)
+            q_t = model.q(batch.obs_t) if self.config.double else p_t @ atoms
+            reward, p = self.bootstrap(batch, expectation(logits.detach(), atoms), q_t, p_t)
+            target = project(reward[:, None] + batch.discount_t[:, None] * atoms, p, atoms)
         losses = cross_entropy(target, batched_index(logits, batch.a_tm1))
         divergence = losses.detach() - entropy(target)  # KL(target || prediction)
         return self.combine_losses(batch, losses, divergence, expectation(logits.detach(), atoms))

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import torch
+from torch import Tensor
 
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
 from accel_rl.algos.algorithm import Loss
@@ -12,7 +13,14 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.models.layers import LayerNorm
 from accel_rl.models.networks import find_network
 from accel_rl.models.q_network import QNetwork
-from accel_rl.ops.q_learning import batched_index, double_q_target, huber, spread_powers
+from accel_rl.ops.q_learning import (
+    LEAST_LOG_POLICY,
+    batched_index,
+    huber,
+    scaled_log_policy,
+    soft_target,
+    spread_powers,
+)
 from accel_rl.optim.optimizers import AnyOptimizer
 from accel_rl.replays.ring import ReplayBatch
 from accel_rl.text.bounds import BelowOne, NonNegative, NonNegativeCount, Positive, PositiveCount, Share
@@ -35,6 +43,14 @@ class DQNConfig(ReplayAlgorithmConfig):
     al. 2018)."""
     noisy_sigma: Positive = 0.5
     """Initial noise of a weight, in units of 1 / sqrt(inputs) (Fortunato et al. 2018: 0.5)."""
+    munchausen: NonNegative = 0.0
+    """Weight of the scaled log-policy in the reward (Vieillard et al. 2020: 0.9), or 0 for none. If it is above 0, the
+    bootstrap value is the mean over a softmax policy, plus the policy's entropy."""
+    munchausen_temperature: Positive = 0.03
+    """Temperature of the softmax policy (Vieillard et al. 2020: 0.03)."""
+    munchausen_policy: Literal["target", "online"] = "target"
+    """Network whose log-policy is added to the reward: the target network (Vieillard et al. 2020), or the online
+    network (Clark et al. 2024)."""
     huber: NonNegative = 1.0
     """Threshold of the Huber loss, which is quadratic for errors up to the threshold and linear beyond (Mnih et al.
     2015: 1). With 0, the loss is the squared error."""
@@ -83,6 +99,11 @@ class DQNConfig(ReplayAlgorithmConfig):
         return float(huber(error, self.huber)) / self.batch_size
 
     @property
+    def explores_by_epsilon(self) -> bool:
+        """If it is false, epsilon is 0 after the initial random play."""
+        return not self.noisy
+
+    @property
     def decay_steps(self) -> int:
         """epsilon_steps, or its largest default if no run is known."""
         return self.LONGEST_DECAY if self.epsilon_steps is None else self.epsilon_steps
@@ -108,7 +129,7 @@ class DQN(ReplayAlgorithm):
     def build_agent(self, spec: EnvSpec) -> EpsilonGreedyAgent:
         c = self.config
         agent = EpsilonGreedyAgent(self.build_model(spec), 1.0, c.epsilon_evaluation)
-        if c.epsilon_spread and not c.noisy:
+        if c.epsilon_spread and c.explores_by_epsilon:
             agent.spread(spread_powers(c.epsilon_spread, 0, self.B, self.B, self.device))
         return agent
 
@@ -122,15 +143,15 @@ class DQN(ReplayAlgorithm):
         return {"is_dueling": c.dueling, "sigma": sigma, "hidden": c.hidden, "layer_norm": c.layer_norm}
 
     def resample_noise(self) -> None:
-        if self.config.noisy:
+        if self.agent.model.noisy:
             seed = self.replay.draw_seed()
             self.agent.model.resample(2 * seed)
             self.target.resample(2 * seed + 1)
 
     def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
-        return {**super().schedules(progress, env_steps), "epsilon": self._epsilon(env_steps)}
+        return {**super().schedules(progress, env_steps), "epsilon": self.epsilon_at(env_steps)}
 
-    def _epsilon(self, env_steps: int) -> float:
+    def epsilon_at(self, env_steps: int) -> float:
         """1 during the initial random play, then a linear decay. With a noisy network, 0 after the initial random
         play."""
         c = self.config
@@ -141,18 +162,36 @@ class DQN(ReplayAlgorithm):
             begun = done >= 0
         if not begun:
             return 1.0
-        if c.noisy:
+        if not c.explores_by_epsilon:
             return 0.0
-        share = min(done / c.decay_steps, 1.0) if c.decay_steps else 1.0
-        return c.epsilon + (c.epsilon_final - c.epsilon) * share
+        return c.epsilon_final + (c.epsilon - c.epsilon_final) * self.epsilon_left(done)
+
+    def epsilon_left(self, done: int) -> float:
+        """What is left of epsilon's decay, 1 to 0, `done` env steps or updates after the first update."""
+        c = self.config
+        return 1 - min(done / c.decay_steps, 1.0) if c.decay_steps else 0.0
 
     def loss(self, batch: ReplayBatch) -> Loss:
         """E[w huber(r + gamma q'(s', a*) - q(s, a))], the weighted Huber loss of the temporal difference (Mnih et al.
         2015, algorithm 1)."""
         q = self.agent.model.q(batch.obs_tm1)
         with torch.no_grad():
-            q_t = self.target.q(batch.obs_t)
-            selector = self.agent.model.q(batch.obs_t) if self.config.double else q_t
-            target = double_q_target(batch.r_t, batch.discount_t, q_t, selector)
-        error = target - batched_index(q, batch.a_tm1)
+            outputs_t = self.target.q(batch.obs_t)
+            q_t = self.agent.model.q(batch.obs_t) if self.config.double else outputs_t
+            reward, value = self.bootstrap(batch, q.detach(), q_t, outputs_t)
+        error = reward + batch.discount_t * value - batched_index(q, batch.a_tm1)
         return self.combine_losses(batch, huber(error, self.config.huber), error, q)
+
+    def bootstrap(self, batch: ReplayBatch, q_tm1: Tensor, q_t: Tensor, outputs_t: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the reward [N] and the value [N] or [N, Z] of the target reward + discount x value.
+
+        The action values q_t [N, A] select among the target network's outputs_t [N, A] or [N, A, Z]: the largest one's
+        action, or with Munchausen's term their softmax policy. `q_tm1` [N, A] are the online network's values before
+        the step."""
+        c = self.config
+        if not c.munchausen:
+            return batch.r_t, batched_index(outputs_t, q_t.argmax(-1))
+        q = q_tm1 if c.munchausen_policy == "online" else self.target.q(batch.obs_tm1)
+        log_policy = batched_index(scaled_log_policy(q, c.munchausen_temperature), batch.a_tm1)
+        bonus = c.munchausen * log_policy.clamp(min=LEAST_LOG_POLICY)
+        return soft_target(batch.r_t, batch.discount_t, q_t, outputs_t, c.munchausen_temperature, bonus)

@@ -60,9 +60,9 @@ class QRDQN(DQN):
         quantiles = model(batch.obs_tm1)
         with torch.no_grad():
             quantiles_t = self.target(batch.obs_t)
-            selector = model(batch.obs_t) if self.config.double else quantiles_t
-            best = batched_index(quantiles_t, selector.mean(-1).argmax(-1))
-            target = batch.r_t[:, None] + batch.discount_t[:, None] * best
+            q_t = model.q(batch.obs_t) if self.config.double else quantiles_t.mean(-1)
+            reward, value = self.bootstrap(batch, quantiles.detach().mean(-1), q_t, quantiles_t)
+            target = reward[:, None] + batch.discount_t[:, None] * value
         tau = midpoints(self.config.quantiles, target.device)
         losses = quantile_huber(target, batched_index(quantiles, batch.a_tm1), tau, self.config.huber)
         return self.combine_losses(batch, losses, losses, quantiles.detach().mean(-1))

@@ -12,6 +12,7 @@ from accel_rl.metrics.progress import human_score, human_time
 from accel_rl.parsing.arguments import parse, positionals, stdout, value_of
 from accel_rl.settings import advice
 from accel_rl.settings.presets import on_gorila, with_preset
+from accel_rl.settings.registry import NAMES_WITH_REPLAY
 from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.settings.trust import code_names
 from accel_rl.text.counts import counted
@@ -80,7 +81,7 @@ def _modes(default: TrainConfig, options: list[str]) -> dict[str, str]:
     cluster = value_of(options, "--cluster")
     result = {}
     if not isinstance(default.algo, ReplayAlgorithmConfig):
-        result["secondary"] = "with dqn, c51, qrdqn and rainbow"
+        result["secondary"] = f"with {NAMES_WITH_REPLAY}"
     if cluster is None and not flags & {"--ranks", "--distributed.ranks", "--gpus", "--distributed.gpus"}:
         result["distributed"] = "with --ranks or --gpus"
     if cluster != "gorila":

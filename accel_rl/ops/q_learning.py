@@ -5,22 +5,36 @@ import torch
 from torch import Tensor
 
 
-def q_learning_target(r_t: Tensor, discount_t: Tensor, q_t: Tensor) -> Tensor:
-    """r_t + discount_t max_a q_t(a) [N] (Mnih et al. 2015, algorithm 1), from r_t and discount_t [N] and q_t [N, A]."""
-    return r_t + discount_t * q_t.max(-1).values
-
-
-def double_q_target(r_t: Tensor, discount_t: Tensor, q_t: Tensor, q_t_selector: Tensor) -> Tensor:
-    """r_t + discount_t q_t(argmax_a q_t_selector(a)) (van Hasselt et al. 2016, arXiv:1509.06461, eq. 4). `q_t` [N, A]
-    is from the target network, `q_t_selector` [N, A] from the learner, and `r_t`, `discount_t` and the target are
-    [N]."""
-    return r_t + discount_t * batched_index(q_t, q_t_selector.argmax(-1))
-
-
 def batched_index(q: Tensor, action: Tensor) -> Tensor:
     """Select the values [N] or [N, Z] of action [N] int64 from q [N, A] or [N, A, Z], like rlax's `batched_index`."""
     index = action.view(-1, *[1] * (q.dim() - 1)).expand(-1, 1, *q.shape[2:])
     return q.gather(1, index).squeeze(1)
+
+
+def scaled_log_policy(q: Tensor, temperature: float) -> Tensor:
+    """temperature * log pi(a) [N, A] of pi = softmax(q / temperature), from q [N, A] (Vieillard et al. 2020,
+    arXiv:2007.14430, appendix B.1)."""
+    advantage = q - q.amax(-1, keepdim=True)
+    return advantage - temperature * torch.logsumexp(advantage / temperature, -1, keepdim=True)
+
+
+LEAST_LOG_POLICY = -1.0
+"""Lower limit l0 of the scaled log-policy in the reward (Vieillard et al. 2020, section 4)."""
+
+
+def soft_target(
+    r_t: Tensor, discount_t: Tensor, q_t: Tensor, outputs_t: Tensor, temperature: float, log_policy_tm1: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The target of Munchausen learning (Vieillard et al. 2020, eq. 1), as a reward r [N] and a value v [N] or [N, Z],
+    of which r + discount_t v is the target.
+
+    The policy pi is that of the action values q_t [N, A]. v is the mean of outputs_t [N, A] or [N, A, Z] over pi. The
+    reward has the policy's entropy after the step, and the weighted log-policy [N] of the action before the step.
+    """
+    scaled = scaled_log_policy(q_t, temperature)
+    pi = (scaled / temperature).exp()
+    value = (pi.view(*pi.shape, *[1] * (outputs_t.dim() - 2)) * outputs_t).sum(1)
+    return r_t + log_policy_tm1 - discount_t * (pi * scaled).sum(-1), value
 
 
 def huber(error: Tensor, delta: float) -> Tensor:

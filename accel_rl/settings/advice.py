@@ -33,7 +33,7 @@ def _async(config: Resolved) -> bool:
 
 
 def _explores_by_epsilon(config: Resolved) -> bool:
-    return not getattr(config.algo, "noisy", False)
+    return getattr(config.algo, "explores_by_epsilon", True)
 
 
 # These Atari settings also affect Gymnasium environments.
@@ -102,7 +102,12 @@ CONDITIONS = (
         _explores_by_epsilon,
         "exploration by epsilon (--no-noisy)",
     ),
-    Condition(("algo.noisy_sigma",), lambda c: not _explores_by_epsilon(c), "--noisy"),
+    Condition(
+        ("algo.munchausen_temperature", "algo.munchausen_policy"),
+        lambda c: c.algo.munchausen > 0,  # type: ignore[attr-defined]
+        "--munchausen",
+    ),
+    Condition(("algo.noisy_sigma",), lambda c: c.algo.noisy, "--noisy"),  # type: ignore[attr-defined]
     Condition(
         ("algo.rmsprop_alpha",),
         lambda c: "rmsprop" in c.algo.optimizer,

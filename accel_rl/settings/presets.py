@@ -179,7 +179,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
         },
     ),
     "dopamine": (
-        "Dopamine (JAX): dqn.gin, c51.gin, quantile.gin, rainbow.gin",
+        "Dopamine (JAX): dqn.gin, c51.gin, quantile.gin, implicit_quantile.gin, rainbow.gin",
         {
             "dqn": {
                 **_DOPAMINE,
@@ -209,6 +209,17 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 # Dopamine computes importance weights after the update, so that its gradient has none.
                 "algo.replay.beta": 0.0,
                 "algo.replay.beta_final": 0.0,
+            },
+            "iqn": {
+                **_DOPAMINE,
+                "algo.learning_rate": 5e-5,
+                "algo.optimizer_eps": 0.0003125,
+                "algo.n_step": 3,
+                "algo.quantiles": 64,
+                "algo.target_quantiles": 64,
+                "algo.samples": 32,
+                "algo.cosines": 64,
+                "algo.huber": 1.0,
             },
             "rainbow": {
                 **_DOPAMINE,
@@ -307,6 +318,25 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "algo.target_unit": "updates",
                 "algo.replay.size": 100_000,  # The source's replay has no bound.
                 "algo.replay.start": 1_600,
+            }
+        },
+    ),
+    "btr2025": (
+        "Clark et al. 2024, table D4, and the code of Beyond the Rainbow",
+        {
+            "btr": {
+                "env.protocol": "mnih2015",
+                "env.repeat_action_probability": 0.25,
+                "env.noop_min": 1,
+                "env.noop_max": 30,
+                "env.life_loss_ends_return": False,
+                "env.full_action_set": False,
+                "env.max_episode_steps": 27_000,
+                "env.max_evaluation_steps": 27_000,
+                "env_steps": 50_000_000,
+                "sampler.decorrelation_steps": 0,
+                "sampler.envs": 64,
+                # The algorithm's default settings are those of the source.
             }
         },
     ),

@@ -18,8 +18,13 @@ ALGORITHMS = {
     "dqn": "accel_rl.algos.dqn:DQN",
     "c51": "accel_rl.algos.c51:C51",
     "qrdqn": "accel_rl.algos.qrdqn:QRDQN",
+    "iqn": "accel_rl.algos.iqn:IQN",
+    "btr": "accel_rl.algos.btr:BTR",
     "rainbow": "accel_rl.algos.rainbow:Rainbow",
 }
+WITH_REPLAY = ("dqn", "c51", "qrdqn", "iqn", "btr", "rainbow")
+"""The algorithms with a replay and a target network."""
+NAMES_WITH_REPLAY = f"{', '.join(WITH_REPLAY[:-1])} and {WITH_REPLAY[-1]}"
 PAPERS = "accel_rl.papers"
 """The package `PAPERS` contains the papers' experiments: `stooke:figure_3` is defined in accel_rl.papers.stooke."""
 PAPER_PREFIXES = ("", "experiments.", f"{PAPERS}.")

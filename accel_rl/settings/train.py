@@ -15,7 +15,7 @@ from accel_rl.settings.doors import check_doors
 from accel_rl.settings.gorila_settings import GorilaConfig
 from accel_rl.settings.modes import ALONE, CLUSTERS, RANKS, Mode
 from accel_rl.settings.outputs import CheckpointConfig, EvaluationConfig, LogConfig
-from accel_rl.settings.registry import ALGORITHMS, find, find_algorithm
+from accel_rl.settings.registry import ALGORITHMS, NAMES_WITH_REPLAY, find, find_algorithm
 from accel_rl.settings.sampler_config import SamplerConfig
 from accel_rl.settings.types import check_types
 from accel_rl.text.bounds import NonNegative, NonNegativeCount, PositiveCount
@@ -38,9 +38,7 @@ class SecondaryConfig:
 
     def check(self, algo: AlgorithmConfig) -> None:
         if self.batch and not isinstance(algo, ReplayAlgorithmConfig):
-            raise ConfigError(
-                f"--secondary.batch {self.batch}: only dqn, c51, qrdqn and rainbow have a replay to share"
-            )
+            raise ConfigError(f"--secondary.batch {self.batch}: only {NAMES_WITH_REPLAY} have a replay to share")
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from accel_rl.machine.hardware import pin
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.models.network_state import copy_network, load_network, network_state
 from accel_rl.samplers.rollout_sampler import RolloutSampler
+from accel_rl.settings.registry import NAMES_WITH_REPLAY
 from accel_rl.settings.resolved import Resolved
 from accel_rl.text.errors import ConfigError
 from accel_rl.training.learner import Learner
@@ -38,7 +39,7 @@ def check(config: Resolved) -> None:
     """Raise ConfigError for settings that --schedule concurrent does not support."""
     algo, schedule = config.algo, "--schedule concurrent"
     if not isinstance(algo, ReplayAlgorithmConfig):
-        raise ConfigError(f"{schedule}: only dqn, c51, qrdqn and rainbow have a replay and a target network")
+        raise ConfigError(f"{schedule}: only {NAMES_WITH_REPLAY} have a replay and a target network")
     for name in algo.units:
         if (unit := getattr(algo, name)) != "env-steps":
             raise ConfigError(f"--algo.{name.replace('_', '-')} {unit}: only env-steps with {schedule}")

@@ -12,6 +12,7 @@ from accel_rl.algos.algorithm import Algorithm
 from accel_rl.algos.c51 import C51, C51Config
 from accel_rl.algos.dqn import DQN, DQNConfig
 from accel_rl.algos.impala import IMPALA, IMPALAConfig
+from accel_rl.algos.iqn import IQN, IQNConfig
 from accel_rl.algos.ppo import PPO, PPOConfig
 from accel_rl.algos.pqn import PQN, PQNConfig
 from accel_rl.algos.qrdqn import QRDQN, QRDQNConfig
@@ -31,6 +32,7 @@ ALGORITHMS: dict[str, tuple[type[Algorithm], Any]] = {
     "dqn": (DQN, DQNConfig(**_Q, **_ROOT)),
     "c51": (C51, C51Config(**_Q, atoms=7, v_min=-2.0, v_max=2.0)),
     "qrdqn": (QRDQN, QRDQNConfig(**_Q, quantiles=5)),
+    "iqn": (IQN, IQNConfig(**_Q, quantiles=5, target_quantiles=4, samples=3, cosines=6)),
     "rainbow": (Rainbow, RainbowConfig(**_Q | {"replay": replace(REPLAY, prioritized=True)}, atoms=7, v_max=3.0)),
 }
 """A name's algorithm, and the settings that all its cases begin from."""
@@ -66,6 +68,11 @@ NUMBERS: dict[str, tuple[Any, ...]] = {
     "hidden": (8, 16, 0),
     "atoms": (7, 2, 51),
     "quantiles": (5, 1, 32),
+    "target_quantiles": (4, 1, 9),
+    "samples": (3, 1, 8),
+    "cosines": (6, 1),
+    "munchausen": (0.9, 0.0, 0.5),
+    "munchausen_temperature": (0.03, 0.5),
     "v_min": (-2.0, -0.5),
     "v_max": (2.0, 0.5),
     "replay.start": (60, 80, 0),
@@ -87,6 +94,8 @@ WITH: dict[str, dict[str, Any]] = {
     "rho_clip": {"learning_rate": 1e-2},
     "c_clip": {"learning_rate": 1e-2},
     "target_unit": {"target_interval": 2},
+    "munchausen_temperature": {"munchausen": 0.9},
+    "munchausen_policy": {"munchausen": 0.9},
     "replay.alpha": {"replay.prioritized": True},
     "replay.beta": {"replay.prioritized": True},
     "replay.beta_final": {"replay.prioritized": True},

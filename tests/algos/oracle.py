@@ -103,6 +103,22 @@ def q_network(p, obs, actions, atoms=1, noise=None):
     return value + advantage - advantage.mean(1, keepdims=True)
 
 
+def implicit(p, obs, actions, tau, noise=None, first=1):
+    """obs [N, F], tau [N, n] -> quantiles [N, A, n] (Dabney et al. 2018, arXiv:1806.06923, eq. 4; Clark et al. 2024
+    for the dueling streams of each quantile)."""
+    x = mlp(p, "body", obs, 1)
+    cosines = p["embedding.linear.weight"].shape[1]
+    out = []
+    for k in range(tau.shape[1]):
+        waves = np.stack([np.cos(np.pi * i * tau[:, k]) for i in range(first, first + cosines)], 1)
+        product = x * np.maximum(linear(p, "embedding.linear", waves), 0)
+        quantile = stream_of(p, "advantage", product, noise)
+        if "value.out.weight" in p:
+            quantile = quantile - quantile.mean(1, keepdims=True) + stream_of(p, "value", product, noise)
+        out.append(quantile)
+    return np.stack(out, -1)
+
+
 # -- returns ---------------------------------------------------------------------------------------
 
 
@@ -242,12 +258,31 @@ def projected(returns, p, atoms):
     return mass
 
 
-def q_targets(c, reward, discount, out_t, out_online):
-    """Targets of Q-learning: r + gamma q'(s', argmax) [N]; out_t of the target network, out_online [N, A, 1]."""
-    chooser = out_online if c.double else out_t
-    return np.array(
-        [r + d * out_t[i, chooser[i, :, 0].argmax(), 0] for i, (r, d) in enumerate(zip(reward, discount, strict=True))]
-    )
+def bootstrap(c, reward, discount, action, chooser, before):
+    """-> rewards [N] and the policy of the next action [N, A], from the values of the next actions and of those before
+    the step, [N, A]. Without Munchausen's term the policy is greedy; with it, Vieillard et al. 2020, eq. 1."""
+    if not c.munchausen:
+        return reward, np.eye(chooser.shape[1])[chooser.argmax(1)]
+    policy = softmax(chooser / c.munchausen_temperature)
+    rewards = []
+    for i, a in enumerate(action):
+        entropy = -sum(x * math.log(x) for x in policy[i] if x > 0)
+        log_policy = math.log(max(softmax(before[i] / c.munchausen_temperature)[a], 1e-300))
+        bonus = max(-1.0, c.munchausen_temperature * log_policy)
+        rewards.append(reward[i] + c.munchausen * bonus + discount[i] * c.munchausen_temperature * entropy)
+    return np.array(rewards), policy
+
+
+def values_of(c, out):
+    """Values of actions [N, A], from a network's outputs [N, A, Z]."""
+    if hasattr(c, "atoms"):
+        return softmax(out) @ np.linspace(c.v_min, c.v_max, c.atoms)
+    return out.mean(-1)
+
+
+def q_targets(c, reward, discount, out_t, policy):
+    """Targets of Q-learning: r + gamma sum_a pi(a) q'(s', a) [N]; out_t [N, A, 1] is of the target network."""
+    return np.array([reward[i] + discount[i] * policy[i] @ out_t[i, :, 0] for i in range(len(reward))])
 
 
 def q_loss(c, out, action, weight, target):
@@ -256,14 +291,11 @@ def q_loss(c, out, action, weight, target):
     return np.mean([w * huber(e, c.huber) for w, e in zip(weight, error, strict=True)]), error
 
 
-def categorical_targets(c, reward, discount, out_t, out_online):
+def categorical_targets(c, reward, discount, out_t, policy):
     """Projected distributions [N, Z]."""
     atoms = np.linspace(c.v_min, c.v_max, c.atoms)
-    targets = []
-    for i, (r, d) in enumerate(zip(reward, discount, strict=True)):
-        chooser = softmax(out_online[i] if c.double else out_t[i]) @ atoms
-        targets.append(projected(r + d * atoms, softmax(out_t[i])[chooser.argmax()], atoms))
-    return np.array(targets)
+    returns = [r + d * atoms for r, d in zip(reward, discount, strict=True)]
+    return np.array([projected(x, policy[i] @ softmax(out_t[i]), atoms) for i, x in enumerate(returns)])
 
 
 def categorical_loss(c, out, action, weight, target):
@@ -274,26 +306,28 @@ def categorical_loss(c, out, action, weight, target):
     return np.mean([w * x for w, x in zip(weight, cross, strict=True)]), np.array(error)
 
 
-def quantile_targets(c, reward, discount, out_t, out_online):
+def quantile_targets(c, reward, discount, out_t, policy):
     """Quantiles of the target [N, Z] (Dabney et al. 2018, algorithm 1)."""
-    chooser = out_online if c.double else out_t
-    best = [row.mean(-1).argmax() for row in chooser]
-    return np.array([reward[i] + discount[i] * out_t[i, a] for i, a in enumerate(best)])
+    return np.array([reward[i] + discount[i] * policy[i] @ out_t[i] for i in range(len(reward))])
 
 
-def quantile_loss(c, out, action, weight, target):
-    """Eq. 10, one pair of quantiles at a time -> (loss, losses [N])."""
-    losses = []
+def quantile_loss(c, out, action, weight, target, tau=None):
+    """Eq. 10, one pair of quantiles at a time -> (loss, losses [N]). With random shares tau [N, n], the second result
+    is sum_i mean_j |error| [N]."""
+    losses, errors = [], []
     for i, a in enumerate(action):
-        total = 0.0
+        total = size = 0.0
         for k, theta in enumerate(out[i, a]):
-            tau = (2 * k + 1) / (2 * c.quantiles)
+            share = (2 * k + 1) / (2 * c.quantiles) if tau is None else tau[i, k]
             for y in target[i]:
                 u = y - theta
-                rho = abs(tau - (u < 0)) * (huber(u, c.huber) / c.huber if c.huber else abs(u))
-                total += rho / c.quantiles
+                rho = abs(share - (u < 0)) * (huber(u, c.huber) / c.huber if c.huber else abs(u))
+                total += rho / len(target[i])
+                size += abs(u) / len(target[i])
         losses.append(total)
-    return np.mean([w * x for w, x in zip(weight, losses, strict=True)]), np.array(losses)
+        errors.append(size)
+    mean = np.mean([w * x for w, x in zip(weight, losses, strict=True)])
+    return mean, np.array(losses if tau is None else errors)
 
 
 # -- the step --------------------------------------------------------------------------------------

@@ -37,7 +37,9 @@ OWN_EQUATIONS = {
     "pqn": {"gamma", "gae_lambda", "reward_clip", "epochs", "minibatch", "lstm", "learning_rate"},
     "impala": {"gamma", "gae_lambda", "window", "batches", "rho_clip", "c_clip", "lstm", "value_coefficient"},
     "c51": {"gamma", "reward_clip", "n_step", "double", "dueling", "noisy", "atoms", "v_min", "v_max", "optimizer_eps"},
+    "dqn": {"munchausen", "munchausen_temperature", "munchausen_policy"},
     "qrdqn": {"double", "n_step", "quantiles", "huber"},
+    "iqn": {"double", "dueling", "noisy", "quantiles", "target_quantiles", "samples", "cosines", "munchausen_policy"},
     "rainbow": {"replay.alpha", "replay.beta", "replay.beta_final"},
 }
 
@@ -407,8 +409,8 @@ def play_q_learning(played):
 def check_q_update(played, batch, s, cells, priorities, generator, target_net, atoms, rate):
     c, algo = played.config, played.algo
     assert {n: x.tobytes() for n, x in read(algo.target).items()} == {n: x.tobytes() for n, x in target_net.items()}
-    if c.noisy:
-        torch.randint(2**62, (), generator=generator)  # the seed of the noise
+    if algo.agent.model.noisy:
+        torch.randint(2**62, (), generator=generator)  # the seed of the noise and of random quantiles
     drawn = [divmod(int(i), B) for i in batch.cell]
     weight = np.ones(len(drawn))
     if c.replay.prioritized:
@@ -427,18 +429,39 @@ def check_q_update(played, batch, s, cells, priorities, generator, target_net, a
     reward, discount, obs_t = (np.array(x) for x in zip(*steps, strict=True))
     noise, noise_t = noise_of(algo.agent.model), noise_of(algo.target)
     assert bool(noise) == c.noisy and (not noise or any((noise[n][0] != noise_t[n][0]).any() for n in noise))
-    out_t = oracle.q_network(target_net, obs_t, ACTIONS, atoms, noise_t)
-    out_online = oracle.q_network(played.parameters, obs_t, ACTIONS, atoms, noise)
+    implicit = getattr(algo.agent.model, "tau", None)
+
+    def outputs(p, obs, model, stream, n):
+        """[N, A, Z]; `stream` and `n` are of random quantiles."""
+        noise_of_model = noise if model is algo.agent.model else noise_t
+        if not implicit:
+            return oracle.q_network(p, obs, ACTIONS, atoms, noise_of_model)
+        tau = model.tau(len(obs), n, stream).double().numpy()
+        return oracle.implicit(p, obs, ACTIONS, tau, noise_of_model)
+
+    def values(p, obs, model, stream):
+        return oracle.values_of(c, outputs(p, obs, model, stream, getattr(c, "samples", 0)))
+
+    p0, model, target = played.parameters, algo.agent.model, algo.target
+    chooser = values(p0, obs_t, model, 0) if c.double else values(target_net, obs_t, target, 0)
+    online = c.munchausen_policy == "online"
+    before = values(p0, obs, model, 3) if online else values(target_net, obs, target, 0)
+    reward, policy = oracle.bootstrap(c, reward, discount, action, chooser, before)
+    out_t = outputs(target_net, obs_t, target, 2, getattr(c, "target_quantiles", 0))
     targets_of, loss = next((of[1:] for of in DISTRIBUTIONS if isinstance(c, of[0])), (oracle.q_targets, oracle.q_loss))
-    targets = targets_of(c, reward, discount, out_t, out_online)
-    p0 = played.parameters
+    targets = targets_of(c, reward, discount, out_t, policy)
+    if implicit:
+        loss = functools.partial(loss, tau=implicit(len(obs), c.quantiles, 1).double().numpy())
+
+    def learned(p):
+        return outputs(p, obs, model, 1, getattr(c, "quantiles", 0))
 
     def loss_of(p):
-        if c.dueling:  # Wang et al. 2016: gradients into the shared part are scaled by 2^-1/2
+        if c.dueling and not implicit:  # Wang et al. 2016: gradients into the shared part are scaled by 2^-1/2
             p = p | {n: p0[n] + (p[n] - p0[n]) * 2**-0.5 for n in p if n.startswith("body.")}
-        return loss(c, oracle.q_network(p, obs, ACTIONS, atoms, noise), action, weight, targets)[0]
+        return loss(c, learned(p), action, weight, targets)[0]
 
-    error = loss(c, oracle.q_network(p0, obs, ACTIONS, atoms, noise), action, weight, targets)[1]
+    error = loss(c, learned(p0), action, weight, targets)[1]
     got = played.check_update(batch, loss_of, rate)
     np.testing.assert_allclose(got.error.numpy(), error, rtol=1e-3, atol=2e-5)
     priorities.update(drawn, got.error.double().numpy())

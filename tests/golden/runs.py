@@ -67,6 +67,17 @@ RUNS: dict[str, TrainConfig] = {  # about 24 updates each: rounding errors grow 
     ),
     "c51, pong": config("c51", horizon=4, env_steps=256, **LINEAR),
     "qrdqn": config("qrdqn", POLE, horizon=4, env_steps=256, quantiles=11, n_step=2, learning_rate=1e-3),
+    "iqn, munchausen": config(
+        "iqn",
+        POLE,
+        horizon=4,
+        env_steps=256,
+        quantiles=7,
+        target_quantiles=5,
+        samples=4,
+        munchausen=0.9,
+        learning_rate=1e-3,
+    ),
     "rainbow, time limits": config(
         "rainbow", POLE, horizon=4, env_steps=256, noisy=True, v_max=20.0, v_min=0.0, learning_rate=1e-3
     ),

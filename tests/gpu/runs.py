@@ -68,6 +68,10 @@ RUNS: dict[str, TrainConfig] = {
     "dqn, epsilon of each environment": q("dqn", epsilon_spread=7.0),
     "c51, pong": q("c51", "pong"),
     "qrdqn": q("qrdqn", quantiles=7, double=True, dueling=True),
+    "iqn": q("iqn", quantiles=7, target_quantiles=5, samples=4, cosines=8, munchausen=0.9),
+    "iqn, concurrent, replay on the host": q(
+        "iqn", schedule="concurrent", quantiles=7, target_quantiles=5, samples=4, cosines=8, noisy=True, **HOST
+    ),
     "c51, concurrent": q("c51", schedule="concurrent", **RETURNS),
     "rainbow, noisy": q("rainbow", noisy=True, **RETURNS),
     "rainbow, noisy, concurrent": q("rainbow", noisy=True, schedule="concurrent", **RETURNS),

@@ -3,22 +3,23 @@ against loops."""
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 import torch
 
+from accel_rl.algos.dqn import DQN, DQNConfig
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.ops.q_learning import (
     batched_index,
     cross_entropy,
-    double_q_target,
     dueling,
     entropy,
     expectation,
     huber,
     project,
-    q_learning_target,
     uniform_action,
 )
 from accel_rl.replays.ring import FrameRing, NStep
@@ -32,16 +33,12 @@ def near(a: torch.Tensor, b: torch.Tensor) -> None:
     torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
 
 
-def test_q_learning_is_rlaxs():
+@pytest.mark.parametrize(("chooser", "found"), [("q_t", "q_learning"), ("q_selector", "double_q_learning")])
+def test_q_learning_is_rlaxs(chooser, found):
     g = GIVEN
-    error = q_learning_target(g["r_t"], g["discount_t"], g["q_t"]) - batched_index(g["q_tm1"], g["a_tm1"])
-    near(error, FOUND["q_learning"])
-
-
-def test_double_q_learning_is_rlaxs():
-    g = GIVEN
-    target = double_q_target(g["r_t"], g["discount_t"], g["q_t"], g["q_selector"])
-    near(target - batched_index(g["q_tm1"], g["a_tm1"]), FOUND["double_q_learning"])
+    batch = SimpleNamespace(r_t=g["r_t"], discount_t=g["discount_t"])
+    reward, value = DQN.bootstrap(SimpleNamespace(config=DQNConfig()), batch, None, g[chooser], g["q_t"])
+    near(reward + g["discount_t"] * value - batched_index(g["q_tm1"], g["a_tm1"]), FOUND[found])
 
 
 def test_huber_is_rlaxs_and_its_gradient_the_clipped_error():

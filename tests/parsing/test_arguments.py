@@ -11,7 +11,7 @@ from accel_rl.cli.main import main
 from accel_rl.parsing.arguments import parse, positionals
 from accel_rl.settings.flags import flags_of, replaced
 from accel_rl.settings.outputs import CheckpointConfig, LogConfig
-from accel_rl.settings.registry import find_algorithm
+from accel_rl.settings.registry import WITH_REPLAY, find_algorithm
 from accel_rl.settings.sampler_config import SamplerConfig
 from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.text.counts import parse_count
@@ -259,7 +259,7 @@ LINES = {
     "-game pong": "unexpected argument '-game'; nearest: --env.game, --env.frame, --algo.gamma",
     "--seed 1 -x": "unexpected argument '-x'",
     "--algorithm ppo": "unknown option --algorithm; nearest: --algo.lstm, --algo.warmup, --log.norms",
-    "--double": "unknown option --double: this algorithm has no such setting; dqn, c51, qrdqn, rainbow have it",
+    "--double": f"unknown option --double: this algorithm has no such setting; {', '.join(WITH_REPLAY)} have it",
     "--pretrained x": "unknown option --pretrained: use --init (run or model)",
     "--sampler x": "unknown option --sampler; nearest: --sampler.envs, --sampler.reset, --sampler.cores",
     "--interval 3": "--interval is ambiguous; allowed: --evaluation.interval, --checkpoint.interval, --log.interval",

@@ -40,6 +40,7 @@ ALWAYS = {
     *("algo.rho_clip", "algo.c_clip", "algo.batch_size", "algo.intensity", "algo.n_step", "algo.target_interval"),
     *("algo.target_unit", "algo.double", "algo.dueling", "algo.noisy", "algo.epsilon_evaluation"),
     *("algo.hidden", "algo.layer_norm", "algo.exploration", "algo.atoms", "algo.v_min", "algo.v_max", "algo.quantiles"),
+    *("algo.munchausen", "algo.target_quantiles", "algo.samples", "algo.cosines", "algo.epsilon_until"),
     *("algo.replay.size", "algo.replay.start", "algo.replay.device", "algo.replay.prioritized"),
 }
 
@@ -72,6 +73,7 @@ def test_every_setting_is_known(algorithm: str) -> None:
         ("dqn", "algo.replay.beta", 0.5, "--replay.prioritized"),
         ("c51", "algo.rmsprop_alpha", 0.5, "an RMSProp optimizer"),
         ("rainbow", "algo.noisy_sigma", 0.1, "--noisy"),
+        ("iqn", "algo.munchausen_policy", "online", "--munchausen"),
         ("rainbow", "algo.huber", 0.5, "Rainbow does not read it"),
     ],
 )

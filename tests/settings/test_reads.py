@@ -12,6 +12,8 @@ from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConf
 from accel_rl.settings.reads import unread
 from accel_rl.settings.registry import ALGORITHMS, find_algorithm
 
+OF_THE_LOSS = {"double", "huber", "munchausen", "munchausen_temperature", "munchausen_policy"}
+
 
 @dataclass(frozen=True)
 class _Config(DQNConfig):
@@ -20,7 +22,7 @@ class _Config(DQNConfig):
 
 
 class _Unread(DQN):
-    """It reads no double, huber, temperature or margin."""
+    """It reads no temperature, margin or setting of DQN's loss."""
 
     Config = _Config
 
@@ -77,9 +79,9 @@ class _Own(ReplayAlgorithm):
 @pytest.mark.parametrize(
     ("algorithm", "names"),
     [
-        (_Unread, {"double", "huber", "temperature", "margin"}),
-        (_BySuper, {"double", "huber", "margin"}),
-        (_ByHelper, {"double", "huber", "temperature"}),
+        (_Unread, OF_THE_LOSS | {"temperature", "margin"}),
+        (_BySuper, OF_THE_LOSS | {"margin"}),
+        (_ByHelper, OF_THE_LOSS | {"temperature"}),
         (_ByName, set()),
         (_Own, set()),
     ],

@@ -15,6 +15,7 @@ from accel_rl.algos.dqn import DQN
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.planning.plan import RankPlan
 from accel_rl.run.run_folder import RunFolder
+from accel_rl.settings.registry import NAMES_WITH_REPLAY
 from accel_rl.settings.resolved import resolve
 from accel_rl.settings.train import SecondaryConfig, TrainConfig, default_config
 from accel_rl.text.errors import ConfigError, RunError
@@ -93,6 +94,7 @@ ALSO_SEQUENTIAL = [
     ("dqn", {}, PICTURES),
     ("c51", {}, POLE),
     ("qrdqn", {"quantiles": 7, "double": True}, POLE),
+    ("iqn", {"quantiles": 7, "samples": 4, "munchausen": 0.9}, POLE),
     ("dqn", {}, POLE),
     ("c51", {}, PICTURES),
     ("rainbow", NOISY, POLE),
@@ -297,7 +299,7 @@ def test_a_killed_worker_is_replaced_in_the_middle_of_a_period(trainer):
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        ({"algorithm": "a2c"}, "--schedule concurrent: only dqn, c51, qrdqn and rainbow"),
+        ({"algorithm": "a2c"}, f"--schedule concurrent: only {NAMES_WITH_REPLAY}"),
         ({"target_interval": 100}, "--algo.target-interval 100: must divide by 8 environments x 6 steps .* use 96"),
     ],
 )

@@ -101,6 +101,7 @@ CASES = {  # name: (algorithm, its settings, {what was used: its value after s e
     ),
     "c51": ("c51", {**RATE, **LINEAR}, {**Q_RATE, "epsilon": c51_epsilon}),
     "qrdqn": ("qrdqn", {**RATE, **LINEAR}, {**Q_RATE, "epsilon": c51_epsilon}),
+    "iqn": ("iqn", {**RATE, **LINEAR}, {**Q_RATE, "epsilon": c51_epsilon}),
     "rainbow": ("rainbow", {**RATE, **LINEAR}, {**Q_RATE, "epsilon": c51_epsilon, "beta": beta}),
     "rainbow, noisy": (
         "rainbow", {**RATE, **CONSTANT, "noisy": True},

@@ -7,6 +7,7 @@ import torch
 
 from accel_rl.planning.plan import RankPlan
 from accel_rl.run.run_folder import RunFolder
+from accel_rl.settings.registry import NAMES_WITH_REPLAY
 from accel_rl.settings.resolved import resolve
 from accel_rl.settings.train import SecondaryConfig, TrainConfig, default_config
 from accel_rl.text.errors import ConfigError
@@ -96,5 +97,5 @@ def test_impossible_ones(change, message):
 def test_only_replays_can_be_shared():
     base = default_config("a2c")
     c = replace(base, env=replace(base.env, id="CartPole-v1"), secondary=SecondaryConfig(8))
-    with pytest.raises(ConfigError, match="only dqn, c51, qrdqn and rainbow"):
+    with pytest.raises(ConfigError, match=f"only {NAMES_WITH_REPLAY} have"):
         resolve(c)

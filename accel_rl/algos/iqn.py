@@ -1,0 +1,70 @@
+"""IQN is the implicit quantile network (Dabney et al. 2018, arXiv:1806.06923)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from accel_rl.algos.algorithm import Loss
+from accel_rl.algos.qrdqn import QRDQN, QRDQNConfig
+from accel_rl.data.spec import EnvSpec
+from accel_rl.models.implicit_quantile import ImplicitQuantileNetwork
+from accel_rl.ops.q_learning import batched_index
+from accel_rl.ops.quantiles import quantile_huber
+from accel_rl.replays.ring import ReplayBatch
+from accel_rl.text.bounds import PositiveCount
+
+
+@dataclass(frozen=True)
+class IQNConfig(QRDQNConfig):
+    """The defaults are those of Dabney et al. 2018, IQN."""
+
+    quantiles: PositiveCount = 64
+    """Number N of random quantiles of the action that was played (Dabney et al. 2018: 64). With 8, which is nearly as
+    good after 200 M frames, an update takes a fifth of the time."""
+    target_quantiles: PositiveCount = 64
+    """Number N' of random quantiles in the target (Dabney et al. 2018: 64)."""
+    samples: PositiveCount = 32
+    """Number K of random quantiles whose mean is the value of an action (Dabney et al. 2018: 32)."""
+    cosines: PositiveCount = 64
+    """Number of cosines in the embedding of a quantile's share (Dabney et al. 2018: 64)."""
+
+
+class IQN(QRDQN):
+    """Learns the return's quantiles at random shares, which are inputs of the network."""
+
+    Config: ClassVar[type[IQNConfig]] = IQNConfig
+    FIRST_COSINE: ClassVar[int] = 1
+
+    def build_model(self, spec: EnvSpec) -> ImplicitQuantileNetwork:
+        c = self.config
+        return ImplicitQuantileNetwork(
+            spec, c.network, c.samples, c.cosines, self.FIRST_COSINE, **self.network_options()
+        )
+
+    def loss(self, batch: ReplayBatch) -> Loss:
+        """E[w sum_i E_j rho_kappa(r + gamma Z'_tau'_j(s', a*) - Z_tau_i(s, a))], the weighted loss of algorithm 1, with
+        tau and tau' uniform in (0, 1). Of the streams of random shares, 0 selects actions, 1 is tau, 2 is tau', and 3
+        is of the online log-policy."""
+        c, model, target = self.config, self.agent.model, self.target
+        N = len(batch.a_tm1)
+        tau, features = model.tau(N, c.quantiles, 1), model.body(batch.obs_tm1)
+        quantiles = model.quantiles(features, tau)
+        with torch.no_grad():
+            features_t = target.body(batch.obs_t)
+            quantiles_t = target.quantiles(features_t, target.tau(N, c.target_quantiles, 2))
+            q_tm1 = model.mean(features.detach(), 3) if c.munchausen_policy == "online" else quantiles
+            reward, value = self.bootstrap(batch, q_tm1, self.next_values(batch, features_t, quantiles_t), quantiles_t)
+            targets = reward[:, None] + batch.discount_t[:, None] * value
+        chosen = batched_index(quantiles, batch.a_tm1)
+        losses = quantile_huber(targets, chosen, tau, c.huber)
+        error = (targets[:, None, :] - chosen.detach()[:, :, None]).abs().mean(-1).sum(-1)
+        return self.combine_losses(batch, losses, error, quantiles.detach().mean(-1))
+
+    def next_values(self, batch: ReplayBatch, features_t: Tensor, quantiles_t: Tensor) -> Tensor:
+        """Values of the next actions [N, A], among which the target selects."""
+        if self.config.double:
+            return self.agent.model.q(batch.obs_t)
+        result: Tensor = self.target.mean(features_t, 0)
+        return result
