@@ -69,10 +69,10 @@ class PQNConfig(AlgorithmConfig):
     """Optimizer of the parameters (Gallici et al.'s code: RAdam). `torch:AdamW(weight_decay=0.01)` is a class of
     torch.optim with its options."""
     network: str = "a3c"
-    """Network for image observations. The network `a3c` has two convolutions (Mnih et al. 2016). The network `dqn` has
-    three convolutions with padding (Stooke & Abbeel). The network `nature` has three convolutions (Mnih et al. 2015).
-    The network `impala` is residual (Espeholt et al. 2018), and `impala-4` has 4 times as many channels. `module:Class`
-    is a user's subclass of ConvNet."""
+    """Network for image observations: `a3c` with two convolutions (Mnih et al. 2016), `dqn` with three and padding
+    (Stooke & Abbeel), `nature` with three (Mnih et al. 2015), `nature-same` with three and Dopamine's padding, `data-
+    efficient` with two that do not overlap (van Hasselt et al. 2019), `impala` with residual blocks (Espeholt et al.
+    2018), and `impala-4` with 4 times as many channels. `module:Class` is a user's subclass of ConvNet."""
     layer_norm: LayerNorm = "after"
     """Position of the layer norm: before each activation of the network (Gallici et al. 2024), or after each. At PQN's
     default learning rate, networks with norms before the activations learn Pong sooner, but do not learn Breakout.

@@ -1,8 +1,10 @@
 """A convolutional network computes features from stacks of uint8 frames."""
 
 import math
-from typing import ClassVar
+from typing import ClassVar, Literal
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from accel_rl.kernels.conv2d import conv2d
@@ -10,6 +12,26 @@ from accel_rl.kernels.frames import FrameStacks
 from accel_rl.models.layers import LayerNorm, Linear, NormedReLU, orthogonal_
 from accel_rl.models.precision import float32_if_small
 from accel_rl.text.errors import ConfigError
+
+Padding = int | Literal["same"]
+"""Number of zeros on each side, or `same` for TensorFlow's and flax's padding, with which the output has ceil(size /
+stride) rows. If the number of zeros is odd, the end has one more than the beginning."""
+
+
+def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
+    """Zeros before and after `size` rows."""
+    total = max((-(-size // stride) - 1) * stride + kernel - size, 0)
+    return total // 2, total - total // 2
+
+
+def padded(x: Tensor | FrameStacks, kernel: int, stride: int) -> tuple[Tensor, int]:
+    """x [N, C, H, W] with those zeros of SAME padding that a convolution cannot add itself, and the number of zeros
+    that it can add on each side. Frames are padded as bytes, for kernels that read bytes without padding."""
+    x = x.gather() if isinstance(x, FrameStacks) else x
+    rows, columns = (same_padding(size, kernel, stride) for size in x.shape[2:])
+    if x.dtype != torch.uint8 and rows == columns and rows[0] == rows[1]:
+        return x, rows[0]
+    return F.pad(x, (*columns, *rows)), 0
 
 
 class Conv2d(nn.Conv2d):
@@ -22,25 +44,29 @@ class Conv2d(nn.Conv2d):
         outputs: int,
         kernel: int,
         stride: int,
-        padding: int,
+        padding: Padding,
         of_bytes: bool = False,
         with_relu: bool = True,
     ):
-        super().__init__(inputs, outputs, kernel, stride=stride, padding=padding)
+        super().__init__(inputs, outputs, kernel, stride=stride, padding=0 if padding == "same" else padding)
+        self.is_same = padding == "same"
         self.of_bytes = of_bytes
         self.with_relu = with_relu
 
     def forward(self, x: Tensor | FrameStacks) -> Tensor:
         assert self.bias is not None and not isinstance(self.padding, str)
-        return conv2d(x, self.weight, self.bias, self.stride[0], self.padding[0], self.of_bytes, self.with_relu)
+        stride, padding = self.stride[0], self.padding[0]
+        if self.is_same:
+            x, padding = padded(x, self.kernel_size[0], stride)
+        return conv2d(x, self.weight, self.bias, stride, padding, self.of_bytes, self.with_relu)
 
 
 class NormConv2d(Conv2d):
     """A layer norm over all features of the output precedes or follows the ReLU."""
 
     def __init__(
-        self, inputs: int, outputs: int, kernel: int, stride: int, padding: int, size: tuple[int, int], of_bytes: bool,
-        layer_norm: LayerNorm,
+        self, inputs: int, outputs: int, kernel: int, stride: int, padding: Padding, size: tuple[int, int],
+        of_bytes: bool, layer_norm: LayerNorm,
     ):  # fmt: skip
         super().__init__(inputs, outputs, kernel, stride, padding, of_bytes, with_relu=layer_norm == "after")
         self.relu = NormedReLU((*size, outputs), layer_norm)
@@ -52,7 +78,7 @@ class NormConv2d(Conv2d):
 
 
 def convolution(
-    inputs: int, outputs: int, kernel: int, stride: int, padding: int, size: tuple[int, int], of_bytes: bool,
+    inputs: int, outputs: int, kernel: int, stride: int, padding: Padding, size: tuple[int, int], of_bytes: bool,
     layer_norm: LayerNorm,
 ) -> Conv2d:  # fmt: skip
     """A convolution with a ReLU, and with a layer norm unless `layer_norm` is `none`. `size` has the height and width
@@ -62,8 +88,8 @@ def convolution(
     return NormConv2d(inputs, outputs, kernel, stride, padding, size, of_bytes, layer_norm)
 
 
-def conv_out(size: int, kernel: int, stride: int, padding: int) -> int:
-    return (size + 2 * padding - kernel) // stride + 1
+def conv_out(size: int, kernel: int, stride: int, padding: Padding) -> int:
+    return -(-size // stride) if padding == "same" else (size + 2 * padding - kernel) // stride + 1
 
 
 class ConvNet(nn.Module):
@@ -76,7 +102,7 @@ class ConvNet(nn.Module):
     is 0, the network ends after the convolutions.
     """
 
-    layers: ClassVar[tuple[tuple[int, int, int, int], ...]]
+    layers: ClassVar[tuple[tuple[int, int, int, Padding], ...]]
     hidden: ClassVar[int] = 512
 
     def __init__(
@@ -121,7 +147,7 @@ class ConvNet(nn.Module):
         """The height and width of images for which the output of the convolutions is 1 x 1."""
         size = 1
         for _, kernel, stride, padding in reversed(cls.layers):
-            size = max(1, (size - 1) * stride + kernel - 2 * padding)
+            size = max(1, (size - 1) * stride + (1 if padding == "same" else kernel - 2 * padding))
         return size
 
     def forward(self, obs: Tensor | FrameStacks) -> Tensor:

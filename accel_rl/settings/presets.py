@@ -42,7 +42,7 @@ _DOPAMINE: Settings = {
     "env_steps": 50_000_000,
     "sampler.decorrelation_steps": 0,
     **_ONE_ENV,
-    "algo.network": "nature",
+    "algo.network": "nature-same",
     "algo.optimizer": "adam",
     "algo.replay.size": 1_000_000,
     "algo.replay.start": 20_000,

@@ -69,6 +69,7 @@ DOPAMINE: list[Row] = [
     ("num_iterations x training_steps", 200 * 250_000, "env_steps", same),
     ("max_capacity", 1_000_000, "algo.replay.size", same),
     ("batch_size", 32, "algo.batch_size", same),
+    ("padding of nn.Conv (flax default)", "SAME", "algo.network", lambda _: "nature-same"),
 ]
 ATOMS: list[Row] = [
     ("num_atoms", 51, "algo.atoms", same),
