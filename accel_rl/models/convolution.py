@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from accel_rl.kernels.conv2d import conv2d
 from accel_rl.kernels.frames import FrameStacks
-from accel_rl.models.layers import LayerNorm, Linear, NormedReLU, orthogonal_
+from accel_rl.models.layers import Layer, LayerNorm, Linear, NormedReLU, orthogonal_
 from accel_rl.models.precision import float32_if_small
 from accel_rl.text.errors import ConfigError
 
@@ -104,6 +104,7 @@ class ConvNet(nn.Module):
 
     layers: ClassVar[tuple[tuple[int, int, int, Padding], ...]]
     hidden: ClassVar[int] = 512
+    has_own_norms: ClassVar[bool] = False  # Whether the network has layer norms that no setting places
 
     def __init__(
         self, channels: int, height: int, width: int, hidden: int | None = None, layer_norm: LayerNorm = "none"
@@ -122,14 +123,10 @@ class ConvNet(nn.Module):
             self.add_module(f"conv_{i}", convolution)
         self.out_features = hidden or features
         self.fc_0 = Linear(features, hidden) if hidden else None
-        self.relu_0 = NormedReLU((hidden,), layer_norm)
-        # With torch's default initialization, the standard deviation of the activations would halve in each layer.
-        gain = math.sqrt(2)
+        self.relu_0 = self.activation(hidden, layer_norm)
         for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                orthogonal_(module, gain)
-        if self.fc_0 is not None:
-            orthogonal_(self.fc_0, gain)
+            if isinstance(module, nn.Conv2d | Linear):
+                self.initialize_(module)
 
     def build_convolutions(
         self, channels: int, size: tuple[int, int], layer_norm: LayerNorm
@@ -141,6 +138,22 @@ class ConvNet(nn.Module):
             convolutions.append(convolution(channels, out, kernel, stride, padding, size, i == 0, layer_norm))
             channels = out
         return convolutions, channels * math.prod(size)
+
+    @classmethod
+    def activation(cls, features: int, layer_norm: LayerNorm) -> nn.Module:
+        """The activation of a fully connected layer, with its layer norm. May overwrite its input [N, features]."""
+        return NormedReLU((features,), layer_norm)
+
+    @classmethod
+    def initialize_(cls, layer: Layer) -> Layer:
+        """Set the weights of a layer that has an activation. With torch's default initialization, the standard
+        deviation of the activations would halve in each layer."""
+        return orthogonal_(layer, math.sqrt(2))
+
+    @classmethod
+    def initialize_head_(cls, layer: nn.Linear) -> nn.Linear:
+        """Set the weights of the last layer of action values, so that they are nearly zero."""
+        return orthogonal_(layer, 0.01)
 
     @classmethod
     def least_size(cls) -> int:

@@ -18,10 +18,12 @@ class ResidualBlock(nn.Module):
         super().__init__()
         self.conv_0 = convolution(channels, channels, 3, 1, 1, size, False, layer_norm)
         self.conv_1 = Conv2d(channels, channels, 3, 1, 1, with_relu=False)
-        self.relu_0 = NormedReLU((channels, *size), layer_norm)
+        self.of_channels = layer_norm == "before-channels"
+        self.relu_0 = NormedReLU((*size, channels) if self.of_channels else (channels, *size), layer_norm)
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.relu_0(x.clone())  # x is copied, because the ReLU may overwrite its argument.
+        y = x.clone()  # The ReLU may overwrite its argument.
+        y = self.relu_0(y.permute(0, 2, 3, 1)).permute(0, 3, 1, 2) if self.of_channels else self.relu_0(y)
         return x + self.conv_1(self.conv_0(y))
 
 

@@ -95,6 +95,7 @@ RUNS: dict[str, TrainConfig] = {
     "pqn, LSTM, pong": config("pqn", horizon=8, minibatch=32, epochs=2, **LSTM),
     "dqn, IMPALA network, pong": q("dqn", "pong", network="impala"),
     "dqn, padded network, pong": q("dqn", "pong", network="nature-same"),
+    "pqn, Hadamax network, pong": config("pqn", horizon=4, minibatch=16, epochs=1, network="hadamax"),
     "dqn, concurrent, pong": q("dqn", "pong", schedule="concurrent"),
     "rainbow, noisy, pong": q("rainbow", "pong", noisy=True),
     "rainbow, noisy, concurrent, pong": q("rainbow", "pong", noisy=True, schedule="concurrent"),

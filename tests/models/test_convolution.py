@@ -54,13 +54,16 @@ def test_one_frame_with_and_without_an_axis_of_the_stack():
     assert torch.equal(net(frames), net(frames.unsqueeze(1)))
 
 
-@pytest.mark.parametrize("place", ["before", "after"])
+@pytest.mark.parametrize("place", ["before", "after", "before-channels"])
 def test_a_layer_norm_stands_before_or_after_each_relu(place):
     torch.manual_seed(0)
     net = A3CNet(4, 104, 80, layer_norm=place)
 
     def activated(x, relu):
-        norm = getattr(relu, place)
+        norm = relu.after if place == "after" else relu.before
+        if place == "before-channels":
+            assert norm.weight.shape == x.shape[-1:]
+            return torch.relu(F.layer_norm(x, x.shape[-1:], norm.weight, norm.bias, 1e-6))
         if place == "before":
             return torch.relu(F.layer_norm(x, x.shape[1:], norm.weight, norm.bias))
         return F.layer_norm(torch.relu(x), x.shape[1:], norm.weight, norm.bias)
@@ -148,8 +151,8 @@ def test_a_network_of_a_users_is_found_by_its_name(algorithm):
     [
         (
             "natur",
-            "must be a3c, dqn, nature, nature-same, data-efficient, impala, impala-2 to impala-16 or module:Class; "
-            "nearest: nature",
+            "must be a3c, dqn, nature, nature-same, data-efficient, impala, hadamax, impala-2 to impala-16 or "
+            "module:Class; nearest: nature",
         ),
         ("no_such_module:Net", "--algo.network no_such_module:Net: it cannot be imported"),
         (f"{__name__}:Wid", "has no Wid; nearest: Wide"),
