@@ -11,6 +11,7 @@ from accel_rl.kernels.conv2d import conv2d
 from accel_rl.kernels.frames import FrameStacks
 from accel_rl.models.layers import Layer, LayerNorm, Linear, NormedReLU, orthogonal_
 from accel_rl.models.precision import float32_if_small
+from accel_rl.models.spectral_norm import FIRST_ITERATIONS, SpectralNorm
 from accel_rl.text.errors import ConfigError
 
 Padding = int | Literal["same"]
@@ -36,7 +37,7 @@ def padded(x: Tensor | FrameStacks, kernel: int, stride: int) -> tuple[Tensor, i
 
 class Conv2d(nn.Conv2d):
     """A square kernel. If `with_relu` is true, a ReLU follows the convolution. If `of_bytes` is true, x is divided by
-    255."""
+    255. If `is_spectral` is true, the weight has a spectral norm of 1."""
 
     def __init__(
         self,
@@ -47,8 +48,10 @@ class Conv2d(nn.Conv2d):
         padding: Padding,
         of_bytes: bool = False,
         with_relu: bool = True,
+        is_spectral: bool = False,
     ):
         super().__init__(inputs, outputs, kernel, stride=stride, padding=0 if padding == "same" else padding)
+        self.spectral = SpectralNorm(self.weight) if is_spectral else None
         self.is_same = padding == "same"
         self.of_bytes = of_bytes
         self.with_relu = with_relu
@@ -58,7 +61,8 @@ class Conv2d(nn.Conv2d):
         stride, padding = self.stride[0], self.padding[0]
         if self.is_same:
             x, padding = padded(x, self.kernel_size[0], stride)
-        return conv2d(x, self.weight, self.bias, stride, padding, self.of_bytes, self.with_relu)
+        weight = self.weight if self.spectral is None else self.spectral(self.weight)
+        return conv2d(x, weight, self.bias, stride, padding, self.of_bytes, self.with_relu)
 
 
 class NormConv2d(Conv2d):
@@ -66,9 +70,9 @@ class NormConv2d(Conv2d):
 
     def __init__(
         self, inputs: int, outputs: int, kernel: int, stride: int, padding: Padding, size: tuple[int, int],
-        of_bytes: bool, layer_norm: LayerNorm,
+        of_bytes: bool, layer_norm: LayerNorm, is_spectral: bool = False,
     ):  # fmt: skip
-        super().__init__(inputs, outputs, kernel, stride, padding, of_bytes, with_relu=layer_norm == "after")
+        super().__init__(inputs, outputs, kernel, stride, padding, of_bytes, layer_norm == "after", is_spectral)
         self.relu = NormedReLU((*size, outputs), layer_norm)
 
     def forward(self, x: Tensor | FrameStacks) -> Tensor:
@@ -79,13 +83,13 @@ class NormConv2d(Conv2d):
 
 def convolution(
     inputs: int, outputs: int, kernel: int, stride: int, padding: Padding, size: tuple[int, int], of_bytes: bool,
-    layer_norm: LayerNorm,
+    layer_norm: LayerNorm, is_spectral: bool = False,
 ) -> Conv2d:  # fmt: skip
     """A convolution with a ReLU, and with a layer norm unless `layer_norm` is `none`. `size` has the height and width
     of the output."""
     if layer_norm == "none":
-        return Conv2d(inputs, outputs, kernel, stride, padding, of_bytes)
-    return NormConv2d(inputs, outputs, kernel, stride, padding, size, of_bytes, layer_norm)
+        return Conv2d(inputs, outputs, kernel, stride, padding, of_bytes, is_spectral=is_spectral)
+    return NormConv2d(inputs, outputs, kernel, stride, padding, size, of_bytes, layer_norm, is_spectral)
 
 
 def conv_out(size: int, kernel: int, stride: int, padding: Padding) -> int:
@@ -127,6 +131,8 @@ class ConvNet(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Conv2d | Linear):
                 self.initialize_(module)
+            if isinstance(module, Conv2d) and module.spectral is not None:
+                module.spectral.iterate(module.weight, FIRST_ITERATIONS)
 
     def build_convolutions(
         self, channels: int, size: tuple[int, int], layer_norm: LayerNorm

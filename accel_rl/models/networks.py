@@ -4,7 +4,7 @@ import re
 
 from accel_rl.models.convolution import ConvNet
 from accel_rl.models.hadamax import HadamaxNet
-from accel_rl.models.residual import ImpalaNet, impala_network
+from accel_rl.models.residual import BTRNet, ImpalaNet, impala_network
 from accel_rl.text.errors import ConfigError, nearest
 from accel_rl.text.imports import import_user_module
 
@@ -52,7 +52,7 @@ class DataEfficientNet(ConvNet):
 
 NETWORKS: dict[str, type[ConvNet]] = {
     "a3c": A3CNet, "dqn": DQNNet, "nature": NatureNet, "nature-same": NatureSameNet,
-    "data-efficient": DataEfficientNet, "impala": ImpalaNet, "hadamax": HadamaxNet,
+    "data-efficient": DataEfficientNet, "impala": ImpalaNet, "btr": BTRNet, "hadamax": HadamaxNet,
 }  # fmt: skip
 MOST_WIDTH = 16
 

@@ -23,6 +23,7 @@ from accel_rl.models.noisy import NoisyLinear
 from accel_rl.models.q_network import CategoricalQNetwork, QNetwork, QuantileNetwork, Stream
 from accel_rl.models.recurrent import RecurrentActorCritic, RecurrentQNetwork
 from accel_rl.models.residual import ResidualBlock, Section
+from accel_rl.models.spectral_norm import SpectralNorm
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +46,8 @@ _MODULES: set[type[nn.Module]] = {
     ActorCritic, Heads, QNetwork, CategoricalQNetwork, QuantileNetwork, Stream, ConvNet, *NETWORKS.values(), Conv2d,
     NormConv2d, Linear, Head, MLP, RecurrentActorCritic, NoisyLinear, nn.Sequential, nn.Linear, nn.LSTMCell,
     nn.LayerNorm, nn.Tanh, nn.Conv2d, nn.MaxPool2d, Section, ResidualBlock, RecurrentQNetwork, Norm,
-    NormedReLU, ChannelNorm, HadamaxBlock, NormedGELU,
+    NormedReLU, ChannelNorm, HadamaxBlock, NormedGELU, SpectralNorm,
+    nn.AdaptiveMaxPool2d,
 }  # fmt: skip
 # Maps each agent class to a function that returns other values on which `act` depends.
 _AGENTS: dict[type, Callable[[Any], Hashable]] = {

@@ -96,6 +96,7 @@ RUNS: dict[str, TrainConfig] = {
     "dqn, IMPALA network, pong": q("dqn", "pong", network="impala"),
     "dqn, padded network, pong": q("dqn", "pong", network="nature-same"),
     "pqn, Hadamax network, pong": config("pqn", horizon=4, minibatch=16, epochs=1, network="hadamax"),
+    "dqn, BTR network, pong": q("dqn", "pong", network="btr", double=True),
     "dqn, concurrent, pong": q("dqn", "pong", schedule="concurrent"),
     "rainbow, noisy, pong": q("rainbow", "pong", noisy=True),
     "rainbow, noisy, concurrent, pong": q("rainbow", "pong", noisy=True, schedule="concurrent"),

@@ -151,7 +151,7 @@ def test_a_network_of_a_users_is_found_by_its_name(algorithm):
     [
         (
             "natur",
-            "must be a3c, dqn, nature, nature-same, data-efficient, impala, hadamax, impala-2 to impala-16 or "
+            "must be a3c, dqn, nature, nature-same, data-efficient, impala, btr, hadamax, impala-2 to impala-16 or "
             "module:Class; nearest: nature",
         ),
         ("no_such_module:Net", "--algo.network no_such_module:Net: it cannot be imported"),

@@ -72,6 +72,10 @@ def hadamax_agent():
     return agent_of("hadamax")
 
 
+def btr_agent():
+    return agent_of("btr")
+
+
 def dueling_agent():
     return q_agent(is_dueling=True)
 
@@ -90,7 +94,7 @@ def recurrent_agent():
 
 
 AGENTS = [policy, noisy_agent, recurrent_agent, q_agent, dueling_agent, c51_agent, quantile_agent, data_efficient_agent]
-AGENTS += [padded_agent, hadamax_agent]
+AGENTS += [padded_agent, hadamax_agent, btr_agent]
 # Other networks of Q-learning: test_an_epsilon_that_changes, and whole runs in tests/gpu.
 QUICK = [(policy, 1), (noisy_agent, 2), (recurrent_agent, 2)]
 CASES = [(make, groups) for make in AGENTS for groups in (1, 2)]
