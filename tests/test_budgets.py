@@ -29,7 +29,7 @@ BUDGETS = {
     "launch": 14,  # each command's exit code
     "machine": 821,  # visible_gpus.py: GPUs by UUID and MIG; cores_of_rank: ranks by NUMA node and physical core
     "metrics": 666,
-    "models": 550,  # the data-efficient network; quantiles
+    "models": 703,  # the data-efficient network; quantiles; SAME padding; hadamax.py; spectral_norm.py and BTR
     "ops": 134,  # the quantile Huber loss
     "optim": 390,  # the root of zero takes MKL 20 times as long as others
     "papers": 1_516,
@@ -42,8 +42,8 @@ BUDGETS = {
     "results": 227,
     "run": 580,
     "samplers": 2_134,  # first frames are copied beside an update
-    "settings": 1_443,  # presets, one line for each setting of a source: vanhasselt2019, QR-DQN of Dopamine and SB3
-    "speed": 798,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
+    "settings": 1_457,  # presets, one line for each setting of a source; Hadamax
+    "speed": 801,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
     "sweeps": 2_348,
     "text": 260,
     "training": 1_997,  # Learner.ingest, whose advantages are captured

@@ -43,12 +43,14 @@ class PolicyGradientConfig(AlgorithmConfig):
     optimizer_eps: Positive = 1e-5
     """Epsilon of the optimizer (OpenAI baselines: 1e-5)."""
     network: str = "a3c"
-    """Network for image observations. The network `a3c` has two convolutions (Mnih et al. 2016). The network `dqn` has
-    three convolutions with padding (Stooke & Abbeel). The network `nature` has three convolutions (Mnih et al. 2015).
-    The network `impala` is residual (Espeholt et al. 2018), and `impala-4` has 4 times as many channels. `module:Class`
-    is a user's subclass of ConvNet."""
+    """Network for image observations: `a3c` with two convolutions (Mnih et al. 2016), `dqn` with three and padding
+    (Stooke & Abbeel), `nature` with three (Mnih et al. 2015), `nature-same` with three and Dopamine's padding,
+    `data-efficient` with two that do not overlap (van Hasselt et al. 2019), `impala` with residual blocks (Espeholt et
+    al. 2018), `impala-4` with 4 times as many channels, `btr` with spectral norms (Clark et al. 2024), and `hadamax`
+    with products of convolutions (Kooi et al. 2025). `module:Class` is a user's subclass of ConvNet."""
     layer_norm: LayerNorm = "none"
-    """Position of the layer norm: before or after each activation of the network's body."""
+    """Position of the layer norm: before or after each activation of the network's body. With `before-channels`, the
+    norm is over the channels of each pixel instead of all features of a layer."""
     lstm: NonNegativeCount = 0
     """Number of units of an LSTM between the network's body and its heads (A3C-LSTM, Mnih et al. 2016: 256). With 0,
     the network has no LSTM."""

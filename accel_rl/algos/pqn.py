@@ -36,9 +36,9 @@ class PQNConfig(AlgorithmConfig):
     | epsilon_final | 0.001 | 0.01 |
     | epsilon_evaluation | 0 | 0.001 |
     | network | nature | a3c |
-    | layer_norm | before | after |
+    | layer_norm | before-channels | after |
 
-    The preset `pqn2024` has the settings of Gallici et al. 2024.
+    The preset `pqn2024` has the settings of Gallici et al. 2024, and `hadamax2025` those of Kooi et al. 2025.
     """
 
     learning_rate: Positive = 1e-3
@@ -69,14 +69,16 @@ class PQNConfig(AlgorithmConfig):
     """Optimizer of the parameters (Gallici et al.'s code: RAdam). `torch:AdamW(weight_decay=0.01)` is a class of
     torch.optim with its options."""
     network: str = "a3c"
-    """Network for image observations. The network `a3c` has two convolutions (Mnih et al. 2016). The network `dqn` has
-    three convolutions with padding (Stooke & Abbeel). The network `nature` has three convolutions (Mnih et al. 2015).
-    The network `impala` is residual (Espeholt et al. 2018), and `impala-4` has 4 times as many channels. `module:Class`
-    is a user's subclass of ConvNet."""
+    """Network for image observations: `a3c` with two convolutions (Mnih et al. 2016), `dqn` with three and padding
+    (Stooke & Abbeel), `nature` with three (Mnih et al. 2015), `nature-same` with three and Dopamine's padding,
+    `data-efficient` with two that do not overlap (van Hasselt et al. 2019), `impala` with residual blocks (Espeholt et
+    al. 2018), `impala-4` with 4 times as many channels, `btr` with spectral norms (Clark et al. 2024), and `hadamax`
+    with products of convolutions (Kooi et al. 2025). `module:Class` is a user's subclass of ConvNet."""
     layer_norm: LayerNorm = "after"
-    """Position of the layer norm: before each activation of the network (Gallici et al. 2024), or after each. At PQN's
-    default learning rate, networks with norms before the activations learn Pong sooner, but do not learn Breakout.
-    Without layer norms, Q-learning without a target network can diverge."""
+    """Position of the layer norm: before each activation of the network, or after each. The norm is over all features
+    of a layer, and with `before-channels` over the channels of each pixel (Gallici et al. 2024). At PQN's default
+    learning rate, networks with norms before the activations learn Pong sooner, but do not learn Breakout. Without
+    layer norms, Q-learning without a target network can diverge."""
     lstm: NonNegativeCount = 0
     """Number of units of an LSTM between the network's body and the head of action values. With 0, the network has no
     LSTM."""

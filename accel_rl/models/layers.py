@@ -10,15 +10,29 @@ from accel_rl.kernels.activations import layer_norm, relu_
 from accel_rl.kernels.linear import head_linear, hidden_linear
 
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
-LayerNorm = Literal["none", "before", "after"]
+LayerNorm = Literal["none", "before", "after", "before-channels"]
 """The networks have a layer norm (Ba et al. 2016, arXiv:1607.06450), over all features of a layer, before or after each
-activation, or no layer norm (`none`)."""
+activation, or no layer norm (`none`). With `before-channels`, a norm is over the channels of each pixel, as in flax."""
 
 
 def orthogonal_(layer: Layer, gain: float) -> Layer:
     """Orthogonal weights (Saxe et al. 2014) and zero biases."""
     if not layer.weight.is_meta:  # Without memory there is nothing to set, and torch 2.11 would import its compiler.
         nn.init.orthogonal_(layer.weight, gain)
+    assert layer.bias is not None
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def variance_scaling_(layer: Layer, scale: float, mode: Literal["fan_in", "fan_avg"]) -> Layer:
+    """Normally distributed weights with variance scale / fan, cut at two standard deviations, and zero biases, as in
+    jax.nn.initializers. The mean of the fans is (inputs + outputs) / 2."""
+    inputs, area = layer.weight.shape[1], layer.weight[0, 0].numel()
+    fan = area * (inputs if mode == "fan_in" else (inputs + layer.weight.shape[0]) / 2)
+    # A normal distribution that is cut at two standard deviations has the standard deviation 0.8796.
+    std = math.sqrt(scale / fan) / 0.87962566103423978
+    if not layer.weight.is_meta:
+        nn.init.trunc_normal_(layer.weight, std=std, a=-2 * std, b=2 * std)
     assert layer.bias is not None
     nn.init.zeros_(layer.bias)
     return layer
@@ -46,12 +60,22 @@ class Norm(nn.LayerNorm):
         return layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
+class ChannelNorm(Norm):
+    """The norm is over the last axis of x [N, H, W, C], with flax's epsilon."""
+
+    def __init__(self, channels: int):
+        super().__init__(channels, eps=1e-6)
+
+
 class NormedReLU(nn.Module):
-    """A layer norm over `shape` before or after the ReLU, or none. May overwrite its input x [N, *shape]."""
+    """A layer norm before or after the ReLU, or none. The norm is over `shape`, or over the last axis of `shape`. May
+    overwrite its input x [N, *shape]."""
 
     def __init__(self, shape: tuple[int, ...], layer_norm: LayerNorm):
         super().__init__()
         self.before = Norm(shape) if layer_norm == "before" else None
+        if layer_norm == "before-channels":
+            self.before = ChannelNorm(shape[-1])
         self.after = Norm(shape) if layer_norm == "after" else None
 
     def forward(self, x: Tensor) -> Tensor:
@@ -68,7 +92,7 @@ class MLP(nn.Module):
         layers: list[nn.Module] = []
         for i, o in zip(sizes, hidden, strict=False):
             layers.append(orthogonal_(nn.Linear(i, o), math.sqrt(2)))
-            if layer_norm == "before":
+            if layer_norm in ("before", "before-channels"):
                 layers.append(nn.LayerNorm(o))
             layers.append(nn.Tanh())
             if layer_norm == "after":

@@ -13,10 +13,11 @@ from torch.nn.parameter import is_lazy
 
 from accel_rl.text.errors import ConfigError, nearest
 
-# The listed classes of torch, and all modules of this project, compute the same results in train mode and in eval mode.
+# The listed classes of torch, and modules of this project without `has_mode`, compute the same results in train mode
+# and in eval mode.
 _WITHOUT_MODE = {
     nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.Linear, nn.Conv2d, nn.LSTMCell, nn.LayerNorm, nn.Identity,
-    nn.Flatten, nn.Tanh, nn.ReLU, nn.ELU, nn.GELU, nn.SiLU,
+    nn.Flatten, nn.MaxPool2d, nn.AdaptiveMaxPool2d, nn.Tanh, nn.ReLU, nn.ELU, nn.GELU, nn.SiLU,
 }  # fmt: skip
 
 
@@ -92,7 +93,10 @@ def statistics(model: nn.Module) -> list[Tensor]:
 
 def has_modes(model: nn.Module) -> bool:
     """Whether any module may behave differently in train mode than in eval mode."""
-    return any(type(m) not in _WITHOUT_MODE and not type(m).__module__.startswith("accel_rl.") for m in model.modules())
+    return any(
+        getattr(m, "has_mode", type(m) not in _WITHOUT_MODE and not type(m).__module__.startswith("accel_rl."))
+        for m in model.modules()
+    )
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 import re
 
 from accel_rl.models.convolution import ConvNet
-from accel_rl.models.residual import ImpalaNet, impala_network
+from accel_rl.models.hadamax import HadamaxNet
+from accel_rl.models.residual import BTRNet, ImpalaNet, impala_network
 from accel_rl.text.errors import ConfigError, nearest
 from accel_rl.text.imports import import_user_module
 
@@ -34,6 +35,13 @@ class NatureNet(ConvNet):
     layers = ((32, 8, 4, 0), (64, 4, 2, 0), (64, 3, 1, 0))
 
 
+class NatureSameNet(ConvNet):
+    """The network of Mnih et al. 2015 with Dopamine's padding: 84x84 becomes 21x21, 11x11 and 11x11. Maps obs [N, S, H,
+    W] uint8 to [N, 512]; 4.04 M parameters at 84x84x4."""
+
+    layers = ((32, 8, 4, "same"), (64, 4, 2, "same"), (64, 3, 1, "same"))
+
+
 class DataEfficientNet(ConvNet):
     """The network of van Hasselt et al. 2019, appendix E. Maps obs [N, S, H, W] uint8 to [N, 256], and costs a sixth of
     `NatureNet`."""
@@ -43,7 +51,8 @@ class DataEfficientNet(ConvNet):
 
 
 NETWORKS: dict[str, type[ConvNet]] = {
-    "a3c": A3CNet, "dqn": DQNNet, "nature": NatureNet, "data-efficient": DataEfficientNet, "impala": ImpalaNet,
+    "a3c": A3CNet, "dqn": DQNNet, "nature": NatureNet, "nature-same": NatureSameNet,
+    "data-efficient": DataEfficientNet, "impala": ImpalaNet, "btr": BTRNet, "hadamax": HadamaxNet,
 }  # fmt: skip
 MOST_WIDTH = 16
 

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.models.layers import MLP, Head, LayerNorm, Linear, NormedReLU, orthogonal_
+from accel_rl.models.convolution import ConvNet
+from accel_rl.models.layers import MLP, Head, LayerNorm, Linear
 from accel_rl.models.networks import find_network
 from accel_rl.models.noisy import NoisyLinear, draw_noise, noise_counters
 from accel_rl.models.precision import float32_head, float32_if_small
@@ -28,19 +29,22 @@ def features(spec: EnvSpec, network: str, layer_norm: LayerNorm = "none") -> tup
 
 
 class Stream(nn.Module):
-    """[N, outputs] from features [N, F], with one hidden layer and a ReLU. At the start of training, every output is
-    nearly zero."""
+    """[N, outputs] from features [N, F], with one hidden layer and a ReLU, or the activation and the initialization of
+    `network`. At the start of training, every output is nearly zero."""
 
-    def __init__(self, inputs: int, hidden: int, outputs: int, sigma: float, layer_norm: LayerNorm = "none"):
+    def __init__(
+        self, inputs: int, hidden: int, outputs: int, sigma: float, layer_norm: LayerNorm = "none",
+        network: type[ConvNet] = ConvNet,
+    ):  # fmt: skip
         super().__init__()
         self.noisy = sigma > 0
-        self.relu = NormedReLU((hidden,), layer_norm)
+        self.relu = network.activation(hidden, layer_norm)
         if self.noisy:
             self.hidden: nn.Linear = NoisyLinear(inputs, hidden, sigma)
             self.out: nn.Linear = NoisyLinear(hidden, outputs, sigma)
         else:
-            self.hidden = orthogonal_(Linear(inputs, hidden), math.sqrt(2))
-            self.out = orthogonal_(Head(hidden, outputs), 0.01)
+            self.hidden = network.initialize_(Linear(inputs, hidden))
+            self.out = network.initialize_head_(Head(hidden, outputs))
 
     def forward(self, x: Tensor, noise: bool) -> Tensor:
         x = float32_if_small(lambda y: self.hidden(y, noise) if self.noisy else self.hidden(y), x)
@@ -74,8 +78,9 @@ class QNetwork(nn.Module):
         self.noisy = sigma > 0
         self.body, inputs, width = features(spec, network, layer_norm)
         hidden = hidden or width
-        self.advantage = Stream(inputs, hidden, spec.n_actions * atoms, sigma, layer_norm)
-        self.value = Stream(inputs, hidden, atoms, sigma, layer_norm) if is_dueling else None
+        kind = find_network(network) if spec.is_image else ConvNet
+        self.advantage = Stream(inputs, hidden, spec.n_actions * atoms, sigma, layer_norm, kind)
+        self.value = Stream(inputs, hidden, atoms, sigma, layer_norm, kind) if is_dueling else None
         self.first_counter: Tensor
         self.counter_stride: Tensor
         if self.noisy:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.envs.protocols import OVERRIDES
+from accel_rl.models.networks import find_network
 from accel_rl.models.precision import gains_from_bfloat16
 from accel_rl.settings.reads import unread
 from accel_rl.settings.registry import find_algorithm
@@ -52,6 +53,11 @@ CONDITIONS = (
     ),
     Condition(("env.kwargs",), lambda c: bool(c.env.id), "a Gymnasium environment (--env)"),
     Condition(("env.stack", "algo.network"), lambda c: c.spec.is_image, "picture observations"),
+    Condition(
+        ("algo.layer_norm",),
+        lambda c: not (c.spec.is_image and find_network(c.algo.network).has_own_norms),  # type: ignore[attr-defined]
+        "a network without layer norms of its own",
+    ),
     Condition(("gorila.",), lambda c: c.mode.has_members, "--cluster gorila"),
     Condition(("checkpoint.minutes",), lambda c: c.checkpoint.interval is None, "a run without --checkpoint.interval"),
     Condition(("init_only",), lambda c: bool(c.init), "--init"),

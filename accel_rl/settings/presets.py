@@ -42,7 +42,7 @@ _DOPAMINE: Settings = {
     "env_steps": 50_000_000,
     "sampler.decorrelation_steps": 0,
     **_ONE_ENV,
-    "algo.network": "nature",
+    "algo.network": "nature-same",
     "algo.optimizer": "adam",
     "algo.replay.size": 1_000_000,
     "algo.replay.start": 20_000,
@@ -71,6 +71,30 @@ _ATARI_PPO: Settings = {
 """Settings that CleanRL and RL Baselines3 Zoo share."""
 
 _STOOKE: Settings = {"env.protocol": "stooke2018", "env_steps": 50_000_000}
+
+_PUREJAXQL: Settings = {
+    "env.protocol": "cleanba2023",
+    "env.repeat_action_probability": 0.0,
+    "env.full_action_set": False,
+    "env.life_loss_ends_return": True,
+    "env.noop_max": 30,
+    "env_steps": 10_000_000,
+    "sampler.decorrelation_steps": 0,
+    "sampler.envs": 128,
+    "sampler.horizon": 32,
+    "algo.learning_rate": 2.5e-4,
+    "algo.learning_rate_schedule": "constant",
+    "algo.gae_lambda": 0.65,
+    "algo.minibatch": 128,
+    "algo.epochs": 2,
+    "algo.epsilon_final": 0.001,
+    "algo.exploration": 0.1,
+    "algo.epsilon_evaluation": 0.0,
+    "algo.clip_grad_norm": 10.0,
+    "algo.optimizer": "radam",
+    "algo.optimizer_eps": 1e-8,
+}
+"""Settings that purejaxql and Hadamax share."""
 
 PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
     "cleanrl": (
@@ -344,30 +368,16 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
         "Gallici et al. 2024: purejaxql, pqn_atari.yaml",
         {
             "pqn": {
-                "env.protocol": "cleanba2023",
-                "env.repeat_action_probability": 0.0,
-                "env.full_action_set": False,
-                "env.life_loss_ends_return": True,
-                "env.noop_max": 30,
-                "env_steps": 10_000_000,
-                "sampler.decorrelation_steps": 0,
-                "sampler.envs": 128,
-                "sampler.horizon": 32,
-                "algo.learning_rate": 2.5e-4,
-                "algo.learning_rate_schedule": "constant",
-                "algo.gae_lambda": 0.65,
-                "algo.minibatch": 128,
-                "algo.epochs": 2,
-                "algo.epsilon_final": 0.001,
-                "algo.exploration": 0.1,
-                "algo.epsilon_evaluation": 0.0,
-                "algo.clip_grad_norm": 10.0,
-                "algo.optimizer": "radam",
-                "algo.optimizer_eps": 1e-8,
+                **_PUREJAXQL,
+                "env_steps": 50_000_000,
                 "algo.network": "nature",
-                "algo.layer_norm": "before",
+                "algo.layer_norm": "before-channels",
             }
         },
+    ),
+    "hadamax2025": (
+        "Kooi et al. 2025: Hadamax, pqn_atari_hadamax.py",
+        {"pqn": {**_PUREJAXQL, "algo.network": "hadamax"}},
     ),
 }
 """Maps a preset's name to (source, {algorithm: settings})."""

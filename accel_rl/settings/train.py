@@ -57,8 +57,8 @@ class TrainConfig:
     gorila: GorilaConfig = field(default_factory=GorilaConfig)
     preset: str = ""
     """Preset with the defaults of another project or paper for its algorithms: cleanrl, sb3, dopamine, stooke2018,
-    mnih2015 or pqn2024. Other options override the preset's values. Without a preset, this project's own defaults
-    apply."""
+    mnih2015, vanhasselt2019, pqn2024 or hadamax2025. Other options override the preset's values. Without a preset, this
+    project's own defaults apply."""
     env_steps: PositiveCount = 1_500_000
     """Length of the run in env steps. An env step is an agent step, with 4 emulated frames in Atari."""
     seed: NonNegativeCount = 0

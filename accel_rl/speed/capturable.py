@@ -16,13 +16,15 @@ from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent, MaxValueAgent, Re
 from accel_rl.agents.policy import CategoricalPolicyAgent, PolicyAgent, RecurrentPolicyAgent
 from accel_rl.models.actor_critic import ActorCritic, Heads
 from accel_rl.models.convolution import Conv2d, ConvNet, NormConv2d
+from accel_rl.models.hadamax import HadamaxBlock, NormedGELU
 from accel_rl.models.implicit_quantile import CosineEmbedding, ImplicitQuantileNetwork
-from accel_rl.models.layers import MLP, Head, Linear, Norm, NormedReLU
+from accel_rl.models.layers import MLP, ChannelNorm, Head, Linear, Norm, NormedReLU
 from accel_rl.models.networks import NETWORKS
 from accel_rl.models.noisy import NoisyLinear
 from accel_rl.models.q_network import CategoricalQNetwork, QNetwork, QuantileNetwork, Stream
 from accel_rl.models.recurrent import RecurrentActorCritic, RecurrentQNetwork
 from accel_rl.models.residual import ResidualBlock, Section
+from accel_rl.models.spectral_norm import SpectralNorm
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +47,8 @@ _MODULES: set[type[nn.Module]] = {
     ActorCritic, Heads, QNetwork, CategoricalQNetwork, QuantileNetwork, Stream, ConvNet, *NETWORKS.values(), Conv2d,
     NormConv2d, Linear, Head, MLP, RecurrentActorCritic, NoisyLinear, nn.Sequential, nn.Linear, nn.LSTMCell,
     nn.LayerNorm, nn.Tanh, nn.Conv2d, nn.MaxPool2d, Section, ResidualBlock, RecurrentQNetwork, Norm,
-    NormedReLU, CosineEmbedding, ImplicitQuantileNetwork,
+    NormedReLU, ChannelNorm, HadamaxBlock, NormedGELU, SpectralNorm, nn.AdaptiveMaxPool2d, CosineEmbedding,
+    ImplicitQuantileNetwork,
 }  # fmt: skip
 # Maps each agent class to a function that returns other values on which `act` depends.
 _AGENTS: dict[type, Callable[[Any], Hashable]] = {

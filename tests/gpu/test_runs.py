@@ -10,7 +10,14 @@ import torch
 from tests.gpu.runs import CAPTURE, GPU, GPU_QUICK, QUICK, RUNS, SERVED, build, cycles, marked, play
 
 CYCLES = 10
-FEW = {"pqn, pong": 2, "a2c, IMPALA network, pong": 2, "a2c, Nature network, pong": 2, "dqn, IMPALA network, pong": 4}
+FEW = {
+    "pqn, pong": 2,
+    "pqn, Hadamax network, pong": 1,
+    "a2c, IMPALA network, pong": 2,
+    "a2c, Nature network, pong": 2,
+    "dqn, IMPALA network, pong": 4,
+    "dqn, BTR network, pong": 4,
+}
 """Runs in which the optimizer divides by gradients near zero, of which only the rounding differs, and after how many
 cycles parameters are compared. After more cycles, they differ on a CPU, too, if torch computes the convolutions."""
 PERIODS = 9  # The cycle of a concurrent run is a period.

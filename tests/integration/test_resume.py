@@ -37,6 +37,10 @@ GAMES = {
         *("--replay.size", 600, "--replay.start", 200, "--intensity", 0.5, "--reset", "wait", "--epsilon-steps", 900),
         *("--secondary.batch", 16),
     ),
+    "spectral norms": (
+        *("dqn", "--game", "pong", "--env.max-episode-steps", 90, "--network", "tests.models.test_btr:Small"),
+        *("--envs", 8, "--batch-size", 8, "--replay.size", 600, "--replay.start", 200, "--intensity", 0.5),
+    ),
     "concurrent": (
         *("c51", "--game", "pong", "--env.max-episode-steps", 90, "--network", "a3c", "--batch-size", 8),
         *("--envs", 8),
@@ -73,7 +77,7 @@ def test_killed_and_resumed(uninterrupted, tmp_path, after_rows):
         wait_for((folder / "config.json").exists)
         kill(process)
         process.wait()
-    done = run("resume", folder)
+    done = run("resume", folder, "--trust")
     assert done.returncode == 0, done.stderr
     assert_equal_runs(first, folder)
 
@@ -91,7 +95,7 @@ def test_killed_while_each_checkpoint_is_written(uninterrupted, tmp_path):
             writing = {p.name for p in folder.glob("checkpoints/.writing-*") if "-old-" not in p.name}
         kill(process)
         process.wait()
-        command = ("resume", folder)
+        command = ("resume", folder, "--trust")
     done = run(*command)
     assert done.returncode == 0, done.stderr
     assert "resumed at" in (folder / "events.log").read_text()

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from accel_rl.data.spec import EnvSpec
+from accel_rl.kernels.frames import FrameStacks
 from accel_rl.models.convolution import ConvNet
 from accel_rl.models.networks import A3CNet, DQNNet, find_network
 from accel_rl.settings.train import default_config
@@ -53,13 +54,16 @@ def test_one_frame_with_and_without_an_axis_of_the_stack():
     assert torch.equal(net(frames), net(frames.unsqueeze(1)))
 
 
-@pytest.mark.parametrize("place", ["before", "after"])
+@pytest.mark.parametrize("place", ["before", "after", "before-channels"])
 def test_a_layer_norm_stands_before_or_after_each_relu(place):
     torch.manual_seed(0)
     net = A3CNet(4, 104, 80, layer_norm=place)
 
     def activated(x, relu):
-        norm = getattr(relu, place)
+        norm = relu.after if place == "after" else relu.before
+        if place == "before-channels":
+            assert norm.weight.shape == x.shape[-1:]
+            return torch.relu(F.layer_norm(x, x.shape[-1:], norm.weight, norm.bias, 1e-6))
         if place == "before":
             return torch.relu(F.layer_norm(x, x.shape[1:], norm.weight, norm.bias))
         return F.layer_norm(torch.relu(x), x.shape[1:], norm.weight, norm.bias)
@@ -77,6 +81,55 @@ def test_a_layer_norm_stands_before_or_after_each_relu(place):
     torch.testing.assert_close(net(obs), want, atol=1e-4, rtol=1e-4)
     net(obs).sum().backward()
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in net.parameters())
+
+
+# Zeros (left, right, top, bottom) of each layer, as TensorFlow documents SAME: ceil(size / stride) outputs.
+SAME = {
+    (84, 84): [(2, 2, 2, 2), (1, 2, 1, 2), (1, 1, 1, 1)],  # 84 -> 21 -> 11 -> 11
+    (104, 80): [(2, 2, 2, 2), (1, 1, 1, 1), (1, 1, 1, 1)],  # 104 x 80 -> 26 x 20 -> 13 x 10
+    (83, 86): [(3, 3, 2, 3), (1, 1, 1, 2), (1, 1, 1, 1)],  # 83 x 86 -> 21 x 22 -> 11 x 11
+}
+
+
+@pytest.mark.parametrize("place", ["none", "before"])
+@pytest.mark.parametrize("size", SAME)
+def test_same_padding_is_tensorflows(size, place):
+    torch.manual_seed(0)
+    net = find_network("nature-same")(4, *size, layer_norm=place)
+    obs = torch.randint(256, (5, 4, *size), dtype=torch.uint8)
+
+    def oracle():
+        x = obs.double() / 255
+        for zeros, conv in zip(SAME[size], net.convolutions, strict=True):
+            x = F.conv2d(F.pad(x, zeros), conv.weight.double(), conv.bias.double(), conv.stride)
+            if place == "before":
+                x = F.layer_norm(x.permute(0, 2, 3, 1), (*x.shape[2:], x.shape[1])).permute(0, 3, 1, 2)
+            x = torch.relu(x)
+        x = F.linear(x.permute(0, 2, 3, 1).flatten(1), net.fc_0.weight.double(), net.fc_0.bias.double())
+        return torch.relu(F.layer_norm(x, (512,)) if place == "before" else x)
+
+    shade = torch.linspace(-1, 1, 5 * 512).view(5, 512).mul(50).sin()
+    weights = [layer.weight for layer in (*net.convolutions, net.fc_0)]
+    got, want = net(obs), oracle()
+    torch.testing.assert_close(got.double(), want, rtol=1e-4, atol=1e-4)
+    gradients = torch.autograd.grad(got, weights, shade), torch.autograd.grad(want, weights, shade.double())
+    for a, b in zip(*gradients, strict=True):
+        assert float((a - b).norm()) < 1e-3 * float(b.norm())  # A sum near 0 can be on the ReLU's other side.
+
+
+def test_same_padding_of_frames_that_are_not_gathered():
+    net, frames = find_network("nature-same")(4, 84, 84), torch.randint(256, (9, 2, 84, 84), dtype=torch.uint8)
+    cells = torch.tensor([0, 3, 5]), torch.tensor([1, 0, 1])
+    stacks = FrameStacks(frames, *cells, torch.tensor([3, 1, 0], dtype=torch.uint8), 4)
+    with torch.no_grad():
+        assert torch.equal(net(stacks), net(stacks.gather()))
+
+
+def test_dopamines_network_has_its_size():
+    net = find_network("nature-same")(4, 84, 84, hidden=0)
+    assert net.out_features == 11 * 11 * 64 == 7_744
+    for size in ((1, 1), (7, 20)):
+        assert find_network("nature-same")(4, *size)(torch.zeros(1, 4, *size, dtype=torch.uint8)).shape == (1, 512)
 
 
 class Wide(ConvNet):
@@ -98,7 +151,8 @@ def test_a_network_of_a_users_is_found_by_its_name(algorithm):
     [
         (
             "natur",
-            "must be a3c, dqn, nature, data-efficient, impala, impala-2 to impala-16 or module:Class; nearest: nature",
+            "must be a3c, dqn, nature, nature-same, data-efficient, impala, btr, hadamax, impala-2 to impala-16 or "
+            "module:Class; nearest: nature",
         ),
         ("no_such_module:Net", "--algo.network no_such_module:Net: it cannot be imported"),
         (f"{__name__}:Wid", "has no Wid; nearest: Wide"),

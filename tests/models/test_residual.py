@@ -18,6 +18,11 @@ def reference(net, obs, place):
     """Espeholt et al. 2018, figure 3: three times convolution, pooling and two residual blocks; then a ReLU and 256."""
 
     def activated(x, relu):
+        if place == "before-channels":
+            images = x.dim() == 4
+            x = x.permute(0, 2, 3, 1) if images else x
+            x = torch.relu(F.layer_norm(x, x.shape[-1:], relu.before.weight, relu.before.bias, 1e-6))
+            return x.permute(0, 3, 1, 2) if images else x
         norm = getattr(relu, place) if place != "none" else None
         if place == "before":
             x = F.layer_norm(x, x.shape[1:], norm.weight, norm.bias)
@@ -29,13 +34,16 @@ def reference(net, obs, place):
         x = F.max_pool2d(F.conv2d(x, section.conv.weight, section.conv.bias, padding=1), 3, stride=2, padding=1)
         for block in section.blocks:
             y = F.conv2d(activated(x, block.relu_0), block.conv_0.weight, block.conv_0.bias, padding=1)
-            y = activated(y.permute(0, 2, 3, 1), getattr(block.conv_0, "relu", None)).permute(0, 3, 1, 2)
+            if place == "before-channels":
+                y = activated(y, block.conv_0.relu)
+            else:
+                y = activated(y.permute(0, 2, 3, 1), getattr(block.conv_0, "relu", None)).permute(0, 3, 1, 2)
             x = x + F.conv2d(y, block.conv_1.weight, block.conv_1.bias, padding=1)
     x = torch.relu(x).permute(0, 2, 3, 1).flatten(1)
     return activated(F.linear(x, net.fc_0.weight, net.fc_0.bias), net.relu_0)
 
 
-@pytest.mark.parametrize("place", ["none", "before", "after"])
+@pytest.mark.parametrize("place", ["none", "before", "after", "before-channels"])
 @pytest.mark.parametrize(("name", "channels"), [("impala", 32), ("impala-2", 64)])
 def test_it_is_the_papers(name, channels, place):
     torch.manual_seed(0)

@@ -39,7 +39,7 @@ ALWAYS = {
     *("algo.epochs", "algo.minibatch", "algo.normalize_advantage", "algo.target_kl", "algo.window", "algo.batches"),
     *("algo.rho_clip", "algo.c_clip", "algo.batch_size", "algo.intensity", "algo.n_step", "algo.target_interval"),
     *("algo.target_unit", "algo.double", "algo.dueling", "algo.noisy", "algo.epsilon_evaluation"),
-    *("algo.hidden", "algo.layer_norm", "algo.exploration", "algo.atoms", "algo.v_min", "algo.v_max", "algo.quantiles"),
+    *("algo.hidden", "algo.exploration", "algo.atoms", "algo.v_min", "algo.v_max", "algo.quantiles"),
     *("algo.munchausen", "algo.target_quantiles", "algo.samples", "algo.cosines", "algo.epsilon_until"),
     *("algo.replay.size", "algo.replay.start", "algo.replay.device", "algo.replay.prioritized"),
 }
@@ -87,6 +87,14 @@ def test_minutes_between_checkpoints_have_no_effect_beside_env_steps() -> None:
     assert inactive(timed) == []
     (line,) = inactive(with_setting(timed, "checkpoint.interval", 1_000))
     assert line == "--checkpoint.minutes 2.0 has no effect: it needs a run without --checkpoint.interval"
+
+
+def test_a_network_with_norms_of_its_own_has_no_others() -> None:
+    pong = with_setting(replace(default_config("dqn"), env=EnvConfig(game="pong")), "algo.layer_norm", "before")
+    assert inactive(pong) == []
+    (line,) = inactive(with_setting(pong, "algo.network", "hadamax"))
+    assert line.endswith("before has no effect: it needs a network without layer norms of its own")
+    assert inactive(with_setting(config("dqn"), "algo.layer_norm", "before")) == []
 
 
 def test_settings_with_an_effect_are_not_named() -> None:

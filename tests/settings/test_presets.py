@@ -69,11 +69,31 @@ DOPAMINE: list[Row] = [
     ("num_iterations x training_steps", 200 * 250_000, "env_steps", same),
     ("max_capacity", 1_000_000, "algo.replay.size", same),
     ("batch_size", 32, "algo.batch_size", same),
+    ("padding of nn.Conv (flax default)", "SAME", "algo.network", lambda _: "nature-same"),
 ]
 ATOMS: list[Row] = [
     ("num_atoms", 51, "algo.atoms", same),
     ("vmax", 10.0, "algo.v_max", same),
     ("-vmax", -10.0, "algo.v_min", same),
+]
+
+PUREJAXQL: list[Row] = [
+    ("NUM_ENVS", 128, "sampler.envs", same),
+    ("NUM_STEPS", 32, "sampler.horizon", same),
+    ("EPS_FINISH", 0.001, "algo.epsilon_final", same),
+    ("EPS_DECAY", 0.1, "algo.exploration", same),
+    ("NUM_EPOCHS", 2, "algo.epochs", same),
+    ("NUM_MINIBATCHES", 32, "algo.minibatch", lambda n: 128 * 32 // n),
+    ("LR", 0.00025, "algo.learning_rate", same),
+    ("MAX_GRAD_NORM", 10, "algo.clip_grad_norm", float),
+    ("LR_LINEAR_DECAY", False, "algo.learning_rate_schedule", linear),
+    ("GAMMA", 0.99, "algo.gamma", same),
+    ("LAMBDA", 0.65, "algo.gae_lambda", same),
+    ("episodic_life", True, "env.life_loss_ends_return", same),
+    ("repeat_action_probability", 0.0, "env.repeat_action_probability", same),
+    ("noop_max", 30, "env.noop_max", same),
+    ("EPS_TEST", 0.0, "algo.epsilon_evaluation", same),
+    ("OPT", "radam", "algo.optimizer", same),
 ]
 
 SOURCES: dict[tuple[str, str], list[Row]] = {
@@ -318,23 +338,15 @@ SOURCES: dict[tuple[str, str], list[Row]] = {
         *ATOMS,
     ],
     ("pqn2024", "pqn"): [
+        *PUREJAXQL,
+        ("TOTAL_TIMESTEPS", 5e7, "env_steps", int),
+        ("NORM_TYPE", "layer_norm", "algo.layer_norm", lambda _: "before-channels"),
+        ("CNN", "32x8x8/4, 64x4x4/2, 64x3x3/1, 512", "algo.network", lambda _: "nature"),
+    ],
+    ("hadamax2025", "pqn"): [
+        *PUREJAXQL,
         ("TOTAL_TIMESTEPS", 1e7, "env_steps", int),
-        ("NUM_ENVS", 128, "sampler.envs", same),
-        ("NUM_STEPS", 32, "sampler.horizon", same),
-        ("EPS_FINISH", 0.001, "algo.epsilon_final", same),
-        ("EPS_DECAY", 0.1, "algo.exploration", same),
-        ("NUM_EPOCHS", 2, "algo.epochs", same),
-        ("NUM_MINIBATCHES", 32, "algo.minibatch", lambda n: 128 * 32 // n),
-        ("NORM_TYPE", "layer_norm", "algo.layer_norm", lambda _: "before"),
-        ("LR", 0.00025, "algo.learning_rate", same),
-        ("MAX_GRAD_NORM", 10, "algo.clip_grad_norm", float),
-        ("LR_LINEAR_DECAY", False, "algo.learning_rate_schedule", linear),
-        ("GAMMA", 0.99, "algo.gamma", same),
-        ("LAMBDA", 0.65, "algo.gae_lambda", same),
-        ("episodic_life", True, "env.life_loss_ends_return", same),
-        ("repeat_action_probability", 0.0, "env.repeat_action_probability", same),
-        ("noop_max", 30, "env.noop_max", same),
-        ("EPS_TEST", 0.0, "algo.epsilon_evaluation", same),
+        ("ENCODER", "hadamax", "algo.network", same),
     ],
 }
 

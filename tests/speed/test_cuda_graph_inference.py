@@ -53,11 +53,27 @@ def quantile_agent():
     return agent
 
 
-def data_efficient_agent():
+def agent_of(network):
     torch.manual_seed(0)
     agent = q_agent()
-    agent.model = QNetwork(SPEC, "data-efficient")
+    agent.model = QNetwork(SPEC, network)
     return agent
+
+
+def data_efficient_agent():
+    return agent_of("data-efficient")
+
+
+def padded_agent():
+    return agent_of("nature-same")
+
+
+def hadamax_agent():
+    return agent_of("hadamax")
+
+
+def btr_agent():
+    return agent_of("btr")
 
 
 def dueling_agent():
@@ -78,6 +94,7 @@ def recurrent_agent():
 
 
 AGENTS = [policy, noisy_agent, recurrent_agent, q_agent, dueling_agent, c51_agent, quantile_agent, data_efficient_agent]
+AGENTS += [padded_agent, hadamax_agent, btr_agent]
 # Other networks of Q-learning: test_an_epsilon_that_changes, and whole runs in tests/gpu.
 QUICK = [(policy, 1), (noisy_agent, 2), (recurrent_agent, 2)]
 CASES = [(make, groups) for make in AGENTS for groups in (1, 2)]
