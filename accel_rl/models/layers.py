@@ -93,7 +93,7 @@ class MLP(nn.Module):
         for i, o in zip(sizes, hidden, strict=False):
             layers.append(orthogonal_(nn.Linear(i, o), math.sqrt(2)))
             if layer_norm in ("before", "before-channels"):
-                layers.append(nn.LayerNorm(o))
+                layers.append(nn.LayerNorm(o) if layer_norm == "before" else ChannelNorm(o))
             layers.append(nn.Tanh())
             if layer_norm == "after":
                 layers.append(nn.LayerNorm(o))

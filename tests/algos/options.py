@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from accel_rl.algos.a2c import A2C, A2CConfig
 from accel_rl.algos.algorithm import Algorithm
+from accel_rl.algos.btr import BTR, BTRConfig
 from accel_rl.algos.c51 import C51, C51Config
 from accel_rl.algos.dqn import DQN, DQNConfig
 from accel_rl.algos.impala import IMPALA, IMPALAConfig
@@ -33,6 +34,19 @@ ALGORITHMS: dict[str, tuple[type[Algorithm], Any]] = {
     "c51": (C51, C51Config(**_Q, atoms=7, v_min=-2.0, v_max=2.0)),
     "qrdqn": (QRDQN, QRDQNConfig(**_Q, quantiles=5)),
     "iqn": (IQN, IQNConfig(**_Q, quantiles=5, target_quantiles=4, samples=3, cosines=6)),
+    "btr": (
+        BTR,
+        BTRConfig(
+            **_Q | {"replay": replace(REPLAY, prioritized=True)},
+            quantiles=5,
+            target_quantiles=4,
+            samples=3,
+            cosines=6,
+            target_interval=10_000,
+            target_unit="env-steps",
+            munchausen_temperature=0.5,
+        ),
+    ),
     "rainbow": (Rainbow, RainbowConfig(**_Q | {"replay": replace(REPLAY, prioritized=True)}, atoms=7, v_max=3.0)),
 }
 """A name's algorithm, and the settings that all its cases begin from."""
@@ -111,6 +125,7 @@ NO_LOSS = {
     "epsilon_steps": "acts",
     "epsilon_unit": "acts",
     "epsilon_spread": "acts",
+    "epsilon_until": "acts: tests/algos/test_dqn.py",
     "epsilon_evaluation": "evaluates",
     "exploration": "acts",
     "replay.size": "how long a transition is kept: tests/replays/test_ring.py",

@@ -15,13 +15,17 @@ def linear(p, name, x):
     return x @ p[f"{name}.weight"].T + p[f"{name}.bias"]
 
 
+OF_NORMS = {"epsilon": 1e-5}
+"""Epsilon of layer norms: torch's, or with --layer-norm before-channels flax's, 1e-6."""
+
+
 def layer_norm(p, name, x):
-    """Ba et al. 2016, eq. 3, with torch's epsilon; x itself if there are no parameters of this name. x [N, F]."""
+    """Ba et al. 2016, eq. 3; x itself if there are no parameters of this name. x [N, F]."""
     if f"{name}.weight" not in p:
         return x
     centered = x - x.mean(-1, keepdims=True)
     variance = (centered**2).mean(-1, keepdims=True)
-    return centered / np.sqrt(variance + 1e-5) * p[f"{name}.weight"] + p[f"{name}.bias"]
+    return centered / np.sqrt(variance + OF_NORMS["epsilon"]) * p[f"{name}.weight"] + p[f"{name}.bias"]
 
 
 def mlp(p, name, x, layers):
@@ -340,6 +344,8 @@ class Steps:
         self.name, self.alpha, self.epsilon = name, alpha, epsilon
         self.mean = self.square = 0.0
         self.steps = 0
+        self.is_exact = ...
+        """Where float32 gives the same step: not where a variance is the difference of two nearly equal numbers."""
 
     def step(self, g, rate):
         self.steps += 1
@@ -369,6 +375,7 @@ class Steps:
         if "centered" in self.name:  # Graves 2013, eq. 38 to 41
             self.mean = self.alpha * self.mean + (1 - self.alpha) * g
             variance = np.maximum(self.square - self.mean**2, 0)
+            self.is_exact = variance > 1e-3 * self.square
         if self.name.endswith("-torch"):
             return -rate * g / (np.sqrt(variance) + self.epsilon)
         return -rate * g / np.sqrt(variance + self.epsilon)

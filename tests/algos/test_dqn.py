@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from accel_rl.algos.btr import BTR, BTRConfig
 from accel_rl.algos.c51 import C51, C51Config
 from accel_rl.algos.dqn import DQN, DQNConfig
 from accel_rl.algos.rainbow import Rainbow, RainbowConfig
@@ -144,3 +145,17 @@ def test_the_horizon_follows_from_the_batch():
     assert DQNConfig(batch_size=32).horizon(16) == 2
     assert DQNConfig(batch_size=512).horizon(16) == 4
     assert DQNConfig(batch_size=2048).horizon(32) == 8
+
+
+def test_btrs_epsilon_decays_exponentially_and_ends():
+    """Clark et al. 2024, code: epsilon - 0.01 falls by 1 / 2,000,000 with each transition, from 1 at the first."""
+    algo = BTR(
+        BTRConfig(replay=ReplayConfig(size=600_000, start=200_000, prioritized=True)),
+        made_up.SPEC,
+        T=made_up.T,
+        B=made_up.B,
+    )
+    assert [algo.schedules(0.0, step)["epsilon"] for step in (0, 199_999, 25_000_000, 40_000_000)] == [1, 1, 0, 0]
+    for step in (200_000, 1_000_000, 4_000_000, 24_000_000):
+        expected = 0.01 + 0.99 * (1 - 1 / 2_000_000) ** step
+        assert algo.schedules(0.0, step)["epsilon"] == pytest.approx(expected, rel=1e-4)

@@ -42,6 +42,7 @@ RUNS: dict[str, TrainConfig] = {
     "c51": q("c51", **RETURNS),
     "qrdqn": q("qrdqn", quantiles=7),
     "iqn": q("iqn", quantiles=7, target_quantiles=5, samples=4, cosines=8),
+    "btr": q("btr", quantiles=4, target_quantiles=4, samples=4),
     "rainbow": q("rainbow", noisy=True, **RETURNS),
     "impala": config("impala", POLE, window=10, batches=2, horizon=5),
     "a2c, games on the device": on_device(config("a2c")),
