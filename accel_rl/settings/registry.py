@@ -19,6 +19,7 @@ ALGORITHMS = {
     "c51": "accel_rl.algos.c51:C51",
     "qrdqn": "accel_rl.algos.qrdqn:QRDQN",
     "rainbow": "accel_rl.algos.rainbow:Rainbow",
+    "r2d2": "accel_rl.algos.r2d2:R2D2",
 }
 PAPERS = "accel_rl.papers"
 """The package `PAPERS` contains the papers' experiments: `stooke:figure_3` is defined in accel_rl.papers.stooke."""
