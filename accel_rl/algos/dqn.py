@@ -106,7 +106,7 @@ class DQN(ReplayAlgorithm):
     sampling = {"envs": 16, "horizon": None}  # noqa: RUF012
 
     def build_agent(self, spec: EnvSpec) -> EpsilonGreedyAgent:
-        return self.explorer(EpsilonGreedyAgent(self.build_model(spec), 1.0, c.epsilon_evaluation))
+        return self.explorer(EpsilonGreedyAgent(self.build_model(spec), 1.0, self.config.epsilon_evaluation))
 
     def explorer(self, agent: EpsilonGreedyAgent) -> EpsilonGreedyAgent:
         """The agent, whose environments have different epsilons with epsilon_spread."""

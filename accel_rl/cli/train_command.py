@@ -80,7 +80,7 @@ def _modes(default: TrainConfig, options: list[str]) -> dict[str, str]:
     cluster = value_of(options, "--cluster")
     result = {}
     if not isinstance(default.algo, ReplayAlgorithmConfig):
-        result["secondary"] = "with dqn, c51, qrdqn and rainbow"
+        result["secondary"] = "with dqn, c51, qrdqn, rainbow and r2d2"
     if cluster is None and not flags & {"--ranks", "--distributed.ranks", "--gpus", "--distributed.gpus"}:
         result["distributed"] = "with --ranks or --gpus"
     if cluster != "gorila":

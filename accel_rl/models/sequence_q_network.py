@@ -34,6 +34,7 @@ class SequenceQNetwork(QNetwork):
         """T steps of n environments, time-major. From obs [T * n, ...], first [T, n] bool, state [n, 2 units + 2], and
         the action and reward before each step `last` [T, n, 2], return features [T * n, units], and h and c after each
         step [T, n, 2 units]. Without `last`, T must be 1, because the state has only one action and reward."""
+        assert last is not None or len(first) == 1
         x = self.body(obs).float().view(*first.shape, -1)
         with torch.autocast(x.device.type, enabled=False):  # The LSTM computes its recurrent state in float32.
             x = torch.cat([x, self._encoded(state[None, :, -2:] if last is None else last, first)], -1)

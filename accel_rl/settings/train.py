@@ -39,7 +39,7 @@ class SecondaryConfig:
     def check(self, algo: AlgorithmConfig) -> None:
         if self.batch and not isinstance(algo, ReplayAlgorithmConfig):
             raise ConfigError(
-                f"--secondary.batch {self.batch}: only dqn, c51, qrdqn and rainbow have a replay to share"
+                f"--secondary.batch {self.batch}: only dqn, c51, qrdqn, rainbow and r2d2 have a replay to share"
             )
 
 

@@ -38,7 +38,7 @@ def check(config: Resolved) -> None:
     """Raise ConfigError for settings that --schedule concurrent does not support."""
     algo, schedule = config.algo, "--schedule concurrent"
     if not isinstance(algo, ReplayAlgorithmConfig):
-        raise ConfigError(f"{schedule}: only dqn, c51, qrdqn and rainbow have a replay and a target network")
+        raise ConfigError(f"{schedule}: only dqn, c51, qrdqn, rainbow and r2d2 have a replay and a target network")
     for name in algo.units:
         if (unit := getattr(algo, name)) != "env-steps":
             raise ConfigError(f"--algo.{name.replace('_', '-')} {unit}: only env-steps with {schedule}")

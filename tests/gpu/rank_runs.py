@@ -41,6 +41,7 @@ RUNS: dict[str, TrainConfig] = {
     "dqn, concurrent, second learner": q("dqn", schedule="concurrent", secondary=8, replay_prioritized=True),
     "c51": q("c51", **RETURNS),
     "qrdqn": q("qrdqn", quantiles=7),
+    "r2d2": q("r2d2", **SEQUENCES),
     "rainbow": q("rainbow", noisy=True, **RETURNS),
     "impala": config("impala", POLE, window=10, batches=2, horizon=5),
     "a2c, games on the device": on_device(config("a2c")),
@@ -51,7 +52,7 @@ LATE_S = 10.0
 """Seconds by which one rank is late once in the runs with NCCL's collectives; the other rank waits in a graph."""
 MORE = {
     "shared": ("dqn",),
-    "captured": ("a2c", "ppo", "ppo, LSTM", "impala", "dqn", "dqn, skipped cells", "c51", "qrdqn", "rainbow"),
+    "captured": ("a2c", "ppo", "ppo, LSTM", "impala", "dqn", "dqn, skipped cells", "c51", "qrdqn", "rainbow", "r2d2"),
 }
 """Runs that are also made on one GPU for both ranks, and with collectives that behave as NCCL's."""
 

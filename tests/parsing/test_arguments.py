@@ -259,7 +259,7 @@ LINES = {
     "-game pong": "unexpected argument '-game'; nearest: --env.game, --env.frame, --algo.gamma",
     "--seed 1 -x": "unexpected argument '-x'",
     "--algorithm ppo": "unknown option --algorithm; nearest: --algo.lstm, --algo.warmup, --log.norms",
-    "--double": "unknown option --double: this algorithm has no such setting; dqn, c51, qrdqn, rainbow have it",
+    "--double": "unknown option --double: this algorithm has no such setting; dqn, c51, qrdqn, rainbow, r2d2 have it",
     "--pretrained x": "unknown option --pretrained: use --init (run or model)",
     "--sampler x": "unknown option --sampler; nearest: --sampler.envs, --sampler.reset, --sampler.cores",
     "--interval 3": "--interval is ambiguous; allowed: --evaluation.interval, --checkpoint.interval, --log.interval",

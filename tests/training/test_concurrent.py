@@ -297,7 +297,7 @@ def test_a_killed_worker_is_replaced_in_the_middle_of_a_period(trainer):
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        ({"algorithm": "a2c"}, "--schedule concurrent: only dqn, c51, qrdqn and rainbow"),
+        ({"algorithm": "a2c"}, "--schedule concurrent: only dqn, c51, qrdqn, rainbow and r2d2"),
         ({"target_interval": 100}, "--algo.target-interval 100: must divide by 8 environments x 6 steps .* use 96"),
     ],
 )

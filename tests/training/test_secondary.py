@@ -96,5 +96,5 @@ def test_impossible_ones(change, message):
 def test_only_replays_can_be_shared():
     base = default_config("a2c")
     c = replace(base, env=replace(base.env, id="CartPole-v1"), secondary=SecondaryConfig(8))
-    with pytest.raises(ConfigError, match="only dqn, c51, qrdqn and rainbow"):
+    with pytest.raises(ConfigError, match="only dqn, c51, qrdqn, rainbow and r2d2"):
         resolve(c)
