@@ -31,7 +31,7 @@ class R2D2Config(DQNConfig):
     batch_size: PositiveCount = 64
     """Number of sequences in one update, summed over all ranks that share the update (Kapturowski et al. 2019: 64)."""
     intensity: Positive = 0.8
-    """Training intensity: the average number of times that each transition is trained on (Kapturowski et al. 2019: about
+    """Training intensity: the average number of times that each transition is used (Kapturowski et al. 2019: about
     0.8)."""
     lstm: PositiveCount = 512
     """Number of units of the LSTM (Kapturowski et al. 2019: 512)."""
@@ -47,8 +47,8 @@ class R2D2Config(DQNConfig):
     """A sequence's priority is eta times the largest error plus 1 - eta times the mean error (Kapturowski et al. 2019:
     0.9)."""
     rescale: NonNegative = 1e-3
-    """Epsilon of the rescaled values h(x) = sign(x) (sqrt(|x| + 1) - 1) + epsilon x (Kapturowski et al. 2019: 1e-3). With
-    0, values are not rescaled."""
+    """Epsilon of the rescaled values h(x) = sign(x) (sqrt(|x| + 1) - 1) + epsilon x (Kapturowski et al. 2019: 1e-3).
+    With 0, values are not rescaled."""
     n_step: PositiveCount = 5
     """Number of rewards in the n-step return before the bootstrap value (Kapturowski et al. 2019: 5)."""
     gamma: Share = 0.997
@@ -61,8 +61,8 @@ class R2D2Config(DQNConfig):
     dueling: bool = True
     """A dueling network has separate streams for the state value and the action advantages (Wang et al. 2016)."""
     huber: NonNegative = 0.0
-    """Threshold of the Huber loss, which is quadratic for errors up to the threshold and linear beyond. With 0, the loss
-    is the squared error (Kapturowski et al. 2019)."""
+    """Threshold of the Huber loss, which is quadratic for errors up to the threshold and linear beyond. With 0, the
+    loss is the squared error (Kapturowski et al. 2019)."""
     target_interval: PositiveCount = 2_500
     """Updates between updates of the target network (Kapturowski et al. 2019: 2,500), or env steps if target_unit is
     `env-steps`."""
@@ -135,8 +135,10 @@ class R2D2(DQN):
         with torch.no_grad():
             q_t, after_t = self._unrolled(self.target, batch)
             value = self._greedy_value(q_t[1:], q[1:])
-            if len(batch.cut_t):
-                value[batch.cut_t - begin, batch.cut_n] = self._values_at_cuts(batch, after_t, after)
+            if len(batch.cut):
+                t = batch.cut_t - begin
+                at_cuts = torch.where(batch.cut, self._values_at_cuts(batch, after_t, after), value.gather(0, t))
+                value = value.scatter(0, t, at_cuts)
             reward = batch.reward[begin:-1]
             reward = reward.clamp(-c.reward_clip, c.reward_clip) if c.reward_clip else reward
             terminated, ended = batch.terminated[begin:-1], batch.ended[begin:-1]
@@ -175,12 +177,14 @@ class R2D2(DQN):
         return q_t.gather(-1, chosen).squeeze(-1)
 
     def _values_at_cuts(self, batch: SequenceBatch, after_t: Tensor, after: Tensor) -> Tensor:
-        """The values [K] of the last observations of episodes that a time limit cut."""
-        t, n = batch.cut_t, batch.cut_n
+        """The values [C, N] of the last observations of episodes that a time limit cut."""
+        t, n = batch.cut_t, torch.arange(batch.cut_t.shape[1], device=batch.cut_t.device)
         last = torch.stack([batch.action[t, n].float(), batch.reward[t, n]], -1)
-        first = torch.zeros(1, len(t), dtype=torch.bool, device=t.device)
+        first = torch.zeros(1, t.numel(), dtype=torch.bool, device=t.device)
         q_t, q = (
-            model(batch.cut_obs, first, torch.cat([states[t - self.config.burn_in, n], last], -1))[0]
-            for model, states in ((self.target, after_t), (self.agent.model, after))
+            model(
+                batch.cut_obs.flatten(0, 1), first, torch.cat([h[t - self.config.burn_in, n], last], -1).flatten(0, 1)
+            )[0]
+            for model, h in ((self.target, after_t), (self.agent.model, after))
         )
-        return self._greedy_value(q_t, q)
+        return self._greedy_value(q_t, q).view_as(t)

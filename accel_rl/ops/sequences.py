@@ -11,8 +11,8 @@ def rescaled(x: Tensor, epsilon: float) -> Tensor:
 
 
 def unscaled(x: Tensor, epsilon: float) -> Tensor:
-    """The inverse of `rescaled`: sign(x) (y^2 - 1) with y = (sqrt(1 + z) - 1) / (2 epsilon) and z = 4 epsilon (|x| + 1 +
-    epsilon). The difference of nearly equal numbers in y is written as a quotient, which is exact in float32."""
+    """The inverse of `rescaled`: sign(x) (y^2 - 1) with y = (sqrt(1 + z) - 1) / (2 epsilon) and z = 4 epsilon (|x| + 1
+    + epsilon). The difference of nearly equal numbers in y is written as a quotient, which loses no digits."""
     if not epsilon:
         return x
     size = x.abs() + 1 + epsilon
@@ -21,9 +21,9 @@ def unscaled(x: Tensor, epsilon: float) -> Tensor:
 
 
 def n_step_return(reward: Tensor, discount: Tensor, next_value: Tensor, ends: Tensor, n: int) -> Tensor:
-    """Return r_t + gamma r_{t+1} + ... + gamma^n V(s_{t+n}) [T - n + 1, N] of the first T - n + 1 steps. The return stops
-    after a step that `ends` [T, N] bool the episode or its return. `reward`, `discount` (gamma, or 0 after a
-    termination) and `next_value` (the value V(s_{t+1}) of the observation after each step) are [T, N]."""
+    """r_t + gamma r_{t+1} + ... + gamma^n V(s_{t+n}) [T - n + 1, N] of the first T - n + 1 steps. The return stops
+    after a step that `ends` [T, N] bool the episode or its return. `reward`, `discount` (gamma, or 0 at a termination)
+    and `next_value` (the value V(s_{t+1}) of the observation after each step) are [T, N]."""
     steps = len(reward) - n + 1
     total = torch.zeros_like(reward[:steps])
     value, factor = total, torch.ones_like(total)

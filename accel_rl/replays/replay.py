@@ -172,7 +172,7 @@ class Replay:
     @property
     def is_capturable(self) -> bool:
         """Whether `sample` and `update` can be captured as a CUDA graph."""
-        return Device(self.device).queues_work and not self._is_moving and self.ring.draws_alike
+        return Device(self.device).queues_work and not self._is_moving
 
     @property
     def key(self) -> Hashable:

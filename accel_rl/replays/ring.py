@@ -156,9 +156,6 @@ class FrameRing:
     fixed addresses, except those in `key`.
     """
 
-    draws_alike = True
-    """Whether all batches of N have the same shapes."""
-
     def __init__(
         self,
         spec: EnvSpec,

@@ -42,9 +42,8 @@ class SequenceBatch:
     before the first step. `weight` [N] are importance weights, and `cell` [N], on the replay's device, numbers the
     sequences.
 
-    A time limit cut an episode of sequence `cut_n` [K] after the step `cut_t` [K]; `cut_obs` [K, S, *frame_shape] is the
-    episode's last observation. Cuts within the burn-in are left out. The last cut is repeated until N divides K, so that
-    few shapes occur.
+    A sequence has at most C cuts after the burn-in. Where `cut` [C, N] bool is true, a time limit cut the episode after
+    the step `cut_t` [C, N], and `cut_obs` [C, N, S, *frame_shape] is its last observation.
     """
 
     frames: Tensor
@@ -57,8 +56,8 @@ class SequenceBatch:
     state: Tensor
     weight: Tensor
     cell: Tensor
+    cut: Tensor
     cut_t: Tensor
-    cut_n: Tensor
     cut_obs: Tensor
     stack: int
 
@@ -80,7 +79,6 @@ class SequenceRing:
     The rooms of `Uniform`, `Prioritized` and `Replay` use it as they use a `FrameRing`.
     """
 
-    draws_alike = False
     refused = 0
     compiled = None
 
@@ -105,7 +103,9 @@ class SequenceRing:
         self.first, self.drawable, self.newest = (
             torch.zeros((), dtype=torch.int64, device=self.device) for _ in range(3)
         )
-        self._show()
+        self._cuts = torch.zeros(self.L, dtype=torch.int64)  # The most cuts of the sequences of each row, on the host
+        self.most_cuts = 0
+        self._show((0, 0))
 
     @staticmethod
     def least_rows(shape: SequenceShape, n: int, stack: int, T: int) -> int:
@@ -125,22 +125,35 @@ class SequenceRing:
 
     @property
     def key(self) -> Hashable:
-        return self.steps.key
+        return self.steps.key, self.most_cuts
 
     def append(self, rollout: Rollout) -> None:
+        before = self.eligible
         self.steps.append(rollout)
-        self._show()
+        self._show(before)
 
     def show(self, low: int) -> None:
         """As `FrameRing.show`."""
         self.steps.show(low)
-        self._show()
+        self._show((0, 0))
 
-    def _show(self) -> None:
-        low, _ = self.eligible
+    def _show(self, before: tuple[int, int]) -> None:
+        """`before` is the range of rows that were eligible until now."""
+        low, high = self.eligible
+        for row in range(max(low, before[1]), high):
+            self._cuts[row % self.L] = self._count_cuts(row)
+        rows = torch.arange(low, high) % self.L
+        self.most_cuts = int(self._cuts[rows].max()) if len(rows) else 0
         self.first.fill_(low * self.B)
         self.drawable.fill_(len(self))
         self.newest.fill_(-(-self.steps.cursor // self.shape.period) * self.B - 1)
+
+    def _count_cuts(self, row: int) -> int:
+        host = self.steps.host
+        begin = row * self.shape.period + self.shape.burn_in
+        steps = torch.arange(begin, row * self.shape.period + self.rows - 1)[:, None] * self.B + torch.arange(self.B)
+        position = self.steps.position_of(steps)
+        return int(((host.final[position] >= 0) & ((host.flags[position] & TERMINATED) == 0)).sum(0).max())
 
     def position_of(self, cell: Tensor) -> Tensor:
         return cell % (self.L * self.B)
@@ -166,7 +179,8 @@ class SequenceRing:
         flags, age = steps.flags[position], steps.age[position]
         trained = slice(shape.burn_in, shape.burn_in + shape.length)
         terminated = (flags & TERMINATED) > 0
-        cut_t, cut_n = self._cuts((steps.final[position] >= 0) & ~terminated)
+        final = steps.final[position]
+        cut, cut_t = self._find_cuts((final >= 0) & ~terminated)
         return SequenceBatch(
             frames=frames,
             age=age,
@@ -178,29 +192,28 @@ class SequenceRing:
             state=self.states[self.position_of(cell) // B, cell % B],
             weight=weight,
             cell=cell,
+            cut=cut,
             cut_t=cut_t,
-            cut_n=cut_n,
-            cut_obs=self._final_observations(frames, age, cut_t, cut_n, steps.final[position[cut_t, cut_n]]),
+            cut_obs=self._final_observations(frames, age, cut_t, final.gather(0, cut_t)),
             stack=S,
         )
 
-    def _cuts(self, where: Tensor) -> tuple[Tensor, Tensor]:
-        """Indices (t, n) [K] of `where` [R, N], of the steps from the end of the burn-in to the last but one."""
-        N = where.shape[1]
-        t, n = where[self.shape.burn_in : -1].nonzero(as_tuple=True)
-        more = -len(t) % N
-        t, n = (torch.cat([x, x[-1:].expand(more)]) for x in (t + self.shape.burn_in, n))
-        return t, n
+    def _find_cuts(self, where: Tensor) -> tuple[Tensor, Tensor]:
+        """`cut` and `cut_t` of a batch, from the cuts `where` [R, N], without synchronizing with a GPU."""
+        begin = self.shape.burn_in
+        later = torch.arange(len(where) - 1, begin, -1, device=where.device)[:, None]
+        found, t = (where[begin:-1] * later).topk(self.most_cuts, 0)
+        return found > 0, t + begin
 
-    def _final_observations(self, frames: Tensor, age: Tensor, t: Tensor, n: Tensor, slot: Tensor) -> Tensor:
-        """[K, S, *frame_shape] after steps t of sequences n. `slot` [K] are the slots of the last frames."""
+    def _final_observations(self, frames: Tensor, age: Tensor, t: Tensor, slot: Tensor) -> Tensor:
+        """[C, N, S, *frame_shape] after the steps t [C, N]. `slot` [C, N] are the slots of the last frames."""
         steps = self.steps
-        newest = steps.finals.frames[slot.long()]
-        if steps.spec.stack == 1:
-            return newest
-        oldest = (age[t, n].long() + 1).clamp(max=steps.spec.stack - 1)
-        obs = gather_stacks(frames, t + 1, n, oldest, steps.spec.stack)
-        obs[:, -1] = newest
-        return obs
-
-
+        S = steps.spec.stack
+        newest = steps.finals.frames.index_select(0, slot.flatten().clamp(min=0))
+        if S > 1 and len(t):
+            n = torch.arange(t.shape[1], device=t.device).expand_as(t)
+            oldest = (age.gather(0, t).long() + 1).clamp(max=S - 1)
+            obs = gather_stacks(frames, (t + 1).flatten(), n.flatten(), oldest.flatten(), S)
+            obs[:, -1] = newest
+            newest = obs
+        return newest.unflatten(0, t.shape)

@@ -5,7 +5,7 @@ import torch
 
 from accel_rl.settings.gorila_settings import ParameterServerConfig
 from accel_rl.training.context import Exchange, RankContext
-from tests.golden.runs import POLE, config
+from tests.golden.runs import POLE, SEQUENCES, config
 from tests.gorila.made_up import EXACT, InProcess, SavesShards
 from tests.marks import slow
 

@@ -26,7 +26,7 @@ from accel_rl.speed.captured_updates import CapturedUpdates
 from accel_rl.training.context import RankContext
 from accel_rl.training.trainer import Trainer
 from tests import simulated_device
-from tests.golden.runs import POLE, config
+from tests.golden.runs import POLE, SEQUENCES, config
 from tests.gpu.runs import LSTM, RETURNS, declare_parts, on_device, permutations_of_a_gpu, q
 
 OWN = ("sim:0", "sim:1")

@@ -30,7 +30,10 @@ def no_process(monkeypatch):
         (["train", "a2c"], ["--game pong"]),
         (["train", "a2c", "pong"], ["unexpected argument 'pong'", "--game pong"]),
         ([*PONG, "--seed", "1", "2"], ["unexpected argument '2'"]),
-        ([*PONG, "--replay-size", "1000"], ["this algorithm has no such setting; dqn, c51, qrdqn, rainbow, r2d2 have it"]),
+        (
+            [*PONG, "--replay-size", "1000"],
+            ["this algorithm has no such setting; dqn, c51, qrdqn, rainbow, r2d2 have it"],
+        ),
         ([*DQN, "--replay-size", "1000"], ["--replay-size; nearest: --replay.size"]),
         ([*PONG, "--run-dir", f"{__file__}/run"], ["test_bad_input.py is a file"]),
         (["train", "a2d", "--game", "pong"], ["a2d", "a2c"]),

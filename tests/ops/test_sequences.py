@@ -33,9 +33,7 @@ def test_returns_are_those_of_a_loop():
         ends = terminated | cut
         reward[-1, 0] = math.nan if ends[T - n : -1, 0].any() and n > 1 else 0.0
         gamma = rng.choice([0.9, 0.997, 0.0])
-        got = n_step_return(
-            *(torch.from_numpy(x) for x in (reward, gamma * ~terminated, value, ends)), n
-        ).numpy()
+        got = n_step_return(*(torch.from_numpy(x) for x in (reward, gamma * ~terminated, value, ends)), n).numpy()
         assert got.shape == (T - n + 1, N)
         for t in range(T - n + 1):
             for i in range(N):

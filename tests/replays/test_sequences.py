@@ -1,5 +1,7 @@
 """Sequences that the ring gathers, against whole episodes in lists of steps."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 import torch
@@ -38,10 +40,10 @@ def rollouts(sims, n):
 def check(ring, sims, cell):
     """The sequences with the numbers `cell` equal the simulators' steps. Returns the number of cut episodes."""
     batch = ring.batch(cell, torch.ones(len(cell)))
-    cuts = {(int(t), int(n)): obs for t, n, obs in zip(batch.cut_t, batch.cut_n, batch.cut_obs, strict=True)}
-    assert len(batch.cut_t) % len(cell) == 0
+    cuts = {(int(batch.cut_t[c, n]), n): batch.cut_obs[c, n] for c, n in batch.cut.nonzero().tolist()}
+    assert batch.cut.shape == (ring.most_cuts, len(cell))
     expected_cuts = set()
-    obs = batch.observations(0, ring.rows).view(ring.rows, len(cell), *batch.cut_obs.shape[1:])
+    obs = batch.observations(0, ring.rows).view(ring.rows, len(cell), *ring.steps.spec.obs_shape)
     for n, (k, b) in enumerate(divmod(int(c), B) for c in cell):
         start = k * SHAPE.period
         assert batch.state[n].tolist() == [z + 100.0 * b + 1e4 * start for z in range(Z)]
@@ -64,6 +66,8 @@ def check(ring, sims, cell):
                 expected_cuts.add((i, n))
                 np.testing.assert_array_equal(cuts[i, n].numpy(), step.next_obs)
     assert set(cuts) == expected_cuts
+    most = max(Counter(n for _, n in expected_cuts).values(), default=0)
+    assert ring.most_cuts == most or len(cell) < len(ring)
     return len(expected_cuts)
 
 
