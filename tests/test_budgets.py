@@ -11,9 +11,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
-    "accel_rl": 104,  # QRDQN
-    "agents": 214,
-    "algos": 1_073,  # qrdqn.py
+    "accel_rl": 107,  # QRDQN, R2D2
+    "agents": 233,  # LastStepAgent
+    "algos": 1_204,  # qrdqn.py, r2d2.py
     "api": 1_233,
     "checkpoints": 464,  # writer.py: training goes on while a checkpoint is written
     "cli": 934,
@@ -22,28 +22,28 @@ BUDGETS = {
     "distributed": 1_058,
     "emulator": 1_837,  # PTX for newer GPUs; compilers that fail or outlive a program, two versions, a system cache
     "envs": 1_847,  # the compiler of a run ends with the run
-    "experiments": 502,  # atari_100k: 26 games, 100,000 env steps
+    "experiments": 505,  # recall in a stack of four; atari_100k: 26 games, 100,000 env steps
     "files": 346,  # the system cache of a container image, and who could write to it
     "gorila": 1_982,
     "kernels": 726,
     "launch": 14,  # each command's exit code
     "machine": 821,  # visible_gpus.py: GPUs by UUID and MIG; cores_of_rank: ranks by NUMA node and physical core
     "metrics": 666,
-    "models": 550,  # the data-efficient network; quantiles
-    "ops": 134,  # the quantile Huber loss
+    "models": 587,  # sequence_q_network.py; the data-efficient network; quantiles
+    "ops": 159,  # sequences.py; the quantile Huber loss
     "optim": 390,  # the root of zero takes MKL 20 times as long as others
     "papers": 1_516,
     "parsing": 176,
     "planning": 323,  # faster settings of Q-learning on a GPU are named
     "processes": 246,  # run_program: no program hangs in a destructor of torch; watch_parent
     "ranks": 899,
-    "replays": 664,  # rows of a segment are read before they are replaced
+    "replays": 864,  # sequences.py and their stored states; rows of a segment are read before they are replaced
     "report": 1_612,
     "results": 227,
-    "run": 580,
-    "samplers": 2_134,  # first frames are copied beside an update
-    "settings": 1_443,  # presets, one line for each setting of a source: vanhasselt2019, QR-DQN of Dopamine and SB3
-    "speed": 798,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
+    "run": 582,  # the last reward in a video
+    "samplers": 2_142,  # the last reward in a recurrent state; first frames are copied beside an update
+    "settings": 1_486,  # presets, one line for each setting of a source: vanhasselt2019, QR-DQN, kapturowski2019
+    "speed": 800,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
     "sweeps": 2_348,
     "text": 260,
     "training": 1_997,  # Learner.ingest, whose advantages are captured

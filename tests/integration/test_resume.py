@@ -37,6 +37,11 @@ GAMES = {
         *("--replay.size", 600, "--replay.start", 200, "--intensity", 0.5, "--reset", "wait", "--epsilon-steps", 900),
         *("--secondary.batch", 16),
     ),
+    "r2d2": (
+        *("r2d2", "--game", "pong", "--env.max-episode-steps", 50, "--network", "a3c", "--batch-size", 2),
+        *("--envs", 8, "--horizon", 4, "--length", 8, "--burn-in", 4, "--period", 8, "--lstm", 16),
+        *("--replay.size", 600, "--replay.start", 200, "--intensity", 0.5, "--target-interval", 20, "--reset", "wait"),
+    ),
     "concurrent": (
         *("c51", "--game", "pong", "--env.max-episode-steps", 90, "--network", "a3c", "--batch-size", 8),
         *("--envs", 8),
