@@ -88,11 +88,13 @@ def same_replays(a, b) -> bool:
 
 POLE, PICTURES = "CartPole-v1", "tests.catch:make"
 SPREAD, NOISY = {"epsilon_spread": 7.0}, {"noisy": True}
+SEQUENCES = {"batch_size": 2, "length": 8, "burn_in": 4, "period": 6, "lstm": 8, "target_unit": "env-steps"}
 SEQUENTIAL = [("rainbow", NOISY, PICTURES), ("dqn", SPREAD, POLE)]
 ALSO_SEQUENTIAL = [
     ("dqn", {}, PICTURES),
     ("c51", {}, POLE),
     ("qrdqn", {"quantiles": 7, "double": True}, POLE),
+    ("r2d2", SEQUENCES, PICTURES),
     ("dqn", {}, POLE),
     ("c51", {}, PICTURES),
     ("rainbow", NOISY, POLE),
