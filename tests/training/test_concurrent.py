@@ -80,7 +80,7 @@ def sequential(trainer, periods):
 
 
 def same_replays(a, b) -> bool:
-    a, b = a.learner.algo.replay.ring, b.learner.algo.replay.ring
+    a, b = a.learner.algo.replay.ring.steps, b.learner.algo.replay.ring.steps
     return a.cursor == b.cursor and all(
         torch.equal(getattr(a, n), getattr(b, n)) for n in ("frames", "age", "action", "reward", "flags")
     )
