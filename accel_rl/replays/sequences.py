@@ -202,8 +202,8 @@ class SequenceRing:
         """`cut` and `cut_t` of a batch, from the cuts `where` [R, N], without synchronizing with a GPU."""
         begin = self.shape.burn_in
         later = torch.arange(len(where) - 1, begin, -1, device=where.device)[:, None]
-        found, t = (where[begin:-1] * later).topk(self.most_cuts, 0)
-        return found > 0, t + begin
+        order, t = (where[begin:-1] * later).topk(self.most_cuts, 0)
+        return order > 0, t + begin
 
     def _final_observations(self, frames: Tensor, age: Tensor, t: Tensor, slot: Tensor) -> Tensor:
         """[C, N, S, *frame_shape] after the steps t [C, N]. `slot` [C, N] are the slots of the last frames."""
