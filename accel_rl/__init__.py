@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from accel_rl.algos.ppo import PPO
     from accel_rl.algos.pqn import PQN
     from accel_rl.algos.qrdqn import QRDQN
+    from accel_rl.algos.r2d2 import R2D2
     from accel_rl.algos.rainbow import Rainbow
     from accel_rl.api.callbacks import SaveBest, StopAtScore, VideoEvery, WandbArtifacts
     from accel_rl.api.rollout_source import make_sampler
@@ -47,6 +48,7 @@ __all__ = [
     "PPO",
     "PQN",
     "QRDQN",
+    "R2D2",
     "Callback",
     "ConfigError",
     "Rainbow",
@@ -76,6 +78,7 @@ _MODULES = {
     "PPO": "algos.ppo",
     "PQN": "algos.pqn",
     "QRDQN": "algos.qrdqn",
+    "R2D2": "algos.r2d2",
     "Rainbow": "algos.rainbow",
     "Run": "api.run",
     "train": "api.run",

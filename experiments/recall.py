@@ -44,3 +44,9 @@ class Recall(gymnasium.Env[np.ndarray, int]):
 
 def make() -> Recall:
     return Recall()
+
+
+def make_stacked() -> gymnasium.Env[np.ndarray, int]:
+    """The last four observations, as flat as one: too few to see the cue when the answer is due."""
+    stacked = gymnasium.wrappers.FrameStackObservation(Recall(), 4, padding_type="zero")
+    return gymnasium.wrappers.FlattenObservation(stacked)

@@ -11,9 +11,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
-    "accel_rl": 110,  # IQN, BTR
-    "agents": 214,
-    "algos": 1_197,  # qrdqn.py, iqn.py, btr.py, Munchausen's term
+    "accel_rl": 113,  # IQN, BTR, R2D2
+    "agents": 233,  # LastStepAgent, for R2D2
+    "algos": 1_329,  # qrdqn.py, iqn.py, btr.py, r2d2.py, Munchausen's term
     "api": 1_233,
     "checkpoints": 464,  # writer.py: training goes on while a checkpoint is written
     "cli": 935,
@@ -22,28 +22,28 @@ BUDGETS = {
     "distributed": 1_058,
     "emulator": 1_837,  # PTX for newer GPUs; compilers that fail or outlive a program, two versions, a system cache
     "envs": 1_847,  # the compiler of a run ends with the run
-    "experiments": 502,  # atari_100k: 26 games, 100,000 env steps
+    "experiments": 505,  # recall in a stack of four; atari_100k: 26 games, 100,000 env steps
     "files": 346,  # the system cache of a container image, and who could write to it
     "gorila": 1_982,
     "kernels": 726,
     "launch": 14,  # each command's exit code
     "machine": 821,  # visible_gpus.py: GPUs by UUID and MIG; cores_of_rank: ranks by NUMA node and physical core
     "metrics": 666,
-    "models": 751,  # implicit quantiles; hadamax; BTR's network with spectral norms; SAME padding
-    "ops": 171,  # quantiles.py: sorted targets in a tenth of the time of all pairs; Munchausen's target
+    "models": 790,  # implicit quantiles; hadamax; BTR's network with spectral norms; SAME padding; sequence_q_network.py
+    "ops": 196,  # quantiles.py: sorted targets in a tenth of the time of all pairs; Munchausen's target; sequences.py
     "optim": 390,  # the root of zero takes MKL 20 times as long as others
     "papers": 1_516,
     "parsing": 176,
     "planning": 323,  # faster settings of Q-learning on a GPU are named
     "processes": 246,  # run_program: no program hangs in a destructor of torch; watch_parent
     "ranks": 899,
-    "replays": 664,  # rows of a segment are read before they are replaced
+    "replays": 865,  # sequences.py and their stored states; rows of a segment are read before they are replaced
     "report": 1_612,
     "results": 227,
-    "run": 580,
-    "samplers": 2_134,  # first frames are copied beside an update
-    "settings": 1_493,  # presets, one line for each setting of a source
-    "speed": 802,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
+    "run": 582,  # the last reward in a video
+    "samplers": 2_142,  # the last reward in a recurrent state; first frames are copied beside an update
+    "settings": 1_536,  # presets, one line for each setting of a source
+    "speed": 804,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
     "sweeps": 2_348,
     "text": 260,
     "training": 1_998,  # Learner.ingest, whose advantages are captured

@@ -18,6 +18,9 @@ class Agent(Protocol):
     `act` runs inside the context manager `acting()`. Parameters must not be replaced while any thread is inside
     `acting()`. An agent with `before_act` wraps another agent, its attribute `wrapped`, which chooses the actions.
 
+    An agent with the attribute `reads_reward` set has a recurrent state whose last number is the last reward, which the
+    caller of `act` writes.
+
     The runner sets an agent's attribute `epsilon`, if the agent has one, to the current value of the algorithm's
     schedule `epsilon`.
     """

@@ -8,6 +8,7 @@ from torch import Tensor
 from accel_rl.data.rollout import RnnState
 from accel_rl.kernels.actions import epsilon_greedy, largest_value
 from accel_rl.models.recurrent import RecurrentQNetwork
+from accel_rl.models.sequence_q_network import SequenceQNetwork
 from accel_rl.ops.q_learning import uniform_action
 
 
@@ -99,7 +100,7 @@ class EpsilonGreedyAgent:
             self.model.resample(_seed(uniform))
         q, states = self.forward(obs, memory)
         if memory is not None and states is not None:
-            memory.state.copy_(states[-1])
+            memory.state[:, : states.shape[-1]].copy_(states[-1])
         if self.epsilon_tensor.device != q.device:
             self.epsilon_tensor = self.epsilon_tensor.to(q.device)
         epsilon = self.epsilon_tensor[b] if self.epsilon_tensor.dim() else self.epsilon_tensor
@@ -137,6 +138,31 @@ class RecurrentMaxValueAgent(MaxValueAgent):
     def forward(self, obs: Tensor, memory: RnnState | None = None) -> tuple[Tensor, Tensor | None]:
         assert memory is not None, "a recurrent agent needs its memory"
         return self.model(obs, memory.first, memory.state)
+
+
+class LastStepAgent(EpsilonGreedyAgent):
+    """The network is a `SequenceQNetwork`, which also reads the last action and the last reward."""
+
+    model: SequenceQNetwork
+    needs_obs = True
+    reads_reward = True
+
+    @property
+    def state_size(self) -> int:  # type: ignore[override]
+        return self.model.state_size
+
+    def forward(self, obs: Tensor, memory: RnnState | None = None) -> tuple[Tensor, Tensor | None]:
+        assert memory is not None, "a recurrent agent needs its memory"
+        return self.model(obs, memory.first, memory.state, noise=self.explores)
+
+    @torch.no_grad()
+    def act(
+        self, obs: Tensor | None, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        action, recorded = super().act(obs, uniform, memory, b)
+        assert memory is not None
+        memory.state[:, -2].copy_(action)
+        return action, recorded
 
 
 def _seed(uniform: Tensor) -> Tensor:

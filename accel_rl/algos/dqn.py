@@ -113,7 +113,7 @@ class DQNConfig(ReplayAlgorithmConfig):
     def for_run(self, env_steps: int) -> Self:
         length = env_steps
         if self.epsilon_unit == "updates":
-            length = round(env_steps * self.intensity / self.batch_size)
+            length = round(env_steps * self.intensity / self.samples)
         shortest = min(length // 10, self.LONGEST_DECAY)
         return replace(self, epsilon_steps=shortest) if self.epsilon_steps is None else self
 
@@ -129,8 +129,12 @@ class DQN(ReplayAlgorithm):
     sampling = {"envs": 16, "horizon": None}  # noqa: RUF012
 
     def build_agent(self, spec: EnvSpec) -> EpsilonGreedyAgent:
+        return self.explorer(EpsilonGreedyAgent(self.build_model(spec), 1.0, self.config.epsilon_evaluation))
+
+    def explorer(self, agent: EpsilonGreedyAgent) -> EpsilonGreedyAgent:
+        """The agent, whose environments have different epsilons with epsilon_spread."""
         c = self.config
-        agent = EpsilonGreedyAgent(self.build_model(spec), 1.0, c.epsilon_evaluation)
+        c = self.config
         if c.epsilon_spread and c.explores_by_epsilon:
             agent.spread(spread_powers(c.epsilon_spread, 0, self.B, self.B, self.device))
         return agent

@@ -15,7 +15,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.models.network_state import copy_network, load_network, network_state
 from accel_rl.replays.config import ReplayConfig
 from accel_rl.replays.replay import Replay
-from accel_rl.replays.ring import NStep, ReplayBatch
+from accel_rl.replays.ring import FrameRing, NStep, ReplayBatch
 from accel_rl.text.bounds import Positive, PositiveCount
 
 
@@ -134,6 +134,11 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
     units: ClassVar[tuple[str, ...]] = ("target_unit",)
     """Names of the settings that choose between env steps and updates."""
 
+    @property
+    def samples(self) -> int:
+        """Number of transitions in one update."""
+        return self.batch_size
+
     def check(self) -> None:
         super().check()
         self.replay.check()
@@ -154,7 +159,7 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
 
     def horizon(self, B: int) -> int:
         """One update is due per cycle. The horizon is at least 2, so that acting and stepping overlap."""
-        return max(2, round(self.batch_size / (self.intensity * B)))
+        return max(2, round(self.samples / (self.intensity * B)))
 
 
 class ReplayAlgorithm(Algorithm):
@@ -172,11 +177,15 @@ class ReplayAlgorithm(Algorithm):
     def __init__(self, config: ReplayAlgorithmConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
         super().__init__(config, spec, T=T, B=B, device=device)
         self.target_network = TargetNetwork(self.agent.model, config.target_interval, config.target_unit)
-        self.budget = UpdateBudget(config.intensity, config.batch_size)
+        self.budget = UpdateBudget(config.intensity, config.samples)
 
     def build_returns(self) -> NStep:
         """The n-step return that the replay computes for its batches."""
         return NStep(self.config.n_step, self.config.gamma, self.config.reward_clip)
+
+    def build_ring(self, *args: Any) -> Any:
+        """The ring of the replay, from the arguments of `FrameRing`."""
+        return FrameRing(*args)
 
     def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
         """The learning rate, and an epsilon of 1 during the initial random play, and of 0 afterwards."""
@@ -191,7 +200,9 @@ class ReplayAlgorithm(Algorithm):
 
     def begin(self) -> None:
         seed = int(torch.randint(2**62, ()))
-        self.replay = self.config.replay.build(self.spec, self.B, self.build_returns(), str(self.device), seed)
+        self.replay = self.config.replay.build(
+            self.spec, self.B, self.build_returns(), str(self.device), seed, self.build_ring
+        )
         self.replay.join(self.communicator)
 
     def share(self, other: "ReplayAlgorithm") -> None:

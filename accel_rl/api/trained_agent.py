@@ -156,11 +156,12 @@ class TrainedPolicy:
         """Reset the state of an LSTM. The caller must do so when new episodes begin."""
         self._state = None
 
-    def act(self, obs: X, first: Any = None) -> X:
+    def act(self, obs: X, first: Any = None, reward: Any = None) -> X:
         """Select actions [N] or [] int64 for observations `obs` [N, ...] or [...], which are arrays or tensors.
 
-        For an LSTM, `first` [N] bool marks the environments whose episode begins with the given observation. Raises
-        ValueError for a wrong shape, and for images whose type is not uint8. Vectors may have any numeric type.
+        For an LSTM, `first` [N] bool marks the environments whose episode begins with the given observation, and for
+        r2d2, `reward` [N] are the rewards of the last actions. Raises ValueError for a wrong shape, for images whose
+        type is not uint8, and if r2d2 gets no rewards. Vectors may have any numeric type.
         """
         x = self._checked(torch.as_tensor(obs))
         single = x.dim() == len(self.obs_shape)
@@ -169,7 +170,7 @@ class TrainedPolicy:
             raise ValueError(f"observations of shape {list(x.shape[1:])}; the agent was trained on {self.obs_shape}")
         uniform = torch.rand(len(x), generator=self._random).to(self._device)
         with torch.no_grad():
-            action, _ = self.agent.act(x.to(self._device), uniform, self._memory(len(x), first))
+            action, _ = self.agent.act(x.to(self._device), uniform, self._memory(len(x), first, reward))
         action = action.cpu()[0] if single else action.cpu()
         return action.numpy() if isinstance(obs, np.ndarray) else action
 
@@ -180,10 +181,15 @@ class TrainedPolicy:
             raise ValueError(f"observations of {name}; the agent was trained on pictures of uint8, 0 to 255")
         return x.to(self._dtype)
 
-    def _memory(self, n: int, first: Any) -> RnnState | None:
+    def _memory(self, n: int, first: Any, reward: Any) -> RnnState | None:
         if not self.agent.state_size:
             return None
+        begins = torch.zeros(n, dtype=torch.bool) if first is None else torch.as_tensor(first).reshape(n)
         if self._state is None or len(self._state) != n:
             self._state = torch.zeros(n, self.agent.state_size, device=self._device)
-        begins = torch.zeros(n, dtype=torch.bool) if first is None else torch.as_tensor(first).reshape(n)
+            begins = torch.ones(n, dtype=torch.bool)
+        if getattr(self.agent, "reads_reward", False):
+            if reward is None and not begins.all():
+                raise ValueError("the agent reads its last reward: give act(obs, first, reward)")
+            self._state[:, -1] = 0 if reward is None else torch.as_tensor(reward).reshape(n)
         return RnnState(self._state, begins.unsqueeze(0).to(self._device))

@@ -76,7 +76,7 @@ class QNetwork(nn.Module):
         self.n_actions = spec.n_actions
         self.atoms = atoms
         self.noisy = sigma > 0
-        self.body, inputs, width = features(spec, network, layer_norm)
+        self.body, inputs, width = self.build_body(spec, network, layer_norm)
         hidden = hidden or width
         kind = find_network(network) if spec.is_image else ConvNet
         self.advantage = Stream(inputs, hidden, spec.n_actions * atoms, sigma, layer_norm, kind)
@@ -88,12 +88,19 @@ class QNetwork(nn.Module):
             self.register_buffer("first_counter", first, persistent=False)
             self.register_buffer("counter_stride", stride, persistent=False)
 
+    def build_body(self, spec: EnvSpec, network: str, layer_norm: LayerNorm) -> tuple[nn.Module, int, int]:
+        return features(spec, network, layer_norm)
+
     def outputs(self, obs: Tensor, noise: bool = True) -> Tensor:
         """[N, A, atoms] from obs [N, ...]. If `noise` is true, the network uses the noise that the last call of
         `resample` drew, and otherwise the mean weights."""
         x = self.body(obs)
         if self.value is not None and x.requires_grad:
             x.register_hook(lambda grad: grad * 2**-0.5)
+        return self.heads(x, noise)
+
+    def heads(self, x: Tensor, noise: bool) -> Tensor:
+        """[N, A, atoms] from features x [N, F]."""
         out = self.advantage(x, noise).view(-1, self.n_actions, self.atoms)
         if self.value is None:
             return out

@@ -25,18 +25,19 @@ class RecurrentBody(nn.Module):
         return features [T * n, units] and the state after each step [T, n, 2 units]."""
         x = self.body(obs).float().view(*first.shape, -1)
         with torch.autocast(x.device.type, enabled=False):  # The LSTM computes its recurrent state in float32.
-            after = self._steps(x, first, state)
+            after = lstm_steps(self.lstm, x, first, state)
         return after[..., : after.shape[-1] // 2].flatten(0, 1), after
 
-    def _steps(self, x: Tensor, first: Tensor, state: Tensor) -> Tensor:
-        """State after each step [T, n, 2 units] from x [T, n, features]."""
-        goes_on = (~first).to(x.dtype).unsqueeze(-1)
-        h, c = state.chunk(2, -1)
-        states = []
-        for t in range(first.shape[0]):
-            h, c = self.lstm(x[t], (h * goes_on[t], c * goes_on[t]))
-            states.append(torch.cat([h, c], -1))
-        return torch.stack(states)
+
+def lstm_steps(lstm: nn.LSTMCell, x: Tensor, first: Tensor, state: Tensor) -> Tensor:
+    """State after each step [T, n, 2 units] from x [T, n, features], first [T, n] bool and state [n, 2 units]."""
+    goes_on = (~first).to(x.dtype).unsqueeze(-1)
+    h, c = state.chunk(2, -1)
+    states = []
+    for t in range(first.shape[0]):
+        h, c = lstm(x[t], (h * goes_on[t], c * goes_on[t]))
+        states.append(torch.cat([h, c], -1))
+    return torch.stack(states)
 
 
 class RecurrentActorCritic(RecurrentBody):

@@ -1,6 +1,8 @@
 """Settings of the experience replay."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -64,11 +66,19 @@ class ReplayConfig:
                 f"are free, {(need - free) / 2**30:.2f} GiB too much; give --replay.size {most // unit * unit}"
             )
 
-    def build(self, spec: EnvSpec, B: int, returns: NStep, learner: str, seed: int) -> Replay:
+    def build(
+        self,
+        spec: EnvSpec,
+        B: int,
+        returns: NStep,
+        learner: str,
+        seed: int,
+        build_ring: Callable[..., Any] = FrameRing,
+    ) -> Replay:
         """Raises ConfigError if there is not enough memory."""
         self.check_memory(spec, learner)
         try:
-            ring = FrameRing(spec, B, self.size, returns, self.where(learner))
+            ring = build_ring(spec, B, self.size, returns, self.where(learner))
         except (OSError, MemoryError, torch.cuda.OutOfMemoryError) as e:
             raise ConfigError(f"--replay.size {self.size}: its memory could not be allocated ({e})") from e
         return self.over(ring, learner, seed, owner=True)

@@ -1,6 +1,7 @@
 """A replay consists of a ring of transitions, a selection rule for batches, and a history for checkpoints."""
 
 from collections.abc import Hashable
+from dataclasses import fields, replace
 from typing import Any, Protocol
 
 import torch
@@ -68,6 +69,8 @@ class History:
         tensors = {name: getattr(ring, name).index_select(0, on_device).cpu() for name in _CELLS}
         # The bit SAMPLEABLE is not saved, because it depends on later steps and is recomputed.
         tensors["flags"] &= ~SAMPLEABLE & 0xFF
+        if ring.states is not None:
+            tensors["states"] = ring.states.read(low, high)
         final = ring.host.final[position]
         tensors["ended"] = ended = (final >= 0).nonzero().squeeze(-1)
         tensors["final_frames"] = ring.finals.frames[final[ended].long().to(ring.device)].cpu()
@@ -95,6 +98,8 @@ class History:
             for name in _CELLS:
                 array = getattr(ring.host if name in _KNOWN_TO_HOST else ring, name)
                 array[position.to(array.device)] = tensors[name][skip * B :].to(array.device)
+            if ring.states is not None:
+                ring.states.load(low + skip, high, tensors["states"])
             ended = tensors["ended"]
             kept = ended >= skip * B
             if kept.any():
@@ -102,7 +107,6 @@ class History:
                 ring.host.final[position[ended[kept] - skip * B]] = slots
             if high % self.rows == 0:
                 self._full_segments.append((low, high, segment))
-        ring.show(ring.oldest)
 
 
 class Selection(Protocol):
@@ -161,7 +165,7 @@ class Replay:
         # The device of an allocated tensor includes the index, such as cuda:0.
         self.device = ring_device if device is None else torch.empty(0, device=device).device
         self._is_moving = self.device != ring_device
-        self._history = History(ring) if owner else None
+        self._history = History(ring.steps) if owner else None
         self._seen = ring.eligible
         self._staging = Staging(self.device)
 
@@ -229,15 +233,17 @@ class Replay:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         if self._history is not None:
             self._history.load_state_dict(state["history"])
+            self.ring.show(self.ring.steps.oldest)
         self._seen = self.ring.eligible
         self.selection.load_state_dict(state["selection"])
 
     def _moved(self, batch: ReplayBatch) -> ReplayBatch:
         """Copies from the ring's device to that of the batches."""
-        fields = {name: getattr(batch, name) for name in ReplayBatch.__slots__ if name != "cell"}
+        values = {f.name: getattr(batch, f.name) for f in fields(batch) if f.name != "cell"}
+        tensors = {name: x for name, x in values.items() if isinstance(x, Tensor)}
         if Device(self.ring.device).queues_work:
             queued = Device(self.device).queues_work
-            moved = {name: x.to(self.device, non_blocking=queued) for name, x in fields.items()}
+            moved = {name: x.to(self.device, non_blocking=queued) for name, x in tensors.items()}
         else:
-            moved = {name: self._staging.put(x) for name, x in fields.items()}
-        return ReplayBatch(**moved, cell=batch.cell)  # `cell` stays on the ring's device.
+            moved = {name: self._staging.put(x) for name, x in tensors.items()}
+        return replace(batch, **moved)  # `cell` stays on the ring's device.

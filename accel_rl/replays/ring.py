@@ -114,6 +114,33 @@ class NStep:
     reward_clip: float = 1.0
 
 
+class StoredStates:
+    """The recurrent states of B simulators before every period-th row, of which a rollout must be the first."""
+
+    def __init__(self, L: int, B: int, period: int, size: int, device: torch.device | str):
+        self.period = period
+        self.states = torch.zeros(L // period, B, size, device=device)
+
+    def append(self, row: int, rollout: Rollout) -> None:
+        """`row` is the number of the rollout's first row."""
+        if -row % self.period >= rollout.T:
+            return
+        if row % self.period or rollout.state is None:
+            raise ValueError(f"no rollout begins at every {self.period}-th step, with a recurrent state")
+        self.states[self._slots(row, row + 1)[0]].copy_(rollout.state)
+
+    def read(self, low: int, high: int) -> Tensor:
+        """The states [n, B, size] before those of the rows [low, high) that have one, on the host."""
+        return self.states[self._slots(low, high)].cpu()
+
+    def load(self, low: int, high: int, states: Tensor) -> None:
+        slots = self._slots(low, high)
+        self.states[slots] = states[len(states) - len(slots) :].to(self.states.device)
+
+    def _slots(self, low: int, high: int) -> list[int]:
+        return [k % len(self.states) for k in range(-(-low // self.period), -(-high // self.period))]
+
+
 STEPS_PER_FINAL = 200  # The ring reserves memory for the final frames of episodes with a mean length of 200 steps.
 
 
@@ -129,7 +156,15 @@ class FrameRing:
     fixed addresses, except those in `key`.
     """
 
-    def __init__(self, spec: EnvSpec, B: int, size: int, returns: NStep, device: str | torch.device = "cpu"):
+    def __init__(
+        self,
+        spec: EnvSpec,
+        B: int,
+        size: int,
+        returns: NStep,
+        device: str | torch.device = "cpu",
+        states: StoredStates | None = None,
+    ):
         """`size` is the capacity in transitions, rounded up to complete rows."""
         self.spec = spec
         self.B = B
@@ -145,6 +180,7 @@ class FrameRing:
         self.reward = torch.zeros(n, device=self.device)
         self.flags = torch.zeros(n, dtype=torch.uint8, device=self.device)
         self.final = torch.full((n,), NONE, dtype=torch.int32, device=self.device)
+        self.states = states
         self._staging = Staging(self.device)
         self.finals = FinalFrames(spec, n // STEPS_PER_FINAL + B, self._staging)
         self.host = HostCells(self.L, B, returns.n, self.flags, self.age, self.final)
@@ -160,6 +196,11 @@ class FrameRing:
         self._compiled = host_ring(self._arrays())
 
     # -- contents ------------------------------------------------------------
+
+    @property
+    def steps(self) -> "FrameRing":
+        """The ring that stores the steps of the transitions."""
+        return self
 
     @property
     def oldest(self) -> int:
@@ -236,6 +277,8 @@ class FrameRing:
             host.age[cells] = known.age[block].flatten().cpu()
             host.flags[cells] = flags[block].flatten().to(torch.uint8)
             host.final[cells] = final[block].flatten()
+        if self.states is not None:
+            self.states.append(self.cursor, rollout)
         self.cursor += T
         self.show(self.cursor - self.returns.n - T)
 

@@ -61,6 +61,8 @@ class Episode:
             memory = RnnState(state, (rollout.age[:1] == 0).to(device)) if size else None
             action, _ = self.agent.act(obs, torch.rand(1, generator=self._uniform).to(device), memory)
             reward, _, _, ended = self.env.step(int(action), arrays.frames[spec.stack, 0])
+            if getattr(self.agent, "reads_reward", False):
+                state[:, -1] = reward
             self.score, self.length = self.score + reward, self.length + 1
             arrays.frames[:-1] = arrays.frames[1:].copy()
             arrays.age[0] = min(int(arrays.age[0, 0]) + 1, spec.oldest)

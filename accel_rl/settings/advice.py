@@ -94,7 +94,7 @@ CONDITIONS = (
         "--sampler.engine workers",
     ),
     Condition(
-        ("algo.replay.alpha", "algo.replay.beta", "algo.replay.beta_final"),
+        ("algo.replay.alpha", "algo.replay.beta", "algo.replay.beta_final", "algo.eta"),
         lambda c: c.algo.replay.prioritized,  # type: ignore[attr-defined]
         "--replay.prioritized",
     ),

@@ -21,8 +21,9 @@ ALGORITHMS = {
     "iqn": "accel_rl.algos.iqn:IQN",
     "btr": "accel_rl.algos.btr:BTR",
     "rainbow": "accel_rl.algos.rainbow:Rainbow",
+    "r2d2": "accel_rl.algos.r2d2:R2D2",
 }
-WITH_REPLAY = ("dqn", "c51", "qrdqn", "iqn", "btr", "rainbow")
+WITH_REPLAY = ("dqn", "c51", "qrdqn", "iqn", "btr", "rainbow", "r2d2")
 """The algorithms with a replay and a target network."""
 NAMES_WITH_REPLAY = f"{', '.join(WITH_REPLAY[:-1])} and {WITH_REPLAY[-1]}"
 PAPERS = "accel_rl.papers"

@@ -12,7 +12,7 @@ import torch.nn.modules.module
 from torch import nn
 
 from accel_rl.agents.agent import Agent
-from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent, MaxValueAgent, RecurrentMaxValueAgent
+from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent, LastStepAgent, MaxValueAgent, RecurrentMaxValueAgent
 from accel_rl.agents.policy import CategoricalPolicyAgent, PolicyAgent, RecurrentPolicyAgent
 from accel_rl.models.actor_critic import ActorCritic, Heads
 from accel_rl.models.convolution import Conv2d, ConvNet, NormConv2d
@@ -24,6 +24,7 @@ from accel_rl.models.noisy import NoisyLinear
 from accel_rl.models.q_network import CategoricalQNetwork, QNetwork, QuantileNetwork, Stream
 from accel_rl.models.recurrent import RecurrentActorCritic, RecurrentQNetwork
 from accel_rl.models.residual import ResidualBlock, Section
+from accel_rl.models.sequence_q_network import SequenceQNetwork
 from accel_rl.models.spectral_norm import SpectralNorm
 
 logger = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ _MODULES: set[type[nn.Module]] = {
     NormConv2d, Linear, Head, MLP, RecurrentActorCritic, NoisyLinear, nn.Sequential, nn.Linear, nn.LSTMCell,
     nn.LayerNorm, nn.Tanh, nn.Conv2d, nn.MaxPool2d, Section, ResidualBlock, RecurrentQNetwork, Norm,
     NormedReLU, ChannelNorm, HadamaxBlock, NormedGELU, SpectralNorm, nn.AdaptiveMaxPool2d, CosineEmbedding,
-    ImplicitQuantileNetwork,
+    ImplicitQuantileNetwork, SequenceQNetwork,
 }  # fmt: skip
 # Maps each agent class to a function that returns other values on which `act` depends.
 _AGENTS: dict[type, Callable[[Any], Hashable]] = {
@@ -58,6 +59,7 @@ _AGENTS: dict[type, Callable[[Any], Hashable]] = {
     EpsilonGreedyAgent: lambda agent: (Same(agent.epsilon_tensor), agent.explores, agent.needs_obs),
     MaxValueAgent: lambda agent: (Same(agent.epsilon_tensor), agent.explores),
     RecurrentMaxValueAgent: lambda agent: (Same(agent.epsilon_tensor), agent.explores),
+    LastStepAgent: lambda agent: (Same(agent.epsilon_tensor), agent.explores),
 }
 
 

@@ -17,12 +17,19 @@ from accel_rl.algos.iqn import IQN, IQNConfig
 from accel_rl.algos.ppo import PPO, PPOConfig
 from accel_rl.algos.pqn import PQN, PQNConfig
 from accel_rl.algos.qrdqn import QRDQN, QRDQNConfig
+from accel_rl.algos.r2d2 import R2D2, R2D2Config
 from accel_rl.algos.rainbow import Rainbow, RainbowConfig
 from accel_rl.replays.config import ReplayConfig
+from accel_rl.text.bounds import bounds_of
 
 REPLAY = ReplayConfig(size=600, start=60)
 _CLIP = {"reward_clip": 1.0}
 _Q = {**_CLIP, "replay": REPLAY, "batch_size": 12, "intensity": 1.0, "learning_rate": 1e-3, "hidden": 8}
+_SEQUENCES = {
+    **{"replay": replace(REPLAY, prioritized=True, alpha=0.9, beta=0.6, beta_final=0.6), "batch_size": 4, "lstm": 4},
+    "intensity": 0.5,
+    **{"length": 4, "burn_in": 3, "period": 5, "n_step": 3, "target_unit": "env-steps", "target_interval": 100},
+}
 _ROOT = {"optimizer": "rmsprop-torch", "optimizer_eps": 1e-5}
 
 ALGORITHMS: dict[str, tuple[type[Algorithm], Any]] = {
@@ -48,6 +55,7 @@ ALGORITHMS: dict[str, tuple[type[Algorithm], Any]] = {
         ),
     ),
     "rainbow": (Rainbow, RainbowConfig(**_Q | {"replay": replace(REPLAY, prioritized=True)}, atoms=7, v_max=3.0)),
+    "r2d2": (R2D2, R2D2Config(**_Q | _SEQUENCES)),
 }
 """A name's algorithm, and the settings that all its cases begin from."""
 
@@ -60,7 +68,7 @@ NUMBERS: dict[str, tuple[Any, ...]] = {
     "clip_grad_norm": (0.05, 0.01, 0.0),
     "reward_clip": (1.0, 0.25, 0.0),
     "optimizer_eps": (1e-5, 1e-2),
-    "lstm": (0, 4),
+    "lstm": (0, 4, 6),
     "warmup": (0.0, 0.5, 1.0),
     "reference_batch": (80, 5),
     "max_learning_rate": (3e-3, 8e-4),
@@ -80,6 +88,11 @@ NUMBERS: dict[str, tuple[Any, ...]] = {
     "huber": (1.0, 0.1, 0.0),
     "target_interval": (10_000, 50, 3),
     "hidden": (8, 16, 0),
+    "length": (4, 2, 6),
+    "burn_in": (3, 0, 7),
+    "period": (5, 10),
+    "eta": (0.9, 0.0, 1.0),
+    "rescale": (1e-3, 0.1, 0.0),
     "atoms": (7, 2, 51),
     "quantiles": (5, 1, 32),
     "target_quantiles": (4, 1, 9),
@@ -95,6 +108,8 @@ NUMBERS: dict[str, tuple[Any, ...]] = {
     "replay.beta_final": (1.0, 0.3),
 }
 """Values of numbers. 0 is among them where it switches something off."""
+NUMBERS_OF = {("r2d2", "batch_size"): (4, 7)}
+"""Values for one algorithm."""
 
 WITH: dict[str, dict[str, Any]] = {
     "rmsprop_alpha": {"optimizer": "rmsprop"},
@@ -110,10 +125,11 @@ WITH: dict[str, dict[str, Any]] = {
     "target_unit": {"target_interval": 2},
     "munchausen_temperature": {"munchausen": 0.9},
     "munchausen_policy": {"munchausen": 0.9},
+    "double": {"learning_rate": 3e-2},
     "replay.alpha": {"replay.prioritized": True},
     "replay.beta": {"replay.prioritized": True},
     "replay.beta_final": {"replay.prioritized": True},
-    "replay.replacement": {"replay.prioritized": False, "batch_size": 120, "intensity": 8.0},
+    "replay.replacement": {"replay.prioritized": False, "batch_size": 120, "intensity": 8.0, "length": 2},
 }
 """Other settings without which a value would change nothing."""
 
@@ -133,7 +149,13 @@ NO_LOSS = {
 }
 """Fields that change no loss, target or step, and why."""
 
-NO_LOSS_OF = {("c51", "huber"): "the loss is a cross entropy", ("rainbow", "huber"): "the loss is a cross entropy"}
+NO_LOSS_OF = {
+    ("c51", "huber"): "the loss is a cross entropy",
+    ("rainbow", "huber"): "the loss is a cross entropy",
+    ("r2d2", "munchausen"): "its values are rescaled",
+    ("r2d2", "munchausen_temperature"): "without Munchausen's term",
+    ("r2d2", "munchausen_policy"): "without Munchausen's term",
+}
 
 
 @dataclass(frozen=True)
@@ -154,8 +176,11 @@ def options_of(algorithm: str) -> tuple[list[Option], list[str]]:
             continue
         named = [part for part in get_args(kind) if get_origin(part) is Literal]
         kind = named[0] if named else kind  # Other optimizers are classes of torch.optim.
-        values = get_args(kind) if get_origin(kind) is Literal else (False, True) if kind is bool else NUMBERS.get(name)
+        values = get_args(kind) if get_origin(kind) is Literal else (False, True) if kind is bool else ()
+        values = values or NUMBERS_OF.get((algorithm, name)) or NUMBERS.get(name)
         if values:
+            bound = bounds_of(type(config)).get(name)
+            values = [x for x in values if bound is None or bound.holds(x)]
             found.append(Option(algorithm, name, tuple(values)))
         else:
             missing.append(name)

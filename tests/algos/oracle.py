@@ -52,13 +52,16 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-def unrolled(p, obs, first, state):
-    """obs [T, n, F], first [T, n], state [n, 2 units] -> h [T, n, units], states [T, n, 2 units]."""
+def unrolled(p, obs, first, state, also=None):
+    """obs [T, n, F], first [T, n], state [n, 2 units] -> h [T, n, units], states [T, n, 2 units]. The LSTM reads the
+    numbers `also` [T, n, M] in addition to the features."""
     h, c = np.split(state, 2, -1)
     states = []
     for t in range(len(obs)):
         h, c = (np.where(first[t][:, None], 0.0, s) for s in (h, c))
-        gates = mlp(p, "body", obs[t], 2) @ p["lstm.weight_ih"].T + p["lstm.bias_ih"]
+        x = mlp(p, "body", obs[t], 2)
+        x = x if also is None else np.concatenate([x, also[t]], -1)
+        gates = x @ p["lstm.weight_ih"].T + p["lstm.bias_ih"]
         gates = gates + h @ p["lstm.weight_hh"].T + p["lstm.bias_hh"]
         i, f, g, o = np.split(gates, 4, -1)
         c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
@@ -80,6 +83,17 @@ def recurrent_q(p, obs, first, state):
     return linear(p, "value", h), after
 
 
+def sequence_q(p, obs, first, state, action, reward, actions, noise=None):
+    """obs [T, n, F], first [T, n], state [n, 2 units], the action and reward before each step [T, n] -> q [T, n, A],
+    states [T, n, 2 units] (Kapturowski et al. 2019, section 2.3)."""
+    also = np.zeros((*first.shape, actions + 1))
+    for t, n in np.argwhere(~first & np.isfinite(reward)):
+        also[t, n, int(action[t, n])] = 1
+        also[t, n, -1] = reward[t, n]
+    h, after = unrolled(p, obs, first, state, also)
+    return heads_of(p, h.reshape(-1, h.shape[-1]), actions, 1, noise).reshape(*first.shape, actions), after
+
+
 def stream_of(p, name, x, noise):
     """A hidden layer with ReLU and an output. noise: {layer: (noise_in, noise_out)}; {}: no noisy layers."""
 
@@ -99,7 +113,11 @@ def stream_of(p, name, x, noise):
 
 def q_network(p, obs, actions, atoms=1, noise=None):
     """obs [N, F] -> outputs [N, A, Z]; dueling if there are parameters of a value stream (Wang et al. 2016, eq. 9)."""
-    x = mlp(p, "body", obs, 1)
+    return heads_of(p, mlp(p, "body", obs, 1), actions, atoms, noise)
+
+
+def heads_of(p, x, actions, atoms, noise):
+    """Features x [N, F] -> outputs [N, A, Z]."""
     advantage = stream_of(p, "advantage", x, noise).reshape(-1, actions, atoms)
     if "value.out.weight" not in p:
         return advantage
@@ -204,6 +222,25 @@ def n_step(s, t, b, n, gamma, bound):
         if s.ended[t + k, b]:
             return total, discount, s.final_frames[t + k, b]
     return total, discount, s.frames[t + n, b]
+
+
+def rescaled(x, epsilon):
+    """Pohlen et al. 2018, proposition A.2."""
+    return math.copysign(math.sqrt(abs(x) + 1) - 1, x) + epsilon * x if epsilon else x
+
+
+def unscaled(y, epsilon):
+    """The x with rescaled(x) = y, by bisection."""
+    if not epsilon:
+        return y
+    high = 1.0
+    while rescaled(high, epsilon) < abs(y):
+        high *= 2
+    low = 0.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rescaled(middle, epsilon) < abs(y) else (low, middle)
+    return math.copysign(high, y)
 
 
 def is_known(s, t, b, n):

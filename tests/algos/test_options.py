@@ -17,8 +17,9 @@ import torch
 from accel_rl.algos.btr import BTRConfig
 from accel_rl.algos.c51 import C51Config
 from accel_rl.algos.qrdqn import QRDQNConfig
+from accel_rl.algos.r2d2 import R2D2Config
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
-from tests.algos import oracle
+from tests.algos import oracle, sequences
 from tests.algos.made_up import ingest
 from tests.algos.options import ALGORITHMS, NO_LOSS_OF, NUMBERS, WITH, changed, options_of, settings
 from tests.algos.streams import ACTIONS, SPEC, B, Stream, act
@@ -27,6 +28,7 @@ from tests.marks import slow
 T, PROGRESS = 5, 0.25
 ROLLOUTS = {"a2c": 5, "ppo": 3, "pqn": 3, "impala": 6}
 Q_ROLLOUTS = 8  # the first two are random play
+SEQUENCE_ROLLOUTS = 12
 OPTIONS = [option for name in ALGORITHMS for option in options_of(name)[0]]
 CASES = [(option, value) for option in OPTIONS for value in option.values]
 # These algorithms share most options with DQN, PPO or A2C. The fast set has those that enter equations of their own.
@@ -43,6 +45,10 @@ OWN_EQUATIONS = {
     "iqn": {"double", "dueling", "noisy", "quantiles", "target_quantiles", "samples", "cosines", "munchausen_policy"},
     "btr": {"double", "munchausen_policy", "samples"},
     "rainbow": {"replay.alpha", "replay.beta", "replay.beta_final"},
+    "r2d2": {
+        *("length", "burn_in", "eta", "rescale", "n_step", "gamma", "double", "noisy", "target_unit", "reward_clip"),
+        "replay.prioritized",
+    },
 }
 
 
@@ -377,24 +383,29 @@ def play_q_learning(played):
     with torch.no_grad():
         for x in algo.target.parameters():
             x.add_(0.1 * torch.randn(x.shape))
-    stream = Stream(T, Q_ROLLOUTS, played.waits)
+    is_recurrent, state, states = isinstance(c, R2D2Config), None, []
+    stream = Stream(T, SEQUENCE_ROLLOUTS if is_recurrent else Q_ROLLOUTS, played.waits)
     s = arrays(SimpleNamespace(recorded={}, **vars(stream)))
     target_net = read(algo.target)
     rate = c.learning_rate * oracle.decayed(c.learning_rate_schedule, PROGRESS)
     priorities, due, env_steps = Priorities(c.replay), 0.0, 0
-    for k in range(Q_ROLLOUTS):
+    for k in range(stream.rollouts):
         r = stream.rollout(k)
+        if is_recurrent:
+            state = sequences.act(algo.agent, r, state)
+            states.append(r.state.double().numpy())
         ingest(algo, r)
         before, env_steps = env_steps, env_steps + int(r.valid.sum())
         rows = range(0, max(0, (k + 1) * T - c.n_step))
         cells = [(t, b) for t in rows for b in range(B) if oracle.is_known(s, t, b, c.n_step)]
+        cells = sequences.starts(c, (k + 1) * T) if is_recurrent else cells
         priorities.append(cells)
         learning = env_steps >= c.replay.start and len(cells) > 0
         due += int(r.valid.sum()) * c.intensity * learning
         ended = env_steps // c.target_interval - before // c.target_interval if c.target_unit == "env-steps" else 0
-        copied_after = {math.ceil(i * int(due // c.batch_size) / ended) for i in range(ended)}
+        copied_after = {math.ceil(i * int(due // c.samples) / ended) for i in range(ended)}
         made = 0
-        while due >= c.batch_size:
+        while due >= c.samples:
             phase = algo.batches()
             some = False
             while True:
@@ -405,8 +416,8 @@ def play_q_learning(played):
                     break
                 if made in copied_after or (c.target_unit == "updates" and played.updates % c.target_interval == 0):
                     target_net = played.parameters
-                check_q_update(played, batch, s, cells, priorities, generator, target_net, atoms, rate)
-                due, made, some = due - c.batch_size, made + 1, True
+                check_q_update(played, batch, s, cells, priorities, generator, target_net, atoms, rate, states)
+                due, made, some = due - c.samples, made + 1, True
             assert some, "an update is due, and none is made"
         assert next(algo.batches(), None) is None, "an update is made that is not due"
         if made in copied_after:
@@ -414,7 +425,7 @@ def play_q_learning(played):
         played.outcome.append(made)
 
 
-def check_q_update(played, batch, s, cells, priorities, generator, target_net, atoms, rate):
+def check_q_update(played, batch, s, cells, priorities, generator, target_net, atoms, rate, states):
     c, algo = played.config, played.algo
     assert {n: x.tobytes() for n, x in read(algo.target).items()} == {n: x.tobytes() for n, x in target_net.items()}
     if algo.agent.model.noisy:
@@ -430,12 +441,17 @@ def check_q_update(played, batch, s, cells, priorities, generator, target_net, a
     else:
         assert len(set(drawn)) == len(drawn) == min(c.batch_size, len(cells)) and set(drawn) <= set(cells)
     np.testing.assert_allclose(batch.weight.numpy(), weight, rtol=1e-4)
+    noise, noise_t = noise_of(algo.agent.model), noise_of(algo.target)
+    assert bool(noise) == c.noisy and (not noise or any((noise[n][0] != noise_t[n][0]).any() for n in noise))
+    if states:
+        nets = (played.parameters, noise), (target_net, noise_t)
+        got = sequences.check_update(played, batch, s, states, drawn, weight, *nets, rate)
+        priorities.update(drawn, got.error.double().numpy())
+        return
     obs = np.array([s.frames[cell] for cell in drawn])
     action = [int(s.action[cell]) for cell in drawn]
     steps = [oracle.n_step(s, t, b, c.n_step, c.gamma, c.reward_clip) for t, b in drawn]
     reward, discount, obs_t = (np.array(x) for x in zip(*steps, strict=True))
-    noise, noise_t = noise_of(algo.agent.model), noise_of(algo.target)
-    assert bool(noise) == c.noisy and (not noise or any((noise[n][0] != noise_t[n][0]).any() for n in noise))
     implicit = getattr(algo.agent.model, "tau", None)
 
     def outputs(p, obs, model, stream, n):
@@ -518,4 +534,5 @@ def test_values_together_equal_the_equations(algorithm, seed):
 
 @pytest.mark.parametrize(("algorithm", "field"), NO_LOSS_OF)
 def test_what_changes_no_loss_changes_none(algorithm, field):
-    assert len({play(algorithm, changed(algorithm, {field: value})) for value in NUMBERS[field]}) == 1
+    values = NUMBERS.get(field, ("target", "online"))  # of the only choice among them
+    assert len({play(algorithm, changed(algorithm, {field: value})) for value in values}) == 1

@@ -38,7 +38,7 @@ LIMIT_S, HANG_S = 3.0, 30.0
 used none for HANG_S seconds."""
 MEMORY_BYTES = 16 << 30
 ACCEPTED = 99
-ALGORITHMS = ("a2c", "ppo", "dqn", "c51", "qrdqn", "rainbow", "pqn", "impala")
+ALGORITHMS = ("a2c", "ppo", "dqn", "c51", "qrdqn", "rainbow", "r2d2", "pqn", "impala")
 USUAL = ("0", "1", "2", "4", "8", "16", "64", "0.1", "0.5", "0.99", "1000", "auto", "none", "cpu", "linear", "pong")
 VALUES = (
     *("0", "1", "2", "3", "7", "16", "100", "-1", "-0", "0.5", "1e-9", "1e3", "1e9", "1e18", "1e300", "-1e18", "1e999"),

@@ -23,6 +23,11 @@ def short_pole() -> "gymnasium.Env":
 POLE = "tests.golden.runs:short_pole"
 SMALL = {"batch_size": 16, "intensity": 2.0, "target_interval": 64, "epsilon_steps": 100, "network": "a3c"}
 """Of Q-learning: eight updates between two copies of the target network."""
+SEQUENCES = {
+    **{"batch_size": 4, "length": 8, "burn_in": 4, "period": 4, "n_step": 3, "lstm": 16, "hidden": 16},
+    **{"target_unit": "env-steps", "epsilon_steps": 0},
+}
+"""Of R2D2: 32 trained steps in an update."""
 LINEAR = {"learning_rate_schedule": "linear"}
 LINEAR_CLIP = {"clip": 0.02, "clip_schedule": "linear"}  # Ratios do not reach a clip range of 0.2 in such short runs.
 
@@ -81,6 +86,7 @@ RUNS: dict[str, TrainConfig] = {  # about 24 updates each: rounding errors grow 
     "rainbow, time limits": config(
         "rainbow", POLE, horizon=4, env_steps=256, noisy=True, v_max=20.0, v_min=0.0, learning_rate=1e-3
     ),
+    "r2d2, time limits": config("r2d2", POLE, horizon=4, env_steps=480, learning_rate=1e-3, **SEQUENCES),
 }
 
 RANKS: dict[str, tuple[str, ...]] = {

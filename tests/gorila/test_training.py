@@ -5,7 +5,7 @@ import torch
 
 from accel_rl.settings.gorila_settings import ParameterServerConfig
 from accel_rl.training.context import Exchange, RankContext
-from tests.golden.runs import POLE, config
+from tests.golden.runs import POLE, SEQUENCES, config
 from tests.gorila.made_up import EXACT, InProcess, SavesShards
 from tests.marks import slow
 
@@ -17,6 +17,7 @@ RUNS = {
     "c51": config("c51", POLE, horizon=4, **RETURNS),
     "qrdqn": config("qrdqn", POLE, horizon=4, quantiles=7),
     "iqn": config("iqn", POLE, horizon=4, quantiles=7, target_quantiles=5, samples=4),
+    "r2d2": config("r2d2", POLE, horizon=4, **SEQUENCES),
     "rainbow": config("rainbow", POLE, horizon=4, noisy=True, **RETURNS),
     "a2c, rmsprop": config("a2c", POLE, optimizer="rmsprop-torch"),
     "a2c, adam": config("a2c", POLE, optimizer="adam", learning_rate_schedule="linear"),

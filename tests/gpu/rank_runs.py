@@ -26,7 +26,7 @@ from accel_rl.speed.captured_updates import CapturedUpdates
 from accel_rl.training.context import RankContext
 from accel_rl.training.trainer import Trainer
 from tests import simulated_device
-from tests.golden.runs import POLE, config
+from tests.golden.runs import POLE, SEQUENCES, config
 from tests.gpu.runs import LSTM, RETURNS, declare_parts, on_device, permutations_of_a_gpu, q
 
 OWN = ("sim:0", "sim:1")
@@ -43,6 +43,7 @@ RUNS: dict[str, TrainConfig] = {
     "qrdqn": q("qrdqn", quantiles=7),
     "iqn": q("iqn", quantiles=7, target_quantiles=5, samples=4, cosines=8),
     "btr": q("btr", quantiles=4, target_quantiles=4, samples=4),
+    "r2d2": q("r2d2", **SEQUENCES),
     "rainbow": q("rainbow", noisy=True, **RETURNS),
     "impala": config("impala", POLE, window=10, batches=2, horizon=5),
     "a2c, games on the device": on_device(config("a2c")),
@@ -53,7 +54,19 @@ LATE_S = 10.0
 """Seconds by which one rank is late once in the runs with NCCL's collectives; the other rank waits in a graph."""
 MORE = {
     "shared": ("dqn",),
-    "captured": ("a2c", "ppo", "ppo, LSTM", "impala", "dqn", "dqn, skipped cells", "c51", "qrdqn", "iqn", "rainbow"),
+    "captured": (
+        "a2c",
+        "ppo",
+        "ppo, LSTM",
+        "impala",
+        "dqn",
+        "dqn, skipped cells",
+        "c51",
+        "qrdqn",
+        "iqn",
+        "rainbow",
+        "r2d2",
+    ),
 }
 """Runs that are also made on one GPU for both ranks, and with collectives that behave as NCCL's."""
 

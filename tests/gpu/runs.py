@@ -20,7 +20,7 @@ from accel_rl.settings.train import TrainConfig
 from accel_rl.text import output
 from accel_rl.training.trainer import Trainer
 from tests import simulated_device
-from tests.golden.runs import POLE, SMALL, config
+from tests.golden.runs import POLE, SEQUENCES, SMALL, config
 
 GPU = "sim:0"
 SERVED = "accel_rl/samplers/inference/device_rollouts.py"  # waits for a group's actions
@@ -80,6 +80,12 @@ RUNS: dict[str, TrainConfig] = {
     "rainbow, concurrent": q("rainbow", schedule="concurrent", **RETURNS),
     "rainbow, replay on the host": q("rainbow", **RETURNS, **HOST),
     "rainbow, second learner": q("rainbow", secondary=8, **RETURNS),
+    "r2d2, pong": q("r2d2", "pong", **SEQUENCES),
+    "r2d2": q("r2d2", **SEQUENCES),
+    "r2d2, concurrent": q("r2d2", schedule="concurrent", **SEQUENCES),
+    "r2d2, uniform": q("r2d2", replay_prioritized=False, **SEQUENCES),
+    "r2d2, replay on the host": q("r2d2", **SEQUENCES, **HOST),
+    "r2d2, concurrent, second learner": q("r2d2", schedule="concurrent", secondary=2, **SEQUENCES),
     # the other cells of algorithm x schedule x device of the replay x draws x second learner
     "dqn, prioritized, concurrent": q("dqn", schedule="concurrent", replay_prioritized=True),
     "dqn, prioritized, replay on the host": q("dqn", replay_prioritized=True, **HOST),

@@ -41,6 +41,11 @@ GAMES = {
         *("dqn", "--game", "pong", "--env.max-episode-steps", 90, "--network", "tests.models.test_btr:Small"),
         *("--envs", 8, "--batch-size", 8, "--replay.size", 600, "--replay.start", 200, "--intensity", 0.5),
     ),
+    "r2d2": (
+        *("r2d2", "--game", "pong", "--env.max-episode-steps", 50, "--network", "a3c", "--batch-size", 2),
+        *("--envs", 8, "--horizon", 4, "--length", 8, "--burn-in", 4, "--period", 8, "--lstm", 16),
+        *("--replay.size", 600, "--replay.start", 200, "--intensity", 0.5, "--target-interval", 20, "--reset", "wait"),
+    ),
     "concurrent": (
         *("c51", "--game", "pong", "--env.max-episode-steps", 90, "--network", "a3c", "--batch-size", 8),
         *("--envs", 8),

@@ -191,6 +191,43 @@ SOURCES: dict[tuple[str, str], list[Row]] = {
         ("update_horizon", 1, "algo.n_step", same),
         ("replay_scheme", "uniform", "algo.replay.prioritized", lambda s: s == "prioritized"),
     ],
+    ("kapturowski2019", "r2d2"): [
+        ("actors", 256, "sampler.envs", same),
+        ("training frames", 10_000_000_000, "env_steps", lambda f: f // 4),
+        ("resolution", "84 x 84", "env.protocol", lambda _: "mnih2015"),
+        ("action set", "full", "env.full_action_set", lambda s: s == "full"),
+        ("life loss", "no episode end", "env.life_loss_ends_return", lambda _: False),
+        ("max episode frames", 108_000, "env.max_evaluation_steps", lambda f: f // 4),
+        ("reward clipping", None, "algo.reward_clip", lambda c: c or 0.0),
+        ("Torso", "3-layer convolutional network of Mnih et al. 2015", "algo.network", lambda _: "nature"),
+        ("LSTM hidden units", 512, "algo.lstm", same),
+        ("Hidden units of each dueling stream", 512, "algo.hidden", same),
+        ("m", 80, "algo.length", same),
+        ("burn-in length l", 40, "algo.burn_in", same),
+        ("overlap", 40, "algo.period", same),
+        ("overlap", 40, "sampler.horizon", same),
+        ("Batch size (sequences)", 64, "algo.batch_size", same),
+        ("average replays of an observation", 0.8, "algo.intensity", same),
+        ("n", 5, "algo.n_step", same),
+        ("Discount", 0.997, "algo.gamma", same),
+        ("eta", 0.9, "algo.eta", same),
+        ("epsilon of h", 1e-3, "algo.rescale", same),
+        ("Learning rate", 1e-4, "algo.learning_rate", same),
+        ("Optimizer", "Adam", "algo.optimizer", str.lower),
+        ("Optimizer epsilon", 1e-3, "algo.optimizer_eps", same),
+        ("gradient norm (SEED RL)", 40, "algo.clip_grad_norm", float),
+        ("Target network update interval (updates)", 2_500, "algo.target_interval", same),
+        ("Target network update interval (updates)", "updates", "algo.target_unit", same),
+        ("epsilon (Ape-X)", 0.4, "algo.epsilon_final", same),
+        ("alpha of epsilon_i (Ape-X)", 7, "algo.epsilon_spread", float),
+        ("eval_epsilon (SEED RL)", 0.001, "algo.epsilon_evaluation", same),
+        ("Replay buffer size (observations)", 4_000_000, "algo.replay.size", int),
+        ("learning starts (Ape-X)", 50_000, "algo.replay.start", same),
+        ("Priority exponent", 0.9, "algo.replay.alpha", same),
+        ("Importance sampling exponent", 0.6, "algo.replay.beta", same),
+        ("Importance sampling exponent", 0.6, "algo.replay.beta_final", same),
+        ("initial random no-ops", 0, "sampler.decorrelation_steps", same),
+    ],
     ("sb3", "qrdqn"): [
         *CLEANRL_COMMON,
         ("buffer_size (default)", 1_000_000, "algo.replay.size", same),
@@ -387,7 +424,7 @@ def test_a_preset_that_does_not_exist_is_one_line(algorithm, preset, line):
     assert "\n" not in str(e.value)
 
 
-@pytest.mark.parametrize("name", ["dqn", "c51", "qrdqn", "rainbow"])
+@pytest.mark.parametrize("name", ["dqn", "c51", "qrdqn", "rainbow", "r2d2"])
 def test_the_guard_is_for_q_learning(name):
     """Nair et al. 2015, section 4.2: by the absolute DQN loss."""
     assert on_gorila(default_config(name)).gorila.outlier_deviations == 5.0

@@ -97,6 +97,9 @@ def test_a_method_that_nothing_calls_does_not_count() -> None:
     assert not unread(_WithoutEpsilon) & {"margin", "noisy", "gamma", "n_step", "target_interval", "clip_grad_norm"}
 
 
+UNREAD = {"c51": {"huber"}, "rainbow": {"huber"}, "r2d2": OF_THE_LOSS - {"double", "huber"}}
+
+
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_the_package_reads_its_settings(name: str) -> None:
-    assert unread(find_algorithm(name)) == ({"huber"} if name in ("c51", "rainbow") else set())
+    assert unread(find_algorithm(name)) == UNREAD.get(name, set())

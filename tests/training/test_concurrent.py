@@ -81,7 +81,7 @@ def sequential(trainer, periods):
 
 
 def same_replays(a, b) -> bool:
-    a, b = a.learner.algo.replay.ring, b.learner.algo.replay.ring
+    a, b = a.learner.algo.replay.ring.steps, b.learner.algo.replay.ring.steps
     return a.cursor == b.cursor and all(
         torch.equal(getattr(a, n), getattr(b, n)) for n in ("frames", "age", "action", "reward", "flags")
     )
@@ -89,12 +89,14 @@ def same_replays(a, b) -> bool:
 
 POLE, PICTURES = "CartPole-v1", "tests.catch:make"
 SPREAD, NOISY = {"epsilon_spread": 7.0}, {"noisy": True}
+SEQUENCES = {"batch_size": 2, "length": 8, "burn_in": 4, "period": 6, "lstm": 8, "target_unit": "env-steps"}
 SEQUENTIAL = [("rainbow", NOISY, PICTURES), ("dqn", SPREAD, POLE)]
 ALSO_SEQUENTIAL = [
     ("dqn", {}, PICTURES),
     ("c51", {}, POLE),
     ("qrdqn", {"quantiles": 7, "double": True}, POLE),
     ("iqn", {"quantiles": 7, "samples": 4, "munchausen": 0.9}, POLE),
+    ("r2d2", SEQUENCES, PICTURES),
     ("dqn", {}, POLE),
     ("c51", {}, PICTURES),
     ("rainbow", NOISY, POLE),

@@ -18,6 +18,7 @@ from tests.samplers.conftest import SMALL
 NAMES = [
     "a2c, pong", "a2c, LSTM and GAE, time limits", "ppo, time limits", "ppo, pong", "impala, pong", "dqn, pong",
     "dqn, double, dueling, three steps, time limits", "c51, pong", "rainbow, time limits",
+    "r2d2, time limits",
 ]  # fmt: skip
 SLOW = ("c51, pong", "ppo, pong", "dqn, pong")  # Other runs of these algorithms, or of DQN's kind, are fast.
 

@@ -66,6 +66,7 @@ class ActionServer:
         self._one_at_a_time = Lock()  # Serializes the calls of an agent that is not reentrant.
         # For each buffer, whether all actions were drawn before the rollout, so that no frames need to be copied
         self._is_unseen = [False] * len(host)
+        self._reads_reward = False
 
     def draw_all(self, agent: Agent, buffer: int, uniform: torch.Tensor) -> None:
         """Select all actions of a rollout of an open-loop agent, by the random numbers `uniform` [T, B]."""
@@ -90,6 +91,7 @@ class ActionServer:
             return
         if agent.state_size and self.state is None:
             self.state = torch.zeros(rollout.B, agent.state_size, device=self.device)
+        self._reads_reward = getattr(agent, "reads_reward", False)
         self._inference.use(agent, torch.is_autocast_enabled(self.device.type), self.state)
         self._before_act: Callable[[slice], None] | None = getattr(agent, "before_act", None)
         self._acting: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -117,11 +119,18 @@ class ActionServer:
             self._turn = (self._turn + 1) % len(self._cores)
         if self._before_act is not None:
             self._before_act(b)
+        if t:
+            self._show_reward(buffer, t - 1, b)
         with self._acting():
             if not self._inference.replay(buffer, t, group):
                 self._act(agent, buffer, t, group)
         if self._gpu is not None:
             self._gpu.await_actions(group, meanwhile)
+
+    def _show_reward(self, buffer: int, t: int, b: slice) -> None:
+        """Write the rewards of step t to the recurrent state, for agents that read them."""
+        if self._reads_reward and self.state is not None:
+            self.state[b, -1].copy_(self.host[buffer].reward[t, b], non_blocking=True)
 
     def _act(self, agent: Agent, buffer: int, t: int, group: int) -> None:
         rollout, b = self.rollouts[buffer], self._groups[group]
@@ -159,6 +168,7 @@ class ActionServer:
     def finish(self, buffer: int) -> Rollout:
         """Return the rollout on the device."""
         rollout = self.rollouts[buffer]
+        self._show_reward(buffer, rollout.T - 1, slice(None))
         rollout.next_state = self._copied_state(rollout.next_state)
         is_unseen, self._is_unseen[buffer] = self._is_unseen[buffer], False
         if not is_unseen:
