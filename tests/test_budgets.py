@@ -29,7 +29,7 @@ BUDGETS = {
     "launch": 14,  # each command's exit code
     "machine": 821,  # visible_gpus.py: GPUs by UUID and MIG; cores_of_rank: ranks by NUMA node and physical core
     "metrics": 666,
-    "models": 790,  # implicit quantiles; hadamax; BTR's network with spectral norms; SAME padding; sequence_q_network.py
+    "models": 790,  # implicit quantiles; hadamax; network of BTR; SAME padding; sequence_q_network.py
     "ops": 196,  # quantiles.py: sorted targets in a tenth of the time of all pairs; Munchausen's target; sequences.py
     "optim": 390,  # the root of zero takes MKL 20 times as long as others
     "papers": 1_516,
