@@ -1,6 +1,7 @@
 """Every example runs, at a small size."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +26,7 @@ SMALL = {
 
 def test_all_are_listed_and_tested():
     names = {p.stem for p in (ROOT / "examples").glob("*.py")}
-    assert names == {*SMALL, "sweep", "search", "pqn"}
+    assert names == {*SMALL, "sweep", "search", "pqn", "go_explore"}
     listed = (ROOT / "examples/README.md").read_text()
     assert all(f"[{name}.py]({name}.py)" in listed for name in names)
 
@@ -41,6 +42,14 @@ def test_it_runs(name, tmp_path):
     done = run(steps, module=str(ROOT / f"examples/{name}.py"), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert line in done.stdout
+
+
+def test_what_go_explore_found_can_be_replayed(tmp_path):
+    flags = ("ms_pacman", "--minutes", 0.1, "--envs", 8)
+    done = run(*flags, module=str(ROOT / "examples/go_explore.py"), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    best, replayed = re.search(r"best score ([\d,]+) after .*: ([\d,]+)$", done.stdout.strip()).groups()
+    assert best == replayed and int(best.replace(",", "")) > 60
 
 
 @pytest.mark.slow
