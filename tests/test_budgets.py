@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "accel_rl": 104,  # QRDQN
     "agents": 214,
-    "algos": 1_073,  # qrdqn.py
+    "algos": 1_110,  # qrdqn.py; a learning rate that follows the KL divergence
     "api": 1_233,
     "checkpoints": 464,  # writer.py: training goes on while a checkpoint is written
     "cli": 934,
@@ -30,7 +30,7 @@ BUDGETS = {
     "machine": 821,  # visible_gpus.py: GPUs by UUID and MIG; cores_of_rank: ranks by NUMA node and physical core
     "metrics": 666,
     "models": 703,  # the data-efficient network; quantiles; SAME padding; hadamax.py; spectral_norm.py and BTR
-    "ops": 134,  # the quantile Huber loss
+    "ops": 136,  # the quantile Huber loss; sampled_kl
     "optim": 390,  # the root of zero takes MKL 20 times as long as others
     "papers": 1_516,
     "parsing": 176,
@@ -42,11 +42,11 @@ BUDGETS = {
     "results": 227,
     "run": 580,
     "samplers": 2_134,  # first frames are copied beside an update
-    "settings": 1_457,  # presets, one line for each setting of a source; Hadamax
+    "settings": 1_462,  # presets, one line for each setting of a source; Hadamax
     "speed": 801,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
     "sweeps": 2_348,
     "text": 260,
-    "training": 1_997,  # Learner.ingest, whose advantages are captured
+    "training": 2_003,  # Learner.ingest, whose advantages are captured; after_phase
 }
 
 
