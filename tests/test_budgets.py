@@ -14,9 +14,9 @@ BUDGETS = {
     "accel_rl": 104,  # QRDQN
     "agents": 214,
     "algos": 1_110,  # qrdqn.py; a learning rate that follows the KL divergence
-    "api": 1_233,
+    "api": 1_330,  # budget.py: a trial run measures how many env steps fit into a time
     "checkpoints": 464,  # writer.py: training goes on while a checkpoint is written
-    "cli": 934,
+    "cli": 956,  # --budget
     "compat": 563,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value; an EnvPool's text
     "data": 427,  # the parts of a rollout that batches do not contain; a bound of page-locked slots
     "distributed": 1_058,
@@ -29,7 +29,7 @@ BUDGETS = {
     "launch": 14,  # each command's exit code
     "machine": 821,  # visible_gpus.py: GPUs by UUID and MIG; cores_of_rank: ranks by NUMA node and physical core
     "metrics": 666,
-    "models": 703,  # the data-efficient network; quantiles; SAME padding; hadamax.py; spectral_norm.py and BTR
+    "models": 705,  # the data-efficient network; quantiles; SAME padding; hadamax.py; spectral_norm.py and BTR
     "ops": 136,  # the quantile Huber loss; sampled_kl
     "optim": 390,  # the root of zero takes MKL 20 times as long as others
     "papers": 1_516,
@@ -45,7 +45,7 @@ BUDGETS = {
     "settings": 1_462,  # presets, one line for each setting of a source; Hadamax
     "speed": 801,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
     "sweeps": 2_348,
-    "text": 260,
+    "text": 269,  # parse_seconds
     "training": 2_003,  # Learner.ingest, whose advantages are captured; after_phase
 }
 

@@ -73,7 +73,7 @@ def train(
             rollout = sampler.collect(algo.agent)
             advance(algo, rollout.env_steps)
             algo.ingest(rollout)
-            made = updates
+            previous = updates
             with training_mode(model):
                 for batch in algo.batches():
                     loss = algo.loss(batch)
@@ -81,7 +81,7 @@ def train(
                     algo.after_update(batch, loss)
                     updated(before, batch, loss)
                     updates += 1
-            if updates > made:
+            if updates > previous:
                 algo.after_phase()
     finally:
         sampler.close()
