@@ -112,6 +112,9 @@ NO_LOSS = {
 }
 """Fields that change no loss, target or step, and why."""
 
+ALIKE = {"before-channels": "it is `before` where there are no pictures: tests/models/test_convolution.py"}
+"""Values of literals that change nothing here, and why."""
+
 NO_LOSS_OF = {("c51", "huber"): "the loss is a cross entropy", ("rainbow", "huber"): "the loss is a cross entropy"}
 
 
@@ -135,7 +138,7 @@ def options_of(algorithm: str) -> tuple[list[Option], list[str]]:
         kind = named[0] if named else kind  # Other optimizers are classes of torch.optim.
         values = get_args(kind) if get_origin(kind) is Literal else (False, True) if kind is bool else NUMBERS.get(name)
         if values:
-            found.append(Option(algorithm, name, tuple(values)))
+            found.append(Option(algorithm, name, tuple(v for v in values if v not in ALIKE)))
         else:
             missing.append(name)
     return found, missing
