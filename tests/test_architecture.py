@@ -307,14 +307,14 @@ def test_algorithms_and_data_know_nothing_of_speed() -> None:
 
 
 def test_an_algorithm_is_small() -> None:
-    """Ten methods to learn for a new algorithm; PPO is read on a page."""
+    """Eleven methods to learn for a new algorithm, seven of them optional; PPO is read on a page."""
     body = {}
     for file in ("algorithm", "ppo"):
         for node in ast.parse((PACKAGE / "algos" / f"{file}.py").read_text()).body:
             if isinstance(node, ast.ClassDef):
                 body[node.name] = node
     methods = [n.name for n in body["Algorithm"].body if isinstance(n, ast.FunctionDef) and not n.name.startswith("_")]
-    assert len(methods) <= 10, methods
+    assert len(methods) <= 11, methods
     assert (body["PPO"].end_lineno or 0) - body["PPO"].lineno < 60
 
 

@@ -13,10 +13,10 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "accel_rl": 113,  # IQN, BTR, R2D2
     "agents": 233,  # LastStepAgent, for R2D2
-    "algos": 1_329,  # qrdqn.py, iqn.py, btr.py, r2d2.py, Munchausen's term
-    "api": 1_233,
+    "algos": 1_366,  # qrdqn.py, iqn.py, btr.py, r2d2.py, Munchausen's term; a learning rate that follows the KL divergence
+    "api": 1_335,  # budget.py: a trial run measures how many env steps fit into a time
     "checkpoints": 464,  # writer.py: training goes on while a checkpoint is written
-    "cli": 935,
+    "cli": 957,  # --budget
     "compat": 563,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value; an EnvPool's text
     "data": 427,  # the parts of a rollout that batches do not contain; a bound of page-locked slots
     "distributed": 1_058,
@@ -29,8 +29,8 @@ BUDGETS = {
     "launch": 14,  # each command's exit code
     "machine": 821,  # visible_gpus.py: GPUs by UUID and MIG; cores_of_rank: ranks by NUMA node and physical core
     "metrics": 666,
-    "models": 790,  # implicit quantiles; hadamax; network of BTR; SAME padding; sequence_q_network.py
-    "ops": 196,  # quantiles.py: sorted targets in a tenth of the time of all pairs; Munchausen's target; sequences.py
+    "models": 792,  # implicit quantiles; hadamax; network of BTR; SAME padding; sequence_q_network.py
+    "ops": 198,  # quantiles.py: sorted targets; Munchausen's target; sequences.py; sampled_kl
     "optim": 390,  # the root of zero takes MKL 20 times as long as others
     "papers": 1_516,
     "parsing": 176,
@@ -42,11 +42,11 @@ BUDGETS = {
     "results": 227,
     "run": 582,  # the last reward in a video
     "samplers": 2_142,  # the last reward in a recurrent state; first frames are copied beside an update
-    "settings": 1_536,  # presets, one line for each setting of a source
+    "settings": 1_541,  # presets, one line for each setting of a source
     "speed": 804,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
     "sweeps": 2_348,
-    "text": 260,
-    "training": 1_998,  # Learner.ingest, whose advantages are captured
+    "text": 269,  # parse_seconds
+    "training": 2_004,  # Learner.ingest, whose advantages are captured; after_phase
 }
 
 

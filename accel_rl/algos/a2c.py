@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from torch.nn.functional import mse_loss
 
-from accel_rl.algos.algorithm import Loss, remaining
+from accel_rl.algos.algorithm import Loss
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig
 from accel_rl.ops.policy_loss import entropy, explained_variance, log_prob, mean_over
 from accel_rl.optim.optimizers import AnyOptimizer
@@ -61,7 +61,7 @@ class A2C(PolicyGradient):
             rate = min(rate * growth, max(rate, c.max_learning_rate))
         if progress < c.warmup:
             rate = c.learning_rate + (rate - c.learning_rate) * progress / c.warmup
-        return {"learning_rate": rate * remaining(c.learning_rate_schedule, progress)}
+        return {"learning_rate": rate * self.rate_share(progress)}
 
     def loss(self, batch: PolicyBatch) -> Loss:
         """-E[log pi(a|s) A] + c_v E[(R - V)^2] - c_e E[H(pi)] (Mnih et al. 2016, section 4): policy loss, value loss

@@ -194,6 +194,10 @@ class Algorithm(ABC):
         """The runner calls `after_update` after each update, for example to set priorities of a replay. Target networks
         are updated in `ingest`, not in `after_update`."""
 
+    def after_phase(self) -> None:  # noqa: B027  optional
+        """The runner calls `after_phase` after the last update of each optimisation phase that makes updates. The
+        network is in eval mode."""
+
     def state_dict(self) -> dict[str, Any]:
         """State for checkpoints, without parameters, optimizer state and `now`."""
         return {"agent": self.agent.state_dict()}

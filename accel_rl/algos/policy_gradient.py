@@ -9,14 +9,14 @@ from torch import Tensor
 
 from accel_rl.agents.agent import Agent
 from accel_rl.agents.policy import CategoricalPolicyAgent, RecurrentPolicyAgent
-from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig, Loss
+from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig, Loss, remaining
 from accel_rl.data.rollout import RnnState, Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.layers import LayerNorm
 from accel_rl.models.networks import find_network
 from accel_rl.models.recurrent import RecurrentActorCritic
-from accel_rl.ops.policy_loss import finite_where_invalid
+from accel_rl.ops.policy_loss import finite_where_invalid, log_prob, sampled_kl
 from accel_rl.ops.returns import generalized_advantage
 from accel_rl.text.bounds import NonNegative, NonNegativeCount, Positive, Share
 
@@ -27,9 +27,14 @@ class PolicyGradientConfig(AlgorithmConfig):
 
     learning_rate: Positive = 7e-4
     """Learning rate."""
-    learning_rate_schedule: Literal["constant", "linear"] = "constant"
+    learning_rate_schedule: Literal["constant", "linear", "kl"] = "constant"  # type: ignore[assignment]  # it is wider
     """With `linear` the learning rate decays to zero over the run (Mnih et al. 2016). A2C of Stooke & Abbeel uses a
-    `constant` learning rate."""
+    `constant` learning rate. With `kl` it follows a KL divergence (--algo.schedule-kl)."""
+    schedule_kl: Positive = 0.01
+    """With --algo.learning-rate-schedule kl, the target of KL(old || new), in nats, between the policy that acted and
+    the policy after a rollout's updates (Rudin et al. 2022: 0.01). The learning rate is halved if the KL divergence
+    exceeds twice the target, doubled if it is below half of the target, and stays between 1/128 and 16 times its
+    setting."""
     gae_lambda: Share = 1.0
     """Parameter lambda of generalized advantage estimation (Schulman et al. 2016). With lambda 1, the advantage is that
     of A3C's n-step return."""
@@ -106,6 +111,10 @@ class Samples:
     target: Any = None
 
 
+CHUNK = 4096
+"""Number of samples whose policy is computed at a time to measure a KL divergence."""
+
+
 class PolicyGradient(Algorithm):
     """Computes the advantages of each rollout, and makes one update from the whole rollout. Subclasses define the loss,
     and the minibatches if one update is not enough.
@@ -119,6 +128,8 @@ class PolicyGradient(Algorithm):
     agent: Any
     rollout: Rollout
     samples: Samples | None = None
+    doublings = 0  # How often the learning rate was doubled, less how often it was halved, by the schedule `kl`
+    DOUBLINGS: ClassVar[tuple[int, int]] = (-7, 4)  # Least and most
     stopped = False  # Whether the updates of the newest rollout end before its last minibatch
 
     def build_agent(self, spec: EnvSpec) -> Agent:
@@ -201,7 +212,7 @@ class PolicyGradient(Algorithm):
         states = self.agent.forward(rollout.observations(0, rollout.T), rollout.memory())[-1]
         return RnnState(states[t, b], torch.zeros(1, len(t), dtype=torch.bool, device=t.device))
 
-    # -- losses ------------------------------------------------------------
+    # -- batches ------------------------------------------------------------
 
     def batch(self, index: Tensor | None = None) -> Any:
         """Without `index`, all samples of the rollout, time-major. `index` lists the indices t * B + b [N] of samples
@@ -213,11 +224,7 @@ class PolicyGradient(Algorithm):
         if index is None:
             obs = r.observations(0, r.T)
         else:
-            i = index
-            if self.agent.state_size:
-                memory = r.memory(b=index)
-                i = (torch.arange(r.T, device=index.device)[:, None] * r.B + index).flatten()
-            obs = r.observation(i // r.B, i % r.B)
+            obs, memory, i = self._observed(r, index)
         return PolicyBatch(
             obs=obs,
             action=r.action.reshape(-1)[i],
@@ -227,6 +234,56 @@ class PolicyGradient(Algorithm):
             recorded={name: x.flatten(0, 1)[i] for name, x in r.recorded.items()},
             memory=memory,
         )
+
+    def _observed(self, r: Rollout, index: Tensor) -> tuple[Tensor, RnnState | None, Tensor]:
+        """Observations, recurrent states and indices t * B + b of the samples `index`, as in `batch`."""
+        if not self.agent.state_size:
+            return r.observation(index // r.B, index % r.B), r.memory(), index
+        i = (torch.arange(r.T, device=index.device)[:, None] * r.B + index).flatten()
+        return r.observation(i // r.B, i % r.B), r.memory(b=index), i
+
+    # -- learning rate ------------------------------------------------------------
+
+    def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
+        rate = self.config.learning_rate * self.rate_share(progress)
+        return {**super().schedules(progress, env_steps), "learning_rate": rate}
+
+    def rate_share(self, progress: float) -> float:
+        """The learning rate in units of its setting."""
+        return remaining(self.config.learning_rate_schedule, progress) * 2.0**self.doublings
+
+    def after_phase(self) -> None:
+        c = self.config
+        if c.learning_rate_schedule == "kl":
+            kl, (least, most) = self.measured_kl(), self.DOUBLINGS
+            step = int(kl < c.schedule_kl / 2) - int(kl > 2 * c.schedule_kl)
+            self.doublings = min(max(self.doublings + step, least), most)
+
+    @torch.no_grad()
+    def measured_kl(self) -> float:
+        """KL(old || new), in nats, between the policies that chose the newest samples of all ranks and the current
+        policy. The host waits for a GPU."""
+        assert self.samples is not None
+        r, valid = self.samples.rollout, self.samples.valid
+        units, each = (r.B, r.T) if self.agent.state_size else (r.T * r.B, 1)
+        action, old = r.action.flatten(), r.recorded["log_prob"].flatten()
+        counted = torch.ones_like(action, dtype=torch.bool) if valid is None else valid.flatten()
+        sums = torch.zeros(2, dtype=torch.float64, device=action.device)
+        for index in torch.arange(units, device=action.device).split(max(1, CHUNK // each)):
+            obs, memory, i = self._observed(r, index)
+            kl = sampled_kl(log_prob(self.agent.forward(obs, memory)[0], action[i]) - old[i])
+            sums += torch.stack([torch.where(counted[i], kl, 0).sum(), counted[i].sum()])
+        total, n = self.communicator.all_reduce_sum(sums)
+        return float(total / n)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), **({"doublings": self.doublings} if self.doublings else {})}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.doublings = state.get("doublings", 0)
+
+    # -- losses ------------------------------------------------------------
 
     def combine_losses(
         self,

@@ -20,6 +20,7 @@ from accel_rl.ops.policy_loss import (
     explained_variance,
     log_prob,
     mean_over,
+    sampled_kl,
 )
 from accel_rl.text.bounds import NonNegative, Positive, PositiveCount, Share
 
@@ -44,8 +45,9 @@ class PPOConfig(PolicyGradientConfig):
 
     learning_rate: Positive = 1e-3
     """Learning rate of Adam (Stooke & Abbeel's code: 1e-3)."""
-    learning_rate_schedule: Literal["constant", "linear"] = "linear"
-    """With `linear` the learning rate decays to zero over the run (Schulman et al. 2017, table 5)."""
+    learning_rate_schedule: Literal["constant", "linear", "kl"] = "linear"
+    """With `linear` the learning rate decays to zero over the run (Schulman et al. 2017, table 5). With `kl` it follows
+    a KL divergence (--algo.schedule-kl)."""
     gae_lambda: Share = 0.95
     """Parameter lambda of generalized advantage estimation (Schulman et al. 2017, table 5)."""
     value_coefficient: NonNegative = 0.5
@@ -116,8 +118,7 @@ class PPO(PolicyGradient):
         return self.combine_losses(
             policy_loss, value_loss, policy_entropy, batch.samples,
             value=mean(value),
-            # KL(old || new) is estimated by (ratio - 1) - log ratio, which is never negative.
-            kl=mean(ratio - 1 - log_ratio),
+            kl=mean(sampled_kl(log_ratio)),
             clipped=mean(((ratio - 1).abs() > clip).float()),
             explained_variance=explained_variance(batch.recorded["value"], batch.target, mean),
         )  # fmt: skip

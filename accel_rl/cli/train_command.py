@@ -15,7 +15,7 @@ from accel_rl.settings.presets import on_gorila, with_preset
 from accel_rl.settings.registry import NAMES_WITH_REPLAY
 from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.settings.trust import code_names
-from accel_rl.text.counts import counted
+from accel_rl.text.counts import counted, parse_seconds
 from accel_rl.text.errors import ConfigError
 from accel_rl.text.output import steady_output
 
@@ -39,8 +39,34 @@ MAIN = {
 
 
 def main(argv: list[str]) -> int:
-    config = parse_train(argv, "accel-rl train", "Train an agent.")
-    return launch(config, Path(config.run_dir).expanduser() if config.run_dir else None)
+    argv, budget = split_budget(argv)
+    does = "Train an agent. --budget 1h (30s, 10m) in place of --env-steps trains for a time."
+    config = parse_train(argv, "accel-rl train", does, ["--budget"])
+    path = Path(config.run_dir).expanduser() if config.run_dir else None
+    if budget is not None:
+        from accel_rl.api.budget import with_budget
+
+        config = with_budget(config, *budget, path)
+    return launch(config, path)
+
+
+def split_budget(argv: list[str]) -> tuple[list[str], tuple[str, float] | None]:
+    """The other arguments, and the text and the seconds of --budget. Raises ConfigError."""
+    rest, text, words = list[str](), None, iter(argv)
+    for word in words:
+        flag, equals, value = word.partition("=")
+        if flag == "--budget":
+            text = value if equals else next(words, "")
+        else:
+            rest.append(word)
+    if text is None:
+        return rest, None
+    if (steps := value_of(rest, "--env-steps")) is not None:
+        raise ConfigError(f"--budget {text} and --env-steps {steps}: give one of the two")
+    try:
+        return rest, (text, parse_seconds(text))
+    except ValueError as e:
+        raise ConfigError(f"--budget: {e}") from e
 
 
 def parse_train(argv: list[str], prog: str, does: str, similar: Iterable[str] = ()) -> TrainConfig:

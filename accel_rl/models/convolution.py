@@ -129,10 +129,12 @@ class ConvNet(nn.Module):
         self.fc_0 = Linear(features, hidden) if hidden else None
         self.relu_0 = self.activation(hidden, layer_norm)
         for module in self.modules():
-            if isinstance(module, nn.Conv2d | Linear):
+            if isinstance(module, nn.Conv2d):
                 self.initialize_(module)
             if isinstance(module, Conv2d) and module.spectral is not None:
                 module.spectral.iterate(module.weight, FIRST_ITERATIONS)
+        if self.fc_0 is not None:
+            self.initialize_(self.fc_0)
 
     def build_convolutions(
         self, channels: int, size: tuple[int, int], layer_norm: LayerNorm

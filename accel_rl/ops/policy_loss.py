@@ -50,6 +50,13 @@ def finite_where_invalid(x: Tensor, valid: Tensor | None) -> Tensor:
     return torch.where(cells | x.isfinite(), x, torch.zeros_like(x))
 
 
+def sampled_kl(log_ratio: Tensor) -> Tensor:
+    """An unbiased estimate of KL(old || new) [...], in nats, from log pi_new(a|s) - log pi_old(a|s) [...] of actions of
+    the old policy. The estimate ratio - 1 - log ratio is never negative (Schulman 2020, "Approximating KL
+    divergence")."""
+    return torch.expm1(log_ratio) - log_ratio
+
+
 def clipped_surrogate(ratio: Tensor, advantage: Tensor, clip: float | Tensor) -> Tensor:
     """PPO's objective, which is maximised (Schulman et al. 2017, arXiv:1707.06347, eq. 7).
 

@@ -120,6 +120,11 @@ CONDITIONS = (
         "an RMSProp optimizer (--optimizer rmsprop)",
     ),
     Condition(
+        ("algo.schedule_kl",),
+        lambda c: c.algo.learning_rate_schedule == "kl",  # type: ignore[comparison-overlap]
+        "--learning-rate-schedule kl",
+    ),
+    Condition(
         ("algo.reference_batch", "algo.max_learning_rate"),
         lambda c: c.algo.learning_rate_scaling != "none",  # type: ignore[attr-defined]
         "--learning-rate-scaling",

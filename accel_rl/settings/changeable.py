@@ -10,7 +10,7 @@ from accel_rl.text.errors import ConfigError
 
 CHANGEABLE = {
     "algo.learning_rate": "the learning rate, from the next update on",
-    "algo.learning_rate_schedule": "constant or linear; the schedule follows the env steps of the whole run",
+    "algo.learning_rate_schedule": "constant, linear or kl; `linear` follows the env steps of the whole run",
     "schedule_steps": "the env step at which linear schedules end",
     "checkpoint.minutes": "minutes between checkpoints",
     "checkpoint.interval": "env steps between checkpoints",

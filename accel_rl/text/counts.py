@@ -21,6 +21,20 @@ def parse_count(text: str) -> int:
     return int(value)
 
 
+SECONDS = {"s": 1, "m": 60, "h": 3600}
+
+
+def parse_seconds(text: str) -> float:
+    """30s, 10m or 1.5h. Raises ValueError."""
+    try:
+        seconds = float(text[:-1]) * SECONDS[text[-1:]]
+    except (ValueError, KeyError):
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"{text!r} is no time above 0 such as 30s, 10m or 1.5h")
+    return seconds
+
+
 def counted(n: float, thing: str) -> str:
     """1 core, 2 cores, 0.5 cores or 1,000 cores."""
     number = f"{n:,.0f}" if n == int(n) else f"{n:g}"

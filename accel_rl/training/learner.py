@@ -99,6 +99,9 @@ class Learner:
                 if pause():
                     break
         self.updates += updates
+        if updates:
+            with autocast_for(self.precision, self.algo.device):
+                self.algo.after_phase()
         if self._captured is not None:
             all_metrics = self._captured.metrics()
         if updates and self._has_statistics:

@@ -10,6 +10,7 @@
             loss = algo.loss(batch)
             sync.update(loss, rate)                  gradient, clipping, optimizer
             algo.after_update(batch, loss)           priorities
+        algo.after_phase()                           a learning rate that follows the KL divergence
 
 A `Trainer` adds evaluations, metrics, checkpoints, worker processes, ranks and CUDA graphs to the loop of this module,
 and computes the same numbers bit for bit (tests/training/test_loop.py).
@@ -72,6 +73,7 @@ def train(
             rollout = sampler.collect(algo.agent)
             advance(algo, rollout.env_steps)
             algo.ingest(rollout)
+            previous = updates
             with training_mode(model):
                 for batch in algo.batches():
                     loss = algo.loss(batch)
@@ -79,6 +81,8 @@ def train(
                     algo.after_update(batch, loss)
                     updated(before, batch, loss)
                     updates += 1
+            if updates > previous:
+                algo.after_phase()
     finally:
         sampler.close()
     return LoopResult(now.env_steps, updates, tuple(score for score, _ in sampler.episodes.recent), algo)

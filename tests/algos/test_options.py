@@ -35,7 +35,7 @@ CASES = [(option, value) for option in OPTIONS for value in option.values]
 OWN_EQUATIONS = {
     "ppo": {
         *("gae_lambda", "clip", "clip_schedule", "value_clip", "epochs", "minibatch", "normalize_advantage"),
-        *("target_kl", "lstm", "value_coefficient", "entropy_coefficient", "optimizer"),
+        *("target_kl", "schedule_kl", "lstm", "value_coefficient", "entropy_coefficient", "optimizer"),
     },
     "pqn": {"gamma", "gae_lambda", "reward_clip", "epochs", "minibatch", "lstm", "learning_rate"},
     "impala": {"gamma", "gae_lambda", "window", "batches", "rho_clip", "c_clip", "lstm", "value_coefficient"},
@@ -83,6 +83,7 @@ class Played:
         self.algo.now.progress = PROGRESS
         self.outcome: list[float] = []
         self.updates = 0
+        self.share = 1.0  # of the learning rate, by the schedule `kl`
         self.state = torch.zeros(B, self.algo.agent.state_size) if getattr(c, "lstm", 0) else None
 
     def rule(self):
@@ -116,6 +117,21 @@ class Played:
         self.outcome += [want, float(np.linalg.norm(change))]
         self.updates += 1
         return loss
+
+    def follow_kl(self, a, state):
+        """After the updates of a rollout, and before the oracle's next rate."""
+        c = self.config
+        self.algo.after_phase()
+        if c.learning_rate_schedule != "kl":
+            return
+        logits, _, _ = forward(self.parameters, a.frames[:-1], a.age[:-1] == 0, state)
+        log_ratio = (log_pi_of(logits, a) - a.log_prob)[a.valid]
+        kl = (np.exp(log_ratio) - 1 - log_ratio).mean()
+        assert self.algo.measured_kl() == pytest.approx(kl, rel=1e-3, abs=1e-7)
+        if kl > 2 * c.schedule_kl:
+            self.share = max(self.share / 2, 1 / 128)
+        elif kl < c.schedule_kl / 2:
+            self.share = min(self.share * 2, 16.0)
 
     def check_gradient(self, p, loss_of):
         """Compare with a central difference along a direction in which all tensors weigh the same."""
@@ -212,7 +228,8 @@ def play_a2c(played):
             )
 
         (batch,) = algo.batches()
-        played.check_update(batch, loss_of, rate)
+        played.check_update(batch, loss_of, rate * played.share)
+        played.follow_kl(a, state)
 
 
 def minibatches(played, a, k):
@@ -258,9 +275,10 @@ def play_ppo(played):
                 )
 
             kl = both(played.parameters)[1]
-            played.check_update(batch, lambda p, both=both: both(p)[0], rate)
+            played.check_update(batch, lambda p, both=both: both(p)[0], rate * played.share)
             stopped = bool(c.target_kl) and kl > 1.5 * c.target_kl
         assert made == len(want) or stopped
+        played.follow_kl(a, state)
         played.outcome.append(made)
 
 
@@ -319,7 +337,8 @@ def play_impala(played):
             return oracle.policy_gradient_loss(c, logits[:-1][v], value[:-1][v], a.action[v], advantage[v], target[v])
 
         (batch,) = batches
-        played.check_update(batch, loss_of, rate)
+        played.check_update(batch, loss_of, rate * played.share)
+        played.follow_kl(a, state)
 
 
 def log_pi_of(logits, a):

@@ -277,6 +277,20 @@ def test_synchronous_ranks_have_the_same_buffers(tmp_path):
     assert one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
 
 
+@pytest.mark.slow
+def test_synchronous_ranks_have_the_same_learning_rate(tmp_path):
+    """Each rank measures the KL divergence of other samples."""
+    options = {"learning_rate_schedule": "kl", "schedule_kl": 3e-4, "evaluation__interval": 0, "ranks": 2}
+    run = accel_rl.train("ppo", run_dir=tmp_path / "run", **{**SHORT, **options, "env_steps": 640})
+    one, two = (
+        Checkpoints(folder / "checkpoints").load_latest()[1]["learner"]
+        for folder in (run.path, run.path / "ranks" / "1")
+    )
+    assert one["algo"]["doublings"] == two["algo"]["doublings"] != 0
+    assert all(torch.equal(x, two["network"][name]) for name, x in one["network"].items())
+    assert len(set(run.metrics["learning_rate"])) > 1
+
+
 def test_a_cluster_refuses_what_its_shards_do_not_hold(tmp_path):
     pytest.importorskip("ray")
     with pytest.raises(ConfigError, match=r"--cluster gorila: the shards hold .* buffers \(front.running_mean\)"):

@@ -46,6 +46,7 @@ RUNS: dict[str, TrainConfig] = {
     "a2c, LSTM": config("a2c", POLE, **LSTM),
     "ppo, pong": config("ppo", horizon=8, minibatch=32, epochs=2, clip_schedule="linear"),
     "ppo, time limits": config("ppo", POLE, horizon=16, minibatch=32, epochs=3, value_clip=0.2),
+    "ppo, KL": config("ppo", POLE, horizon=16, minibatch=32, epochs=2, learning_rate_schedule="kl", schedule_kl=1e-4),
     "ppo, LSTM": config("ppo", POLE, horizon=8, minibatch=32, epochs=2, **LSTM),
     "ppo, uneven minibatches": config("ppo", POLE, horizon=9, minibatch=20, normalize_advantage="rollout"),
     "ppo, some steps invalid": replace(WAITING, sampler=replace(WAITING.sampler, reset="wait")),

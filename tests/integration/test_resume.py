@@ -37,6 +37,10 @@ GAMES = {
         *("--replay.size", 600, "--replay.start", 200, "--intensity", 0.5, "--reset", "wait", "--epsilon-steps", 900),
         *("--secondary.batch", 16),
     ),
+    "kl": (
+        *("ppo", "--env", "CartPole-v1", "--horizon", 16, "--minibatch", 64, "--learning-rate-schedule", "kl"),
+        *("--schedule-kl", 1e-3),
+    ),
     "spectral norms": (
         *("dqn", "--game", "pong", "--env.max-episode-steps", 90, "--network", "tests.models.test_btr:Small"),
         *("--envs", 8, "--batch-size", 8, "--replay.size", 600, "--replay.start", 200, "--intensity", 0.5),

@@ -124,10 +124,14 @@ def test_what_it_does_not_support():
         assert not supports(later[..., :2], kernel, 2, 0)
 
 
+NOT_ALL = {"impala": 9, "btr": 14, "hadamax": 4}
+"""Convolutions that the kernels compute, of networks of which others are too narrow, or read bytes with stride 1."""
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_learns_nearly_what_it_does_by_the_library(name, monkeypatch):
     torch.manual_seed(0)
-    net = NETWORKS[name](4, 104, 80)
+    net = NETWORKS[name](4, 104, 80).eval()  # In train mode, a spectral norm iterates.
     obs = torch.randint(0, 256, (64, 4, 104, 80), dtype=torch.uint8)
 
     def learned():
@@ -139,7 +143,7 @@ def test_a_network_learns_nearly_what_it_does_by_the_library(name, monkeypatch):
     calls = []
     monkeypatch.setattr("accel_rl.kernels.conv_bf16_amx.conv_bf16_amx", lambda *a: calls.append(a) or conv_bf16_amx(*a))
     compiled = learned()
-    assert len(calls) == (9 if name == "impala" else len(net.layers))  # 6 of impala's 15 are too narrow
+    assert len(calls) == NOT_ALL.get(name, len(net.layers))
     monkeypatch.setattr("accel_rl.kernels.conv_bf16_amx.supports", lambda *_: False)
     by_library = learned()
     assert torch.cosine_similarity(compiled, by_library, dim=0) > 0.999

@@ -121,7 +121,7 @@ def test_stacks_that_are_not_gathered():
 def test_networks_are_the_same_with_it_and_without(name, monkeypatch):
     obs = made(6, 4, 104, 80, 16)[0]
     torch.manual_seed(0)
-    net = NETWORKS[name](4, 104, 80)
+    net = NETWORKS[name](4, 104, 80).eval()  # In train mode, a spectral norm iterates.
     found = []
     for compiled in (True, False):
         if not compiled:
@@ -131,7 +131,7 @@ def test_networks_are_the_same_with_it_and_without(name, monkeypatch):
         out.square().sum().backward()
         found.append([out.detach(), *(p.grad.clone() for p in net.parameters())])
     for a, b in zip(*found, strict=True):
-        if name == "impala":  # pooling passes the gradient to one of two nearly equal maxima
+        if name in ("impala", "btr"):  # pooling passes the gradient to one of two nearly equal maxima
             assert (a - b).norm() < 2e-3 * b.norm()
         else:
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5 * float(b.abs().max()))

@@ -71,6 +71,7 @@ def test_every_setting_is_known(algorithm: str) -> None:
         ("ppo", "wandb_project", "mine", "--wandb"),
         ("ppo", "env.protocol", "mnih2015", "an Atari game"),
         ("ppo", "algo.network", "dqn", "picture"),
+        ("a2c", "algo.schedule_kl", 0.1, "--learning-rate-schedule kl"),
         ("dqn", "algo.replay.beta", 0.5, "--replay.prioritized"),
         ("c51", "algo.rmsprop_alpha", 0.5, "an RMSProp optimizer"),
         ("rainbow", "algo.noisy_sigma", 0.1, "--noisy"),
