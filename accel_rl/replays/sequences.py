@@ -107,11 +107,6 @@ class SequenceRing:
         self.most_cuts = 0
         self._show((0, 0))
 
-    @staticmethod
-    def least_rows(shape: SequenceShape, n: int, stack: int, T: int) -> int:
-        """The least number of steps of each environment that always contain a complete sequence."""
-        return shape.burn_in + shape.length + n + stack + 2 * shape.period + T
-
     @property
     def eligible(self) -> tuple[int, int]:
         """Range [low, high) of the rows of complete sequences."""
