@@ -2,7 +2,7 @@
 with an LSTM, from a replay of sequences."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from accel_rl.ops.q_learning import huber
 from accel_rl.ops.sequences import mixed_priority, n_step_return, rescaled, unscaled
 from accel_rl.optim.optimizers import AnyOptimizer
 from accel_rl.replays.config import ReplayConfig
+from accel_rl.replays.ring import NStep
 from accel_rl.replays.sequences import SequenceBatch, SequenceRing, SequenceShape
 from accel_rl.text.bounds import NonNegative, NonNegativeCount, Positive, PositiveCount, Share
 
@@ -107,9 +108,10 @@ class R2D2Config(DQNConfig):
     def check_sampling(self, T: int, B: int) -> None:
         require(self, period=(self.period % T == 0, f"a multiple of --sampler.horizon {T}"))
         super().check_sampling(T, B)
-        least = SequenceRing.least_rows(self.shape, self.n_step, 4, T)
-        if -(-self.replay.size // B) < least:
-            self.replay.too_small(least * B, f"sequences of {B} environments")
+
+    def least_rows(self, T: int) -> int:
+        """Always contains a complete sequence, although the ring replaces a rollout's rows at once."""
+        return super().least_rows(T) + self.burn_in + self.length + 2 * self.period
 
 
 class R2D2(DQN):
@@ -120,12 +122,12 @@ class R2D2(DQN):
     def build_agent(self, spec: EnvSpec) -> EpsilonGreedyAgent:
         return self.explorer(LastStepAgent(self.build_model(spec), 1.0, self.config.epsilon_evaluation))
 
-    def build_model(self, spec: EnvSpec) -> SequenceQNetwork:  # type: ignore[override]
+    def build_model(self, spec: EnvSpec) -> SequenceQNetwork:
         c = self.config
         return SequenceQNetwork(spec, c.network, c.lstm, **self.network_options())
 
-    def build_ring(self, *args: Any) -> SequenceRing:
-        return SequenceRing(*args, self.config.shape)
+    def build_ring(self, spec: EnvSpec, B: int, size: int, returns: NStep, device: str) -> SequenceRing:
+        return SequenceRing(spec, B, size, returns, device, self.config.shape)
 
     def loss(self, batch: SequenceBatch) -> Loss:  # type: ignore[override]
         """E[w sum_t 1/2 (h(r_t + ... + gamma^n h^-1(q'(s_{t+n}, a*))) - q(s_t, a_t))^2] over the trained steps."""

@@ -144,12 +144,15 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
         self.replay.check()
 
     def check_sampling(self, T: int, B: int) -> None:
-        # A full replay must have room for a batch. Each environment's part of the replay must have room for a rollout,
-        # a stack of four frames and n more steps.
-        rows = -(-self.replay.size // B)
+        # A full replay must have room for a batch.
         require(self, batch_size=(self.batch_size <= self.replay.size, f"at most --replay.size {self.replay.size}"))
-        if rows < T + self.n_step + 8:
-            self.replay.too_small((T + self.n_step + 8) * B, f"{B} environments x {T} steps")
+        if -(-self.replay.size // B) < self.least_rows(T):
+            self.replay.too_small(self.least_rows(T) * B, f"{B} environments x {T} steps")
+
+    def least_rows(self, T: int) -> int:
+        """The least number of steps of each environment in the replay: a rollout, a stack of four frames and n more
+        steps."""
+        return T + self.n_step + 8
 
     def check_memory(self, spec: EnvSpec, device: str) -> None:
         self.replay.check_memory(spec, device)
@@ -183,9 +186,9 @@ class ReplayAlgorithm(Algorithm):
         """The n-step return that the replay computes for its batches."""
         return NStep(self.config.n_step, self.config.gamma, self.config.reward_clip)
 
-    def build_ring(self, *args: Any) -> Any:
-        """The ring of the replay, from the arguments of `FrameRing`."""
-        return FrameRing(*args)
+    def build_ring(self, spec: EnvSpec, B: int, size: int, returns: NStep, device: str) -> Any:
+        """The ring of the replay, of `size` transitions."""
+        return FrameRing(spec, B, size, returns, device)
 
     def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
         """The learning rate, and an epsilon of 1 during the initial random play, and of 0 afterwards."""

@@ -76,7 +76,7 @@ class SequenceBatch:
 class SequenceRing:
     """A ring whose cells are sequences: cell k * B + b begins at row k * period of environment b, in the ring `steps`.
 
-    The rooms of `Uniform`, `Prioritized` and `Replay` use it as they use a `FrameRing`.
+    `Uniform`, `Prioritized` and `Replay` use it like a `FrameRing`.
     """
 
     refused = 0
@@ -98,7 +98,7 @@ class SequenceRing:
         states = StoredStates(self.L * shape.period, B, shape.period, shape.state_size, device)
         self.steps = FrameRing(spec, B, self.L * shape.period * B, returns, device, states)
         self.states = states.states
-        self.device, self.frames, self.before = self.steps.device, self.steps.frames, None
+        self.device, self.frames = self.steps.device, self.steps.frames
         self.rows = shape.burn_in + shape.length + returns.n
         self.first, self.drawable, self.newest = (
             torch.zeros((), dtype=torch.int64, device=self.device) for _ in range(3)
@@ -106,11 +106,6 @@ class SequenceRing:
         self._cuts = torch.zeros(self.L, dtype=torch.int64)  # The most cuts of the sequences of each row, on the host
         self.most_cuts = 0
         self._show((0, 0))
-
-    @staticmethod
-    def least_rows(shape: SequenceShape, n: int, stack: int, T: int) -> int:
-        """The least number of steps of each environment that always contain a complete sequence."""
-        return shape.burn_in + shape.length + n + stack + 2 * shape.period + T
 
     @property
     def eligible(self) -> tuple[int, int]:
@@ -133,7 +128,7 @@ class SequenceRing:
         self._show(before)
 
     def show(self, low: int) -> None:
-        """As `FrameRing.show`."""
+        """Called after the arrays of `steps` were loaded; the rows from `low` on are marked anew."""
         self.steps.show(low)
         self._show((0, 0))
 

@@ -314,7 +314,7 @@ def scaled(config: TrainConfig, scale: float) -> TrainConfig:
         config = replace(config, algo=algo)  # In a concurrent run, the period determines the horizon.
     if isinstance(algo, DQNConfig):
         ranks = config.distributed.size  # The replay is divided among the ranks of a run.
-        rollout = (config.T + algo.n_step + 8) * config.rank_envs
+        rollout = algo.least_rows(config.T) * config.rank_envs
         size = max(share(algo.replay.size), 2 * algo.batch_size * ranks, rollout * ranks)
         replay = replace(algo.replay, size=size, start=share(algo.replay.start))
         decay = None if algo.epsilon_steps is None else share(algo.epsilon_steps)
@@ -323,7 +323,7 @@ def scaled(config: TrainConfig, scale: float) -> TrainConfig:
     if gorila.updates:
         gorila = replace(gorila, updates=share(gorila.updates))
     if config.mode.has_members and isinstance(algo, DQNConfig):
-        updates = gorila.updates or round(env_steps * algo.intensity / algo.batch_size)
+        updates = gorila.updates or round(env_steps * algo.intensity / algo.samples)
         algo = replace(algo, target_interval=min(algo.target_interval, max(1, updates // PERIODS)))
     return replace(
         config,

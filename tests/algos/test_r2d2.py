@@ -72,7 +72,10 @@ def test_a_policy_in_a_users_loop_acts_as_in_the_sampler():
     ("change", "line"),
     [
         ({"period": 6}, "--algo.period 6: must be a multiple of --sampler.horizon 4"),
-        ({"replay": ReplayConfig(size=100, start=0)}, "--replay.size 100: too small for sequences .* at least 152"),
+        (
+            {"replay": ReplayConfig(size=100, start=0)},
+            "--replay.size 100: too small for 4 environments x 4 steps; at least 168",
+        ),
     ],
 )
 def test_impossible_settings_are_one_line(change, line):

@@ -120,7 +120,7 @@ GPU_QUICK = (
 """Runs that are quick on a real GPU, where the host's part counts, and need no Gymnasium: every algorithm."""
 QUICK = (
     *("a2c, LSTM", "ppo, uneven minibatches", "impala", "dqn", "dqn, replay on the host"),
-    "rainbow, noisy, concurrent",
+    *("rainbow, noisy, concurrent", "r2d2"),
 )
 """At least one of each algorithm, schedule, replay device, kind of draws and number of learners; others are slow."""
 assert SMALL["batch_size"] == 16

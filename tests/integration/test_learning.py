@@ -40,6 +40,11 @@ Q = (
     *("--target-interval", 128, "--epsilon-steps", 1_500, "--epsilon-final", 0.02),
     *("--learning-rate", 2e-3, "--optimizer", "adam", "--optimizer-eps", 1e-3),
 )
+SEQUENCES = (
+    *("--envs", 8, "--horizon", 4, "--intensity", 4, "--replay.size", 20_000, "--replay.start", 500, "--n-step", 3),
+    *("--length", 8, "--burn-in", 4, "--period", 4, "--batch-size", 8, "--lstm", 32, "--hidden", 64),
+    *("--target-interval", 100, "--learning-rate", 2e-3, "--epsilon-spread", 3),
+)
 CATEGORICAL = (*Q, "--atoms", 21, "--v-min", -2, "--v-max", 2)
 ON_CATCH = {  # algorithm: (env steps, the least score, settings)
     "a2c": (20_000, 0.7, ("--envs", 16, "--learning-rate", 1e-3)),
@@ -51,6 +56,7 @@ ON_CATCH = {  # algorithm: (env steps, the least score, settings)
     "qrdqn": (6_000, 0.5, (*Q, "--quantiles", 21, "--learning-rate", 1e-3)),
     "iqn": (10_000, 0.4, (*Q, "--quantiles", 8, "--target-quantiles", 8, "--samples", 8, "--learning-rate", 3e-3)),
     "rainbow": (4_500, 0.3, CATEGORICAL),
+    "r2d2": (8_000, 0.2, SEQUENCES),
 }
 """The least scores are below those of 20 seeds (least, median): A2C 0.92, 0.98; PPO 0.88, 0.97; PQN 0.40, 0.97; IMPALA
 0.58, 0.97; DQN 0.84, 0.95; C51 0.74, 0.92; Rainbow 0.56, 0.91. Random play scores -0.6."""
@@ -100,6 +106,32 @@ def test_a_memory_task_needs_the_memory(tmp_path, lstm, solved):
     assert done.returncode == 0, done.stderr
     score = float(rows(tmp_path / "run")[-1]["score"])
     assert score > 0.85 if solved else score < 0.45
+
+
+OF_VALUES = (
+    *("--engine", "in-process", "--torch-threads", 1, "--replay.start", 1_000, "--replay.size", 20_000),
+    *("--intensity", 8, "--env-steps", 40_000, "--evaluation.interval", 40_000),
+)
+OF_SEQUENCES = (
+    *("r2d2", "--env", "experiments.recall:make", "--lstm", 32, "--hidden", 64, "--length", 12, "--burn-in", 4),
+    *("--period", 4, "--batch-size", 32, "--learning-rate", 2e-3, "--target-interval", 50, "--epsilon-spread", 3),
+)
+OF_STACKS = (
+    *("dqn", "--env", "experiments.recall:make_stacked", "--double", "--dueling", "--n-step", 5),
+    *("--optimizer", "adam", "--optimizer-eps", 1e-3, "--learning-rate", 1e-3, "--target-interval", 500),
+    *("--epsilon-final", 0.05, "--epsilon-evaluation", 0.001),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("flags", [OF_SEQUENCES, OF_STACKS], ids=["r2d2", "dqn, stack of four"])
+def test_sequences_recall_what_a_stack_of_four_does_not_show(tmp_path, flags, seed):
+    done = run("train", *flags, *OF_VALUES, "--seed", seed, "--run-dir", tmp_path / "run", timeout_s=1100)
+    assert done.returncode == 0, done.stderr
+    score = float(rows(tmp_path / "run")[-1]["eval_score"])
+    assert score > 0.9 if flags is OF_SEQUENCES else score < 0.45
 
 
 @pytest.mark.slow

@@ -4,9 +4,11 @@ one (`pytest -m gpu`)."""
 import pytest
 import torch
 
+from accel_rl.agents.epsilon_greedy import LastStepAgent
 from accel_rl.agents.policy import RecurrentPolicyAgent
 from accel_rl.models.q_network import CategoricalQNetwork, QNetwork, QuantileNetwork
 from accel_rl.models.recurrent import RecurrentActorCritic
+from accel_rl.models.sequence_q_network import SequenceQNetwork
 from accel_rl.speed.cuda_graph import CudaGraphs
 from accel_rl.text import notes, output
 from tests.marks import slow
@@ -88,13 +90,18 @@ def noisy_agent():
     return make_noisy_agent(ENV)
 
 
+def last_step_agent():
+    torch.manual_seed(0)
+    return LastStepAgent(SequenceQNetwork(SPEC, "a3c", 16, is_dueling=True), 0.2)
+
+
 def recurrent_agent():
     torch.manual_seed(0)
     return RecurrentPolicyAgent(RecurrentActorCritic(SPEC, 16))
 
 
-AGENTS = [policy, noisy_agent, recurrent_agent, q_agent, dueling_agent, c51_agent, quantile_agent, data_efficient_agent]
-AGENTS += [padded_agent, hadamax_agent, btr_agent]
+OF_VALUES = [q_agent, dueling_agent, c51_agent, quantile_agent, data_efficient_agent, last_step_agent]
+AGENTS = [policy, noisy_agent, recurrent_agent, *OF_VALUES, padded_agent, hadamax_agent, btr_agent]
 # Other networks of Q-learning: test_an_epsilon_that_changes, and whole runs in tests/gpu.
 QUICK = [(policy, 1), (noisy_agent, 2), (recurrent_agent, 2)]
 CASES = [(make, groups) for make in AGENTS for groups in (1, 2)]

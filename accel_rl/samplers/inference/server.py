@@ -120,14 +120,14 @@ class ActionServer:
         if self._before_act is not None:
             self._before_act(b)
         if t:
-            self._show_reward(buffer, t - 1, b)
+            self._write_reward(buffer, t - 1, b)
         with self._acting():
             if not self._inference.replay(buffer, t, group):
                 self._act(agent, buffer, t, group)
         if self._gpu is not None:
             self._gpu.await_actions(group, meanwhile)
 
-    def _show_reward(self, buffer: int, t: int, b: slice) -> None:
+    def _write_reward(self, buffer: int, t: int, b: slice) -> None:
         """Write the rewards of step t to the recurrent state, for agents that read them."""
         if self._reads_reward and self.state is not None:
             self.state[b, -1].copy_(self.host[buffer].reward[t, b], non_blocking=True)
@@ -168,7 +168,7 @@ class ActionServer:
     def finish(self, buffer: int) -> Rollout:
         """Return the rollout on the device."""
         rollout = self.rollouts[buffer]
-        self._show_reward(buffer, rollout.T - 1, slice(None))
+        self._write_reward(buffer, rollout.T - 1, slice(None))
         rollout.next_state = self._copied_state(rollout.next_state)
         is_unseen, self._is_unseen[buffer] = self._is_unseen[buffer], False
         if not is_unseen:
