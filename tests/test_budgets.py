@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "accel_rl": 113,  # IQN, BTR, R2D2
     "agents": 233,  # LastStepAgent, for R2D2
-    "algos": 1_366,  # QR-DQN, IQN, BTR, R2D2, Munchausen's term; a rate that follows the KL divergence
+    "algos": 1_367,  # QR-DQN, IQN, BTR, R2D2, Munchausen's term; a rate that follows the KL divergence
     "api": 1_335,  # budget.py: a trial run measures how many env steps fit into a time
     "checkpoints": 464,  # writer.py: training goes on while a checkpoint is written
     "cli": 957,  # --budget

@@ -8,7 +8,7 @@ import torch
 from accel_rl.algos.algorithm import Loss
 from accel_rl.algos.dqn import DQN, DQNConfig
 from accel_rl.data.spec import EnvSpec
-from accel_rl.models.q_network import QuantileNetwork
+from accel_rl.models.q_network import QNetwork, QuantileNetwork
 from accel_rl.ops.q_learning import batched_index
 from accel_rl.ops.quantiles import midpoints, quantile_huber
 from accel_rl.optim.optimizers import AnyOptimizer
@@ -49,7 +49,7 @@ class QRDQN(DQN):
 
     Config: ClassVar[type[QRDQNConfig]] = QRDQNConfig
 
-    def build_model(self, spec: EnvSpec) -> QuantileNetwork:
+    def build_model(self, spec: EnvSpec) -> QNetwork:
         c = self.config
         return QuantileNetwork(spec, c.network, atoms=c.quantiles, **self.network_options())
 
