@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "accel_rl": 107,  # QRDQN, R2D2
     "agents": 233,  # LastStepAgent
-    "algos": 1_204,  # qrdqn.py, r2d2.py
+    "algos": 1_205,  # qrdqn.py, r2d2.py
     "api": 1_233,
     "checkpoints": 464,  # writer.py: training goes on while a checkpoint is written
     "cli": 934,
