@@ -41,10 +41,7 @@ OWN_EQUATIONS = {
     "c51": {"gamma", "reward_clip", "n_step", "double", "dueling", "noisy", "atoms", "v_min", "v_max", "optimizer_eps"},
     "qrdqn": {"double", "n_step", "quantiles", "huber"},
     "rainbow": {"replay.alpha", "replay.beta", "replay.beta_final"},
-    "r2d2": {
-        *("length", "burn_in", "eta", "rescale", "n_step", "gamma", "double", "noisy", "target_unit", "reward_clip"),
-        "replay.prioritized",
-    },
+    "r2d2": {"length", "burn_in", "eta", "rescale", "n_step", "double"},
 }
 
 
