@@ -24,7 +24,7 @@ BUDGETS = {
     "envs": 1_847,  # the compiler of a run ends with the run
     "experiments": 505,  # recall in a stack of four; atari_100k: 26 games, 100,000 env steps
     "files": 346,  # the system cache of a container image, and who could write to it
-    "gorila": 1_982,
+    "gorila": 1_985,  # the global replay stores no recurrent states
     "kernels": 726,
     "launch": 14,  # each command's exit code
     "machine": 821,  # visible_gpus.py: GPUs by UUID and MIG; cores_of_rank: ranks by NUMA node and physical core

@@ -1,5 +1,6 @@
 """Checks settings for `--cluster gorila` and `--cluster ray` without importing Ray and independently of the machine."""
 
+from accel_rl.algos.r2d2 import R2D2Config
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.settings.resolved import Resolved
 from accel_rl.text.errors import ConfigError
@@ -34,6 +35,8 @@ def check_gorila(config: Resolved) -> None:
         return
     if config.gorila.replay == "global" and config.algo.replay.prioritized:
         raise ConfigError("--replay.prioritized: --gorila.replay global draws uniformly; use local")
+    if config.gorila.replay == "global" and isinstance(config.algo, R2D2Config):
+        raise ConfigError("--gorila.replay global: it stores no recurrent states, which r2d2 needs; use local")
     for name in config.algo.units:
         if getattr(config.algo, name) != "updates":
             raise ConfigError(

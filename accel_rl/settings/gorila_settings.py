@@ -29,8 +29,8 @@ class ParameterServerConfig:
     outlier_deviations: NonNegative = 0.0
     """Number of running standard deviations by which a |loss| of Q-learning must exceed the running mean to be an
     outlier. Gradients of outliers are discarded (section 4.2: several). An outlier must also exceed the mean by more
-    than one clipped reward can cause. With --cluster gorila the default is 5 for algorithms with a replay. With 0, no
-    gradient is discarded as an outlier."""
+    than one clipped reward can cause. With --cluster gorila the default is 5 for algorithms with a replay, except
+    r2d2. With 0, no gradient is discarded as an outlier."""
     timeout_s: float = 180.0
     """Seconds after which a shard that does not answer ends the run. A shard is replaced after a third of this time.
     Ray detects after about 65 seconds that a machine has lost its network connection."""

@@ -456,6 +456,6 @@ def on_gorila(config: TrainConfig, is_atari: bool = True) -> TrainConfig:
             algo = replace(algo, target_interval=60_000, epsilon_steps=1_000_000)  # type: ignore[call-arg]
         if is_default and config.algorithm == "dqn":
             algo = replace(algo, network="nature")  # type: ignore[call-arg]
-        if gorila == GorilaConfig() and is_atari:
+        if gorila == GorilaConfig() and is_atari and algo.reward_clip != 0:
             gorila = replace(gorila, outlier_deviations=5.0)
     return replace(config, algo=algo, gorila=gorila, cluster="gorila")

@@ -45,10 +45,7 @@ OWN_EQUATIONS = {
     "iqn": {"double", "dueling", "noisy", "quantiles", "target_quantiles", "samples", "cosines", "munchausen_policy"},
     "btr": {"double", "munchausen_policy", "samples"},
     "rainbow": {"replay.alpha", "replay.beta", "replay.beta_final"},
-    "r2d2": {
-        *("length", "burn_in", "eta", "rescale", "n_step", "gamma", "double", "noisy", "target_unit", "reward_clip"),
-        "replay.prioritized",
-    },
+    "r2d2": {"length", "burn_in", "eta", "rescale", "n_step", "double"},
 }
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 import torch
 
-from tests.golden.runs import config
+from tests.golden.runs import SEQUENCES, config
 from tests.gpu.runs import GPU, on_device, play, q
 
 CYCLES = 10
@@ -21,6 +21,7 @@ RUNS = {
     "rainbow, noisy": q("rainbow", PONG, noisy=True, **RETURNS),
     "c51, replay on the host": q("c51", PONG, replay_device="cpu", **RETURNS),
     "dqn, concurrent": q("dqn", PONG, schedule="concurrent"),
+    "r2d2": q("r2d2", PONG, **SEQUENCES),
 }
 QUICK = ("dqn",)
 

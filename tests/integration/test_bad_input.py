@@ -63,6 +63,20 @@ def no_process(monkeypatch):
         ([*GORILA, "--schedule", "concurrent"], ["--schedule concurrent", "lockstep"]),
         ([*GORILA, "--target-unit", "env-steps"], ["--algo.target-unit env-steps", "updates"]),
         ([*PONG, "--cluster", "gorila", "--gorila.replay", "global"], ["--gorila.replay global", "a2c has no replay"]),
+        (
+            [
+                "train",
+                "r2d2",
+                "--game",
+                "pong",
+                "--cluster",
+                "gorila",
+                "--gorila.replay",
+                "global",
+                "--no-replay.prioritized",
+            ],
+            ["--gorila.replay global", "recurrent states"],
+        ),
         ([*PONG, "--cluster", "gorilla"], ["gorilla", "gorila"]),
         ([*PONG, "--address", "auto"], ["--address auto", "--cluster"]),
         (

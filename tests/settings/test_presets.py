@@ -424,14 +424,15 @@ def test_a_preset_that_does_not_exist_is_one_line(algorithm, preset, line):
     assert "\n" not in str(e.value)
 
 
-@pytest.mark.parametrize("name", ["dqn", "c51", "qrdqn", "rainbow", "r2d2"])
+@pytest.mark.parametrize("name", ["dqn", "c51", "qrdqn", "rainbow"])
 def test_the_guard_is_for_q_learning(name):
     """Nair et al. 2015, section 4.2: by the absolute DQN loss."""
     assert on_gorila(default_config(name)).gorila.outlier_deviations == 5.0
 
 
 def test_the_guard_is_for_clipped_rewards():
-    """A Gymnasium environment's rewards are not clipped by default, and such a run can begin."""
+    """Rewards of a Gymnasium environment and of R2D2 are not clipped by default, and such a run can begin."""
+    assert on_gorila(default_config("r2d2")).gorila.outlier_deviations == 0.0
     config = on_gorila(default_config("dqn"), is_atari=False)
     assert config.gorila.outlier_deviations == 0.0
     resolve(replace(config, env=replace(config.env, id="CartPole-v1")))
