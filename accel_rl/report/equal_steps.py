@@ -57,6 +57,9 @@ class Comparison:
         return self.training(run) if self.published.kind == "training" else self.evaluation(run)
 
     def training(self, run: Run) -> float | None:
+        p = self.published
+        if p.window and (mean := run.mean_score(p.env_steps - p.window, (1 + TOLERANCE) * p.env_steps)) is not None:
+            return mean
         return float(np.interp(self.published.env_steps, *run.online)) if run.online[0].size else None
 
     def evaluation(self, run: Run) -> float | None:
@@ -196,7 +199,8 @@ def equal_steps_table(compared: Sequence[Comparison]) -> Table:
     columns += ["margin %", "verdict", "chance"]
     note = (
         "Seeds: runs that have made the env steps of the published score, of all runs. Our scores: at that number of "
-        "env steps, or so far; training scores are means over the last episodes; the deviation is over seeds, of the "
+        "env steps, or so far; training scores are means over the last 100 episodes, or over "
+        "the source's last env steps (Dopamine: 250,000); the deviation is over seeds, of the "
         "published kind of score. Published curves are interpolated. % of published: both scores less that of random "
         "play. Place: whether our mean is above, inside or below the 95 % prediction interval for the mean of the same "
         f"number of further runs of the source. A source of one run has an assumed deviation of "

@@ -64,6 +64,15 @@ class Run:
             return math.nan if not values.size else float(values.max() if which == "best" else values[-1])
         return float(self.evaluations[1][self.chosen(which)])
 
+    def mean_score(self, after: float, until: float) -> float | None:
+        """Mean score of the training episodes that ended between two numbers of env steps, or None if it is unknown."""
+        columns = self.columns(("new_score", "episodes"))
+        (steps, scores), (of_counts, counts) = columns["new_score"], columns["episodes"]
+        ended = dict(zip(of_counts, np.diff(counts, prepend=0), strict=True))
+        rows = [(score, ended.get(step, 0)) for step, score in zip(steps, scores, strict=True) if after < step <= until]
+        number = sum(n for _, n in rows)
+        return float(sum(score * n for score, n in rows) / number) if number else None
+
     def chosen(self, which: str) -> int:
         """The index of the final or best evaluation. The run must have at least one evaluation."""
         counts = np.flatnonzero(~self.short)

@@ -1,6 +1,7 @@
 """Runs beside scores that libraries publish: a made-up suite, in files by the writers of a run."""
 
 import csv
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from accel_rl.metrics.nested import flat
 from accel_rl.metrics.sinks import CsvSink
 from accel_rl.papers.libraries import library_scores
 from accel_rl.papers.libraries.sources import read_sources
-from accel_rl.report.equal_steps import ASSUMED_DEVIATION, comparisons, verdicts
+from accel_rl.report.equal_steps import ASSUMED_DEVIATION, Comparison, comparisons, verdicts
 from accel_rl.results.trained_run import Run, no_column
 from accel_rl.run import launches
 from accel_rl.run.run_folder import RunFolder
@@ -191,3 +192,18 @@ def test_the_page_shows_the_curves_and_both_tables(report):
     tables = Page(page).tables
     assert len(tables["equal_steps"]) > 8 and len(tables["costs"]) > 5
     assert page.index("Beside published scores") < page.index("Learning curves") and "Crosses: published" in page
+
+
+def test_a_training_score_is_of_the_episodes_of_the_sources_window(tmp_path):
+    """Dopamine's scores are means of the episodes of 250,000 env steps, by the episodes' number, not by the rows'."""
+    rows = [(100_000, 4, -21.0), (300_000, 6, -18.0), (400_000, 6, ""), (500_000, 9, -12.0), (600_000, 12, 0.0)]
+    text = "\n".join(f"{steps},{count},{new},-20.0" for steps, count, new in rows)
+    (tmp_path / "metrics.csv").write_text(f"env_steps,episodes,new_score,score\n{text}\n")
+    run = Run("0", "pong", 0, "setting", (np.array([6e5]), np.array([-20.0])), no_column(), path=tmp_path)
+    assert run.mean_score(250_000, 505_000) == pytest.approx((2 * -18 + 3 * -12) / 5)
+    assert run.mean_score(600_000, 700_000) is None
+    settings = dict(flat(suite.run("dqn", "pong", 1).to_dict()))
+    (score,) = (s for s in library_scores(settings, 500_000) if s.source == "Dopamine, DQN")
+    assert score.window == 250_000
+    assert Comparison("pong", "setting", [run], score, "wang2016").training(run) == pytest.approx(-14.4)
+    assert Comparison("pong", "setting", [run], replace(score, window=0), "wang2016").training(run) == -20.0

@@ -22,7 +22,8 @@ class LibraryScore:
     or if the score is of one run, and the number of seeds is None if it is not published. `kind` is the kind of
     episodes. `protocol` names the rules of the source's environment, and is "" if the source does not state them.
     `differences` lists in what the rules of the source differ from those of the run. With `interpolated`, the score is
-    between two published points.
+    between two published points. If `window` is not 0, the score is the mean of the episodes that ended in the last
+    `window` env steps.
     """
 
     source: str
@@ -34,6 +35,7 @@ class LibraryScore:
     protocol: str
     differences: tuple[str, ...]
     interpolated: bool
+    window: int = 0
 
 
 def library_scores(settings: Settings, env_steps: float) -> Iterator[LibraryScore]:
@@ -75,6 +77,7 @@ def _score(source: Source, points: Points, env_steps: float, differences: tuple[
         protocol=source.protocol,
         differences=differences,
         interpolated=env_steps not in points.env_steps,
+        window=source.window,
     )
 
 

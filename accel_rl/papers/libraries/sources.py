@@ -32,6 +32,7 @@ class Source:
     `settings` are further settings that a run must have. `protocol` names the rules of the source's environment, and is
     "" if the source does not state them. `differs` lists differences from these rules that no protocol describes.
     `seeds` is None if it is not published. `averaged` describes the episodes of a score, and `where` is the file.
+    If the episodes are those of the last env steps, `window` is the number of these env steps, and otherwise 0.
     """
 
     source: str
@@ -43,6 +44,7 @@ class Source:
     averaged: str
     where: str
     differs: tuple[str, ...]
+    window: int = 0
     settings: Mapping[str, Any] = field(default_factory=dict)
     games: Mapping[str, Points] = field(default_factory=dict)
 
