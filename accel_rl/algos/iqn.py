@@ -1,6 +1,6 @@
 """IQN is the implicit quantile network (Dabney et al. 2018, arXiv:1806.06923)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -61,6 +61,13 @@ class IQN(QRDQN):
         losses = quantile_huber(targets, chosen, tau, c.huber)
         error = (targets[:, None, :] - chosen.detach()[:, :, None]).abs().mean(-1).sum(-1)
         return self.combine_losses(batch, losses, error, quantiles.detach().mean(-1))
+
+    def after_update(self, batch: ReplayBatch, loss: Loss) -> None:
+        """A transition that was drawn twice has two errors, because quantiles are random. The larger one counts."""
+        if self.config.replay.prioritized and loss.error is not None:
+            error = loss.error.to(batch.cell.device)
+            loss = replace(loss, error=torch.where(batch.cell[:, None] == batch.cell, error, 0).amax(-1))
+        super().after_update(batch, loss)
 
     def next_values(self, batch: ReplayBatch, features_t: Tensor, quantiles_t: Tensor) -> Tensor:
         """Values of the next actions [N, A], among which the target selects."""

@@ -178,12 +178,11 @@ class Prioritized:
         return cells, (weight / largest).float()
 
     def update(self, cell: Tensor, error: Tensor) -> None:
-        """`cell` and `error` are [N], and the largest error of a cell counts. Cells that the ring has overwritten are
-        skipped. If only some errors of the batch are not finite, their transitions are never drawn again."""
+        """`cell` and `error` are [N]; a cell that occurs twice must have the same error. Cells that the ring has
+        overwritten are skipped. If only some errors of the batch are not finite, their transitions are never drawn
+        again."""
         error = error.detach() if error.requires_grad else error
         weight = error.abs().to(torch.float32).add_(self.epsilon).pow_(self.alpha)
-        # With random quantiles, a transition that was drawn twice has two errors.
-        weight = torch.where(cell[:, None] == cell, weight, 0).amax(-1)
         host, tree = self.ring.compiled, self.tree.compiled
         if host is not None and tree is not None:
             tree.update(cell, weight, host, *self.ring.inside, self.highest)

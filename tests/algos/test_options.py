@@ -386,7 +386,7 @@ class Priorities:
 
     def update(self, drawn, error):
         new = {}
-        for cell, e in zip(drawn, error, strict=True):  # A cell that is drawn twice has its largest error.
+        for cell, e in zip(drawn, error, strict=True):  # A cell that is drawn twice has its larger error.
             new[cell] = max((abs(e) + 1e-6) ** self.config.alpha, new.get(cell, 0.0))
         self.p |= new
         self.highest = max(self.highest, *new.values())
