@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "accel_rl": 113,  # IQN, BTR, R2D2
     "agents": 233,  # LastStepAgent, for R2D2
-    "algos": 1_367,  # QR-DQN, IQN, BTR, R2D2, Munchausen's term; a rate that follows the KL divergence
+    "algos": 1_372,  # QR-DQN, IQN, BTR, R2D2, Munchausen's term; a rate that follows the KL divergence
     "api": 1_335,  # budget.py: a trial run measures how many env steps fit into a time
     "checkpoints": 464,  # writer.py: training goes on while a checkpoint is written
     "cli": 957,  # --budget
@@ -32,14 +32,14 @@ BUDGETS = {
     "models": 792,  # implicit quantiles; hadamax; network of BTR; SAME padding; sequence_q_network.py
     "ops": 198,  # quantiles.py: sorted targets; Munchausen's target; sequences.py; sampled_kl
     "optim": 390,  # the root of zero takes MKL 20 times as long as others
-    "papers": 1_516,
+    "papers": 1_519,  # how many env steps a published training score is of
     "parsing": 176,
     "planning": 323,  # faster settings of Q-learning on a GPU are named
     "processes": 246,  # run_program: no program hangs in a destructor of torch; watch_parent
     "ranks": 899,
     "replays": 865,  # sequences.py and their stored states; rows of a segment are read before they are replaced
-    "report": 1_612,
-    "results": 227,
+    "report": 1_614,
+    "results": 234,  # mean_score, of the episodes of a window
     "run": 582,  # the last reward in a video
     "samplers": 2_142,  # the last reward in a recurrent state; first frames are copied beside an update
     "settings": 1_541,  # presets, one line for each setting of a source

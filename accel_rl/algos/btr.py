@@ -45,7 +45,7 @@ class BTRConfig(IQNConfig):
     target_quantiles: PositiveCount = 8
     """Number of random quantiles in the target, whose mean is also the value of the next action (Clark et al. 2024:
     8)."""
-    samples: PositiveCount = 8
+    value_quantiles: PositiveCount = 8
     """Number of random quantiles whose mean is the value of an action when acting (Clark et al. 2024: 8)."""
     dueling: bool = True
     """A dueling network has separate streams for the state value and the action advantages (Wang et al. 2016)."""

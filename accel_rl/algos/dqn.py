@@ -113,7 +113,7 @@ class DQNConfig(ReplayAlgorithmConfig):
     def for_run(self, env_steps: int) -> Self:
         length = env_steps
         if self.epsilon_unit == "updates":
-            length = round(env_steps * self.intensity / self.samples)
+            length = round(env_steps * self.intensity / self.transitions_per_update)
         shortest = min(length // 10, self.LONGEST_DECAY)
         return replace(self, epsilon_steps=shortest) if self.epsilon_steps is None else self
 

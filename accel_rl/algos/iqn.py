@@ -25,7 +25,7 @@ class IQNConfig(QRDQNConfig):
     good after 200 M frames, an update takes a fifth of the time."""
     target_quantiles: PositiveCount = 64
     """Number N' of random quantiles in the target (Dabney et al. 2018: 64)."""
-    samples: PositiveCount = 32
+    value_quantiles: PositiveCount = 32
     """Number K of random quantiles whose mean is the value of an action (Dabney et al. 2018: 32)."""
     cosines: PositiveCount = 64
     """Number of cosines in the embedding of a quantile's share (Dabney et al. 2018: 64)."""
@@ -40,7 +40,7 @@ class IQN(QRDQN):
     def build_model(self, spec: EnvSpec) -> ImplicitQuantileNetwork:
         c = self.config
         return ImplicitQuantileNetwork(
-            spec, c.network, c.samples, c.cosines, self.FIRST_COSINE, **self.network_options()
+            spec, c.network, c.value_quantiles, c.cosines, self.FIRST_COSINE, **self.network_options()
         )
 
     def loss(self, batch: ReplayBatch) -> Loss:

@@ -93,7 +93,7 @@ class R2D2Config(DQNConfig):
     """Network for image observations, before the LSTM, as for `dqn`. Kapturowski et al. 2019 use `nature`."""
 
     @property
-    def samples(self) -> int:
+    def transitions_per_update(self) -> int:
         return self.batch_size * self.length
 
     @property

@@ -135,8 +135,7 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
     """Names of the settings that choose between env steps and updates."""
 
     @property
-    def samples(self) -> int:
-        """Number of transitions in one update."""
+    def transitions_per_update(self) -> int:
         return self.batch_size
 
     def check(self) -> None:
@@ -162,7 +161,7 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
 
     def horizon(self, B: int) -> int:
         """One update is due per cycle. The horizon is at least 2, so that acting and stepping overlap."""
-        return max(2, round(self.samples / (self.intensity * B)))
+        return max(2, round(self.transitions_per_update / (self.intensity * B)))
 
 
 class ReplayAlgorithm(Algorithm):
@@ -180,7 +179,7 @@ class ReplayAlgorithm(Algorithm):
     def __init__(self, config: ReplayAlgorithmConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
         super().__init__(config, spec, T=T, B=B, device=device)
         self.target_network = TargetNetwork(self.agent.model, config.target_interval, config.target_unit)
-        self.budget = UpdateBudget(config.intensity, config.samples)
+        self.budget = UpdateBudget(config.intensity, config.transitions_per_update)
 
     def build_returns(self) -> NStep:
         """The n-step return that the replay computes for its batches."""

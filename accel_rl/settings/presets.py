@@ -241,7 +241,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "algo.n_step": 3,
                 "algo.quantiles": 64,
                 "algo.target_quantiles": 64,
-                "algo.samples": 32,
+                "algo.value_quantiles": 32,
                 "algo.cosines": 64,
                 "algo.huber": 1.0,
             },

@@ -42,8 +42,17 @@ OWN_EQUATIONS = {
     "c51": {"gamma", "reward_clip", "n_step", "double", "dueling", "noisy", "atoms", "v_min", "v_max", "optimizer_eps"},
     "dqn": {"munchausen", "munchausen_temperature", "munchausen_policy"},
     "qrdqn": {"double", "n_step", "quantiles", "huber"},
-    "iqn": {"double", "dueling", "noisy", "quantiles", "target_quantiles", "samples", "cosines", "munchausen_policy"},
-    "btr": {"double", "munchausen_policy", "samples"},
+    "iqn": {
+        "double",
+        "dueling",
+        "noisy",
+        "quantiles",
+        "target_quantiles",
+        "value_quantiles",
+        "cosines",
+        "munchausen_policy",
+    },
+    "btr": {"double", "munchausen_policy", "value_quantiles"},
     "rainbow": {"replay.alpha", "replay.beta", "replay.beta_final"},
     "r2d2": {"length", "burn_in", "eta", "rescale", "n_step", "double"},
 }
@@ -479,7 +488,7 @@ def check_q_update(played, batch, s, cells, priorities, generator, target_net, a
         return oracle.implicit(p, obs, ACTIONS, tau, noise_of_model, algo.FIRST_COSINE)
 
     def values(p, obs, model, stream):
-        return oracle.values_of(c, outputs(p, obs, model, stream, getattr(c, "samples", 0)))
+        return oracle.values_of(c, outputs(p, obs, model, stream, getattr(c, "value_quantiles", 0)))
 
     p0, model, target = played.parameters, algo.agent.model, algo.target
     out_t = outputs(target_net, obs_t, target, 2, getattr(c, "target_quantiles", 0))

@@ -79,7 +79,7 @@ RUNS: dict[str, TrainConfig] = {  # about 24 updates each: rounding errors grow 
         env_steps=256,
         quantiles=7,
         target_quantiles=5,
-        samples=4,
+        value_quantiles=4,
         munchausen=0.9,
         learning_rate=1e-3,
     ),

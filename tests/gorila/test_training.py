@@ -16,7 +16,7 @@ RUNS = {
     "dqn, adagrad": config("dqn", POLE, horizon=4, optimizer="adagrad", learning_rate=1e-2, clip_grad_norm=1.0),
     "c51": config("c51", POLE, horizon=4, **RETURNS),
     "qrdqn": config("qrdqn", POLE, horizon=4, quantiles=7),
-    "iqn": config("iqn", POLE, horizon=4, quantiles=7, target_quantiles=5, samples=4),
+    "iqn": config("iqn", POLE, horizon=4, quantiles=7, target_quantiles=5, value_quantiles=4),
     "r2d2": config("r2d2", POLE, horizon=4, **SEQUENCES),
     "rainbow": config("rainbow", POLE, horizon=4, noisy=True, **RETURNS),
     "a2c, rmsprop": config("a2c", POLE, optimizer="rmsprop-torch"),

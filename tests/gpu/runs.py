@@ -69,10 +69,10 @@ RUNS: dict[str, TrainConfig] = {
     "dqn, epsilon of each environment": q("dqn", epsilon_spread=7.0),
     "c51, pong": q("c51", "pong"),
     "qrdqn": q("qrdqn", quantiles=7, double=True, dueling=True),
-    "iqn": q("iqn", quantiles=7, target_quantiles=5, samples=4, cosines=8, munchausen=0.9),
-    "btr, pong": q("btr", "pong", quantiles=4, target_quantiles=4, samples=4, network="btr"),
+    "iqn": q("iqn", quantiles=7, target_quantiles=5, value_quantiles=4, cosines=8, munchausen=0.9),
+    "btr, pong": q("btr", "pong", quantiles=4, target_quantiles=4, value_quantiles=4, network="btr"),
     "iqn, concurrent, replay on the host": q(
-        "iqn", schedule="concurrent", quantiles=7, target_quantiles=5, samples=4, cosines=8, noisy=True, **HOST
+        "iqn", schedule="concurrent", quantiles=7, target_quantiles=5, value_quantiles=4, cosines=8, noisy=True, **HOST
     ),
     "c51, concurrent": q("c51", schedule="concurrent", **RETURNS),
     "rainbow, noisy": q("rainbow", noisy=True, **RETURNS),

@@ -32,7 +32,7 @@ def no_process(monkeypatch):
         ([*PONG, "--seed", "1", "2"], ["unexpected argument '2'"]),
         (
             [*PONG, "--replay-size", "1000"],
-            ["this algorithm has no such setting; dqn, c51, qrdqn, iqn, btr, rainbow have it"],
+            ["this algorithm has no such setting; dqn, c51, qrdqn, iqn, btr, rainbow, r2d2 have it"],
         ),
         ([*DQN, "--replay-size", "1000"], ["--replay-size; nearest: --replay.size"]),
         ([*PONG, "--run-dir", f"{__file__}/run"], ["test_bad_input.py is a file"]),

@@ -54,7 +54,11 @@ ON_CATCH = {  # algorithm: (env steps, the least score, settings)
     "dqn": (6_000, 0.6, Q),
     "c51": (6_000, 0.5, CATEGORICAL),
     "qrdqn": (6_000, 0.5, (*Q, "--quantiles", 21, "--learning-rate", 1e-3)),
-    "iqn": (10_000, 0.4, (*Q, "--quantiles", 8, "--target-quantiles", 8, "--samples", 8, "--learning-rate", 3e-3)),
+    "iqn": (
+        10_000,
+        0.4,
+        (*Q, "--quantiles", 8, "--target-quantiles", 8, "--value-quantiles", 8, "--learning-rate", 3e-3),
+    ),
     "rainbow": (4_500, 0.3, CATEGORICAL),
     "r2d2": (8_000, 0.2, SEQUENCES),
 }

@@ -40,7 +40,7 @@ ALWAYS = {
     *("algo.rho_clip", "algo.c_clip", "algo.batch_size", "algo.intensity", "algo.n_step", "algo.target_interval"),
     *("algo.target_unit", "algo.double", "algo.dueling", "algo.noisy", "algo.epsilon_evaluation"),
     *("algo.hidden", "algo.exploration", "algo.atoms", "algo.v_min", "algo.v_max", "algo.quantiles"),
-    *("algo.munchausen", "algo.target_quantiles", "algo.samples", "algo.cosines", "algo.epsilon_until"),
+    *("algo.munchausen", "algo.target_quantiles", "algo.value_quantiles", "algo.cosines", "algo.epsilon_until"),
     *("algo.length", "algo.burn_in", "algo.period", "algo.rescale"),
     *("algo.replay.size", "algo.replay.start", "algo.replay.device", "algo.replay.prioritized"),
 }

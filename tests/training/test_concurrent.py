@@ -95,7 +95,7 @@ ALSO_SEQUENTIAL = [
     ("dqn", {}, PICTURES),
     ("c51", {}, POLE),
     ("qrdqn", {"quantiles": 7, "double": True}, POLE),
-    ("iqn", {"quantiles": 7, "samples": 4, "munchausen": 0.9}, POLE),
+    ("iqn", {"quantiles": 7, "value_quantiles": 4, "munchausen": 0.9}, POLE),
     ("r2d2", SEQUENCES, PICTURES),
     ("dqn", {}, POLE),
     ("c51", {}, PICTURES),

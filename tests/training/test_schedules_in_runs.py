@@ -11,7 +11,7 @@ from accel_rl.algos import ppo
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.samplers.sampler import Sampler
 from accel_rl.settings.registry import ALGORITHMS
-from tests.golden.runs import LINEAR, POLE, config
+from tests.golden.runs import LINEAR, POLE, SEQUENCES, config
 from tests.golden.runs import SMALL as Q
 from tests.marks import slow_unless
 
@@ -74,6 +74,13 @@ def c51_epsilon(s):
     return q_epsilon(0.01, s)
 
 
+def btr_epsilon(s):
+    """Clark et al. 2024, code: an exponential decay, which ends here after 300 env steps."""
+    if s < START:
+        return 1.0
+    return 0.0 if s >= 300 else 0.01 + 0.99 * math.exp(-0.1) * math.exp(-(s - START) / Q["epsilon_steps"])
+
+
 CONSTANT = {"learning_rate_schedule": "constant"}
 RATE = {"learning_rate": 1e-3}
 Q_RATE = {"rate": lambda s: 1e-3 * decay(s)}
@@ -102,6 +109,14 @@ CASES = {  # name: (algorithm, its settings, {what was used: its value after s e
     "c51": ("c51", {**RATE, **LINEAR}, {**Q_RATE, "epsilon": c51_epsilon}),
     "qrdqn": ("qrdqn", {**RATE, **LINEAR}, {**Q_RATE, "epsilon": c51_epsilon}),
     "iqn": ("iqn", {**RATE, **LINEAR}, {**Q_RATE, "epsilon": c51_epsilon}),
+    "btr": (
+        "btr", {**RATE, **LINEAR, "value_quantiles": 4, "epsilon_until": 300},
+        {**Q_RATE, "epsilon": btr_epsilon, "beta": lambda s: 0.2},
+    ),
+    "r2d2": (
+        "r2d2", {**RATE, **LINEAR, **SEQUENCES},
+        {**Q_RATE, "epsilon": spread(lambda s: 1.0 if s < START else 0.4)},
+    ),
     "rainbow": ("rainbow", {**RATE, **LINEAR}, {**Q_RATE, "epsilon": c51_epsilon, "beta": beta}),
     "rainbow, noisy": (
         "rainbow", {**RATE, **CONSTANT, "noisy": True},
