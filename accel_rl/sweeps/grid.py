@@ -323,7 +323,7 @@ def scaled(config: TrainConfig, scale: float) -> TrainConfig:
     if gorila.updates:
         gorila = replace(gorila, updates=share(gorila.updates))
     if config.mode.has_members and isinstance(algo, DQNConfig):
-        updates = gorila.updates or round(env_steps * algo.intensity / algo.samples)
+        updates = gorila.updates or round(env_steps * algo.intensity / algo.transitions_per_update)
         algo = replace(algo, target_interval=min(algo.target_interval, max(1, updates // PERIODS)))
     return replace(
         config,
