@@ -428,9 +428,9 @@ def play_q_learning(played):
         learning = env_steps >= c.replay.start and len(cells) > 0
         due += int(r.valid.sum()) * c.intensity * learning
         ended = env_steps // c.target_interval - before // c.target_interval if c.target_unit == "env-steps" else 0
-        copied_after = {math.ceil(i * int(due // c.samples) / ended) for i in range(ended)}
+        copied_after = {math.ceil(i * int(due // c.transitions_per_update) / ended) for i in range(ended)}
         made = 0
-        while due >= c.samples:
+        while due >= c.transitions_per_update:
             phase = algo.batches()
             some = False
             while True:
@@ -442,7 +442,7 @@ def play_q_learning(played):
                 if made in copied_after or (c.target_unit == "updates" and played.updates % c.target_interval == 0):
                     target_net = played.parameters
                 check_q_update(played, batch, s, cells, priorities, generator, target_net, atoms, rate, states)
-                due, made, some = due - c.samples, made + 1, True
+                due, made, some = due - c.transitions_per_update, made + 1, True
             assert some, "an update is due, and none is made"
         assert next(algo.batches(), None) is None, "an update is made that is not due"
         if made in copied_after:
