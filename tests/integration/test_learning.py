@@ -56,7 +56,7 @@ ON_CATCH = {  # algorithm: (env steps, the least score, settings)
     "qrdqn": (6_000, 0.5, (*Q, "--quantiles", 21, "--learning-rate", 1e-3)),
     "iqn": (
         10_000,
-        0.4,
+        0.6,
         (*Q, "--quantiles", 8, "--target-quantiles", 8, "--value-quantiles", 8, "--learning-rate", 3e-3),
     ),
     "rainbow": (4_500, 0.3, CATEGORICAL),
