@@ -73,10 +73,11 @@ class C51(DQN):
         atoms = model.support
         logits = model(batch.obs_tm1)
         with torch.no_grad():
+            q = expectation(logits, atoms)
             p_t = torch.softmax(self.target(batch.obs_t), -1)
             q_t = model.q(batch.obs_t) if self.config.double else p_t @ atoms
-            reward, p = self.bootstrap(batch, expectation(logits.detach(), atoms), q_t, p_t)
+            reward, p = self.bootstrap(batch, q, q_t, p_t)
             target = project(reward[:, None] + batch.discount_t[:, None] * atoms, p, atoms)
         losses = cross_entropy(target, batched_index(logits, batch.a_tm1))
         divergence = losses.detach() - entropy(target)  # KL(target || prediction)
-        return self.combine_losses(batch, losses, divergence, expectation(logits.detach(), atoms))
+        return self.combine_losses(batch, losses, divergence, q)

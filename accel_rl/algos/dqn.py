@@ -140,8 +140,7 @@ class DQN(ReplayAlgorithm):
         return agent
 
     def build_model(self, spec: EnvSpec) -> QNetwork:
-        c = self.config
-        return QNetwork(spec, c.network, **self.network_options())
+        return QNetwork(spec, self.config.network, **self.network_options())
 
     def network_options(self) -> dict[str, Any]:
         c = self.config

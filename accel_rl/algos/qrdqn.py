@@ -50,19 +50,19 @@ class QRDQN(DQN):
     Config: ClassVar[type[QRDQNConfig]] = QRDQNConfig
 
     def build_model(self, spec: EnvSpec) -> QNetwork:
-        c = self.config
-        return QuantileNetwork(spec, c.network, atoms=c.quantiles, **self.network_options())
+        return QuantileNetwork(spec, self.config.network, atoms=self.config.quantiles, **self.network_options())
 
     def loss(self, batch: ReplayBatch) -> Loss:
         """Compute E[w sum_i E_j rho_kappa(r + gamma theta'_j(s', a*) - theta_i(s, a))], the weighted loss of algorithm
         1."""
         model: QuantileNetwork = self.agent.model
         quantiles = model(batch.obs_tm1)
+        q = quantiles.detach().mean(-1)
         with torch.no_grad():
             quantiles_t = self.target(batch.obs_t)
             q_t = model.q(batch.obs_t) if self.config.double else quantiles_t.mean(-1)
-            reward, value = self.bootstrap(batch, quantiles.detach().mean(-1), q_t, quantiles_t)
+            reward, value = self.bootstrap(batch, q, q_t, quantiles_t)
             target = reward[:, None] + batch.discount_t[:, None] * value
         tau = midpoints(self.config.quantiles, target.device)
         losses = quantile_huber(target, batched_index(quantiles, batch.a_tm1), tau, self.config.huber)
-        return self.combine_losses(batch, losses, losses, quantiles.detach().mean(-1))
+        return self.combine_losses(batch, losses, losses, q)
