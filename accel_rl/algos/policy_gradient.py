@@ -49,7 +49,7 @@ class PolicyGradientConfig(AlgorithmConfig):
     """Epsilon of the optimizer (OpenAI baselines: 1e-5)."""
     network: str = "a3c"
     """Network for image observations: `a3c` with two convolutions (Mnih et al. 2016), `dqn` with three and padding
-    (Stooke & Abbeel), `nature` with three (Mnih et al. 2015), `nature-same` with three and Dopamine's padding,
+    (Stooke & Abbeel), `nature` with three (Mnih et al. 2015), `nature-same` with three, as Dopamine,
     `data-efficient` with two that do not overlap (van Hasselt et al. 2019), `impala` with residual blocks (Espeholt et
     al. 2018), `impala-4` with 4 times as many channels, `btr` with spectral norms (Clark et al. 2024), and `hadamax`
     with products of convolutions (Kooi et al. 2025). `module:Class` is a user's subclass of ConvNet."""

@@ -80,9 +80,9 @@ class HadamaxNet(ConvNet):
     def initialize_(cls, layer: Layer) -> Layer:
         """Xavier's normal distribution for convolutions, and He's for fully connected layers."""
         is_conv = isinstance(layer, nn.Conv2d)
-        return variance_scaling_(layer, 1.0 if is_conv else 2.0, "fan_avg" if is_conv else "fan_in")
+        return variance_scaling_(layer, 1.0 if is_conv else 2.0, "fan_avg" if is_conv else "fan_in", "normal")
 
     @classmethod
     def initialize_head_(cls, layer: nn.Linear) -> nn.Linear:
         """LeCun's normal distribution, which is flax's default. The first action values are not nearly zero."""
-        return variance_scaling_(layer, 1.0, "fan_in")
+        return variance_scaling_(layer, 1.0, "fan_in", "normal")

@@ -24,15 +24,20 @@ def orthogonal_(layer: Layer, gain: float) -> Layer:
     return layer
 
 
-def variance_scaling_(layer: Layer, scale: float, mode: Literal["fan_in", "fan_avg"]) -> Layer:
-    """Normally distributed weights with variance scale / fan, cut at two standard deviations, and zero biases, as in
-    jax.nn.initializers. The mean of the fans is (inputs + outputs) / 2."""
+def variance_scaling_(
+    layer: Layer, scale: float, mode: Literal["fan_in", "fan_avg"], distribution: Literal["normal", "uniform"]
+) -> Layer:
+    """Random weights with variance scale / fan, and zero biases, as in jax.nn.initializers. A normal distribution is
+    cut at two standard deviations. The mean of the fans is (inputs + outputs) / 2."""
     inputs, area = layer.weight.shape[1], layer.weight[0, 0].numel()
     fan = area * (inputs if mode == "fan_in" else (inputs + layer.weight.shape[0]) / 2)
-    # A normal distribution that is cut at two standard deviations has the standard deviation 0.8796.
-    std = math.sqrt(scale / fan) / 0.87962566103423978
+    std = math.sqrt(scale / fan)
     if not layer.weight.is_meta:
-        nn.init.trunc_normal_(layer.weight, std=std, a=-2 * std, b=2 * std)
+        if distribution == "uniform":
+            nn.init.uniform_(layer.weight, -math.sqrt(3) * std, math.sqrt(3) * std)
+        else:
+            std /= 0.87962566103423978  # The standard deviation of a normal distribution that is cut at 2 of its own.
+            nn.init.trunc_normal_(layer.weight, std=std, a=-2 * std, b=2 * std)
     assert layer.bias is not None
     nn.init.zeros_(layer.bias)
     return layer

@@ -4,6 +4,7 @@ import re
 
 from accel_rl.models.convolution import ConvNet
 from accel_rl.models.hadamax import HadamaxNet
+from accel_rl.models.layers import Layer, variance_scaling_
 from accel_rl.models.residual import BTRNet, ImpalaNet, impala_network
 from accel_rl.text.errors import ConfigError, nearest
 from accel_rl.text.imports import import_user_module
@@ -36,10 +37,17 @@ class NatureNet(ConvNet):
 
 
 class NatureSameNet(ConvNet):
-    """The network of Mnih et al. 2015 with Dopamine's padding: 84x84 becomes 21x21, 11x11 and 11x11. Maps obs [N, S, H,
-    W] uint8 to [N, 512]; 4.04 M parameters at 84x84x4."""
+    """The network of Mnih et al. 2015 with Dopamine's padding (84x84 becomes 21x21, 11x11 and 11x11) and the initial
+    weights of its C51, Rainbow, QR-DQN and IQN. Maps obs [N, S, H, W] uint8 to [N, 512]; 4.04 M parameters at
+    84x84x4."""
 
     layers = ((32, 8, 4, "same"), (64, 4, 2, "same"), (64, 3, 1, "same"))
+
+    @classmethod
+    def initialize_(cls, layer: Layer) -> Layer:
+        return variance_scaling_(layer, 3**-0.5, "fan_in", "uniform")
+
+    initialize_head_ = initialize_
 
 
 class DataEfficientNet(ConvNet):

@@ -6,11 +6,13 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.kernels.frames import FrameStacks
 from accel_rl.models.convolution import ConvNet
 from accel_rl.models.networks import A3CNet, DQNNet, find_network
+from accel_rl.models.q_network import QuantileNetwork
 from accel_rl.settings.train import default_config
 from accel_rl.text.errors import ConfigError
 from accel_rl.training.learner import build_algorithm
@@ -130,6 +132,22 @@ def test_dopamines_network_has_its_size():
     assert net.out_features == 11 * 11 * 64 == 7_744
     for size in ((1, 1), (7, 20)):
         assert find_network("nature-same")(4, *size)(torch.zeros(1, 4, *size, dtype=torch.uint8)).shape == (1, 512)
+
+
+def test_dopamines_network_has_its_initial_weights():
+    """Every layer, the last one too, is uniform in +- sqrt(3 s / fan_in) with s = 1 / sqrt(3), and the biases are 0
+    (variance_scaling of dopamine/jax/networks.py)."""
+    torch.manual_seed(0)
+    spec = EnvSpec("x", (84, 84), "uint8", n_actions=6, stack=4)
+    net = QuantileNetwork(spec, "nature-same", atoms=200)
+    layers = [m for m in net.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
+    assert len(layers) == 5
+    for layer in layers:
+        weight = layer.weight.detach()
+        bound = (3**0.5 / weight[0].numel()) ** 0.5
+        assert 0.99 * bound < float(weight.abs().max()) <= bound
+        torch.testing.assert_close(float(weight.std()), bound / 3**0.5, rtol=0.02, atol=0)
+        assert not layer.bias.any()
 
 
 class Wide(ConvNet):

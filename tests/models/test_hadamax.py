@@ -118,7 +118,7 @@ def test_the_first_weights_are_those_of_jax():
         assert float(layer.weight.detach().var()) == pytest.approx(variance, rel=0.05)
         assert float(layer.weight.detach().abs().max()) < 2.28 * variance**0.5  # 2 / 0.8796
         assert not layer.bias.detach().any()
-    other = variance_scaling_(torch.nn.Linear(512, 512), 1.0, "fan_avg")
+    other = variance_scaling_(torch.nn.Linear(512, 512), 1.0, "fan_avg", "normal")
     assert float(other.weight.detach().var()) == pytest.approx(1 / 512, rel=0.05)
 
 
