@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from accel_rl.api.run import Run, train
     from accel_rl.emulator.vector_env import VectorEnv
     from accel_rl.metrics.sinks import Sink
+    from accel_rl.replays.buffer import ReplayBuffer
     from accel_rl.settings.train import TrainConfig
     from accel_rl.text.errors import ConfigError, RunError
     from accel_rl.training.callback import Callback, Training
@@ -52,6 +53,7 @@ __all__ = [
     "Callback",
     "ConfigError",
     "Rainbow",
+    "ReplayBuffer",
     "Run",
     "RunError",
     "SaveBest",
@@ -86,6 +88,7 @@ _MODULES = {
     "Callback": "training.callback",
     "Training": "training.callback",
     "Sink": "metrics.sinks",
+    "ReplayBuffer": "replays.buffer",
     "SaveBest": "api.callbacks",
     "StopAtScore": "api.callbacks",
     "VideoEvery": "api.callbacks",

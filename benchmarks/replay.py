@@ -12,14 +12,17 @@ import copy
 import functools
 import importlib.util
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
+import gymnasium
 import numpy as np
 import torch
 
+from accel_rl import ReplayBuffer
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.machine import hardware
@@ -80,9 +83,12 @@ class Ours:
         self._rollout = made_up(PICTURES, self.T, B, learner or device)
         for _ in range(capacity // (self.T * B) + 1):
             self.append()
+        self.bytes_each = self.ring_bytes / capacity
+
+    @property
+    def ring_bytes(self) -> int:
         tree = getattr(self.replay.selection, "tree", None)
-        sums = sum(level.nbytes for level in tree.levels) if tree is not None else 0
-        self.bytes_each = (self.replay.ring.nbytes + sums) / capacity
+        return self.replay.ring.nbytes + (sum(level.nbytes for level in tree.levels) if tree is not None else 0)
 
     def append(self) -> int:
         self.replay.append(self._rollout)
@@ -93,6 +99,33 @@ class Ours:
 
     def sample_and_update(self, N: int) -> None:
         self.replay.update(self.sample(N), errors(N, self.replay.device))
+
+
+class StepByStep(Ours):
+    """Filled through `accel_rl.ReplayBuffer`, one step of B environments with complete stacks at a time."""
+
+    def __init__(self, capacity: int, B: int, n_step: int, prioritized: bool):
+        space = gymnasium.spaces.Box(0, 255, (STACK, H, W), np.uint8)
+        self._buffer = ReplayBuffer(space, 6, capacity, B, stack=STACK, n_step=n_step, prioritized=prioritized)
+        rng = np.random.default_rng(0)
+        frames = rng.integers(0, 256, (EPISODE + STACK, B, H, W), dtype=np.uint8)
+        frames[: STACK - 1] = 0
+        self._obs = [np.stack(list(frames[t : t + STACK]), 1) for t in range(EPISODE + 1)]
+        self._B, self._t, self.replay = B, 0, self._buffer.replay
+        for _ in range(capacity // B + 1):
+            self.append()
+        self.bytes_each = self.ring_bytes / capacity
+
+    def append(self) -> int:
+        """An episode of EPISODE steps, and the step that resets the environments."""
+        t, no = self._t, np.zeros(self._B, bool)
+        ended = np.full(self._B, t == EPISODE - 1)
+        self._buffer.add(self._obs[t], np.zeros(self._B, np.int64), np.ones(self._B), ended, no)
+        self._t = (t + 1) % (EPISODE + 1)
+        return self._B
+
+    def sample(self, N: int) -> Any:
+        return self._buffer.sample(N)
 
 
 @functools.cache
@@ -132,6 +165,7 @@ def replays(o: Options, kind: str) -> tuple[dict[str, Any], dict[str, str]]:
     reason})."""
     prioritized = kind == "prioritized"
     by_name: dict[str, Any] = {OURS: Ours(o.capacity, o.simulators, o.n_step, prioritized)}
+    by_name[f"{OURS} step by step"] = StepByStep(o.capacity, o.simulators, o.n_step, prioritized)
     left_out: dict[str, str] = {}
     if hardware.gpu_count():
         by_name[f"{OURS} on cuda"] = Ours(o.capacity, o.simulators, o.n_step, prioritized, "cuda")
@@ -154,7 +188,7 @@ def case(o: Options, kind: str, N: int | None, stack: ExitStack) -> Case:
     replays."""
     torch.set_num_threads(o.threads or len(hardware.allowed_cores()))
     by_name, left_out = replays(o, kind)
-    variants = {}
+    variants: dict[str, Callable[[float], float]] = {}
     for name, replay in by_name.items():
         work = replay.append if N is None else partial(drawing, replay, kind, N)
         device = "cuda" if name.endswith("cuda") else "cpu"

@@ -1,5 +1,6 @@
 """The interface between samplers and agents, and agents that act at random."""
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
@@ -7,6 +8,7 @@ from torch import Tensor, nn
 
 from accel_rl.data.rollout import RnnState
 from accel_rl.ops.q_learning import uniform_action
+from accel_rl.text.errors import RunError
 
 
 class Agent(Protocol):
@@ -80,6 +82,36 @@ class RandomAgent:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         pass
+
+
+class FunctionAgent(RandomAgent):
+    """A user's function chooses the actions: from the observations [N, ...], it returns the actions [N], or (actions,
+    {name: values [N] to record})."""
+
+    needs_obs = True
+    reentrant = False
+
+    def __init__(self, n_actions: int, function: Callable[[Tensor], Any]):
+        super().__init__(n_actions)
+        self.function = function
+
+    def act(
+        self, obs: Tensor | None, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Raises RunError for a result of another form."""
+        assert obs is not None
+        result = self.function(obs)
+        values, recorded = result if isinstance(result, tuple) else (result, {})
+        action = torch.as_tensor(values, device=obs.device)
+        is_integer = not (action.dtype.is_floating_point or action.dtype in (torch.bool, torch.complex64))
+        if action.shape != uniform.shape or not is_integer:
+            raise RunError(
+                f"the policy returned actions of {action.dtype} with shape {list(action.shape)}; integers of shape "
+                f"{list(uniform.shape)} are needed"
+            )
+        if not 0 <= int(action.min()) <= int(action.max()) < self.n_actions:
+            raise RunError(f"the policy returned {action.tolist()}; actions are 0 to {self.n_actions - 1}")
+        return action.long(), {name: torch.as_tensor(x, device=obs.device).float() for name, x in recorded.items()}
 
 
 class StickyRandomAgent(RandomAgent):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
-from accel_rl.agents.agent import Agent, RandomAgent
+from accel_rl.agents.agent import Agent, FunctionAgent, RandomAgent
 from accel_rl.api.keywords import What, settings
 from accel_rl.api.launch import checked
 from accel_rl.api.run import Run
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def make_sampler(
     what: What = "a2c",
     *,
-    policy: "str | os.PathLike[str] | Run | Agent | None" = "random",
+    policy: "str | os.PathLike[str] | Run | Agent | Callable[[Any], Any] | None" = "random",
     env: str | Callable[..., Any] | None = None,
     **values: "Unpack[TrainSettings]",
 ) -> "RolloutSource":
@@ -35,8 +35,10 @@ def make_sampler(
             rollout = sampler.collect()          # rollout.action, .reward, .terminated ... are [20, 32]
             obs = rollout.observations(0)        # [32, 4, 104, 80] uint8
 
-    `policy` selects the actions: "random", an agent, a run or its folder (the run's newest agent), or None (the
-    untrained network of `what`). The arguments `what`, `env` and `values` are those of `train`. Raises ConfigError.
+    `policy` selects the actions: "random", a function, an agent, a run or its folder (the run's newest agent), or None
+    (the untrained network of `what`). A function gets observations [N, ...] of some environments, and returns actions
+    [N], or (actions, {name: values [N]}), which `rollout.recorded` then has as [T, B]. The arguments `what`, `env` and
+    `values` are those of `train`. Raises ConfigError.
     """
     config = checked(settings(what, env, dict(values)))
     if not config.mode.is_alone:
@@ -90,7 +92,10 @@ def _agent(config: Any, policy: Any, device: str) -> Any:
     if isinstance(policy, str | os.PathLike):
         policy = Run.load(policy)
     if not isinstance(policy, Run):
-        return policy
+        is_function = callable(policy) and not hasattr(policy, "act")
+        if not is_function and not hasattr(policy, "act"):
+            raise ConfigError(f'policy={policy!r}: must be "random", a function, an agent, a run, its folder, or None')
+        return FunctionAgent(spec.n_actions, policy) if is_function else policy
     trained = policy.agent
     if trained.obs_shape != spec.obs_shape:
         raise ConfigError(

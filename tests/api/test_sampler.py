@@ -53,3 +53,41 @@ def test_bad_input_is_one_line(values, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=words):
         accel_rl.make_sampler(**values)
+
+
+@pytest.mark.parametrize("engine", ["in-process", "workers"])
+def test_a_function_plays(engine):
+    """An action that depends on the observation, and a recorded value."""
+
+    def left_or_right(obs):
+        return (obs[:, 2] > 0).long(), {"angle": obs[:, 2]}
+
+    with accel_rl.make_sampler(
+        policy=left_or_right, env="CartPole-v1", envs=4, horizon=25, engine=engine, workers=1
+    ) as sampler:
+        sampler.collect()
+        rollout = sampler.collect()
+        angles = rollout.observations(0, 25)[:, 2].view(25, 4)
+        assert torch.equal(rollout.recorded["angle"], angles)
+        assert torch.equal(rollout.action, (angles > 0).long()) and 0 < rollout.action.sum() < 100
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        (lambda obs: 0, "actions of torch.int64 with shape ..; integers of shape .2. are needed"),
+        (lambda obs: obs[:, 0], "actions of torch.float32"),
+        (lambda obs: [2, 0], "returned .2, 0.; actions are 0 to 1"),
+    ],
+)
+def test_a_functions_wrong_result_is_one_line(result, words):
+    with (
+        accel_rl.make_sampler(policy=result, env="CartPole-v1", envs=4, horizon=5, engine="in-process") as sampler,
+        pytest.raises(accel_rl.RunError, match=words),
+    ):
+        sampler.collect()
+
+
+def test_something_that_is_no_policy_is_refused():
+    with pytest.raises(ConfigError, match="policy=3: must be"):
+        accel_rl.make_sampler(policy=3, env="CartPole-v1")
