@@ -14,7 +14,7 @@ BUDGETS = {
     "accel_rl": 116,  # IQN, BTR, R2D2, ReplayBuffer
     "agents": 257,  # LastStepAgent, for R2D2; FunctionAgent
     "algos": 1_372,  # QR-DQN, IQN, BTR, R2D2, Munchausen's term; a rate that follows the KL divergence
-    "api": 1_338,  # a policy that is a function; budget.py: a trial run measures how many env steps fit into a time
+    "api": 1_393,  # notebook.py; a policy that is a function; budget.py: a trial run measures how many env steps fit into a time
     "checkpoints": 464,  # writer.py: training goes on while a checkpoint is written
     "cli": 957,  # --budget
     "compat": 563,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value; an EnvPool's text
@@ -29,7 +29,7 @@ BUDGETS = {
     "launch": 14,  # each command's exit code
     "machine": 821,  # visible_gpus.py: GPUs by UUID and MIG; cores_of_rank: ranks by NUMA node and physical core
     "metrics": 666,
-    "models": 803,  # Dopamine's initial weights; implicit quantiles; hadamax; network of BTR; SAME padding; sequence_q_network.py
+    "models": 803,  # Dopamine's weights; implicit quantiles; hadamax; BTR's network; sequence_q_network.py
     "ops": 198,  # quantiles.py: sorted targets; Munchausen's target; sequences.py; sampled_kl
     "optim": 390,  # the root of zero takes MKL 20 times as long as others
     "papers": 1_519,  # how many env steps a published training score is of
@@ -37,7 +37,7 @@ BUDGETS = {
     "planning": 323,  # faster settings of Q-learning on a GPU are named
     "processes": 246,  # run_program: no program hangs in a destructor of torch; watch_parent
     "ranks": 899,
-    "replays": 1_035,  # buffer.py, the replay alone; sequences.py and their stored states; rows of a segment are read before they are replaced
+    "replays": 1_035,  # buffer.py, the replay alone; sequences.py and their stored states
     "report": 1_614,
     "results": 234,  # mean_score, of the episodes of a window
     "run": 582,  # the last reward in a video
@@ -46,7 +46,7 @@ BUDGETS = {
     "speed": 804,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
     "sweeps": 2_348,
     "text": 269,  # parse_seconds
-    "training": 2_004,  # Learner.ingest, whose advantages are captured; after_phase
+    "training": 2_009,  # Learner.ingest, whose advantages are captured; after_phase
 }
 
 

@@ -21,6 +21,7 @@ SMALL = {
     "own_environment": (512, ""),
     "rollouts": (640, "640 env steps"),
     "vector_env": (800, "episodes, mean score"),
+    "replay_alone": (2_100, "2,000 env steps, score"),
 }
 
 
@@ -33,7 +34,7 @@ def test_all_are_listed_and_tested():
 
 # tests/test_docs.py makes the same calls: docs/python.md, and the network, loss and environment of docs/extending.md. A
 # sampler of random play is in tests/api/test_sampler.py.
-SLOW = ("train_in_python", "own_network", "own_environment", "clipped_targets", "rollouts")
+SLOW = ("replay_alone", "train_in_python", "own_network", "own_environment", "clipped_targets", "rollouts")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in SMALL])

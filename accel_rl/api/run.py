@@ -14,6 +14,7 @@ import torch
 from accel_rl.api.export import export
 from accel_rl.api.keywords import What, settings, with_values
 from accel_rl.api.launch import run_new
+from accel_rl.api.notebook import Picture, Video, curve, run_html
 from accel_rl.api.options import EvaluateOptions, ExportOptions, ResumeOptions, WatchOptions, from_keywords, keywords_of
 from accel_rl.api.resume import resume
 from accel_rl.api.suite_models import run_path
@@ -112,6 +113,9 @@ class Run:
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
 
+    def _repr_html_(self) -> str:
+        return run_html(self.path, self.config, self.metrics)
+
     @property
     def config(self) -> TrainConfig:
         return self._open()[1]
@@ -186,8 +190,13 @@ class Run:
         chosen = from_keywords(ExportOptions, {"out": str(out), **options})
         return Run(export(*self._open(chosen.trust), chosen)[0], trust=self.trust)
 
-    def watch(self, out: str | os.PathLike[str] | None = None, **options: Any) -> Path:
-        """Make a video of an episode, .mp4 or .gif, and return the video's path. `options` are those of `accel-rl
-        watch`: steps, seed, greedy, best, checkpoint, device, backend. Raises ConfigError."""
+    def plot(self, y: str = "score", x: str = "env_steps") -> Picture:
+        """A picture of a column of metrics.csv over another one, or over minutes, which a notebook shows. Raises
+        ConfigError."""
+        return curve(self.path, self.config, y, x)
+
+    def watch(self, out: str | os.PathLike[str] | None = None, **options: Any) -> Video:
+        """Make a video of an episode, .mp4 or .gif, and return its path, which a notebook shows as the video. `options`
+        are those of `accel-rl watch`: steps, seed, greedy, best, checkpoint, device, backend. Raises ConfigError."""
         chosen = from_keywords(WatchOptions, {"out": "" if out is None else str(out), **options})
-        return watch(*self._open(chosen.trust), chosen)[0]
+        return Video(watch(*self._open(chosen.trust), chosen)[0])

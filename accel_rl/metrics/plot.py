@@ -163,16 +163,17 @@ def _common(folders: Sequence[str]) -> str:
 
 def draw(curves: list[Curve], out: Path, x: str, y: str) -> None:
     """A PNG with a panel for each game. A curve is the mean over seeds, with a band from minimum to maximum."""
-    import matplotlib
+    figure = curves_figure(curves, x, y)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_durably(out, picture(figure, out.suffix.removeprefix(".")))
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
 
+def curves_figure(curves: list[Curve], x: str, y: str) -> Any:
     games = list(dict.fromkeys(c.game for c in curves))
     columns = min(COLUMNS, len(games))
     rows = -(-len(games) // columns)
     size = (8.0, 5.0) if len(games) == 1 else (4.4 * columns, 3.2 * rows + 0.5)
-    figure, axes = plt.subplots(rows, columns, figsize=size, dpi=120, squeeze=False, layout="constrained")
+    figure, axes = subplots(rows, columns, figsize=size, dpi=120, squeeze=False)
     for panel in axes.flat[len(games) :]:
         panel.axis("off")
     colours = {kind: f"C{i}" for i, kind in enumerate(dict.fromkeys(c.kind for c in curves))}
@@ -199,8 +200,7 @@ def draw(curves: list[Curve], out: Path, x: str, y: str) -> None:
         axes[0, 0].legend(list(lines.values()), labels)
     else:
         figure.legend(list(lines.values()), labels, loc="outside lower center", ncols=min(len(lines), COLUMNS))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_durably(out, picture(figure, out.suffix.removeprefix(".")))
+    return figure
 
 
 def literal(text: str) -> str:
@@ -216,20 +216,18 @@ def counts() -> Any:
     return EngFormatter(sep=" ")
 
 
-def pyplot() -> object:
-    import matplotlib
+def subplots(*shape: int, figsize: tuple[float, float], dpi: int = 100, **options: Any) -> tuple[Any, Any]:
+    """(figure, axes), as of pyplot, whose backend and list of figures belong to the user's program or notebook."""
+    from matplotlib.figure import Figure
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    return plt
+    figure = Figure(figsize=figsize, dpi=dpi, layout="constrained")
+    return figure, figure.subplots(*shape, **options)
 
 
-def picture(figure: object, kind: str = "png") -> bytes:
-    """The bytes (png, pdf or svg) of a figure, which is closed."""
+def picture(figure: Any, kind: str = "png") -> bytes:
+    """The bytes (png, pdf or svg) of a figure."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=kind)  # type: ignore[attr-defined]
-    pyplot().close(figure)  # type: ignore[attr-defined]
+    figure.savefig(buffer, format=kind)
     return buffer.getvalue()
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from accel_rl.envs.atari_games import human_scale
-from accel_rl.metrics.plot import colours, literal, picture, pyplot
+from accel_rl.metrics.plot import colours, literal, picture, subplots
 from accel_rl.papers.published import published
 from accel_rl.report.aggregates import (
     NAMES,
@@ -124,9 +124,7 @@ def aggregate_section(
 def intervals(summaries: Mapping[str, Summary], colour: Mapping[str, object]) -> bytes:
     """Median, interquartile mean and optimality gap of each setting with their intervals, in percent, as a PNG."""
     shown = {"median": "median", "iqm": "interquartile mean", "gap": "optimality gap"}
-    figure, axes = pyplot().subplots(  # type: ignore[attr-defined]
-        1, len(shown), figsize=(12, 0.32 * len(summaries) + 1.4), dpi=100, sharey=True, layout="constrained"
-    )
+    figure, axes = subplots(1, len(shown), figsize=(12, 0.32 * len(summaries) + 1.4), sharey=True)
     for i, (setting, summary) in enumerate(summaries.items()):
         for panel, name in zip(axes, shown, strict=True):
             v, c = getattr(summary, name), colour.get(setting, "0.4")
@@ -148,7 +146,7 @@ def profiles(summaries: Mapping[str, Summary], colour: Mapping[str, object]) -> 
     columns = 2 if max(map(len, summaries), default=0) > 30 else 3
     # Each line of the legend is 0.19 inches high.
     height = 4.0 + 0.19 * -(-len(summaries) // columns)
-    figure, panel = pyplot().subplots(figsize=(8, height), dpi=100, layout="constrained")  # type: ignore[attr-defined]
+    figure, panel = subplots(figsize=(8, height))
     greys = iter(("--", ":", "-."))
     for setting, s in summaries.items():
         ours = setting in colour

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from accel_rl.envs.atari_games import human_scale
-from accel_rl.metrics.plot import colours, counts, literal, picture, pyplot
+from accel_rl.metrics.plot import colours, counts, literal, picture, subplots
 from accel_rl.papers.published import published
 from accel_rl.papers.stooke.stooke_tables import stooke_figures
 from accel_rl.report.curves import Band, Over, score_bands
@@ -61,9 +61,7 @@ def _wrapped(panels: Sequence[Panel], colour: Mapping[str, object], columns: int
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
     width, height = SIZES[min(columns, COLUMNS)]
-    figure, axes = pyplot().subplots(  # type: ignore[attr-defined]
-        rows, columns, figsize=(width * columns, height * rows + 0.6), dpi=100, squeeze=False, layout="constrained"
-    )
+    figure, axes = subplots(rows, columns, figsize=(width * columns, height * rows + 0.6), squeeze=False)
     for spare in axes.flat[len(panels) :]:
         spare.axis("off")
     lines: dict[str, object] = {}
@@ -90,13 +88,12 @@ def in_rows(rows: Mapping[str, Mapping[str, Panel]], columns: Sequence[str]) -> 
 
 def _in_rows(rows: Mapping[str, Mapping[str, Panel]], columns: Sequence[str]) -> bytes:
     width = 3.4 if len(columns) <= 4 else 2.7
-    figure, axes = pyplot().subplots(  # type: ignore[attr-defined]
+    figure, axes = subplots(
         len(rows),
         len(columns),
         figsize=(width * len(columns) + 2.2, 2.5 * len(rows) + 0.3),
         dpi=110,
         squeeze=False,
-        layout="constrained",
     )
     for row_axes, (row, panels) in zip(axes, rows.items(), strict=True):
         colour = colours(list(dict.fromkeys(line for p in panels.values() for line in p.lines)))

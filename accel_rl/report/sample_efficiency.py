@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from accel_rl.envs.atari_games import human_scale
-from accel_rl.metrics.plot import Column, colours, counts, literal, picture, pyplot
+from accel_rl.metrics.plot import Column, colours, counts, literal, picture, subplots
 from accel_rl.report.aggregates import Scores, iqm, normalised, percentiles, resampled, seeds, weights
 from accel_rl.report.curves import shows_evaluations
 from accel_rl.report.page import Picture, Section
@@ -90,7 +90,7 @@ def efficiency_section(settings: BySetting, curve: str, reps: int, scale: str) -
 
 
 def _drawn(curves: Mapping[str, EfficiencyCurve], colour: Mapping[str, object]) -> bytes:
-    figure, panel = pyplot().subplots(figsize=(8, 4.4), dpi=100, layout="constrained")  # type: ignore[attr-defined]
+    figure, panel = subplots(figsize=(8, 4.4))
     for setting, c in curves.items():
         panel.plot(
             c.steps, 100 * c.iqm, color=colour[setting], label=literal(f"{setting} ({c.games} games)"), linewidth=1.4

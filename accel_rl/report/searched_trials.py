@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accel_rl.metrics.plot import picture, pyplot
+from accel_rl.metrics.plot import picture
 from accel_rl.results.table import Table
 from accel_rl.results.trained_run import Run
 
@@ -36,13 +36,17 @@ class Search:
 
     def drawn(self) -> bytes:
         """Plot the score against each searched setting, with a point for each complete trial."""
+        import matplotlib
+        from matplotlib import pyplot
         from optuna.visualization.matplotlib import plot_slice
 
-        plot: Any = pyplot()
         # Optuna sets matplotlib's style for all later plots, and calls its own plot experimental.
-        with plot.rc_context(), warnings.catch_warnings(action="ignore"):
+        matplotlib.use("Agg")
+        with pyplot.rc_context(), warnings.catch_warnings(action="ignore"):
             plot_slice(self.study, target_name="score")
-            return picture(plot.gcf())
+            figure = pyplot.gcf()
+            pyplot.close(figure)
+            return picture(figure)
 
 
 def searches(runs: Sequence[Run]) -> list[Search]:

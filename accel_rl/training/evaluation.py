@@ -17,6 +17,9 @@ class Evaluation:
     lengths: tuple[int, ...]
     protocol: dict[str, Any]
 
+    def __str__(self) -> str:
+        return f"{self.mean:.1f} +- {self.std:.1f} ({len(self.scores)} episodes)"
+
     @property
     def mean(self) -> float:
         return float(np.mean(self.scores)) if self.scores else float("nan")
@@ -79,6 +82,10 @@ class Result:
     wall_s: float
     # `shares` maps each activity of this process to its share of the time, and is empty if activities overlap.
     shares: dict[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        evaluation = "" if self.evaluation is None else f", evaluation {self.evaluation}"
+        return f"{self.env_steps:,} env steps in {self.wall_s:.0f} s, score {self.score:.1f}{evaluation}"
 
     def to_dict(self) -> dict[str, Any]:
         values = {f.name: getattr(self, f.name) for f in fields(self)}

@@ -9,7 +9,7 @@ import numpy as np
 
 from accel_rl.envs.atari_games import ATARI_49
 from accel_rl.envs.atari_games import scores as published_scores
-from accel_rl.metrics.plot import picture, pyplot
+from accel_rl.metrics.plot import picture, subplots
 from accel_rl.papers.gorila.gorila_scores import KINDS, NAMES, Score, Starts, during_training, is_gorila, percent_of_dqn
 from accel_rl.papers.gorila.gorila_tables import Setting
 from accel_rl.papers.published import percent_of, published_by
@@ -70,9 +70,7 @@ def drawn_bars(groups: Bars, label: str) -> bytes:
     games = list(dict.fromkeys(game for values in groups.values() for game in values))
     games.sort(key=lambda game: -math.inf if math.isnan(x := last.get(game, math.nan)) else x)
     height = 0.8 / len(groups)
-    figure, axis = pyplot().subplots(  # type: ignore[attr-defined]
-        figsize=(9, 1.4 + 0.3 * len(games)), dpi=100, layout="constrained"
-    )
+    figure, axis = subplots(figsize=(9, 1.4 + 0.3 * len(games)))
     ours, papers = iter(("tab:blue", "tab:orange")), iter(("0.8", "0.55"))
     for i, (name, values) in enumerate(groups.items()):
         heights = np.arange(len(games)) + (i - (len(groups) - 1) / 2) * height
@@ -133,7 +131,7 @@ def figure_5(p: Progress, setting: Setting) -> tuple[bytes, Table]:
     in which they have reached their own best score. The table has the numbers of the picture."""
     n, text = len(p.peak), published_by("gorila")["figure_5"]
     theirs = {float(hours): count for hours, count in text["games_by_hours"].items()}
-    figure, axis = pyplot().subplots(figsize=(7, 4), dpi=100, layout="constrained")  # type: ignore[attr-defined]
+    figure, axis = subplots(figsize=(7, 4))
     _steps(axis, p.passed, n, "tab:red", f"ours passed DQN ({n} games)")
     _steps(axis, p.peak, n, "tab:blue", f"ours reached its best score ({n} games)")
     axis.plot(

@@ -1,0 +1,74 @@
+"""What a notebook shows of a run: settings, score and curve, and videos."""
+
+import base64
+import html
+import os
+from pathlib import Path
+from typing import Any
+
+from accel_rl.metrics.nested import flat
+from accel_rl.metrics.plot import curves_figure, gather, picture
+from accel_rl.settings.registry import ALGORITHMS
+from accel_rl.settings.train import TrainConfig, default_config
+from accel_rl.text.errors import ConfigError
+
+MOST_VIDEO = 30 * 2**20
+"""Longer videos are not copied into the notebook's file."""
+
+
+class Picture(bytes):
+    """A PNG, which a notebook shows."""
+
+    def _repr_png_(self) -> bytes:
+        return self
+
+    def __repr__(self) -> str:
+        return f"Picture of {len(self):,} bytes"
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the PNG to a file."""
+        Path(path).write_bytes(self)
+        return Path(path)
+
+
+class Video(type(Path())):  # type: ignore[misc]  # Path is an abstract class before Python 3.12.
+    """The path of a video, which a notebook shows."""
+
+    def _repr_html_(self) -> str:
+        if self.stat().st_size > MOST_VIDEO:
+            return f"<code>{html.escape(str(self))}</code> ({self.stat().st_size / 2**20:.0f} MiB)"
+        data = base64.b64encode(self.read_bytes()).decode()
+        if self.suffix == ".gif":
+            return f'<img src="data:image/gif;base64,{data}" alt="an episode">'
+        return f'<video controls loop src="data:video/mp4;base64,{data}"></video>'
+
+
+def curve(path: Path, config: TrainConfig, y: str, x: str) -> Picture:
+    """The column `y` of metrics.csv over the column `x`. Raises ConfigError if there are no values yet."""
+    return Picture(picture(curves_figure(gather({path: config.to_dict()}, x, y), x, y)))
+
+
+def run_html(path: Path, config: TrainConfig, metrics: dict[str, Any]) -> str:
+    rows = {"run": str(path), "algorithm": config.algorithm, "environment": config.env.game or config.env.id}
+    rows["seed"] = str(config.seed)
+    rows["settings"] = ", ".join(changed_settings(config)) or "the defaults"
+    last = {name: next((v for v in values[::-1] if v == v), None) for name, values in metrics.items()}
+    rows["env steps"] = f"{int(last.get('env_steps') or 0):,} of {config.env_steps:,}"
+    for name, title in (("score", "score"), ("eval_score", "last evaluation"), ("wall_s", "minutes")):
+        if (value := last.get(name)) is not None:
+            rows[title] = f"{value / 60:.1f}" if name == "wall_s" else f"{value:.1f}"
+    cells = "".join(f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in rows.items())
+    try:
+        png = base64.b64encode(curve(path, config, "score", "env_steps")).decode()
+    except ConfigError:  # No episode has ended.
+        return f"<table>{cells}</table>"
+    return f'<table>{cells}</table><img width="480" src="data:image/png;base64,{png}" alt="score by env steps">'
+
+
+def changed_settings(config: TrainConfig) -> list[str]:
+    """`name=value` of the settings that are not the algorithm's defaults, without those that other rows show."""
+    if config.algorithm not in ALGORITHMS:
+        return []
+    shown = {"env.game", "env.id", "seed", "env_steps", "run_dir"}
+    defaults, values = (dict(flat(c.to_dict())) for c in (default_config(config.algorithm), config))
+    return [f"{name}={value}" for name, value in values.items() if name not in shown and value != defaults.get(name)]
