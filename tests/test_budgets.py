@@ -12,16 +12,16 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "accel_rl": 116,  # IQN, BTR, R2D2, ReplayBuffer
-    "agents": 257,  # LastStepAgent, for R2D2; FunctionAgent
-    "algos": 1_372,  # QR-DQN, IQN, BTR, R2D2, Munchausen's term; a rate that follows the KL divergence
-    "api": 1_393,  # notebook.py; a policy that is a function; budget.py: a trial run measures how many env steps fit into a time
+    "agents": 262,  # policies of several numbers; LastStepAgent, for R2D2; FunctionAgent
+    "algos": 1_380,  # check_spec; QR-DQN, IQN, BTR, R2D2, Munchausen's term; a rate that follows the KL divergence
+    "api": 1_397,  # clipped actions; notebook.py; budget.py: a trial run measures how many env steps fit into a time
     "checkpoints": 464,  # writer.py: training goes on while a checkpoint is written
     "cli": 957,  # --budget
     "compat": 563,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value; an EnvPool's text
-    "data": 427,  # the parts of a rollout that batches do not contain; a bound of page-locked slots
+    "data": 446,  # actions of several numbers; parts of a rollout that batches lack; a bound of page-locked slots
     "distributed": 1_058,
     "emulator": 1_837,  # PTX for newer GPUs; compilers that fail or outlive a program, two versions, a system cache
-    "envs": 1_847,  # the compiler of a run ends with the run
+    "envs": 1_872,  # MultiDiscrete, MultiBinary, Box; the compiler of a run ends with the run
     "experiments": 505,  # recall in a stack of four; atari_100k: 26 games, 100,000 env steps
     "files": 346,  # the system cache of a container image, and who could write to it
     "gorila": 1_985,  # the global replay stores no recurrent states
@@ -30,7 +30,7 @@ BUDGETS = {
     "machine": 821,  # visible_gpus.py: GPUs by UUID and MIG; cores_of_rank: ranks by NUMA node and physical core
     "metrics": 666,
     "models": 803,  # Dopamine's weights; implicit quantiles; hadamax; BTR's network; sequence_q_network.py
-    "ops": 198,  # quantiles.py: sorted targets; Munchausen's target; sequences.py; sampled_kl
+    "ops": 283,  # policies.py; quantiles.py; Munchausen's target; sequences.py; sampled_kl
     "optim": 390,  # the root of zero takes MKL 20 times as long as others
     "papers": 1_519,  # how many env steps a published training score is of
     "parsing": 176,
@@ -46,7 +46,7 @@ BUDGETS = {
     "speed": 804,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
     "sweeps": 2_348,
     "text": 269,  # parse_seconds
-    "training": 2_009,  # Learner.ingest, whose advantages are captured; after_phase
+    "training": 2_010,  # Learner.ingest, whose advantages are captured; after_phase
 }
 
 

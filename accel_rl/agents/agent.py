@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from accel_rl.data.rollout import RnnState
+from accel_rl.ops.policies import Categorical, Policy
 from accel_rl.ops.q_learning import uniform_action
 from accel_rl.text.errors import RunError
 
@@ -65,14 +66,15 @@ class RandomAgent:
     reentrant = True
     state_size = 0
 
-    def __init__(self, n_actions: int):
-        self.n_actions, self.model = n_actions, nn.Identity()
+    def __init__(self, n_actions: int, policy: Policy | None = None):
+        """`policy` is the distribution of actions that are not one of n."""
+        self.n_actions, self.model, self.policy = n_actions, nn.Identity(), policy or Categorical(n_actions)
 
     def act(
         self, obs: Tensor | None, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """`uniform` is [N]. Returns (action [N], no recorded values)."""
-        return uniform_action(uniform, self.n_actions), {}
+        """`uniform` is [N]. Returns (action [N, ...], no recorded values)."""
+        return self.policy.random(uniform), {}
 
     def evaluating(self, greedy: bool = False) -> "RandomAgent":
         return self
@@ -91,8 +93,8 @@ class FunctionAgent(RandomAgent):
     needs_obs = True
     reentrant = False
 
-    def __init__(self, n_actions: int, function: Callable[[Tensor], Any]):
-        super().__init__(n_actions)
+    def __init__(self, n_actions: int, function: Callable[[Tensor], Any], policy: Policy | None = None):
+        super().__init__(n_actions, policy)
         self.function = function
 
     def act(
@@ -103,15 +105,18 @@ class FunctionAgent(RandomAgent):
         result = self.function(obs)
         values, recorded = result if isinstance(result, tuple) else (result, {})
         action = torch.as_tensor(values, device=obs.device)
-        is_integer = not (action.dtype.is_floating_point or action.dtype in (torch.bool, torch.complex64))
-        if action.shape != uniform.shape or not is_integer:
+        wanted = self.policy.random(uniform)
+        is_real = wanted.is_floating_point()
+        if action.shape != wanted.shape or action.is_floating_point() > is_real or action.dtype == torch.bool:
             raise RunError(
-                f"the policy returned actions of {action.dtype} with shape {list(action.shape)}; integers of shape "
-                f"{list(uniform.shape)} are needed"
+                f"the policy returned actions of {action.dtype} with shape {list(action.shape)}; "
+                f"{'numbers' if is_real else 'integers'} of shape {list(wanted.shape)} are needed"
             )
-        if not 0 <= int(action.min()) <= int(action.max()) < self.n_actions:
+        if action.dim() == 1 and not 0 <= int(action.min()) <= int(action.max()) < self.n_actions:
             raise RunError(f"the policy returned {action.tolist()}; actions are 0 to {self.n_actions - 1}")
-        return action.long(), {name: torch.as_tensor(x, device=obs.device).float() for name, x in recorded.items()}
+        return action.to(wanted.dtype), {
+            name: torch.as_tensor(x, device=obs.device).float() for name, x in recorded.items()
+        }
 
 
 class StickyRandomAgent(RandomAgent):

@@ -1,4 +1,4 @@
-"""Agents that sample discrete actions from a policy, with or without an estimate of the values of states."""
+"""Agents that sample actions from a policy, with or without an estimate of the values of states."""
 
 from typing import Any
 
@@ -7,21 +7,22 @@ from torch import Tensor, nn
 
 from accel_rl.data.rollout import RnnState
 from accel_rl.kernels.actions import sample_categorical
-from accel_rl.ops.policy_loss import log_prob
+from accel_rl.ops.policies import Categorical, Policy
 from accel_rl.ops.q_learning import uniform_action
 
 
 class CategoricalPolicyAgent:
-    """Samples actions from softmax(logits), and records the value of the observation and the log-probability of the
-    chosen action."""
+    """Samples actions from softmax(logits), or from another distribution `policy`, and records the value of the
+    observation and the log-probability of the chosen action."""
 
     needs_obs = True
     reentrant = True
     state_size = 0
 
-    def __init__(self, model: nn.Module, greedy: bool = False):
+    def __init__(self, model: nn.Module, greedy: bool = False, policy: Policy | None = None):
         self.model = model
         self.greedy = greedy
+        self.policy = policy or Categorical(0)
 
     def forward(self, obs: Tensor, memory: RnnState | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
         """The network's outputs with gradients, for losses. For obs [T * n, ...] of n environments over T steps, return
@@ -33,13 +34,13 @@ class CategoricalPolicyAgent:
     def act(
         self, obs: Tensor, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """obs [N, ...], random numbers `uniform` [N]. Returns (action [N], {value [N], log_prob [N]})."""
+        """obs [N, ...], random numbers `uniform` [N]. Returns (action [N, ...], {value [N], log_prob [N]})."""
         logits, value, states = self.forward(obs, memory)
         if memory is not None and states is not None:
             memory.state.copy_(states[-1])
-        if self.greedy:
-            action = logits.argmax(-1)
-            chosen = log_prob(logits, action)
+        if self.greedy or type(self.policy) is not Categorical:
+            action = self.policy.mode(logits) if self.greedy else self.policy.sample(logits, uniform)
+            chosen = self.policy.log_prob(logits, action)
         else:
             action, chosen = sample_categorical(logits, uniform)
         return action, {"value": value, "log_prob": chosen}
@@ -51,7 +52,7 @@ class CategoricalPolicyAgent:
 
     def evaluating(self, greedy: bool = False) -> "CategoricalPolicyAgent":
         """This agent itself, because A2C and PPO also sample actions in evaluations, or a greedy copy."""
-        return type(self)(self.model, greedy)
+        return type(self)(self.model, greedy, self.policy)
 
     def state_dict(self) -> dict[str, Any]:
         return {}
@@ -63,8 +64,8 @@ class CategoricalPolicyAgent:
 class RecurrentPolicyAgent(CategoricalPolicyAgent):
     """The network is a `RecurrentActorCritic`."""
 
-    def __init__(self, model: nn.Module, greedy: bool = False):
-        super().__init__(model, greedy)
+    def __init__(self, model: nn.Module, greedy: bool = False, policy: Policy | None = None):
+        super().__init__(model, greedy, policy)
         self.state_size = model.state_size  # type: ignore[assignment]
 
     def forward(self, obs: Tensor, memory: RnnState | None = None) -> tuple[Tensor, Tensor, Tensor | None]:

@@ -8,7 +8,7 @@ from torch.nn.functional import mse_loss
 
 from accel_rl.algos.algorithm import Loss
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig
-from accel_rl.ops.policy_loss import entropy, explained_variance, log_prob, mean_over
+from accel_rl.ops.policy_loss import explained_variance, mean_over
 from accel_rl.optim.optimizers import AnyOptimizer
 from accel_rl.text.bounds import Positive, PositiveCount, Share
 
@@ -68,9 +68,9 @@ class A2C(PolicyGradient):
         and entropy bonus."""
         logits, value, _ = self.agent.forward(batch.obs, batch.memory)
         mean = mean_over(batch.valid)
-        policy_loss = -mean(log_prob(logits, batch.action) * batch.advantage)
+        policy_loss = -mean(self.policy.log_prob(logits, batch.action) * batch.advantage)
         value_loss = mean(mse_loss(value, batch.target, reduction="none"))
-        policy_entropy = mean(entropy(logits))
+        policy_entropy = mean(self.policy.entropy(logits))
         return self.combine_losses(
             policy_loss, value_loss, policy_entropy, batch.samples,
             value=mean(value),

@@ -91,8 +91,11 @@ class AlgorithmConfig:
     def check_sampling(self, T: int, B: int) -> None:
         """Raise ConfigError for values that are incompatible with a horizon T and B environments."""
 
-    def check_memory(self, spec: EnvSpec, device: str) -> None:
-        """Raise ConfigError, with the missing bytes, if the learner's replay does not fit on its device."""
+    def check_spec(self, spec: EnvSpec, device: str) -> None:
+        """Raise ConfigError if the algorithm cannot learn in the environment, or, with the missing bytes, if the
+        learner's replay does not fit on its device."""
+        if spec.action_shape:
+            raise ConfigError(f"{spec.name}: actions of several numbers need a policy gradient: a2c, ppo or impala")
 
     def for_env(self, is_atari: bool) -> Self:
         """Fill in the defaults that depend on the environment."""

@@ -15,7 +15,7 @@ from accel_rl.algos.policy_gradient import Samples
 from accel_rl.algos.window import RolloutWindow
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
-from accel_rl.ops.policy_loss import entropy, explained_variance, finite_where_invalid, log_prob, mean_over
+from accel_rl.ops.policy_loss import explained_variance, finite_where_invalid, mean_over
 from accel_rl.ops.returns import vtrace
 from accel_rl.text.bounds import Positive, PositiveCount
 
@@ -96,7 +96,7 @@ class IMPALA(A2C):
         logits, value, _ = self.agent.forward(obs, r.memory(0, N + 1))
         logits, values = logits.view(N + 1, r.B, -1)[:-1], value.view(N + 1, r.B)
         value = values[:-1]
-        log_pi = log_prob(logits, r.action)
+        log_pi = self.policy.log_prob(logits, r.action)
         with torch.no_grad():
             trace = vtrace(
                 log_pi - mu, self.reward(r), self.discount(r), value, self.next_value(r, value, values[-1]),
@@ -105,7 +105,7 @@ class IMPALA(A2C):
         mean = mean_over(valid)
         policy_loss = -mean(log_pi * trace.advantage)
         value_loss = mean(mse_loss(value, trace.target, reduction="none"))
-        policy_entropy = mean(entropy(logits))
+        policy_entropy = mean(self.policy.entropy(logits))
         return self.combine_losses(
             policy_loss, value_loss, policy_entropy, r.valid.sum(),
             value=mean(value),

@@ -12,11 +12,12 @@ from accel_rl.agents.policy import CategoricalPolicyAgent, RecurrentPolicyAgent
 from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig, Loss, remaining
 from accel_rl.data.rollout import RnnState, Rollout
 from accel_rl.data.spec import EnvSpec
-from accel_rl.models.actor_critic import ActorCritic
+from accel_rl.models.actor_critic import ActorCritic, policy_of
 from accel_rl.models.layers import LayerNorm
 from accel_rl.models.networks import find_network
 from accel_rl.models.recurrent import RecurrentActorCritic
-from accel_rl.ops.policy_loss import finite_where_invalid, log_prob, sampled_kl
+from accel_rl.ops.policies import Categorical, Policy
+from accel_rl.ops.policy_loss import finite_where_invalid, sampled_kl
 from accel_rl.ops.returns import generalized_advantage
 from accel_rl.text.bounds import NonNegative, NonNegativeCount, Positive, Share
 
@@ -64,10 +65,13 @@ class PolicyGradientConfig(AlgorithmConfig):
         super().check()
         find_network(self.network)
 
+    def check_spec(self, spec: EnvSpec, device: str) -> None:
+        """All actions are possible."""
+
 
 @dataclass(slots=True)
 class PolicyBatch:
-    """N samples: obs [N, ...], action [N] int64, advantage [N], value target [N], and valid [N] bool, or None if all
+    """N samples: obs [N, ...], action [N, ...], advantage [N], value target [N], and valid [N] bool, or None if all
     samples are valid.
 
     `recorded` contains the values that the agent recorded while acting, by name, each [N]. For a recurrent agent the
@@ -111,6 +115,7 @@ class Samples:
     target: Any = None
 
 
+LOGITS = Categorical(0)
 CHUNK = 4096
 """Number of samples whose policy is computed at a time to measure a KL divergence."""
 
@@ -134,9 +139,16 @@ class PolicyGradient(Algorithm):
 
     def build_agent(self, spec: EnvSpec) -> Agent:
         c = self.config
+        policy = policy_of(spec)
         if c.lstm:
-            return RecurrentPolicyAgent(RecurrentActorCritic(spec, c.lstm, c.network, c.layer_norm))
-        return CategoricalPolicyAgent(ActorCritic(spec, c.network, c.layer_norm))
+            return RecurrentPolicyAgent(RecurrentActorCritic(spec, c.lstm, c.network, c.layer_norm), policy=policy)
+        return CategoricalPolicyAgent(ActorCritic(spec, c.network, c.layer_norm), policy=policy)
+
+    @property
+    def policy(self) -> Policy:
+        """The distribution whose outputs the agent's network computes. A user's agent without one has logits."""
+        policy: Policy = getattr(self.agent, "policy", LOGITS)
+        return policy
 
     def ingest(self, rollout: Rollout) -> None:
         self.samples = self.prepare(rollout)
@@ -227,7 +239,7 @@ class PolicyGradient(Algorithm):
             obs, memory, i = self._observed(r, index)
         return PolicyBatch(
             obs=obs,
-            action=r.action.reshape(-1)[i],
+            action=r.action.flatten(0, 1)[i],
             advantage=self.samples.advantage.reshape(-1)[i],
             target=self.samples.target.reshape(-1)[i],
             valid=None if valid is None else valid.reshape(-1)[i],
@@ -266,12 +278,12 @@ class PolicyGradient(Algorithm):
         assert self.samples is not None
         r, valid = self.samples.rollout, self.samples.valid
         units, each = (r.B, r.T) if self.agent.state_size else (r.T * r.B, 1)
-        action, old = r.action.flatten(), r.recorded["log_prob"].flatten()
-        counted = torch.ones_like(action, dtype=torch.bool) if valid is None else valid.flatten()
+        action, old = r.action.flatten(0, 1), r.recorded["log_prob"].flatten()
+        counted = torch.ones_like(old, dtype=torch.bool) if valid is None else valid.flatten()
         sums = torch.zeros(2, dtype=torch.float64, device=action.device)
         for index in torch.arange(units, device=action.device).split(max(1, CHUNK // each)):
             obs, memory, i = self._observed(r, index)
-            kl = sampled_kl(log_prob(self.agent.forward(obs, memory)[0], action[i]) - old[i])
+            kl = sampled_kl(self.policy.log_prob(self.agent.forward(obs, memory)[0], action[i]) - old[i])
             sums += torch.stack([torch.where(counted[i], kl, 0).sum(), counted[i].sum()])
         total, n = self.communicator.all_reduce_sum(sums)
         return float(total / n)

@@ -16,9 +16,7 @@ from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
 from accel_rl.ops.policy_loss import (
     clipped_surrogate,
     clipped_value_error,
-    entropy,
     explained_variance,
-    log_prob,
     mean_over,
     sampled_kl,
 )
@@ -104,7 +102,7 @@ class PPO(PolicyGradient):
         and entropy bonus."""
         c = self.config
         logits, value, _ = self.agent.forward(batch.obs, batch.memory)
-        log_ratio = log_prob(logits, batch.action) - batch.recorded["log_prob"]
+        log_ratio = self.policy.log_prob(logits, batch.action) - batch.recorded["log_prob"]
         clip = self.now.clip
         ratio = log_ratio.exp()
         mean = mean_over(batch.valid)
@@ -114,7 +112,7 @@ class PPO(PolicyGradient):
         else:
             error = mse_loss(value, batch.target, reduction="none")
         value_loss = mean(error)
-        policy_entropy = mean(entropy(logits))
+        policy_entropy = mean(self.policy.entropy(logits))
         return self.combine_losses(
             policy_loss, value_loss, policy_entropy, batch.samples,
             value=mean(value),

@@ -153,7 +153,8 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
         steps."""
         return T + self.n_step + 8
 
-    def check_memory(self, spec: EnvSpec, device: str) -> None:
+    def check_spec(self, spec: EnvSpec, device: str) -> None:
+        super().check_spec(spec, device)
         self.replay.check_memory(spec, device)
 
     def of_rank(self, ranks: int) -> "ReplayAlgorithmConfig":

@@ -52,7 +52,7 @@ def check_device(config: Resolved, plan: RankPlan) -> None:
 
         cuda.check(plan.device)
     _check_network(config, plan.device)
-    config.algo.check_memory(config.spec, plan.device)
+    config.algo.check_spec(config.spec, plan.device)
 
 
 def _check_network(config: Resolved, device: str) -> None:

@@ -10,6 +10,7 @@ from accel_rl.api.keywords import What, settings
 from accel_rl.api.launch import checked
 from accel_rl.api.run import Run
 from accel_rl.data.rollout import Rollout
+from accel_rl.models.actor_critic import policy_of
 from accel_rl.planning.plan import RankPlan
 from accel_rl.planning.rank_config import rank_config
 from accel_rl.text.errors import ConfigError
@@ -86,7 +87,7 @@ class RolloutSource:
 def _agent(config: Any, policy: Any, device: str) -> Any:
     spec = config.spec
     if policy == "random":
-        return RandomAgent(spec.n_actions)
+        return RandomAgent(spec.n_actions, policy_of(spec))
     if policy is None:
         return Learner(config, spec, device, derived_seed(config.seed, Stream.MODEL)).algo.agent
     if isinstance(policy, str | os.PathLike):
@@ -95,7 +96,7 @@ def _agent(config: Any, policy: Any, device: str) -> Any:
         is_function = callable(policy) and not hasattr(policy, "act")
         if not is_function and not hasattr(policy, "act"):
             raise ConfigError(f'policy={policy!r}: must be "random", a function, an agent, a run, its folder, or None')
-        return FunctionAgent(spec.n_actions, policy) if is_function else policy
+        return FunctionAgent(spec.n_actions, policy, policy_of(spec)) if is_function else policy
     trained = policy.agent
     if trained.obs_shape != spec.obs_shape:
         raise ConfigError(

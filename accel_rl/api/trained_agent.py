@@ -147,6 +147,7 @@ class TrainedPolicy:
         """`agent` is an agent for evaluation. `spec` describes the environment: an observation has the shape
         `spec.obs_shape`, such as [4, 104, 80] (frames, oldest first)."""
         self.agent, self.obs_shape = agent, spec.obs_shape
+        self._bounds = torch.tensor([spec.low, spec.high]) if spec.low else None
         self._dtype: torch.dtype = getattr(torch, spec.frame_dtype)
         self._device = next((p.device for p in agent.model.parameters()), torch.device("cpu"))
         self._random = torch.Generator().manual_seed(seed)
@@ -157,7 +158,8 @@ class TrainedPolicy:
         self._state = None
 
     def act(self, obs: X, first: Any = None, reward: Any = None) -> X:
-        """Select actions [N] or [] int64 for observations `obs` [N, ...] or [...], which are arrays or tensors.
+        """Select actions [N] or [] int64 for observations `obs` [N, ...] or [...], which are arrays or tensors. Actions
+        of several numbers are [N, D] or [D], clipped to the environment's bounds.
 
         For an LSTM, `first` [N] bool marks the environments whose episode begins with the given observation, and for
         r2d2, `reward` [N] are the rewards of the last actions. Raises ValueError for a wrong shape, for images whose
@@ -171,6 +173,8 @@ class TrainedPolicy:
         uniform = torch.rand(len(x), generator=self._random).to(self._device)
         with torch.no_grad():
             action, _ = self.agent.act(x.to(self._device), uniform, self._memory(len(x), first, reward))
+        if self._bounds is not None:
+            action = action.clamp(*self._bounds.to(action.device))
         action = action.cpu()[0] if single else action.cpu()
         return action.numpy() if isinstance(obs, np.ndarray) else action
 

@@ -2,6 +2,7 @@
 import torch."""
 
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 
@@ -55,9 +56,21 @@ class Step:
 
 TENSORS = ("frames", "final_frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
 """`TENSORS` lists the arrays that a `Rollout` has as tensors."""
-# Array elements that were never written have the sentinel values, which tests detect.
+# Array elements that were never written have the sentinel values, which tests detect. An environment with the action
+# -1, or NaN if actions are real, is skipped.
 SENTINEL_ACTION = -1
 SENTINEL_REWARD = float("nan")
+
+
+def sentinel(action: Any) -> float:
+    """The sentinel of an array or a tensor of actions."""
+    return SENTINEL_REWARD if "float" in str(action.dtype) else SENTINEL_ACTION
+
+
+def is_skipped(action: np.ndarray) -> np.ndarray:
+    """Whether the actions [n, ...] are sentinels, [n]."""
+    first = action.reshape(len(action), -1)[:, 0]
+    return np.isnan(first) if action.dtype.kind == "f" else first < 0
 
 
 def rollout_layout(spec: EnvSpec, T: int, B: int, prefix: str = "") -> Layout:
@@ -66,7 +79,7 @@ def rollout_layout(spec: EnvSpec, T: int, B: int, prefix: str = "") -> Layout:
         "frames": (spec.frame_dtype, (spec.stack - 1 + T + 1, B, *spec.frame_shape)),
         "final_frames": (spec.frame_dtype, (T, B, *spec.frame_shape)),
         "age": ("uint8", (T + 1, B)),
-        "action": ("int64", (T, B)),
+        "action": (spec.action_dtype, (T, B, *spec.action_shape)),
         "reward": ("float32", (T, B)),
         "terminated": ("bool", (T, B)),
         "truncated": ("bool", (T, B)),
@@ -103,7 +116,7 @@ class RolloutArrays:
         return cls.of(private_arrays(rollout_layout(spec, T, B)), spec.stack)
 
     def fill_sentinels(self) -> None:
-        self.action.fill(SENTINEL_ACTION)
+        self.action.fill(sentinel(self.action))
         self.reward.fill(SENTINEL_REWARD)
 
     def step(self, t: int, b: slice) -> Step:

@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+UNBOUNDED = 1e30
+
 
 @dataclass(frozen=True, slots=True)
 class EnvSpec:
@@ -12,6 +14,10 @@ class EnvSpec:
     frames have channels. Other observations have the shape [*frame_shape], and `stack` is 1. `info_bytes` is the size,
     in bytes, of the numbers that an environment reports when an episode ends. `protocol` is the resolved set of rules
     by which the environment plays; it is recorded with every score.
+
+    An action is one of `n_actions`, or consists of several numbers: with `choices`, number d is one of choices[d], and
+    `n_actions` is the sum of all choices; with `low` and `high`, number d is real, the environment clips it to these
+    bounds, and `n_actions` is the number of numbers.
     """
 
     name: str
@@ -22,6 +28,9 @@ class EnvSpec:
     action_meanings: tuple[str, ...] = ()
     protocol: dict[str, Any] = field(default_factory=dict)
     info_bytes: int = 0
+    choices: tuple[int, ...] = ()
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
 
     @property
     def obs_shape(self) -> tuple[int, ...]:
@@ -35,6 +44,19 @@ class EnvSpec:
     @property
     def is_image(self) -> bool:
         return self.frame_dtype == "uint8" and len(self.frame_shape) in (2, 3)
+
+    @property
+    def action_shape(self) -> tuple[int, ...]:
+        return (len(self.low or self.choices),) if self.low or self.choices else ()
+
+    @property
+    def ranges(self) -> list[tuple[float, float]]:
+        """Bounds of uniformly random numbers of an action. Without bounds, they are -1 and 1."""
+        return [(a, b) if b - a < UNBOUNDED else (-1.0, 1.0) for a, b in zip(self.low, self.high, strict=True)]
+
+    @property
+    def action_dtype(self) -> str:
+        return "float32" if self.low else "int64"
 
     @property
     def channels(self) -> int:
@@ -60,5 +82,5 @@ class EnvSpec:
 
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> "EnvSpec":
-        tuples = {k: tuple(d[k]) for k in ("frame_shape", "action_meanings")}
-        return cls(**{**d, **tuples})
+        lists = {k: tuple(v) for k, v in d.items() if isinstance(v, list)}
+        return cls(**{**d, **lists})

@@ -36,9 +36,9 @@ class Env(Protocol):
         """Episodes are counted from 0; None means the episode after the last one. The episode's first frame is written
         into `frame` [*frame_shape]."""
 
-    def step(self, action: int, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
-        """Play one agent step and write the newest frame into `frame`. Return (raw reward, terminated, truncated,
-        ended). The environment never resets by itself."""
+    def step(self, action: Any, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
+        """Play one agent step with an action, a number or a list of numbers, and write the newest frame into `frame`.
+        Return (raw reward, terminated, truncated, ended). The environment never resets by itself."""
 
     def get_state(self) -> bytes:
         """The complete state, without pickle."""
@@ -60,7 +60,7 @@ class BatchEnv(Protocol):
         """Start an episode in each environment, write the first frames and ages into `out`, and clear other fields."""
 
     def send(self, action: np.ndarray) -> None:
-        """Actions [n] of any integer dtype."""
+        """Actions [n, *action_shape], integers of any dtype or float32."""
 
     def recv(self, out: Step) -> None:
         """Wait for the step's results. Environments whose episode ended are reset according to --sampler.reset."""

@@ -1,4 +1,4 @@
-"""Gymnasium environments with a Discrete action space, which are named by an id or a factory function."""
+"""Gymnasium environments, which are named by an id or a factory function."""
 
 import inspect
 import math
@@ -57,10 +57,8 @@ class GymnasiumEnv:
         self._generators = OwnGenerators(seed, is_needed=not _is_of_gymnasium(id))
         with self._generators:
             self._env = env = _make(id, kwargs, offers)
-        actions = env.action_space
-        if not isinstance(actions, gymnasium.spaces.Discrete):
-            raise ConfigError(f"id={id!r} has the action space {_line(actions)}: must be Discrete")
-        self._first_action = int(actions.start)
+        self._action_space = env.action_space
+        actions = _actions(id, env.action_space)
         self._space = space = env.observation_space
         self._picture = picture = picture_layout(space)
         if picture is None:
@@ -70,14 +68,14 @@ class GymnasiumEnv:
         self._flatten = not isinstance(space, gymnasium.spaces.Box)
         self._seed, self._episode = seed, 0
         self._episode_seed: int | None = None
-        self._actions: list[int] = []
+        self._actions: list[Any] = []
         self.is_lost = False  # True after a restore to a wrong state, until the episode is truncated
         self.episode_info: dict[str, float] = {}
         self.spec = EnvSpec(
             name=id,
             frame_shape=picture.frame_shape if picture else (gymnasium.spaces.flatdim(space),),
             frame_dtype="uint8" if picture else "float32",
-            n_actions=int(actions.n),
+            **actions,
             stack=stack if picture else 1,
             protocol={
                 "gymnasium": gymnasium.__version__,
@@ -95,7 +93,8 @@ class GymnasiumEnv:
         self._episode = episode + 1
         self._start(int(episode_rng(self._seed, episode).integers(2**31)), frame)
 
-    def step(self, action: int, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
+    def step(self, action: Any, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
+        """`action` is a number, or a list of numbers."""
         if self.is_lost:
             np.copyto(frame, self._newest)
             self.is_lost = False
@@ -105,7 +104,7 @@ class GymnasiumEnv:
         self._actions.append(action)
         try:
             with self._generators:
-                observation, reward, terminated, truncated, info = self._env.step(self._first_action + action)
+                observation, reward, terminated, truncated, info = self._env.step(_action(self._action_space, action))
             self._write(observation, frame)
             reward = float(reward)
         except (Exception, SystemExit) as e:
@@ -182,7 +181,7 @@ class GymnasiumEnv:
             warnings.simplefilter("always")
             try:
                 checker.reset(seed=0)
-                checker.step(self._first_action)
+                checker.step(self._action_space.sample())
             except AssertionError as e:
                 warnings.warn(str(e), stacklevel=2)
             except Exception:
@@ -229,6 +228,33 @@ def _make(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.
     with no_exit(lambda call: ConfigError(f"id={id!r}: {call} while the environment was made")):
         make = _function(id)
         return _made_by_id(id, kwargs, offers) if make is None else _made_by(make, id, kwargs, offers)
+
+
+def _actions(id: str, space: gymnasium.Space[Any]) -> dict[str, Any]:
+    """The fields of an `EnvSpec` that describe the actions. Raises ConfigError for spaces of other kinds."""
+    spaces = gymnasium.spaces
+    if isinstance(space, spaces.Discrete):
+        return {"n_actions": int(space.n)}
+    if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
+        choices = space.nvec.ravel() if isinstance(space, spaces.MultiDiscrete) else [2] * int(np.prod(space.shape))
+        return {"choices": tuple(map(int, choices)), "n_actions": int(sum(choices))}
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating) and space.shape:
+        most = float(np.finfo(np.float32).max)
+        low, high = (tuple(np.clip(x.ravel(), -most, most).tolist()) for x in (space.low, space.high))
+        return {"low": low, "high": high, "n_actions": len(low)}
+    raise ConfigError(
+        f"id={id!r} has the action space {_line(space)}: must be Discrete, MultiDiscrete, MultiBinary or Box of floats"
+    )
+
+
+def _action(space: gymnasium.Space[Any], action: Any) -> Any:
+    """The space's element for an agent's action, a number or a list of numbers."""
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return int(space.start) + action
+    x = np.asarray(action, space.dtype).reshape(space.shape)
+    if isinstance(space, gymnasium.spaces.Box):
+        return np.clip(x, space.low, space.high)
+    return x + space.start if isinstance(space, gymnasium.spaces.MultiDiscrete) else x
 
 
 def _is_of_gymnasium(id: str) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from accel_rl.data.rollout_arrays import Step
+from accel_rl.data.rollout_arrays import Step, is_skipped
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.environment import Env, pack_state, unpack_state
 from accel_rl.envs.episode_info import packed
@@ -20,9 +20,15 @@ def decorrelation_rng(seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, 1])
 
 
-def decorrelation_actions(rng: np.random.Generator, n_actions: int, most: int) -> np.ndarray:
-    """Uniformly random actions [n], with n uniform in 0..most (Stooke & Abbeel 2018, section 5.3)."""
-    return rng.integers(n_actions, size=rng.integers(most + 1))
+def decorrelation_actions(rng: np.random.Generator, spec: EnvSpec, most: int) -> np.ndarray:
+    """Uniformly random actions [n, ...], with n uniform in 0..most (Stooke & Abbeel 2018, section 5.3)."""
+    n = rng.integers(most + 1)
+    if not spec.action_shape:
+        return rng.integers(spec.n_actions, size=n)
+    if spec.choices:
+        return rng.integers(spec.choices, size=(n, len(spec.choices)))
+    low, high = np.transpose(spec.ranges)
+    return rng.uniform(low, high, (int(n), len(spec.low)))
 
 
 class SequentialEnv:
@@ -71,8 +77,8 @@ class SequentialEnv:
         for env, rng, frame in zip(self.envs, self._rngs, out.frame, strict=True):
             env.reset(frame)
             if self._decorrelation_steps:
-                for action in decorrelation_actions(rng, self.spec.n_actions, self._decorrelation_steps):
-                    if env.step(int(action), frame)[3]:
+                for action in decorrelation_actions(rng, self.spec, self._decorrelation_steps).tolist():
+                    if env.step(action, frame)[3]:
                         env.reset(frame)
         for reserved in self._reserved:
             reserved.refill()
@@ -92,9 +98,9 @@ class SequentialEnv:
         action, self._action = self._action, None
         waiting, age = self._waiting, self._age
         skipped = waiting
-        if self._any_waiting or action.min() < 0:
-            skipped = waiting | (action < 0)
-            self._play(action, skipped, out)
+        if self._any_waiting or not action.min() >= 0:
+            skipped = waiting | is_skipped(action)
+            self._play(action, skipped if skipped.any() else None, out)
         else:
             self._play(action, None, out)
         np.logical_not(skipped, out=out.valid)

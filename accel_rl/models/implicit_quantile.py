@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.models.noisy import hashed_uniform
 from accel_rl.models.q_network import QNetwork
 from accel_rl.ops.q_learning import dueling
 from accel_rl.ops.quantiles import midpoints
+from accel_rl.ops.random_numbers import hashed_uniform
 
 STREAMS = 4
 """Number of independent sets of random shares that one seed gives."""

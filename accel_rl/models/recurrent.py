@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.models.actor_critic import Heads, body
+from accel_rl.models.actor_critic import Heads, body, policy_of
 from accel_rl.models.layers import Head, LayerNorm, lstm_, orthogonal_
 from accel_rl.models.precision import float32_head
 
@@ -45,7 +45,7 @@ class RecurrentActorCritic(RecurrentBody):
 
     def __init__(self, spec: EnvSpec, units: int, network: str = "a3c", layer_norm: LayerNorm = "none"):
         super().__init__(spec, units, network, layer_norm)
-        self.heads = Heads(units, spec.n_actions)
+        self.heads = Heads(units, policy_of(spec))
 
     def forward(self, obs: Tensor, first: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """From obs [T * n, ...], first [T, n] bool and state [n, 2 units], return logits [T * n, A], value [T * n] and

@@ -60,7 +60,7 @@ class Episode:
             obs = rollout.observations(0).to(device)
             memory = RnnState(state, (rollout.age[:1] == 0).to(device)) if size else None
             action, _ = self.agent.act(obs, torch.rand(1, generator=self._uniform).to(device), memory)
-            reward, _, _, ended = self.env.step(int(action), arrays.frames[spec.stack, 0])
+            reward, _, _, ended = self.env.step(action.tolist()[0], arrays.frames[spec.stack, 0])
             if getattr(self.agent, "reads_reward", False):
                 state[:, -1] = reward
             self.score, self.length = self.score + reward, self.length + 1

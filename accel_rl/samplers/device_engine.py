@@ -88,8 +88,7 @@ class DeviceEngine:
         out = DeviceStep.empty(envs.n, envs.game)
         envs.begin(out)
         actions = [
-            decorrelation_actions(decorrelation_rng(seed), setup.spec.n_actions, setup.decorrelation_steps)
-            for seed in seeds
+            decorrelation_actions(decorrelation_rng(seed), setup.spec, setup.decorrelation_steps) for seed in seeds
         ]
         action = torch.full((max(map(len, actions)), envs.n), SENTINEL_ACTION)
         for i, chosen in enumerate(actions):

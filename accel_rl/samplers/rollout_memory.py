@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.data.rollout import Rollout
-from accel_rl.data.rollout_arrays import SENTINEL_ACTION, SENTINEL_REWARD, TENSORS, RolloutArrays
+from accel_rl.data.rollout_arrays import SENTINEL_ACTION, SENTINEL_REWARD, TENSORS, RolloutArrays, sentinel
 from accel_rl.machine.devices import Device, runtime
 
 
@@ -72,7 +72,7 @@ class HostMemory:
 
     def skip_idle(self, buffer: int, t: int, b: slice) -> None:
         if self._idle is not None:
-            self._buffers[buffer].action[t, b][self._idle[b]] = SENTINEL_ACTION
+            self._buffers[buffer].action[t, b][self._idle[b]] = sentinel(self._buffers[buffer].action)
 
     def carry_over(self, buffer: int, following: int, b: slice = slice(None)) -> None:
         arrays, after = self._buffers[buffer], self._buffers[following]

@@ -66,7 +66,7 @@ class Sampler:
         self.engine = engine
         self.spec = spec
         self.grouping = engine.grouping
-        (self.T, self.B), self.buffers = engine.buffers[0].action.shape, len(engine.buffers)
+        (self.T, self.B), self.buffers = engine.buffers[0].reward.shape, len(engine.buffers)
         self._share = share or EnvShare(0, self.B)
         self.memory = HostMemory(engine.buffers) if memory is None else memory
         self.memory.clear()

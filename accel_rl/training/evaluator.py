@@ -9,6 +9,7 @@ from accel_rl.agents.agent import Agent, RandomAgent
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import ResolvedEnv, make_spec
 from accel_rl.envs.start_points import load_starts
+from accel_rl.models.actor_critic import policy_of
 from accel_rl.models.network_state import buffers_kept
 from accel_rl.planning.plan import RankPlan
 from accel_rl.samplers.episodes import Episode
@@ -135,7 +136,7 @@ def evaluate_random(config: Resolved, plan: RankPlan, *, steps: int, seed: int) 
     """The random agent of normalized scores plays uniform actions at 10 Hz with a run's evaluation settings. No episode
     begins after `steps` env steps, unless the settings specify a number of episodes or saved starts."""
     config = at_10_hz(config)
-    agent = RandomAgent(config.spec.n_actions)
+    agent = RandomAgent(config.spec.n_actions, policy_of(config.spec))
     with closing(Evaluator(config, plan)) as evaluator:
         result = evaluator.evaluate(agent, steps=steps, seed=seed)
     assert result is not None

@@ -116,7 +116,7 @@ def test_impossible_settings_are_one_line(settings, message):
     with pytest.raises(ConfigError, match=message.replace(".", r"\.")) as e:
         config.check()
         config.check_sampling(5, 6)
-        config.check_memory(made_up.SPEC, "cpu")
+        config.check_spec(made_up.SPEC, "cpu")
     assert "\n" not in str(e.value)
 
 

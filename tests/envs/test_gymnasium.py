@@ -1,5 +1,7 @@
 """Gymnasium environments: spaces, time limits, exact states."""
 
+import json
+
 import gymnasium
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from gymnasium import spaces
 
 from accel_rl import make_sampler
 from accel_rl.data.rollout_arrays import Step
+from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.episode_info import SCORE, unpacked
 from accel_rl.envs.gymnasium import GymnasiumEnv
 from accel_rl.envs.make import make_batch, make_spec
@@ -53,12 +56,6 @@ def matrix() -> gymnasium.Env:
 
 def named() -> gymnasium.Env:
     return Toy(spaces.Dict({"a": spaces.Discrete(3), "b": spaces.Box(0, 1, (2,))}))
-
-
-def continuous() -> gymnasium.Env:
-    env = matrix()
-    env.action_space = spaces.Box(-1, 1, (1,))
-    return env
 
 
 class Drifting(Toy):
@@ -177,14 +174,36 @@ def test_a_replay_that_differs_is_told() -> None:
         ("sys:exit", "called sys.exit(None) while the environment was made"),
         (HERE + "nothing", "must be a gymnasium.Env"),
         (HERE + "no_such_function", "has no no_such_function"),
-        (HERE + "continuous", "must be Discrete"),
-        ("Pendulum-v1", "must be Discrete"),
+        ("tests.action_spaces:integers", "must be Discrete, MultiDiscrete, MultiBinary or Box of floats"),
     ],
 )
 def test_errors_are_one_line(id: str, says: str) -> None:
     with pytest.raises(ConfigError) as e:
         env_of(id=id).check()
     assert says in str(e.value) and "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("env", "actions"),
+    [
+        ("numbers", [[0.1, 7.0], [-3.5, 0.25], [2.0, -1.0]]),
+        ("choices", [[2, 1], [0, 0], [1, 1]]),
+        ("bits", [[1, 0, 1]]),
+    ],
+)
+def test_actions_of_several_numbers(env, actions):
+    """They are clipped to the bounds of the space, or moved to its first element, and saved with the episode."""
+    env = GymnasiumEnv(f"tests.action_spaces:{env}", seed=3)
+    frame, played = np.zeros(3, np.float32), np.zeros(3, np.float32)
+    env.reset(frame)
+    results = [env.step(action, frame) for action in actions]
+    spec = env.spec
+    assert spec.action_shape == (len(actions[0]),) and spec.n_actions == sum(spec.choices or [1] * len(actions[0]))
+    assert EnvSpec.from_dict(json.loads(json.dumps(spec.to_dict()))) == spec
+    other = GymnasiumEnv(env.id, seed=4)
+    other.set_state(env.get_state())
+    assert env.step(actions[0], frame) == other.step(actions[0], played) and results[0][0] <= 1
+    np.testing.assert_array_equal(frame, played)
 
 
 class Told(Toy):

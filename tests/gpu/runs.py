@@ -55,6 +55,7 @@ RUNS: dict[str, TrainConfig] = {
         "pqn", POLE, horizon=16, minibatch=32, epochs=2, layer_norm="before", epsilon_spread=7.0
     ),
     "pqn, LSTM": config("pqn", POLE, horizon=8, minibatch=32, epochs=2, **LSTM),
+    "ppo, real actions": config("ppo", "tests.action_spaces:numbers", horizon=16, minibatch=32, epochs=2),
     "impala": config("impala", POLE, window=10, batches=2, horizon=5),
     "impala, LSTM": config("impala", POLE, window=10, batches=2, horizon=5, **LSTM),
     "dqn, pong": q("dqn", "pong"),

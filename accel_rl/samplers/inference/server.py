@@ -74,7 +74,7 @@ class ActionServer:
         rollout.state = self._copied_state(rollout.state)
         unseen: Any = None
         action, recorded = agent.act(unseen, uniform.flatten(), None)
-        self.host[buffer].action.copy_(action.view_as(uniform))
+        self.host[buffer].action.copy_(action.view_as(self.host[buffer].action))
         rollout.recorded.update({name: x.view_as(uniform).to(self.device) for name, x in recorded.items()})
         self._is_unseen[buffer] = True
 

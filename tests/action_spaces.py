@@ -1,0 +1,72 @@
+"""Environments with actions of several numbers, whose best actions are known. The module does not import torch."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+STEPS = 8
+
+
+class Targets(gymnasium.Env):
+    """The reward of a step is 1 for the best action, which depends on the observation, and less for others."""
+
+    observation_space = spaces.Box(-1, 1, (3,), np.float32)
+
+    def __init__(self, action_space: spaces.Space[Any]):
+        self.action_space = action_space
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
+        super().reset(seed=seed)
+        self._t = 0
+        return self._observe(), {}
+
+    def step(self, action: Any):
+        assert self.action_space.contains(action), action
+        reward = float(self.reward(action))
+        self._t += 1
+        return self._observe(), reward, False, self._t == STEPS, {}
+
+    def _observe(self) -> np.ndarray:
+        self.x = self.np_random.uniform(-1, 1, 3).astype(np.float32)
+        return self.x
+
+    def reward(self, action: Any) -> float:
+        raise NotImplementedError
+
+
+class Numbers(Targets):
+    """Two real numbers, x0 and 0.5 - x1 / 2, of which the second one's bounds are 0 and 1."""
+
+    def reward(self, action: np.ndarray) -> float:
+        a = action.reshape(-1)
+        return 1 - (a[0] - self.x[0]) ** 2 - (a[1] - 0.5 + self.x[1] / 2) ** 2
+
+
+class Choices(Targets):
+    """Which third x0 is in, from 5 on, and whether x1 is positive."""
+
+    def reward(self, action: np.ndarray) -> float:
+        return 0.5 * (action[0] == 5 + int((self.x[0] + 1) * 1.4999)) + 0.5 * (action[1] == (self.x[1] > 0))
+
+
+class Bits(Targets):
+    def reward(self, action: np.ndarray) -> float:
+        return float(np.mean(action == (self.x > 0)))
+
+
+def numbers() -> gymnasium.Env:
+    return Numbers(spaces.Box(np.array([[-np.inf], [0]], np.float32), np.array([[np.inf], [1]], np.float32)))
+
+
+def choices() -> gymnasium.Env:
+    return Choices(spaces.MultiDiscrete([3, 2], start=[5, 0]))
+
+
+def bits() -> gymnasium.Env:
+    return Bits(spaces.MultiBinary(3))
+
+
+def integers() -> gymnasium.Env:
+    return Numbers(spaces.Box(0, 9, (2,), np.int64))
