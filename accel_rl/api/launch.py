@@ -29,6 +29,7 @@ from accel_rl.training import observers
 from accel_rl.training.evaluation import Result
 from accel_rl.training.learner import build_algorithm
 from accel_rl.training.observers import Observers
+from accel_rl.training.seeds import own_generator
 from accel_rl.training.trainer import Trainer
 
 
@@ -57,9 +58,9 @@ def check_device(config: Resolved, plan: RankPlan) -> None:
 
 def _check_network(config: Resolved, device: str) -> None:
     """Raise ConfigError if the network cannot be built, or does not fit in the device's memory. The check builds the
-    network without memory for its parameters."""
+    network without memory for its parameters, except for a user's module."""
     try:
-        with torch.device("meta"):
+        with own_generator("cpu", config.seed), torch.device("meta"):
             algo = build_algorithm(rank_config(config, 0), config.spec, "meta")
     except ConfigError:
         raise
