@@ -19,7 +19,7 @@ from accel_rl.planning.plan_report import check_memory
 from accel_rl.planning.rank_config import rank_config
 from accel_rl.run import launches
 from accel_rl.run.run_folder import RunFolder
-from accel_rl.settings.advice import clamped, inactive, warning
+from accel_rl.settings.advice import clamped, inactive, other_network, warning
 from accel_rl.settings.resolved import Resolved, resolve
 from accel_rl.settings.train import TrainConfig
 from accel_rl.text.counts import counted
@@ -99,7 +99,7 @@ def run_new(given: TrainConfig, path: Path | None, objects: Observers | None = N
     if path is not None:
         RunFolder.check_new(path)
     config = checked(given)
-    lines = [*filter(None, [warning(given)]), *inactive(given, config), *clamped(config)]
+    lines = [*filter(None, [warning(given), other_network(given, config)]), *inactive(given, config), *clamped(config)]
     plan = RunPlan.resolve(config)
     check_device(config, plan.ranks[0])
     if not config.mode.over_ray:

@@ -9,14 +9,14 @@ class EnvSpec:
     """The observations and actions of an environment.
 
     An observation consists of `stack` frames. Image observations have the shape [stack, H, W], or [stack, C, H, W] if
-    frames have channels. Other observations have the shape [*frame_shape], and `stack` is 1. `info_bytes` is the size,
+    frames have channels. Other observations are vectors [n], and `stack` is 1. `info_bytes` is the size,
     in bytes, of the numbers that an environment reports when an episode ends. `protocol` is the resolved set of rules
     by which the environment plays; it is recorded with every score.
     """
 
     name: str
     frame_shape: tuple[int, ...]
-    frame_dtype: str  # Images are "uint8", and other observations are "float32".
+    frame_dtype: str  # Images are "uint8", which networks divide by 255, or "float32". Vectors are "float32".
     n_actions: int
     stack: int = 1
     action_meanings: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class EnvSpec:
 
     @property
     def is_image(self) -> bool:
-        return self.frame_dtype == "uint8" and len(self.frame_shape) in (2, 3)
+        return len(self.frame_shape) in (2, 3)
 
     @property
     def channels(self) -> int:

@@ -6,6 +6,7 @@ import re
 import warnings
 import zlib
 from collections.abc import Callable, Mapping
+from importlib.metadata import entry_points
 from typing import Any
 
 import gymnasium
@@ -31,9 +32,9 @@ class GymnasiumEnv:
     parameters named `index` and `training`, it receives the environment's index in the run, and whether the environment
     is for training.
 
-    Observation spaces of uint8 [H, W], [H, W, C] or [C, H, W] are pictures, with frames [H, W] or [C, H, W]. Other
-    observation spaces are flattened to a float32 vector (Discrete: one-hot). Raises ConfigError if a flattened space
-    contains a picture.
+    Observation spaces [H, W], [H, W, C] or [C, H, W] of uint8, bool or floats are pictures, with frames [H, W] or [C,
+    H, W]; see `picture_layout`. Other observation spaces are flattened to a float32 vector (Discrete: one-hot). Raises
+    ConfigError if a flattened space contains a picture.
 
     An episode's seed also seeds the environment's own states of the global generators of `numpy.random` and `random`.
     A saved state consists of the episode's seed and its actions. `set_state` replays the actions. The replay is exact
@@ -66,7 +67,7 @@ class GymnasiumEnv:
         if picture is None:
             check_flat(f"id={id!r}", space)
             if not space.is_np_flattenable:
-                raise ConfigError(f"id={id!r} observes {_line(space)}: must flatten to a vector, or be a uint8 picture")
+                raise ConfigError(f"id={id!r} observes {_line(space)}: must flatten to a vector, or be a picture")
         self._flatten = not isinstance(space, gymnasium.spaces.Box)
         self._seed, self._episode = seed, 0
         self._episode_seed: int | None = None
@@ -76,7 +77,7 @@ class GymnasiumEnv:
         self.spec = EnvSpec(
             name=id,
             frame_shape=picture.frame_shape if picture else (gymnasium.spaces.flatdim(space),),
-            frame_dtype="uint8" if picture else "float32",
+            frame_dtype=picture.dtype if picture else "float32",
             n_actions=int(actions.n),
             stack=stack if picture else 1,
             protocol={
@@ -159,14 +160,14 @@ class GymnasiumEnv:
 
     def screen_rgb(self) -> np.ndarray:
         """The rendered environment [H, W, 3] uint8, or its observation if it cannot be rendered. Raises ConfigError if
-        neither the rendering nor the observation is a picture."""
+        neither the rendering nor the observation is a picture of bytes."""
         try:
             screen = self._env.render() if self._env.render_mode == "rgb_array" else None
         except gymnasium.error.DependencyNotInstalled as e:
             raise ConfigError(f"id={self.id!r} cannot be rendered: {_line(e)}") from e
         if isinstance(screen, np.ndarray) and screen.ndim == 3:
             return screen[..., :3].astype(np.uint8)
-        if self._picture is None:
+        if self._newest.ndim == 1 or self._newest.dtype != np.uint8:
             raise ConfigError(
                 f"id={self.id!r} renders no pictures: make it with render_mode='rgb_array' (a function that has the "
                 "parameter render_mode gets it)"
@@ -231,9 +232,18 @@ def _make(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.
         return _made_by_id(id, kwargs, offers) if make is None else _made_by(make, id, kwargs, offers)
 
 
+def registered(id: str) -> Any:
+    """Gymnasium's entry of an id, or None. The ids of an installed package that declares its namespace, such as
+    MinAtar/, are registered first, which Gymnasium 1 leaves to the user."""
+    if id not in gymnasium.registry:
+        for package in entry_points(group="gymnasium.envs", name=id.partition("/")[0]):
+            package.load()()
+    return gymnasium.registry.get(id)
+
+
 def _is_of_gymnasium(id: str) -> bool:
     """Gymnasium's own environments do not draw from global generators."""
-    spec = gymnasium.registry.get(id)
+    spec = registered(id)
     return spec is not None and str(spec.entry_point).startswith("gymnasium.envs.")
 
 

@@ -74,6 +74,7 @@ NETWORKS: dict[str, type[ConvNet]] = {
     "data-efficient": DataEfficientNet, "impala": ImpalaNet, "btr": BTRNet, "hadamax": HadamaxNet,
     "minatar": MinAtarNet,
 }  # fmt: skip
+SMALL = "minatar"  # The network for pictures that are too small for others
 MOST_WIDTH = 16
 
 
@@ -99,6 +100,12 @@ def find_network(name: str) -> type[nn.Module]:
     if keywords_of(name) and issubclass(cls, ConvNet):
         raise ConfigError(f"--algo.network {name}: a subclass of ConvNet has no arguments")
     return cls
+
+
+def fits(name: str, height: int, width: int) -> bool:
+    """Whether pictures are large enough for a network. A user's module may be of any size."""
+    cls = find_network(name)
+    return not issubclass(cls, ConvNet) or min(height, width) >= cls.least_size()
 
 
 def keywords_of(name: str) -> dict[str, Any]:

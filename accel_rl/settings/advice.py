@@ -202,6 +202,13 @@ def warning(config: TrainConfig) -> str:
     )
 
 
+def other_network(config: TrainConfig, resolved: Resolved) -> str:
+    """One line if small pictures have another network than the default one, or ""."""
+    before, after = (getattr(c.algo, "network", "") for c in (config, resolved))
+    size = "x".join(map(str, resolved.spec.frame_shape[-2:]))
+    return f"pictures of {size} are too small for --network {before}: --network {after}" if before != after else ""
+
+
 def limit(config: TrainConfig, shares: Mapping[str, float]) -> str:
     """A line that lists the activities' shares of a run's time, and advises how to reduce the largest. "" if the shares
     are unknown. The activity `other` is evaluations, checkpoints and metrics."""
