@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from accel_rl.algos.algorithm import require
 from accel_rl.models.layers import LayerNorm
 from accel_rl.models.networks import find_network
+from accel_rl.text.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -38,4 +38,5 @@ class NetworkConfig:
     def check(self) -> None:
         super().check()  # type: ignore[misc]  # The next class is that of an algorithm's other settings.
         find_network(self.network)
-        require(self, hidden=(all(width >= 1 for width in self.hidden), "widths of at least 1"))
+        if any(width < 1 for width in self.hidden):
+            raise ConfigError(f"--algo.hidden {','.join(map(str, self.hidden))}: must be widths of at least 1")
