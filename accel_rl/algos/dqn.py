@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor
+from typing_extensions import TypeVar
 
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
 from accel_rl.algos.algorithm import Loss
@@ -106,10 +107,14 @@ class DQNConfig(NetworkConfig, ReplayAlgorithmConfig):
         return replace(self, epsilon_steps=shortest) if self.epsilon_steps is None else self
 
 
-class DQN(ReplayAlgorithm):
+C = TypeVar("C", bound=DQNConfig, default=DQNConfig, covariant=True)
+
+
+class DQN(ReplayAlgorithm[C]):
     """Learns action values from a replay, with a target network."""
 
     Config: ClassVar[type[DQNConfig]] = DQNConfig
+    agent: EpsilonGreedyAgent
     sampling = {"envs": 16, "horizon": None}  # noqa: RUF012
 
     def build_agent(self, spec: EnvSpec) -> EpsilonGreedyAgent:

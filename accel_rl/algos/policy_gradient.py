@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
+from typing_extensions import TypeVar
 
 from accel_rl.agents.agent import Agent
 from accel_rl.agents.policy import CategoricalPolicyAgent, RecurrentPolicyAgent
@@ -101,7 +102,10 @@ CHUNK = 4096
 """Number of samples whose policy is computed at a time to measure a KL divergence."""
 
 
-class PolicyGradient(Algorithm):
+C = TypeVar("C", bound=Any, default=PolicyGradientConfig, covariant=True)
+
+
+class PolicyGradient(Algorithm[C]):
     """Computes the advantages of each rollout, and makes one update from the whole rollout. Subclasses define the loss,
     and the minibatches if one update is not enough.
 

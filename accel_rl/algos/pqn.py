@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 from torch.nn.functional import mse_loss
+from typing_extensions import TypeVar
 
 from accel_rl.agents.epsilon_greedy import MaxValueAgent, RecurrentMaxValueAgent
 from accel_rl.algos.algorithm import AlgorithmConfig, Loss
@@ -81,7 +82,10 @@ class PQNConfig(NetworkConfig, AlgorithmConfig):
         super().check()
 
 
-class PQN(PolicyGradient):
+C = TypeVar("C", bound=PQNConfig, default=PQNConfig, covariant=True)
+
+
+class PQN(PolicyGradient[C]):
     """Several epochs of minibatch updates per rollout. The targets are lambda-returns, which are computed once per
     rollout.
 
@@ -89,6 +93,7 @@ class PQN(PolicyGradient):
     """
 
     Config: ClassVar[type[PQNConfig]] = PQNConfig
+    agent: MaxValueAgent
     sampling = {"envs": 32, "horizon": 32}  # noqa: RUF012
 
     def build_agent(self, spec: EnvSpec) -> MaxValueAgent:
