@@ -9,9 +9,11 @@ class EnvSpec:
     """The observations and actions of an environment.
 
     An observation consists of `stack` frames. Image observations have the shape [stack, H, W], or [stack, C, H, W] if
-    frames have channels. Other observations are vectors [n], and `stack` is 1. `info_bytes` is the size,
-    in bytes, of the numbers that an environment reports when an episode ends. `protocol` is the resolved set of rules
-    by which the environment plays; it is recorded with every score.
+    frames have channels. Other observations are vectors [n], and `stack` is 1. Those of a picture with a vector are
+    bytes [n]: the picture's [*picture_shape] of `picture_dtype`, then the vector's as float32.
+
+    `info_bytes` is the size, in bytes, of the numbers that an environment reports when an episode ends. `protocol` is
+    the resolved set of rules by which the environment plays; it is recorded with every score.
     """
 
     name: str
@@ -22,6 +24,8 @@ class EnvSpec:
     action_meanings: tuple[str, ...] = ()
     protocol: dict[str, Any] = field(default_factory=dict)
     info_bytes: int = 0
+    picture_shape: tuple[int, ...] = ()
+    picture_dtype: str = ""
 
     @property
     def obs_shape(self) -> tuple[int, ...]:
@@ -35,6 +39,13 @@ class EnvSpec:
     @property
     def is_image(self) -> bool:
         return len(self.frame_shape) in (2, 3)
+
+    @property
+    def picture(self) -> "EnvSpec | None":
+        """The spec of the picture in an observation, or None for vectors."""
+        if not self.picture_shape:
+            return self if self.is_image else None
+        return replace(self, frame_shape=self.picture_shape, frame_dtype=self.picture_dtype, picture_shape=())
 
     @property
     def channels(self) -> int:
@@ -60,5 +71,5 @@ class EnvSpec:
 
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> "EnvSpec":
-        tuples = {k: tuple(d[k]) for k in ("frame_shape", "action_meanings")}
+        tuples = {k: tuple(d[k]) for k in ("frame_shape", "action_meanings", "picture_shape")}
         return cls(**{**d, **tuples})

@@ -16,7 +16,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.environment import EnvError, episode_rng, pack_state, unpack_state
 from accel_rl.envs.episode_info import INFO_BYTES, episode_info
 from accel_rl.envs.global_generators import OwnGenerators
-from accel_rl.envs.pictures import check_flat, picture_layout
+from accel_rl.envs.pictures import MixedLayout, check_flat, mixed_layout, picture_layout
 from accel_rl.text.errors import ConfigError, exit_call, nearest, no_exit
 from accel_rl.text.imports import import_user_module
 
@@ -33,8 +33,8 @@ class GymnasiumEnv:
     is for training.
 
     Observation spaces [H, W], [H, W, C] or [C, H, W] of uint8, bool or floats are pictures, with frames [H, W] or [C,
-    H, W]; see `picture_layout`. Other observation spaces are flattened to a float32 vector (Discrete: one-hot). Raises
-    ConfigError if a flattened space contains a picture.
+    H, W]; see `picture_layout`. A Dict may have one picture (`mixed_layout`). Other observation spaces are flattened to
+    a float32 vector (Discrete: one-hot). Raises ConfigError if a flattened space contains a picture.
 
     An episode's seed also seeds the environment's own states of the global generators of `numpy.random` and `random`.
     A saved state consists of the episode's seed and its actions. `set_state` replays the actions. The replay is exact
@@ -63,11 +63,12 @@ class GymnasiumEnv:
             raise ConfigError(f"id={id!r} has the action space {_line(actions)}: must be Discrete")
         self._first_action = int(actions.start)
         self._space = space = env.observation_space
-        self._picture = picture = picture_layout(space)
+        self._picture = picture = picture_layout(space) or mixed_layout(space)
         if picture is None:
             check_flat(f"id={id!r}", space)
             if not space.is_np_flattenable:
                 raise ConfigError(f"id={id!r} observes {_line(space)}: must flatten to a vector, or be a picture")
+        mixed = picture.picture if isinstance(picture, MixedLayout) else None
         self._flatten = not isinstance(space, gymnasium.spaces.Box)
         self._seed, self._episode = seed, 0
         self._episode_seed: int | None = None
@@ -79,13 +80,15 @@ class GymnasiumEnv:
             frame_shape=picture.frame_shape if picture else (gymnasium.spaces.flatdim(space),),
             frame_dtype=picture.dtype if picture else "float32",
             n_actions=int(actions.n),
-            stack=stack if picture else 1,
+            stack=stack if picture and not mixed else 1,
             protocol={
                 "gymnasium": gymnasium.__version__,
                 "max_episode_steps": _time_limit(env),
                 **({"kwargs": kwargs} if kwargs else {}),
             },
             info_bytes=INFO_BYTES,
+            picture_shape=mixed.frame_shape if mixed else (),
+            picture_dtype=mixed.dtype if mixed else "",
         ).limited(limit)
         self._shape = self.spec.frame_shape
         self._ended = False

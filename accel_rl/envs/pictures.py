@@ -1,5 +1,6 @@
 """Which Gymnasium observations are pictures, and which axis has their channels."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +54,37 @@ def picture_layout(space: gymnasium.Space[Any]) -> PictureLayout | None:
     return PictureLayout(space.shape, channel_axis, "float32" if is_float else "uint8")
 
 
+@dataclass(frozen=True, slots=True)
+class MixedLayout:
+    """A Dict with one picture, named `key`, and others, which form a vector. A frame has the bytes of both."""
+
+    key: str
+    picture: PictureLayout
+    others: gymnasium.spaces.Dict
+    dtype: str = "uint8"
+
+    @property
+    def frame_shape(self) -> tuple[int, ...]:
+        picture = math.prod(self.picture.frame_shape) * np.dtype(self.picture.dtype).itemsize
+        return (picture + 4 * gymnasium.spaces.flatdim(self.others),)
+
+    def frame(self, observation: Any) -> np.ndarray:
+        """A frame [n] uint8."""
+        picture = np.ascontiguousarray(self.picture.frame(observation[self.key]), self.picture.dtype)
+        others = gymnasium.spaces.flatten(self.others, {name: observation[name] for name in self.others})
+        return np.concatenate([x.reshape(-1).view(np.uint8) for x in (picture, np.asarray(others, np.float32))])
+
+
+def mixed_layout(space: gymnasium.Space[Any]) -> MixedLayout | None:
+    """The layout of a Dict with exactly one picture, whose other parts are flattened, or None."""
+    if not isinstance(space, gymnasium.spaces.Dict):
+        return None
+    pictures = {name: picture_layout(part) for name, part in space.items() if _picture_in(part) is not None}
+    others = gymnasium.spaces.Dict({name: part for name, part in space.items() if name not in pictures})
+    (key, picture), *more = [*pictures.items(), ("", None)]
+    return MixedLayout(key, picture, others) if picture and len(more) == 1 and others.is_np_flattenable else None
+
+
 def check_flat(name: str, space: gymnasium.Space[Any]) -> None:
     """Raise ConfigError if the space contains a picture, which would be flattened to a vector."""
     if (picture := _picture_in(space)) is None:
@@ -60,8 +92,9 @@ def check_flat(name: str, space: gymnasium.Space[Any]) -> None:
     inside = "" if picture is space else f" in a {type(space).__name__}"
     raise ConfigError(
         f"{name} observes pictures{inside}, {picture.dtype} of shape {picture.shape}: must be uint8, bool or floats "
-        "[H, W], [H, W, C] or [C, H, W], and the whole observation; choose and convert it by wrappers of Gymnasium "
-        "(FilterObservation, TransformObservation), or make it a vector yourself (FlattenObservation)"
+        "[H, W], [H, W, C] or [C, H, W], and the whole observation or the one picture of a Dict; choose and convert it "
+        "by wrappers of Gymnasium (FilterObservation, TransformObservation), or make it a vector yourself "
+        "(FlattenObservation)"
     )
 
 

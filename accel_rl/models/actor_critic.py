@@ -34,7 +34,7 @@ class ActorCritic(nn.Module):
         """`layers` are those of `body`: layer_norm, hidden and activation."""
         super().__init__()
         self.body, features = body(spec, network, **layers)
-        self.value_body = None if spec.is_image else body(spec, network, **layers)[0]
+        self.value_body = None if spec.picture else body(spec, network, **layers)[0]
         self.heads = Heads(features, spec.n_actions)
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:

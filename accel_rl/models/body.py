@@ -57,6 +57,25 @@ class UsersNet(nn.Module):
         return features
 
 
+class MixedNet(nn.Module):
+    """Features [N, F] of a picture, and those of a vector, from frames of bytes [N, n]."""
+
+    def __init__(self, picture: EnvSpec, spec: EnvSpec, network: str, layer_norm: LayerNorm):
+        super().__init__()
+        front, features, self.widths = _front(picture, network, layer_norm, ())
+        assert front is not None
+        self.picture, self.shape, self.dtype = front, picture.frame_shape, getattr(torch, picture.frame_dtype)
+        self.sizes = [n := math.prod(self.shape) * self.dtype.itemsize, spec.frame_shape[0] - n]
+        self.vector = MLP(self.sizes[1] // 4, OF_VECTORS, layer_norm)
+        self.out_features = features + self.vector.out_features
+
+    def forward(self, obs: Tensor | FrameStacks) -> Tensor:
+        frames = obs.gather() if isinstance(obs, FrameStacks) else obs
+        picture, vector = (x.contiguous() for x in frames.split(self.sizes, -1))
+        pixels = picture.view(self.dtype).view(-1, *self.shape)
+        return torch.cat([self.picture(pixels), self.vector(vector.view(torch.float32))], -1)
+
+
 def body(
     spec: EnvSpec, network: str = "a3c", layer_norm: LayerNorm = "none", hidden: tuple[int, ...] = (),
     activation: str = "",
@@ -67,8 +86,8 @@ def body(
     if spec.is_image and issubclass(cls, ConvNet) and not hidden and not activation:
         net = _convolutions(cls, spec, layer_norm=layer_norm)
         return net, net.out_features
-    front, features, own = _front(spec, network, layer_norm, OF_VECTORS)
-    return _with_layers(front, features, hidden or own, layer_norm, activation)
+    front, features, widths = _front(spec, network, layer_norm, OF_VECTORS)
+    return _with_layers(front, features, hidden or widths, layer_norm, activation)
 
 
 def body_of_streams(
@@ -77,8 +96,8 @@ def body_of_streams(
     """`body` without the last of its fully connected layers, the number of features, and the width of that layer, which
     each stream has for itself; 0 after a user's module without layers. For vectors, both layers have the width
     `default` unless `hidden` is given."""
-    front, features, own = _front(spec, network, layer_norm, (default, default))
-    *first, last = hidden or own or (0,)
+    front, features, widths = _front(spec, network, layer_norm, (default, default))
+    *first, last = hidden or widths or (0,)
     return *_with_layers(front, features, tuple(first), layer_norm, activation), last
 
 
@@ -88,6 +107,9 @@ def _front(
     """What precedes the fully connected layers (None for vectors), its number of features, and the default widths of
     the layers."""
     cls = find_network(network)
+    if spec.picture_shape and (picture := spec.picture):
+        mixed = MixedNet(picture, spec, network, layer_norm)
+        return mixed, mixed.out_features, mixed.widths
     if not issubclass(cls, ConvNet):
         users = UsersNet(network, spec)
         return users, users.out_features, ()

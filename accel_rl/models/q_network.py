@@ -75,7 +75,7 @@ class QNetwork(nn.Module):
         self.noisy = sigma > 0
         self.body, inputs, width = self.build_body(spec, network, layer_norm, hidden, activation)
         cls = find_network(network)
-        kind = cls if spec.is_image and issubclass(cls, ConvNet) else ConvNet
+        kind = cls if spec.picture and issubclass(cls, ConvNet) else ConvNet
         self.advantage = Stream(inputs, width, spec.n_actions * atoms, sigma, layer_norm, kind, activation)
         self.value = Stream(inputs, width, atoms, sigma, layer_norm, kind, activation) if is_dueling else None
         self.first_counter: Tensor

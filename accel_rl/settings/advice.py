@@ -64,10 +64,10 @@ CONDITIONS = (
     ),
     Condition(("env.kwargs",), lambda c: bool(c.env.id), "a Gymnasium environment (--env)"),
     Condition(("env.stack",), lambda c: c.spec.is_image, "picture observations"),
-    Condition(("algo.network",), lambda c: c.spec.is_image or _is_users(c), "picture observations"),
+    Condition(("algo.network",), lambda c: bool(c.spec.picture) or _is_users(c), "picture observations"),
     Condition(
         ("algo.layer_norm",),
-        lambda c: not (c.spec.is_image and getattr(_network(c), "has_own_norms", False)),
+        lambda c: not (c.spec.picture and getattr(_network(c), "has_own_norms", False)),
         "a network without layer norms of its own",
     ),
     Condition(
@@ -205,8 +205,10 @@ def warning(config: TrainConfig) -> str:
 def other_network(config: TrainConfig, resolved: Resolved) -> str:
     """One line if small pictures have another network than the default one, or ""."""
     before, after = (getattr(c.algo, "network", "") for c in (config, resolved))
-    size = "x".join(map(str, resolved.spec.frame_shape[-2:]))
-    return f"pictures of {size} are too small for --network {before}: --network {after}" if before != after else ""
+    if before == after or not (picture := resolved.spec.picture):
+        return ""
+    size = "x".join(map(str, picture.frame_shape[-2:]))
+    return f"pictures of {size} are too small for --network {before}: --network {after}"
 
 
 def limit(config: TrainConfig, shares: Mapping[str, float]) -> str:

@@ -125,9 +125,9 @@ def fill_in(config: TrainConfig) -> Resolved:
 def for_small_pictures(config: Resolved) -> Resolved:
     """With the network of MinAtar's paper, if the pictures are too small for the algorithm's default network, and no
     other is chosen."""
-    network, spec = getattr(config.algo, "network", None), config.spec
+    network, picture = getattr(config.algo, "network", None), config.spec.picture
     default = getattr(find_algorithm(config.algorithm).Config(), "network", None)
-    if network is None or network != default or not spec.is_image or fits(network, *spec.frame_shape[-2:]):
+    if network is None or network != default or not picture or fits(network, *picture.frame_shape[-2:]):
         return config
     return replace(config, algo=replace(config.algo, network=SMALL))  # type: ignore[call-arg]
 

@@ -41,8 +41,19 @@ class Floats(Pixels):
         return self.np_random.normal(size=self.observation_space.shape)
 
 
+class Mixed(Pixels):
+    """A picture and a vector."""
+
+    observation_space = gymnasium.spaces.Dict(
+        image=gymnasium.spaces.Box(0, 255, (36, 36, 3), np.uint8), vector=gymnasium.spaces.Box(-1, 1, (3,))
+    )
+
+    def _look(self):
+        return self.observation_space.sample()
+
+
 class Bools(Pixels):
-    """MinAtar's observations: a row of objects moves, the player is below."""
+    """The observations of MinAtar."""
 
     observation_space = gymnasium.spaces.Box(0, 1, (10, 10, 4), np.bool_)
 
@@ -81,18 +92,18 @@ def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path, way):
     assert all(torch.equal(x, resumed[name]) for name, x in state["learner"]["network"].items())
 
 
-@pytest.mark.parametrize("env", ["Floats", "Bools", slow("Pixels")])
+@pytest.mark.parametrize("env", ["Floats", "Bools", "Mixed", slow("Pixels")])
 def test_pictures_are_trained_exported_and_evaluated(tmp_path, env, capsys):
-    chosen = {"network": Pictures} if env == "Pixels" else {}
+    chosen = {"network": Pictures} if env in ("Pixels", "Mixed") else {}
     id = f"{'tests.api.small_envs' if env == 'Pixels' else __name__}:{env}"
     run = train("dqn", tmp_path / "run", env=id, stack=2, **REPLAY, **chosen)
     small = "pictures of {} are too small for --network dqn: --network minatar"
     lines = small.format("8x8" if env == "Floats" else "10x10")
-    assert capsys.readouterr().out.count(lines) == (env != "Pixels")
+    assert capsys.readouterr().out.count(lines) == (not chosen)
     assert run.config.algo.network == ("tests.models.users_networks:Pictures" if chosen else "minatar")
     model = run.export(tmp_path / "model")
     obs = run.load_agent().obs_shape
-    kind = {"Floats": np.float64, "Bools": np.bool_, "Pixels": np.uint8}[env]
+    kind = {"Floats": np.float64, "Bools": np.bool_}.get(env, np.uint8)
     frames = (np.random.default_rng(0).random((9, *obs)) * 2).astype(kind)
     assert (run.load_agent(greedy=True).act(frames) == model.load_agent(greedy=True).act(frames)).all()
     with pytest.raises(ValueError, match="was trained on pictures of"):

@@ -53,6 +53,8 @@ SPACES = {
     "bool_rows": spaces.Box(0, 1, (7, 9), np.bool_),
     "whole": spaces.Box(0, 9, (40, 30, 3), np.int64),
     "inside": spaces.Dict({"image": bytes_of(7, 7, 3), "direction": spaces.Discrete(4)}),
+    "two": spaces.Dict({"left": bytes_of(7, 7, 3), "right": bytes_of(7, 7, 3)}),
+    "floats_inside": spaces.Dict({"at": spaces.Box(-9, 9, (3,), np.float64), "image": spaces.Box(0, 1, (9, 8, 2))}),
     "matrix": spaces.Box(0, 1, (5, 5), np.float32),
 }
 
@@ -115,10 +117,34 @@ def test_networks_divide_bytes_and_not_floats(network: str) -> None:
         assert not torch.allclose(net(picture), net(picture.float()))
 
 
-@pytest.mark.parametrize("name", ["whole", "inside"])
+@pytest.mark.parametrize("name", ["whole", "two"])
 def test_a_picture_is_not_flattened(name: str) -> None:
     with pytest.raises(ConfigError, match=r"observes pictures.*must be uint8, bool or floats \[H, W\]"):
         GymnasiumEnv(f"{__name__}:{name}", seed=0)
+
+
+@pytest.mark.parametrize("name", ["inside", "floats_inside"])
+def test_a_dict_of_a_picture_and_others_has_both(name: str) -> None:
+    """A convolution reads the picture, and an MLP the vector of all other parts."""
+    import torch
+
+    env = GymnasiumEnv(f"{__name__}:{name}", seed=0)
+    spec = env.spec
+    assert (
+        not spec.is_image and spec.picture is not None and spec.picture.is_image and spec.obs_shape == spec.frame_shape
+    )
+    frames = np.zeros((2, *spec.frame_shape), spec.frame_dtype)
+    env.reset(frames[0])
+    env.step(0, frames[1])
+    shown = [env._env.shown[-2], env._env.shown[-1]]
+    pictures = np.stack([np.moveaxis(x["image"], -1, 0) for x in shown])
+    others = np.stack([x["at"] if "at" in x else np.eye(4)[x["direction"]] for x in shown]).astype(np.float32)
+    for algorithm in (PPO, DQN):
+        body = algorithm(algorithm.Config(network="minatar"), spec, T=4, B=2).agent.model.body
+        net = body if algorithm is DQN else body[0]  # PPO's body has the fully connected layer, too.
+        features = net(torch.from_numpy(frames))
+        wanted = torch.cat([net.picture(torch.from_numpy(pictures)), net.vector(torch.from_numpy(others))], -1)
+        assert torch.equal(features, wanted) and net.picture.conv_0.weight.shape[1] == pictures.shape[1]
 
 
 def test_a_small_matrix_is_a_vector() -> None:
