@@ -13,23 +13,23 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "accel_rl": 113,  # IQN, BTR, R2D2
     "agents": 233,  # LastStepAgent, for R2D2
-    "algos": 1_372,  # QR-DQN, IQN, BTR, R2D2, Munchausen's term; a rate that follows the KL divergence
-    "api": 1_335,  # budget.py: a trial run measures how many env steps fit into a time
+    "algos": 1_410,  # network_config.py; types of settings in subclasses; QR-DQN, IQN, BTR, R2D2, Munchausen's term
+    "api": 1_345,  # a user's class becomes its name; budget.py: a trial run measures how many env steps fit into a time
     "checkpoints": 464,  # writer.py: training goes on while a checkpoint is written
     "cli": 957,  # --budget
     "compat": 563,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value; an EnvPool's text
-    "data": 427,  # the parts of a rollout that batches do not contain; a bound of page-locked slots
+    "data": 434,  # the picture of an observation; the parts of a rollout that batches do not contain
     "distributed": 1_058,
     "emulator": 1_837,  # PTX for newer GPUs; compilers that fail or outlive a program, two versions, a system cache
-    "envs": 1_847,  # the compiler of a run ends with the run
+    "envs": 1_884,  # pictures of floats and bools, and in a Dict; a package's own namespace of ids
     "experiments": 505,  # recall in a stack of four; atari_100k: 26 games, 100,000 env steps
     "files": 346,  # the system cache of a container image, and who could write to it
-    "gorila": 1_985,  # the global replay stores no recurrent states
-    "kernels": 726,
+    "gorila": 1_986,  # the global replay stores no recurrent states
+    "kernels": 727,
     "launch": 14,  # each command's exit code
     "machine": 821,  # visible_gpus.py: GPUs by UUID and MIG; cores_of_rank: ranks by NUMA node and physical core
     "metrics": 666,
-    "models": 792,  # implicit quantiles; hadamax; network of BTR; SAME padding; sequence_q_network.py
+    "models": 918,  # body.py: a user's module, a picture with a vector, widths of layers; hadamax; network of BTR
     "ops": 198,  # quantiles.py: sorted targets; Munchausen's target; sequences.py; sampled_kl
     "optim": 390,  # the root of zero takes MKL 20 times as long as others
     "papers": 1_519,  # how many env steps a published training score is of
@@ -39,13 +39,13 @@ BUDGETS = {
     "ranks": 899,
     "replays": 865,  # sequences.py and their stored states; rows of a segment are read before they are replaced
     "report": 1_614,
-    "results": 234,  # mean_score, of the episodes of a window
+    "results": 237,  # settings that are lists; mean_score, of the episodes of a window
     "run": 582,  # the last reward in a video
     "samplers": 2_142,  # the last reward in a recurrent state; first frames are copied beside an update
-    "settings": 1_541,  # presets, one line for each setting of a source
-    "speed": 804,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
+    "settings": 1_565,  # which network small pictures have; presets, one line for each setting of a source
+    "speed": 805,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
     "sweeps": 2_348,
-    "text": 269,  # parse_seconds
+    "text": 277,  # failure: why an import failed, and where; parse_seconds
     "training": 2_004,  # Learner.ingest, whose advantages are captured; after_phase
 }
 

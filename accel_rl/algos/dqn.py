@@ -123,7 +123,6 @@ class DQN(ReplayAlgorithm[C]):
     def explorer(self, agent: EpsilonGreedyAgent) -> EpsilonGreedyAgent:
         """The agent, whose environments have different epsilons with epsilon_spread."""
         c = self.config
-        c = self.config
         if c.epsilon_spread and c.explores_by_epsilon:
             agent.spread(spread_powers(c.epsilon_spread, 0, self.B, self.B, self.device))
         return agent

@@ -82,7 +82,8 @@ def mixed_layout(space: gymnasium.Space[Any]) -> MixedLayout | None:
     pictures = {name: picture_layout(part) for name, part in space.items() if _picture_in(part) is not None}
     others = gymnasium.spaces.Dict({name: part for name, part in space.items() if name not in pictures})
     (key, picture), *more = [*pictures.items(), ("", None)]
-    return MixedLayout(key, picture, others) if picture and len(more) == 1 and others.is_np_flattenable else None
+    fits = picture and len(more) == 1 and len(others) and others.is_np_flattenable
+    return MixedLayout(key, picture, others) if fits and picture else None
 
 
 def check_flat(name: str, space: gymnasium.Space[Any]) -> None:

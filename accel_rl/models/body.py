@@ -34,14 +34,15 @@ class UsersNet(nn.Module):
         cls, keywords = find_network(network), keywords_of(network)
         # A user's code may need memory for its tensors, which torch's device "meta" does not have.
         with torch.device("cpu"), torch.no_grad():
-            act = f"{cls.__name__}({', '.join([str(self.shape), *(f'{k}={v!r}' for k, v in keywords.items())])})"
+            arguments = ", ".join([str(self.shape), *(f"{name}={value!r}" for name, value in keywords.items())])
+            act = f"built as Class(observation_shape), {cls.__name__}({arguments})"
             try:
                 self.net = cls(self.shape, **keywords).eval()
                 act = f"its forward of float32 [2, {', '.join(map(str, self.shape))}]"
                 x: Any = self.net(torch.zeros(2, *self.shape))
             except Exception as e:
                 why = f"{act} raised {type(e).__name__}: {' '.join(str(e).split())}"
-                raise ConfigError(f"--algo.network {network}: {why}; it is built as Class(observation_shape)") from e
+                raise ConfigError(f"--algo.network {network}: {why}") from e
         got = f"{x.dtype} {list(x.shape)}".removeprefix("torch.") if isinstance(x, Tensor) else type(x).__name__
         if not isinstance(x, Tensor) or x.dtype != torch.float32 or x.dim() != 2 or len(x) != 2 or not x.numel():
             raise ConfigError(f"--algo.network {network}: {act} returned {got}: must be features, float32 [2, F]")

@@ -115,7 +115,7 @@ def test_pictures_are_trained_exported_and_evaluated(tmp_path, env, capsys):
     ("network", "line"),
     [
         ("tests.models.users_networks:NoModule", "must be a class of modules"),
-        ("tests.models.users_networks:WithoutShape", "it is built as Class(observation_shape)"),
+        ("tests.models.users_networks:WithoutShape", "built as Class(observation_shape)"),
         ("tests.models.users_networks:Given(result='pair')", "returned tuple: must be features"),
         ("tests.models.users_networks:Given(result='NaN')", "returned nan: must be finite"),
         ("tests.models.users_networks:Pictures", "its forward of float32 [2, 4] raised RuntimeError"),

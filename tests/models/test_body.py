@@ -91,7 +91,7 @@ def test_the_activation_is_that_of_all_fully_connected_layers(name, function):
         ("NoModule", "must be a class of modules"),
         ("RESULTS", "must be a class of modules"),
         ("Vektors", "nearest: Vectors"),
-        ("WithoutShape", r"WithoutShape\(\(5,\)\) raised TypeError.*built as Class\(observation_shape\)"),
+        ("WithoutShape", r"built as Class\(observation_shape\), WithoutShape\(\(5,\)\) raised TypeError"),
         ("Vectors(wide=3)", r"Vectors\(\(5,\), wide=3\) raised TypeError"),
         ("Vectors(3)", r"must be module:Class or module:Class\(name=value"),
         ("Pictures", r"raised RuntimeError"),
