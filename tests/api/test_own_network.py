@@ -27,9 +27,11 @@ WAYS = {
     "r2d2": ("r2d2", {**REPLAY, **SEQUENCES}),
     "concurrent": ("dqn", {**REPLAY, "schedule": "concurrent", "target_interval": 64, "horizon": 4}),
     "ranks": ("ppo", {**ON_POLICY, "minibatch": 32, "ranks": 2}),
+    "bools": ("pqn", {**ON_POLICY, "env": f"{__name__}:Bools"}),
+    "mixed": ("dqn", {**REPLAY, "env": f"{__name__}:Mixed", "network": Pictures}),
     "async": ("a2c", {**ON_POLICY, "ranks": 2, "update": "async"}),
 }
-SLOW = ("pqn", "iqn", "ranks", "async")
+SLOW = ("pqn", "iqn", "ranks", "mixed", "async")
 
 
 class Floats(Pixels):
@@ -49,7 +51,10 @@ class Mixed(Pixels):
     )
 
     def _look(self):
-        return self.observation_space.sample()
+        return {
+            "image": self.np_random.integers(0, 256, (36, 36, 3)).astype(np.uint8),
+            "vector": self.np_random.uniform(-1, 1, 3).astype(np.float32),
+        }
 
 
 class Bools(Pixels):
@@ -75,10 +80,12 @@ def newest(run):
 @pytest.mark.parametrize("way", [slow(name) if name in SLOW else name for name in WAYS])
 def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path, way):
     algorithm, values = WAYS[way]
-    run = train(algorithm, tmp_path / "run", env="CartPole-v1", network=Vectors, checkpoint__keep=9, **values)
+    vectors = {} if "env" in values else {"env": "CartPole-v1", "network": Vectors}
+    run = train(algorithm, tmp_path / "run", checkpoint__keep=9, **vectors, **values)
     steps, state = newest(run)
-    assert run.config.algo.network == "tests.models.users_networks:Vectors"
-    assert any(name.endswith("body.net.layers.0.weight") for name in state["learner"]["network"])
+    if vectors:
+        assert run.config.algo.network == "tests.models.users_networks:Vectors"
+        assert any(name.endswith("body.net.layers.0.weight") for name in state["learner"]["network"])
     if way == "async":  # Its updates depend on the ranks' timing.
         return
     shutil.copytree(run.path, tmp_path / "again")
