@@ -15,6 +15,8 @@ ROOT = Path(__file__).parent
 OUT = ROOT / "accel_rl/api/train_settings.pyi"
 PARAMETERS = {"algorithm", "run_dir", "init"}
 """Settings that `accel_rl.train` has as parameters of its own."""
+CLASSES = {"network", "engine", "update", "schedule"}
+"""Settings whose values may be a user's class."""
 NAMES = {"int": "float", "float": "float", "bool": "bool", "str": "str"}
 """Whole numbers may be given as floats, such as 1e6."""
 HEAD = '''"""The keywords of `accel_rl.train` and `Run.resume`, written by settings_stub.py.
@@ -64,8 +66,8 @@ def bases(module: str, name: str) -> Iterator[tuple[str, ast.ClassDef]]:
     """Yield the base classes of a class, and the class last."""
     module, node = find(module, name)
     if isinstance(node, ast.ClassDef):
-        for base in node.bases:
-            yield from bases(module, ast.unparse(base))
+        for base in node.bases:  # DQN[C] is DQN.
+            yield from bases(module, ast.unparse(base.value if isinstance(base, ast.Subscript) else base))
         yield module, node
 
 
@@ -124,7 +126,7 @@ def train_keywords() -> dict[str, str]:
         for name, text in found.items():
             bare = name.rpartition(".")[2]
             for keyword in (name.replace(".", "__"), *[bare] * (short[bare] == 1)):
-                kinds.setdefault(keyword, {})[text] = None
+                kinds.setdefault(keyword, {})[text + " | type" * (bare in CLASSES)] = None
     return {name: " | ".join(texts) for name, texts in kinds.items() if name not in PARAMETERS}
 
 

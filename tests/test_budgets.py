@@ -13,23 +13,23 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "accel_rl": 116,  # IQN, BTR, R2D2, ReplayBuffer
     "agents": 262,  # policies of several numbers; LastStepAgent, for R2D2; FunctionAgent
-    "algos": 1_380,  # check_spec; QR-DQN, IQN, BTR, R2D2, Munchausen's term; a rate that follows the KL divergence
-    "api": 1_397,  # clipped actions; notebook.py; budget.py: a trial run measures how many env steps fit into a time
+    "algos": 1_419,  # network_config.py; types of settings in subclasses; QR-DQN, IQN, BTR, R2D2, Munchausen's term
+    "api": 1_407,  # clipped actions; notebook.py; budget.py: a trial run measures how many env steps fit into a time
     "checkpoints": 464,  # writer.py: training goes on while a checkpoint is written
     "cli": 957,  # --budget
     "compat": 563,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value; an EnvPool's text
-    "data": 446,  # actions of several numbers; parts of a rollout that batches lack; a bound of page-locked slots
+    "data": 453,  # actions of several numbers; parts of a rollout that batches lack; a bound of page-locked slots
     "distributed": 1_058,
     "emulator": 1_837,  # PTX for newer GPUs; compilers that fail or outlive a program, two versions, a system cache
-    "envs": 1_872,  # MultiDiscrete, MultiBinary, Box; the compiler of a run ends with the run
+    "envs": 1_909,  # actions of several numbers; pictures of floats and bools, and in a Dict
     "experiments": 505,  # recall in a stack of four; atari_100k: 26 games, 100,000 env steps
     "files": 346,  # the system cache of a container image, and who could write to it
-    "gorila": 1_985,  # the global replay stores no recurrent states
-    "kernels": 726,
+    "gorila": 1_986,  # the global replay stores no recurrent states
+    "kernels": 727,
     "launch": 14,  # each command's exit code
     "machine": 821,  # visible_gpus.py: GPUs by UUID and MIG; cores_of_rank: ranks by NUMA node and physical core
     "metrics": 666,
-    "models": 803,  # Dopamine's weights; implicit quantiles; hadamax; BTR's network; sequence_q_network.py
+    "models": 916,  # body.py: a user's module; implicit quantiles; hadamax; BTR's network; sequence_q_network.py
     "ops": 283,  # policies.py; quantiles.py; Munchausen's target; sequences.py; sampled_kl
     "optim": 390,  # the root of zero takes MKL 20 times as long as others
     "papers": 1_519,  # how many env steps a published training score is of
@@ -39,13 +39,13 @@ BUDGETS = {
     "ranks": 899,
     "replays": 1_035,  # buffer.py, the replay alone; sequences.py and their stored states
     "report": 1_614,
-    "results": 234,  # mean_score, of the episodes of a window
+    "results": 237,  # settings that are lists; mean_score, of the episodes of a window
     "run": 582,  # the last reward in a video
     "samplers": 2_142,  # the last reward in a recurrent state; first frames are copied beside an update
-    "settings": 1_541,  # presets, one line for each setting of a source
-    "speed": 804,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
+    "settings": 1_565,  # which network small pictures have; presets, one line for each setting of a source
+    "speed": 805,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
     "sweeps": 2_348,
-    "text": 269,  # parse_seconds
+    "text": 277,  # parse_seconds
     "training": 2_010,  # Learner.ingest, whose advantages are captured; after_phase
 }
 

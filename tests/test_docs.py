@@ -145,6 +145,7 @@ REPLAY = ["--replay.size", "1000", "--replay.start", "32"]
     ("target", "words"),
     [
         ("munchausen:MunchausenDQN", ["--game", "pong", "--tau", "0.05", "--network", "a3c", *REPLAY]),
+        ("ppo", ["--game", "pong", "--network", "my_net:MyNet", "--horizon", "16", "--minibatch", "32"]),
         ("my_network:SmallPPO", ["--game", "pong", "--horizon", "16", "--minibatch", "32"]),
         ("lion:LionA2C", ["--game", "pong", "--learning-rate", "1e-4"]),
         ("ppo", ["--env", "my_env:make_env", "--horizon", "16", "--minibatch", "32"]),

@@ -71,7 +71,7 @@ PLANNED = {
 FOREIGN = {"python -m pip": "installs", "python -m pytest": "the tests themselves"}
 # Slow tests: processes of their own, what another line executes too, and examples that tests/test_docs.py trains.
 SLOW = ["--ranks", "secondary_learner", "dqn_scaling", "pong_rainbow", "--groups", "--sampler.engine", "--env.backend"]
-SLOW += ["runs/", "munchausen:", "my_ppo:", "my_network:", "my_env:", "lion:"]
+SLOW += ["runs/", "munchausen:", "my_ppo:", "my_network:", "my_net:", "my_env:", "lion:"]
 SLOW += ["completion", "report RUNS --out", "suite/", "resume RUN --", "--best --s", "--episodes 30", "RUN/model"]
 # Runs whose settings are resolved here; a fast test trains each algorithm and each module of a user's.
 SLOW += [
@@ -86,7 +86,7 @@ SLOW += [
 ]
 SLOW += ["--engine device", "--envs 64", "--network my_", "--replay.size", "starts RUN"]
 # Packages that a command needs, by what it holds.
-EXTRA = {"--onnx": "onnxscript", "accel-rl search": "optuna", "recorded_env:": "pygame"}
+EXTRA = {"--onnx": "onnxscript", "accel-rl search": "optuna", "recorded_env:": "pygame", "MinAtar/": "minatar"}
 
 LINES = sorted({shlex.join(words) for page in PAGES for words in command_lines(page)})
 
@@ -295,7 +295,7 @@ SCRIPTS = [
     ("docs/vector_env.md", 3, {"n_envs=8": "n_envs=2", "n_steps=128": "n_steps=8", "1_000_000": "16"}),
     ("docs/vector_env.md", 4, {"num_envs=8": "num_envs=2", "np.zeros(8": "np.zeros(2"}),
     ("docs/vector_env.md", 5, {'v4", 8': 'v4", 2'}),
-    ("docs/extending.md", 11, {}),
+    ("docs/extending.md", 12, {}),
     ("docs/gpu.md", 0, {}),
     ("docs/distributed.md", 0, {}),
     ("docs/distributed.md", 1, {}),

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from torch.nn.functional import mse_loss
+from typing_extensions import TypeVar
 
+from accel_rl.agents.policy import CategoricalPolicyAgent
 from accel_rl.algos.algorithm import Loss
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig
 from accel_rl.ops.policy_loss import explained_variance, mean_over
@@ -41,10 +43,14 @@ class A2CConfig(PolicyGradientConfig):
     """
 
 
-class A2C(PolicyGradient):
+C = TypeVar("C", bound=A2CConfig, default=A2CConfig, covariant=True)
+
+
+class A2C(PolicyGradient[C]):
     """One update per rollout, on the whole rollout."""
 
     Config: ClassVar[type[A2CConfig]] = A2CConfig
+    agent: CategoricalPolicyAgent
     on_policy = True
     sampling = {"envs": 16, "horizon": 5}  # noqa: RUF012  Stooke & Abbeel 2018, section 5.3
 

@@ -3,10 +3,11 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Generic, Literal, Self
 
 import torch
 from torch import Tensor
+from typing_extensions import TypeVar
 
 from accel_rl.agents.agent import Agent
 from accel_rl.data.rollout import Rollout
@@ -128,7 +129,10 @@ class Loss:
     samples: Tensor | float = 1.0
 
 
-class Algorithm(ABC):
+C = TypeVar("C", bound=AlgorithmConfig, default=AlgorithmConfig, covariant=True)
+
+
+class Algorithm(ABC, Generic[C]):
     """Converts rollouts into batches and batches into losses, independently of samplers, ranks, devices and runs.
 
     A subclass sets `Config`, a dataclass, and `sampling`, the environments and horizon of its paper. With horizon None,
@@ -143,8 +147,8 @@ class Algorithm(ABC):
     on-policy algorithm, no other rank may update the parameters between a rollout and its gradient."""
     sampling: ClassVar[dict[str, Any]] = {"envs": 16, "horizon": None}
 
-    def __init__(self, config: AlgorithmConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
-        self.config: Any = config.for_env(spec.is_atari)
+    def __init__(self, config: C, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
+        self.config = config.for_env(spec.is_atari)
         self.spec = spec
         self.T = T
         self.B = B
@@ -174,7 +178,7 @@ class Algorithm(ABC):
         c = self.config
         return {"learning_rate": c.learning_rate * remaining(c.learning_rate_schedule, progress)}
 
-    def begin(self) -> None:  # noqa: B027  optional
+    def begin(self) -> None:
         """Allocate the algorithm's memory, such as a replay. The runner calls `begin` before the first rollout, or
         before a state is loaded."""
 
@@ -193,11 +197,11 @@ class Algorithm(ABC):
     def loss(self, batch: Any) -> Loss:
         """Compute the loss of one batch, without side effects."""
 
-    def after_update(self, batch: Any, loss: Loss) -> None:  # noqa: B027  optional
+    def after_update(self, batch: Any, loss: Loss) -> None:
         """The runner calls `after_update` after each update, for example to set priorities of a replay. Target networks
         are updated in `ingest`, not in `after_update`."""
 
-    def after_phase(self) -> None:  # noqa: B027  optional
+    def after_phase(self) -> None:
         """The runner calls `after_phase` after the last update of each optimisation phase that makes updates. The
         network is in eval mode."""
 

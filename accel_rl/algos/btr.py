@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from torch import Tensor
+from typing_extensions import TypeVar
 
 from accel_rl.algos.iqn import IQN, IQNConfig
 from accel_rl.replays.config import ReplayConfig
@@ -74,7 +75,10 @@ class BTRConfig(IQNConfig):
         return True
 
 
-class BTR(IQN):
+C = TypeVar("C", bound=BTRConfig, default=BTRConfig, covariant=True)
+
+
+class BTR(IQN[C]):
     """IQN with Munchausen's term, prioritized replay, 3-step returns, and noisy dueling streams."""
 
     Config: ClassVar[type[BTRConfig]] = BTRConfig

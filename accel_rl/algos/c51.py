@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+from typing_extensions import TypeVar
 
 from accel_rl.algos.algorithm import Loss, require
 from accel_rl.algos.dqn import DQN, DQNConfig
@@ -52,7 +53,10 @@ class C51Config(DQNConfig):
         )
 
 
-class C51(DQN):
+C = TypeVar("C", bound=C51Config, default=C51Config, covariant=True)
+
+
+class C51(DQN[C]):
     """Learns the distribution of the return of each action by Q-learning on fixed atoms."""
 
     Config: ClassVar[type[C51Config]] = C51Config

@@ -5,13 +5,13 @@ from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor
+from typing_extensions import TypeVar
 
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
 from accel_rl.algos.algorithm import Loss
+from accel_rl.algos.network_config import NetworkConfig
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConfig
 from accel_rl.data.spec import EnvSpec
-from accel_rl.models.layers import LayerNorm
-from accel_rl.models.networks import find_network
 from accel_rl.models.q_network import QNetwork
 from accel_rl.ops.q_learning import (
     LEAST_LOG_POLICY,
@@ -27,7 +27,7 @@ from accel_rl.text.bounds import BelowOne, NonNegative, NonNegativeCount, Positi
 
 
 @dataclass(frozen=True)
-class DQNConfig(ReplayAlgorithmConfig):
+class DQNConfig(NetworkConfig, ReplayAlgorithmConfig):
     """The defaults are those of Mnih et al. 2015, as Stooke & Abbeel 2018 train DQN with many simulators. The learning
     rates of Stooke & Abbeel are 2.5e-4 at batch size 32, 7.5e-4 at 512, and 15e-4 at 1,024."""
 
@@ -81,18 +81,7 @@ class DQNConfig(ReplayAlgorithmConfig):
     """Decay factor of RMSProp's running mean of squared gradients (Mnih et al. 2015: 0.95)."""
     optimizer_eps: Positive = 1e-6
     """Epsilon of the optimizer (Stooke & Abbeel's code: 1e-6; Mnih et al. 2015: 0.01, centered)."""
-    hidden: NonNegativeCount = 0
-    """Number of units of the fully connected layer, or of each stream of a dueling network (Parr 2017: 512). With 0,
-    the number of units is the network's default."""
     network: str = "dqn"
-    """Network for image observations: `a3c` with two convolutions (Mnih et al. 2016), `dqn` with three and padding
-    (Stooke & Abbeel), `nature` with three (Mnih et al. 2015), `nature-same` with three, as Dopamine,
-    `data-efficient` with two that do not overlap (van Hasselt et al. 2019), `impala` with residual blocks (Espeholt et
-    al. 2018), `impala-4` with 4 times as many channels, `btr` with spectral norms (Clark et al. 2024), and `hadamax`
-    with products of convolutions (Kooi et al. 2025). `module:Class` is a user's subclass of ConvNet."""
-    layer_norm: LayerNorm = "none"
-    """Position of the layer norm: before or after each activation of the network. With `before-channels`, the norm is
-    over the channels of each pixel instead of all features of a layer."""
 
     def usual_loss(self) -> float:
         """The loss for an error of twice the largest clipped reward. If the agent wins a point that it was expected to
@@ -117,15 +106,15 @@ class DQNConfig(ReplayAlgorithmConfig):
         shortest = min(length // 10, self.LONGEST_DECAY)
         return replace(self, epsilon_steps=shortest) if self.epsilon_steps is None else self
 
-    def check(self) -> None:
-        super().check()
-        find_network(self.network)
+
+C = TypeVar("C", bound=DQNConfig, default=DQNConfig, covariant=True)
 
 
-class DQN(ReplayAlgorithm):
+class DQN(ReplayAlgorithm[C]):
     """Learns action values from a replay, with a target network."""
 
     Config: ClassVar[type[DQNConfig]] = DQNConfig
+    agent: EpsilonGreedyAgent
     sampling = {"envs": 16, "horizon": None}  # noqa: RUF012
 
     def build_agent(self, spec: EnvSpec) -> EpsilonGreedyAgent:
@@ -144,7 +133,7 @@ class DQN(ReplayAlgorithm):
     def network_options(self) -> dict[str, Any]:
         c = self.config
         sigma = c.noisy_sigma if c.noisy else 0.0
-        return {"is_dueling": c.dueling, "sigma": sigma, "hidden": c.hidden, "layer_norm": c.layer_norm}
+        return {"is_dueling": c.dueling, "sigma": sigma, **c.layers}
 
     def resample_noise(self) -> None:
         if self.agent.model.noisy:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
+from typing_extensions import TypeVar
 
 from accel_rl.algos.a2c import A2C, A2CConfig
 from accel_rl.algos.algorithm import Loss, require
@@ -47,7 +48,10 @@ class IMPALAConfig(A2CConfig):
         )
 
 
-class IMPALA(A2C):
+C = TypeVar("C", bound=IMPALAConfig, default=IMPALAConfig, covariant=True)
+
+
+class IMPALA(A2C[C]):
     """One update per rollout, on the last steps of one group of environments. Some of these steps were sampled with
     earlier policies. With one batch and a window of the rollout's length, IMPALA equals A2C."""
 
@@ -57,7 +61,7 @@ class IMPALA(A2C):
     )
     sampling = {"envs": 120, "horizon": 1}  # noqa: RUF012  Dalton & Frosio 2020, Table 3
 
-    def __init__(self, config: IMPALAConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
+    def __init__(self, config: C, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
         super().__init__(config, spec, T=T, B=B, device=device)
         self.window = RolloutWindow(config.window, T, self.device)
         self.turn = 0  # Index of the group of environments that provides the next batch

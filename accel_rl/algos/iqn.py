@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
+from typing_extensions import TypeVar
 
 from accel_rl.algos.algorithm import Loss
 from accel_rl.algos.qrdqn import QRDQN, QRDQNConfig
@@ -31,7 +32,10 @@ class IQNConfig(QRDQNConfig):
     """Number of cosines in the embedding of a quantile's share (Dabney et al. 2018: 64)."""
 
 
-class IQN(QRDQN):
+C = TypeVar("C", bound=IQNConfig, default=IQNConfig, covariant=True)
+
+
+class IQN(QRDQN[C]):
     """Learns the return's quantiles at random shares, which are inputs of the network."""
 
     Config: ClassVar[type[IQNConfig]] = IQNConfig

@@ -6,15 +6,15 @@ from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
+from typing_extensions import TypeVar
 
 from accel_rl.agents.agent import Agent
 from accel_rl.agents.policy import CategoricalPolicyAgent, RecurrentPolicyAgent
 from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig, Loss, remaining
+from accel_rl.algos.network_config import NetworkConfig
 from accel_rl.data.rollout import RnnState, Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.actor_critic import ActorCritic, policy_of
-from accel_rl.models.layers import LayerNorm
-from accel_rl.models.networks import find_network
 from accel_rl.models.recurrent import RecurrentActorCritic
 from accel_rl.ops.policies import Categorical, Policy
 from accel_rl.ops.policy_loss import finite_where_invalid, sampled_kl
@@ -23,7 +23,7 @@ from accel_rl.text.bounds import NonNegative, NonNegativeCount, Positive, Share
 
 
 @dataclass(frozen=True)
-class PolicyGradientConfig(AlgorithmConfig):
+class PolicyGradientConfig(NetworkConfig, AlgorithmConfig):
     """Settings of every policy-gradient algorithm."""
 
     learning_rate: Positive = 7e-4
@@ -48,22 +48,9 @@ class PolicyGradientConfig(AlgorithmConfig):
     not clipped."""
     optimizer_eps: Positive = 1e-5
     """Epsilon of the optimizer (OpenAI baselines: 1e-5)."""
-    network: str = "a3c"
-    """Network for image observations: `a3c` with two convolutions (Mnih et al. 2016), `dqn` with three and padding
-    (Stooke & Abbeel), `nature` with three (Mnih et al. 2015), `nature-same` with three, as Dopamine,
-    `data-efficient` with two that do not overlap (van Hasselt et al. 2019), `impala` with residual blocks (Espeholt et
-    al. 2018), `impala-4` with 4 times as many channels, `btr` with spectral norms (Clark et al. 2024), and `hadamax`
-    with products of convolutions (Kooi et al. 2025). `module:Class` is a user's subclass of ConvNet."""
-    layer_norm: LayerNorm = "none"
-    """Position of the layer norm: before or after each activation of the network's body. With `before-channels`, the
-    norm is over the channels of each pixel instead of all features of a layer."""
     lstm: NonNegativeCount = 0
     """Number of units of an LSTM between the network's body and its heads (A3C-LSTM, Mnih et al. 2016: 256). With 0,
     the network has no LSTM."""
-
-    def check(self) -> None:
-        super().check()
-        find_network(self.network)
 
     def check_spec(self, spec: EnvSpec, device: str) -> None:
         """All actions are possible."""
@@ -120,7 +107,10 @@ CHUNK = 4096
 """Number of samples whose policy is computed at a time to measure a KL divergence."""
 
 
-class PolicyGradient(Algorithm):
+C = TypeVar("C", bound=Any, default=PolicyGradientConfig, covariant=True)
+
+
+class PolicyGradient(Algorithm[C]):
     """Computes the advantages of each rollout, and makes one update from the whole rollout. Subclasses define the loss,
     and the minibatches if one update is not enough.
 
@@ -141,8 +131,8 @@ class PolicyGradient(Algorithm):
         c = self.config
         policy = policy_of(spec)
         if c.lstm:
-            return RecurrentPolicyAgent(RecurrentActorCritic(spec, c.lstm, c.network, c.layer_norm), policy=policy)
-        return CategoricalPolicyAgent(ActorCritic(spec, c.network, c.layer_norm), policy=policy)
+            return RecurrentPolicyAgent(RecurrentActorCritic(spec, c.lstm, c.network, **c.layers), policy=policy)
+        return CategoricalPolicyAgent(ActorCritic(spec, c.network, **c.layers), policy=policy)
 
     @property
     def policy(self) -> Policy:

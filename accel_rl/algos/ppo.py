@@ -8,7 +8,9 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
+from typing_extensions import TypeVar
 
+from accel_rl.agents.policy import CategoricalPolicyAgent
 from accel_rl.algos.algorithm import Loss, remaining
 from accel_rl.algos.minibatches import Minibatches
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig, Samples
@@ -71,10 +73,14 @@ class PPOConfig(PolicyGradientConfig):
     0 the epochs never stop early."""
 
 
-class PPO(PolicyGradient):
+C = TypeVar("C", bound=PPOConfig, default=PPOConfig, covariant=True)
+
+
+class PPO(PolicyGradient[C]):
     """Several epochs of minibatch updates per rollout, with the clipped surrogate objective."""
 
     Config: ClassVar[type[PPOConfig]] = PPOConfig
+    agent: CategoricalPolicyAgent
     sampling = {"envs": 16, "horizon": 128}  # noqa: RUF012
 
     def schedules(self, progress: float, env_steps: int) -> dict[str, float]:

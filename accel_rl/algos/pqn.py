@@ -7,14 +7,15 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 from torch.nn.functional import mse_loss
+from typing_extensions import TypeVar
 
 from accel_rl.agents.epsilon_greedy import MaxValueAgent, RecurrentMaxValueAgent
 from accel_rl.algos.algorithm import AlgorithmConfig, Loss
 from accel_rl.algos.minibatches import Minibatches
+from accel_rl.algos.network_config import NetworkConfig
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.layers import LayerNorm
-from accel_rl.models.networks import find_network
 from accel_rl.models.q_network import QNetwork
 from accel_rl.models.recurrent import RecurrentQNetwork
 from accel_rl.ops.policy_loss import mean_over
@@ -24,7 +25,7 @@ from accel_rl.text.bounds import NonNegative, NonNegativeCount, Positive, Positi
 
 
 @dataclass(frozen=True)
-class PQNConfig(AlgorithmConfig):
+class PQNConfig(NetworkConfig, AlgorithmConfig):
     """The defaults are those of Gallici et al.'s code for Atari (purejaxql, pqn_atari.yaml), except for the values in
     the table below. On two CPU cores, PQN reaches a score of 18 on Pong sooner with this project's values.
 
@@ -68,12 +69,6 @@ class PQNConfig(AlgorithmConfig):
     optimizer: AnyOptimizer = "radam"
     """Optimizer of the parameters (Gallici et al.'s code: RAdam). `torch:AdamW(weight_decay=0.01)` is a class of
     torch.optim with its options."""
-    network: str = "a3c"
-    """Network for image observations: `a3c` with two convolutions (Mnih et al. 2016), `dqn` with three and padding
-    (Stooke & Abbeel), `nature` with three (Mnih et al. 2015), `nature-same` with three, as Dopamine,
-    `data-efficient` with two that do not overlap (van Hasselt et al. 2019), `impala` with residual blocks (Espeholt et
-    al. 2018), `impala-4` with 4 times as many channels, `btr` with spectral norms (Clark et al. 2024), and `hadamax`
-    with products of convolutions (Kooi et al. 2025). `module:Class` is a user's subclass of ConvNet."""
     layer_norm: LayerNorm = "after"
     """Position of the layer norm: before each activation of the network, or after each. The norm is over all features
     of a layer, and with `before-channels` over the channels of each pixel (Gallici et al. 2024). At PQN's default
@@ -85,10 +80,12 @@ class PQNConfig(AlgorithmConfig):
 
     def check(self) -> None:
         super().check()
-        find_network(self.network)
 
 
-class PQN(PolicyGradient):
+C = TypeVar("C", bound=PQNConfig, default=PQNConfig, covariant=True)
+
+
+class PQN(PolicyGradient[C]):
     """Several epochs of minibatch updates per rollout. The targets are lambda-returns, which are computed once per
     rollout.
 
@@ -96,15 +93,16 @@ class PQN(PolicyGradient):
     """
 
     Config: ClassVar[type[PQNConfig]] = PQNConfig
+    agent: MaxValueAgent
     sampling = {"envs": 32, "horizon": 32}  # noqa: RUF012
 
     def build_agent(self, spec: EnvSpec) -> MaxValueAgent:
         c = self.config
         if c.lstm:
-            network = RecurrentQNetwork(spec, c.lstm, c.network, c.layer_norm)
+            network = RecurrentQNetwork(spec, c.lstm, c.network, **c.layers)
             agent: MaxValueAgent = RecurrentMaxValueAgent(network, 1.0, c.epsilon_evaluation)
         else:
-            agent = MaxValueAgent(QNetwork(spec, c.network, layer_norm=c.layer_norm), 1.0, c.epsilon_evaluation)
+            agent = MaxValueAgent(QNetwork(spec, c.network, **c.layers), 1.0, c.epsilon_evaluation)
         if c.epsilon_spread:
             agent.spread(spread_powers(c.epsilon_spread, 0, self.B, self.B, self.device))
         return agent

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+from typing_extensions import TypeVar
 
 from accel_rl.algos.algorithm import Loss
 from accel_rl.algos.dqn import DQN, DQNConfig
@@ -44,7 +45,10 @@ class QRDQNConfig(DQNConfig):
         )
 
 
-class QRDQN(DQN):
+C = TypeVar("C", bound=QRDQNConfig, default=QRDQNConfig, covariant=True)
+
+
+class QRDQN(DQN[C]):
     """QR-DQN learns quantiles of the return of each action. A sample's priority is its loss."""
 
     Config: ClassVar[type[QRDQNConfig]] = QRDQNConfig

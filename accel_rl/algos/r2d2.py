@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
+from typing_extensions import TypeVar
 
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent, LastStepAgent
 from accel_rl.algos.algorithm import Loss, require
@@ -114,7 +115,10 @@ class R2D2Config(DQNConfig):
         return super().least_rows(T) + self.burn_in + self.length + 2 * self.period
 
 
-class R2D2(DQN):
+C = TypeVar("C", bound=R2D2Config, default=R2D2Config, covariant=True)
+
+
+class R2D2(DQN[C]):
     """Learns action values from sequences, whose first steps only compute the state of the LSTM."""
 
     Config: ClassVar[type[R2D2Config]] = R2D2Config

@@ -4,6 +4,8 @@ section 5.4.1)."""
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from typing_extensions import TypeVar
+
 from accel_rl.algos.c51 import C51, C51Config
 from accel_rl.replays.config import ReplayConfig
 from accel_rl.text.bounds import NonNegative, NonNegativeCount, Positive, PositiveCount
@@ -41,5 +43,8 @@ class RainbowConfig(C51Config):
     the run, but at most the 250,000 frames of Hessel et al. 2018."""
 
 
-class Rainbow(C51):
+C = TypeVar("C", bound=RainbowConfig, default=RainbowConfig, covariant=True)
+
+
+class Rainbow(C51[C]):
     Config: ClassVar[type[RainbowConfig]] = RainbowConfig

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import TypeVar
 
 from accel_rl.agents.agent import Agent
 from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig, Loss, require
@@ -165,7 +166,10 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
         return max(2, round(self.transitions_per_update / (self.intensity * B)))
 
 
-class ReplayAlgorithm(Algorithm):
+C = TypeVar("C", bound=ReplayAlgorithmConfig, default=ReplayAlgorithmConfig, covariant=True)
+
+
+class ReplayAlgorithm(Algorithm[C]):
     """Stores rollouts in a replay, and yields batches from the replay. A subclass defines its agent and its loss. The
     agent acts at random while its `epsilon` is 1, during the initial random play.
 
@@ -177,14 +181,14 @@ class ReplayAlgorithm(Algorithm):
     agent: Any
     replay: Replay
 
-    def __init__(self, config: ReplayAlgorithmConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
+    def __init__(self, config: C, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
         super().__init__(config, spec, T=T, B=B, device=device)
         self.target_network = TargetNetwork(self.agent.model, config.target_interval, config.target_unit)
         self.budget = UpdateBudget(config.intensity, config.transitions_per_update)
 
     def build_returns(self) -> NStep:
         """The n-step return that the replay computes for its batches."""
-        return NStep(self.config.n_step, self.config.gamma, self.config.reward_clip)
+        return NStep(self.config.n_step, self.config.gamma, self.config.reward_clip or 0.0)
 
     def build_ring(self, spec: EnvSpec, B: int, size: int, returns: NStep, device: str) -> Any:
         """The ring of the replay, of `size` transitions."""

@@ -42,7 +42,10 @@ def settings(what: What, env: str | Callable[..., Any] | None, values: dict[str,
 
 
 def plain(value: Any) -> Any:
-    """Convert numpy scalars, arrays, ranges and text enumerations, also inside a dataclass, to plain Python values."""
+    """Convert numpy scalars, arrays, ranges and text enumerations, also inside a dataclass, to plain Python values, and
+    a user's class to module:Class."""
+    if isinstance(value, type):
+        return name_of(value, "the class")
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{f.name: plain(getattr(value, f.name)) for f in fields(value)})
     if isinstance(value, np.generic | np.ndarray):
@@ -148,8 +151,9 @@ def _check_importable(config: TrainConfig) -> None:
     processes = []
     if config.env.id.startswith("__main__:") and (config.sampler.has_workers or config.distributed.several):
         processes.append((config.env.id, "worker processes; or use engine='in-process'"))
-    if config.algorithm.startswith("__main__:") and not config.mode.is_alone:
-        processes.append((config.algorithm, "the processes of the ranks"))
+    for name in (config.algorithm, getattr(config.algo, "network", "")):
+        if name.startswith("__main__:") and not config.mode.is_alone:
+            processes.append((name, "the processes of the ranks"))
     for name, others in processes:
         script = getattr(sys.modules["__main__"], "__file__", None) or "this notebook"
         raise ConfigError(

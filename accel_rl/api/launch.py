@@ -19,7 +19,7 @@ from accel_rl.planning.plan_report import check_memory
 from accel_rl.planning.rank_config import rank_config
 from accel_rl.run import launches
 from accel_rl.run.run_folder import RunFolder
-from accel_rl.settings.advice import clamped, inactive, warning
+from accel_rl.settings.advice import clamped, inactive, other_network, warning
 from accel_rl.settings.resolved import Resolved, resolve
 from accel_rl.settings.train import TrainConfig
 from accel_rl.text.counts import counted
@@ -29,6 +29,7 @@ from accel_rl.training import observers
 from accel_rl.training.evaluation import Result
 from accel_rl.training.learner import build_algorithm
 from accel_rl.training.observers import Observers
+from accel_rl.training.seeds import own_generator
 from accel_rl.training.trainer import Trainer
 
 
@@ -57,9 +58,9 @@ def check_device(config: Resolved, plan: RankPlan) -> None:
 
 def _check_network(config: Resolved, device: str) -> None:
     """Raise ConfigError if the network cannot be built, or does not fit in the device's memory. The check builds the
-    network without memory for its parameters."""
+    network without memory for its parameters, except for a user's module."""
     try:
-        with torch.device("meta"):
+        with own_generator("cpu", config.seed), torch.device("meta"):
             algo = build_algorithm(rank_config(config, 0), config.spec, "meta")
     except ConfigError:
         raise
@@ -98,7 +99,7 @@ def run_new(given: TrainConfig, path: Path | None, objects: Observers | None = N
     if path is not None:
         RunFolder.check_new(path)
     config = checked(given)
-    lines = [*filter(None, [warning(given)]), *inactive(given, config), *clamped(config)]
+    lines = [*filter(None, [warning(given), other_network(given, config)]), *inactive(given, config), *clamped(config)]
     plan = RunPlan.resolve(config)
     check_device(config, plan.ranks[0])
     if not config.mode.over_ray:

@@ -10,9 +10,11 @@ from accel_rl.api.keywords import What, settings
 from accel_rl.api.launch import checked
 from accel_rl.api.run import Run
 from accel_rl.data.rollout import Rollout
+from accel_rl.data.spec import EnvSpec
 from accel_rl.models.actor_critic import policy_of
 from accel_rl.planning.plan import RankPlan
 from accel_rl.planning.rank_config import rank_config
+from accel_rl.samplers.episodes import Episode
 from accel_rl.text.errors import ConfigError
 from accel_rl.training.build import build_sampler
 from accel_rl.training.learner import Learner
@@ -52,7 +54,7 @@ class RolloutSource:
 
     def __init__(self, config: Any, policy: Any):
         self.config, plan = config, RankPlan.resolve(config)
-        self.spec = config.spec
+        self.spec: EnvSpec = config.spec
         self.agent = _agent(config, policy, plan.device)
         self.sampler = build_sampler(
             plan.sampler, config.env, self.spec, config, seed=derived_seed(config.seed, Stream.SAMPLER), training=True,
@@ -69,8 +71,8 @@ class RolloutSource:
         return self.sampler.rollouts(self.agent, fixed=True)
 
     @property
-    def finished(self) -> list[Any]:
-        """The episodes that ended in the last rollout, each with `score` and `length`."""
+    def finished(self) -> list[Episode]:
+        """The episodes that ended in the last rollout."""
         return self.sampler.finished
 
     def close(self) -> None:

@@ -163,7 +163,7 @@ class TrainedPolicy:
 
         For an LSTM, `first` [N] bool marks the environments whose episode begins with the given observation, and for
         r2d2, `reward` [N] are the rewards of the last actions. Raises ValueError for a wrong shape, for images whose
-        type is not uint8, and if r2d2 gets no rewards. Vectors may have any numeric type.
+        type is not that of training, and if r2d2 gets no rewards. Vectors may have any numeric type.
         """
         x = self._checked(torch.as_tensor(obs))
         single = x.dim() == len(self.obs_shape)
@@ -179,10 +179,15 @@ class TrainedPolicy:
         return action.numpy() if isinstance(obs, np.ndarray) else action
 
     def _checked(self, x: Tensor) -> Tensor:
-        """Raises ValueError for pictures whose type is not uint8."""
-        if self._dtype == torch.uint8 and x.dtype != torch.uint8:
-            name = str(x.dtype).removeprefix("torch.")
-            raise ValueError(f"observations of {name}; the agent was trained on pictures of uint8, 0 to 255")
+        """Raises ValueError for pictures whose type is neither the trained one nor bool, which is stored as 0 and
+        255."""
+        if x.dtype == torch.bool and self._dtype == torch.uint8:
+            return x.to(torch.uint8) * 255
+        numeric = self._dtype == torch.float32 and (x.is_floating_point() or len(self.obs_shape) == 1)
+        if x.dtype != self._dtype and not numeric:
+            name, trained = (str(dtype).removeprefix("torch.") for dtype in (x.dtype, self._dtype))
+            range = ", 0 to 255" * (trained == "uint8")
+            raise ValueError(f"observations of {name}; the agent was trained on pictures of {trained}{range}")
         return x.to(self._dtype)
 
     def _memory(self, n: int, first: Any, reward: Any) -> RnnState | None:

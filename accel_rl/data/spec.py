@@ -11,23 +11,27 @@ class EnvSpec:
     """The observations and actions of an environment.
 
     An observation consists of `stack` frames. Image observations have the shape [stack, H, W], or [stack, C, H, W] if
-    frames have channels. Other observations have the shape [*frame_shape], and `stack` is 1. `info_bytes` is the size,
-    in bytes, of the numbers that an environment reports when an episode ends. `protocol` is the resolved set of rules
-    by which the environment plays; it is recorded with every score.
+    frames have channels. Other observations are vectors [n], and `stack` is 1. Those of a picture with a vector are
+    bytes [n]: the picture's [*picture_shape] of `picture_dtype`, then the vector's as float32.
 
     An action is one of `n_actions`, or consists of several numbers: with `choices`, number d is one of choices[d], and
     `n_actions` is the sum of all choices; with `low` and `high`, number d is real, the environment clips it to these
     bounds, and `n_actions` is the number of numbers.
+
+    `info_bytes` is the size, in bytes, of the numbers that an environment reports when an episode ends. `protocol` is
+    the resolved set of rules by which the environment plays; it is recorded with every score.
     """
 
     name: str
     frame_shape: tuple[int, ...]
-    frame_dtype: str  # Images are "uint8", and other observations are "float32".
+    frame_dtype: str  # Images are "uint8", which networks divide by 255, or "float32". Vectors are "float32".
     n_actions: int
     stack: int = 1
     action_meanings: tuple[str, ...] = ()
     protocol: dict[str, Any] = field(default_factory=dict)
     info_bytes: int = 0
+    picture_shape: tuple[int, ...] = ()
+    picture_dtype: str = ""
     choices: tuple[int, ...] = ()
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
@@ -43,7 +47,14 @@ class EnvSpec:
 
     @property
     def is_image(self) -> bool:
-        return self.frame_dtype == "uint8" and len(self.frame_shape) in (2, 3)
+        return len(self.frame_shape) in (2, 3)
+
+    @property
+    def picture(self) -> "EnvSpec | None":
+        """The spec of the picture in an observation, or None for vectors."""
+        if not self.picture_shape:
+            return self if self.is_image else None
+        return replace(self, frame_shape=self.picture_shape, frame_dtype=self.picture_dtype, picture_shape=())
 
     @property
     def action_shape(self) -> tuple[int, ...]:

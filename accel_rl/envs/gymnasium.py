@@ -6,6 +6,7 @@ import re
 import warnings
 import zlib
 from collections.abc import Callable, Mapping
+from importlib.metadata import entry_points
 from typing import Any
 
 import gymnasium
@@ -15,7 +16,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.environment import EnvError, episode_rng, pack_state, unpack_state
 from accel_rl.envs.episode_info import INFO_BYTES, episode_info
 from accel_rl.envs.global_generators import OwnGenerators
-from accel_rl.envs.pictures import check_flat, picture_layout
+from accel_rl.envs.pictures import MixedLayout, check_flat, mixed_layout, picture_layout
 from accel_rl.text.errors import ConfigError, exit_call, nearest, no_exit
 from accel_rl.text.imports import import_user_module
 
@@ -31,9 +32,9 @@ class GymnasiumEnv:
     parameters named `index` and `training`, it receives the environment's index in the run, and whether the environment
     is for training.
 
-    Observation spaces of uint8 [H, W], [H, W, C] or [C, H, W] are pictures, with frames [H, W] or [C, H, W]. Other
-    observation spaces are flattened to a float32 vector (Discrete: one-hot). Raises ConfigError if a flattened space
-    contains a picture.
+    Observation spaces [H, W], [H, W, C] or [C, H, W] of uint8, bool or floats are pictures, with frames [H, W] or [C,
+    H, W]; see `picture_layout`. A Dict may have one picture (`mixed_layout`). Other observation spaces are flattened to
+    a float32 vector (Discrete: one-hot). Raises ConfigError if a flattened space contains a picture.
 
     An episode's seed also seeds the environment's own states of the global generators of `numpy.random` and `random`.
     A saved state consists of the episode's seed and its actions. `set_state` replays the actions. The replay is exact
@@ -60,11 +61,12 @@ class GymnasiumEnv:
         self._action_space = env.action_space
         actions = _actions(id, env.action_space)
         self._space = space = env.observation_space
-        self._picture = picture = picture_layout(space)
+        self._picture = picture = picture_layout(space) or mixed_layout(space)
         if picture is None:
             check_flat(f"id={id!r}", space)
             if not space.is_np_flattenable:
-                raise ConfigError(f"id={id!r} observes {_line(space)}: must flatten to a vector, or be a uint8 picture")
+                raise ConfigError(f"id={id!r} observes {_line(space)}: must flatten to a vector, or be a picture")
+        mixed = picture.picture if isinstance(picture, MixedLayout) else None
         self._flatten = not isinstance(space, gymnasium.spaces.Box)
         self._seed, self._episode = seed, 0
         self._episode_seed: int | None = None
@@ -74,15 +76,17 @@ class GymnasiumEnv:
         self.spec = EnvSpec(
             name=id,
             frame_shape=picture.frame_shape if picture else (gymnasium.spaces.flatdim(space),),
-            frame_dtype="uint8" if picture else "float32",
+            frame_dtype=picture.dtype if picture else "float32",
             **actions,
-            stack=stack if picture else 1,
+            stack=stack if picture and not mixed else 1,
             protocol={
                 "gymnasium": gymnasium.__version__,
                 "max_episode_steps": _time_limit(env),
                 **({"kwargs": kwargs} if kwargs else {}),
             },
             info_bytes=INFO_BYTES,
+            picture_shape=mixed.frame_shape if mixed else (),
+            picture_dtype=mixed.dtype if mixed else "",
         ).limited(limit)
         self._shape = self.spec.frame_shape
         self._ended = False
@@ -158,14 +162,14 @@ class GymnasiumEnv:
 
     def screen_rgb(self) -> np.ndarray:
         """The rendered environment [H, W, 3] uint8, or its observation if it cannot be rendered. Raises ConfigError if
-        neither the rendering nor the observation is a picture."""
+        neither the rendering nor the observation is a picture of bytes."""
         try:
             screen = self._env.render() if self._env.render_mode == "rgb_array" else None
         except gymnasium.error.DependencyNotInstalled as e:
             raise ConfigError(f"id={self.id!r} cannot be rendered: {_line(e)}") from e
         if isinstance(screen, np.ndarray) and screen.ndim == 3:
             return screen[..., :3].astype(np.uint8)
-        if self._picture is None:
+        if self._newest.ndim == 1 or self._newest.dtype != np.uint8:
             raise ConfigError(
                 f"id={self.id!r} renders no pictures: make it with render_mode='rgb_array' (a function that has the "
                 "parameter render_mode gets it)"
@@ -257,9 +261,18 @@ def _action(space: gymnasium.Space[Any], action: Any) -> Any:
     return x + space.start if isinstance(space, gymnasium.spaces.MultiDiscrete) else x
 
 
+def registered(id: str) -> Any:
+    """Gymnasium's entry of an id, or None. The ids of an installed package that declares its namespace, such as
+    MinAtar/, are registered first, which Gymnasium 1 leaves to the user."""
+    if id not in gymnasium.registry:
+        for package in entry_points(group="gymnasium.envs", name=id.partition("/")[0]):
+            package.load()()
+    return gymnasium.registry.get(id)
+
+
 def _is_of_gymnasium(id: str) -> bool:
     """Gymnasium's own environments do not draw from global generators."""
-    spec = gymnasium.registry.get(id)
+    spec = registered(id)
     return spec is not None and str(spec.entry_point).startswith("gymnasium.envs.")
 
 

@@ -15,10 +15,8 @@ import warnings
 from functools import cache
 from typing import Any
 
-import gymnasium
-
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.gymnasium import GymnasiumEnv
+from accel_rl.envs.gymnasium import GymnasiumEnv, registered
 from accel_rl.processes import child
 from accel_rl.processes.process import die_with_parent
 from accel_rl.text.errors import ConfigError, show_warning
@@ -26,7 +24,7 @@ from accel_rl.text.errors import ConfigError, show_warning
 
 def is_of_user(id: str) -> bool:
     """Whether the code is not Gymnasium's, so that it may block or crash."""
-    entry = gymnasium.registry.get(id)
+    entry = registered(id)
     return ":" in id or (entry is not None and not str(entry.entry_point).startswith("gymnasium."))
 
 

@@ -1,5 +1,6 @@
 """Which Gymnasium observations are pictures, and which axis has their channels."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +14,14 @@ LARGE = 32  # A matrix of at least 32 x 32 numbers is considered a picture.
 
 @dataclass(frozen=True, slots=True)
 class PictureLayout:
-    """The layout of a uint8 picture. `channel_axis` is 0 or 2, or None if the picture has no axis of channels."""
+    """The layout of a picture. `channel_axis` is 0 or 2, or None if the picture has no axis of channels.
+
+    A frame has the picture's numbers, as uint8 or float32. A bool becomes a byte, 0 or 255, so that networks read 0 or
+    1, as they divide bytes by 255."""
 
     shape: tuple[int, ...]
     channel_axis: int | None
+    dtype: str = "uint8"  # of a frame: "uint8" or "float32"
 
     @property
     def frame_shape(self) -> tuple[int, ...]:
@@ -30,19 +35,55 @@ class PictureLayout:
     def frame(self, observation: Any) -> np.ndarray:
         """A frame [*frame_shape], without a copy if possible."""
         picture = np.asarray(observation).reshape(self.shape)
+        if picture.dtype == np.bool_:
+            picture = picture.astype(np.uint8) * np.uint8(255)
         if self.channel_axis is not None:
             picture = np.moveaxis(picture, self.channel_axis, 0)
         return picture.reshape(self.frame_shape)
 
 
 def picture_layout(space: gymnasium.Space[Any]) -> PictureLayout | None:
-    """The layout of a space of dtype uint8 and shape [H, W], [H, W, C] or [C, H, W]. The axis of the channels is the
-    first or the last axis, whichever is smaller."""
-    if not isinstance(space, gymnasium.spaces.Box) or space.dtype != np.uint8 or len(space.shape) not in (2, 3):
+    """The layout of a space of shape [H, W], [H, W, C] or [C, H, W] of bytes, bools or floats. The axis of the channels
+    is the first or the last axis, whichever is smaller. A small matrix [H, W] of floats is no picture."""
+    if not isinstance(space, gymnasium.spaces.Box) or _picture_in(space) is None or len(space.shape) > 3:
         return None
-    if len(space.shape) == 2:
-        return PictureLayout(space.shape, None)
-    return PictureLayout(space.shape, 0 if space.shape[0] < space.shape[2] else 2)
+    is_float = space.dtype.kind == "f"
+    if not (is_float or space.dtype in (np.uint8, np.bool_)):
+        return None
+    channel_axis = None if len(space.shape) == 2 else 0 if space.shape[0] < space.shape[2] else 2
+    return PictureLayout(space.shape, channel_axis, "float32" if is_float else "uint8")
+
+
+@dataclass(frozen=True, slots=True)
+class MixedLayout:
+    """A Dict with one picture, named `key`, and others, which form a vector. A frame has the bytes of both."""
+
+    key: str
+    picture: PictureLayout
+    others: gymnasium.spaces.Dict
+    dtype: str = "uint8"
+
+    @property
+    def frame_shape(self) -> tuple[int, ...]:
+        picture = math.prod(self.picture.frame_shape) * np.dtype(self.picture.dtype).itemsize
+        return (picture + 4 * gymnasium.spaces.flatdim(self.others),)
+
+    def frame(self, observation: Any) -> np.ndarray:
+        """A frame [n] uint8."""
+        picture = np.ascontiguousarray(self.picture.frame(observation[self.key]), self.picture.dtype)
+        others = gymnasium.spaces.flatten(self.others, {name: observation[name] for name in self.others})
+        return np.concatenate([x.reshape(-1).view(np.uint8) for x in (picture, np.asarray(others, np.float32))])
+
+
+def mixed_layout(space: gymnasium.Space[Any]) -> MixedLayout | None:
+    """The layout of a Dict with exactly one picture, whose other parts are flattened, or None."""
+    if not isinstance(space, gymnasium.spaces.Dict):
+        return None
+    pictures = {name: picture_layout(part) for name, part in space.items() if _picture_in(part) is not None}
+    others = gymnasium.spaces.Dict({name: part for name, part in space.items() if name not in pictures})
+    (key, picture), *more = [*pictures.items(), ("", None)]
+    fits = picture and len(more) == 1 and len(others) and others.is_np_flattenable
+    return MixedLayout(key, picture, others) if fits and picture else None
 
 
 def check_flat(name: str, space: gymnasium.Space[Any]) -> None:
@@ -51,9 +92,10 @@ def check_flat(name: str, space: gymnasium.Space[Any]) -> None:
         return
     inside = "" if picture is space else f" in a {type(space).__name__}"
     raise ConfigError(
-        f"{name} observes pictures{inside}, {picture.dtype} of shape {picture.shape}: must be uint8 [H, W], [H, W, C] "
-        "or [C, H, W], and the whole observation; choose and convert it by wrappers of Gymnasium (FilterObservation, "
-        "TransformObservation), or make it a vector yourself (FlattenObservation)"
+        f"{name} observes pictures{inside}, {picture.dtype} of shape {picture.shape}: must be uint8, bool or floats "
+        "[H, W], [H, W, C] or [C, H, W], and the whole observation or the one picture of a Dict; choose and convert it "
+        "by wrappers of Gymnasium (FilterObservation, TransformObservation), or make it a vector yourself "
+        "(FlattenObservation)"
     )
 
 
@@ -61,8 +103,8 @@ def _picture_in(space: gymnasium.Space[Any]) -> gymnasium.spaces.Box | None:
     """The space or its first subspace that has the shape and dtype of a picture."""
     if isinstance(space, gymnasium.spaces.Box):
         tall = len(space.shape) == 2 and min(space.shape) >= LARGE
-        small_integers = len(space.shape) == 2 and space.dtype == np.uint8
-        return space if len(space.shape) >= 3 or tall or small_integers else None
+        small = len(space.shape) == 2 and space.dtype in (np.uint8, np.bool_)
+        return space if len(space.shape) >= 3 or tall or small else None
     parts = getattr(space, "spaces", ())
     for part in parts.values() if isinstance(parts, dict) else parts:
         if (picture := _picture_in(part)) is not None:

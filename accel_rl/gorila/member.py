@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from accel_rl.algos.algorithm import Algorithm
-from accel_rl.algos.replay_algorithm import ReplayAlgorithm
+from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConfig
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.distributed.communicator import SingleProcess
 from accel_rl.distributed.gradient_sync import GradientSync
@@ -68,6 +68,7 @@ class Member:
 
     def _global_replay(self, algo: Algorithm) -> RemoteReplay:
         setup, config = self._setup, algo.config
+        assert isinstance(config, ReplayAlgorithmConfig)
         return RemoteReplay(
             load_ray(), setup.replay, self._index, self._life, config.replay.start, algo.device,
             setup.config["gorila"]["timeout_s"],

@@ -11,14 +11,15 @@ from accel_rl.kernels.frames import FrameStacks
 def conv2d(
     x: Tensor | FrameStacks, weight: Tensor, bias: Tensor, stride: int, padding: int, of_bytes: bool, relu: bool
 ) -> Tensor:
-    """A ReLU follows if `relu` is true. If `of_bytes` is true, x is first divided by 255.
+    """A ReLU follows if `relu` is true. If `of_bytes` is true and x is uint8, x is first divided by 255.
 
-    `x` is [N, C, H, W], or uint8 `FrameStacks`, `weight` [D, C, k, k] and `bias` [D]; the result [N, D, rows, columns]
+    `x` is [N, C, H, W], or `FrameStacks`, `weight` [D, C, k, k] and `bias` [D]; the result [N, D, rows, columns]
     is channels-last in memory. The weights are multiplied by 1/255 instead of the pixels, because there are fewer
     weights than pixels."""
     if conv_u8.supports(x, weight, stride, padding):
         return conv_u8.conv_u8(x, weight, bias, relu)
     x = x.gather() if isinstance(x, FrameStacks) else x
+    of_bytes = of_bytes and x.dtype == torch.uint8
     if x.device.type == "cpu" and x.dtype == torch.float32 and conv_bf16_amx.multiplies_bfloat16():
         x = x.to(torch.bfloat16)  # Under autocast, norm layers return float32.
     if conv_bf16_amx.supports(x, weight, stride, padding):

@@ -1,26 +1,15 @@
 """An actor-critic network is a body with a policy head and a value head."""
 
-import math
-from typing import cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.models.layers import MLP, Head, LayerNorm, orthogonal_
-from accel_rl.models.networks import find_network
+from accel_rl.models.body import body
+from accel_rl.models.layers import Head, orthogonal_
 from accel_rl.models.precision import float32_head
 from accel_rl.ops.policies import Categorical, Factorized, Gaussian, Policy
-
-
-def body(spec: EnvSpec, network: str = "a3c", layer_norm: LayerNorm = "none") -> tuple[nn.Module, int]:
-    """The module that computes features from observations (an MLP for vectors), and the number of features."""
-    if spec.is_image:
-        height, width = spec.frame_shape[-2:]
-        net: nn.Module = find_network(network)(spec.channels, height, width, layer_norm=layer_norm)
-    else:
-        net = MLP(math.prod(spec.frame_shape) * spec.stack, layer_norm=layer_norm)
-    return net, cast(int, net.out_features)
 
 
 def policy_of(spec: EnvSpec) -> Policy:
@@ -50,15 +39,16 @@ class Heads(nn.Module):
 class ActorCritic(nn.Module):
     """A policy's outputs [N, K], such as logits, and value [N] from obs [N, ...].
 
-    For images, both heads share a convolutional body (Mnih et al. 2016). For vectors, each head has its own MLP,
+    For images, both heads share a convolutional body (Mnih et al. 2016). For vectors, each head has its own body,
     because in a shared MLP the gradient of the value loss, with values of order 100, would dominate the gradient of the
     policy.
     """
 
-    def __init__(self, spec: EnvSpec, network: str = "a3c", layer_norm: LayerNorm = "none"):
+    def __init__(self, spec: EnvSpec, network: str = "a3c", **layers: Any):
+        """`layers` are those of `body`: layer_norm, hidden and activation."""
         super().__init__()
-        self.body, features = body(spec, network, layer_norm)
-        self.value_body = None if spec.is_image else body(spec, layer_norm=layer_norm)[0]
+        self.body, features = body(spec, network, **layers)
+        self.value_body = None if spec.picture else body(spec, network, **layers)[0]
         self.heads = Heads(features, policy_of(spec))
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:

@@ -36,8 +36,8 @@ def padded(x: Tensor | FrameStacks, kernel: int, stride: int) -> tuple[Tensor, i
 
 
 class Conv2d(nn.Conv2d):
-    """A square kernel. If `with_relu` is true, a ReLU follows the convolution. If `of_bytes` is true, x is divided by
-    255. If `is_spectral` is true, the weight has a spectral norm of 1."""
+    """A square kernel. If `with_relu` is true, a ReLU follows the convolution. If `of_bytes` is true, bytes are divided
+    by 255. If `is_spectral` is true, the weight has a spectral norm of 1."""
 
     def __init__(
         self,
@@ -120,7 +120,8 @@ class ConvNet(nn.Module):
         size, least = (height, width), self.least_size()
         if min(size) < least:
             raise ConfigError(
-                f"pictures of {height}x{width} are too small for {type(self).__name__}: at least {least}x{least}"
+                f"pictures of {height}x{width} are too small for {type(self).__name__}: at least {least}x{least}; "
+                "--network minatar is for small pictures"
             )
         self.convolutions, features = self.build_convolutions(channels, size, layer_norm)
         for i, convolution in enumerate(self.convolutions):

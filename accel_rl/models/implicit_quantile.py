@@ -44,7 +44,7 @@ class ImplicitQuantileNetwork(QNetwork):
         super().__init__(spec, network, **options)
         self.samples = samples
         self.noisy = True
-        self.embedding = CosineEmbedding(self.advantage.hidden.in_features, cosines, first_cosine)
+        self.embedding = CosineEmbedding(self.advantage.inputs, cosines, first_cosine)
         self.tau_seed: Tensor
         self.register_buffer("tau_seed", torch.zeros((), dtype=torch.int64), persistent=False)
 

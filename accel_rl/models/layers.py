@@ -88,22 +88,35 @@ class NormedReLU(nn.Module):
         return x if self.after is None else self.after(x)
 
 
-class MLP(nn.Module):
-    """Fully connected layers with tanh, from obs [N, features] float to [N, hidden[-1]]."""
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "relu": nn.ReLU, "tanh": nn.Tanh, "elu": nn.ELU, "gelu": nn.GELU, "silu": nn.SiLU
+}  # fmt: skip
 
-    def __init__(self, features: int, hidden: tuple[int, ...] = (64, 64), layer_norm: LayerNorm = "none"):
+
+def activated(width: int, layer_norm: LayerNorm, activation: str) -> list[nn.Module]:
+    """What follows a fully connected layer: an activation, with a layer norm before or after it."""
+    layers: list[nn.Module] = [ACTIVATIONS[activation]()]
+    if layer_norm in ("before", "before-channels"):
+        layers.insert(0, nn.LayerNorm(width) if layer_norm == "before" else ChannelNorm(width))
+    elif layer_norm == "after":
+        layers.append(nn.LayerNorm(width))
+    return layers
+
+
+class MLP(nn.Module):
+    """Fully connected layers, from obs [N, features] float to [N, hidden[-1]]."""
+
+    def __init__(
+        self, features: int, hidden: tuple[int, ...] = (64, 64), layer_norm: LayerNorm = "none",
+        activation: str = "tanh",
+    ):  # fmt: skip
         super().__init__()
         sizes = (features, *hidden)
         layers: list[nn.Module] = []
         for i, o in zip(sizes, hidden, strict=False):
-            layers.append(orthogonal_(nn.Linear(i, o), math.sqrt(2)))
-            if layer_norm in ("before", "before-channels"):
-                layers.append(nn.LayerNorm(o) if layer_norm == "before" else ChannelNorm(o))
-            layers.append(nn.Tanh())
-            if layer_norm == "after":
-                layers.append(nn.LayerNorm(o))
+            layers += [orthogonal_(nn.Linear(i, o), math.sqrt(2)), *activated(o, layer_norm, activation)]
         self.layers = nn.Sequential(*layers)
-        self.out_features = hidden[-1]
+        self.out_features = sizes[-1]
 
     def forward(self, obs: Tensor) -> Tensor:
         return self.layers(obs.flatten(1))

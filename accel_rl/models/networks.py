@@ -1,13 +1,16 @@
 """The convolutional networks of papers, which --algo.network names."""
 
 import re
+from typing import Any
+
+from torch import nn
 
 from accel_rl.models.convolution import ConvNet
 from accel_rl.models.hadamax import HadamaxNet
 from accel_rl.models.layers import Layer, variance_scaling_
 from accel_rl.models.residual import BTRNet, ImpalaNet, impala_network
 from accel_rl.text.errors import ConfigError, nearest
-from accel_rl.text.imports import import_user_module
+from accel_rl.text.imports import failure, import_user_module, parse_call
 
 
 class A3CNet(ConvNet):
@@ -58,29 +61,53 @@ class DataEfficientNet(ConvNet):
     hidden = 256
 
 
+class MinAtarNet(ConvNet):
+    """The network of Young & Tian 2019, arXiv:1903.03176, for pictures of 10x10: 16 filters of 3x3 and 128 fully
+    connected units. Maps obs [N, S, H, W] to [N, 128]."""
+
+    layers = ((16, 3, 1, 0),)
+    hidden = 128
+
+
 NETWORKS: dict[str, type[ConvNet]] = {
     "a3c": A3CNet, "dqn": DQNNet, "nature": NatureNet, "nature-same": NatureSameNet,
     "data-efficient": DataEfficientNet, "impala": ImpalaNet, "btr": BTRNet, "hadamax": HadamaxNet,
+    "minatar": MinAtarNet,
 }  # fmt: skip
+SMALL = "minatar"  # The network for pictures that are too small for others
 MOST_WIDTH = 16
 
 
-def find_network(name: str) -> type[ConvNet]:
-    """`nature`, `impala-4` or a user's `my_module:MyNet`. Raises ConfigError for other names."""
+def find_network(name: str) -> type[nn.Module]:
+    """`nature`, `impala-4` or a user's `my_module:MyNet`, with or without `keywords_of`. Raises ConfigError for other
+    names."""
     if name in NETWORKS:
         return NETWORKS[name]
     if (wide := re.fullmatch(r"impala-(\d+)", name)) and 1 <= int(wide[1]) <= MOST_WIDTH:
         return impala_network(int(wide[1]))
-    module_name, colon, attribute = name.partition(":")
+    module_name, colon, attribute = name.partition("(")[0].partition(":")
     allowed = f"{', '.join(NETWORKS)}, impala-2 to impala-{MOST_WIDTH} or module:Class"
     if not colon:
         raise ConfigError(f"--algo.network {name}: must be {allowed}{nearest(name, NETWORKS)}")
     try:
         module = import_user_module(module_name)
-    except ImportError as e:
-        raise ConfigError(f"--algo.network {name}: it cannot be imported ({' '.join(str(e).split())})") from e
+    except Exception as e:
+        raise ConfigError(f"--algo.network {name}: it cannot be imported ({failure(e)})") from e
     cls = getattr(module, attribute, None)
-    if not (isinstance(cls, type) and issubclass(cls, ConvNet)):
+    if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
         why = f"{module_name} has no {attribute}{nearest(attribute, dir(module))}" if cls is None else "another object"
-        raise ConfigError(f"--algo.network {name}: must be a subclass of {ConvNet.__module__}.ConvNet; {why}")
+        raise ConfigError(f"--algo.network {name}: must be a class of modules (torch.nn.Module); {why}")
+    if keywords_of(name) and issubclass(cls, ConvNet):
+        raise ConfigError(f"--algo.network {name}: a subclass of ConvNet has no arguments")
     return cls
+
+
+def fits(name: str, height: int, width: int) -> bool:
+    """Whether pictures are large enough for a network. A user's module may be of any size."""
+    cls = find_network(name)
+    return not issubclass(cls, ConvNet) or min(height, width) >= cls.least_size()
+
+
+def keywords_of(name: str) -> dict[str, Any]:
+    """{"width": 64} of `my_module:MyNet(width=64)`. Raises ConfigError."""
+    return parse_call(name, "--algo.network", "module:Class")[1]

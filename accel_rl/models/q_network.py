@@ -1,14 +1,14 @@
 """Q-networks can be plain, dueling, distributional or noisy."""
 
-import math
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from accel_rl.data.spec import EnvSpec
+from accel_rl.models.body import body_of_streams
 from accel_rl.models.convolution import ConvNet
-from accel_rl.models.layers import MLP, Head, LayerNorm, Linear
+from accel_rl.models.layers import Head, LayerNorm, Linear, activated
 from accel_rl.models.networks import find_network
 from accel_rl.models.noisy import NoisyLinear, draw_noise, noise_counters
 from accel_rl.models.precision import float32_head, float32_if_small
@@ -17,38 +17,34 @@ from accel_rl.ops.q_learning import dueling, expectation
 VECTOR_HIDDEN = 128
 
 
-def features(spec: EnvSpec, network: str, layer_norm: LayerNorm = "none") -> tuple[nn.Module, int, int]:
-    """The module that computes features from observations, the number of features, and the width of the next layer."""
-    if spec.is_image:
-        cls = find_network(network)
-        height, width = spec.frame_shape[-2:]
-        body = cls(spec.channels, height, width, hidden=0, layer_norm=layer_norm)
-        return body, body.out_features, cls.hidden
-    mlp = MLP(math.prod(spec.frame_shape) * spec.stack, (VECTOR_HIDDEN,), layer_norm)
-    return mlp, mlp.out_features, VECTOR_HIDDEN
-
-
 class Stream(nn.Module):
     """[N, outputs] from features [N, F], with one hidden layer and a ReLU, or the activation and the initialization of
-    `network`. At the start of training, every output is nearly zero."""
+    `network`. If `hidden` is 0, there is no hidden layer. At the start of training, every output is nearly zero."""
 
     def __init__(
         self, inputs: int, hidden: int, outputs: int, sigma: float, layer_norm: LayerNorm = "none",
-        network: type[ConvNet] = ConvNet,
+        network: type[ConvNet] = ConvNet, activation: str = "",
     ):  # fmt: skip
         super().__init__()
-        self.noisy = sigma > 0
-        self.relu = network.activation(hidden, layer_norm)
-        if self.noisy:
-            self.hidden: nn.Linear = NoisyLinear(inputs, hidden, sigma)
-            self.out: nn.Linear = NoisyLinear(hidden, outputs, sigma)
-        else:
-            self.hidden = network.initialize_(Linear(inputs, hidden))
-            self.out = network.initialize_head_(Head(hidden, outputs))
+        self.noisy, self.inputs = sigma > 0, inputs
+        self.hidden: nn.Linear | None = None
+        if hidden:
+            self.relu = (
+                nn.Sequential(*activated(hidden, layer_norm, activation))
+                if activation
+                else network.activation(hidden, layer_norm)
+            )
+            self.hidden = (
+                NoisyLinear(inputs, hidden, sigma) if self.noisy else network.initialize_(Linear(inputs, hidden))
+            )
+        width = hidden or inputs
+        self.out: nn.Linear = (
+            NoisyLinear(width, outputs, sigma) if self.noisy else network.initialize_head_(Head(width, outputs))
+        )
 
     def forward(self, x: Tensor, noise: bool) -> Tensor:
-        x = float32_if_small(lambda y: self.hidden(y, noise) if self.noisy else self.hidden(y), x)
-        x = self.relu(x)
+        if (hidden := self.hidden) is not None:
+            x = self.relu(float32_if_small(lambda y: hidden(y, noise) if self.noisy else hidden(y), x))
         return float32_head(lambda y: self.out(y, noise), x) if self.noisy else float32_head(self.out, x)
 
 
@@ -67,20 +63,21 @@ class QNetwork(nn.Module):
         is_dueling: bool = False,
         sigma: float = 0.0,
         atoms: int = 1,
-        hidden: int = 0,
+        hidden: tuple[int, ...] = (),
         layer_norm: LayerNorm = "none",
+        activation: str = "",
     ):
-        """`network` is `nature`, `a3c`, or the name of a user's class (`find_network`). `hidden` is the number of units
-        of the fully connected layer, or of each stream, or 0 for the width that `features` returns."""
+        """`network` is `nature`, `a3c`, or the name of a user's class (`find_network`). `hidden` are the widths of the
+        fully connected layers, by default those of the network. The last one is that of each stream."""
         super().__init__()
         self.n_actions = spec.n_actions
         self.atoms = atoms
         self.noisy = sigma > 0
-        self.body, inputs, width = self.build_body(spec, network, layer_norm)
-        hidden = hidden or width
-        kind = find_network(network) if spec.is_image else ConvNet
-        self.advantage = Stream(inputs, hidden, spec.n_actions * atoms, sigma, layer_norm, kind)
-        self.value = Stream(inputs, hidden, atoms, sigma, layer_norm, kind) if is_dueling else None
+        self.body, inputs, width = self.build_body(spec, network, layer_norm, hidden, activation)
+        cls = find_network(network)
+        kind = cls if spec.picture and issubclass(cls, ConvNet) else ConvNet
+        self.advantage = Stream(inputs, width, spec.n_actions * atoms, sigma, layer_norm, kind, activation)
+        self.value = Stream(inputs, width, atoms, sigma, layer_norm, kind, activation) if is_dueling else None
         self.first_counter: Tensor
         self.counter_stride: Tensor
         if self.noisy:
@@ -88,8 +85,11 @@ class QNetwork(nn.Module):
             self.register_buffer("first_counter", first, persistent=False)
             self.register_buffer("counter_stride", stride, persistent=False)
 
-    def build_body(self, spec: EnvSpec, network: str, layer_norm: LayerNorm) -> tuple[nn.Module, int, int]:
-        return features(spec, network, layer_norm)
+    def build_body(
+        self, spec: EnvSpec, network: str, layer_norm: LayerNorm, hidden: tuple[int, ...], activation: str
+    ) -> tuple[nn.Module, int, int]:
+        """The body, its number of features, and the width of the streams' hidden layers."""
+        return body_of_streams(spec, network, layer_norm, hidden, activation, VECTOR_HIDDEN)
 
     def outputs(self, obs: Tensor, noise: bool = True) -> Tensor:
         """[N, A, atoms] from obs [N, ...]. If `noise` is true, the network uses the noise that the last call of

@@ -1,11 +1,14 @@
 """Recurrent networks have an LSTM between the body and the heads."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.models.actor_critic import Heads, body, policy_of
-from accel_rl.models.layers import Head, LayerNorm, lstm_, orthogonal_
+from accel_rl.models.actor_critic import Heads, policy_of
+from accel_rl.models.body import body
+from accel_rl.models.layers import Head, lstm_, orthogonal_
 from accel_rl.models.precision import float32_head
 
 
@@ -13,9 +16,9 @@ class RecurrentBody(nn.Module):
     """A body that is followed by an LSTM (Mnih et al. 2016, section 5.1: A3C-LSTM). An environment's recurrent state is
     the concatenation of the LSTM's h and c, [2 * units]."""
 
-    def __init__(self, spec: EnvSpec, units: int, network: str = "a3c", layer_norm: LayerNorm = "none"):
+    def __init__(self, spec: EnvSpec, units: int, network: str = "a3c", **layers: Any):
         super().__init__()
-        self.body, features = body(spec, network, layer_norm)
+        self.body, features = body(spec, network, **layers)
         self.lstm = nn.LSTMCell(features, units)
         lstm_(self.lstm)
         self.state_size = 2 * units
@@ -43,8 +46,8 @@ def lstm_steps(lstm: nn.LSTMCell, x: Tensor, first: Tensor, state: Tensor) -> Te
 class RecurrentActorCritic(RecurrentBody):
     """A policy head and a value head after an LSTM."""
 
-    def __init__(self, spec: EnvSpec, units: int, network: str = "a3c", layer_norm: LayerNorm = "none"):
-        super().__init__(spec, units, network, layer_norm)
+    def __init__(self, spec: EnvSpec, units: int, network: str = "a3c", **layers: Any):
+        super().__init__(spec, units, network, **layers)
         self.heads = Heads(units, policy_of(spec))
 
     def forward(self, obs: Tensor, first: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -60,8 +63,8 @@ class RecurrentQNetwork(RecurrentBody):
 
     noisy = False
 
-    def __init__(self, spec: EnvSpec, units: int, network: str = "a3c", layer_norm: LayerNorm = "none"):
-        super().__init__(spec, units, network, layer_norm)
+    def __init__(self, spec: EnvSpec, units: int, network: str = "a3c", **layers: Any):
+        super().__init__(spec, units, network, **layers)
         self.n_actions = spec.n_actions
         self.value = orthogonal_(Head(units, spec.n_actions), 0.01)
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.models.actor_critic import body
+from accel_rl.models.body import body
 from accel_rl.models.layers import LayerNorm, lstm_
 from accel_rl.models.q_network import QNetwork
 from accel_rl.models.recurrent import lstm_steps
@@ -25,10 +25,12 @@ class SequenceQNetwork(QNetwork):
         super().__init__(spec, network, **options)
         self.state_size = 2 * units + 2
 
-    def build_body(self, spec: EnvSpec, network: str, layer_norm: LayerNorm) -> tuple[nn.Module, int, int]:
-        net, features = body(spec, network, layer_norm)
+    def build_body(
+        self, spec: EnvSpec, network: str, layer_norm: LayerNorm, hidden: tuple[int, ...], activation: str
+    ) -> tuple[nn.Module, int, int]:
+        net, features = body(spec, network, layer_norm, hidden[:-1], activation)
         self.lstm = lstm_(nn.LSTMCell(features + spec.n_actions + 1, self.units))
-        return net, self.units, self.units
+        return net, self.units, hidden[-1] if hidden else self.units
 
     def unroll(self, obs: Tensor, first: Tensor, state: Tensor, last: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """T steps of n environments, time-major. From obs [T * n, ...], first [T, n] bool, state [n, 2 units + 2], and

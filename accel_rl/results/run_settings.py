@@ -80,7 +80,8 @@ def differences(settings: Settings, published: Mapping[str, Any]) -> list[str]:
     result = []
     for name, value in published.items():
         allowed = value if isinstance(value, list) else [value]
-        if (got := completed.get(name)) not in allowed:
+        got = completed.get(name)
+        if (got := list(got) if isinstance(got, tuple) else got) not in allowed:
             result.append(f"{name.rpartition('.')[2]}={_text(got)} (paper: {_text(allowed[0])})")
     return result
 
@@ -128,6 +129,8 @@ def _horizon(settings: Settings) -> int | None:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value)) or "none"
     if value is None:
         return "none"
     if isinstance(value, bool):

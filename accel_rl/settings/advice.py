@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.envs.protocols import OVERRIDES
+from accel_rl.models.convolution import ConvNet
 from accel_rl.models.networks import find_network
 from accel_rl.models.precision import gains_from_bfloat16
 from accel_rl.settings.reads import unread
@@ -37,6 +39,15 @@ def _explores_by_epsilon(config: Resolved) -> bool:
     return getattr(config.algo, "explores_by_epsilon", True)
 
 
+def _network(config: Resolved) -> type[Any]:
+    return find_network(config.algo.network)  # type: ignore[attr-defined]
+
+
+def _is_users(config: Resolved) -> bool:
+    """Whether the network is a user's module, and not one of ConvNet's classes, which are for pictures."""
+    return not issubclass(_network(config), ConvNet)
+
+
 # These Atari settings also affect Gymnasium environments.
 ANYWHERE = ("stack", "max_episode_steps", "max_evaluation_steps")
 CONDITIONS = (
@@ -52,11 +63,17 @@ CONDITIONS = (
         "an Atari game (--game)",
     ),
     Condition(("env.kwargs",), lambda c: bool(c.env.id), "a Gymnasium environment (--env)"),
-    Condition(("env.stack", "algo.network"), lambda c: c.spec.is_image, "picture observations"),
+    Condition(("env.stack",), lambda c: c.spec.is_image, "picture observations"),
+    Condition(("algo.network",), lambda c: bool(c.spec.picture) or _is_users(c), "picture observations"),
     Condition(
         ("algo.layer_norm",),
-        lambda c: not (c.spec.is_image and find_network(c.algo.network).has_own_norms),  # type: ignore[attr-defined]
+        lambda c: not (c.spec.picture and getattr(_network(c), "has_own_norms", False)),
         "a network without layer norms of its own",
+    ),
+    Condition(
+        ("algo.layer_norm", "algo.activation"),
+        lambda c: not _is_users(c) or c.algo.hidden or c.algorithm == "r2d2",  # type: ignore[attr-defined]
+        "fully connected layers (--hidden)",
     ),
     Condition(("gorila.",), lambda c: c.mode.has_members, "--cluster gorila"),
     Condition(("checkpoint.minutes",), lambda c: c.checkpoint.interval is None, "a run without --checkpoint.interval"),
@@ -183,6 +200,15 @@ def warning(config: TrainConfig) -> str:
         + (f" in each of {replays} replays" if replays > 1 else "")
         + f", and the run ends at --env-steps {config.env_steps}; give more env steps, or a smaller --replay.start"
     )
+
+
+def other_network(config: TrainConfig, resolved: Resolved) -> str:
+    """One line if small pictures have another network than the default one, or ""."""
+    before, after = (getattr(c.algo, "network", "") for c in (config, resolved))
+    if before == after or not (picture := resolved.spec.picture):
+        return ""
+    size = "x".join(map(str, picture.frame_shape[-2:]))
+    return f"pictures of {size} are too small for --network {before}: --network {after}"
 
 
 def limit(config: TrainConfig, shares: Mapping[str, float]) -> str:

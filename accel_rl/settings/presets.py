@@ -378,7 +378,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "sampler.horizon": 40,
                 "algo.network": "nature",
                 "algo.lstm": 512,
-                "algo.hidden": 512,
+                "algo.hidden": (512,),
                 "algo.length": 80,
                 "algo.burn_in": 40,
                 "algo.period": 40,

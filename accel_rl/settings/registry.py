@@ -2,13 +2,12 @@
 
 import importlib
 import pkgutil
-import traceback
 from types import ModuleType
 from typing import Any
 
 from accel_rl.algos.algorithm import Algorithm
 from accel_rl.text.errors import ConfigError, nearest
-from accel_rl.text.imports import import_user_module
+from accel_rl.text.imports import failure, import_user_module
 
 ALGORITHMS = {
     "a2c": "accel_rl.algos.a2c:A2C",
@@ -59,13 +58,9 @@ def find(name: str, flag: str = "algorithm") -> Any:
             raise ConfigError(
                 f"{flag} {name!r}: there is no module {e.name!r} on the path{where or nearest(e.name, papers())}"
             ) from e
-        raise ConfigError(f"{flag} {name!r}: it cannot be imported ({' '.join(str(e).split())})") from e
+        raise ConfigError(f"{flag} {name!r}: it cannot be imported ({failure(e)})") from e
     except Exception as e:  # If the user's file has an error, the message names the file and the line.
-        frame = traceback.extract_tb(e.__traceback__)[-1]
-        place = "" if isinstance(e, SyntaxError) else f", {frame.filename}, line {frame.lineno}"
-        raise ConfigError(
-            f"{flag} {name!r}: it cannot be imported ({type(e).__name__}: {' '.join(str(e).split())}{place})"
-        ) from e
+        raise ConfigError(f"{flag} {name!r}: it cannot be imported ({failure(e)})") from e
     result = getattr(module, attribute, None)
     if result is None:
         raise ConfigError(f"{flag} {name!r}: {module_name} has no {attribute}{nearest(attribute, dir(module))}")

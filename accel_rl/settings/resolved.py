@@ -16,6 +16,7 @@ from typing import Any
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import ResolvedEnv, make_spec, resolve_env
 from accel_rl.envs.start_points import load_starts
+from accel_rl.models.networks import SMALL, fits
 from accel_rl.settings.registry import find_algorithm
 from accel_rl.settings.sampler_config import SamplerConfig
 from accel_rl.settings.train import OF_RANK, TrainConfig
@@ -92,6 +93,7 @@ def resolve(config: TrainConfig) -> Resolved:
     check_modes(resolved)
     resolved.algo.of_rank(resolved.distributed.size).check_sampling(resolved.T, resolved.rank_envs)
     resolved.env.check(resolved.sampler.spec_timeout_s)
+    resolved = for_small_pictures(resolved)
     check_starts(resolved)
     if resolved.sampler.reset == "cached" and not resolved.env.game:
         raise ConfigError(
@@ -118,6 +120,16 @@ def fill_in(config: TrainConfig) -> Resolved:
         "evaluation": replace(config.evaluation, starts_file=file),
     }
     return Resolved(**_values(config) | chosen)
+
+
+def for_small_pictures(config: Resolved) -> Resolved:
+    """With the network of MinAtar's paper, if the pictures are too small for the algorithm's default network, and no
+    other is chosen."""
+    network, picture = getattr(config.algo, "network", None), config.spec.picture
+    default = getattr(find_algorithm(config.algorithm).Config(), "network", None)
+    if network is None or network != default or not picture or fits(network, *picture.frame_shape[-2:]):
+        return config
+    return replace(config, algo=replace(config.algo, network=SMALL))  # type: ignore[call-arg]
 
 
 def check_starts(config: Resolved) -> None:

@@ -145,8 +145,9 @@ def read(hint: Any, words: Sequence[str]) -> Any:
     text: Any = words[0] if len(words) == 1 else tuple(words)
     if text == "None" and NoneType in args:
         return None
-    if origin is tuple:
-        return tuple(read(args[0], [word]) for word in words)
+    if origin is tuple:  # Numbers may be separated by commas; a text may contain commas.
+        parts = words if args[0] is str else [part for word in words for part in word.split(",")]
+        return tuple(read(args[0], [part]) for part in parts)
     if origin is Literal:
         return next((value for value in args if str(value) == text), text)
     if args and origin is not None:

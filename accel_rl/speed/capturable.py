@@ -15,10 +15,11 @@ from accel_rl.agents.agent import Agent
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent, LastStepAgent, MaxValueAgent, RecurrentMaxValueAgent
 from accel_rl.agents.policy import CategoricalPolicyAgent, PolicyAgent, RecurrentPolicyAgent
 from accel_rl.models.actor_critic import ActorCritic, Heads
+from accel_rl.models.body import MixedNet, UsersNet
 from accel_rl.models.convolution import Conv2d, ConvNet, NormConv2d
 from accel_rl.models.hadamax import HadamaxBlock, NormedGELU
 from accel_rl.models.implicit_quantile import CosineEmbedding, ImplicitQuantileNetwork
-from accel_rl.models.layers import MLP, ChannelNorm, Head, Linear, Norm, NormedReLU
+from accel_rl.models.layers import ACTIVATIONS, MLP, ChannelNorm, Head, Linear, Norm, NormedReLU
 from accel_rl.models.networks import NETWORKS
 from accel_rl.models.noisy import NoisyLinear
 from accel_rl.models.q_network import CategoricalQNetwork, QNetwork, QuantileNetwork, Stream
@@ -49,7 +50,7 @@ _MODULES: set[type[nn.Module]] = {
     NormConv2d, Linear, Head, MLP, RecurrentActorCritic, NoisyLinear, nn.Sequential, nn.Linear, nn.LSTMCell,
     nn.LayerNorm, nn.Tanh, nn.Conv2d, nn.MaxPool2d, Section, ResidualBlock, RecurrentQNetwork, Norm,
     NormedReLU, ChannelNorm, HadamaxBlock, NormedGELU, SpectralNorm, nn.AdaptiveMaxPool2d, CosineEmbedding,
-    ImplicitQuantileNetwork, SequenceQNetwork,
+    ImplicitQuantileNetwork, SequenceQNetwork, UsersNet, MixedNet, *ACTIVATIONS.values(),
 }  # fmt: skip
 # Maps each agent class to a function that returns other values on which `act` depends.
 _AGENTS: dict[type, Callable[[Any], Hashable]] = {

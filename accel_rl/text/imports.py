@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import traceback
 from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import Any
@@ -40,6 +41,16 @@ def import_user_module(name: str) -> ModuleType:
         if spec and spec.loader is None:
             sys.modules[package] = importlib.util.module_from_spec(spec)
     return importlib.import_module(name)
+
+
+def failure(e: BaseException) -> str:
+    """The error of an import in one line, with its place in the user's file unless the message names it."""
+    text = " ".join(str(e).split())
+    if isinstance(e, ImportError):
+        return text
+    frame = traceback.extract_tb(e.__traceback__)[-1]
+    place = "" if isinstance(e, SyntaxError) else f", {frame.filename}, line {frame.lineno}"
+    return f"{type(e).__name__}: {text}{place}"
 
 
 def parse_call(text: str, flag: str, form: str) -> tuple[str, dict[str, Any]]:

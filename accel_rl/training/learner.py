@@ -228,9 +228,8 @@ def build_algorithm(config: Resolved, spec: EnvSpec, device: str) -> Algorithm:
     algo = cls(config.algo, spec, T=config.T, B=sampler.envs, device=device)
     if isinstance(sampler, ResolvedSampler) and sampler.run_envs and getattr(algo.agent, "powers", None) is not None:
         agent: Any = algo.agent  # Its ladder of epsilons is that of all ranks (Horgan et al. 2018).
-        agent.spread(
-            spread_powers(algo.config.epsilon_spread, sampler.first_env, algo.B, sampler.run_envs, algo.device)
-        )
+        c: Any = algo.config
+        agent.spread(spread_powers(c.epsilon_spread, sampler.first_env, algo.B, sampler.run_envs, algo.device))
     return algo
 
 

@@ -123,7 +123,7 @@ def parr_case(bench: Bench, spec: EnvSpec, N: int, stack: ExitStack) -> Case:
 
 def _train_step(bench: Bench, spec: EnvSpec, N: int, where: str, capture: bool) -> Callable[[float], float]:
     """Return a function that measures train steps/s with a replay on the device `where`."""
-    network = {"network": bench.sizes.daley_network} if spec.is_image else {"hidden": 512}
+    network = {"network": bench.sizes.daley_network} if spec.is_image else {"hidden": (512,)}
     config = settings(bench, "dqn", B, T, batch_size=N, dueling=True, **network)
     algo: Any = config.algo
     memory = replace(algo.replay, size=bench.sizes.capacity, start=0, device=where)

@@ -24,7 +24,7 @@ from accel_rl.text.bounds import bounds_of
 
 REPLAY = ReplayConfig(size=600, start=60)
 _CLIP = {"reward_clip": 1.0}
-_Q = {**_CLIP, "replay": REPLAY, "batch_size": 12, "intensity": 1.0, "learning_rate": 1e-3, "hidden": 8}
+_Q = {**_CLIP, "replay": REPLAY, "batch_size": 12, "intensity": 1.0, "learning_rate": 1e-3, "hidden": (10, 8)}
 _SEQUENCES = {
     **{"replay": replace(REPLAY, prioritized=True, alpha=0.9, beta=0.6, beta_final=0.6), "batch_size": 4, "lstm": 4},
     "intensity": 0.5,
@@ -88,7 +88,7 @@ NUMBERS: dict[str, tuple[Any, ...]] = {
     "n_step": (1, 2, 5),
     "huber": (1.0, 0.1, 0.0),
     "target_interval": (10_000, 50, 3),
-    "hidden": (8, 16, 0),
+    "hidden": ((10, 8), (16,), (8, 5, 4), ()),
     "length": (4, 2, 6),
     "burn_in": (3, 0, 7),
     "period": (5, 10),
@@ -138,6 +138,7 @@ WITH: dict[str, dict[str, Any]] = {
 
 NO_LOSS = {
     "network": "another function of the picture: tests/models/test_convolution.py",
+    "activation": "another function of the observation: tests/models/test_body.py",
     "noisy_sigma": "initial weights: tests/models/test_q_network.py",
     "epsilon": "acts; no loss depends on it: tests/algos/test_dqn.py",
     "epsilon_final": "acts",

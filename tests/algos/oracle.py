@@ -28,14 +28,13 @@ def layer_norm(p, name, x):
     return centered / np.sqrt(variance + OF_NORMS["epsilon"]) * p[f"{name}.weight"] + p[f"{name}.bias"]
 
 
-def mlp(p, name, x, layers):
+def mlp(p, name, x):
     """Layers of a linear map and tanh; with layer norms there are three modules a layer."""
-    modules = [n.split(".layers.")[1].split(".")[0] for n in p if n.startswith(f"{name}.layers.")]
-    per_layer = 2 if len(set(modules)) == layers else 3
-    for i in range(layers):
-        first = per_layer * i
+    modules = sorted({int(n.split(".layers.")[1].split(".")[0]) for n in p if n.startswith(f"{name}.layers.")})
+    maps = [i for i in modules if p[f"{name}.layers.{i}.weight"].ndim == 2]
+    for first in maps:
         x = linear(p, f"{name}.layers.{first}", x)
-        if per_layer == 2:
+        if len(modules) == len(maps):
             x = np.tanh(x)
         else:  # the norm is the second module or the third
             x = layer_norm(p, f"{name}.layers.{first + 2}", np.tanh(layer_norm(p, f"{name}.layers.{first + 1}", x)))
@@ -44,8 +43,8 @@ def mlp(p, name, x, layers):
 
 def actor_critic(p, obs):
     """obs [N, F] -> logits [N, A], value [N]."""
-    logits = linear(p, "heads.policy", mlp(p, "body", obs, 2))
-    return logits, linear(p, "heads.value", mlp(p, "value_body", obs, 2))[:, 0]
+    logits = linear(p, "heads.policy", mlp(p, "body", obs))
+    return logits, linear(p, "heads.value", mlp(p, "value_body", obs))[:, 0]
 
 
 def sigmoid(x):
@@ -59,7 +58,7 @@ def unrolled(p, obs, first, state, also=None):
     states = []
     for t in range(len(obs)):
         h, c = (np.where(first[t][:, None], 0.0, s) for s in (h, c))
-        x = mlp(p, "body", obs[t], 2)
+        x = mlp(p, "body", obs[t])
         x = x if also is None else np.concatenate([x, also[t]], -1)
         gates = x @ p["lstm.weight_ih"].T + p["lstm.bias_ih"]
         gates = gates + h @ p["lstm.weight_hh"].T + p["lstm.bias_hh"]
@@ -113,7 +112,7 @@ def stream_of(p, name, x, noise):
 
 def q_network(p, obs, actions, atoms=1, noise=None):
     """obs [N, F] -> outputs [N, A, Z]; dueling if there are parameters of a value stream (Wang et al. 2016, eq. 9)."""
-    return heads_of(p, mlp(p, "body", obs, 1), actions, atoms, noise)
+    return heads_of(p, mlp(p, "body", obs), actions, atoms, noise)
 
 
 def heads_of(p, x, actions, atoms, noise):
@@ -128,7 +127,7 @@ def heads_of(p, x, actions, atoms, noise):
 def implicit(p, obs, actions, tau, noise=None, first=1):
     """obs [N, F], tau [N, n] -> quantiles [N, A, n] (Dabney et al. 2018, arXiv:1806.06923, eq. 4; Clark et al. 2024
     for the dueling streams of each quantile)."""
-    x = mlp(p, "body", obs, 1)
+    x = mlp(p, "body", obs)
     cosines = p["embedding.linear.weight"].shape[1]
     out = []
     for k in range(tau.shape[1]):

@@ -137,7 +137,7 @@ def test_sb3_dqn(n_step, same):
 
     ours = Ours(DQN, DQN.Config(
         gamma=GAMMA, n_step=n_step, optimizer="adam", optimizer_eps=1e-8, learning_rate=1e-3, clip_grad_norm=0.1,
-        hidden=32,
+        hidden=(32,),
     ))  # fmt: skip
     batch, _ = transitions(NStep(n_step, GAMMA, 0.0))
     model = sb3.DQN("MlpPolicy", Silent(), gamma=GAMMA, learning_rate=1e-3, max_grad_norm=0.1, device="cpu")

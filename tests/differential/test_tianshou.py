@@ -73,7 +73,7 @@ def test_tianshou_dqn(n_step, double, same):
 
     ours = Ours(DQN, DQN.Config(
         gamma=GAMMA, n_step=n_step, double=double, huber=0.0, optimizer="adam", optimizer_eps=1e-8,
-        learning_rate=1e-3, hidden=32,
+        learning_rate=1e-3, hidden=(32,),
     ))  # fmt: skip
     batch, stream = transitions(NStep(n_step, GAMMA, 0.0))
     network = copy.deepcopy(ours.model)
@@ -112,7 +112,7 @@ def test_tianshou_distributional(cls, same):
 
     replay = ReplayConfig(prioritized=cls is Rainbow)
     ours = Ours(cls, cls.Config(
-        gamma=GAMMA, double=True, atoms=21, v_min=-4.0, v_max=4.0, hidden=32, learning_rate=1e-3, clip_grad_norm=0.0,
+        gamma=GAMMA, double=True, atoms=21, v_min=-4.0, v_max=4.0, hidden=(32,), learning_rate=1e-3, clip_grad_norm=0.0,
         optimizer="adam", optimizer_eps=0.01, batch_size=32, replay=replay,
     ))  # fmt: skip
     n = ours.algo.config.n_step

@@ -117,7 +117,7 @@ def test_torchrl_dqn(double, same):
     from torchrl.objectives import DQNLoss, ValueEstimators
 
     ours = Ours(DQN, DQN.Config(
-        gamma=GAMMA, double=double, optimizer="adam", optimizer_eps=1e-8, learning_rate=1e-3, hidden=32
+        gamma=GAMMA, double=double, optimizer="adam", optimizer_eps=1e-8, learning_rate=1e-3, hidden=(32,)
     ))  # fmt: skip
     batch, _ = transitions(NStep(1, GAMMA, 0.0))
     network = copy.deepcopy(ours.model)
@@ -153,7 +153,7 @@ def test_torchrl_c51(same):
     from torchrl.objectives import DistributionalDQNLoss
 
     ours = Ours(C51, C51.Config(
-        gamma=GAMMA, double=True, atoms=21, v_min=-4.0, v_max=4.0, hidden=32, learning_rate=1e-3,
+        gamma=GAMMA, double=True, atoms=21, v_min=-4.0, v_max=4.0, hidden=(32,), learning_rate=1e-3,
         optimizer="adam", optimizer_eps=0.01, batch_size=32,
     ))  # fmt: skip
     batch, _ = transitions(NStep(1, GAMMA, 0.0))

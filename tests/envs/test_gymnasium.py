@@ -358,3 +358,22 @@ def test_gymnasiums_checker_warns_before_the_run(capfd: pytest.CaptureFixture[st
     env_of(id=HERE + "wrong").check(60.0)
     says = "tests.envs.test_gymnasium:wrong: Gymnasium's checker: The obs returned by the `step()` method is not within"
     assert says in capfd.readouterr().err
+
+
+def test_the_namespace_of_an_installed_package_is_registered(tmp_path, monkeypatch) -> None:
+    """As that of MinAtar, whose package declares it as an entry point."""
+    (tmp_path / "small_games.py").write_text(
+        "import gymnasium\n\ndef register():\n"
+        "    gymnasium.register('SmallGames/Pole-v0', 'gymnasium.envs.classic_control:CartPoleEnv')\n"
+    )
+    info = tmp_path / "small_games-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: small-games\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[gymnasium.envs]\nSmallGames = small_games:register\n")
+    with pytest.raises(ConfigError, match="is unknown"):
+        GymnasiumEnv("SmallGames/Pole-v0", seed=0)
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        assert GymnasiumEnv("SmallGames/Pole-v0", seed=0).spec.frame_shape == (4,)
+    finally:
+        gymnasium.registry.pop("SmallGames/Pole-v0", None)

@@ -24,7 +24,7 @@ POLE = "tests.golden.runs:short_pole"
 SMALL = {"batch_size": 16, "intensity": 2.0, "target_interval": 64, "epsilon_steps": 100, "network": "a3c"}
 """Of Q-learning: eight updates between two copies of the target network."""
 SEQUENCES = {
-    **{"batch_size": 4, "length": 8, "burn_in": 4, "period": 4, "n_step": 3, "lstm": 16, "hidden": 16},
+    **{"batch_size": 4, "length": 8, "burn_in": 4, "period": 4, "n_step": 3, "lstm": 16, "hidden": (16,)},
     **{"target_unit": "env-steps", "epsilon_steps": 0},
 }
 """Of R2D2: 32 trained steps in an update."""

@@ -169,12 +169,12 @@ def test_a_network_of_a_users_is_found_by_its_name(algorithm):
     [
         (
             "natur",
-            "must be a3c, dqn, nature, nature-same, data-efficient, impala, btr, hadamax, impala-2 to impala-16 or "
-            "module:Class; nearest: nature",
+            "must be a3c, dqn, nature, nature-same, data-efficient, impala, btr, hadamax, minatar, impala-2 to "
+            "impala-16 or module:Class; nearest: nature",
         ),
         ("no_such_module:Net", "--algo.network no_such_module:Net: it cannot be imported"),
         (f"{__name__}:Wid", "has no Wid; nearest: Wide"),
-        ("math:pi", "must be a subclass of accel_rl.models.convolution.ConvNet"),
+        ("math:pi", "must be a class of modules (torch.nn.Module)"),
     ],
 )
 def test_another_name_is_one_line(name, line):

@@ -99,7 +99,7 @@ def test_frames_that_are_not_gathered():
 
 @pytest.mark.parametrize(
     ("options", "outputs"),
-    [({"is_dueling": True}, 2), ({"sigma": 0.5}, 1), ({"hidden": 96}, 1), ({"layer_norm": "after"}, 1)],
+    [({"is_dueling": True}, 2), ({"sigma": 0.5}, 1), ({"hidden": (96,)}, 1), ({"layer_norm": "after"}, 1)],
 )
 def test_it_combines_with_the_options_of_q_learning(options, outputs):
     net = QNetwork(SPEC, "hadamax", **options)

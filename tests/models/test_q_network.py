@@ -57,7 +57,7 @@ def test_dueling_streams_halve_the_power_of_the_shared_gradient():
 def test_acting_and_learning_see_the_same_values():
     net = QNetwork(PICTURES, "dqn")
     obs = observations(PICTURES, 5)
-    torch.testing.assert_close(net.q(obs), net.q(obs.float().contiguous()), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(net.q(obs), net.q(obs.float().contiguous() / 255), rtol=1e-4, atol=1e-5)
 
 
 def test_noise_is_factorised_and_can_be_left_out():

@@ -242,7 +242,7 @@ LINES = {
     "--precision FLOAT32": "--precision 'FLOAT32': must be one of float32, tfloat32, bfloat16; "
     "nearest: float32, tfloat32, bfloat16",
     "--cores a": "--sampler.cores 'a': must be a list, each a whole number or None",
-    "--cores 0,1": "--sampler.cores '0,1': must be a list, each a whole number or None",
+    "--cores 0,a": "--sampler.cores '0,a': must be a list, each a whole number or None",
     "--cores 0 a": "--sampler.cores '0' 'a': must be a list, each a whole number or None",
     "--life-loss-ends-return true": "--env.life-loss-ends-return 'true': must be True or False or None",
     "--life-loss-ends-return": "--env.life-loss-ends-return: the value is missing",

@@ -12,6 +12,8 @@ from accel_rl.data.spec import EnvSpec
 def spec(stack: int = 4, n_actions: int = 6) -> EnvSpec:
     if stack == 1:
         return EnvSpec("vectors", (3,), "float32", n_actions, 1)
+    if stack == 2:
+        return EnvSpec("float pictures", (2, 3, 2), "float32", n_actions, stack)
     return EnvSpec("pictures", (3, 2), "uint8", n_actions, stack)
 
 
@@ -44,7 +46,7 @@ class Simulators:
         self._tail[-1] = [e[0] for e in self.episode]
 
     def frame(self) -> np.ndarray:
-        if self.spec.stack == 1:
+        if self.spec.frame_dtype == "float32":
             return self.rng.normal(size=self.spec.frame_shape).astype(np.float32)
         return self.rng.integers(1, 256, self.spec.frame_shape, dtype=np.uint8)
 

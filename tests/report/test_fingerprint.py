@@ -124,8 +124,8 @@ DALEY = [
     (daleys(sampler__engine="device"), ["engine=device (paper: workers)"]),
     (daleys(cluster="gorila", gorila__bundles=4), ["learners=4 (paper: 1)", "cluster=gorila (paper: none)"]),
     (
-        daleys(env__protocol="mnih2015", algo__network="a3c", algo__hidden=32, algo__intensity=0.5),
-        ["network=a3c (paper: nature)", "hidden=32 (paper: 0)", "intensity=0.5 (paper: 8)"],
+        daleys(env__protocol="mnih2015", algo__network="a3c", algo__hidden=(32,), algo__intensity=0.5),
+        ["network=a3c (paper: nature)", "hidden=32 (paper: none)", "intensity=0.5 (paper: 8)"],
     ),
     (daleys(sampler__workers=2), ["workers=2 (paper: 8)"]),
 ]

@@ -201,7 +201,7 @@ SOURCES: dict[tuple[str, str], list[Row]] = {
         ("reward clipping", None, "algo.reward_clip", lambda c: c or 0.0),
         ("Torso", "3-layer convolutional network of Mnih et al. 2015", "algo.network", lambda _: "nature"),
         ("LSTM hidden units", 512, "algo.lstm", same),
-        ("Hidden units of each dueling stream", 512, "algo.hidden", same),
+        ("Hidden units of each dueling stream", (512,), "algo.hidden", same),
         ("m", 80, "algo.length", same),
         ("burn-in length l", 40, "algo.burn_in", same),
         ("overlap", 40, "algo.period", same),

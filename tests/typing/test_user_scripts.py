@@ -14,6 +14,7 @@ from accel_rl.api.options import ResumeOptions
 from accel_rl.settings.changeable import CHANGEABLE
 from accel_rl.settings.registry import ALGORITHMS
 from accel_rl.settings.train import default_config
+from accel_rl.settings.trust import CODE
 from accel_rl.settings.types import settings_in
 
 ROOT = Path(__file__).parents[2]
@@ -55,7 +56,8 @@ def wanted() -> dict[str, str]:
         names = [s.name.rpartition(".")[2] for s in settings]
         for s, short in zip(settings, names, strict=True):
             for keyword in {s.name.replace(".", "__"), short if names.count(short) == 1 else s.name.replace(".", "__")}:
-                result.setdefault(keyword, {})[text(s.hint)] = None
+                is_class = s.name in CODE and s.name not in ("algorithm", "env.id", "callback", "sink")
+                result.setdefault(keyword, {})[text(s.hint) + " | type" * is_class] = None
     parameters = ("algorithm", "run_dir", "init")  # `train` has parameters of these names.
     return {keyword: " | ".join(kinds) for keyword, kinds in result.items() if keyword not in parameters}
 

@@ -34,7 +34,7 @@ def replay_on_the_gpu(batch_size: int = 128, device: str = "auto", seed: int = 0
             replay=ReplayConfig(size=1_000_000, start=10 * UPDATE_SIZE, device=device),
             batch_size=batch_size,
             dueling=True,
-            hidden=512,
+            hidden=(512,),
             target_interval=10_000,
             target_unit="updates",
         ),

@@ -37,7 +37,7 @@ class SamplingOnlyConfig(PolicyGradientConfig):
             check_policy("--algo.policy", self.policy)
 
 
-class SamplingOnly(PolicyGradient):
+class SamplingOnly(PolicyGradient[SamplingOnlyConfig]):
     """Acts without learning. Synchronous ranks synchronize after every rollout, as they would for an update.
     Asynchronous ranks run independently."""
 
