@@ -59,15 +59,7 @@ class GymnasiumEnv:
         with self._generators:
             self._env = env = _make(id, kwargs, offers)
         self._action_space = env.action_space
-        actions = _actions(id, env.action_space)
-        self._space = space = env.observation_space
-        self._picture = picture = picture_layout(space) or mixed_layout(space)
-        if picture is None:
-            check_flat(f"id={id!r}", space)
-            if not space.is_np_flattenable:
-                raise ConfigError(f"id={id!r} observes {_line(space)}: must flatten to a vector, or be a picture")
-        mixed = picture.picture if isinstance(picture, MixedLayout) else None
-        self._flatten = not isinstance(space, gymnasium.spaces.Box)
+        self._observations = Observations(id, env.observation_space, stack)
         self._seed, self._episode = seed, 0
         self._episode_seed: int | None = None
         self._actions: list[Any] = []
@@ -75,22 +67,17 @@ class GymnasiumEnv:
         self.episode_info: dict[str, float] = {}
         self.spec = EnvSpec(
             name=id,
-            frame_shape=picture.frame_shape if picture else (gymnasium.spaces.flatdim(space),),
-            frame_dtype=picture.dtype if picture else "float32",
-            **actions,
-            stack=stack if picture and not mixed else 1,
+            **self._observations.fields,
+            **action_fields(id, env.action_space),
             protocol={
                 "gymnasium": gymnasium.__version__,
                 "max_episode_steps": _time_limit(env),
                 **({"kwargs": kwargs} if kwargs else {}),
             },
             info_bytes=INFO_BYTES,
-            picture_shape=mixed.frame_shape if mixed else (),
-            picture_dtype=mixed.dtype if mixed else "",
         ).limited(limit)
-        self._shape = self.spec.frame_shape
         self._ended = False
-        self._newest = np.zeros(self._shape, self.spec.frame_dtype)
+        self._newest = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)
 
     def reset(self, frame: np.ndarray, episode: int | None = None) -> None:
         episode = self._episode if episode is None else episode
@@ -108,7 +95,7 @@ class GymnasiumEnv:
         self._actions.append(action)
         try:
             with self._generators:
-                observation, reward, terminated, truncated, info = self._env.step(_action(self._action_space, action))
+                observation, reward, terminated, truncated, info = self._env.step(element(self._action_space, action))
             self._write(observation, frame)
             reward = float(reward)
         except (Exception, SystemExit) as e:
@@ -217,24 +204,48 @@ class GymnasiumEnv:
         return f"{self.id} failed at {call} of episode {self._episode:,}: {what}"
 
     def _write(self, observation: Any, frame: np.ndarray) -> None:
-        if self._picture is not None:
-            observation = self._picture.frame(observation)
-        elif self._flatten:
-            observation = gymnasium.spaces.flatten(self._space, observation)
-        elif np.shape(observation) != self._space.shape:
-            raise ValueError(f"the observation has the shape {np.shape(observation)}, its space {self._space.shape}")
-        np.copyto(frame, np.reshape(observation, self._shape), casting="unsafe")
+        np.copyto(frame, self._observations.frame(observation), casting="unsafe")
         np.copyto(self._newest, frame)  # The newest frame is stored, because its checksum verifies a restored state.
 
 
 def _make(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.Env:
     """Raises ConfigError if the environment's code tries to end the process."""
     with no_exit(lambda call: ConfigError(f"id={id!r}: {call} while the environment was made")):
-        make = _function(id)
+        make = user_function(id)
         return _made_by_id(id, kwargs, offers) if make is None else _made_by(make, id, kwargs, offers)
 
 
-def _actions(id: str, space: gymnasium.Space[Any]) -> dict[str, Any]:
+class Observations:
+    """How observations of a space become frames. Raises ConfigError for spaces that cannot."""
+
+    def __init__(self, id: str, space: gymnasium.Space[Any], stack: int):
+        self.space, self.picture = space, picture_layout(space) or mixed_layout(space)
+        if self.picture is None:
+            check_flat(f"id={id!r}", space)
+            if not space.is_np_flattenable:
+                raise ConfigError(f"id={id!r} observes {_line(space)}: must flatten to a vector, or be a picture")
+        mixed = self.picture.picture if isinstance(self.picture, MixedLayout) else None
+        self.frame_shape = self.picture.frame_shape if self.picture else (gymnasium.spaces.flatdim(space),)
+        self.fields: dict[str, Any] = {
+            "frame_shape": self.frame_shape,
+            "frame_dtype": self.picture.dtype if self.picture else "float32",
+            "stack": stack if self.picture and not mixed else 1,
+            "picture_shape": mixed.frame_shape if mixed else (),
+            "picture_dtype": mixed.dtype if mixed else "",
+        }
+
+    def frame(self, observation: Any) -> np.ndarray:
+        """[*frame_shape]. Raises ValueError for an observation of another shape."""
+        if self.picture is not None:
+            observation = self.picture.frame(observation)
+        elif not isinstance(self.space, gymnasium.spaces.Box):
+            observation = gymnasium.spaces.flatten(self.space, observation)
+        elif np.shape(observation) != self.space.shape:
+            raise ValueError(f"the observation has the shape {np.shape(observation)}, its space {self.space.shape}")
+        return np.reshape(observation, self.frame_shape)
+
+
+def action_fields(id: str, space: gymnasium.Space[Any]) -> dict[str, Any]:
     """The fields of an `EnvSpec` that describe the actions. Raises ConfigError for spaces of other kinds."""
     spaces = gymnasium.spaces
     if isinstance(space, spaces.Discrete):
@@ -251,7 +262,7 @@ def _actions(id: str, space: gymnasium.Space[Any]) -> dict[str, Any]:
     )
 
 
-def _action(space: gymnasium.Space[Any], action: Any) -> Any:
+def element(space: gymnasium.Space[Any], action: Any) -> Any:
     """The space's element for an agent's action, a number or a list of numbers."""
     if isinstance(space, gymnasium.spaces.Discrete):
         return int(space.start) + action
@@ -276,7 +287,7 @@ def _is_of_gymnasium(id: str) -> bool:
     return spec is not None and str(spec.entry_point).startswith("gymnasium.envs.")
 
 
-def _function(id: str) -> Callable[..., Any] | None:
+def user_function(id: str) -> Callable[..., Any] | None:
     """The user's function that an id names, or None for an id of Gymnasium. Raises ConfigError."""
     module_name, _, name = id.partition(":")
     if not name:
@@ -298,6 +309,8 @@ def _made_by(make: Callable[..., Any], id: str, kwargs: dict[str, Any], offers: 
                 allowed = ", ".join(names) or "none"
                 raise ConfigError(f"kwargs: {id} has no parameter {name!r}; it has {allowed}{nearest(name, names)}")
     env = make(**{name: x for name, x in offers.items() if name in names} | kwargs)
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        raise ConfigError(f"id={id!r} returned a vector environment: its function needs the parameter num_envs")
     if not isinstance(env, gymnasium.Env):
         raise ConfigError(f"id={id!r} returned {type(env).__name__}: must be a gymnasium.Env")
     return env

@@ -17,6 +17,7 @@ from typing import Any
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.gymnasium import GymnasiumEnv, registered
+from accel_rl.envs.vectorized import VectorizedEnv, is_vectorized
 from accel_rl.processes import child
 from accel_rl.processes.process import die_with_parent
 from accel_rl.text.errors import ConfigError, show_warning
@@ -54,9 +55,13 @@ def main(fd: int, question: str) -> None:
     warnings.showwarning = show_warning
     asked = json.loads(question)
     die_with_parent(asked["parent_pid"])
-    env = None
+    env: GymnasiumEnv | VectorizedEnv | None = None
     try:
-        env = GymnasiumEnv(asked["id"], 0, asked["stack"], kwargs=json.loads(asked["kwargs"] or "{}"))
+        id, stack, kwargs = asked["id"], asked["stack"], json.loads(asked["kwargs"] or "{}")
+        if is_vectorized(id):
+            env = VectorizedEnv(id, 1, 0, stack, kwargs)
+        else:
+            env = GymnasiumEnv(id, 0, stack, kwargs=kwargs)
         reply = env.spec.to_dict()
     except ConfigError as e:
         reply = {"error": str(e)}

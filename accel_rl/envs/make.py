@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.atari_games import check_game, check_id, unclean_reset
-from accel_rl.envs.environment import Env
+from accel_rl.envs.environment import BatchEnv, Env
 from accel_rl.envs.protocols import OVERRIDES, Protocol, resolve
 from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.sequential import SequentialEnv
@@ -232,6 +232,8 @@ def make_spec(
     """The spec's protocol records whether --sampler.reset can change episodes. With `start_timeout_s`, a user's
     environment is created in another process, because its code may block or crash. Raises ConfigError."""
     spec = _inspected(config, training, reset == "cached", start_timeout_s)
+    if "autoreset" in spec.protocol and reset != "immediate":
+        raise ConfigError(f"reset={reset!r}: the vector environment {config.id} resets itself; use immediate")
     if reset not in ("swap", "cached") and not config.is_counter:
         return spec
     label = {"reset": reset, "reset_exact": inexact_reset(config, reset) is None}
@@ -258,9 +260,21 @@ def _inspected(config: ResolvedEnv, training: bool, cached: bool, start_timeout_
             if is_of_user(config.id):
                 config.keywords()
                 return inspected(config.id, config.kwargs, stack, start_timeout_s).limited(limit)
-        env = make_env(config, seed=0, training=training, cached=cached)
+        env: Env | BatchEnv = _vectorized(config, [0], training) or make_env(config, 0, training, cached)
         env.close()
     return env.spec
+
+
+def _vectorized(config: ResolvedEnv, seeds: list[int], training: bool, first_index: int = 0) -> BatchEnv | None:
+    """A user's vector environment, or None if the settings do not name one."""
+    if not config.id or config.game:
+        return None
+    from accel_rl.envs.vectorized import VectorizedEnv, is_vectorized
+
+    if not is_vectorized(config.id):
+        return None
+    stack, _ = _gymnasium_settings(config, training, cached=False)
+    return VectorizedEnv(config.id, len(seeds), seeds[0], stack, config.keywords(), first_index, training)
 
 
 def make_batch(
@@ -271,10 +285,12 @@ def make_batch(
     decorrelation_steps: int = 0,
     starts: StartOrder | None = None,
     first_index: int = 0,
-) -> SequentialEnv:
-    """One environment per seed; they are stepped one after another. With `starts`, Atari episodes begin at saved start
-    points. `first_index` is the first environment's index in the run. `SequentialEnv` explains the other arguments.
-    Raises ConfigError."""
+) -> BatchEnv:
+    """One environment per seed; they are stepped one after another, or together by a user's vector environment. With
+    `starts`, Atari episodes begin at saved start points. `first_index` is the first environment's index in the run.
+    `SequentialEnv` explains the other arguments. Raises ConfigError."""
+    if (batch := _vectorized(config, seeds, training, first_index)) is not None:
+        return batch
     envs: list[Any] = [
         make_env(config, seed, training, reset == "cached", first_index + i) for i, seed in enumerate(seeds)
     ]
