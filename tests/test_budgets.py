@@ -21,7 +21,7 @@ BUDGETS = {
     "data": 434,  # the picture of an observation; the parts of a rollout that batches do not contain
     "distributed": 1_058,
     "emulator": 1_837,  # PTX for newer GPUs; compilers that fail or outlive a program, two versions, a system cache
-    "envs": 1_887,  # pictures of floats and bools, and in a Dict; a package's own namespace of ids
+    "envs": 1_889,  # pictures of floats and bools, and in a Dict; a package's own namespace of ids
     "experiments": 505,  # recall in a stack of four; atari_100k: 26 games, 100,000 env steps
     "files": 346,  # the system cache of a container image, and who could write to it
     "gorila": 1_986,  # the global replay stores no recurrent states
