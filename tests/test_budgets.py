@@ -18,10 +18,10 @@ BUDGETS = {
     "checkpoints": 464,  # writer.py: training goes on while a checkpoint is written
     "cli": 957,  # --budget
     "compat": 563,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value; an EnvPool's text
-    "data": 453,  # actions of several numbers; parts of a rollout that batches lack; a bound of page-locked slots
+    "data": 455,  # actions of several numbers; parts of a rollout that batches lack; a bound of page-locked slots
     "distributed": 1_058,
     "emulator": 1_837,  # PTX for newer GPUs; compilers that fail or outlive a program, two versions, a system cache
-    "envs": 1_909,  # actions of several numbers; pictures of floats and bools, and in a Dict
+    "envs": 2_097,  # actions of several numbers; pictures of floats and bools, and in a Dict
     "experiments": 505,  # recall in a stack of four; atari_100k: 26 games, 100,000 env steps
     "files": 346,  # the system cache of a container image, and who could write to it
     "gorila": 1_986,  # the global replay stores no recurrent states

@@ -81,7 +81,9 @@ class EnvSpec:
 
     def limited(self, steps: int | None) -> "EnvSpec":
         """The spec with an additional time limit for episodes of `steps` agent steps. The shorter of both limits
-        applies."""
+        applies. A vector environment has its own time limit."""
+        if "autoreset" in self.protocol:
+            return self
         limits = (self.protocol.get("max_episode_steps"), steps)
         return replace(
             self,

@@ -152,7 +152,7 @@ class GymnasiumEnv:
         neither the rendering nor the observation is a picture of bytes."""
         try:
             screen = self._env.render() if self._env.render_mode == "rgb_array" else None
-        except gymnasium.error.DependencyNotInstalled as e:
+        except Exception as e:
             raise ConfigError(f"id={self.id!r} cannot be rendered: {_line(e)}") from e
         if isinstance(screen, np.ndarray) and screen.ndim == 3:
             return screen[..., :3].astype(np.uint8)
@@ -177,6 +177,11 @@ class GymnasiumEnv:
                 warnings.warn(str(e), stacklevel=2)
             except Exception:
                 pass
+        space = self._observations.space
+        high = float(space.high.max()) if isinstance(space, gymnasium.spaces.Box) and space.dtype.kind == "f" else 0.0
+        if self._observations.picture and 100 < high < math.inf:
+            text = f"{self.id}: pictures of floats up to {high:g} are not divided: scale them to 1"
+            warnings.warn(text, stacklevel=2)
         for warning in caught:
             text = re.sub(r"\x1b\[[0-9]*m|WARN: ", "", str(warning.message))
             warnings.warn(f"{self.id}: Gymnasium's checker: {_line(text)}", stacklevel=2)

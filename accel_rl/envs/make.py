@@ -232,8 +232,11 @@ def make_spec(
     """The spec's protocol records whether --sampler.reset can change episodes. With `start_timeout_s`, a user's
     environment is created in another process, because its code may block or crash. Raises ConfigError."""
     spec = _inspected(config, training, reset == "cached", start_timeout_s)
-    if "autoreset" in spec.protocol and reset != "immediate":
-        raise ConfigError(f"reset={reset!r}: the vector environment {config.id} resets itself; use immediate")
+    if "autoreset" in spec.protocol:
+        if reset != "immediate":
+            raise ConfigError(f"reset={reset!r}: the vector environment {config.id} resets itself; use immediate")
+        if (limit := config.max_episode_steps) is not None:
+            raise ConfigError(f"max_episode_steps={limit}: the vector environment {config.id} has its own time limit")
     if reset not in ("swap", "cached") and not config.is_counter:
         return spec
     label = {"reset": reset, "reset_exact": inexact_reset(config, reset) is None}

@@ -60,6 +60,7 @@ class VectorizedEnv:
             protocol={
                 "gymnasium": gymnasium.__version__,
                 "autoreset": self._mode.value,
+                "max_episode_steps": None,
                 **({"kwargs": dict(kwargs)} if kwargs else {}),
             },
         )

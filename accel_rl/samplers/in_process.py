@@ -4,8 +4,8 @@ another."""
 from collections.abc import Sequence
 
 from accel_rl.data.rollout_arrays import RolloutArrays
+from accel_rl.envs.environment import BatchEnv
 from accel_rl.envs.make import make_batch
-from accel_rl.envs.sequential import SequentialEnv
 from accel_rl.envs.starts import StartOrder
 from accel_rl.samplers.engine import EngineSetup
 from accel_rl.samplers.grouping import env_seed
@@ -21,7 +21,7 @@ class InProcessEngine:
         self.buffers = [RolloutArrays.zeros(setup.spec, setup.T, grouping.B) for _ in range(setup.buffers)]
         self._joined = False
 
-        def build(seed: int, g: int) -> SequentialEnv:
+        def build(seed: int, g: int) -> BatchEnv:
             b = grouping.group(g)
             seeds = [env_seed(seed, setup.first_index + i) for i in range(b.start, b.stop)]
             starts = StartOrder(setup.starts_file, b.start, grouping.B) if setup.starts_file else None

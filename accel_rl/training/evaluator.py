@@ -93,7 +93,7 @@ class Evaluator:
         limit."""
         limit = self.config.evaluation_limit
         of_env = self.config.spec.protocol["max_episode_steps"] if not spec.is_atari else 0
-        if of_env is None or of_env > limit:
+        if "autoreset" not in spec.protocol and (of_env is None or of_env > limit):
             has = "no time limit" if of_env is None else f"a time limit of {of_env:,} steps"
             say_once(f"{spec.name} has {has}: evaluation episodes end after {limit:,} (--evaluation.max-episode-steps)")
 

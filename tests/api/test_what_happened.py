@@ -82,8 +82,9 @@ def test_any_number_of_environments(tmp_path, envs, engine):
 
 @pytest.mark.parametrize("what", ["ppo", "dqn"])
 def test_a_picture_that_is_too_small_is_refused_before_anything_starts(tmp_path, what):
-    values = SMALL if what == "ppo" else Q
-    with pytest.raises(ConfigError, match="pictures of 8x8 are too small"):
+    values = {**(SMALL if what == "ppo" else Q), "network": "nature"}
+    line = "pictures of 8x8 are too small for NatureNet: at least 36x36; --network minatar is for small pictures"
+    with pytest.raises(ConfigError, match=line):
         accel_rl.train(what, env=HERE + "Small", run_dir=tmp_path / "run", **values)
     assert not (tmp_path / "run").exists()
 

@@ -377,3 +377,22 @@ def test_the_namespace_of_an_installed_package_is_registered(tmp_path, monkeypat
         assert GymnasiumEnv("SmallGames/Pole-v0", seed=0).spec.frame_shape == (4,)
     finally:
         gymnasium.registry.pop("SmallGames/Pole-v0", None)
+
+
+class Bright(gymnasium.Env):
+    """A picture of floats up to 255, which networks do not divide."""
+
+    observation_space = spaces.Box(0, 255, (12, 12, 3), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observation_space.low, {}
+
+    def step(self, action):
+        return self.observation_space.high, 0.0, False, False, {}
+
+
+def test_large_floats_of_pictures_are_named() -> None:
+    with pytest.warns(UserWarning, match="pictures of floats up to 255 are not divided: scale them to 1"):
+        GymnasiumEnv(f"{__name__}:Bright", seed=0).report_faults()

@@ -110,6 +110,7 @@ def test_functions_without_num_envs_are_not_vectorized():
         ("make_too_many", {}, "returned 2 environments: must be a gymnasium.vector.VectorEnv of num_envs=1"),
         ("make_one", {}, "must be a gymnasium.vector.VectorEnv"),
         ("make_counting", {"sampler__reset": "wait"}, "resets itself; use immediate"),
+        ("make_counting", {"env__max_episode_steps": 9}, "has its own time limit"),
     ],
 )
 def test_bad_input_is_one_line(name, options, words, tmp_path):
