@@ -4,6 +4,7 @@ problems."""
 import importlib.metadata
 import os
 import platform
+import shlex
 import shutil
 import sys
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from accel_rl.run.run_folder import versions
 from accel_rl.settings.resolved import Resolved, resolve
 from accel_rl.text.counts import counted
 from accel_rl.text.errors import ConfigError
+from accel_rl.text.output import print_help
 
 DEFAULT_RUN = ["ppo", "--game", "pong"]
 DEFAULT_RUNS = ("a2c", "ppo", "dqn")  # Algorithms whose runs are planned with --machine
@@ -212,11 +214,11 @@ def _plan(machine: Machine, words: list[str]) -> tuple[list[str], list[str], lis
 def main(argv: list[str]) -> int:
     """The exit code is 1 if the machine has a problem. Raises ConfigError for impossible settings of a run."""
     if argv and argv[0] in ("-h", "--help"):
-        print(USAGE)
+        print_help(USAGE)
         return 0
     machine, argv = split(argv)
     if argv and argv[0].startswith("-"):
-        raise ConfigError(f"accel-rl doctor: the algorithm is missing before {argv[0]}")
+        raise ConfigError(f"accel-rl doctor: the algorithm is missing: accel-rl doctor ppo {shlex.join(argv)}")
     warnings = 0
     if machine is not None:
         lines, warnings, wrong = plans(machine, argv)

@@ -24,13 +24,21 @@ def settings_in(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_file(folder: Path) -> dict[str, Any]:
-    """Raises ConfigError, with a message of one line that names the file."""
+    """The values of a run's config.json. Raises ConfigError, with a message of one line that names the file."""
     file = folder / "config.json"
+    if folder.is_file():
+        where = f" {folder.parent}" if (folder.parent / "config.json").exists() else ""
+        raise ConfigError(f"{folder} is a file: give the run's folder{where}")
+    if not file.exists():
+        near = ", ".join(str(p.parent) for p in sorted(folder.glob("*/config.json"))[:3]) if folder.is_dir() else ""
+        raise ConfigError(f"{folder} holds no run (no config.json)" + (f"; did you mean {near}" if near else ""))
+    return read_json(file)
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """Raises ConfigError, with a message of one line that names the file."""
     try:
         values = json.loads(file.read_text())
-    except FileNotFoundError as e:
-        near = ", ".join(str(p.parent) for p in sorted(folder.glob("*/config.json"))[:3]) if folder.is_dir() else ""
-        raise ConfigError(f"{folder} holds no run (no config.json)" + (f"; did you mean {near}" if near else "")) from e
     # json.loads raises RecursionError for JSON that is nested too deeply.
     except (OSError, ValueError, RecursionError) as e:
         raise ConfigError(f"{file} is not readable: {e}") from e

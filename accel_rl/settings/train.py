@@ -15,7 +15,7 @@ from accel_rl.settings.doors import check_doors
 from accel_rl.settings.gorila_settings import GorilaConfig
 from accel_rl.settings.modes import ALONE, CLUSTERS, RANKS, Mode
 from accel_rl.settings.outputs import CheckpointConfig, EvaluationConfig, LogConfig
-from accel_rl.settings.registry import ALGORITHMS, NAMES_WITH_REPLAY, find, find_algorithm
+from accel_rl.settings.registry import ALGORITHMS, NAMES_WITH_REPLAY, check_call, find, find_algorithm
 from accel_rl.settings.sampler_config import SamplerConfig
 from accel_rl.settings.types import check_types
 from accel_rl.text.bounds import NonNegative, NonNegativeCount, PositiveCount
@@ -204,6 +204,7 @@ def default_config(name: str) -> TrainConfig:
     `module:Class`, or `module:function` of a function that returns settings (an experiment). Raises ConfigError."""
     result = find(name)
     if not isinstance(result, type) and callable(result):
+        check_call(name, result)
         config = result()
         if not isinstance(config, TrainConfig):
             raise ConfigError(f"experiment {name!r}: it returns {type(config).__name__}, not a TrainConfig")
