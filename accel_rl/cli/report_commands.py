@@ -13,6 +13,7 @@ from accel_rl.metrics.nested import flat
 from accel_rl.metrics.plot import draw, gather
 from accel_rl.metrics.progress import human_score, human_time
 from accel_rl.parsing.arguments import parse, positionals, stdout
+from accel_rl.report.labels import labelled
 from accel_rl.report.report import ReportOptions, write_report
 from accel_rl.report.runs import find_runs, read_csv, read_runs
 from accel_rl.results.trained_run import Run, distinct
@@ -46,15 +47,15 @@ def plot_command(argv: list[str]) -> int:
         ["a folder of a run or a sweep"],
     )
     runs = find_runs(folders)
-    curves = gather({run: read_settings(run) for run in runs}, chosen.x, chosen.y)
+    curves = gather(dict(zip(runs, labelled([read_settings(run) for run in runs]), strict=True)), chosen.x, chosen.y)
     out = Path(chosen.out).expanduser() if chosen.out else (folders[0] if len(folders) == 1 else Path()) / "curve.png"
     if out.suffix not in (".png", ".pdf", ".svg"):
         raise ConfigError(f"--out {out}: must end in .png, .pdf or .svg")
     draw(curves, out, chosen.x, chosen.y)
     for curve in curves:
         for line in curve.repeated:
-            stdout(escaped(f"{curve.label}: {line}"))
-    stdout(escaped(f"{out}: {', '.join(c.label for c in curves)}"))
+            stdout(escaped(f"{curve.label} in {curve.game}: {line}"))
+    stdout(escaped(f"{out}: {'; '.join(f'{curve.legend} in {curve.game}' for curve in curves)}"))
     return 0
 
 

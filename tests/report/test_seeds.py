@@ -10,6 +10,7 @@ import pytest
 
 from accel_rl.cli.main import main
 from accel_rl.metrics.plot import counted_once, gather
+from accel_rl.report.labels import labelled
 from accel_rl.report.runs import find_runs, read_runs
 from accel_rl.results.trained_run import Run, distinct
 from accel_rl.settings.train import default_config, read_settings
@@ -67,8 +68,10 @@ def test_a_copy_is_no_second_seed(copied, tmp_path, capsys):
 
 
 def test_a_plot_counts_seeds(rendered, copied, tmp_path, capsys):
-    (curve,) = gather({run: read_settings(run) for run in find_runs([copied])}, "env_steps", "score")
-    assert len(curve.x) == 2 and curve.label.endswith("2 seeds") and len(curve.repeated) == 1
+    found = find_runs([copied])
+    named = dict(zip(found, labelled([read_settings(run) for run in found]), strict=True))
+    (curve,) = gather(named, "env_steps", "score")
+    assert len(curve.x) == 2 and curve.legend.endswith("2 seeds") and len(curve.repeated) == 1
     assert main(["plot", str(copied), "--out", str(tmp_path / "curve.png")]) == 0
     assert "seed 0 counts once" in capsys.readouterr().out
 
