@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeVar
 from accel_rl.envs.atari_games import named_games, table
 from accel_rl.files import folder_lock
 from accel_rl.metrics.nested import flat
-from accel_rl.metrics.plot import draw, gather
-from accel_rl.metrics.progress import human_score, human_time
+from accel_rl.metrics.plot import columns_of, draw, gather
+from accel_rl.metrics.progress import human_score, human_time, of_total
 from accel_rl.parsing.arguments import parse, positionals, stdout
 from accel_rl.report.labels import labelled
 from accel_rl.report.report import ReportOptions, write_report
@@ -46,8 +46,8 @@ def plot_command(argv: list[str]) -> int:
         "its seeds.",
         ["a folder of a run or a sweep"],
     )
-    runs = find_runs(folders)
-    curves = gather(dict(zip(runs, labelled([read_settings(run) for run in runs]), strict=True)), chosen.x, chosen.y)
+    columns = columns_of(find_runs(folders), chosen.x, chosen.y)
+    curves = gather(columns, labelled([read_settings(run) for run in columns]))
     out = Path(chosen.out).expanduser() if chosen.out else (folders[0] if len(folders) == 1 else Path()) / "curve.png"
     if out.suffix not in (".png", ".pdf", ".svg"):
         raise ConfigError(f"--out {out}: must end in .png, .pdf or .svg")
@@ -168,7 +168,7 @@ class ListedRun:
         age = human_time(max(self.age_s, 0)) if self.age_s > -FUTURE_S else "in the future"
         cells = [
             self.name, str(s["algorithm"]), str(s["env.game"] or s["env.id"]), str(s["seed"]),
-            f"{self.progress.env_steps:,}/{s['env_steps']:,}", human_score(self.progress.score), age, self.state,
+            of_total(self.progress.env_steps, s["env_steps"]), human_score(self.progress.score), age, self.state,
         ]  # fmt: skip
         return [escaped(cell) for cell in cells]
 

@@ -2,7 +2,7 @@
 
 import io
 import logging
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -118,27 +118,32 @@ def read_column(run: Path, x: str, y: str) -> Column:
     return (column[0] / 60, column[1]) if x == MINUTES else column
 
 
-def gather(runs: Mapping[Path, Labelled], x: str, y: str) -> list[Curve]:
-    """Runs with the same label and game form a curve. Of several runs with the same seed, only the longest is drawn.
-    `runs` maps each run's folder to its label. A run without values, which may just have begun, is logged and left out.
-    Raises ConfigError if all runs have none."""
-    columns, errors = dict[Path, Column](), list[ConfigError]()
+def columns_of(runs: Iterable[Path], x: str, y: str) -> dict[Path, Column]:
+    """A run without values, which may just have begun, is logged and left out. Raises ConfigError if no run has
+    values."""
+    result, errors = dict[Path, Column](), list[ConfigError]()
     for run in runs:
         try:
-            columns[run] = read_column(run, x, y)
+            result[run] = read_column(run, x, y)
         except ConfigError as e:
             errors.append(e)
-    if not columns:
+    if not result:
         raise errors[0]
     for error in errors:
         logger.warning(f"{error}: left out")
+    return result
+
+
+def gather(columns: Mapping[Path, Column], labels: Sequence[Labelled]) -> list[Curve]:
+    """Runs with the same label and game form a curve. Of several runs with the same seed, only the longest is drawn.
+    `columns` maps each run's folder to the column that is drawn."""
     curves: dict[tuple[str, str], Curve] = {}
     paths = list(columns)
-    for i, others in counted_once([runs[path] for path in paths], [columns[path][0][-1] for path in paths]).items():
-        label, game, seed = runs[paths[i]]
+    for i, others in counted_once(labels, [x[-1] for x, _ in columns.values()]).items():
+        label, game, seed = labels[i]
         curve = curves.setdefault((label, game), Curve(label, game=game))
-        curve.x.append(columns[paths[i]][0])
-        curve.y.append(columns[paths[i]][1])
+        for values, column in zip((curve.x, curve.y), columns[paths[i]], strict=True):
+            values.append(column)
         if others:
             curve.repeated.append(repeated(str(paths[i]), [str(paths[j]) for j in others], seed))
     return list(curves.values())

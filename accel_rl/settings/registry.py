@@ -56,7 +56,11 @@ def find(name: str, flag: str = "algorithm") -> Any:
         allowed = [*ALGORITHMS, "module:Class", "module:function"]
         raise ConfigError(f"unknown algorithm {name!r}; allowed: {', '.join(allowed)}{nearest(name, ALGORITHMS)}")
     if not colon:
-        such = ", ".join(experiments(name)) if name in papers() else f"my_module:{name} or stooke:figure_3"
+        such = (
+            ", ".join(experiments(name))
+            if name in papers()
+            else f"my_module:{name} or stooke:figure_3{nearest(name, papers())}"
+        )
         raise ConfigError(f"{flag} {name!r}: must be module:function, such as {such}")
     try:
         module = importlib.import_module(module_name) if name in ALGORITHMS else _user_module_or_paper(module_name)

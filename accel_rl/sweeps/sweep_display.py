@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from accel_rl.metrics.progress import human_score, human_time
+from accel_rl.metrics.progress import human_score, human_time, of_total
 from accel_rl.parsing.arguments import parse, positionals
 from accel_rl.sweeps.sweep_folder import Progress, Record, SweepFolder, read_progress
 from accel_rl.text.counts import counted
@@ -87,7 +87,7 @@ class View:
             name,
             record.status,
             record.slot or "",
-            f"{p.env_steps:,}/{length:,}",
+            of_total(p.env_steps, length),
             f"{p.steps_per_s:,.0f}" if math.isfinite(p.steps_per_s) else "-",
             human_score(p.score),
             human_time((length - p.env_steps) / p.steps_per_s) if known else "",
