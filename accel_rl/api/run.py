@@ -66,7 +66,7 @@ def train(
     if init:
         chosen["init"] = os.fspath(init.path if isinstance(init, Run) else init)
     config = settings(what, env, chosen)
-    if not isinstance(run_dir, str | os.PathLike | None):
+    if not isinstance(run_dir, str | os.PathLike | None) or run_dir == "":
         raise ConfigError(f"run_dir={run_dir!r}: must be the path of a folder")
     path = Path(run_dir).expanduser() if run_dir is not None else None
     config, objects = with_observers(config, callbacks, sinks)

@@ -36,7 +36,8 @@ PLACES = {
         name: f"accel_rl.cli.run_commands:{name}_command"
         for name in ("resume", "evaluate", "watch", "export", "push", "pull", "starts")
     },
-    **{name: f"accel_rl.cli.report_commands:{name}_command" for name in ("plot", "report", "games", "runs")},
+    **{name: f"accel_rl.cli.report_commands:{name}_command" for name in ("plot", "report")},
+    **{name: f"accel_rl.cli.listings:{name}_command" for name in ("games", "runs")},
     "search": "accel_rl.sweeps.search_command:search",
     "status": "accel_rl.sweeps.sweep_display:status",
 }

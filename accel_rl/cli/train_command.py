@@ -61,6 +61,8 @@ def train(argv: list[str]) -> int:
     mine, argv = split(argv, flags_of(TrainOptions))
     chosen = parse(TrainOptions, mine, "accel-rl train", "")
     budget = seconds_of(chosen.budget, argv) if value_of(mine, "--budget") is not None else None
+    if value_of(argv, "--run-dir") == "":
+        raise ConfigError("--run-dir '': must be the name of a folder; is a variable unset?")
     config = parse_train(argv, "accel-rl train", "Train an agent.", chosen)
     path = Path(config.run_dir).expanduser() if config.run_dir else None
     with quiet_run(chosen.quiet):

@@ -13,28 +13,11 @@ from accel_rl.metrics.nested import flat
 from accel_rl.metrics.plot import Column, read_columns
 from accel_rl.report.labels import labels
 from accel_rl.results.trained_run import Run, no_column
+from accel_rl.run.listed_runs import find_runs
 from accel_rl.settings.train import read_settings
 from accel_rl.text.errors import ConfigError, nearest
 
-# A folder with the file model.json contains an exported model, and not a run.
-MODEL = "model.json"
-DEPTH = 2  # The runs in a folder of sweeps are two levels below this folder.
 CSV_COLUMNS = ("game", "seed", "step", "score", "tool", "wall_s")
-
-
-def find_runs(folders: Sequence[Path]) -> list[Path]:
-    """The run folders among the given folders and their subfolders, in order. Raises ConfigError if a folder contains
-    no run."""
-    result: dict[Path, None] = {}
-    for folder in folders:
-        configured = [p.parent for depth in range(DEPTH + 1) for p in sorted(folder.glob("*/" * depth + "config.json"))]
-        folders_of_runs = [p for p in configured if not (p / MODEL).exists()]
-        if not folders_of_runs and configured:
-            raise ConfigError(f"{folder} holds no run: {configured[0]} is an exported model ({MODEL})")
-        if not folders_of_runs:
-            raise ConfigError(f"{folder} holds no run (no config.json in it, nor {DEPTH} folders below)")
-        result.update(dict.fromkeys(folders_of_runs))
-    return list(result)
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:

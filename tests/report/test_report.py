@@ -12,7 +12,8 @@ import pytest
 from accel_rl.cli.main import main
 from accel_rl.envs.atari_games import OF_HUMAN
 from accel_rl.report.report import ReportOptions, write_report
-from accel_rl.report.runs import find_runs, read_csv, read_runs
+from accel_rl.report.runs import read_csv, read_runs
+from accel_rl.run.listed_runs import find_runs
 from accel_rl.settings.train import default_config
 from accel_rl.text.errors import ConfigError
 from tests.report.dummies import dummy, write_run

@@ -11,8 +11,9 @@ import pytest
 from accel_rl.cli.main import main
 from accel_rl.metrics.plot import columns_of, counted_once, gather
 from accel_rl.report.labels import labelled
-from accel_rl.report.runs import find_runs, read_runs
+from accel_rl.report.runs import read_runs
 from accel_rl.results.trained_run import Run, distinct
+from accel_rl.run.listed_runs import find_runs
 from accel_rl.settings.train import default_config, read_settings
 from accel_rl.text.errors import ConfigError
 from tests.report.dummies import dummy, write_run
