@@ -130,7 +130,10 @@ def _gpu(say: Say, wrong: list[str]) -> None:
     import torch
 
     if not torch.cuda.is_available():
-        say("GPU", "none: networks run on the CPU")
+        build = (
+            f"; torch {torch.__version__} is a CUDA build: one for CPUs is 3 GB smaller" if torch.version.cuda else ""
+        )
+        say("GPU", f"none: networks run on the CPU{build}")
         if shutil.which("nvidia-smi"):
             wrong.append(
                 f"there is an NVIDIA driver, but torch {torch.__version__} sees no GPU: install a CUDA build of torch"

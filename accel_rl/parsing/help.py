@@ -72,8 +72,8 @@ class Option:
         if brief:
             text = re.sub(r" ?\([^()]*\)", "", re.split(r"(?<!et al)\. (?=[A-Z])", text, maxsplit=1)[0]).rstrip(".")
             if is_listed:
-                whole = f"{text}: {self.value}"
-                text = whole if len(whole) + len(default) < width - column else self.value
+                line = f"{text}: {self.value}"
+                text = line if len(line) + len(default) < width - column else self.value
         elif is_listed:
             text += f" One of {self.value}."
         head = f"  {typed} {'...' if is_listed else self.value}".rstrip()

@@ -101,7 +101,7 @@ def _games(runs: BySetting) -> Mapping[str, Sequence[str]]:
 
 
 def _svg(curves: list[Curve], x: str) -> str:
-    text = ";".join(f"{c.label} {a.tolist()} {b.tolist()}" for c in curves for a, b in zip(c.x, c.y, strict=True))
+    text = ";".join(f"{c.legend} {a.tolist()} {b.tolist()}" for c in curves for a, b in zip(c.x, c.y, strict=True))
     with tempfile.TemporaryDirectory() as folder, matplotlib.rc_context(STYLE):
         draw(curves, Path(folder) / "curves.svg", x, "score")
         svg = (Path(folder) / "curves.svg").read_text()

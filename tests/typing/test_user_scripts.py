@@ -55,7 +55,8 @@ def wanted() -> dict[str, str]:
         names = [s.name.rpartition(".")[2] for s in settings]
         for s, short in zip(settings, names, strict=True):
             for keyword in {s.name.replace(".", "__"), short if names.count(short) == 1 else s.name.replace(".", "__")}:
-                result.setdefault(keyword, {})[text(s.hint)] = None
+                kind = "str | Sequence[float]" if s.name == "distributed.gpus" else text(s.hint)
+                result.setdefault(keyword, {})[kind] = None
     parameters = ("algorithm", "run_dir", "init")  # `train` has parameters of these names.
     return {keyword: " | ".join(kinds) for keyword, kinds in result.items() if keyword not in parameters}
 
