@@ -23,11 +23,10 @@ from accel_rl.algos.impala import IMPALA
 from accel_rl.algos.ppo import PPO
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.cli.main import COMMANDS, main
-from accel_rl.cli.train_command import TrainOptions, parse_train
+from accel_rl.cli.train_command import parse_train
 from accel_rl.machine import hardware
 from accel_rl.machine.machine import of_cores
 from accel_rl.parsing.arguments import parse, split
-from accel_rl.settings.flags import flags_of
 from accel_rl.settings.registry import find, find_algorithm
 from accel_rl.settings.resolved import resolve
 from accel_rl.settings.train import TrainConfig, default_config
@@ -131,7 +130,7 @@ def small(words: list[str], folder: Path) -> list[str]:
     """Return the arguments of an accel-rl command with a tiny size; RUN is the fixture's."""
     command, rest = words[1], words[2:]
     if command == "train":
-        rest = split([COPY if word == "RUN" else word for word in rest], flags_of(TrainOptions))[1]
+        rest = split([COPY if word == "RUN" else word for word in rest], ["--budget"])[1]
         return words[1:] if "--help" in rest else ["train", *rest, *size_of_run(rest), "--run-dir", new_run(folder)]
     if command == "resume":
         rest = [*(word for word in rest if word not in ("--env-steps", "4e6")), "--env-steps", "128"]
@@ -219,7 +218,7 @@ def test_it_is_planned(line, here, capsys, monkeypatch):
         words = ["accel-rl", *words[words.index("accel_rl") + 1 :]]
     if words[:2] == ["accel-rl", "train"]:
         with hardware.described(MACHINE):
-            resolve(parse_train(split(words[2:], flags_of(TrainOptions))[1], "accel-rl train", ""))
+            resolve(parse_train(split(words[2:], ["--budget"])[1], "accel-rl train", ""))
     elif words[1:3] == ["-m", "launch.sweep"] or words[:2] == ["accel-rl", "sweep"]:
         rest = words[3:] if words[1] == "-m" else words[2:]
         if rest[0] == "runs/sizes":

@@ -90,6 +90,9 @@ def _agent(config: Any, policy: Any, device: str) -> Any:
     if isinstance(policy, str | os.PathLike):
         policy = Run.load(policy)
     if not isinstance(policy, Run):
+        members = ("model", "needs_obs", "reentrant", "state_size", "act")
+        if missing := [name for name in members if not hasattr(policy, name)]:
+            raise ConfigError(f"policy={policy!r}: is no accel_rl.agents.agent.Agent, it has no {', '.join(missing)}")
         return policy
     trained = policy.agent
     if trained.obs_shape != spec.obs_shape:

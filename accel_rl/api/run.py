@@ -1,10 +1,12 @@
 """Trains, loads, resumes, evaluates and watches runs from Python."""
 
+import base64
 import gc
 import os
 import signal
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -19,8 +21,11 @@ from accel_rl.api.resume import resume
 from accel_rl.api.suite_models import run_path
 from accel_rl.api.trained_agent import TrainedPolicy, evaluate, trained_agent, watch
 from accel_rl.metrics.metrics_file import number, read_metrics
-from accel_rl.metrics.progress import quiet_run
+from accel_rl.metrics.plot import Curve, columns_of, draw, drawn, gather
+from accel_rl.metrics.progress import human_score, of_total, quiet_run
 from accel_rl.metrics.sinks import Sink
+from accel_rl.report.labels import labelled
+from accel_rl.run.listed_runs import read_progress
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.changeable import changed_settings
 from accel_rl.settings.train import TrainConfig, read_settings
@@ -115,6 +120,29 @@ class Run:
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook displays: settings, score and learning curve."""
+        settings, progress = read_settings(self.path), read_progress(self.path)
+        what = f"{settings['algorithm']} on {settings['env']['game'] or settings['env']['id']}, seed {settings['seed']}"
+        steps = f"{of_total(progress.env_steps, settings['env_steps'])} env steps, score {human_score(progress.score)}"
+        head = f"<b>{escape(str(self.path))}</b>: {escape(what)}; {steps}"
+        try:
+            image = base64.b64encode(drawn(self._curves("env_steps", "score"), "env_steps", "score")).decode()
+        except ConfigError:  # There are no rows yet.
+            return head
+        return f'{head}<br><img width="480" src="data:image/png;base64,{image}">'
+
+    def _curves(self, x: str, y: str) -> list[Curve]:
+        return gather(columns_of([self.path], x, y), labelled([read_settings(self.path)]))
+
+    def plot(self, out: str | os.PathLike[str] | None = None, *, x: str = "env_steps", y: str = "score") -> Path:
+        """Draw the learning curve, by default to curve.png in the run's folder, and return the picture's path. `x` and
+        `y` are columns of metrics.csv, or `minutes`. A notebook displays the curve of a `Run` by itself. Raises
+        ConfigError."""
+        path = self.path / "curve.png" if out is None else Path(out).expanduser()
+        draw(self._curves(x, y), path, x, y)
+        return path
 
     @property
     def config(self) -> TrainConfig:

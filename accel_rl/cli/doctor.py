@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from accel_rl.cli.train_command import parse_train
 from accel_rl.machine import hardware
@@ -34,6 +35,18 @@ Default: a2c, ppo and dqn on pong. cores is a number or a list; quota (of the cg
     quota = 12.5
     memory = "128 GiB"
     gpus = {number = 1, memory = "80 GiB"}"""
+_PACKAGES = (
+    "torch",
+    "numpy",
+    "gymnasium",
+    "ale_py",
+    "accel_rl",
+    "psutil",
+    "rich",
+    "safetensors",
+    "matplotlib",
+    "wandb",
+)
 Say = Callable[[str, object], None]
 EXTRAS = {
     "ale": "opencv-python-headless",
@@ -97,10 +110,17 @@ def report(config: Resolved) -> tuple[list[str], list[str]]:
             "pip install --force-reinstall ale-py"
         )
     _emulator(say, wrong)
+    wrong += hidden_modules()
     for extra, package in EXTRAS.items():
         version = _installed(package)
         say(extra, f"{package} {version}" if version else f"not installed: pip install 'accel_rl[{extra}]'")
     return lines, wrong
+
+
+def hidden_modules() -> list[str]:
+    """A line for each file of the current folder that a script there would import in place of a module."""
+    files = [file for file in sorted(Path().glob("*.py")) if file.stem in {*sys.stdlib_module_names, *_PACKAGES}]
+    return [f"{file} hides the module {file.stem} from scripts in this folder: rename it" for file in files]
 
 
 def _emulator(say: Say, wrong: list[str]) -> None:
@@ -191,7 +211,7 @@ def plans(file: str, argv: list[str]) -> tuple[list[str], int, list[str]]:
     machine that `file` describes. Raises ConfigError."""
     machine = read_machine(file)
     if machine.memory is None:
-        raise ConfigError(f'--machine {file}: memory is missing, such as memory = "128 GiB"')
+        raise ConfigError(f'--machine {file}: memory is missing, such as "128 GiB"')
     if machine.gpus and not machine.gpu_memory:
         raise ConfigError(f'--machine {file}: gpus.memory is missing (gpu_memory beside nodes), such as "80 GiB"')
     lines = [f"machine      {machine.resources()}"]

@@ -150,7 +150,13 @@ def gather(columns: Mapping[Path, Column], labels: Sequence[Labelled]) -> list[C
 
 
 def draw(curves: list[Curve], out: Path, x: str, y: str) -> None:
-    """A PNG with a panel for each game. A curve is the mean over seeds, with a band from minimum to maximum."""
+    """Write the picture of `drawn` to a PNG, PDF or SVG file."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_durably(out, drawn(curves, x, y, out.suffix.removeprefix(".")))
+
+
+def drawn(curves: list[Curve], x: str, y: str, kind: str = "png") -> bytes:
+    """A panel for each game. A curve is the mean over seeds, with a band from minimum to maximum."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -186,8 +192,7 @@ def draw(curves: list[Curve], out: Path, x: str, y: str) -> None:
         axes[0, 0].legend(list(lines.values()), labels)
     else:
         figure.legend(list(lines.values()), labels, loc="outside lower center", ncols=min(len(lines), COLUMNS))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_durably(out, picture(figure, out.suffix.removeprefix(".")))
+    return picture(figure, kind)
 
 
 def literal(text: str) -> str:

@@ -92,7 +92,7 @@ def wandb_sink(config: Any, folder: Path) -> list[Sink]:
             )
             return [WandbSink(run)]
         except Exception as e:  # An error of Weights & Biases must not end the run.
-            then = f"`wandb sync {folder}/wandb/offline-*` sends its files later" if mode == "online" else ""
+            then = f"wandb sync {folder}/wandb/offline-* sends its files later" if mode == "online" else ""
             why = " ".join(str(e).split())
             logger.warning(f"wandb: {mode} mode not started ({why}); {then or 'going on without it'}")
     return []

@@ -65,7 +65,7 @@ resume restore = -, accel-rl resume RUN continues a run in its folder; --init RU
 smooth smoothing = -, scores are already means of the last 100 episodes (--log.window)
 cuda = --device, auto, cpu, cuda or cuda:N
 verbose progress-bar silent = -, --quiet prints only warnings and errors
-config-file yaml = -, --config reads the config.json of a run
+config config-file yaml = -, --config FILE of accel-rl train begins with the settings of a run (train(Run(FILE).config))
 """
 
 

@@ -62,6 +62,10 @@ def ended(name: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
     before_torch()
     warnings.showwarning = show_warning
     try:
+        os.getcwd()
+    except FileNotFoundError:  # torch cannot be imported then.
+        return _told(name, "the current folder was removed: change to another one", 2)
+    try:
         return run(argv)
     except ConfigError as e:
         return _told(name, " ".join(str(e).split()), 2)

@@ -17,6 +17,9 @@ class Evaluation:
     lengths: tuple[int, ...]
     protocol: dict[str, Any]
 
+    def __repr__(self) -> str:
+        return f"Evaluation(mean={self.mean:.2f}, std={self.std:.2f}, episodes={len(self.scores)})"
+
     @property
     def mean(self) -> float:
         return float(np.mean(self.scores)) if self.scores else float("nan")

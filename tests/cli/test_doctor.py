@@ -29,3 +29,10 @@ def test_it_names_a_cuda_build_without_a_gpu(cuda, end, monkeypatch) -> None:
     said, wrong = list[str](), list[str]()
     doctor._gpu(lambda name, value: said.append(f"{name} {value}"), wrong)
     assert said[0].startswith("GPU none: networks run on the CPU") and said[0].endswith(end) and wrong == []
+
+
+def test_it_names_files_that_hide_modules(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("queue.py", "torch.py", "mine.py"):
+        (tmp_path / name).touch()
+    assert [line.split(" hides")[0] for line in doctor.hidden_modules()] == ["queue.py", "torch.py"]

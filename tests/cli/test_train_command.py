@@ -125,6 +125,14 @@ def test_a_mistake_is_one_line_that_helps(argv, says, capsys):
     assert line(capsys, *argv.split()).endswith(says) or says in line(capsys, *argv.split())
 
 
+def test_a_removed_folder_is_one_line(tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    assert line(capsys, "runs", str(tmp_path)).endswith("the current folder was removed: change to another one")
+
+
 def test_the_file_of_a_run_is_not_its_folder(begun, capsys):
     assert line(capsys, "resume", str(begun / "config.json")).endswith(f"is a file: give the run's folder {begun}")
 
@@ -132,6 +140,16 @@ def test_the_file_of_a_run_is_not_its_folder(begun, capsys):
 def test_lists_of_numbers_are_one_notation():
     with pytest.raises(ConfigError, match="--gpus cuda:"):
         accel_rl.train("a2c", game="pong", gpus=range(1_000, 1_002), env_steps=1)
+
+
+def test_a_notebook_displays_a_run(begun, tmp_path):
+    run = accel_rl.Run(begun)
+    assert 'src="data:image/png;base64,' in (shown := run._repr_html_())
+    assert f"<b>{begun}</b>: ppo on CartPole-v1, seed 0; 128/128 env steps, score" in shown
+    assert run.plot(tmp_path / "curve.svg", x="minutes").read_text().count("<svg") == 1
+    assert repr(run.evaluate(2)).startswith("Evaluation(mean=")
+    empty = dummy(tmp_path / "empty", scores=())
+    assert accel_rl.Run(empty)._repr_html_().endswith("0/3,000 env steps, score -")
 
 
 def python(code: str, **environment: str) -> str:
