@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.metrics.progress import human_score, human_time, is_quiet, quiet_run
 from accel_rl.parsing.arguments import parse, positionals, split, stdout, value_of
-from accel_rl.parsing.help import asked
 from accel_rl.settings import advice
 from accel_rl.settings.config_file import read_json
 from accel_rl.settings.flags import flags_of
@@ -58,6 +57,9 @@ class TrainOptions(TrustOptions):
 
 def train(argv: list[str]) -> int:
     """Returns the exit code. Raises ConfigError."""
+    if argv[0].startswith("-") and value_of(argv, "--config") is None:
+        named = next((f"comes first: accel-rl train {word} ..." for word in argv if word in ALGORITHMS), "is missing")
+        raise ConfigError(f"accel-rl train: the algorithm {named}")
     mine, argv = split(argv, flags_of(TrainOptions))
     chosen = parse(TrainOptions, mine, "accel-rl train", "")
     budget = seconds_of(chosen.budget, argv) if value_of(mine, "--budget") is not None else None
@@ -106,14 +108,10 @@ def parse_train(argv: list[str], prog: str, does: str, chosen: TrainOptions | No
             f"{prog}: unexpected argument {argv[1]!r}: a game is --game pong, an environment --env CartPole-v1"
         )
     words, options = positionals(argv, [], prog, many=True)
-    file = chosen.config if chosen else ""
-    if not words and not file and not asked(argv):
-        named = next((f"comes first: {prog} {word} ..." for word in argv if word in ALGORITHMS), "is missing")
-        raise ConfigError(f"{prog}: the algorithm {named}")
-    algorithm = words[0] if words else "" if file else "a2c"
+    algorithm = words[0] if words else ""
     # `--env CartPole-v1` is short for --env.id, which names a Gymnasium environment. An Atari game is named by --game.
     options = ["--env.id" + o[5:] if o == "--env" or o.startswith("--env=") else o for o in options]
-    default = from_file(chosen, algorithm) if chosen and file else default_config(algorithm)
+    default = from_file(chosen, algorithm) if chosen and chosen.config else default_config(algorithm)
     if preset := value_of(options, "--preset"):
         default = with_preset(default, preset)
     if value_of(options, "--cluster") == "gorila":

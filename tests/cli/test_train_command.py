@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 import accel_rl
+from accel_rl.api.keywords import settings
 from accel_rl.cli.main import main
+from accel_rl.cli.train_command import parse_train
 from accel_rl.settings.train import read_settings
 from accel_rl.text.errors import ConfigError
 from tests.report.dummies import dummy, write_sweep
@@ -137,7 +139,11 @@ def test_the_file_of_a_run_is_not_its_folder(begun, capsys):
     assert line(capsys, "resume", str(begun / "config.json")).endswith(f"is a file: give the run's folder {begun}")
 
 
-def test_lists_of_numbers_are_one_notation():
+def test_lists_of_numbers_have_one_notation():
+    words = ["a2c", "--game", "pong", "--cores", "0-2,5", "7", "--gpus", "0-2,5"]
+    config = parse_train(words, "accel-rl train", "")
+    assert config.sampler.cores == (0, 1, 2, 5, 7) and config.distributed.named_gpus == [0, 1, 2, 5]
+    assert settings("a2c", None, {"game": "pong", "gpus": [0, 1], "cores": range(2)}).distributed.gpus == "0,1"
     with pytest.raises(ConfigError, match="--gpus cuda:"):
         accel_rl.train("a2c", game="pong", gpus=range(1_000, 1_002), env_steps=1)
 
