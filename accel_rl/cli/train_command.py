@@ -85,19 +85,19 @@ def seconds_of(budget: str, argv: list[str]) -> float:
         raise ConfigError(f"--budget: {e}") from e
 
 
-def from_file(chosen: TrainOptions, algorithm: str) -> TrainConfig:
-    """The settings of --config, without their folder. Raises ConfigError."""
+def from_file(chosen: TrainOptions, argv: list[str]) -> TrainConfig:
+    """The settings of --config, without their folder. Code that `argv` names, too, is trusted. Raises ConfigError."""
     file = Path(chosen.config).expanduser()
     if not file.exists():
         raise ConfigError(f"--config {file}: there is no such file")
     try:
         values = read_json(file / "config.json" if file.is_dir() else file)
-        check_trust(code_names(values), chosen.trust or {algorithm})
+        check_trust(code_names(values), chosen.trust or argv)
         config = replace(TrainConfig.from_dict(values), run_dir="")
     except ConfigError as e:
         raise ConfigError(f"--config {chosen.config}: {e}") from e
-    if algorithm not in ("", config.algorithm):
-        raise ConfigError(f"--config {chosen.config}: its algorithm is {config.algorithm}, and not {algorithm}")
+    if argv and argv[0] != config.algorithm and not argv[0].startswith("-"):
+        raise ConfigError(f"--config {chosen.config}: its algorithm is {config.algorithm}, and not {argv[0]}")
     return config
 
 
@@ -108,10 +108,9 @@ def parse_train(argv: list[str], prog: str, does: str, chosen: TrainOptions | No
             f"{prog}: unexpected argument {argv[1]!r}: a game is --game pong, an environment --env CartPole-v1"
         )
     words, options = positionals(argv, [], prog, many=True)
-    algorithm = words[0] if words else ""
     # `--env CartPole-v1` is short for --env.id, which names a Gymnasium environment. An Atari game is named by --game.
     options = ["--env.id" + o[5:] if o == "--env" or o.startswith("--env=") else o for o in options]
-    default = from_file(chosen, algorithm) if chosen and chosen.config else default_config(algorithm)
+    default = from_file(chosen, argv) if chosen and chosen.config else default_config(words[0])
     if preset := value_of(options, "--preset"):
         default = with_preset(default, preset)
     if value_of(options, "--cluster") == "gorila":

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 
+from accel_rl.metrics.wandb import check_wandb
 from accel_rl.parsing.arguments import parse, positionals, stdout, value_of
 from accel_rl.settings.config_file import read_file
 from accel_rl.settings.registry import papers
@@ -177,6 +178,8 @@ def sweep(argv: list[str], began: float | None = None) -> int:
                 trial = SweepFolder(Path(scratch))
                 trial.create(runs, labels, {})
                 return show([*lines, *choice(trial, layout, o, began, carried)])
+    for mode in {run.config.wandb for run in runs.values()}:
+        check_wandb(mode)
     if carried is not None:
         carried.open()
     with folder.locked() as lock:

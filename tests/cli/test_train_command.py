@@ -96,6 +96,8 @@ def test_an_output_that_was_asked_for_is_refused_and_not_dropped(tmp_path, capsy
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     argv = [*SMALL, "--wandb", "online", "--run-dir", str(tmp_path / "run")]
     assert "has no API key: run `wandb login`, or choose --wandb offline" in line(capsys, "train", "ppo", *argv)
+    argv = ["--override", "wandb=online", "--out", str(tmp_path / "run")]
+    assert "has no API key" in line(capsys, "sweep", "tests.sweeps.grids:small", *argv)
     argv = [*SMALL, "--run-dir", str(tmp_path / "run")]
     if "pygame" not in sys.modules:
         monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
