@@ -14,39 +14,39 @@ BUDGETS = {
     "accel_rl": 113,  # IQN, BTR, R2D2
     "agents": 233,  # LastStepAgent, for R2D2
     "algos": 1_372,  # QR-DQN, IQN, BTR, R2D2, Munchausen's term; a rate that follows the KL divergence
-    "api": 1_335,  # budget.py: a trial run measures how many env steps fit into a time
-    "checkpoints": 464,  # writer.py: training goes on while a checkpoint is written
-    "cli": 957,  # --budget
+    "api": 1_381,  # a run in a notebook, run.plot; quiet runs; check_settings of callbacks
+    "checkpoints": 475,  # saved_steps.py: lists of runs read it without torch
+    "cli": 1_045,  # train --help lists algorithms without torch; --config, --quiet; words of other libraries; hidden modules
     "compat": 563,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value; an EnvPool's text
-    "data": 427,  # the parts of a rollout that batches do not contain; a bound of page-locked slots
+    "data": 430,  # the parts of a rollout that batches do not contain; a bound of page-locked slots
     "distributed": 1_058,
-    "emulator": 1_837,  # PTX for newer GPUs; compilers that fail or outlive a program, two versions, a system cache
-    "envs": 1_847,  # the compiler of a run ends with the run
+    "emulator": 1_843,  # PTX for newer GPUs; compilers that fail or outlive a program, two versions, a system cache
+    "envs": 1_850,  # the compiler of a run ends with the run
     "experiments": 505,  # recall in a stack of four; atari_100k: 26 games, 100,000 env steps
     "files": 346,  # the system cache of a container image, and who could write to it
     "gorila": 1_985,  # the global replay stores no recurrent states
     "kernels": 726,
     "launch": 14,  # each command's exit code
-    "machine": 821,  # visible_gpus.py: GPUs by UUID and MIG; cores_of_rank: ranks by NUMA node and physical core
-    "metrics": 666,
+    "machine": 826,  # visible_gpus.py: GPUs by UUID and MIG; cores_of_rank: ranks by NUMA node and physical core
+    "metrics": 697,  # quiet runs; offline files if W&B does not answer; curves without the runs that have no rows
     "models": 792,  # implicit quantiles; hadamax; network of BTR; SAME padding; sequence_q_network.py
     "ops": 198,  # quantiles.py: sorted targets; Munchausen's target; sequences.py; sampled_kl
-    "optim": 390,  # the root of zero takes MKL 20 times as long as others
+    "optim": 391,  # the root of zero takes MKL 20 times as long as others
     "papers": 1_519,  # how many env steps a published training score is of
-    "parsing": 176,
+    "parsing": 189,  # help without cut sentences, at any width
     "planning": 323,  # faster settings of Q-learning on a GPU are named
     "processes": 246,  # run_program: no program hangs in a destructor of torch; watch_parent
     "ranks": 899,
     "replays": 865,  # sequences.py and their stored states; rows of a segment are read before they are replaced
-    "report": 1_614,
-    "results": 234,  # mean_score, of the episodes of a window
-    "run": 582,  # the last reward in a video
+    "report": 1_605,
+    "results": 239,  # a table without its empty columns
+    "run": 633,  # listed_runs.py: what lists of runs read without torch, from report and sweeps
     "samplers": 2_142,  # the last reward in a recurrent state; first frames are copied beside an update
-    "settings": 1_541,  # presets, one line for each setting of a source
+    "settings": 1_588,  # config.json as --config; ranges of numbers; the experiments of a paper; words of other libraries
     "speed": 804,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
-    "sweeps": 2_348,
-    "text": 269,  # parse_seconds
-    "training": 2_004,  # Learner.ingest, whose advantages are captured; after_phase
+    "sweeps": 2_339,
+    "text": 286,  # help at any width; outputs without UTF-8; a removed folder
+    "training": 2_009,  # Learner.ingest, whose advantages are captured; after_phase
 }
 
 

@@ -217,26 +217,16 @@ def default_config(name: str) -> TrainConfig:
 def read_settings(folder: Path) -> dict[str, Any]:
     """Plain JSON, without importing a user's algorithm. Raises ConfigError, with a message of one line, for an unknown
     field. Fields of a user's algorithm are not checked."""
-    return _read(folder)[0]
-
-
-def read_common_settings(folder: Path) -> TrainConfig:
-    """Same as `read_settings`. For a user's algorithm, the settings `algo` are the defaults that all algorithms
-    have."""
-    return _read(folder)[1]
-
-
-def _read(folder: Path) -> tuple[dict[str, Any], TrainConfig]:
     values = read_file(folder)
     try:
         result = settings_in(values)
         if result.get("algorithm") in ALGORITHMS:
-            return result, TrainConfig.from_dict(values)
-        config: TrainConfig = _build(TrainConfig, {**result, "algo": AlgorithmConfig()}, [])
-        check_types(config)
+            TrainConfig.from_dict(values)
+        else:
+            check_types(_build(TrainConfig, {**result, "algo": AlgorithmConfig()}, []))
     except ConfigError as e:
         raise ConfigError(f"{folder / 'config.json'}: {e}") from e
-    return result, config
+    return result
 
 
 def _build(cls: Any, values: dict[str, Any], missing: list[str], prefix: str = "") -> Any:

@@ -10,6 +10,7 @@ def test_rollouts_of_random_play():
         assert (sampler.T, sampler.B) == (5, 4)
         rollout = sampler.collect()
         assert rollout.action.shape == rollout.reward.shape == (5, 4)
+        assert repr(rollout) == "Rollout(T=5, B=4, frames torch.uint8 [9, 4, 104, 80])"
         assert rollout.observations(0).shape == (4, *sampler.spec.obs_shape)
         assert int(rollout.action.max()) < sampler.spec.n_actions
 
@@ -20,6 +21,11 @@ def test_the_seed_decides():
             return torch.cat([sampler.collect().action.clone() for _ in range(3)])
 
     assert torch.equal(actions(), actions())
+
+
+def test_a_function_is_no_agent():
+    with pytest.raises(ConfigError, match=r"is no accel_rl\.agents\.agent\.Agent, it has no model, needs_obs"):
+        accel_rl.make_sampler(env="CartPole-v1", policy=lambda obs: 0)
 
 
 def test_a_runs_agent_plays(tmp_path):
