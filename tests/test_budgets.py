@@ -16,7 +16,7 @@ BUDGETS = {
     "algos": 1_372,  # QR-DQN, IQN, BTR, R2D2, Munchausen's term; a rate that follows the KL divergence
     "api": 1_381,  # a run in a notebook, run.plot; quiet runs; check_settings of callbacks
     "checkpoints": 475,  # saved_steps.py: lists of runs read it without torch
-    "cli": 1_045,  # train --help lists algorithms without torch; --config, --quiet; words of other libraries; hidden modules
+    "cli": 1_045,  # train --help without torch; --config, --quiet; words of other libraries; hidden modules
     "compat": 563,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value; an EnvPool's text
     "data": 430,  # the parts of a rollout that batches do not contain; a bound of page-locked slots
     "distributed": 1_058,
