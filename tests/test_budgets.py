@@ -42,7 +42,7 @@ BUDGETS = {
     "results": 239,  # a table without its empty columns
     "run": 633,  # listed_runs.py: what lists of runs read without torch, from report and sweeps
     "samplers": 2_142,  # the last reward in a recurrent state; first frames are copied beside an update
-    "settings": 1_588,  # config.json as --config; ranges of numbers; the experiments of a paper; words of other libraries
+    "settings": 1_588,  # config.json as --config; ranges; the experiments of a paper; words of other libraries
     "speed": 804,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
     "sweeps": 2_339,
     "text": 286,  # help at any width; outputs without UTF-8; a removed folder
