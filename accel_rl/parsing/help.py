@@ -134,8 +134,9 @@ def help_text(prog: str, does: str, options: list[Option], main: Mapping[str, st
     """`main` maps each flag that is described first to its short form; the other options are then described in a line.
     Without `main`, all options are described. `modes` maps each group of options that the text omits to the condition
     under which they have an effect."""
-    width = help_width()
-    lines = [f"usage: {prog} [options]", "", does.strip()]
+    width, lines = help_width(), [f"usage: {prog} [options]"]
+    for paragraph in does.strip().split("\n\n"):  # Indented paragraphs are commands.
+        lines += ["", paragraph if paragraph.startswith(" ") else " ".join(paragraph.split())]
     by_flag, groups = {option.flag: option for option in options}, dict.fromkeys(option.group for option in options)
     if main:
         lines += ["", "Main options"]

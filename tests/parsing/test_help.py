@@ -107,3 +107,10 @@ def test_train_without_an_algorithm_lists_the_algorithms(words, capsys):
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_each_algorithm_is_described(name):
     assert re.search(rf"^  {name} +[\w-]+,? [\w-]+", overview(), re.M)
+
+
+def test_paragraphs_are_filled_and_commands_are_not(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = printed(capsys, "sweep", "--help")
+    assert "\nmachine, and queues the runs that wait for a slot.\n" in text
+    assert "\n    accel-rl sweep --resume FOLDER\n    accel-rl status FOLDER\n" in text
