@@ -19,6 +19,8 @@ CLASSES = {"network", "engine", "update", "schedule"}
 """Settings whose values may be a user's class."""
 NAMES = {"int": "float", "float": "float", "bool": "bool", "str": "str"}
 """Whole numbers may be given as floats, such as 1e6."""
+LISTS = {"distributed.gpus": "str | Sequence[float]"}
+"""Texts that may be given as lists of numbers."""
 HEAD = '''"""The keywords of `accel_rl.train` and `Run.resume`, written by settings_stub.py.
 
 They are the settings of the algorithms of this project. The settings of a user's algorithm are given by its Config:
@@ -82,7 +84,7 @@ def settings(module: str, name: str, algo: tuple[str, str], prefix: str = "") ->
                 if isinstance(find(*group)[1], ast.ClassDef):
                     yield from settings(*group, algo, f"{full}.")
                 else:
-                    yield full, kind(base, field.annotation)
+                    yield full, LISTS.get(full) or kind(base, field.annotation)
 
 
 def kind(module: str, annotation: ast.expr) -> str:

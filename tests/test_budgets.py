@@ -14,39 +14,39 @@ BUDGETS = {
     "accel_rl": 116,  # IQN, BTR, R2D2, ReplayBuffer
     "agents": 262,  # policies of several numbers; LastStepAgent, for R2D2; FunctionAgent
     "algos": 1_419,  # network_config.py; types of settings in subclasses; QR-DQN, IQN, BTR, R2D2, Munchausen's term
-    "api": 1_407,  # clipped actions; notebook.py; budget.py: a trial run measures how many env steps fit into a time
-    "checkpoints": 464,  # writer.py: training goes on while a checkpoint is written
-    "cli": 957,  # --budget
+    "api": 1_435,  # clipped actions; notebook.py; budget.py: a trial run measures how many env steps fit into a time
+    "checkpoints": 475,  # saved_steps.py: lists of runs read it without torch
+    "cli": 1_045,  # train --help without torch; --config, --quiet; words of other libraries; hidden modules
     "compat": 563,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value; an EnvPool's text
-    "data": 455,  # actions of several numbers; parts of a rollout that batches lack; a bound of page-locked slots
+    "data": 458,  # actions of several numbers; parts of a rollout that batches lack; a bound of page-locked slots
     "distributed": 1_058,
-    "emulator": 1_837,  # PTX for newer GPUs; compilers that fail or outlive a program, two versions, a system cache
-    "envs": 2_097,  # actions of several numbers; pictures of floats and bools, and in a Dict
+    "emulator": 1_843,  # PTX for newer GPUs; compilers that fail or outlive a program, two versions, a system cache
+    "envs": 2_100,  # actions of several numbers; pictures of floats and bools, and in a Dict
     "experiments": 505,  # recall in a stack of four; atari_100k: 26 games, 100,000 env steps
     "files": 346,  # the system cache of a container image, and who could write to it
     "gorila": 1_986,  # the global replay stores no recurrent states
     "kernels": 727,
     "launch": 14,  # each command's exit code
-    "machine": 821,  # visible_gpus.py: GPUs by UUID and MIG; cores_of_rank: ranks by NUMA node and physical core
-    "metrics": 666,
+    "machine": 826,  # visible_gpus.py: GPUs by UUID and MIG; cores_of_rank: ranks by NUMA node and physical core
+    "metrics": 692,  # quiet runs; offline files if W&B does not answer; curves without the runs that have no rows
     "models": 916,  # body.py: a user's module; implicit quantiles; hadamax; BTR's network; sequence_q_network.py
     "ops": 283,  # policies.py; quantiles.py; Munchausen's target; sequences.py; sampled_kl
-    "optim": 390,  # the root of zero takes MKL 20 times as long as others
+    "optim": 391,  # the root of zero takes MKL 20 times as long as others
     "papers": 1_519,  # how many env steps a published training score is of
-    "parsing": 176,
+    "parsing": 190,  # help without cut sentences, at any width
     "planning": 323,  # faster settings of Q-learning on a GPU are named
     "processes": 246,  # run_program: no program hangs in a destructor of torch; watch_parent
     "ranks": 899,
     "replays": 1_035,  # buffer.py, the replay alone; sequences.py and their stored states
     "report": 1_614,
-    "results": 237,  # settings that are lists; mean_score, of the episodes of a window
-    "run": 582,  # the last reward in a video
+    "results": 242,  # settings that are lists; mean_score, of the episodes of a window
+    "run": 633,  # listed_runs.py: what lists of runs read without torch, from report and sweeps
     "samplers": 2_142,  # the last reward in a recurrent state; first frames are copied beside an update
-    "settings": 1_565,  # which network small pictures have; presets, one line for each setting of a source
+    "settings": 1_612,  # which network small pictures have; presets, one line for each setting of a source
     "speed": 805,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
     "sweeps": 2_348,
-    "text": 277,  # parse_seconds
-    "training": 2_010,  # Learner.ingest, whose advantages are captured; after_phase
+    "text": 294,  # help at any width; outputs without UTF-8; a removed folder
+    "training": 2_014,  # Learner.ingest, whose advantages are captured; after_phase
 }
 
 

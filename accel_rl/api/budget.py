@@ -13,12 +13,12 @@ from typing import NamedTuple
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.api.launch import checked, run_new
 from accel_rl.data.rollout import Rollout
+from accel_rl.metrics.progress import tell
 from accel_rl.planning.plan import RunPlan
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.train import TrainConfig
 from accel_rl.text.errors import ConfigError, RunError
 from accel_rl.text.notes import collected
-from accel_rl.text.output import print_text
 from accel_rl.training.callback import Callback, Training
 from accel_rl.training.observers import Observers
 
@@ -85,7 +85,7 @@ def with_budget(config: TrainConfig, budget: str, seconds: float, path: Path | N
         RunFolder.check_new(path)
     RunPlan.resolve(checked(config))
     trial = Trial(min(max(seconds / 50, 3.0), 10.0))
-    print_text(f"--budget {budget}: a trial run of about {2 * trial.seconds:.0f} s measures env steps/s")
+    tell(f"--budget {budget}: a trial run of about {2 * trial.seconds:.0f} s measures env steps/s")
     with (
         tempfile.TemporaryDirectory() as folder,
         collected(),
@@ -98,7 +98,7 @@ def with_budget(config: TrainConfig, budget: str, seconds: float, path: Path | N
     rates, random = trial.rates(), _random_steps(config)
     env_steps = env_steps_in(seconds, rates, random)
     play = f", after {random:,} of random play at {rates.playing:,.0f}" if random and rates.playing < math.inf else ""
-    print_text(
+    tell(
         f"--budget {budget}: {env_steps:,} env steps at {rates.learning:,.0f} env steps/s measured{play}; evaluations "
         "take additional time"
     )

@@ -12,12 +12,14 @@ from pathlib import Path
 
 from accel_rl.api.export import export
 from accel_rl.api.options import ExportOptions
+from accel_rl.envs.gymnasium import missing_renderer
 from accel_rl.files.durable_files import remove_folder
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.models.network_state import buffers_kept
 from accel_rl.run import video
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.samplers.episodes import Episode
+from accel_rl.settings.resolved import Resolved
 from accel_rl.text.errors import ConfigError
 from accel_rl.training.callback import Callback, Training
 from accel_rl.training.evaluation import Evaluation
@@ -80,6 +82,11 @@ class VideoEvery(Callback):
         if self.env_steps < 1 or self.max_steps < 1:
             raise ConfigError(f"env_steps {self.env_steps} and max_steps {self.max_steps} must be positive")
 
+    @classmethod
+    def check_settings(cls, config: Resolved) -> None:
+        if config.env.id and (install := missing_renderer(config.env.id)):
+            raise ConfigError(f"--callback VideoEvery: {config.env.id} cannot be rendered without {install}")
+
     def on_start(self, training: Training) -> None:
         self._next = (training.env_steps // self.env_steps + 1) * self.env_steps
         episode = video.Episode(training.config, training.agent, self.seed, max_steps=0)
@@ -103,9 +110,12 @@ class WandbArtifacts(Callback):
     """Upload the run's new videos to Weights & Biases at each checkpoint. At the end of the run, upload the model as an
     artifact of the type `model`, with the files of `accel-rl export`. An upload that fails does not end the run."""
 
-    def on_start(self, training: Training) -> None:
-        if training.config.wandb == "disabled":
+    @classmethod
+    def check_settings(cls, config: Resolved) -> None:
+        if config.wandb == "disabled":
             raise ConfigError("WandbArtifacts: Weights & Biases is disabled; use --wandb online or offline")
+
+    def on_start(self, training: Training) -> None:
         self._uploaded = set(_videos(training.path))
 
     def on_checkpoint(self, training: Training, path: Path) -> None:

@@ -94,6 +94,8 @@ def _with(config: TrainConfig, name: str, value: Any) -> TrainConfig:
         except TypeError as e:
             raise ConfigError(f"{name}={value!r}: must have values of JSON ({e})") from e
     value = plain(value)
+    if name == "distributed.gpus" and isinstance(value, tuple):
+        value = ",".join(map(str, value))
     try:
         return with_setting(config, name, value)
     except ConfigError:

@@ -12,6 +12,7 @@ import torch
 
 from accel_rl.api.warm_start import absolute, initial_network
 from accel_rl.machine import hardware
+from accel_rl.metrics.progress import tell
 from accel_rl.metrics.sinks import check_tensorboard
 from accel_rl.metrics.wandb import check_wandb
 from accel_rl.planning.plan import RankPlan, RunPlan
@@ -162,17 +163,17 @@ def run_to_end(
         g = config.gorila
         length = f"{g.updates:,} updates" if g.updates else f"{config.env_steps:,} env steps"
         shards = counted(g.shards, "shard")
-        print_text(f"{what}: {length} by {g.members} members and {shards} -> {run.path}")
+        tell(f"{what}: {length} by {g.members} members and {shards} -> {run.path}")
     elif line := _emulation(config, plan):
-        print_text(line)
+        tell(line)
     if mode.has_ranks:
         d = config.distributed
-        print_text(f"{what}: {config.env_steps:,} env steps on {d.size} ranks, {d.update} -> {run.path}")
+        tell(f"{what}: {config.env_steps:,} env steps on {d.size} ranks, {d.update} -> {run.path}")
     if not mode.is_alone:
         return importlib.import_module(mode.module).launch(config, plan, run, state, objects)
     config = rank_config(config, 0)
     trainer = Trainer(config, plan.ranks[0], run, state, observers=objects or Observers.of(config))
-    print_text(
+    tell(
         f"{config.algorithm} on {trainer.spec.name}: {config.env_steps:,} env steps on {plan.ranks[0].device}, "
         f"{plan.ranks[0].sampler.environments()} -> {run.path}",
     )

@@ -6,7 +6,8 @@ from typing import Any
 
 from accel_rl.checkpoints import tensor_file
 from accel_rl.envs.gymnasium import renderer_install
-from accel_rl.metrics.plot import draw, gather
+from accel_rl.metrics.plot import columns_of, draw, gather
+from accel_rl.report.labels import labelled
 from accel_rl.run import launches
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.train import TrainConfig
@@ -119,7 +120,8 @@ def _header(config: TrainConfig, game: str, evaluation: dict[str, Any] | None) -
 
 def _draw(folder: Path, config: TrainConfig) -> bool:
     try:
-        draw(gather({folder: config.to_dict()}, "env_steps", "score"), folder / "curve.png", "env_steps", "score")
+        columns = columns_of([folder], "env_steps", "score")
+        draw(gather(columns, labelled([config.to_dict()])), folder / "curve.png", "env_steps", "score")
     except ConfigError:
         return False
     return True

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from accel_rl.metrics.nested import flat
-from accel_rl.metrics.plot import curves_figure, gather, picture
+from accel_rl.metrics.plot import columns_of, drawn, gather
+from accel_rl.report.labels import labelled
 from accel_rl.settings.registry import ALGORITHMS
 from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.text.errors import ConfigError
@@ -45,7 +46,7 @@ class Video(type(Path())):  # type: ignore[misc]  # Path is an abstract class be
 
 def curve(path: Path, config: TrainConfig, y: str, x: str) -> Picture:
     """The column `y` of metrics.csv over the column `x`. Raises ConfigError if there are no values yet."""
-    return Picture(picture(curves_figure(gather({path: config.to_dict()}, x, y), x, y)))
+    return Picture(drawn(gather(columns_of([path], x, y), labelled([config.to_dict()])), x, y))
 
 
 def run_html(path: Path, config: TrainConfig, metrics: dict[str, Any]) -> str:

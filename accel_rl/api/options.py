@@ -33,6 +33,8 @@ class ResumeOptions(TrustOptions):
     --sampler.cores of the run."""
     device: str = ""
     """Device on which the run continues (auto, cpu, cuda or cuda:N), instead of the run's device and GPUs."""
+    quiet: bool = False
+    """Print only warnings and errors."""
     sampler: ResumeSampler = field(default_factory=ResumeSampler)
 
 

@@ -13,6 +13,7 @@ from accel_rl.api.trained_agent import read_state
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.checkpoints.model_folder import ModelFolder
 from accel_rl.metrics.nested import flat
+from accel_rl.metrics.progress import tell
 from accel_rl.planning.plan import RunPlan
 from accel_rl.planning.rank_config import rank_config
 from accel_rl.ranks import torchrun
@@ -24,7 +25,7 @@ from accel_rl.settings.resolved import Resolved
 from accel_rl.settings.train import TrainConfig
 from accel_rl.settings.types import values_in
 from accel_rl.text.errors import ConfigError
-from accel_rl.text.output import print_text, steady_output
+from accel_rl.text.output import steady_output
 from accel_rl.training.evaluation import Result
 from accel_rl.training.observers import Observers
 
@@ -68,14 +69,14 @@ def _resume(
     launches.record(run, state["env_steps"] if state else 0, recorded)
     run.event(f"resumed at {state['env_steps'] if state else 0} env steps")
     for line in (*_change_lines(recorded), *_schedule_lines(config, recorded)):
-        print_text(line)
+        tell(line)
         run.event(line)
     if state is not None:
         rewind(run, state["env_steps"], chosen=bool(changes.checkpoint))
     if changes.device:
         run.event(f"continued on {config.device}")
     if state is None:
-        print_text(f"{run.path} has no checkpoint yet: starting from the beginning")
+        tell(f"{run.path} has no checkpoint yet: starting from the beginning")
     return run_to_end(placed, plan, run, state, objects)
 
 

@@ -95,10 +95,15 @@ def _agent(config: Any, policy: Any, device: str) -> Any:
     if isinstance(policy, str | os.PathLike):
         policy = Run.load(policy)
     if not isinstance(policy, Run):
-        is_function = callable(policy) and not hasattr(policy, "act")
-        if not is_function and not hasattr(policy, "act"):
-            raise ConfigError(f'policy={policy!r}: must be "random", a function, an agent, a run, its folder, or None')
-        return FunctionAgent(spec.n_actions, policy, policy_of(spec)) if is_function else policy
+        if callable(policy) and not hasattr(policy, "act"):
+            return FunctionAgent(spec.n_actions, policy, policy_of(spec))
+        members = ("model", "needs_obs", "reentrant", "state_size", "act")
+        if missing := [name for name in members if not hasattr(policy, name)]:
+            raise ConfigError(
+                f'policy={policy!r}: must be "random", a function, a run, its folder, None or an agent; it is no '
+                f"accel_rl.agents.agent.Agent, it has no {', '.join(missing)}"
+            )
+        return policy
     trained = policy.agent
     if trained.obs_shape != spec.obs_shape:
         raise ConfigError(

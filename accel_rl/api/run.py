@@ -20,6 +20,7 @@ from accel_rl.api.resume import resume
 from accel_rl.api.suite_models import run_path
 from accel_rl.api.trained_agent import TrainedPolicy, evaluate, trained_agent, watch
 from accel_rl.metrics.metrics_file import number, read_metrics
+from accel_rl.metrics.progress import quiet_run
 from accel_rl.metrics.sinks import Sink
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.changeable import changed_settings
@@ -44,6 +45,7 @@ def train(
     callbacks: Iterable[Callback | type[Callback] | str] = (),
     sinks: Iterable[Sink | type[Sink] | str] = (),
     init: "str | os.PathLike[str] | Run" = "",
+    quiet: bool = False,
     **values: "Unpack[TrainSettings]",
 ) -> "Run":
     """Train an agent, and return the run.
@@ -54,21 +56,23 @@ def train(
     `what` is an algorithm's name, class or settings, or a `TrainConfig`. `env` is the id of a Gymnasium environment, or
     a function that creates an environment; an Atari game is given as `game="pong"`. `run_dir` is the new folder of the
     run. `callbacks` and `sinks` are objects, classes or names (`accel_rl.Callback`, `accel_rl.Sink`). `init` is the
-    run, or the folder of a run or a model, with whose network training begins. `values` are all other settings, by the
-    names of `accel-rl train --help`, with two underscores in place of a point: `evaluation__interval=10_000`. Raises
-    ConfigError for wrong settings, before any process starts, and RunError if the run cannot continue. At Ctrl-C the
-    run saves a checkpoint, then raises KeyboardInterrupt; at SIGTERM the run raises SystemExit.
+    run, or the folder of a run or a model, with whose network training begins. A `quiet` run prints only warnings and
+    errors. `values` are all other settings, by the names of `accel-rl train ppo --help`, with two underscores in place
+    of a point: `evaluation__interval=10_000`. Raises ConfigError for wrong settings, before any process starts, and
+    RunError if the run cannot continue. At Ctrl-C the run saves a checkpoint, then raises KeyboardInterrupt; at SIGTERM
+    the run raises SystemExit.
     `accel_rl.Run(path).resume()` continues a stopped run.
     """
     chosen: dict[str, Any] = dict(values)
     if init:
         chosen["init"] = os.fspath(init.path if isinstance(init, Run) else init)
     config = settings(what, env, chosen)
-    if not isinstance(run_dir, str | os.PathLike | None):
+    if not isinstance(run_dir, str | os.PathLike | None) or run_dir == "":
         raise ConfigError(f"run_dir={run_dir!r}: must be the path of a folder")
     path = Path(run_dir).expanduser() if run_dir is not None else None
     config, objects = with_observers(config, callbacks, sinks)
-    run, result = run_new(config, path, objects)
+    with quiet_run(quiet):
+        run, result = run_new(config, path, objects)
     release_memory()
     raise_if_stopped(result)
     return Run(run.path, result, trust=True)
@@ -142,7 +146,7 @@ class Run:
     ) -> "Run":
         """Continue the run from its newest checkpoint, in the same folder, and return the run with its result.
         `env_steps` is the new length of the run. `options` are those of `accel-rl resume`: checkpoint, cores, device,
-        engine, trust, and settings that a resumed run may change, such as learning_rate. `callbacks` and
+        engine, quiet, trust, and settings that a resumed run may change, such as learning_rate. `callbacks` and
         `sinks` replace those that config.json names. Raises ConfigError or RunError."""
         flags = keywords_of(ResumeOptions)
         chosen = from_keywords(
@@ -156,7 +160,8 @@ class Run:
             sink=begun.sink if sinks is None else (),
         )
         begun, objects = with_observers(begun, callbacks or (), sinks or ())
-        self.result = resume(run, begun, chosen, changes, objects)
+        with quiet_run(chosen.quiet):
+            self.result = resume(run, begun, chosen, changes, objects)
         release_memory()
         raise_if_stopped(self.result)
         return self

@@ -27,6 +27,7 @@ from accel_rl.settings.acting import acting_config
 from accel_rl.settings.resolved import Resolved
 from accel_rl.settings.train import TrainConfig
 from accel_rl.text.errors import ConfigError
+from accel_rl.text.notes import say_once
 from accel_rl.training.evaluation import Evaluation
 from accel_rl.training.evaluator import Evaluator, evaluate_random
 from accel_rl.training.learner import load_agent
@@ -83,6 +84,8 @@ def evaluate(run: RunFolder, config: TrainConfig, o: EvaluateOptions) -> tuple[E
     """Evaluate the agent, or random actions. Return the evaluation and {env_steps, agent} of the evaluated agent.
     Raises ConfigError."""
     o.check()
+    if not o.episodes and o.steps == EvaluateOptions.steps:
+        say_once(f"--episodes 0: the evaluation lasts {o.steps:,} env steps (--steps)")
     if o.save:
         run.check_parts()
     config = _with_options(config, o)

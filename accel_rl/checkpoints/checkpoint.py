@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from accel_rl.checkpoints.saved_steps import CHECKPOINT, checkpoint_steps
 from accel_rl.checkpoints.segment_store import SegmentStore
 from accel_rl.checkpoints.state_tree import decode, encode
 from accel_rl.files.durable_files import remove_folder, sync_folder, write_durably, write_synced
@@ -28,7 +29,6 @@ logger = logging.getLogger(__name__)
 
 FORMAT = "accel_rl checkpoint 5"
 _FILES = ("state.json", "state.safetensors")
-_NAME = re.compile(r"\d{12}", re.ASCII)
 _WRITING = re.compile(r"\.writing-\d+-.*", re.ASCII)
 _ABANDONED = "abandoned-"
 
@@ -42,9 +42,7 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """Env steps of all checkpoints, ascending."""
-        if not self.folder.is_dir():
-            return []
-        return sorted(int(p.name) for p in self.folder.iterdir() if _NAME.fullmatch(p.name) and p.is_dir())
+        return checkpoint_steps(self.folder)
 
     def path(self, env_steps: int) -> Path:
         return self.folder / f"{env_steps:012d}"
@@ -108,7 +106,7 @@ class Checkpoints:
     def _collect(self) -> None:
         """Remove the segments to which no checkpoint refers."""
         held: set[str] = set()
-        abandoned = (p for folder in self._abandoned() for p in folder.iterdir() if _NAME.fullmatch(p.name))
+        abandoned = (p for folder in self._abandoned() for p in folder.iterdir() if CHECKPOINT.fullmatch(p.name))
         for path in (*map(self.path, self.steps()), *abandoned):
             try:
                 held |= set(_read_manifest(path).get("segments", []))
@@ -157,7 +155,7 @@ def load(path: Path) -> dict[str, Any]:
     segments = SegmentStore(path.parent.parent / "segments")
     try:
         manifest = _read_manifest(path)
-        if _NAME.fullmatch(path.name) and int(path.name) != manifest["env_steps"]:
+        if CHECKPOINT.fullmatch(path.name) and int(path.name) != manifest["env_steps"]:
             raise ConfigError(f"{path} is the checkpoint at {manifest['env_steps']} env steps under another name")
         data = []
         for name in _FILES:
@@ -194,7 +192,7 @@ def _checksum(manifest: dict[str, Any]) -> str:
 
 def _others(path: Path) -> str:
     """A text that suggests another checkpoint instead of the damaged checkpoint `path`."""
-    others = [s for s in Checkpoints(path.parent).steps() if _NAME.fullmatch(path.name) and s != int(path.name)]
+    others = [s for s in Checkpoints(path.parent).steps() if CHECKPOINT.fullmatch(path.name) and s != int(path.name)]
     return f"; delete it to go on from {path.parent / f'{others[-1]:012d}'}" if others else ""
 
 

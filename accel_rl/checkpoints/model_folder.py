@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from accel_rl.checkpoints import tensor_file
+from accel_rl.checkpoints.saved_steps import FORMAT, about_model
 from accel_rl.text.errors import ConfigError
 
-FORMAT = "accel_rl model 2"
 _AGENT = "agent/"  # The names of the agent's tensors begin with `_AGENT`.
 
 
@@ -58,16 +58,7 @@ class ModelFolder:
 
     def about(self) -> dict[str, Any]:
         """The content of model.json. Raises ConfigError if the file is not readable."""
-        file = self.path / "model.json"
-        try:
-            values = dict(json.loads(file.read_text()))
-        except (OSError, ValueError, TypeError) as e:
-            raise ConfigError(f"{file} is not readable: {' '.join(str(e).split())}") from e
-        if values.get("format") != FORMAT:
-            raise ConfigError(
-                f"{file}: its format is {values.get('format')!r}, and this version of accel_rl reads {FORMAT!r} alone"
-            )
-        return values
+        return about_model(self.path)
 
     def load(self) -> dict[str, Any]:
         """The part of a checkpoint that `load_agent` needs. Raises ConfigError if the model is damaged."""

@@ -16,6 +16,7 @@ from accel_rl.settings.changeable import CHANGEABLE, flag
 from accel_rl.settings.hints import named
 from accel_rl.settings.registry import ALGORITHMS, papers
 from accel_rl.text.errors import ConfigError, nearest
+from accel_rl.text.output import print_help
 
 SHELLS = {
     "bash": "accel-rl completion bash > ~/.local/share/bash-completion/completions/accel-rl",
@@ -133,7 +134,7 @@ def _quoted(words: Iterable[str]) -> str:
 
 def main(argv: list[str]) -> int:
     if asked(argv):
-        stdout(USAGE)
+        print_help(USAGE)
         return 0
     (shell,), options = positionals(argv, ["the shell (bash, zsh or fish)"], "accel-rl completion")
     if options:

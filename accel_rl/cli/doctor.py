@@ -4,9 +4,11 @@ problems."""
 import importlib.metadata
 import os
 import platform
+import shlex
 import shutil
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from accel_rl.cli.train_command import parse_train
 from accel_rl.machine import hardware
@@ -17,6 +19,7 @@ from accel_rl.run.run_folder import versions
 from accel_rl.settings.resolved import Resolved, resolve
 from accel_rl.text.counts import counted
 from accel_rl.text.errors import ConfigError
+from accel_rl.text.output import print_help
 
 DEFAULT_RUN = ["ppo", "--game", "pong"]
 DEFAULT_RUNS = ("a2c", "ppo", "dqn")  # Algorithms whose runs are planned with --machine
@@ -32,6 +35,18 @@ Default: a2c, ppo and dqn on pong. cores is a number or a list; quota (of the cg
     quota = 12.5
     memory = "128 GiB"
     gpus = {number = 1, memory = "80 GiB"}"""
+_PACKAGES = (
+    "torch",
+    "numpy",
+    "gymnasium",
+    "ale_py",
+    "accel_rl",
+    "psutil",
+    "rich",
+    "safetensors",
+    "matplotlib",
+    "wandb",
+)
 Say = Callable[[str, object], None]
 EXTRAS = {
     "ale": "opencv-python-headless",
@@ -95,10 +110,17 @@ def report(config: Resolved) -> tuple[list[str], list[str]]:
             "pip install --force-reinstall ale-py"
         )
     _emulator(say, wrong)
+    wrong += hidden_modules()
     for extra, package in EXTRAS.items():
         version = _installed(package)
         say(extra, f"{package} {version}" if version else f"not installed: pip install 'accel_rl[{extra}]'")
     return lines, wrong
+
+
+def hidden_modules() -> list[str]:
+    """A line for each file of the current folder that a script there would import in place of a module."""
+    files = [file for file in sorted(Path().glob("*.py")) if file.stem in {*sys.stdlib_module_names, *_PACKAGES}]
+    return [f"{file} hides the module {file.stem} from scripts in this folder: rename it" for file in files]
 
 
 def _emulator(say: Say, wrong: list[str]) -> None:
@@ -128,7 +150,10 @@ def _gpu(say: Say, wrong: list[str]) -> None:
     import torch
 
     if not torch.cuda.is_available():
-        say("GPU", "none: networks run on the CPU")
+        build = (
+            f"; torch {torch.__version__} is a CUDA build: one for CPUs is 3 GB smaller" if torch.version.cuda else ""
+        )
+        say("GPU", f"none: networks run on the CPU{build}")
         if shutil.which("nvidia-smi"):
             wrong.append(
                 f"there is an NVIDIA driver, but torch {torch.__version__} sees no GPU: install a CUDA build of torch"
@@ -186,7 +211,7 @@ def plans(file: str, argv: list[str]) -> tuple[list[str], int, list[str]]:
     machine that `file` describes. Raises ConfigError."""
     machine = read_machine(file)
     if machine.memory is None:
-        raise ConfigError(f'--machine {file}: memory is missing, such as memory = "128 GiB"')
+        raise ConfigError(f'--machine {file}: memory is missing, such as "128 GiB"')
     if machine.gpus and not machine.gpu_memory:
         raise ConfigError(f'--machine {file}: gpus.memory is missing (gpu_memory beside nodes), such as "80 GiB"')
     lines = [f"machine      {machine.resources()}"]
@@ -212,11 +237,11 @@ def _plan(machine: Machine, words: list[str]) -> tuple[list[str], list[str], lis
 def main(argv: list[str]) -> int:
     """The exit code is 1 if the machine has a problem. Raises ConfigError for impossible settings of a run."""
     if argv and argv[0] in ("-h", "--help"):
-        print(USAGE)
+        print_help(USAGE)
         return 0
     machine, argv = split(argv)
     if argv and argv[0].startswith("-"):
-        raise ConfigError(f"accel-rl doctor: the algorithm is missing before {argv[0]}")
+        raise ConfigError(f"accel-rl doctor: the algorithm is missing: accel-rl doctor ppo {shlex.join(argv)}")
     warnings = 0
     if machine is not None:
         lines, warnings, wrong = plans(machine, argv)

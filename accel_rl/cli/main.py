@@ -7,6 +7,7 @@ from typing import cast
 
 from accel_rl.processes.child import run_program
 from accel_rl.text.errors import ConfigError, ended, nearest
+from accel_rl.text.output import print_help
 
 COMMANDS = {
     "train": "train an agent: accel-rl train a2c --game pong",
@@ -30,17 +31,25 @@ COMMANDS = {
 }
 
 PLACES = {
-    "train": "accel_rl.cli.train_command:main",
-    **{name: f"accel_rl.cli.{name}:main" for name in ("doctor", "bench", "completion", "sweep")},
+    **{name: f"accel_rl.cli.{name}:main" for name in ("train", "doctor", "bench", "completion", "sweep")},
     **{
         name: f"accel_rl.cli.run_commands:{name}_command"
         for name in ("resume", "evaluate", "watch", "export", "push", "pull", "starts")
     },
-    **{name: f"accel_rl.cli.report_commands:{name}_command" for name in ("plot", "report", "games", "runs")},
+    **{name: f"accel_rl.cli.report_commands:{name}_command" for name in ("plot", "report")},
+    **{name: f"accel_rl.cli.listings:{name}_command" for name in ("games", "runs")},
     "search": "accel_rl.sweeps.search_command:search",
     "status": "accel_rl.sweeps.sweep_display:status",
 }
 """Maps each command to its function, which receives the arguments and returns the exit code."""
+
+
+MEANT = {
+    "enjoy": "watch", "play": "watch", "record": "watch", "render": "watch", "list": "runs", "ls": "runs",
+    "eval": "evaluate", "test": "evaluate", "tune": "search", "optimize": "search", "benchmark": "bench",
+    "check": "doctor", "continue": "resume", "envs": "games",
+}  # fmt: skip
+"""Maps commands of other libraries to commands."""
 
 
 def function_of(command: str) -> Callable[[list[str]], int]:
@@ -65,8 +74,10 @@ def _help() -> str:
 
 
 def dispatch(argv: list[str]) -> int:
-    if not argv or argv[0] in ("-h", "--help", "help"):
-        print(_help())
+    if argv[:1] == ["help"]:  # `accel-rl help train` is `accel-rl train --help`.
+        argv = [*argv[1:], "--help"]
+    if not argv or argv[0] in ("-h", "--help"):
+        print_help(_help())
         return 0
     if argv[0] in ("-V", "--version"):
         from accel_rl.version import __version__
@@ -74,7 +85,8 @@ def dispatch(argv: list[str]) -> int:
         print(__version__)
         return 0
     if argv[0] not in COMMANDS:
-        raise ConfigError(f"unknown command {argv[0]!r}; allowed: {', '.join(COMMANDS)}{nearest(argv[0], COMMANDS)}")
+        near = f"; use {MEANT[argv[0]]}" if argv[0] in MEANT else nearest(argv[0], COMMANDS)
+        raise ConfigError(f"unknown command {argv[0]!r}; allowed: {', '.join(COMMANDS)}{near}")
     return function_of(argv[0])(argv[1:])
 
 

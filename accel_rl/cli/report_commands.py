@@ -1,25 +1,22 @@
-"""The commands `plot`, `report`, `games` and `runs`, which read run folders."""
+"""The commands `plot` and `report`, which compare runs."""
 
 import math
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TypeVar
 
-from accel_rl.envs.atari_games import named_games, table
-from accel_rl.files import folder_lock
-from accel_rl.metrics.nested import flat
-from accel_rl.metrics.plot import draw, gather
-from accel_rl.metrics.progress import human_score, human_time
+from accel_rl.envs.atari_games import named_games
+from accel_rl.metrics.plot import columns_of, draw, gather
 from accel_rl.parsing.arguments import parse, positionals, stdout
+from accel_rl.report.labels import labelled
 from accel_rl.report.report import ReportOptions, write_report
-from accel_rl.report.runs import find_runs, read_csv, read_runs
+from accel_rl.report.runs import read_csv, read_runs
 from accel_rl.results.trained_run import Run, distinct
+from accel_rl.run.listed_runs import find_runs
 from accel_rl.settings.train import read_settings
-from accel_rl.sweeps.sweep_folder import Progress, read_progress
-from accel_rl.text.counts import Count, counted
-from accel_rl.text.errors import ConfigError, nearest
+from accel_rl.text.counts import counted
+from accel_rl.text.errors import ConfigError
 from accel_rl.text.output import escaped
 
 Chosen = TypeVar("Chosen")
@@ -45,16 +42,16 @@ def plot_command(argv: list[str]) -> int:
         "its seeds.",
         ["a folder of a run or a sweep"],
     )
-    runs = find_runs(folders)
-    curves = gather({run: read_settings(run) for run in runs}, chosen.x, chosen.y)
+    columns = columns_of(find_runs(folders), chosen.x, chosen.y)
+    curves = gather(columns, labelled([read_settings(run) for run in columns]))
     out = Path(chosen.out).expanduser() if chosen.out else (folders[0] if len(folders) == 1 else Path()) / "curve.png"
     if out.suffix not in (".png", ".pdf", ".svg"):
         raise ConfigError(f"--out {out}: must end in .png, .pdf or .svg")
     draw(curves, out, chosen.x, chosen.y)
     for curve in curves:
         for line in curve.repeated:
-            stdout(escaped(f"{curve.label}: {line}"))
-    stdout(escaped(f"{out}: {', '.join(c.label for c in curves)}"))
+            stdout(escaped(f"{curve.label} in {curve.game}: {line}"))
+    stdout(escaped(f"{out}: {'; '.join(f'{curve.legend} in {curve.game}' for curve in curves)}"))
     return 0
 
 
@@ -112,166 +109,3 @@ def _parsed(
 ) -> tuple[list[Path], Chosen]:
     words, rest = positionals(argv, required or [], f"accel-rl {usage.partition(' ')[0]}", many=True)
     return [Path(word).expanduser() for word in words], parse(options, rest, f"accel-rl {usage}", does)
-
-
-def games_command(argv: list[str]) -> int:
-    if argv and argv[0] not in ("-h", "--help"):
-        raise ConfigError(f"accel-rl games takes no arguments; got {argv[0]!r}")
-    stdout("\n".join(table()))
-    return 0
-
-
-COLUMNS = ("run", "algorithm", "environment", "seed", "env steps", "score", "age", "state")
-RIGHT = ("seed", "env steps", "score", "age")
-OF_EACH = ("run_dir", "seed", "format")
-"""Settings that are not compared, because they differ in every run, or because they are columns of the list."""
-MOST_DIFFERENCES = 20
-FUTURE_S = 60.0
-"""A run whose newest row is later than now by less than this time, as on a file server with another clock, is new."""
-
-
-@dataclass(frozen=True)
-class RunsOptions:
-    where: tuple[str, ...] = field(default=(), metadata={"appended": True})
-    """List only the runs with this setting, such as `--where algorithm=ppo` or `--where learning-rate=1e-3`, or in this
-    state, such as `--where state=running`; may be repeated."""
-    sort: Literal["name", "score", "steps", "age"] = "name"
-    """Order of the list: by name, highest score, most env steps or latest row of metrics.csv first."""
-    most: Count = 100
-    """Maximum number of runs to list."""
-
-
-@dataclass(frozen=True, slots=True)
-class ListedRun:
-    """The settings and the progress of a run. `age_s` is the time since the last row of its metrics.csv was written."""
-
-    name: str
-    settings: Mapping[str, Any]
-    progress: Progress
-    age_s: float
-    state: str
-
-    @classmethod
-    def read(cls, path: Path, top: Path) -> "ListedRun":
-        """The run's name is the path of its folder relative to `top`. Raises ConfigError."""
-        settings = dict(flat(read_settings(path)))
-        progress = read_progress(path)
-        files = [file for name in ("metrics.csv", "config.json") if (file := path / name).exists()]
-        age = time.time() - files[0].stat().st_mtime
-        name = str(path.relative_to(top)) if top in path.parents else path.name
-        return cls(name, settings, progress, age, _state(path, settings, progress))
-
-    def cells(self) -> list[str]:
-        s = self.settings
-        # A file of a clock that was later changed back, or of another machine, may be of a later time than now.
-        age = human_time(max(self.age_s, 0)) if self.age_s > -FUTURE_S else "in the future"
-        cells = [
-            self.name, str(s["algorithm"]), str(s["env.game"] or s["env.id"]), str(s["seed"]),
-            f"{self.progress.env_steps:,}/{s['env_steps']:,}", human_score(self.progress.score), age, self.state,
-        ]  # fmt: skip
-        return [escaped(cell) for cell in cells]
-
-
-def _state(path: Path, settings: Mapping[str, Any], progress: Progress) -> str:
-    """`running` (a process holds the run's lock), `finished` or `stopped`."""
-    if folder_lock.holder(path) is not None:
-        return "running"
-    if updates := settings.get("gorila.updates"):
-        return "finished" if progress.updates >= updates else "stopped"
-    return "finished" if progress.env_steps >= settings["env_steps"] else "stopped"
-
-
-def selected(runs: Sequence[ListedRun], conditions: Sequence[str]) -> list[ListedRun]:
-    """The runs that meet all conditions NAME=VALUE. Raises ConfigError for an unknown name."""
-    result = list(runs)
-    for condition in conditions:
-        given, equals, value = condition.partition("=")
-        if not equals:
-            raise ConfigError(f"--where {condition}: must be NAME=VALUE, such as algorithm=ppo")
-        if given == "state":
-            result = [run for run in result if run.state == value]
-            continue
-        names = _full_names(given.removeprefix("--").replace("-", "_"), runs)
-        result = [run for run in result if any(_equal(run.settings[n], value) for n in names if n in run.settings)]
-    return result
-
-
-def _full_names(name: str, runs: Sequence[ListedRun]) -> list[str]:
-    """The settings whose full or short name is `name`. Raises ConfigError if no run has such a setting."""
-    known = dict.fromkeys(n for run in runs for n in run.settings)
-    result = [n for n in known if n == name] or [n for n in known if n.endswith(f".{name}")]
-    if name == "env":
-        return ["env.id"]
-    if not result:
-        short = [n.rpartition(".")[2] for n in known]
-        raise ConfigError(f"--where {name}: no run has this setting{nearest(name, ['state', *known, *short])}")
-    return result
-
-
-def _equal(value: Any, text: str) -> bool:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            return float(text) == value
-        except ValueError:
-            return False
-    return str(value).lower() == text.lower()
-
-
-def differences(runs: Sequence[ListedRun]) -> list[str]:
-    """A line for each setting that all runs have, but with different values, with the number of runs of each value."""
-    lines = []
-    for name in runs[0].settings if runs else ():
-        if name in OF_EACH or not all(name in run.settings for run in runs):
-            continue
-        counts: dict[str, int] = {}
-        for run in runs:
-            value = str(run.settings[name])
-            counts[value] = counts.get(value, 0) + 1
-        if len(counts) > 1:
-            values = ", ".join(f"{value or '-'} ({counted(n, 'run')})" for value, n in counts.items())
-            lines.append(escaped(f"  --{name.replace('_', '-')}: {values}"))
-    return lines
-
-
-def _ordered(runs: list[ListedRun], by: str) -> list[ListedRun]:
-    keys: dict[str, Any] = {
-        "name": lambda run: run.name,
-        "score": lambda run: -run.progress.score if math.isfinite(run.progress.score) else math.inf,
-        "steps": lambda run: -run.progress.env_steps,
-        "age": lambda run: run.age_s,
-    }
-    return sorted(runs, key=keys[by])
-
-
-def _listing(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[i]) for row in [COLUMNS, *rows]) for i in range(len(COLUMNS))]
-    return [
-        "  ".join(
-            cell.rjust(width) if name in RIGHT else cell.ljust(width)
-            for cell, width, name in zip(row, widths, COLUMNS, strict=True)
-        ).rstrip()
-        for row in [COLUMNS, *rows]
-    ]
-
-
-def runs_command(argv: list[str]) -> int:
-    folders, chosen = _parsed(
-        argv,
-        RunsOptions,
-        "runs [FOLDER ...]",
-        "List the runs in folders, by default in runs, and the settings in which they differ.",
-    )
-    folder_of = {path: folder for folder in folders or [Path("runs")] for path in find_runs([folder])}
-    runs = _ordered(
-        selected([ListedRun.read(path, folder) for path, folder in folder_of.items()], chosen.where), chosen.sort
-    )
-    listed = runs[: chosen.most]
-    stdout("\n".join(_listing([run.cells() for run in listed])))
-    if len(listed) < len(runs):
-        stdout(f"and {len(runs) - len(listed)} more (--most)")
-    if lines := differences(runs):
-        stdout("settings that differ:")
-        stdout("\n".join(lines[:MOST_DIFFERENCES]))
-        if len(lines) > MOST_DIFFERENCES:
-            stdout(f"  and {len(lines) - MOST_DIFFERENCES} more")
-    return 0

@@ -1,7 +1,6 @@
 """Seven commands act on a run or a model: resume, evaluate, watch, export, push, pull and starts."""
 
 import dataclasses
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -15,7 +14,8 @@ from accel_rl.api.suite_models import run_path
 from accel_rl.api.trained_agent import evaluate, trained_agent, watch
 from accel_rl.cli.train_command import reported
 from accel_rl.envs.start_points import NOTE
-from accel_rl.parsing.arguments import parse, positionals, stdout
+from accel_rl.metrics.progress import quiet_run
+from accel_rl.parsing.arguments import parse, positionals, split, stdout
 from accel_rl.parsing.help import HELP
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.changeable import CHANGEABLE, changed_settings, flag
@@ -36,24 +36,14 @@ MAY_CHANGE = (
 def resume_command(argv: list[str]) -> int:
     words, options = positionals(argv, ["the run folder"], "accel-rl resume")
     flags = flags_of(ResumeOptions)
-    of_command, others = _split(options, {*flags, *(f"--{name}" for name in flags.values()), *HELP})
+    of_command, others = split(options, {*flags, *(f"--{name}" for name in flags.values()), *HELP})
     prog = "accel-rl resume RUN"
     chosen = parse(ResumeOptions, of_command, prog, f"Continue a run, in the same folder and files.\n\n{MAY_CHANGE}")
     run, config = RunFolder.open(Path(words[0]).expanduser(), chosen.trust)
-    settings = changed_settings(config, parse(TrainConfig, others, prog, "", config, similar=flags)) if others else {}
-    result = resume(run, config, chosen, settings)
-    return reported(RunFolder.open(run.path, chosen.trust)[1], run, result)
-
-
-def _split(argv: list[str], flags: Collection[str]) -> tuple[list[str], list[str]]:
-    """The options whose flag is one of `flags`, and all others. Each option stays with its values."""
-    result = known, others = list[str](), list[str]()
-    part = known
-    for arg in argv:
-        if arg.startswith("--") or arg in flags:
-            part = known if arg.partition("=")[0].replace("_", "-") in flags else others
-        part.append(arg)
-    return result
+    settings = changed_settings(config, parse(TrainConfig, others, prog, "", config, ResumeOptions())) if others else {}
+    with quiet_run(chosen.quiet):
+        result = resume(run, config, chosen, settings)
+        return reported(RunFolder.open(run.path, chosen.trust)[1], run, result)
 
 
 def evaluate_command(argv: list[str]) -> int:

@@ -1,20 +1,21 @@
-"""The command accel-rl train ALGORITHM [options] trains a run."""
+"""Trains a run with the options of accel-rl train."""
 
-import importlib.util
 import math
-from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
-from accel_rl.metrics.progress import human_score, human_time
-from accel_rl.parsing.arguments import parse, positionals, stdout, value_of
+from accel_rl.metrics.progress import human_score, human_time, is_quiet, quiet_run
+from accel_rl.parsing.arguments import parse, positionals, split, stdout, value_of
 from accel_rl.settings import advice
+from accel_rl.settings.config_file import read_json
+from accel_rl.settings.flags import flags_of
 from accel_rl.settings.presets import on_gorila, with_preset
-from accel_rl.settings.registry import NAMES_WITH_REPLAY
+from accel_rl.settings.registry import ALGORITHMS, NAMES_WITH_REPLAY
 from accel_rl.settings.train import TrainConfig, default_config
-from accel_rl.settings.trust import code_names
+from accel_rl.settings.trust import TrustOptions, check_trust, code_names
 from accel_rl.text.counts import counted, parse_seconds
 from accel_rl.text.errors import ConfigError
 from accel_rl.text.output import steady_output
@@ -27,6 +28,7 @@ MAIN = {
     "--env.game": "--game",
     "--env.id": "--env",
     "--env-steps": "--env-steps",
+    "--budget": "--budget",
     "--seed": "--seed",
     "--run-dir": "--run-dir",
     "--sampler.envs": "--envs",
@@ -34,53 +36,81 @@ MAIN = {
     "--device": "--device",
     "--distributed.ranks": "--ranks",
     "--wandb": "--wandb",
+    "--config": "--config",
+    "--quiet": "--quiet",
 }
 """The options that the help describes first, in their short form."""
 
 
-def main(argv: list[str]) -> int:
-    argv, budget = split_budget(argv)
-    does = "Train an agent. --budget 1h (30s, 10m) in place of --env-steps trains for a time."
-    config = parse_train(argv, "accel-rl train", does, ["--budget"])
+@dataclass(frozen=True)
+class TrainOptions(TrustOptions):
+    """Options of `accel-rl train` that are no settings of a run."""
+
+    budget: str = ""
+    """Train for a time in place of --env-steps, such as 30s, 10m or 1.5h."""
+    config: str = ""
+    """The config.json of a run, or the run's folder, whose settings are the defaults; other options win. The algorithm
+    can then be left out."""
+    quiet: bool = False
+    """Print only warnings and errors."""
+
+
+def train(argv: list[str]) -> int:
+    """Returns the exit code. Raises ConfigError."""
+    if argv[0].startswith("-") and value_of(argv, "--config") is None:
+        named = next((f"comes first: accel-rl train {word} ..." for word in argv if word in ALGORITHMS), "is missing")
+        raise ConfigError(f"accel-rl train: the algorithm {named}")
+    mine, argv = split(argv, flags_of(TrainOptions))
+    chosen = parse(TrainOptions, mine, "accel-rl train", "")
+    budget = seconds_of(chosen.budget, argv) if value_of(mine, "--budget") is not None else None
+    if value_of(argv, "--run-dir") == "":
+        raise ConfigError("--run-dir '': must be the name of a folder; is a variable unset?")
+    config = parse_train(argv, "accel-rl train", "Train an agent.", chosen)
     path = Path(config.run_dir).expanduser() if config.run_dir else None
-    if budget is not None:
-        from accel_rl.api.budget import with_budget
+    with quiet_run(chosen.quiet):
+        if budget is not None:
+            from accel_rl.api.budget import with_budget
 
-        config = with_budget(config, *budget, path)
-    return launch(config, path)
+            config = with_budget(config, chosen.budget, budget, path)
+        return launch(config, path)
 
 
-def split_budget(argv: list[str]) -> tuple[list[str], tuple[str, float] | None]:
-    """The other arguments, and the text and the seconds of --budget. Raises ConfigError."""
-    rest, text, words = list[str](), None, iter(argv)
-    for word in words:
-        flag, equals, value = word.partition("=")
-        if flag == "--budget":
-            text = value if equals else next(words, "")
-        else:
-            rest.append(word)
-    if text is None:
-        return rest, None
-    if (steps := value_of(rest, "--env-steps")) is not None:
-        raise ConfigError(f"--budget {text} and --env-steps {steps}: give one of the two")
+def seconds_of(budget: str, argv: list[str]) -> float:
+    """The seconds of --budget. Raises ConfigError."""
+    if (steps := value_of(argv, "--env-steps")) is not None:
+        raise ConfigError(f"--budget {budget} and --env-steps {steps}: give one of the two")
     try:
-        return rest, (text, parse_seconds(text))
+        return parse_seconds(budget)
     except ValueError as e:
         raise ConfigError(f"--budget: {e}") from e
 
 
-def parse_train(argv: list[str], prog: str, does: str, similar: Iterable[str] = ()) -> TrainConfig:
-    """Raises ConfigError. `similar` are flags that the command has in addition to those of `accel-rl train`, for
-    suggestions in error messages."""
+def from_file(chosen: TrainOptions, argv: list[str]) -> TrainConfig:
+    """The settings of --config, without their folder. Code that `argv` names, too, is trusted. Raises ConfigError."""
+    file = Path(chosen.config).expanduser()
+    if not file.exists():
+        raise ConfigError(f"--config {file}: there is no such file")
+    try:
+        values = read_json(file / "config.json" if file.is_dir() else file)
+        check_trust(code_names(values), chosen.trust or argv)
+        config = replace(TrainConfig.from_dict(values), run_dir="")
+    except ConfigError as e:
+        raise ConfigError(f"--config {chosen.config}: {e}") from e
+    if argv and argv[0] != config.algorithm and not argv[0].startswith("-"):
+        raise ConfigError(f"--config {chosen.config}: its algorithm is {config.algorithm}, and not {argv[0]}")
+    return config
+
+
+def parse_train(argv: list[str], prog: str, does: str, chosen: TrainOptions | None = None) -> TrainConfig:
+    """`chosen` are the options of `accel-rl train` that are no settings. Raises ConfigError."""
     if len(argv) > 1 and not any(word.startswith("-") for word in argv[:2]):
         raise ConfigError(
             f"{prog}: unexpected argument {argv[1]!r}: a game is --game pong, an environment --env CartPole-v1"
         )
-    words, options = positionals(argv, ["the algorithm (a2c, or module:Class)"], prog)
-    algorithm = words[0] if words else "a2c"
+    words, options = positionals(argv, [], prog, many=True)
     # `--env CartPole-v1` is short for --env.id, which names a Gymnasium environment. An Atari game is named by --game.
     options = ["--env.id" + o[5:] if o == "--env" or o.startswith("--env=") else o for o in options]
-    default = default_config(algorithm)
+    default = from_file(chosen, argv) if chosen and chosen.config else default_config(words[0])
     if preset := value_of(options, "--preset"):
         default = with_preset(default, preset)
     if value_of(options, "--cluster") == "gorila":
@@ -88,11 +118,11 @@ def parse_train(argv: list[str], prog: str, does: str, similar: Iterable[str] = 
     config = parse(
         TrainConfig,
         options,
-        f"{prog} {algorithm}",
+        f"{prog} {default.algorithm}",
         f"{does} Options of a group can be written without the group if the name is unique: --game pong, --envs 32, "
         "--learning-rate 1e-3.",
         default,
-        similar,
+        chosen,
         MAIN,
         _modes(default, options),
     )
@@ -127,6 +157,8 @@ def reported(config: TrainConfig, run: "RunFolder", result: "Result | None") -> 
     """Returns the exit code. `result` is None if another rank reports the result."""
     if result is None:
         return 0
+    if is_quiet():
+        return result.exit_code
     with steady_output():
         _report(config, run, result)
     return result.exit_code
@@ -162,9 +194,7 @@ def _report(config: TrainConfig, run: "RunFolder", result: "Result") -> None:
 
 def _renderer(config: TrainConfig) -> str:
     """How to install the missing package that renders a Gymnasium environment, or "" if none is missing."""
-    if config.env.game or importlib.util.find_spec("pygame"):
-        return ""
-    from accel_rl.envs.gymnasium import renderer_install
+    from accel_rl.envs.gymnasium import missing_renderer
 
-    install = renderer_install(config.env.id)
+    install = missing_renderer(config.env.id)
     return f", after {install}" if install else ""

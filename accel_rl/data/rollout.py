@@ -58,6 +58,10 @@ class Rollout:
     host: "Rollout | None" = field(default=None, metadata=_NOT_IN_BATCHES)
     staging: Staging | None = field(default=None, metadata=_NOT_IN_BATCHES)
 
+    def __repr__(self) -> str:
+        T, B = self.action.shape
+        return f"Rollout(T={T}, B={B}, frames {self.frames.dtype} {list(self.frames.shape)})"
+
     @classmethod
     def over(cls, arrays: RolloutArrays) -> "Rollout":
         return cls(**{n: torch.from_numpy(getattr(arrays, n)) for n in TENSORS}, stack=arrays.stack)  # type: ignore[arg-type]

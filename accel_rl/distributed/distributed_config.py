@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from accel_rl.machine import hardware
+from accel_rl.machine.machine import numbers
 from accel_rl.machine.placement import gpu_of_rank
 from accel_rl.text.bounds import NonNegativeCount, PositiveCount
 from accel_rl.text.errors import ConfigError
@@ -16,7 +17,7 @@ class DistributedConfig:
     ranks: PositiveCount | None = None
     """Number of ranks. The default number of ranks is one for each GPU of --gpus, and one without --gpus."""
     gpus: str = ""
-    """GPUs that the ranks use, such as 0,1. If the run has more ranks than GPUs, ranks share the GPUs evenly. By
+    """GPUs that the ranks use, such as 0,1 or 0-7. If the run has more ranks than GPUs, ranks share the GPUs evenly. By
     default, all ranks use --device."""
     update: str = "all-reduce"
     """Exchange of gradients between ranks. With `all-reduce`, the ranks are one learner on several devices, and --envs,
@@ -57,14 +58,12 @@ class DistributedConfig:
 
     @property
     def named_gpus(self) -> list[int]:
-        """Return the GPU indices of --gpus, without a check that the GPUs exist. Raises ConfigError if --gpus contains
-        other text than numbers."""
-        if not self.gpus:
-            return []
-        names = self.gpus.replace(" ", ",").split(",")
-        if not all(n.isdigit() for n in names):
-            raise ConfigError(f"--gpus {self.gpus}: must be numbers with commas between, such as 0,1")
-        return [int(n) for n in names]
+        """Return the GPU indices of --gpus, without a check that the GPUs exist. Raises ConfigError for other text than
+        a list such as 0-3,8."""
+        try:
+            return numbers(self.gpus.replace(" ", ",")) if self.gpus else []
+        except ConfigError as e:
+            raise ConfigError(f"--gpus {e}") from e
 
     @property
     def gpu_list(self) -> list[int]:

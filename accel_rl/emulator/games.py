@@ -82,10 +82,15 @@ def camel_case(game: str) -> str:
     return "".join(word.upper() if word == "3d" else word.capitalize() for word in game.split("_"))
 
 
+def bare_name(task: str) -> str:
+    """Return MsPacman for MsPacman-v5, ALE/MsPacman-v5 or MsPacmanNoFrameskip-v4."""
+    return re.sub(r"^(ALE|accel_rl)/|(NoFrameskip|Deterministic)?-v[0-9]+$", "", task)
+
+
 def task_game(task: str) -> str:
     """Return the game of an id of Gymnasium or EnvPool, such as ms_pacman for MsPacman-v5 or MsPacmanNoFrameskip-v4. An
     emulated game's own name is accepted, too. Raises ConfigError."""
-    name = re.sub(r"^(ALE|accel_rl)/|(NoFrameskip|Deterministic)?-v[0-9]+$", "", task)
+    name = bare_name(task)
     tasks = {camel_case(game): game for game in games()} | {game: game for game in games()}
     if name not in tasks:
         raise ConfigError(f"task {task!r}: must be a game, as in Pong-v5{nearest(name, tasks)}")
@@ -244,9 +249,12 @@ def vector_games() -> list[str]:
 def check_game(game: str, names: Sequence[str]) -> None:
     """Raise ConfigError unless a game is one of `names`."""
     if game not in names:
+        near = next(
+            (f"; nearest: {name}" for name in names if camel_case(name) == bare_name(game)), nearest(game, names)
+        )
         raise ConfigError(
             f"game={game!r}: must be one of the {len(names)} games such as 'ms_pacman'; for other games use"
-            " ale_py.vector_env.AtariVectorEnv" + nearest(game, names)
+            f" ale_py.vector_env.AtariVectorEnv{near}"
         )
 
 

@@ -107,7 +107,8 @@ class VectorOptions:
         for name in self.FIXED:
             value, only = _text(getattr(self, name)), _text(getattr(type(self), name))
             if value != only:
-                raise ConfigError(f"{name}={value!r}: must be {only!r}{self.OTHERS}")
+                others = "; use obs_type='rgb'" if name == "grayscale" else self.OTHERS
+                raise ConfigError(f"{name}={value!r}: must be {only!r}{others}")
         for name, choices in CHOICES.items():
             value, names = _text(getattr(self, name)), [str(choice) for choice in choices]
             if value not in choices:

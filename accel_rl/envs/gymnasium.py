@@ -1,5 +1,6 @@
 """Gymnasium environments, which are named by an id or a factory function."""
 
+import importlib.util
 import inspect
 import math
 import re
@@ -319,6 +320,11 @@ def _made_by(make: Callable[..., Any], id: str, kwargs: dict[str, Any], offers: 
     if not isinstance(env, gymnasium.Env):
         raise ConfigError(f"id={id!r} returned {type(env).__name__}: must be a gymnasium.Env")
     return env
+
+
+def missing_renderer(id: str) -> str:
+    """`renderer_install`, or "" if it is installed."""
+    return "" if importlib.util.find_spec("pygame") else renderer_install(id)
 
 
 def renderer_install(id: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 
-from accel_rl.machine.machine import Machine, Node, numbers
+from accel_rl.machine.machine import Machine, Node, numbers, ranges
 from accel_rl.machine.visible_gpus import gpu_nodes
 from accel_rl.text.errors import ConfigError
 from accel_rl.text.notes import collected, say_once
@@ -204,7 +204,9 @@ def usable_cores(cores: Sequence[int] | None = None) -> list[int]:
     if cores is not None:
         outside = sorted(set(cores) - set(allowed))
         if outside or not cores:
-            raise ConfigError(f"--sampler.cores {list(cores)}: core {outside} is not allowed; allowed: {allowed}")
+            raise ConfigError(
+                f"--sampler.cores {ranges(cores)}: core {ranges(outside)} is not allowed; allowed: {ranges(allowed)}"
+            )
         return list(dict.fromkeys(cores))
     return allowed if (granted := _granted()) is None else allowed[:granted]
 

@@ -176,7 +176,10 @@ def chosen_gpus(machine: Machine, gpus: Sequence[int] | None) -> list[int]:
     use = list(available if gpus is None else gpus)
     if outside := [g for g in use if g not in available]:
         has = f"GPUs {ranges(available)}" if available else "no GPU"
-        raise ConfigError(f"--gpus {ranges(use)}: GPU {ranges(outside)} is not there; the machine has {has}")
+        raise ConfigError(
+            f"--gpus {ranges(use)}: GPU {ranges(outside)} is not there; the machine has {has}; plan for "
+            "another with --dry-run --machine FILE"
+        )
     return use
 
 

@@ -1,6 +1,6 @@
 """The sink `MLflow` writes the settings and the metrics of a run to MLflow (`pip install mlflow`)."""
 
-import importlib
+import importlib.util
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +23,13 @@ class MLflow(Sink):
     experiment: str = "accel_rl"
     """Name of the MLflow experiment."""
 
+    @classmethod
+    def check_settings(cls, config: Any) -> None:
+        if importlib.util.find_spec("mlflow") is None:
+            raise ConfigError("--sink MLflow needs the package mlflow: pip install mlflow")
+
     def open(self, settings: dict[str, Any], folder: Path, env_steps: int) -> None:
-        try:
-            self._mlflow: Any = importlib.import_module("mlflow")
-        except ImportError as e:
-            raise ConfigError("--sink MLflow needs the package mlflow: pip install mlflow") from e
+        self._mlflow: Any = importlib.import_module("mlflow")
         file = folder / "mlflow_id"
         id = file.read_text().strip() if file.exists() else None
         self._mlflow.set_experiment(self.experiment)

@@ -1,12 +1,11 @@
 """Learning curves as PNG files: for each setting, the mean and the spread over seeds."""
 
 import io
-import json
 import logging
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,19 +54,28 @@ def spread(columns: Sequence[Column], points: int) -> tuple[np.ndarray, np.ndarr
     return grid, mean, least, most
 
 
+class Labelled(NamedTuple):
+    """Runs of one label and game differ only in their seed, or in settings that do not change learning."""
+
+    label: str
+    game: str
+    seed: str
+
+
 @dataclass(slots=True)
 class Curve:
-    """Runs that differ only in their seed, with one pair of arrays (x, values) per run. `name` is the label without the
-    game. Runs that differ only in seed and game have the same `kind`. `repeated` lists, as lines of text, the runs that
-    are not drawn because a longer run has the same seed."""
+    """Runs that differ only in their seed, with one pair of arrays (x, values) per run. `repeated` lists, as lines of
+    text, the runs that are not drawn because a longer run has the same seed."""
 
     label: str
     x: list[np.ndarray] = field(default_factory=list)
     y: list[np.ndarray] = field(default_factory=list)
     game: str = ""
-    name: str = ""
-    kind: str = ""
     repeated: list[str] = field(default_factory=list)
+
+    @property
+    def legend(self) -> str:
+        return self.label + f", {len(self.x)} seeds" * (len(self.x) > 1)
 
     def band(self, points: int = 200) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """x, and the mean, minimum and maximum over seeds, up to the end of the longest run."""
@@ -110,65 +118,45 @@ def read_column(run: Path, x: str, y: str) -> Column:
     return (column[0] / 60, column[1]) if x == MINUTES else column
 
 
-def _curve(settings: Mapping[str, Any]) -> tuple[str, str, Curve]:
-    """A run's settings without seed and folder, the run's seed, and an empty curve."""
-    config = dict(settings)
-    env = config.get("env", {})
-    game, name = str(env.get("game") or env.get("id")), str(config.get("algorithm"))
-    seed = str(config.get("seed"))
-    for key in ("seed", "run_dir", "wandb", "wandb_project"):
-        config.pop(key, None)
-    key = json.dumps(config, sort_keys=True)
-    kind = json.dumps(config | {"env": env | {"game": "", "id": ""}}, sort_keys=True)
-    return key, seed, Curve(f"{name} {game}", game=game, name=name, kind=kind)
-
-
-def gather(runs: Mapping[Path, Mapping[str, Any]], x: str, y: str) -> list[Curve]:
-    """Runs whose settings differ only by the seed form a curve. Of several runs with the same seed, only the longest is
-    drawn. `runs` maps each run's folder to its settings."""
-    curves: dict[str, Curve] = {}
-    folders: dict[str, list[str]] = {}  # Maps each curve to the folders of its runs.
-    paths, found_runs = list(runs), [_curve(settings) for settings in runs.values()]
-    columns = [read_column(run, x, y) for run in paths]
-    once = counted_once([(key, seed) for key, seed, _ in found_runs], [c[0][-1] for c in columns])
-    for i, others in once.items():
-        key, seed, empty = found_runs[i]
-        curve = curves.setdefault(key, empty)
-        for group in (key, curve.kind):
-            folders.setdefault(group, []).append(paths[i].name)
-        curve.x.append(columns[i][0])
-        curve.y.append(columns[i][1])
-        if others:
-            curve.repeated.append(repeated(str(paths[i]), [str(paths[j]) for j in others], seed))
-    result = list(curves.values())
-    labels = [c.label for c in result]
-    names = {c.kind: c.name for c in result}
-    for key, curve in curves.items():
-        # Another curve of the same algorithm and game has other settings, so the folder is added to the label.
-        if labels.count(curve.label) > 1:
-            curve.label += f" ({_common(folders[key])})"
-        if len(curve.x) > 1:
-            curve.label += f", {len(curve.x)} seeds"
-        if list(names.values()).count(curve.name) > 1:
-            curve.name += f" ({_common(folders[curve.kind])})"
+def columns_of(runs: Iterable[Path], x: str, y: str) -> dict[Path, Column]:
+    """A run without values, which may just have begun, is logged and left out. Raises ConfigError if no run has
+    values."""
+    result, errors = dict[Path, Column](), list[ConfigError]()
+    for run in runs:
+        try:
+            result[run] = read_column(run, x, y)
+        except ConfigError as e:
+            errors.append(e)
+    if not result:
+        raise errors[0]
+    for error in errors:
+        logger.warning(f"{error}: left out")
     return result
 
 
-def _common(folders: Sequence[str]) -> str:
-    """The common part of the names of a sweep's runs (pong,a2c-16env,seed=0), or the first name without a common
-    part."""
-    first, *others = [name.split(",") for name in folders]
-    return ",".join(part for part in first if all(part in other for other in others)) or folders[0]
+def gather(columns: Mapping[Path, Column], labels: Sequence[Labelled]) -> list[Curve]:
+    """Runs with the same label and game form a curve. Of several runs with the same seed, only the longest is drawn.
+    `columns` maps each run's folder to the column that is drawn."""
+    curves: dict[tuple[str, str], Curve] = {}
+    paths = list(columns)
+    for i, others in counted_once(labels, [x[-1] for x, _ in columns.values()]).items():
+        label, game, seed = labels[i]
+        curve = curves.setdefault((label, game), Curve(label, game=game))
+        for values, column in zip((curve.x, curve.y), columns[paths[i]], strict=True):
+            values.append(column)
+        if others:
+            curve.repeated.append(repeated(str(paths[i]), [str(paths[j]) for j in others], seed))
+    return list(curves.values())
 
 
 def draw(curves: list[Curve], out: Path, x: str, y: str) -> None:
-    """A PNG with a panel for each game. A curve is the mean over seeds, with a band from minimum to maximum."""
-    figure = curves_figure(curves, x, y)
+    """Write the picture of `drawn` to a PNG, PDF or SVG file."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_durably(out, picture(figure, out.suffix.removeprefix(".")))
+    write_durably(out, drawn(curves, x, y, out.suffix.removeprefix(".")))
 
 
-def curves_figure(curves: list[Curve], x: str, y: str) -> Any:
+def drawn(curves: list[Curve], x: str, y: str, kind: str = "png") -> bytes:
+    """A panel for each game. A curve is the mean over seeds, with a band from minimum to maximum."""
     games = list(dict.fromkeys(c.game for c in curves))
     columns = min(COLUMNS, len(games))
     rows = -(-len(games) // columns)
@@ -176,15 +164,15 @@ def curves_figure(curves: list[Curve], x: str, y: str) -> Any:
     figure, axes = subplots(rows, columns, figsize=size, dpi=120, squeeze=False)
     for panel in axes.flat[len(games) :]:
         panel.axis("off")
-    colours = {kind: f"C{i}" for i, kind in enumerate(dict.fromkeys(c.kind for c in curves))}
+    colours = {label: f"C{i}" for i, label in enumerate(dict.fromkeys(c.label for c in curves))}
     lines: dict[str, Any] = {}
     for panel, game in zip(axes.flat, games, strict=False):
         of_game = [c for c in curves if c.game == game]
         for curve in of_game:
             grid, mean, low, high = curve.band()
-            colour = colours[curve.kind]
+            colour = colours[curve.label]
             (line,) = panel.plot(grid, mean, color=colour, linewidth=1.5, marker="o" if len(grid) == 1 else None)
-            lines.setdefault(curve.label if len(games) == 1 else curve.name, line)
+            lines.setdefault(curve.legend if len(games) == 1 else curve.label, line)
             if len(curve.x) > 1:
                 panel.fill_between(grid, low, high, alpha=0.2, color=colour, linewidth=0)
         panel.set_xlabel(X_LABELS.get(x, x))
@@ -193,14 +181,13 @@ def curves_figure(curves: list[Curve], x: str, y: str) -> Any:
         if x == "env_steps":
             panel.xaxis.set_major_formatter(counts())
         panel.grid(alpha=0.3)
-        if len(games) > 1:
-            panel.set_title(literal(game))
+        panel.set_title(literal(game))
     labels = list(map(literal, lines))
     if len(games) == 1:
         axes[0, 0].legend(list(lines.values()), labels)
     else:
         figure.legend(list(lines.values()), labels, loc="outside lower center", ncols=min(len(lines), COLUMNS))
-    return figure
+    return picture(figure, kind)
 
 
 def literal(text: str) -> str:

@@ -1,8 +1,11 @@
 """The live progress of a run is a bar on a terminal and in a notebook, and plain lines elsewhere."""
 
+import contextlib
 import math
+import os
 import sys
 import time
+from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +20,33 @@ BAR_INTERVAL_S = 0.2
 NOTEBOOK_INTERVAL_S = 1.0
 
 
+QUIET = "ACCEL_RL_QUIET"
+"""Environment variable of a quiet run, which ranks in other processes inherit."""
+
+
+def is_quiet() -> bool:
+    return QUIET in os.environ
+
+
+@contextlib.contextmanager
+def quiet_run(on: bool) -> Iterator[None]:
+    """If `on`, runs within the context print only warnings and errors."""
+    begins = on and not is_quiet()
+    if begins:
+        os.environ[QUIET] = "1"
+    try:
+        yield
+    finally:
+        if begins:
+            del os.environ[QUIET]
+
+
+def tell(line: str) -> None:
+    """Print a line, except in a quiet run."""
+    if not is_quiet():
+        print_text(line)
+
+
 def human_time(seconds: float) -> str:
     if not math.isfinite(seconds):
         return "?"
@@ -27,6 +57,11 @@ def human_time(seconds: float) -> str:
 
 def human_score(score: float) -> str:
     return "-" if math.isnan(score) else f"{score:.1f}"
+
+
+def of_total(done: int, total: int) -> str:
+    """A run ends with a whole rollout, so the last env steps may exceed the run's length."""
+    return f"{done:,}/{max(done, total):,}"
 
 
 def terminal() -> "Console | None":
@@ -92,8 +127,8 @@ class ProgressDisplay:
         if self._bar:
             self._bar.update(
                 self._task,
-                completed=done,
-                steps=f"{done:,}/{self.total:,}",
+                completed=min(done, self.total),
+                steps=of_total(done, self.total),
                 rate=f"{self.steps_per_s:,.0f} {self._unit}/s",
                 score=human_score(score),
             )
@@ -101,7 +136,7 @@ class ProgressDisplay:
             left = max(self.total - done, 0) * (now - self._started) / max(done - self._begun_at, 1)
             rate = f"{self.steps_per_s:,.0f} {self._unit}/s"
             line = (
-                f"{self.label}  {done:,}/{self.total:,} ({done / self.total:.0%})  {rate}  "
+                f"{self.label}  {of_total(done, self.total)} ({min(done / self.total, 1):.0%})  {rate}  "
                 f"score {human_score(score)}  {human_time(left)} left"
             )
             if self._output:
@@ -116,6 +151,9 @@ class ProgressDisplay:
             self._bar.update(self._task, rate=what)
         else:
             self.say(what)
+
+    def evaluated(self, line: str) -> None:
+        self.say(line)
 
     def resume(self, done: int) -> None:
         self._rate_at, self._rate_from = time.monotonic(), done
@@ -133,7 +171,7 @@ class ProgressDisplay:
 
 
 class Silent(ProgressDisplay):
-    """The display of ranks other than 0, which prints only messages."""
+    """The display of quiet runs, and of ranks other than 0, which prints only events."""
 
     def __init__(self, total: int, done: int, label: str, unit: str = "steps"):
         super().__init__(total, done, label, unit)
@@ -142,5 +180,7 @@ class Silent(ProgressDisplay):
     def update(self, done: int, score: float) -> None: ...
 
     def pause(self, what: str) -> None: ...
+
+    def evaluated(self, line: str) -> None: ...
 
     def resume(self, done: int) -> None: ...

@@ -29,6 +29,11 @@ class Sink:
     """A destination of metrics and events. A subclass overrides the methods that it needs. A user's sinks are called
     only on rank 0."""
 
+    @classmethod
+    def check_settings(cls, config: Any) -> None:
+        """Raise ConfigError if the sink cannot work. Called before the run's folder is created. `config` is the
+        `TrainConfig` of the run."""
+
     def open(self, settings: dict[str, Any], folder: Path, env_steps: int) -> None:
         """Called once in each process of the run, before its first row. `settings` are those of config.json. `folder`
         is the folder of the run. A resumed run begins at `env_steps`, and writes all later rows again."""

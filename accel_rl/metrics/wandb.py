@@ -2,6 +2,7 @@
 ends a run. The API key of Weights & Biases is not stored in the run folder."""
 
 import importlib.util
+import inspect
 import logging
 import math
 import os
@@ -20,9 +21,22 @@ START_TIMEOUT_S = 20.0
 
 
 def check_wandb(mode: str) -> None:
-    """Raise ConfigError unless `mode` is `disabled` or the package wandb is installed."""
+    """Raise ConfigError if the package wandb is missing, or the API key that the mode `online` needs."""
     if mode != "disabled" and importlib.util.find_spec("wandb") is None:
         raise ConfigError(f"--wandb {mode} needs the package wandb: {INSTALL}")
+    if mode == "online":
+        import wandb
+
+        os.environ.setdefault("WANDB_SILENT", "true")
+        try:
+            # Versions before 0.31 have no parameter `prompt`.
+            has_key = "prompt" not in inspect.signature(wandb.login).parameters or wandb.login(
+                prompt=False, verify=False
+            )
+        except Exception as e:
+            raise ConfigError(f"--wandb online: {' '.join(str(e).split())}; or --wandb offline") from e
+        if not has_key:
+            raise ConfigError("--wandb online has no API key: run `wandb login`, or choose --wandb offline")
 
 
 class WandbSink(Sink):
@@ -50,8 +64,9 @@ class WandbSink(Sink):
 
 
 def wandb_sink(config: Any, folder: Path) -> list[Sink]:
-    """The list is empty if the sink is disabled, or if wandb does not start in time (a message is printed once). Raises
-    ConfigError if the run's folder has a file of settings of wandb."""
+    """If the server does not answer in time, wandb writes offline files. The list is empty if the sink is disabled, or
+    if wandb cannot start at all (a message is printed once). Raises ConfigError if the run's folder has a file of
+    settings of wandb."""
     if config.wandb == "disabled":
         return []
     os.environ.setdefault("WANDB_SILENT", "true")
@@ -60,24 +75,27 @@ def wandb_sink(config: Any, folder: Path) -> list[Sink]:
     file = folder.absolute() / "wandb" / "config" / "settings"
     if file.exists() and os.environ["WANDB_CONFIG_DIR"] == str(file.parent):
         raise ConfigError(f"{file} could make wandb send the metrics to another server; remove it")
-    try:
-        import wandb
+    for mode in dict.fromkeys((config.wandb, "offline")):
+        try:
+            import wandb
 
-        settings = wandb.Settings(init_timeout=START_TIMEOUT_S, console="off")
-        run = wandb.init(
-            project=config.wandb_project,
-            name=folder.name,
-            id=_run_id(folder),
-            resume="allow",
-            mode=config.wandb,
-            dir=str(folder),
-            config=config.to_dict(),
-            settings=settings,
-        )
-    except Exception as e:  # An error of Weights & Biases must not end the run.
-        logger.warning(f"wandb: not started ({' '.join(str(e).split())}); going on without it")
-        return []
-    return [WandbSink(run)]
+            settings = wandb.Settings(init_timeout=START_TIMEOUT_S, console="off")
+            run = wandb.init(
+                project=config.wandb_project,
+                name=folder.name,
+                id=_run_id(folder),
+                resume="allow",
+                mode=mode,
+                dir=str(folder),
+                config=config.to_dict(),
+                settings=settings,
+            )
+            return [WandbSink(run)]
+        except Exception as e:  # An error of Weights & Biases must not end the run.
+            then = f"wandb sync {folder}/wandb/offline-* sends its files later" if mode == "online" else ""
+            why = " ".join(str(e).split())
+            logger.warning(f"wandb: {mode} mode not started ({why}); {then or 'going on without it'}")
+    return []
 
 
 def _run_id(folder: Path) -> str:

@@ -277,9 +277,10 @@ def check_optimizer(name: str) -> None:
     if name.startswith(PREFIX):
         find_torch_optimizer(name)
     elif name not in allowed:
-        raise ConfigError(
-            f"{FLAG} {name}: must be one of {', '.join(allowed)} or {PREFIX}CLASS{nearest(name, allowed)}"
+        near = next(
+            (f"; use {PREFIX}{n}" for n in dir(torch.optim) if n.lower() == name.lower()), nearest(name, allowed)
         )
+        raise ConfigError(f"{FLAG} {name}: must be one of {', '.join(allowed)} or {PREFIX}CLASS{near}")
 
 
 def is_adam(name: str) -> bool:

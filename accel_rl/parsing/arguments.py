@@ -1,15 +1,15 @@
 """Command-line arguments are parsed into dataclasses of settings, and every mistake is reported in one line."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from accel_rl.parsing.help import Option, asked, help_text, options_of
+from accel_rl.parsing.help import Option, allowed, asked, help_text, options_of
 from accel_rl.settings.flags import full_flag, replaced
 from accel_rl.settings.types import described, options_in
 from accel_rl.text.errors import ConfigError, nearest
-from accel_rl.text.output import print_text
+from accel_rl.text.output import print_help, print_text
 
 C = TypeVar("C")
 NONE: Mapping[str, str] = {}
@@ -25,22 +25,22 @@ class HelpPrinted(SystemExit):
 
 def parse(
     cls: type[C], argv: list[str], prog: str, description: str, default: C | None = None,
-    similar: Iterable[str] = (), main: Mapping[str, str] = NONE, modes: Mapping[str, str] = NONE,
+    further: Any = None, main: Mapping[str, str] = NONE, modes: Mapping[str, str] = NONE,
 ) -> C:  # fmt: skip
-    """Raises ConfigError, with a message of one line, for invalid arguments. The message about an unknown flag may also
-    suggest one of the flags `similar`. With --help, print the help, arranged by `main` and `modes` (see `help_text`),
-    and raise HelpPrinted. --help-all omits nothing."""
-    config = cls() if default is None else default
+    """Raises ConfigError, with a message of one line, for invalid arguments. The options `further` are parsed elsewhere
+    (see `split`): the message about an unknown flag may suggest them. With --help, print the help, arranged by `main`
+    and `modes` (see `help_text`), and raise HelpPrinted. --help-all omits nothing."""
+    config, similar = cls() if default is None else default, options_of(further) if further else []
     if asked(argv):
-        options, everything = options_of(config), "--help-all" in argv
-        print_text(help_text(prog, description, options, *((NONE, NONE) if everything else (main, modes))))
+        options, everything = [*similar, *options_of(config)], "--help-all" in argv
+        print_help(help_text(prog, description, options, *((NONE, NONE) if everything else (main, modes))))
         raise HelpPrinted(options)
     settings, values = options_in(config), dict[str, Any]()
     (_, strays), *given = grouped(argv)
     _refuse(strays, settings)
     for typed, words in given:
         positive = re.sub(r"^(--|--.*\.)no-", r"\1", typed)
-        setting = settings[full_flag(positive, settings, similar)]
+        setting = settings[full_flag(positive, settings, [option.flag for option in similar])]
         if setting.hint is bool:
             if words:
                 opposite = re.sub(r"(\w[\w-]*)$", r"no-\1", typed) if positive == typed else positive
@@ -48,7 +48,8 @@ def parse(
             values[setting.name] = positive == typed
             continue
         if positive != typed:
-            raise ConfigError(f"{typed}: {setting.flag} is no switch, and must be {described(setting.hint)}")
+            values_of = f"one of {', '.join(names)}" if (names := allowed(setting.flag)) else described(setting.hint)
+            raise ConfigError(f"{typed}: {setting.flag} is no switch, and must be {values_of}")
         if not words and not setting.takes_many:
             raise ConfigError(f"{setting.flag}: the value is missing")
         _refuse([] if setting.takes_many else words[1:], settings)
@@ -58,7 +59,7 @@ def parse(
 
 def _refuse(words: list[str], flags: Iterable[str]) -> None:
     for word in words:
-        near = nearest("-" + word, flags) if word.startswith("-") else ""
+        near = nearest(word, flags) if word.startswith("-") else ""
         raise ConfigError(f"unexpected argument {word!r}{near}")
 
 
@@ -71,6 +72,17 @@ def grouped(argv: Iterable[str]) -> list[tuple[str, list[str]]]:
             result.append((flag.replace("_", "-"), [value] if equals else []))
         else:
             result[-1][1].append(arg)
+    return result
+
+
+def split(argv: Iterable[str], flags: Collection[str]) -> tuple[list[str], list[str]]:
+    """The options whose flag is one of `flags`, and all others. Each option stays with its values."""
+    result = known, others = list[str](), list[str]()
+    part = others
+    for arg in argv:
+        if arg.startswith("--") or arg in flags:
+            part = known if arg.partition("=")[0].replace("_", "-") in flags else others
+        part.append(arg)
     return result
 
 

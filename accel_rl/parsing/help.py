@@ -2,10 +2,10 @@
 options."""
 
 import ast
+import importlib
 import inspect
 import itertools
 import re
-import shutil
 import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,29 +13,29 @@ from functools import cache
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
-from accel_rl.envs.atari_games import GAMES
-from accel_rl.envs.make import BACKENDS, RANDOMNESS, TRANSLATE
-from accel_rl.envs.protocols import PROTOCOLS
-from accel_rl.models.networks import NETWORKS
-from accel_rl.settings.doors import ENGINES, SCHEDULES, UPDATES
-from accel_rl.settings.presets import PRESETS
 from accel_rl.settings.types import options_in
+from accel_rl.text.output import help_width
 
 HELP = {"-h", "--help", "--help-all"}
-USERS = "module:Class"
-CHOICES: dict[str, Iterable[str]] = {
-    **{"--game": GAMES, "--env.game": GAMES, "--env.protocol": PROTOCOLS, "--env.backend": BACKENDS},
-    **{"--env.randomness": RANDOMNESS, "--env.translate": TRANSLATE, "--algo.network": (*NETWORKS, USERS)},
-    **{"--sampler.engine": (*ENGINES, USERS), "--distributed.update": (*UPDATES, USERS)},
-    **{"--schedule": (*SCHEDULES, USERS), "--preset": PRESETS, "--device": ("auto", "cpu", "cuda")},
+CHOICES = {
+    **{"--game": "envs.atari_games:GAMES", "--env.game": "envs.atari_games:GAMES"},
+    **{"--env.protocol": "envs.protocols:PROTOCOLS", "--env.backend": "envs.make:BACKENDS"},
+    **{"--env.randomness": "envs.make:RANDOMNESS", "--env.translate": "envs.make:TRANSLATE"},
+    **{"--algo.network": "models.networks:NETWORKS", "--sampler.engine": "settings.doors:ENGINES"},
+    **{"--distributed.update": "settings.doors:UPDATES", "--schedule": "settings.doors:SCHEDULES"},
+    **{"--preset": "settings.presets:PRESETS", "--device": "parsing.help:DEVICES"},
 }
-"""Maps each flag to the values that it allows. `USERS` means that a user's class is also allowed."""
+"""Maps each flag to the place of the values that it allows. The place is imported only for a command with the flag,
+because some places import torch."""
+USERS = ("--algo.network", "--sampler.engine", "--distributed.update", "--schedule")
+"""The flags `USERS` also allow a user's class, module:Class."""
+DEVICES = ("auto", "cpu", "cuda")
 MOST_LISTED = 12
 """Help texts list a flag's allowed values only if there are at most `MOST_LISTED` of them."""
-WIDTHS = (80, 120)
-"""Minimum and maximum width of a line of help. Between these limits, a line is as wide as the terminal."""
 COLUMN = 34
 """Width of the column of flags in a help text."""
+NARROW = 72
+"""In a terminal that is narrower than `NARROW`, texts are below the flags."""
 TITLES = {
     **{"": "The run", "algo": "Algorithm", "env": "Environment", "sampler": "Sampler", "evaluation": "Evaluation"},
     **{"checkpoint": "Checkpoints", "log": "Log", "secondary": "Second learner", "distributed": "Ranks"},
@@ -57,7 +57,7 @@ class Option:
     @property
     def choices(self) -> tuple[str, ...]:
         """The words that a shell may suggest as the value."""
-        names = CHOICES.get(self.flag) or (self.value.split(", ") if ", " in self.value else ())
+        names = allowed(self.flag) or (self.value.split(", ") if ", " in self.value else ())
         return tuple(name for name in names if ":" not in name)
 
     @property
@@ -65,27 +65,39 @@ class Option:
         return self.flag[2:].partition(".")[0] if "." in self.flag else ""
 
     def lines(self, typed: str, width: int, brief: bool = False) -> list[str]:
-        """A brief text is one line, with the beginning of the first sentence."""
-        is_short = len(self.value) <= COLUMN - len(typed) - 4
-        head, default = (
-            f"  {typed} {self.value if is_short else '...'}".rstrip(),
-            f" [{self.default}]" * (self.default != ""),
-        )
+        """A brief text is the first sentence without sources, or, if it is too long, only the allowed values."""
+        column = COLUMN if width >= NARROW else 6
+        is_listed = ", " in self.value and len(typed) + len(self.value) > column - 4
+        text, default = self.text, f"[{self.default}]" * (self.default != "")
         if brief:
-            first = re.split(r"(?<!et al)\. (?=[A-Z])", self.text, maxsplit=1)[0].rstrip(".")
-            room = max(width - max(COLUMN, len(head) + 1) - len(default), 10)
-            return [f"{head:<{COLUMN - 1}} {textwrap.shorten(first, room, placeholder=' ...')}{default}"]
-        text = self.text + f" One of {self.value}." * ("," in self.value and not is_short) + default
-        wrapped = textwrap.wrap(text, width - COLUMN, break_long_words=False, break_on_hyphens=False)
-        beside = wrapped.pop(0) if wrapped and len(head) < COLUMN else ""
-        return [f"{head:<{COLUMN}}{beside}".rstrip(), *(" " * COLUMN + line for line in wrapped)]
+            text = re.sub(r" ?\([^()]*\)", "", re.split(r"(?<!et al)\. (?=[A-Z])", text, maxsplit=1)[0]).rstrip(".")
+            if is_listed:
+                line = f"{text}: {self.value}"
+                text = line if len(line) + len(default) < width - column else self.value
+        elif is_listed:
+            text += f" One of {self.value}."
+        head = f"  {typed} {'...' if is_listed else self.value}".rstrip()
+        head = head if len(head) <= width else f"  {typed}"
+        wrapped = textwrap.wrap(f"{text} {default}".strip(), width - column, break_on_hyphens=False)
+        beside = wrapped.pop(0) if wrapped and len(head) < column else ""
+        return [f"{head:<{column}}{beside}".rstrip(), *(" " * column + line for line in wrapped)]
+
+
+@cache
+def allowed(flag: str) -> tuple[str, ...]:
+    """The values that a flag allows, or () for any."""
+    if flag not in CHOICES:
+        return ()
+    module, _, name = CHOICES[flag].partition(":")
+    names = getattr(importlib.import_module(f"accel_rl.{module}"), name)
+    return (*names, *["module:Class"] * (flag in USERS))
 
 
 def options_of(config: Any) -> list[Option]:
     """Options of nested settings, with the values in `config` as their defaults."""
     result = []
     for flag, s in options_in(config).items():
-        names = tuple(CHOICES.get(flag, ()))
+        names = allowed(flag)
         kind = "" if s.hint is bool else _kind(get_args(s.hint)[0] if s.is_repeated else s.hint)
         values = s.value if isinstance(s.value, tuple) else (s.value,)
         default = " ".join({"None": "", "True": "on", "False": "off"}.get(str(v), str(v)) for v in values)
@@ -100,7 +112,7 @@ def _kind(hint: Any) -> str:
     if get_origin(hint) is Literal:
         return ", ".join(filter(None, args))
     if get_origin(hint) is tuple:
-        return f"[{_kind(args[0])} [{_kind(args[0])} ...]]"
+        return "N-N,N" if args[0] is int else f"[{_kind(args[0])} [{_kind(args[0])} ...]]"
     if args and get_origin(args[0]) is Literal and args[1:] == [str]:  # An optimizer of this project, or of torch.
         return f"{_kind(args[0])}, torch:CLASS"
     return "|".join(map(_kind, args)) or {int: "N", float: "FLOAT", str: "STR", bool: "True, False"}.get(hint, "VALUE")
@@ -122,11 +134,9 @@ def help_text(prog: str, does: str, options: list[Option], main: Mapping[str, st
     """`main` maps each flag that is described first to its short form; the other options are then described in a line.
     Without `main`, all options are described. `modes` maps each group of options that the text omits to the condition
     under which they have an effect."""
-    width = min(max(shutil.get_terminal_size((100, 24)).columns, WIDTHS[0]), WIDTHS[1])
-    lines = [f"usage: {prog} [options]"]
-    for paragraph in does.strip().split("\n\n"):  # Indented paragraphs are not wrapped.
-        filled = textwrap.wrap(paragraph, width, break_on_hyphens=False)
-        lines += ["", *(paragraph.split("\n") if paragraph.startswith(" ") else filled)]
+    width, lines = help_width(), [f"usage: {prog} [options]"]
+    for paragraph in does.strip().split("\n\n"):  # Indented paragraphs are commands.
+        lines += ["", paragraph if paragraph.startswith(" ") else " ".join(paragraph.split())]
     by_flag, groups = {option.flag: option for option in options}, dict.fromkeys(option.group for option in options)
     if main:
         lines += ["", "Main options"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from accel_rl.envs.atari_games import GAMES
 from accel_rl.metrics.plot import Column
 from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import FULL_LENGTH, BySetting, Run
@@ -51,7 +52,8 @@ class LaunchCosts:
 
     @property
     def hours_of_200_m_frames(self) -> float:
-        return FULL_LENGTH / self.steps_per_s / 3600
+        """NaN if the environment is no Atari game."""
+        return FULL_LENGTH / self.steps_per_s / 3600 if self.run.game in GAMES else math.nan
 
     @property
     def cores(self) -> int:
@@ -119,4 +121,4 @@ def costs_table(settings: BySetting, price: float) -> Table:
     )
     if price:
         note += f" Price: hours for 200 M frames x cores x {price:g} per core-hour; none for launches on a GPU."
-    return Table("costs", "Costs", columns, rows, note)
+    return Table("costs", "Costs", columns, rows, note).without_empty(["hours for 200 M frames"])

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from accel_rl.envs.atari_games import human_scale
+from accel_rl.envs.atari_games import GAMES, human_scale
 from accel_rl.metrics.plot import colours
 from accel_rl.papers.daley import daley_tables
 from accel_rl.papers.dalton import dalton_tables
@@ -80,7 +80,7 @@ def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]
     published_only = [
         t
         for t in (table_of_49(), *daley_tables.published_tables(), *stooke_tables.published_tables())
-        if t.name not in have
+        if t.name not in have and any(r.game in GAMES for r in runs)
     ]
     of_tables = any(r.experiment for r in runs) and not shown_figures(runs)
     sections = [

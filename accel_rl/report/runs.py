@@ -6,66 +6,24 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from accel_rl.metrics.nested import flat
 from accel_rl.metrics.plot import Column, read_columns
-from accel_rl.papers.daley.daley_tables import daley_name
-from accel_rl.results import run_settings
+from accel_rl.report.labels import labels
 from accel_rl.results.trained_run import Run, no_column
+from accel_rl.run.listed_runs import find_runs
 from accel_rl.settings.train import read_settings
 from accel_rl.text.errors import ConfigError, nearest
 
-# A folder with the file model.json contains an exported model, and not a run.
-MODEL = "model.json"
-DEPTH = 2  # The runs in a folder of sweeps are two levels below this folder.
-APART = (
-    "seed",
-    "run_dir",
-    "wandb",
-    "wandb_project",
-    "env.game",
-    "env.id",
-    "sampler.cores",
-    "sampler.timeout_s",
-    "sampler.start_timeout_s",
-    "distributed.timeout_s",
-    "gorila.timeout_s",
-    "checkpoint.minutes",
-    "checkpoint.interval",
-    "checkpoint.keep",
-    "log.interval",
-    "log.tensorboard",
-    "strict",
-    "evaluation.starts_file",
-)
-"""Runs that differ only in the settings `APART` have the same label. These settings do not change what a run
-learns."""
 CSV_COLUMNS = ("game", "seed", "step", "score", "tool", "wall_s")
-
-
-def find_runs(folders: Sequence[Path]) -> list[Path]:
-    """The run folders among the given folders and their subfolders, in order. Raises ConfigError if a folder contains
-    no run."""
-    result: dict[Path, None] = {}
-    for folder in folders:
-        configured = [p.parent for depth in range(DEPTH + 1) for p in sorted(folder.glob("*/" * depth + "config.json"))]
-        folders_of_runs = [p for p in configured if not (p / MODEL).exists()]
-        if not folders_of_runs and configured:
-            raise ConfigError(f"{folder} holds no run: {configured[0]} is an exported model ({MODEL})")
-        if not folders_of_runs:
-            raise ConfigError(f"{folder} holds no run (no config.json in it, nor {DEPTH} folders below)")
-        result.update(dict.fromkeys(folders_of_runs))
-    return list(result)
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
     """Raises ConfigError for a damaged file."""
     runs = [_read(p) for p in find_runs(folders)]
-    labels = _labels(runs)
-    for run, label in zip(runs, labels, strict=True):
+    for run, label in zip(runs, labels([run.settings for run in runs]), strict=True):
         run.setting = label
     return runs
 
@@ -120,31 +78,6 @@ def _experiment(folder: Path) -> str:
         return str(json.loads((folder / "sweep.json").read_text()).get("experiment", ""))
     except (OSError, ValueError, AttributeError):
         return ""
-
-
-def _labels(runs: Sequence[Run]) -> list[str]:
-    """Each run's name in the papers' figures, or its algorithm, followed by the settings in which runs of this name
-    differ."""
-    names = [daley_name(r.settings) or run_settings.name(r.settings) or r.algorithm for r in runs]
-    differing: dict[str, list[str]] = {}
-    for name in set(names):
-        all_settings = [r.settings for r, n in zip(runs, names, strict=True) if n == name]
-        keys = dict.fromkeys(k for s in all_settings for k in s if k not in APART)
-        differing[name] = [k for k in keys if len({json.dumps(s.get(k)) for s in all_settings}) > 1]
-    return [
-        ", ".join([name, *(f"{_short(k)}={_named(r.settings.get(k))}" for k in differing[name])])
-        for r, name in zip(runs, names, strict=True)
-    ]
-
-
-def _short(key: str) -> str:
-    """The name without its group, if the group is clear from the name (which is not so for evaluation.steps)."""
-    group, _, name = key.rpartition(".")
-    return name if group in ("", "algo", "sampler", "env", "distributed") else key
-
-
-def _named(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) and len(str(value)) > 8 else str(value)
 
 
 def read_csv(file: Path) -> list[Run]:

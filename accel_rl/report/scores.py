@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from accel_rl.envs.atari_games import OF_HUMAN, human_normalized, human_scale
+from accel_rl.envs.atari_games import GAMES, OF_HUMAN, human_normalized, human_scale
 from accel_rl.papers.daley.daley_tables import daley_differences, daley_hours
 from accel_rl.papers.published import published
 from accel_rl.papers.stooke.stooke_tables import stooke_differences, stooke_hours
@@ -55,7 +55,7 @@ def scores_table(settings: BySetting, which: str, human: str = "wang2016") -> Ta
         f"{OF_HUMAN[human]}: 100 (score - random) / (human - random), with random and human scores of {human}. "
         "Published scores: null-op starts; of the papers, see the last tables."
     )
-    return Table("scores", "Scores", columns, rows, note)
+    return Table("scores", "Scores", columns, rows, note).without_empty(columns[-6:])
 
 
 def _episodes(counts: Sequence[int | None]) -> str:
@@ -82,7 +82,7 @@ def throughput_table(settings: BySetting) -> Table:
                     str(len(rates)),
                     number(rate, 0),
                     number(stats.stdev(rates), 0) if len(rates) > 1 else "",
-                    number(FULL_LENGTH / rate / 3600, 2),
+                    number(FULL_LENGTH / rate / 3600, 2) if game in GAMES else "",
                     number(stooke_hours(timed[0].settings)),
                     number(daley_hours(timed[0].settings)),
                     _differences(timed[0].settings),
@@ -106,7 +106,7 @@ def throughput_table(settings: BySetting) -> Table:
         "each), for Atari; policy gradients with 16 (A2C, A3C) or 8 environments per rank (PPO, APPO). Daley & Amato: "
         "one GTX 1080 and 8 threads."
     )
-    return Table("throughput", "Throughput", columns, rows, note)
+    return Table("throughput", "Throughput", columns, rows, note).without_empty(columns[-4:])
 
 
 def _differences(settings: run_settings.Settings) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from accel_rl.distributed.distributed_config import DistributedConfig
 from accel_rl.envs.protocols import OVERRIDES, resolve
 from accel_rl.metrics.nested import flat
 from accel_rl.settings.registry import ALGORITHMS
@@ -26,7 +27,7 @@ FAMILIES = tuple(f for pair in POLICY_GRADIENTS.values() for f in pair) + tuple(
 
 
 def ranks(settings: Settings) -> int:
-    gpus = str(settings.get("distributed.gpus") or "").replace(",", " ").split()
+    gpus = DistributedConfig(gpus=str(settings.get("distributed.gpus") or "")).named_gpus
     return int(settings.get("distributed.ranks") or len(gpus) or 1)
 
 

@@ -4,7 +4,7 @@ import csv
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from accel_rl.results.run_settings import Settings
@@ -21,6 +21,12 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""
+
+    def without_empty(self, columns: Iterable[str]) -> "Table":
+        """The table without those of the columns in which no row has a text, such as papers' scores of CartPole."""
+        dropped = {i for i, name in enumerate(self.columns) if name in columns and not any(row[i] for row in self.rows)}
+        head, *rows = ([x for i, x in enumerate(row) if i not in dropped] for row in (self.columns, *self.rows))
+        return replace(self, columns=head, rows=rows)
 
     def write(self, folder: Path) -> Path:
         file = folder / f"{self.name}.csv"

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from accel_rl.files import folder_lock
 from accel_rl.files.durable_files import (
@@ -30,10 +30,12 @@ from accel_rl.files.durable_files import (
 from accel_rl.files.file_system import check_renames
 from accel_rl.files.folder_lock import HeldFolder
 from accel_rl.settings.config_file import read_file, settings_in
-from accel_rl.settings.train import TrainConfig
 from accel_rl.settings.trust import Trust, check_trust, code_names
 from accel_rl.text.errors import ConfigError, RunError
 from accel_rl.version import __version__
+
+if TYPE_CHECKING:
+    from accel_rl.settings.train import TrainConfig
 
 logger = logging.getLogger(__name__)
 
@@ -66,13 +68,13 @@ class RunFolder:
         self.moved = ""  # If the folder was moved while the run trained, `moved` is a line about the move.
 
     @classmethod
-    def default_path(cls, config: TrainConfig) -> Path:
+    def default_path(cls, config: "TrainConfig") -> Path:
         name = (config.env.game or config.env.id).replace("/", "_").replace(":", "_")
         algorithm = config.algorithm.replace(":", "_")
         return Path("runs") / f"{algorithm}-{name}-seed{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
 
     @classmethod
-    def new_path(cls, config: TrainConfig) -> Path:
+    def new_path(cls, config: "TrainConfig") -> Path:
         """Create an empty folder with the run's default name, followed by a number if another run has the same name."""
         path = cls.default_path(config)
         for candidate in itertools.chain([path], (path.with_name(f"{path.name}-{i}") for i in itertools.count(2))):
@@ -103,7 +105,7 @@ class RunFolder:
             raise ConfigError(f"--run-dir {path}: {parent} is not writable")
 
     @classmethod
-    def create(cls, path: Path, config: TrainConfig) -> "RunFolder":
+    def create(cls, path: Path, config: "TrainConfig") -> "RunFolder":
         """The settings are written first, so that a killed run can be resumed. Raises ConfigError if the folder
         contains a run, even a run that begins at the same moment."""
         cls.check_new(path)
@@ -125,9 +127,11 @@ class RunFolder:
         return run
 
     @classmethod
-    def open(cls, path: Path, trust: Trust = False) -> tuple["RunFolder", TrainConfig]:
+    def open(cls, path: Path, trust: Trust = False) -> "tuple[RunFolder, TrainConfig]":
         """Raises ConfigError if the folder contains no run, or if its settings name code without `trust`
         (accel_rl/settings/trust.py)."""
+        from accel_rl.settings.train import TrainConfig  # It imports torch, which lists of runs do not need.
+
         values = read_file(path)
         try:
             check_trust(code_names(settings_in(values)), trust)

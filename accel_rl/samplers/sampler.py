@@ -215,7 +215,7 @@ class Sampler:
                 b = int(np.argwhere(cells)[0, 1])
                 self._has_warned = True
                 logger.warning(
-                    f"{self.spec.name}: a {name} of environment {b} is not finite; updates from it are skipped"
+                    f"{self.spec.name}: the {name} of environment {b} is not finite; updates from it are skipped"
                 )
                 return
 

@@ -149,11 +149,19 @@ CONDITIONS = (
 )
 
 
+FILLED = {"env.randomness": "sequence"}
+"""The value that `resolve` writes into the config.json of runs in which the setting has no effect."""
+
+
 def inactive(config: TrainConfig, resolved: Resolved) -> list[str]:
     """A line for each setting that was changed from its default but has no effect. `resolved` is `config` after
     resolution."""
     default = values_in(default_config(config.algorithm))
-    changed = {name: value for name, value in values_in(config).items() if value != default.get(name, value)}
+    changed = {
+        name: value
+        for name, value in values_in(config).items()
+        if value not in (default.get(name, value), FILLED.get(name))
+    }
     algorithm = find_algorithm(config.algorithm)
     never = {f"algo.{name}" for name in unread(algorithm)}
     lines = []
@@ -169,6 +177,8 @@ def clamped(config: Resolved) -> list[str]:
     """A line for each setting that is larger than what the run can use."""
     lines = []
     samples, minibatch = config.T * config.sampler.envs, getattr(config.algo, "minibatch", 0)
+    if config.env_steps < samples and not config.updates:
+        lines.append(f"--env-steps {config.env_steps}: the run ends with a whole rollout, at {samples:,} env steps")
     if minibatch > samples:
         lines.append(
             f"--minibatch {minibatch}: a rollout has {samples} samples ({config.sampler.envs} environments x "

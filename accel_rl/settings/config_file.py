@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from accel_rl.metrics.nested import flat
 from accel_rl.text.errors import ConfigError
 
 FORMAT = 5
@@ -24,13 +25,34 @@ def settings_in(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_file(folder: Path) -> dict[str, Any]:
-    """Raises ConfigError, with a message of one line that names the file."""
+    """The values of a run's config.json. Raises ConfigError, with a message of one line that names the file."""
     file = folder / "config.json"
+    if folder.is_file():
+        where = f" {folder.parent}" if (folder.parent / "config.json").exists() else ""
+        raise ConfigError(f"{folder} is a file: give the run's folder{where}")
+    if not file.exists():
+        near = ", ".join(str(p.parent) for p in sorted(folder.glob("*/config.json"))[:3]) if folder.is_dir() else ""
+        raise ConfigError(f"{folder} holds no run (no config.json)" + (f"; did you mean {near}" if near else ""))
+    return read_json(file)
+
+
+def read_plain(folder: Path) -> dict[str, Any]:
+    """The settings of a run by full names, such as env.game, for lists of runs. Only the types of those that lists need
+    are checked, because a check of all settings imports torch. Raises ConfigError."""
+    try:
+        result = dict(flat(settings_in(read_file(folder))))
+        for name, kind in (("algorithm", str), ("env_steps", int), ("seed", int)):
+            if not isinstance(result.get(name), kind):
+                raise ConfigError(f"--{name} {result.get(name)!r}: must be of type {kind.__name__}")
+    except ConfigError as e:
+        raise ConfigError(f"{folder / 'config.json'}: {e}") from e
+    return result
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """Raises ConfigError, with a message of one line that names the file."""
     try:
         values = json.loads(file.read_text())
-    except FileNotFoundError as e:
-        near = ", ".join(str(p.parent) for p in sorted(folder.glob("*/config.json"))[:3]) if folder.is_dir() else ""
-        raise ConfigError(f"{folder} holds no run (no config.json)" + (f"; did you mean {near}" if near else "")) from e
     # json.loads raises RecursionError for JSON that is nested too deeply.
     except (OSError, ValueError, RecursionError) as e:
         raise ConfigError(f"{file} is not readable: {e}") from e

@@ -21,6 +21,8 @@ def full_flag(flag: str, flags: Collection[str], similar: Iterable[str] = ()) ->
     """`--game` is --env.game if only one group has a field of that name. Raises ConfigError for an unknown flag. The
     error message suggests flags with similar names, including those in `similar`. For a flag of another library, the
     message suggests the corresponding flag of this project."""
+    if flag == "--env" and "--env.id" in flags:
+        return "--env.id"
     candidates = [flag] if flag in flags else named(flag[2:], flags)
     if len(candidates) == 1:
         return candidates[0]

@@ -15,7 +15,7 @@ lr = --algo.learning-rate
 anneal-lr = --algo.learning-rate-schedule, constant or linear
 n-steps = --algo.n-step, rewards that a target sums | --sampler.horizon, {HORIZON}
 num-steps rollout-fragment-length = --sampler.horizon, {HORIZON}
-num-envs n-envs = --sampler.envs
+num-env num-envs n-envs = --sampler.envs
 total-timesteps timesteps n-timesteps = --env-steps, of all environments together; 4 emulated frames each in Atari
 num-workers num-rollout-workers num-env-runners = --sampler.workers, processes that step the environments
 train-batch-size = --algo.batch-size, {REPLAY} | --sampler.horizon, a rollout has --envs x --horizon samples
@@ -43,18 +43,19 @@ exploration-initial-eps start-e = --algo.epsilon
 exploration-final-eps end-e = --algo.epsilon-final
 rms-prop-eps = --algo.optimizer-eps
 use-rms-prop = --algo.optimizer, such as rmsprop or adam
-policy policy-kwargs = --algo.network, a3c, dqn or nature
-net-arch = --algo.hidden, such as 64,64
+policy policy-kwargs = --algo.network, a3c, dqn, nature or a class
+hidden-size hidden-sizes net-arch = --algo.hidden, such as 64,64
 activation-fn = --algo.activation
+algorithm algo agent = -, the algorithm comes first: accel-rl train ppo ...
 env-id = -, --game pong for Atari, --env CartPole-v1 for Gymnasium
 frame-stack = --env.stack
 track = --wandb, online, offline or disabled
 wandb-project-name = --wandb-project
 wandb-entity = -, set the environment variable WANDB_ENTITY
 tensorboard-log = --log.tensorboard, events go into the run folder
-exp-name = --run-dir, folder of the run
+exp-name name run-name log-dir save-dir = --run-dir, folder of the run
 load load-model load-path pretrained warm-start = --init, run or model
-save-model save-freq checkpoint-freq = --checkpoint.interval, env steps; the end of a run is always saved
+save-model save-freq save-interval checkpoint-freq = --checkpoint.interval, env steps; the end of a run is always saved
 callbacks callback-class = --callback, {CLASS}
 sinks logger = --sink, {CLASS}
 capture-video = --callback, 'VideoEvery(env_steps=500_000)'; accel-rl watch RUN makes one
@@ -62,8 +63,11 @@ eval-freq = --evaluation.interval, env steps
 n-eval-episodes = --evaluation.episodes
 stats-window-size = --log.window, episodes that the online score averages over
 torch-deterministic = -, runs with the same --seed are equal bit for bit on a CPU
+resume restore = -, accel-rl resume RUN continues a run in its folder; --init RUN begins another from its network
+smooth smoothing = -, scores are already means of the last 100 episodes (--log.window)
 cuda = --device, auto, cpu, cuda or cuda:N
-verbose progress-bar = -, accel-rl train always shows progress
+verbose progress-bar silent = -, --quiet prints only warnings and errors
+config config-file yaml = -, --config FILE of accel-rl train begins with the settings of a run (train(Run(FILE).config))
 """
 
 
@@ -79,7 +83,7 @@ HINTS = {name: answers.split(" | ") for names, answers in LINES for name in name
 def hint(name: str, flags: Collection[str]) -> str:
     """The chosen algorithm's equivalent of another library's flag, or "" for an unknown flag. `name` is the flag
     without dashes. `flags` are all flags of the command."""
-    if name not in HINTS or "--sampler.envs" not in flags:
+    if name not in HINTS or ("--sampler.envs" not in flags and not name.startswith("smooth")):
         return ""
     for answer in HINTS[name]:
         flag, _, meaning = answer.partition(", ")

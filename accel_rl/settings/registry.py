@@ -1,13 +1,17 @@
 """Algorithms and experiments by their names."""
 
 import importlib
+import inspect
 import pkgutil
+from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from accel_rl.algos.algorithm import Algorithm
 from accel_rl.text.errors import ConfigError, nearest
 from accel_rl.text.imports import failure, import_user_module
+
+if TYPE_CHECKING:
+    from accel_rl.algos.algorithm import Algorithm
 
 ALGORITHMS = {
     "a2c": "accel_rl.algos.a2c:A2C",
@@ -31,9 +35,11 @@ PAPER_PREFIXES = ("", "experiments.", f"{PAPERS}.")
 """The module of an experiment is searched in the packages `PAPER_PREFIXES`."""
 
 
-def find_algorithm(name: str) -> type[Algorithm]:
+def find_algorithm(name: str) -> "type[Algorithm]":
     """`name` is a name such as `a2c`, or a user's `module:Class`, whose module may be in the current folder. Raises
     ConfigError."""
+    from accel_rl.algos.algorithm import Algorithm  # Names of algorithms are needed without torch.
+
     result = find(name)
     if not (isinstance(result, type) and issubclass(result, Algorithm)):
         raise ConfigError(f"algorithm {name!r}: it is not a subclass of accel_rl.algos.algorithm.Algorithm")
@@ -49,7 +55,12 @@ def find(name: str, flag: str = "algorithm") -> Any:
         allowed = [*ALGORITHMS, "module:Class", "module:function"]
         raise ConfigError(f"unknown algorithm {name!r}; allowed: {', '.join(allowed)}{nearest(name, ALGORITHMS)}")
     if not colon:
-        raise ConfigError(f"{flag} {name!r}: must be module:function, such as my_module:{name} or stooke:figure_3")
+        such = (
+            ", ".join(experiments(name))
+            if name in papers()
+            else f"my_module:{name} or stooke:figure_3{nearest(name, papers())}"
+        )
+        raise ConfigError(f"{flag} {name!r}: must be module:function, such as {such}")
     try:
         module = importlib.import_module(module_name) if name in ALGORITHMS else _user_module_or_paper(module_name)
     except ModuleNotFoundError as e:
@@ -67,8 +78,24 @@ def find(name: str, flag: str = "algorithm") -> Any:
     return result
 
 
+def check_call(name: str, function: Callable[..., Any], *args: Any) -> None:
+    """Raise ConfigError if the user's function `name` cannot be called with `args`, because it is meant for another
+    command."""
+    try:
+        inspect.signature(function).bind(*args)
+    except TypeError as e:
+        raise ConfigError(f"{name}{inspect.signature(function)}: {e}") from e
+
+
 def papers() -> list[str]:
     return sorted(m.name for m in pkgutil.iter_modules(importlib.import_module(PAPERS).__path__) if m.ispkg)
+
+
+def experiments(paper: str) -> list[str]:
+    """Names such as stooke:figure_3."""
+    module = importlib.import_module(f"{PAPERS}.{paper}")
+    functions = [f for f in vars(module).values() if inspect.isfunction(f) and f.__module__.startswith(module.__name__)]
+    return [f"{paper}:{f.__name__}" for f in functions if not f.__name__.startswith("_")]
 
 
 def _user_module_or_paper(name: str) -> ModuleType:

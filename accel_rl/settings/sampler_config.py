@@ -30,7 +30,7 @@ class SamplerConfig(NamesEngine):
     """Number of worker processes of each rank. The default number of worker processes is one per usable core, or a
     smaller number that divides --sampler.envs."""
     cores: tuple[int, ...] | None = None
-    """Cores that the run uses, such as 0 1 2. By default the run uses all cores that the affinity mask and the cgroup
+    """Cores that the run uses, such as 0-3,8. By default the run uses all cores that the affinity mask and the cgroup
     allow."""
     reset: Literal["immediate", "wait", "swap", "cached"] = "immediate"
     """When an environment is reset after its episode has ended (section 4.1). With `immediate`, the environment is

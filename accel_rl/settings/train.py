@@ -15,7 +15,7 @@ from accel_rl.settings.doors import check_doors
 from accel_rl.settings.gorila_settings import GorilaConfig
 from accel_rl.settings.modes import ALONE, CLUSTERS, RANKS, Mode
 from accel_rl.settings.outputs import CheckpointConfig, EvaluationConfig, LogConfig
-from accel_rl.settings.registry import ALGORITHMS, NAMES_WITH_REPLAY, find, find_algorithm
+from accel_rl.settings.registry import ALGORITHMS, NAMES_WITH_REPLAY, check_call, find, find_algorithm
 from accel_rl.settings.sampler_config import SamplerConfig
 from accel_rl.settings.types import check_types
 from accel_rl.text.bounds import NonNegative, NonNegativeCount, PositiveCount
@@ -204,6 +204,7 @@ def default_config(name: str) -> TrainConfig:
     `module:Class`, or `module:function` of a function that returns settings (an experiment). Raises ConfigError."""
     result = find(name)
     if not isinstance(result, type) and callable(result):
+        check_call(name, result)
         config = result()
         if not isinstance(config, TrainConfig):
             raise ConfigError(f"experiment {name!r}: it returns {type(config).__name__}, not a TrainConfig")
@@ -216,26 +217,16 @@ def default_config(name: str) -> TrainConfig:
 def read_settings(folder: Path) -> dict[str, Any]:
     """Plain JSON, without importing a user's algorithm. Raises ConfigError, with a message of one line, for an unknown
     field. Fields of a user's algorithm are not checked."""
-    return _read(folder)[0]
-
-
-def read_common_settings(folder: Path) -> TrainConfig:
-    """Same as `read_settings`. For a user's algorithm, the settings `algo` are the defaults that all algorithms
-    have."""
-    return _read(folder)[1]
-
-
-def _read(folder: Path) -> tuple[dict[str, Any], TrainConfig]:
     values = read_file(folder)
     try:
         result = settings_in(values)
         if result.get("algorithm") in ALGORITHMS:
-            return result, TrainConfig.from_dict(values)
-        config: TrainConfig = _build(TrainConfig, {**result, "algo": AlgorithmConfig()}, [])
-        check_types(config)
+            TrainConfig.from_dict(values)
+        else:
+            check_types(_build(TrainConfig, {**result, "algo": AlgorithmConfig()}, []))
     except ConfigError as e:
         raise ConfigError(f"{folder / 'config.json'}: {e}") from e
-    return result, config
+    return result
 
 
 def _build(cls: Any, values: dict[str, Any], missing: list[str], prefix: str = "") -> Any:

@@ -7,6 +7,7 @@ from functools import cache
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from accel_rl.machine.machine import numbers
 from accel_rl.text.bounds import bounds_of
 from accel_rl.text.counts import parse_count
 from accel_rl.text.errors import ConfigError, nearest
@@ -145,6 +146,9 @@ def read(hint: Any, words: Sequence[str]) -> Any:
     text: Any = words[0] if len(words) == 1 else tuple(words)
     if text == "None" and NoneType in args:
         return None
+    if origin is tuple and args[0] is int:
+        with contextlib.suppress(ConfigError):
+            return tuple(number for word in words for number in numbers(word))
     if origin is tuple:  # Numbers may be separated by commas; a text may contain commas.
         parts = words if args[0] is str else [part for word in words for part in word.split(",")]
         return tuple(read(args[0], [part]) for part in parts)
@@ -163,7 +167,7 @@ def described(hint: Any) -> str:
     if origin is Literal:
         return f"one of {', '.join(str(a) for a in args if a != '')}" if len(args) > 1 else str(args[0])
     if origin is tuple:
-        return f"a list, each {described(args[0])}"
+        return "a list such as 0-3,8" if args[0] is int else f"a list, each {described(args[0])}"
     if args and origin is not None:
         return " or ".join(map(described, args))
     words = {int: "a whole number", float: "a number", bool: "True or False", str: "a text", NoneType: "None"}

@@ -7,9 +7,9 @@ import statistics
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from accel_rl.run.listed_runs import read_progress
 from accel_rl.settings.train import TrainConfig
 from accel_rl.sweeps.grid import pairs
-from accel_rl.sweeps.sweep_folder import read_progress
 from accel_rl.text.counts import counted
 from accel_rl.text.errors import ConfigError
 

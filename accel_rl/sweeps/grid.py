@@ -26,7 +26,7 @@ from accel_rl.envs.atari_games import GAME_LISTS
 from accel_rl.planning.plan import RankPlan
 from accel_rl.settings import flags
 from accel_rl.settings.flags import with_setting
-from accel_rl.settings.registry import find
+from accel_rl.settings.registry import check_call, find
 from accel_rl.settings.resolved import resolve
 from accel_rl.settings.train import TrainConfig
 from accel_rl.settings.types import settings_in
@@ -234,6 +234,7 @@ def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
         if hasattr(make, "levels"):
             return grid(make, *make.levels, seeds=seeds or make.seeds)
         takes_seeds = bool(seeds) and "seeds" in inspect.signature(make).parameters
+        check_call(name, make)
         result = make(seeds=tuple(seeds)) if takes_seeds else make()
         if isinstance(result, TrainConfig):
             return grid(result, seeds=seeds or (result.seed,))

@@ -24,8 +24,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 
+from accel_rl.metrics.wandb import check_wandb
 from accel_rl.parsing.arguments import parse, positionals, stdout, value_of
 from accel_rl.settings.config_file import read_file
+from accel_rl.settings.registry import papers
 from accel_rl.settings.resolved import fill_in
 from accel_rl.settings.trust import code_names
 from accel_rl.sweeps import carried_code, expected_hours, idle, mps, pause
@@ -133,7 +135,7 @@ def sweep(argv: list[str], began: float | None = None) -> int:
     argv = with_default_folder(argv)
     existing = any(a.partition("=")[0] in ("--resume", "--pause", "--unpause", "--prune") for a in argv)
     named = argv[:1] and not argv[0].startswith("-") and any(a.partition("=")[0] == "--resume" for a in argv)
-    names = ["the experiment (module:function)"] if named or not existing else []
+    names = [f"the experiment (module:function; the papers are {', '.join(papers())})"] if named or not existing else []
     words, options = positionals(argv, names, "accel-rl sweep")
     o = parse(Options, options, "accel-rl sweep EXPERIMENT", __doc__ or "")
     if o.pause:
@@ -176,6 +178,8 @@ def sweep(argv: list[str], began: float | None = None) -> int:
                 trial = SweepFolder(Path(scratch))
                 trial.create(runs, labels, {})
                 return show([*lines, *choice(trial, layout, o, began, carried)])
+    for mode in {run.config.wandb for run in runs.values()}:
+        check_wandb(mode)
     if carried is not None:
         carried.open()
     with folder.locked() as lock:

@@ -6,18 +6,20 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.box import HEAVY_HEAD
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from accel_rl.metrics.progress import human_score, human_time
+from accel_rl.metrics.progress import human_score, human_time, of_total
 from accel_rl.parsing.arguments import parse, positionals
-from accel_rl.sweeps.sweep_folder import Progress, Record, SweepFolder, read_progress
+from accel_rl.run.listed_runs import Progress, read_progress
+from accel_rl.sweeps.sweep_folder import Record, SweepFolder
 from accel_rl.text.counts import counted
 from accel_rl.text.errors import ended
 from accel_rl.text.output import escaped, escaped_lines
@@ -25,6 +27,8 @@ from accel_rl.text.output import escaped, escaped_lines
 ORDER = ("running", "failed", "stopped", "waiting", "pruned", "done")
 PLAIN_INTERVAL_S = 30.0
 MOST_ROWS = 40
+PLAIN_WIDTH = 200
+"""Width of the table in a pipe or file, where rich would wrap at 80 columns."""
 
 
 class View:
@@ -65,16 +69,19 @@ class View:
             left = f"; {rate:,.0f} steps/s; {human_time(deadline_s)} to the deadline"
         return f"{counted(len(records), 'run')}: {', '.join(parts)}{left}"
 
-    def table(self, records: Mapping[str, Record]) -> Table:
-        table = Table(title=Text(escaped(str(self.folder.path))), caption=self.summary(records), title_justify="left")
+    def table(self, records: Mapping[str, Record], has_box: bool = True) -> Table:
+        box = HEAVY_HEAD if has_box else None
+        title = Text(escaped(str(self.folder.path)))
+        table = Table(title=title, caption=self.summary(records), title_justify="left", box=box)
         for column in ("run", "state", "slot", "env steps", "steps/s", "score", "left", "tries"):
             left = column in ("run", "state", "slot")
             # On a narrow terminal, only the runs' names are wrapped.
             table.add_column(column, justify="left" if left else "right", no_wrap=column != "run", overflow="fold")
         rows = sorted(records, key=lambda n: ORDER.index(records[n].status))
+        short = differing_parts(list(records))
         for name in rows[:MOST_ROWS]:
             # A `Text` is not searched for rich's markup, such as [link=...].
-            table.add_row(*(Text(escaped(cell)) for cell in self.cells(name, records[name])))
+            table.add_row(*(Text(escaped(cell)) for cell in (short[name], *self.cells(name, records[name]))))
         if len(rows) > MOST_ROWS:
             table.add_row(f"and {len(rows) - MOST_ROWS} more")
         return table
@@ -84,15 +91,21 @@ class View:
         running = record.status == "running"
         known = running and math.isfinite(p.steps_per_s) and p.steps_per_s > 0
         return [
-            name,
             record.status,
             record.slot or "",
-            f"{p.env_steps:,}/{length:,}",
+            of_total(p.env_steps, length),
             f"{p.steps_per_s:,.0f}" if math.isfinite(p.steps_per_s) else "-",
             human_score(p.score),
             human_time((length - p.env_steps) / p.steps_per_s) if known else "",
             str(record.attempts),
         ]
+
+
+def differing_parts(names: Sequence[str]) -> dict[str, str]:
+    """Names such as pong,envs=16,seed=0 without the parts that all names have."""
+    parts = {name: name.split(",") for name in names}
+    shared = set.intersection(*map(set, parts.values())) if len(names) > 1 else set()
+    return {name: ",".join(p for p in parts[name] if p not in shared) or name for name in names}
 
 
 class Display:
@@ -166,9 +179,11 @@ def status(argv: list[str]) -> int:
     o = parse(Options, options, "accel-rl status FOLDER", "Show the state of a sweep.")
     folder = SweepFolder(Path(words[0]).expanduser())
     view, console = View(folder), Console()
+    if not console.is_terminal:
+        console.width = PLAIN_WIDTH
     while True:
         holder = folder.holder()
-        console.print(view.table(records(folder, view)))
+        console.print(view.table(records(folder, view), has_box=console.is_terminal))
         console.print(f"running: process {holder}" if holder else "no sweep is running here", highlight=False)
         if not (o.watch and holder):
             return 0

@@ -14,23 +14,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from accel_rl.checkpoints.checkpoint import Checkpoints, load
-from accel_rl.checkpoints.model_folder import ModelFolder
+from accel_rl.checkpoints.saved_steps import about_model, checkpoint_steps
 from accel_rl.files import folder_lock
 from accel_rl.files.durable_files import refuse_link, remove_temporaries
 from accel_rl.files.folder_lock import Holder
-from accel_rl.metrics.metrics_file import cells, number
+from accel_rl.run.listed_runs import read_progress, updates_in
 from accel_rl.run.run_folder import RunFolder
-from accel_rl.settings.resolved import fill_in
-from accel_rl.settings.train import TrainConfig, read_common_settings
+from accel_rl.settings.config_file import read_plain
 from accel_rl.settings.trust import Trust
-from accel_rl.sweeps.sweep_plan import Run
 from accel_rl.text.counts import counted
 from accel_rl.text.errors import ConfigError
+
+if TYPE_CHECKING:  # `accel-rl status` does not wait until torch is imported.
+    from accel_rl.settings.train import TrainConfig
+    from accel_rl.sweeps.sweep_plan import Run
 
 DEADLINE = "deadline.json"
 PRUNED = "pruned"
@@ -82,16 +83,16 @@ class SweepFolder:
     def log(self, name: str) -> Path:
         return self.path / name / "log.txt"
 
-    def config(self, name: str, trust: Trust = False) -> TrainConfig:
+    def config(self, name: str, trust: Trust = False) -> "TrainConfig":
         """Return the configuration with which a run of the sweep was started. Raises ConfigError if the configuration
         names code of a user that is not trusted (`trust`)."""
         return RunFolder.open(self.run(name), trust)[1]
 
     def env_steps(self, name: str) -> int:
         """Return the length of a run in env steps, without importing a user's code."""
-        return read_common_settings(self.run(name)).env_steps
+        return int(read_plain(self.run(name))["env_steps"])
 
-    def left(self, trust: Trust) -> dict[str, TrainConfig]:
+    def left(self, trust: Trust) -> "dict[str, TrainConfig]":
         """Return {name: configuration} of the sweep's unfinished runs. The method `config` explains `trust`."""
         configs = {name: self.config(name, trust) for name in self.names}
         return {name: c for name, c in configs.items() if not self.finished(name, c.env_steps)}
@@ -100,10 +101,10 @@ class SweepFolder:
         """Return the env steps of a run's newest checkpoint, or 0 without a checkpoint. A finished run that was carried
         from another machine has its network (`ModelFolder`) in place of checkpoints."""
         run = self.run(name)
-        if steps := Checkpoints(run / "checkpoints").steps():
+        if steps := checkpoint_steps(run / "checkpoints"):
             return steps[-1]
         try:
-            return int(ModelFolder(run).about()["env_steps"])
+            return int(about_model(run)["env_steps"])
         except ConfigError:
             return 0
 
@@ -113,10 +114,9 @@ class SweepFolder:
         steps = self.saved_at(name)
         if not steps:
             return False
-        config = read_common_settings(self.run(name))
-        if config.updates:
+        if updates := updates_in(read_plain(self.run(name))):
             last = read_progress(self.run(name))
-            return last.updates >= config.updates and steps >= last.env_steps
+            return last.updates >= updates and steps >= last.env_steps
         return steps >= env_steps
 
     # -- beginning ------------------------------------------------------------
@@ -155,7 +155,7 @@ class SweepFolder:
         return f"{self.path} is in use by {who}"
 
     def create(
-        self, runs: Mapping[str, Run], labels: Mapping[str, Mapping[str, str]], placed: Mapping[str, Any]
+        self, runs: "Mapping[str, Run]", labels: Mapping[str, Mapping[str, str]], placed: Mapping[str, Any]
     ) -> None:
         """Write the configuration of every run before any run starts, so that a killed sweep can be resumed. `labels`
         maps each run to its labels in the grid. Raises ConfigError if the folder contains a sweep."""
@@ -164,7 +164,7 @@ class SweepFolder:
         named = {name: dict(labels[name]) for name in runs}
         self.write("sweep.json", {**placed, "created": time.time(), "runs": named, "sizes": sizes})
 
-    def add(self, name: str, run: Run, labels: Mapping[str, str]) -> None:
+    def add(self, name: str, run: "Run", labels: Mapping[str, str]) -> None:
         """Add a run to a sweep that has begun."""
         plan = self.plan
         sizes = {**plan["sizes"], name: self._begun(name, run)}
@@ -172,8 +172,10 @@ class SweepFolder:
         self.records[name] = Record()
         self._save()
 
-    def _begun(self, name: str, run: Run) -> dict[str, Any]:
+    def _begun(self, name: str, run: "Run") -> dict[str, Any]:
         """Write a run's configuration, and return the run's entry of sweep.json."""
+        from accel_rl.settings.resolved import fill_in
+
         path = self.run(name)
         RunFolder.create(path, replace(fill_in(run.config), run_dir=str(path)))
         return {"asks": {"gpus": run.needs.gpus, "cores": run.needs.cores}, "gets": asdict(run.size)}
@@ -238,43 +240,6 @@ class SweepFolder:
         return None if holder is None else holder.pid
 
 
-TAIL = 8_192  # The number of bytes at the end of metrics.csv in which its last row is searched
-
-
-@dataclass(frozen=True)
-class Progress:
-    """`Progress` contains the newest metrics of a run. `score` is NaN before the first finished episode."""
-
-    env_steps: int = 0
-    score: float = math.nan
-    steps_per_s: float = math.nan
-    updates: int = 0
-
-
-def read_progress(run: Path) -> Progress:
-    """Read the progress of a run from its folder. Before the first row of metrics.csv, counts are 0 and other numbers
-    are NaN."""
-    try:
-        with open(run / "metrics.csv", "rb") as f:
-            header = f.readline().decode(errors="replace")
-            start = f.tell()
-            size = f.seek(0, 2)
-            f.seek(max(start, size - TAIL))
-            lines = f.read().decode(errors="replace").split("\n")
-    except OSError:
-        return Progress()
-    if len(lines) < 2:
-        return Progress()
-    columns, row = cells(header.strip()), dict[str, str]()
-    # The newest line that is a row: a row is incomplete while the run rewrites metrics.csv to add a column.
-    for line in reversed(lines[:-1]):
-        if len(values := cells(line)) == len(columns):
-            row = dict(zip(columns, values, strict=True))
-            break
-    steps, updates = (int(x) if math.isfinite(x := number(row.get(name))) else 0 for name in ("env_steps", "updates"))
-    return Progress(steps, number(row.get("score")), number(row.get("steps_per_s")), updates)
-
-
 def prune(folder: SweepFolder, dry_run: bool = False) -> list[str]:
     """Remove all checkpoints of each finished run except the newest, which contains the network and the run's state.
     Return a line for each pruned run, and a line with the total number of bytes.
@@ -282,6 +247,8 @@ def prune(folder: SweepFolder, dry_run: bool = False) -> list[str]:
     With `dry_run`, nothing is removed. Raises ConfigError if the sweep is running, or if a run's newest checkpoint is
     damaged; no checkpoint of this run is then removed.
     """
+    from accel_rl.checkpoints.checkpoint import Checkpoints, load
+
     folder.check_free()
     lines, total = [], 0
     for name in folder.names:

@@ -42,11 +42,11 @@ class RunError(RuntimeError):
 
 
 def nearest(got: str, allowed: Iterable[str], n: int = 3) -> str:
-    """'; nearest: a, b' with the allowed names that are most similar to `got`, ignoring case, or '' if no name is
-    similar."""
-    names = {name.lower(): name for name in allowed}
-    close = [names[name] for name in difflib.get_close_matches(got.lower(), list(names), n=n, cutoff=0.5)]
-    return f"; nearest: {', '.join(close)}" if close else ""
+    """'; nearest: a, b' with the allowed names that are most similar to `got`, ignoring case and the dashes of flags,
+    or '' if no name is similar."""
+    names, got = {name.lower().lstrip("-"): name for name in allowed}, got.lower().lstrip("-")
+    close = difflib.get_close_matches(got, list(names), n=n) or [x for x in names if got and x.startswith(got)][:n]
+    return f"; nearest: {', '.join(names[name] for name in close)}" if close else ""
 
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
@@ -61,6 +61,10 @@ def ended(name: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
     open_standard_descriptors()
     before_torch()
     warnings.showwarning = show_warning
+    try:
+        os.getcwd()
+    except FileNotFoundError:  # torch cannot be imported then.
+        return _told(name, "the current folder was removed: change to another one", 2)
     try:
         return run(argv)
     except ConfigError as e:

@@ -7,7 +7,10 @@ log file fails.
 import contextlib
 import logging
 import os
+import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
@@ -16,7 +19,7 @@ from typing import Any, TextIO
 def open_standard_descriptors() -> None:
     """Open /dev/null as each of the descriptors 0, 1 and 2 that is closed. If a standard descriptor stayed closed, the
     next descriptor, such as that of the rollouts' shared memory, would get its number, and a process would print into
-    this memory."""
+    this memory. A character that the encoding of an output lacks is printed as its escape sequence."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(descriptor)
@@ -26,6 +29,9 @@ def open_standard_descriptors() -> None:
             os.set_inheritable(descriptor, True)
             if getattr(sys, name) is None:
                 setattr(sys, name, os.fdopen(descriptor, "w" if descriptor else "r", closefd=False))
+    for stream in (sys.stdout, sys.stderr):
+        if getattr(stream, "errors", "") == "strict":
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
 
 def escaped(text: str) -> str:
@@ -42,6 +48,19 @@ def escaped_lines(text: str) -> str:
 def print_text(text: str = "", file: TextIO | None = None) -> None:
     """The text may contain names of a foreign folder."""
     print(escaped_lines(text), file=file or sys.stdout, flush=True)
+
+
+def help_width() -> int:
+    """Lines of help are as wide as the terminal, from 40 to 120 columns."""
+    return min(max(shutil.get_terminal_size((100, 24)).columns, 40), 120)
+
+
+def print_help(text: str) -> None:
+    """Wrap each line at the terminal's width, below its text, or below the second column of a list."""
+    for line in text.split("\n"):
+        indent = " " * min(len(re.match(r" *(\S+ {2,})?", line)[0]), help_width() // 3)  # type: ignore[index]
+        wrapped = textwrap.wrap(line, help_width(), subsequent_indent=indent, break_on_hyphens=False)
+        print_text("\n".join(wrapped))
 
 
 class SteadyStream:

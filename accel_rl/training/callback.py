@@ -127,6 +127,11 @@ class Callback:
     method ends the run with exit code 1, and the error message names the callback and the method.
     """
 
+    @classmethod
+    def check_settings(cls, config: Resolved) -> None:
+        """Raise ConfigError for settings with which the callback cannot work. Called before the run's folder is
+        created."""
+
     def on_start(self, training: Training) -> bool | None:
         """Called once in each process of the run, before its first rollout."""
 

@@ -20,6 +20,9 @@ class Evaluation:
     def __str__(self) -> str:
         return f"{self.mean:.1f} +- {self.std:.1f} ({len(self.scores)} episodes)"
 
+    def __repr__(self) -> str:
+        return f"Evaluation(mean={self.mean:.2f}, std={self.std:.2f}, episodes={len(self.scores)})"
+
     @property
     def mean(self) -> float:
         return float(np.mean(self.scores)) if self.scores else float("nan")

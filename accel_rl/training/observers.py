@@ -59,6 +59,7 @@ def check(config: Resolved) -> None:
                 _built(kind, text, base)
             if issubclass(built, Callback):
                 check_methods(built, config.mode.has_members)
+            built.check_settings(config)
 
 
 def _built(kind: str, text: str, base: type[Any]) -> Any:

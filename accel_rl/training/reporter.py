@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from accel_rl.metrics.progress import ProgressDisplay, Silent
+from accel_rl.metrics.progress import ProgressDisplay, Silent, is_quiet
 from accel_rl.metrics.recorder import Recorder, episode_metrics
 from accel_rl.metrics.sinks import CsvSink, Row, Sink, tensorboard_sink
 from accel_rl.metrics.wandb import wandb_sink
@@ -77,7 +77,7 @@ class Reporter:
             sink.open(self.config.to_dict(), self.run_folder.path, env_steps)
             self._sinks.append(sink)
         name = self.config.env.game or self.config.env.id
-        display = ProgressDisplay if self.context.rank == 0 else Silent
+        display = Silent if self.context.rank or is_quiet() else ProgressDisplay
         label = f"{self.config.algorithm} {name}"
         if updates is None:
             self._progress = display(self.config.env_steps, env_steps, label)
@@ -130,7 +130,7 @@ class Reporter:
         """`evaluations` has that of the learner, then that of the secondary learner."""
         assert self._progress is not None
         for evaluation, whose in zip(evaluations, ("", "of the secondary learner "), strict=False):
-            self._progress.say(
+            self._progress.evaluated(
                 f"evaluation {whose}at {env_steps:,} env steps: score {evaluation.mean:.2f} +- {evaluation.std:.2f} "
                 f"over {counted(len(evaluation.scores), 'episode')}"
             )

@@ -54,9 +54,7 @@ def pictures(runs: BySetting) -> dict[str, str]:
         curves = []
         for label, folder in folders.items():
             found_runs = sorted(RESULTS.glob(folder))
-            seeds = f", {len(found_runs)} seeds" if len(found_runs) > 1 else ""
-            training = Curve(f"{label}, training{seeds}", kind=label)
-            evaluation = Curve(f"{label}, evaluation{seeds}", kind=f"{label}, evaluation")
+            training, evaluation = Curve(f"{label}, training"), Curve(f"{label}, evaluation")
             for run in found_runs:
                 columns = read_columns(run, x, ("score", "eval_score", "eval_episodes"))
                 (steps, scores), enough = columns["eval_score"], columns["eval_episodes"][1] >= EPISODES
@@ -69,8 +67,7 @@ def pictures(runs: BySetting) -> dict[str, str]:
         curves = []
         for name in names:
             columns = [run.online for run in runs[name][game]]
-            seeds = f", {len(columns)} seeds" if len(columns) > 1 else ""
-            curves.append(Curve(f"{game}, {name}{seeds}", [x for x, _ in columns], [y for _, y in columns], kind=name))
+            curves.append(Curve(f"{game}, {name}", [x for x, _ in columns], [y for _, y in columns]))
         found[f"suite_{game}"] = _svg(curves, "env_steps")
     return found
 
@@ -104,7 +101,7 @@ def _games(runs: BySetting) -> Mapping[str, Sequence[str]]:
 
 
 def _svg(curves: list[Curve], x: str) -> str:
-    text = ";".join(f"{c.label} {a.tolist()} {b.tolist()}" for c in curves for a, b in zip(c.x, c.y, strict=True))
+    text = ";".join(f"{c.legend} {a.tolist()} {b.tolist()}" for c in curves for a, b in zip(c.x, c.y, strict=True))
     with tempfile.TemporaryDirectory() as folder, matplotlib.rc_context(STYLE):
         draw(curves, Path(folder) / "curves.svg", x, "score")
         svg = (Path(folder) / "curves.svg").read_text()

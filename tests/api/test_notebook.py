@@ -7,6 +7,7 @@ import pytest
 
 import accel_rl
 from accel_rl import ConfigError
+from tests.report.dummies import dummy
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,13 @@ def test_a_curve_is_a_picture(run, rendered, tmp_path):
         run.plot("entrop")
 
 
+def test_a_run_without_rows_has_no_picture(tmp_path):
+    html = accel_rl.Run(dummy(tmp_path / "empty", scores=()))._repr_html_()
+    assert "0 of 3,000" in html and "<img" not in html
+
+
 def test_results_print_in_one_line(run):
+    assert repr(run.evaluate(2)).startswith("Evaluation(mean=")
     assert str(run.result).startswith("1,024 env steps in ") and "(2 episodes)" in str(run.result)
     assert "\n" not in str(run.result) and len(str(run.result)) < 120
 

@@ -80,7 +80,7 @@ def test_a_caller_without_gradients_trains_and_resumes(tmp_path, mode):
         ({"starts": "saves"}, "--starts 'saves': must be one of noop, saved"),
         ({"seed": -1}, "--seed -1: must be a whole number, 0 or more"),
         ({"seed": "x"}, "--seed 'x': must be a whole number"),
-        ({"sed": 1}, "unknown option sed; nearest: seed, save"),
+        ({"sed": 1}, "unknown option sed; nearest: seed"),
         ({"random": True, "best": True}, "--random evaluates no agent"),
     ],
 )

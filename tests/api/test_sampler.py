@@ -10,6 +10,7 @@ def test_rollouts_of_random_play():
         assert (sampler.T, sampler.B) == (5, 4)
         rollout = sampler.collect()
         assert rollout.action.shape == rollout.reward.shape == (5, 4)
+        assert repr(rollout) == "Rollout(T=5, B=4, frames torch.uint8 [9, 4, 104, 80])"
         assert rollout.observations(0).shape == (4, *sampler.spec.obs_shape)
         assert int(rollout.action.max()) < sampler.spec.n_actions
 
@@ -89,5 +90,5 @@ def test_a_functions_wrong_result_is_one_line(result, words):
 
 
 def test_something_that_is_no_policy_is_refused():
-    with pytest.raises(ConfigError, match="policy=3: must be"):
+    with pytest.raises(ConfigError, match="policy=3: must be .* it has no model, needs_obs"):
         accel_rl.make_sampler(policy=3, env="CartPole-v1")

@@ -98,4 +98,4 @@ def test_zsh_runs_the_script_for_bash(words, capsys):
 
 def test_another_shell_is_one_line(capsys):
     assert main(["completion", "bsh"]) == 2
-    assert capsys.readouterr().err == "accel-rl: shell 'bsh': must be bash, zsh, fish; nearest: bash, zsh, fish\n"
+    assert capsys.readouterr().err == "accel-rl: shell 'bsh': must be bash, zsh, fish; nearest: bash, zsh\n"

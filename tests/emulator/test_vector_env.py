@@ -281,6 +281,9 @@ def test_options_are_kept_and_constant() -> None:
     ("settings", "message"),
     [
         ({"game": "pongg"}, "nearest: pong"),
+        ({"game": "PongNoFrameskip-v4"}, "nearest: pong"),
+        ({"game": "ALE/MsPacman-v5"}, "nearest: ms_pacman"),
+        ({"game": "pong", "grayscale": False}, "use obs_type='rgb'"),
         ({"game": "king_kong"}, "AtariVectorEnv"),
         ({"img_height": 64}, "img_height=64: must be 84; for others use ale_py"),
         ({"grayscale": False}, "grayscale=False: must be True"),

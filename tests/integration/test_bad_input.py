@@ -107,7 +107,7 @@ def no_process(monkeypatch):
         ([*PONG, "--decorrelation-steps", "-3"], ["decorrelation-steps -3"]),
         ([*PONG, "--ranks", "0"], ["ranks 0", "at least 1"]),
         ([*PONG, "--ranks", "3"], ["--envs 16", "3 ranks", "use 18"]),
-        ([*PONG, "--gpus", "0,x"], ["--gpus 0,x", "0,1"]),
+        ([*PONG, "--gpus", "0,x"], ["--gpus '0,x'", "0-3,8"]),
         ([*PONG, "--gpus", "0,1"], ["--gpus cuda:0", "not available"]),
         ([*PONG, "--ranks", "2", "--update", "asinc"], ["asinc", "async"]),
         ([*PONG, "--local-updates", "2"], ["local-updates 2", "--update async"]),

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from accel_rl.cli.main import main
-from accel_rl.metrics.plot import Curve, draw, gather, read_column
+from accel_rl.metrics.plot import Curve, columns_of, draw, gather, read_column
+from accel_rl.report.labels import labelled, labels
 from accel_rl.settings.train import TrainConfig, default_config, read_settings
 from accel_rl.text.errors import ConfigError
 from tests.report.dummies import dummy
@@ -23,8 +24,9 @@ def make_run(folder, rows, seed=0, **changes):
     return folder
 
 
-def settings_of(runs):
-    return {run: read_settings(run) for run in runs}
+def gathered(runs, x, y):
+    columns = columns_of(runs, x, y)
+    return gather(columns, labelled([read_settings(run) for run in columns]))
 
 
 def test_runs_that_differ_by_seed_alone_are_one_curve(tmp_path):
@@ -35,13 +37,39 @@ def test_runs_that_differ_by_seed_alone_are_one_curve(tmp_path):
         make_run(tmp_path / "d", [(0, 5), (10, 6)], seed=5, rate=1e-3),
         make_run(tmp_path / "e", [(0, 2), (100, 6)], seed=2),
     ]
-    curves = gather(settings_of(runs), "env_steps", "score")
-    assert [c.label for c in curves] == ["a2c pong (a), 3 seeds", "a2c breakout", "a2c pong (d)"]
+    curves = gathered(runs, "env_steps", "score")
+    assert [(c.game, c.legend) for c in curves] == [
+        ("pong", "A2C-16env, learning_rate=0.0007, 3 seeds"),
+        ("breakout", "A2C-16env, learning_rate=0.0007"),
+        ("pong", "A2C-16env, learning_rate=0.001"),
+    ]
     assert [len(c.x) for c in curves] == [3, 1, 1]
     x, mean, low, high = curves[0].band(3)
     assert x.tolist() == [0, 50, 100]
     assert mean.tolist() == [2, (2 + 4 + 4) / 3, 6]
     assert low.tolist() == [1, 2, 3] and high.tolist() == [3, 4, 9]
+
+
+def test_runs_without_values_are_left_out_with_a_note(tmp_path, logged):
+    """A sweep is plotted while some of its runs are beginning."""
+    good = make_run(tmp_path / "a", [(0, 1), (100, 3)])
+    for name, text in (("b", ""), ("c", "env_steps,score,wall_s\n1,,1\n"), ("d", "env_steps,wall_s\n1,1\n")):
+        (make_run(tmp_path / name, [(1, 1)], seed=ord(name)) / "metrics.csv").write_text(text)
+    (curve,) = gathered([good, *(tmp_path / name for name in "bcd")], "env_steps", "score")
+    assert len(curve.x) == 1
+    assert [line.endswith(": left out") for line in logged] == [True] * 3
+    assert "no rows yet" in logged[0] and "no value of 'score' yet" in logged[1] and "no column 'score'" in logged[2]
+
+
+def test_labels_have_only_what_changes_learning_and_differs():
+    ppo = {"algorithm": "ppo", "sampler.envs": 16, "algo.learning_rate_schedule": "linear", "env_steps": 100}
+    other = {"callback": ["SaveBest"], "evaluation.interval": 5, "log.interval": 9, "wandb": "online", "preset": "sb3"}
+    assert len({*labels([ppo, ppo | other | {"seed": 1}])}) == 1
+    constant = ppo | {"algo.learning_rate_schedule": "constant"}
+    assert len({*labels([constant, constant | {"env_steps": 200}])}) == 1
+    short, long, rate = labels([ppo, ppo | {"env_steps": 200}, ppo | {"algo.learning_rate": 1e-3}])
+    assert short.endswith("env_steps=100, learning_rate=None") and long.endswith("env_steps=200, learning_rate=None")
+    assert rate.endswith("env_steps=100, learning_rate=0.001")
 
 
 def test_a_band_ends_with_the_longest_run():
@@ -82,21 +110,21 @@ def test_mistakes_are_one_line(tmp_path):
     for r, column, says in (
         (run, "scor", "nearest: score"),
         (run, "score", "no value of 'score' yet"),
-        (tmp_path / "b", "score", "no config.json"),
+        (tmp_path / "b", "score", "no metrics.csv"),
         (bare, "score", "no metrics.csv"),
         (empty, "score", "no rows yet"),
     ):
         with pytest.raises(ConfigError, match=says) as e:
-            gather(settings_of([r]), "env_steps", column)
+            gathered([r], "env_steps", column)
         assert "\n" not in str(e.value) and str(r) in str(e.value)
 
 
 def test_minutes_are_those_of_the_wall_clock(tmp_path):
     run = make_run(tmp_path / "a", [(6, 1), (12, 2)])
-    (curve,) = gather(settings_of([run]), "minutes", "score")
+    (curve,) = gathered([run], "minutes", "score")
     assert curve.x[0].tolist() == [1, 2]
     with pytest.raises(ConfigError, match="nearest: minutes"):
-        gather(settings_of([run]), "minuts", "score")
+        gathered([run], "minuts", "score")
 
 
 def test_each_game_has_a_panel_and_a_kind_one_colour(tmp_path):
@@ -107,10 +135,9 @@ def test_each_game_has_a_panel_and_a_kind_one_colour(tmp_path):
         for game in ("pong", "breakout")
         for rate in (7e-4, 1e-3)
     ]
-    curves = gather(settings_of(runs), "minutes", "score")
-    assert [c.name for c in curves] == ["a2c (pong0.0007)", "a2c (pong0.001)"] * 2
+    curves = gathered(runs, "minutes", "score")
+    assert [c.label for c in curves] == ["A2C-16env, learning_rate=0.0007", "A2C-16env, learning_rate=0.001"] * 2
     assert [c.game for c in curves] == ["pong", "pong", "breakout", "breakout"]
-    assert curves[0].kind == curves[2].kind != curves[1].kind == curves[3].kind
     draw(curves, tmp_path / "curve.png", "minutes", "score")
     with Image.open(tmp_path / "curve.png") as image:
         assert image.size == (1056, 444)  # two panels
@@ -122,7 +149,7 @@ def test_a_picture_is_drawn(tmp_path):
     runs = [make_run(tmp_path / str(s), [(0, s), (100, 2 * s)], seed=s) for s in range(2)]
     runs.append(make_run(tmp_path / "one", [(50, 1)], rate=1e-3))
     out = tmp_path / "new" / "folder" / "curve.png"
-    draw(gather(settings_of(runs), "env_steps", "score"), out, "env_steps", "score")
+    draw(gathered(runs, "env_steps", "score"), out, "env_steps", "score")
     with Image.open(out) as image:
         assert image.format == "PNG" and image.size == (960, 600)
         assert len(image.convert("RGB").getcolors(1 << 20)) > 20  # lines, a band, text
@@ -130,7 +157,7 @@ def test_a_picture_is_drawn(tmp_path):
 
 def test_a_picture_replaces_a_link(tmp_path):
     """A foreign run folder may contain curve.png -> a file of the user."""
-    curves = gather(settings_of([make_run(tmp_path / "run", [(0, 1), (100, 2)])]), "env_steps", "score")
+    curves = gathered([make_run(tmp_path / "run", [(0, 1), (100, 2)])], "env_steps", "score")
     thesis, out = tmp_path / "thesis", tmp_path / "run" / "curve.png"
     thesis.write_text("mine")
     out.symlink_to(thesis)

@@ -61,4 +61,5 @@ def test_mlflow_gets_settings_and_metrics_and_continues_its_run(tmp_path, monkey
 def test_a_missing_mlflow_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(ConfigError, match="--sink MLflow needs the package mlflow: pip install mlflow"):
-        MLflow().open({}, tmp_path, 0)
+        accel_rl.train("a2c", **SMALL, run_dir=tmp_path / "run", sinks=["MLflow"])
+    assert not (tmp_path / "run").exists()

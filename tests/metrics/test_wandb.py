@@ -9,7 +9,7 @@ import pytest
 import accel_rl
 from accel_rl.metrics.wandb import WandbSink, check_wandb, wandb_sink
 from accel_rl.settings.train import default_config
-from accel_rl.text.errors import ConfigError, RunError
+from accel_rl.text.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
 DISABLED = default_config("a2c")
@@ -41,7 +41,29 @@ def test_an_init_that_raises_is_said_once_and_left_out(tmp_path, monkeypatch, lo
 
     monkeypatch.setattr(wandb, "init", raising)
     assert wandb_sink(OFFLINE, tmp_path) == []
-    assert logged == ["wandb: not started (no answer); going on without it"]
+    assert logged == ["wandb: offline mode not started (no answer); going on without it"]
+
+
+@pytest.mark.needs("wandb")
+def test_without_an_answer_of_the_server_files_are_written(tmp_path, monkeypatch, logged):
+    import wandb
+
+    monkeypatch.setattr(wandb, "init", lambda **given: raising() if given["mode"] == "online" else Run())
+    (sink,) = wandb_sink(replace(DISABLED, wandb="online"), tmp_path)
+    assert isinstance(sink, WandbSink)
+    files = f"wandb sync {tmp_path}/wandb/offline-* sends its files later"
+    assert logged == [f"wandb: online mode not started (no answer); {files}"]
+
+
+@pytest.mark.needs("wandb")
+@pytest.mark.parametrize(("key", "says"), [("", "has no API key: run `wandb login`"), ("short", "--wandb online: ")])
+def test_online_needs_a_key(key, says, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    monkeypatch.setenv("WANDB_API_KEY", key) if key else monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    with pytest.raises(ConfigError) as e:
+        check_wandb("online")
+    assert says in str(e.value) and "--wandb offline" in str(e.value) and "\n" not in str(e.value)
 
 
 def test_a_folder_that_is_not_there_is_not_fatal(tmp_path, logged):
@@ -165,7 +187,7 @@ def test_videos_and_the_model_are_artifacts(tmp_path):
 
 
 def test_artifacts_need_weights_and_biases(tmp_path):
-    with pytest.raises(RunError, match=r"WandbArtifacts.*Weights & Biases is disabled; use --wandb online"):
+    with pytest.raises(ConfigError, match=r"WandbArtifacts.*Weights & Biases is disabled; use --wandb online"):
         accel_rl.train(
             "ppo", env="CartPole-v1", run_dir=tmp_path / "run", engine="in-process", callbacks=[accel_rl.WandbArtifacts]
         )

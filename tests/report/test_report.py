@@ -4,6 +4,7 @@ import csv
 import html.parser
 import re
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ import pytest
 from accel_rl.cli.main import main
 from accel_rl.envs.atari_games import OF_HUMAN
 from accel_rl.report.report import ReportOptions, write_report
-from accel_rl.report.runs import find_runs, read_csv, read_runs
+from accel_rl.report.runs import read_csv, read_runs
+from accel_rl.run.listed_runs import find_runs
+from accel_rl.settings.train import default_config
 from accel_rl.text.errors import ConfigError
-from tests.report.dummies import dummy
+from tests.report.dummies import dummy, write_run
 
 
 def table(out, name):
@@ -130,6 +133,19 @@ def test_a_run_whose_first_episode_has_not_ended_has_a_speed(tmp_path):
     write_report(read_runs([tmp_path / "runs"]), tmp_path / "out", ReportOptions(reps=50))
     assert [r["env steps/s"] for r in table(tmp_path / "out", "throughput")] == ["500"]
     assert table(tmp_path / "out", "scores") == []
+
+
+def test_a_report_without_an_atari_game_has_no_tables_of_papers(tmp_path):
+    config = default_config("ppo")
+    config = replace(config, env=replace(config.env, id="CartPole-v1"), env_steps=4_000)
+    for seed, changes in enumerate(({}, {"callback": ["SaveBest"], "wandb": "offline"})):
+        write_run(tmp_path / "runs" / str(seed), replace(config, seed=seed), scores=(20.0, 90.0), settings=changes)
+    write_report(read_runs([tmp_path / "runs"]), tmp_path / "out", ReportOptions(reps=20))
+    page = (tmp_path / "out" / "index.html").read_text()
+    for word in ("49 games", "Stooke", "Daley", "Gorila</th>", "Human</th>", "200 M frames</th>", "50 M</th>"):
+        assert word not in re.sub(r"<p.*?</p>", "", page), word
+    (row,) = table(tmp_path / "out", "scores")  # Callbacks and W&B do not change learning.
+    assert [*row][-2:] == ["score", "deviation"] and row["seeds"] == "2"
 
 
 def test_best_and_online_scores(runs, tmp_path):

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from accel_rl.cli.main import main
-from accel_rl.metrics.plot import counted_once, gather
-from accel_rl.report.runs import find_runs, read_runs
+from accel_rl.metrics.plot import columns_of, counted_once, gather
+from accel_rl.report.labels import labelled
+from accel_rl.report.runs import read_runs
 from accel_rl.results.trained_run import Run, distinct
+from accel_rl.run.listed_runs import find_runs
 from accel_rl.settings.train import default_config, read_settings
 from accel_rl.text.errors import ConfigError
 from tests.report.dummies import dummy, write_run
@@ -67,8 +69,9 @@ def test_a_copy_is_no_second_seed(copied, tmp_path, capsys):
 
 
 def test_a_plot_counts_seeds(rendered, copied, tmp_path, capsys):
-    (curve,) = gather({run: read_settings(run) for run in find_runs([copied])}, "env_steps", "score")
-    assert len(curve.x) == 2 and curve.label.endswith("2 seeds") and len(curve.repeated) == 1
+    columns = columns_of(find_runs([copied]), "env_steps", "score")
+    (curve,) = gather(columns, labelled([read_settings(run) for run in columns]))
+    assert len(curve.x) == 2 and curve.legend.endswith("2 seeds") and len(curve.repeated) == 1
     assert main(["plot", str(copied), "--out", str(tmp_path / "curve.png")]) == 0
     assert "seed 0 counts once" in capsys.readouterr().out
 

@@ -3,13 +3,14 @@
 import pytest
 
 from accel_rl.cli.main import main
+from accel_rl.cli.train_command import TrainOptions
 from accel_rl.settings.flags import flags_of, full_flag
 from accel_rl.settings.hints import HINTS
 from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.text.errors import ConfigError
 
 ALGORITHMS = ("ppo", "a2c", "dqn")
-FLAGS = {name: flags_of(TrainConfig, default_config(name)) for name in ALGORITHMS}
+FLAGS = {name: flags_of(TrainConfig, default_config(name)) | flags_of(TrainOptions) for name in ALGORITHMS}
 
 
 def answer(algorithm: str, flag: str) -> str:
@@ -71,7 +72,13 @@ def test_every_flag_of_the_table_exists_in_some_algorithm():
         ("--track", "use --wandb", "use --wandb", "use --wandb"),
         ("--torch_deterministic", "--seed", "--seed", "--seed"),
         ("--cuda", "use --device", "use --device", "use --device"),
-        ("--verbose", "shows progress", "shows progress", "shows progress"),
+        ("--verbose", "--quiet prints only", "--quiet prints only", "--quiet prints only"),
+        ("--hidden-size", "use --network", "use --network", "use --network"),
+        ("--save-interval", "use --checkpoint.interval", "use --checkpoint.interval", "use --checkpoint.interval"),
+        ("--num-env", "use --envs", "use --envs", "use --envs"),
+        ("--name", "use --run-dir", "use --run-dir", "use --run-dir"),
+        ("--resume", "accel-rl resume RUN", "accel-rl resume RUN", "accel-rl resume RUN"),
+        ("--smooth", "means of the last", "means of the last", "means of the last"),
         ("--callbacks", "use --callback", "use --callback", "use --callback"),
         ("--logger", "use --sink", "use --sink", "use --sink"),
     ],

@@ -16,11 +16,12 @@ import pytest
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.machine import hardware, machine
+from accel_rl.run.listed_runs import read_progress
 from accel_rl.sweeps import sweep_command as sweep
 from accel_rl.sweeps.layout import Needs, Size, needs_of_begun, on_gpus
 from accel_rl.sweeps.pinned_run import main as child
 from accel_rl.sweeps.sweep_display import main as status
-from accel_rl.sweeps.sweep_folder import SweepFolder, read_progress
+from accel_rl.sweeps.sweep_folder import SweepFolder
 from accel_rl.sweeps.sweep_plan import Run
 from accel_rl.text.errors import ConfigError
 from tests.integration.runs import checkpoint_bytes, progressed, rows, wait_for

@@ -10,6 +10,7 @@ from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.resolved import fill_in
 from accel_rl.settings.train import default_config
 from accel_rl.sweeps.feeder import Feeder
+from accel_rl.sweeps.sweep_display import differing_parts
 from accel_rl.sweeps.sweep_display import main as status
 from accel_rl.sweeps.sweep_folder import SweepFolder
 from accel_rl.text.errors import ConfigError
@@ -63,3 +64,12 @@ def test_names_of_a_foreign_sweep_are_text(folder, capsys, monkeypatch):
     assert status([str(folder.path)]) == 0
     out = capsys.readouterr().out
     assert r" \x1b[2J[red]x " in out and "\x1b" not in out
+
+
+def test_a_table_has_the_parts_of_names_in_which_runs_differ():
+    names = ["id=CartPole-v1,lr=0.1,seed=0", "id=CartPole-v1,lr=0.1,seed=1", "id=CartPole-v1,lr=0.2,seed=0"]
+    assert [*differing_parts(names).values()] == ["lr=0.1,seed=0", "lr=0.1,seed=1", "lr=0.2,seed=0"]
+    assert differing_parts(names[:1]) == {names[0]: names[0]} and differing_parts(["a", "a,b"]) == {
+        "a": "a",
+        "a,b": "b",
+    }

@@ -335,8 +335,9 @@ def test_a_run_that_ended_between_a_checkpoint_and_its_call_stores_the_best_netw
 @pytest.mark.parametrize(("environment", "extra"), [("CartPole-v1", "classic-control"), ("FrozenLake-v1", "toy-text")])
 def test_a_missing_renderer_is_named_before_and_after_the_run(tmp_path, capsys, monkeypatch, environment, extra):
     monkeypatch.setitem(sys.modules, "pygame", None)
-    with pytest.raises(RunError, match="cannot be rendered: pygame is not installed"):
+    with pytest.raises(ConfigError, match=rf"cannot be rendered without pip install 'gymnasium\[{extra}\]'"):
         train(tmp_path, [VideoEvery()], env=environment)
+    assert not (tmp_path / "run").exists()
     options = ["--envs", "2", "--engine", "in-process", "--minibatch", "16", "--horizon", "16", "--env-steps", "32"]
     assert main(["train", "ppo", "--env", environment, *options, "--run-dir", str(tmp_path / "b")]) == 0
     watch = next(line for line in capsys.readouterr().out.splitlines() if "accel-rl watch" in line)

@@ -57,7 +57,8 @@ def wanted() -> dict[str, str]:
         for s, short in zip(settings, names, strict=True):
             for keyword in {s.name.replace(".", "__"), short if names.count(short) == 1 else s.name.replace(".", "__")}:
                 is_class = s.name in CODE and s.name not in ("algorithm", "env.id", "callback", "sink")
-                result.setdefault(keyword, {})[text(s.hint) + " | type" * is_class] = None
+                kind = "str | Sequence[float]" if s.name == "distributed.gpus" else text(s.hint) + " | type" * is_class
+                result.setdefault(keyword, {})[kind] = None
     parameters = ("algorithm", "run_dir", "init")  # `train` has parameters of these names.
     return {keyword: " | ".join(kinds) for keyword, kinds in result.items() if keyword not in parameters}
 

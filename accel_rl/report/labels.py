@@ -1,0 +1,61 @@
+"""Labels of runs in plots and reports: a name, and the settings that change learning and differ between the runs."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from accel_rl.metrics.nested import flat
+from accel_rl.metrics.plot import Labelled
+from accel_rl.papers.daley.daley_tables import daley_name
+from accel_rl.results import run_settings
+
+APART = (
+    "seed", "run_dir", "preset", "wandb", "wandb_project", "callback", "sink", "strict", "address",
+    "env.game", "env.id", "sampler.cores", "sampler.timeout_s", "sampler.start_timeout_s", "distributed.timeout_s",
+    "gorila.timeout_s", "checkpoint.minutes", "checkpoint.interval", "checkpoint.keep", "log.interval",
+    "log.tensorboard", "evaluation.interval", "evaluation.parallel", "evaluation.starts_file",
+)  # fmt: skip
+"""Settings that do not change what a run learns, or that a plot or a table shows elsewhere."""
+OF_LENGTH = ("algo.warmup", "algo.exploration", "algo.replay.prioritized")
+"""With one of these settings, or with a linear schedule, the length of a run changes what it learns."""
+
+
+def labels(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Each run's name in the papers' figures, or its algorithm, followed by the settings in which runs of this name
+    differ. `settings` are those of each run by full names."""
+    names = [daley_name(s) or run_settings.name(s) or str(s.get("algorithm", "?")) for s in settings]
+    differing: dict[str, list[str]] = {}
+    for name in set(names):
+        same = [s for s, n in zip(settings, names, strict=True) if n == name]
+        keys = [k for k in dict.fromkeys(k for s in same for k in s) if k not in APART]
+        differing[name] = [k for k in keys if len({json.dumps(s.get(k)) for s in same}) > 1]
+        if not any(map(_depends_on_length, same)):
+            differing[name] = [k for k in differing[name] if k != "env_steps"]
+    return [
+        ", ".join([name, *(f"{_short(k)}={_named(s.get(k))}" for k in differing[name])])
+        for s, name in zip(settings, names, strict=True)
+    ]
+
+
+def labelled(configs: Sequence[Mapping[str, Any]]) -> list[Labelled]:
+    """`configs` are the contents of config.json of each run."""
+    settings = [dict(flat(config)) for config in configs]
+    return [
+        Labelled(label, str(s.get("env.game") or s.get("env.id") or "?"), str(s.get("seed")))
+        for label, s in zip(labels(settings), settings, strict=True)
+    ]
+
+
+def _depends_on_length(settings: Mapping[str, Any]) -> bool:
+    scheduled = "linear" in settings.values() or any(settings.get(name) for name in OF_LENGTH)
+    return scheduled and not settings.get("schedule_steps")
+
+
+def _short(key: str) -> str:
+    """The name without its group, if the group is clear from the name (which is not so for evaluation.steps)."""
+    group, _, name = key.rpartition(".")
+    return name if group in ("", "algo", "sampler", "env", "distributed") else key
+
+
+def _named(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) and len(str(value)) > 8 else str(value)
