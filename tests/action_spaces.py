@@ -70,3 +70,34 @@ def bits() -> gymnasium.Env:
 
 def integers() -> gymnasium.Env:
     return Numbers(spaces.Box(0, 9, (2,), np.int64))
+
+
+class Masked(Targets):
+    """Of five actions, a random two to four are allowed, and another one is an error. The best one is that allowed one
+    which is nearest to 2 + 2 x0. An episode ends with x1 > 0.8."""
+
+    def __init__(self, kind: str = "vector"):
+        super().__init__(spaces.Discrete(5))
+        x = spaces.Box(0, 255, (12, 12), np.uint8) if kind == "picture" else spaces.Box(-1, 1, (3,), np.float32)
+        # The mask is not the last entry in the order of the names.
+        self.observation_space = spaces.Dict({"action_mask": spaces.MultiBinary(5), "x": x})
+        self.kind = kind
+
+    def step(self, action: int):
+        assert self.mask[action], f"action {action} of {self.mask}"
+        distance = np.abs(np.arange(5) - (2 + 2 * self.x[0])) + np.where(self.mask, 0, 100)
+        reward = float(action == distance.argmin())
+        terminated = bool(self.x[1] > 0.8)
+        self._t += 1
+        return self._observe(), reward, terminated, self._t == STEPS, {}
+
+    def _observe(self) -> Any:
+        x = super()._observe()
+        self.mask = np.zeros(5, np.int8)
+        self.mask[self.np_random.choice(5, self.np_random.integers(2, 5), replace=False)] = 1
+        picture = np.full((12, 12), int(127 + 120 * x[0]), np.uint8)
+        return {"action_mask": self.mask.copy(), "x": picture if self.kind == "picture" else x}
+
+
+def masks(kind: str = "vector") -> gymnasium.Env:
+    return Masked(kind)

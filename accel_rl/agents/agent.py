@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from accel_rl.data.rollout import RnnState
+from accel_rl.ops.masks import allowed, random_allowed
 from accel_rl.ops.policies import Categorical, Policy
 from accel_rl.ops.q_learning import uniform_action
 from accel_rl.text.errors import RunError
@@ -62,18 +63,20 @@ class Agent(Protocol):
 class RandomAgent:
     """Uniformly random actions, to measure the environments' speed without a network, and the score of random play."""
 
-    needs_obs = False
     reentrant = True
     state_size = 0
 
     def __init__(self, n_actions: int, policy: Policy | None = None):
         """`policy` is the distribution of actions that are not one of n."""
         self.n_actions, self.model, self.policy = n_actions, nn.Identity(), policy or Categorical(n_actions)
+        self.needs_obs = self.policy.mask > 0
 
     def act(
         self, obs: Tensor | None, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """`uniform` is [N]. Returns (action [N, ...], no recorded values)."""
+        if self.policy.mask and obs is not None:
+            return random_allowed(uniform, allowed(obs, self.policy.mask)), {}
         return self.policy.random(uniform), {}
 
     def evaluating(self, greedy: bool = False) -> "RandomAgent":
@@ -90,12 +93,11 @@ class FunctionAgent(RandomAgent):
     """A user's function chooses the actions: from the observations [N, ...], it returns the actions [N], or (actions,
     {name: values [N] to record})."""
 
-    needs_obs = True
     reentrant = False
 
     def __init__(self, n_actions: int, function: Callable[[Tensor], Any], policy: Policy | None = None):
         super().__init__(n_actions, policy)
-        self.function = function
+        self.function, self.needs_obs = function, True
 
     def act(
         self, obs: Tensor | None, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)

@@ -9,6 +9,7 @@ from accel_rl.data.rollout import RnnState
 from accel_rl.kernels.actions import epsilon_greedy, largest_value
 from accel_rl.models.recurrent import RecurrentQNetwork
 from accel_rl.models.sequence_q_network import SequenceQNetwork
+from accel_rl.ops.masks import allowed, masked, random_allowed
 from accel_rl.ops.q_learning import uniform_action
 
 
@@ -33,6 +34,7 @@ class EpsilonGreedyAgent:
         self.model, self.epsilon_evaluation = model, epsilon_evaluation
         self._powers: Tensor | None = None
         self.epsilon = epsilon
+        self.mask: int = getattr(model, "mask", 0)  # Number of actions of the observations' mask, or 0 without a mask
         self.explores = True  # If true, a noisy network adds noise to its weights when the agent acts.
 
     def spread(self, powers: Tensor) -> None:
@@ -65,7 +67,7 @@ class EpsilonGreedyAgent:
 
     @property
     def needs_obs(self) -> bool:
-        records = type(self).record is not EpsilonGreedyAgent.record
+        records = type(self).record is not EpsilonGreedyAgent.record or self.mask > 0
         return records or isinstance(self.epsilon, Tensor) or self.epsilon < 1
 
     @property
@@ -80,7 +82,7 @@ class EpsilonGreedyAgent:
     def forward(self, obs: Tensor, memory: RnnState | None = None) -> tuple[Tensor, Tensor | None]:
         """Action values with gradients, for losses. For obs [T * n, ...] of n environments over T steps, return q [T *
         n, A] and the recurrent state after each step [T, n, Z], or None without a memory."""
-        return self.model.q(obs, noise=self.explores), None
+        return masked(self.model.q(obs, noise=self.explores), obs, self.mask), None
 
     @torch.no_grad()
     def value(self, obs: Tensor, memory: RnnState | None = None) -> Tensor:
@@ -104,6 +106,9 @@ class EpsilonGreedyAgent:
         if self.epsilon_tensor.device != q.device:
             self.epsilon_tensor = self.epsilon_tensor.to(q.device)
         epsilon = self.epsilon_tensor[b] if self.epsilon_tensor.dim() else self.epsilon_tensor
+        if self.mask:
+            explored = random_allowed(uniform / epsilon, allowed(obs, self.mask))
+            return torch.where(uniform < epsilon, explored, q.argmax(-1)), self.record(q)
         return epsilon_greedy(q, uniform, epsilon), self.record(q)
 
     def evaluating(self, greedy: bool = False) -> "EpsilonGreedyAgent":
@@ -137,7 +142,8 @@ class RecurrentMaxValueAgent(MaxValueAgent):
 
     def forward(self, obs: Tensor, memory: RnnState | None = None) -> tuple[Tensor, Tensor | None]:
         assert memory is not None, "a recurrent agent needs its memory"
-        return self.model(obs, memory.first, memory.state)
+        q, states = self.model(obs, memory.first, memory.state)
+        return masked(q, obs, self.mask), states
 
 
 class LastStepAgent(EpsilonGreedyAgent):
@@ -153,7 +159,8 @@ class LastStepAgent(EpsilonGreedyAgent):
 
     def forward(self, obs: Tensor, memory: RnnState | None = None) -> tuple[Tensor, Tensor | None]:
         assert memory is not None, "a recurrent agent needs its memory"
-        return self.model(obs, memory.first, memory.state, noise=self.explores)
+        q, states = self.model(obs, memory.first, memory.state, noise=self.explores)
+        return masked(q, obs, self.mask), states
 
     @torch.no_grad()
     def act(

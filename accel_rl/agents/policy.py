@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from accel_rl.data.rollout import RnnState
 from accel_rl.kernels.actions import sample_categorical
+from accel_rl.ops.masks import masked
 from accel_rl.ops.policies import Categorical, Policy
 from accel_rl.ops.q_learning import uniform_action
 
@@ -28,7 +29,8 @@ class CategoricalPolicyAgent:
         """The network's outputs with gradients, for losses. For obs [T * n, ...] of n environments over T steps, return
         logits [T * n, A], value [T * n], and the recurrent state after each step [T, n, Z], or None without a
         memory."""
-        return *self.model(obs), None
+        outputs, value = self.model(obs)
+        return masked(outputs, obs, self.policy.mask), value, None
 
     @torch.no_grad()
     def act(
@@ -70,7 +72,8 @@ class RecurrentPolicyAgent(CategoricalPolicyAgent):
 
     def forward(self, obs: Tensor, memory: RnnState | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
         assert memory is not None, "a recurrent agent needs its memory"
-        return self.model(obs, memory.first, memory.state)
+        outputs, value, states = self.model(obs, memory.first, memory.state)
+        return masked(outputs, obs, self.policy.mask), value, states
 
 
 class PolicyAgent:

@@ -13,6 +13,7 @@ from accel_rl.algos.network_config import NetworkConfig
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConfig
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.q_network import QNetwork
+from accel_rl.ops.masks import masked
 from accel_rl.ops.q_learning import (
     LEAST_LOG_POLICY,
     batched_index,
@@ -181,10 +182,12 @@ class DQN(ReplayAlgorithm[C]):
         The action values q_t [N, A] select among the target network's outputs_t [N, A] or [N, A, Z]: the largest one's
         action, or with Munchausen's term their softmax policy. `q_tm1` [N, A] are the online network's values before
         the step."""
-        c = self.config
+        c, mask = self.config, self.spec.mask
+        q_t = masked(q_t, batch.obs_t, mask)
         if not c.munchausen:
             return batch.r_t, batched_index(outputs_t, q_t.argmax(-1))
         q = q_tm1 if c.munchausen_policy == "online" else self.target.q(batch.obs_tm1)
+        q = masked(q, batch.obs_tm1, mask)
         log_policy = batched_index(scaled_log_policy(q, c.munchausen_temperature), batch.a_tm1)
         bonus = c.munchausen * log_policy.clamp(min=LEAST_LOG_POLICY)
         return soft_target(batch.r_t, batch.discount_t, q_t, outputs_t, c.munchausen_temperature, bonus)

@@ -13,6 +13,7 @@ from accel_rl.algos.algorithm import Loss, require
 from accel_rl.algos.dqn import DQN, DQNConfig
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.sequence_q_network import SequenceQNetwork
+from accel_rl.ops.masks import masked
 from accel_rl.ops.q_learning import huber
 from accel_rl.ops.sequences import mixed_priority, n_step_return, rescaled, unscaled
 from accel_rl.optim.optimizers import AnyOptimizer
@@ -175,6 +176,7 @@ class R2D2(DQN[C]):
             state = torch.cat([after[-1], state[:, -2:]], -1)
         obs = batch.observations(begin, len(first))
         q, after = model(obs, first[begin:], state, last[begin:])
+        q = masked(q, obs, self.spec.mask)
         return q.unflatten(0, (-1, len(state))), after
 
     def _greedy_value(self, q_t: Tensor, q: Tensor) -> Tensor:
@@ -193,4 +195,5 @@ class R2D2(DQN[C]):
             )[0]
             for model, h in ((self.target, after_t), (self.agent.model, after))
         )
+        q_t, q = (masked(x, batch.cut_obs.flatten(0, 1), self.spec.mask) for x in (q_t, q))
         return self._greedy_value(q_t, q).view_as(t)

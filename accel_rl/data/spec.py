@@ -16,7 +16,8 @@ class EnvSpec:
 
     An action is one of `n_actions`, or consists of several numbers: with `choices`, number d is one of choices[d], and
     `n_actions` is the sum of all choices; with `low` and `high`, number d is real, the environment clips it to these
-    bounds, and `n_actions` is the number of numbers.
+    bounds, and `n_actions` is the number of numbers. With `mask`, the last `n_actions` numbers of an observation say
+    which actions are allowed; `mask` is then `n_actions`, and 0 otherwise.
 
     `info_bytes` is the size, in bytes, of the numbers that an environment reports when an episode ends. `protocol` is
     the resolved set of rules by which the environment plays; it is recorded with every score.
@@ -30,6 +31,7 @@ class EnvSpec:
     action_meanings: tuple[str, ...] = ()
     protocol: dict[str, Any] = field(default_factory=dict)
     info_bytes: int = 0
+    mask: int = 0
     picture_shape: tuple[int, ...] = ()
     picture_dtype: str = ""
     choices: tuple[int, ...] = ()

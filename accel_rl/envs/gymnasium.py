@@ -6,6 +6,7 @@ import math
 import re
 import warnings
 import zlib
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from typing import Any
@@ -60,7 +61,7 @@ class GymnasiumEnv:
         with self._generators:
             self._env = env = _make(id, kwargs, offers)
         self._action_space = env.action_space
-        self._observations = Observations(id, env.observation_space, stack)
+        self._observations = Observations(id, env.observation_space, env.action_space, stack)
         self._seed, self._episode = seed, 0
         self._episode_seed: int | None = None
         self._actions: list[Any] = []
@@ -221,10 +222,28 @@ def _make(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.
         return _made_by_id(id, kwargs, offers) if make is None else _made_by(make, id, kwargs, offers)
 
 
-class Observations:
-    """How observations of a space become frames. Raises ConfigError for spaces that cannot."""
+MASK = "action_mask"
 
-    def __init__(self, id: str, space: gymnasium.Space[Any], stack: int):
+
+def _mask_size(space: gymnasium.Space[Any], actions: gymnasium.Space[Any]) -> int:
+    """Number of actions that a Dict's mask is for, or 0."""
+    spaces = gymnasium.spaces
+    if not (isinstance(space, spaces.Dict) and MASK in space.spaces and isinstance(actions, spaces.Discrete)):
+        return 0
+    part = space[MASK]
+    return int(actions.n) if isinstance(part, spaces.Box | spaces.MultiBinary) and part.shape == (actions.n,) else 0
+
+
+class Observations:
+    """How observations of a space become frames. Raises ConfigError for spaces that cannot.
+
+    An entry `action_mask` of a Dict, with a number for each of the actions, is the last part of a frame."""
+
+    def __init__(self, id: str, space: gymnasium.Space[Any], actions: gymnasium.Space[Any], stack: int):
+        if mask := _mask_size(space, actions):
+            assert isinstance(space, gymnasium.spaces.Dict)
+            parts = sorted(space.items(), key=lambda part: part[0] == MASK)
+            space = gymnasium.spaces.Dict(OrderedDict(parts))  # Gymnasium keeps its order.
         self.space, self.picture = space, picture_layout(space) or mixed_layout(space)
         if self.picture is None:
             check_flat(f"id={id!r}", space)
@@ -236,6 +255,7 @@ class Observations:
             "frame_shape": self.frame_shape,
             "frame_dtype": self.picture.dtype if self.picture else "float32",
             "stack": stack if self.picture and not mixed else 1,
+            "mask": mask,
             "picture_shape": mixed.frame_shape if mixed else (),
             "picture_dtype": mixed.dtype if mixed else "",
         }

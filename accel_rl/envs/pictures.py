@@ -1,6 +1,7 @@
 """Which Gymnasium observations are pictures, and which axis has their channels."""
 
 import math
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,7 +81,8 @@ def mixed_layout(space: gymnasium.Space[Any]) -> MixedLayout | None:
     if not isinstance(space, gymnasium.spaces.Dict):
         return None
     pictures = {name: picture_layout(part) for name, part in space.items() if _picture_in(part) is not None}
-    others = gymnasium.spaces.Dict({name: part for name, part in space.items() if name not in pictures})
+    # Of an OrderedDict, Gymnasium keeps the order.
+    others = gymnasium.spaces.Dict(OrderedDict((name, part) for name, part in space.items() if name not in pictures))
     (key, picture), *more = [*pictures.items(), ("", None)]
     fits = picture and len(more) == 1 and len(others) and others.is_np_flattenable
     return MixedLayout(key, picture, others) if fits and picture else None

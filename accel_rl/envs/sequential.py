@@ -1,6 +1,7 @@
 """Steps a batch of n environments in one process, one after another."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,14 @@ def decorrelation_actions(rng: np.random.Generator, spec: EnvSpec, most: int) ->
         return rng.integers(spec.choices, size=(n, len(spec.choices)))
     low, high = np.transpose(spec.ranges)
     return rng.uniform(low, high, (int(n), len(spec.low)))
+
+
+def allowed_action(action: Any, frame: np.ndarray, mask: int) -> Any:
+    """A random action, or another one if the observation `frame` does not allow it."""
+    if not mask:
+        return action
+    known = np.flatnonzero(frame.view(np.float32)[-mask:] > 0.5)
+    return int(known[action % len(known)]) if len(known) else action
 
 
 class SequentialEnv:
@@ -78,7 +87,7 @@ class SequentialEnv:
             env.reset(frame)
             if self._decorrelation_steps:
                 for action in decorrelation_actions(rng, self.spec, self._decorrelation_steps).tolist():
-                    if env.step(action, frame)[3]:
+                    if env.step(allowed_action(action, frame, self.spec.mask), frame)[3]:
                         env.reset(frame)
         for reserved in self._reserved:
             reserved.refill()

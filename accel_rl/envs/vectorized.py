@@ -49,7 +49,7 @@ class VectorizedEnv:
             raise ConfigError(f"id={id!r} returned {got}: must be a gymnasium.vector.VectorEnv of num_envs={n}")
         self._env: VectorEnv[Any, Any, Any] = env
         self._mode = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
-        self._observations = Observations(id, env.single_observation_space, stack)
+        self._observations = Observations(id, env.single_observation_space, env.single_action_space, stack)
         self._is_box = self._observations.picture is None and isinstance(
             env.single_observation_space, gymnasium.spaces.Box
         )

@@ -16,7 +16,7 @@ def policy_of(spec: EnvSpec) -> Policy:
     """The distribution of an environment's actions."""
     if spec.low:
         return Gaussian(spec.ranges)
-    return Factorized(spec.choices) if spec.choices else Categorical(spec.n_actions)
+    return Factorized(spec.choices) if spec.choices else Categorical(spec.n_actions, spec.mask)
 
 
 class Heads(nn.Module):

@@ -70,7 +70,7 @@ class QNetwork(nn.Module):
         """`network` is `nature`, `a3c`, or the name of a user's class (`find_network`). `hidden` are the widths of the
         fully connected layers, by default those of the network. The last one is that of each stream."""
         super().__init__()
-        self.n_actions = spec.n_actions
+        self.n_actions, self.mask = spec.n_actions, spec.mask
         self.atoms = atoms
         self.noisy = sigma > 0
         self.body, inputs, width = self.build_body(spec, network, layer_norm, hidden, activation)

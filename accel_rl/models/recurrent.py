@@ -65,7 +65,7 @@ class RecurrentQNetwork(RecurrentBody):
 
     def __init__(self, spec: EnvSpec, units: int, network: str = "a3c", **layers: Any):
         super().__init__(spec, units, network, **layers)
-        self.n_actions = spec.n_actions
+        self.n_actions, self.mask = spec.n_actions, spec.mask
         self.value = orthogonal_(Head(units, spec.n_actions), 0.01)
 
     def forward(self, obs: Tensor, first: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:

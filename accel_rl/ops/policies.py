@@ -20,6 +20,8 @@ class Policy(Protocol):
     heads: int
     deviations: int
 
+    mask: int
+
     def log_prob(self, outputs: Tensor, action: Tensor) -> Tensor:
         """log pi(a | s) [...]."""
 
@@ -37,12 +39,12 @@ class Policy(Protocol):
 
 
 class Categorical:
-    """One of n actions."""
+    """One of n actions. With `mask`, observations say which are allowed."""
 
     deviations = 0
 
-    def __init__(self, n: int):
-        self.heads = n
+    def __init__(self, n: int, mask: int = 0):
+        self.heads, self.mask = n, mask
 
     def log_prob(self, outputs: Tensor, action: Tensor) -> Tensor:
         return log_prob(outputs, action)
@@ -63,7 +65,7 @@ class Categorical:
 class Factorized:
     """D independent choices, one of choices[d] each. The outputs are their logits, one after the other."""
 
-    deviations = 0
+    deviations = mask = 0
 
     def __init__(self, choices: Sequence[int]):
         self.choices, self.heads = list(choices), sum(choices)
@@ -91,6 +93,8 @@ class Factorized:
 class Gaussian:
     """D independent normal distributions (Schulman et al. 2017, section 6.1). The outputs are D means, then D
     logarithms of standard deviations. The environment clips the actions to its bounds, so that log_prob is exact."""
+
+    mask = 0
 
     def __init__(self, ranges: Sequence[tuple[float, float]]):
         """`ranges` are the bounds of uniformly random actions."""

@@ -1,0 +1,28 @@
+"""Actions that an environment does not allow in a state. The last n numbers of an observation are its mask, 1 for each
+allowed action and 0 for others."""
+
+import torch
+from torch import Tensor
+
+LEAST = -1e9
+"""A logit or a value of an action that is not allowed: finite, so that probabilities of 0 have finite logarithms."""
+
+
+def allowed(obs: Tensor, n: int) -> Tensor:
+    """[N, n] bool from observations [N, F] of floats, or of bytes whose last 4 n are floats. If no action is allowed,
+    all are."""
+    mask = obs[:, -n:] if obs.is_floating_point() else obs[:, -4 * n :].contiguous().view(torch.float32)
+    known = mask > 0.5
+    return known | ~known.any(-1, keepdim=True)
+
+
+def masked(x: Tensor, obs: Tensor, n: int) -> Tensor:
+    """Logits or values x [N, A] with LEAST for actions that are not allowed, or x itself without a mask (n = 0)."""
+    return x.masked_fill(~allowed(obs, n), LEAST) if n else x
+
+
+def random_allowed(uniform: Tensor, known: Tensor) -> Tensor:
+    """Uniformly random ones of the allowed actions `known` [N, n], from random numbers `uniform` [N] in [0, 1)."""
+    count = known.sum(-1)
+    k = torch.minimum((uniform * count).long(), count - 1)
+    return (known.cumsum(-1) <= k.unsqueeze(-1)).sum(-1)

@@ -1,0 +1,112 @@
+"""Training with actions that are not always allowed: one that is not, is an error of the environment."""
+
+import numpy as np
+import pytest
+import torch
+
+import accel_rl
+from accel_rl.replays.ring import ReplayBatch
+from accel_rl.settings.registry import ALGORITHMS, WITH_REPLAY
+from accel_rl.settings.resolved import resolve
+from accel_rl.training.learner import build_algorithm
+from tests.golden.runs import config
+from tests.integration.runs import difference, run
+from tests.marks import slow
+
+ENV = "tests.action_spaces:masks"
+SMALL = {"engine": "in-process", "envs": 8, "decorrelation_steps": 9, "torch_threads": 1, "seed": 2}
+REPLAY = {"replay__size": 4_000, "replay__start": 200, "batch_size": 32}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "options", "least"),
+    [
+        ("ppo", {"horizon": 64, "minibatch": 64, "learning_rate": 2e-3, "gamma": 0.0, "entropy_coefficient": 0.0}, 0.9),
+        ("dqn", {**REPLAY, "learning_rate": 1e-3, "gamma": 0.0, "intensity": 16, "target_interval": 200}, 0.9),
+        slow("pqn", {"horizon": 64, "minibatch": 64, "learning_rate": 2e-3, "gamma": 0.0, "exploration": 0.3}, 0.85),
+    ],
+)
+def test_it_learns_the_best_allowed_actions(algorithm, options, least, tmp_path):
+    trained = accel_rl.train(
+        algorithm, env=ENV, env_steps=16_000, evaluation__interval=0, run_dir=tmp_path / "run", **SMALL, **options
+    )
+    result = trained.evaluate(40, greedy=True)
+    assert sum(result.scores) / sum(result.lengths) > least
+
+
+@pytest.mark.parametrize("kind", ["vector", slow("picture")])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_algorithm_chooses_allowed_actions(algorithm, kind, tmp_path):
+    more = dict(REPLAY) if algorithm in WITH_REPLAY else {}
+    if algorithm == "r2d2":
+        more = {
+            "replay__size": 4_000,
+            "replay__start": 200,
+            "batch_size": 4,
+            "length": 8,
+            "burn_in": 4,
+            "period": 4,
+            "lstm": 8,
+        }
+    if algorithm == "btr":
+        more |= {"replay__start": 200, "envs": 8}
+    if algorithm == "impala":
+        more |= {"horizon": 5, "batches": 4}
+    if kind == "picture":
+        more["env__kwargs"] = '{"kind": "picture"}'
+    trained = accel_rl.train(
+        algorithm, env=ENV, env_steps=480, run_dir=tmp_path / "run", evaluation__interval=480, evaluation__steps=50,
+        **{**SMALL, **more},
+    )  # fmt: skip
+    assert trained.result.env_steps >= 480
+
+
+@pytest.mark.parametrize("policy", ["random", None])
+def test_a_sampler_chooses_allowed_actions(policy):
+    with accel_rl.make_sampler("ppo", policy=policy, env=ENV, horizon=20, envs=8, engine="in-process") as sampler:
+        for _ in range(10):
+            sampler.collect()
+
+
+@pytest.mark.parametrize("name", ["dqn", "c51", "qrdqn", "iqn"])
+@pytest.mark.parametrize("double", [False, True])
+def test_the_next_action_of_a_target_is_allowed(name, double):
+    """Equal to the loss of a network that gives all other actions a low value by itself."""
+    options = {"double": double, **({"v_min": -20.0, "v_max": 20.0} if name == "c51" else {})}
+    resolved = resolve(config(name, ENV, **options))
+    spec = resolved.spec
+    assert spec.mask == 5 and spec.frame_shape == (8,)
+    algo = build_algorithm(resolved, spec, "cpu")
+    g = torch.Generator().manual_seed(0)
+    N = 200
+    obs, obs_t = (torch.randn(N, 8, generator=g) for _ in range(2))
+    for x in (obs, obs_t):
+        x[:, 3:] = (torch.rand(N, 5, generator=g) < 0.5).float()
+        x[:, 3] = 1
+    with torch.no_grad():
+        for p in [*algo.agent.model.parameters(), *algo.target.parameters()]:
+            p.add_(0.3 * torch.randn(p.shape, generator=g))
+    zeros = torch.zeros(N)
+    batch = ReplayBatch(obs, torch.zeros(N, dtype=torch.int64), zeros, zeros + 1, obs_t, zeros + 1, torch.arange(N))
+    q_t, outputs_t = algo.agent.model.q(obs_t), algo.target.q(obs_t)
+    _, value = algo.bootstrap(batch, q_t, q_t, outputs_t)
+    known = obs_t[:, 3:].numpy() > 0.5
+    best = np.where(known, q_t.detach().numpy(), -np.inf).argmax(1)
+    assert (best != q_t.argmax(1).numpy()).any()
+    np.testing.assert_array_equal(value.detach(), outputs_t.detach().numpy()[np.arange(N), best])
+
+
+ARGS = (
+    "train", "dqn", "--env", ENV, "--envs", 8, "--horizon", 4, "--evaluation.interval", 0, "--checkpoint.interval", 256,
+    "--log.interval", 128, "--seed", 3, "--replay.start", 64, "--replay.size", 2_000, "--epsilon-steps", 500,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("ranks", [1, slow(2)])
+def test_a_resumed_run_equals_an_uninterrupted_one(ranks, tmp_path):
+    for name, steps in (("whole", 1_024), ("cut", 512)):
+        done = run(*ARGS, "--ranks", ranks, "--env-steps", steps, "--run-dir", tmp_path / name)
+        assert done.returncode == 0, done.stderr
+    done = run("resume", tmp_path / "cut", "--env-steps", 1_024, "--trust")
+    assert done.returncode == 0, done.stderr
+    assert not difference(tmp_path / "whole", tmp_path / "cut")
