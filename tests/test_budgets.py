@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "accel_rl": 116,  # IQN, BTR, R2D2, ReplayBuffer
     "agents": 274,  # policies of several numbers; LastStepAgent, for R2D2; FunctionAgent
-    "algos": 1_425,  # network_config.py; types of settings in subclasses; QR-DQN, IQN, BTR, R2D2, Munchausen's term
+    "algos": 1_431,  # network_config.py; types of settings in subclasses; QR-DQN, IQN, BTR, R2D2, Munchausen's term
     "api": 1_435,  # clipped actions; notebook.py; budget.py: a trial run measures how many env steps fit into a time
     "checkpoints": 475,  # saved_steps.py: lists of runs read it without torch
     "cli": 1_045,  # train --help without torch; --config, --quiet; words of other libraries; hidden modules
@@ -21,7 +21,7 @@ BUDGETS = {
     "data": 459,  # actions of several numbers; parts of a rollout that batches lack; a bound of page-locked slots
     "distributed": 1_058,
     "emulator": 1_843,  # PTX for newer GPUs; compilers that fail or outlive a program, two versions, a system cache
-    "envs": 2_120,  # actions of several numbers; pictures of floats and bools, and in a Dict
+    "envs": 2_127,  # actions of several numbers; pictures of floats and bools, and in a Dict
     "experiments": 505,  # recall in a stack of four; atari_100k: 26 games, 100,000 env steps
     "files": 346,  # the system cache of a container image, and who could write to it
     "gorila": 1_986,  # the global replay stores no recurrent states
@@ -29,7 +29,7 @@ BUDGETS = {
     "launch": 14,  # each command's exit code
     "machine": 826,  # visible_gpus.py: GPUs by UUID and MIG; cores_of_rank: ranks by NUMA node and physical core
     "metrics": 692,  # quiet runs; offline files if W&B does not answer; curves without the runs that have no rows
-    "models": 916,  # body.py: a user's module; implicit quantiles; hadamax; BTR's network; sequence_q_network.py
+    "models": 948,  # body.py: a user's module; implicit quantiles; hadamax; BTR's network; sequence_q_network.py
     "ops": 298,  # policies.py; quantiles.py; Munchausen's target; sequences.py; sampled_kl
     "optim": 391,  # the root of zero takes MKL 20 times as long as others
     "papers": 1_519,  # how many env steps a published training score is of
@@ -42,7 +42,7 @@ BUDGETS = {
     "results": 242,  # settings that are lists; mean_score, of the episodes of a window
     "run": 633,  # listed_runs.py: what lists of runs read without torch, from report and sweeps
     "samplers": 2_142,  # the last reward in a recurrent state; first frames are copied beside an update
-    "settings": 1_612,  # which network small pictures have; presets, one line for each setting of a source
+    "settings": 1_613,  # which network small pictures have; presets, one line for each setting of a source
     "speed": 805,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
     "sweeps": 2_348,
     "text": 294,  # help at any width; outputs without UTF-8; a removed folder

@@ -31,9 +31,18 @@ class NetworkConfig:
     """Activation of the fully connected layers. By default tanh for vectors, and otherwise the network's own, mostly
     ReLU."""
 
+    normalize: bool = False
+    """Vector observations are normalized by the mean and the standard deviation of all observations in updates so far,
+    and clipped to +- 10. These are part of the network, so that evaluations, resumed runs and models have them."""
+
     @property
     def layers(self) -> dict[str, Any]:
-        return {"layer_norm": self.layer_norm, "hidden": self.hidden, "activation": self.activation}
+        return {
+            "layer_norm": self.layer_norm,
+            "hidden": self.hidden,
+            "activation": self.activation,
+            "normalize": self.normalize,
+        }
 
     def check(self) -> None:
         super().check()  # type: ignore[misc]  # The next class is that of an algorithm's other settings.

@@ -179,6 +179,12 @@ class GymnasiumEnv:
                 warnings.warn(str(e), stacklevel=2)
             except Exception:
                 pass
+        env: Any = self._env
+        while isinstance(env, gymnasium.Wrapper):
+            if isinstance(env, STATEFUL):
+                text = f"{self.id}: evaluations and resumed runs do not have the statistics of {type(env).__name__}"
+                warnings.warn(f"{text}; --normalize keeps those of observations with the network", stacklevel=2)
+            env = env.env
         space = self._observations.space
         high = float(space.high.max()) if isinstance(space, gymnasium.spaces.Box) and space.dtype.kind == "f" else 0.0
         if self._observations.picture and 100 < high < math.inf:
@@ -223,6 +229,7 @@ def _make(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.
 
 
 MASK = "action_mask"
+STATEFUL = (gymnasium.wrappers.NormalizeObservation, gymnasium.wrappers.NormalizeReward)
 
 
 def _mask_size(space: gymnasium.Space[Any], actions: gymnasium.Space[Any]) -> int:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from accel_rl.data.spec import EnvSpec
 from accel_rl.kernels.frames import FrameStacks
 from accel_rl.models.convolution import ConvNet
-from accel_rl.models.layers import MLP, LayerNorm
+from accel_rl.models.layers import MLP, LayerNorm, RunningNorm
 from accel_rl.models.networks import find_network, keywords_of
 from accel_rl.text.errors import ConfigError
 
@@ -79,7 +79,7 @@ class MixedNet(nn.Module):
 
 def body(
     spec: EnvSpec, network: str = "a3c", layer_norm: LayerNorm = "none", hidden: tuple[int, ...] = (),
-    activation: str = "",
+    activation: str = "", normalize: bool = False,
 ) -> tuple[nn.Module, int]:  # fmt: skip
     """The module that computes features from observations, and the number of features. `hidden` are the widths of its
     fully connected layers, by default those of the network: none after a user's module, two for vectors."""
@@ -88,18 +88,25 @@ def body(
         net = _convolutions(cls, spec, layer_norm=layer_norm)
         return net, net.out_features
     front, features, widths = _front(spec, network, layer_norm, OF_VECTORS)
-    return _with_layers(front, features, hidden or widths, layer_norm, activation)
+    layers, features = _with_layers(front, features, hidden or widths, layer_norm, activation)
+    return _normalized(layers, spec, normalize), features
 
 
 def body_of_streams(
-    spec: EnvSpec, network: str, layer_norm: LayerNorm, hidden: tuple[int, ...], activation: str, default: int
-) -> tuple[nn.Module, int, int]:
+    spec: EnvSpec, network: str, layer_norm: LayerNorm, hidden: tuple[int, ...], activation: str, normalize: bool,
+    default: int,
+) -> tuple[nn.Module, int, int]:  # fmt: skip
     """`body` without the last of its fully connected layers, the number of features, and the width of that layer, which
     each stream has for itself; 0 after a user's module without layers. For vectors, both layers have the width
     `default` unless `hidden` is given."""
     front, features, widths = _front(spec, network, layer_norm, (default, default))
     *first, last = hidden or widths or (0,)
-    return *_with_layers(front, features, tuple(first), layer_norm, activation), last
+    net, features = _with_layers(front, features, tuple(first), layer_norm, activation)
+    return _normalized(net, spec, normalize), features, last
+
+
+def _normalized(net: nn.Module, spec: EnvSpec, normalize: bool) -> nn.Module:
+    return nn.Sequential(RunningNorm(_size(spec)), net) if normalize and spec.picture is None else net
 
 
 def _front(

@@ -58,6 +58,39 @@ def lstm_(cell: nn.LSTMCell) -> nn.LSTMCell:
     return cell
 
 
+class RunningNorm(nn.Module):
+    """(x - mean) / deviation of x [N, F], clipped to +- 10, with the mean and deviation of all x in updates so far.
+    These change only in train mode, after the result is computed."""
+
+    has_mode = True
+
+    def __init__(self, features: int):
+        super().__init__()
+        self.mean: Tensor
+        self.variance: Tensor
+        self.count: Tensor
+        self.register_buffer("mean", torch.zeros(features))
+        self.register_buffer("variance", torch.ones(features))
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.float().flatten(1)
+        result = ((x - self.mean) / (self.variance + 1e-8).sqrt()).clamp(-10, 10)
+        if self.training:
+            self._add(x.detach())
+        return result
+
+    def _add(self, x: Tensor) -> None:
+        """Chan et al. 1979, the sums of two sets of numbers."""
+        n, total = len(x), self.count + len(x)
+        share = n / total
+        delta = x.mean(0) - self.mean
+        spread = self.variance * (1 - share) + x.var(0, correction=0) * share + delta.square() * share * (1 - share)
+        self.mean.add_(delta * share)
+        self.variance.copy_(spread)
+        self.count.copy_(total)
+
+
 class Norm(nn.LayerNorm):
     """The norm is over the last axes of x [N, *shape]."""
 

@@ -66,6 +66,7 @@ class QNetwork(nn.Module):
         hidden: tuple[int, ...] = (),
         layer_norm: LayerNorm = "none",
         activation: str = "",
+        normalize: bool = False,
     ):
         """`network` is `nature`, `a3c`, or the name of a user's class (`find_network`). `hidden` are the widths of the
         fully connected layers, by default those of the network. The last one is that of each stream."""
@@ -73,7 +74,7 @@ class QNetwork(nn.Module):
         self.n_actions, self.mask = spec.n_actions, spec.mask
         self.atoms = atoms
         self.noisy = sigma > 0
-        self.body, inputs, width = self.build_body(spec, network, layer_norm, hidden, activation)
+        self.body, inputs, width = self.build_body(spec, network, layer_norm, hidden, activation, normalize)
         cls = find_network(network)
         kind = cls if spec.picture and issubclass(cls, ConvNet) else ConvNet
         self.advantage = Stream(inputs, width, spec.n_actions * atoms, sigma, layer_norm, kind, activation)
@@ -86,10 +87,11 @@ class QNetwork(nn.Module):
             self.register_buffer("counter_stride", stride, persistent=False)
 
     def build_body(
-        self, spec: EnvSpec, network: str, layer_norm: LayerNorm, hidden: tuple[int, ...], activation: str
-    ) -> tuple[nn.Module, int, int]:
+        self, spec: EnvSpec, network: str, layer_norm: LayerNorm, hidden: tuple[int, ...], activation: str,
+        normalize: bool,
+    ) -> tuple[nn.Module, int, int]:  # fmt: skip
         """The body, its number of features, and the width of the streams' hidden layers."""
-        return body_of_streams(spec, network, layer_norm, hidden, activation, VECTOR_HIDDEN)
+        return body_of_streams(spec, network, layer_norm, hidden, activation, normalize, VECTOR_HIDDEN)
 
     def outputs(self, obs: Tensor, noise: bool = True) -> Tensor:
         """[N, A, atoms] from obs [N, ...]. If `noise` is true, the network uses the noise that the last call of

@@ -26,9 +26,10 @@ class SequenceQNetwork(QNetwork):
         self.state_size = 2 * units + 2
 
     def build_body(
-        self, spec: EnvSpec, network: str, layer_norm: LayerNorm, hidden: tuple[int, ...], activation: str
-    ) -> tuple[nn.Module, int, int]:
-        net, features = body(spec, network, layer_norm, hidden[:-1], activation)
+        self, spec: EnvSpec, network: str, layer_norm: LayerNorm, hidden: tuple[int, ...], activation: str,
+        normalize: bool,
+    ) -> tuple[nn.Module, int, int]:  # fmt: skip
+        net, features = body(spec, network, layer_norm, hidden[:-1], activation, normalize)
         self.lstm = lstm_(nn.LSTMCell(features + spec.n_actions + 1, self.units))
         return net, self.units, hidden[-1] if hidden else self.units
 

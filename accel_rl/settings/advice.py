@@ -65,6 +65,7 @@ CONDITIONS = (
     Condition(("env.kwargs",), lambda c: bool(c.env.id), "a Gymnasium environment (--env)"),
     Condition(("env.stack",), lambda c: c.spec.is_image, "picture observations"),
     Condition(("algo.network",), lambda c: bool(c.spec.picture) or _is_users(c), "picture observations"),
+    Condition(("algo.normalize",), lambda c: c.spec.picture is None, "vector observations"),
     Condition(
         ("algo.layer_norm",),
         lambda c: not (c.spec.picture and getattr(_network(c), "has_own_norms", False)),

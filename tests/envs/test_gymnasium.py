@@ -396,3 +396,12 @@ class Bright(gymnasium.Env):
 def test_large_floats_of_pictures_are_named() -> None:
     with pytest.warns(UserWarning, match="pictures of floats up to 255 are not divided: scale them to 1"):
         GymnasiumEnv(f"{__name__}:Bright", seed=0).report_faults()
+
+
+def normalizing() -> gymnasium.Env:
+    return gymnasium.wrappers.NormalizeObservation(gymnasium.make("CartPole-v1"))
+
+
+def test_statistics_of_wrappers_are_named():
+    with pytest.warns(UserWarning, match="do not have the statistics of NormalizeObservation; --normalize keeps"):
+        GymnasiumEnv(HERE + "normalizing", seed=0).report_faults()

@@ -56,7 +56,13 @@ ARGS = (
 
 
 @pytest.mark.parametrize(
-    "more", [(), slow(("--ranks", 2)), slow(("--sampler.engine", "in-process", "--reset", "wait"))]
+    "more",
+    [
+        (),
+        slow(("--ranks", 2)),
+        slow(("--ranks", 2, "--normalize")),
+        slow(("--sampler.engine", "in-process", "--reset", "wait")),
+    ],
 )
 def test_a_resumed_run_equals_an_uninterrupted_one(more, tmp_path):
     for name, steps in (("whole", 1_024), ("cut", 512)):

@@ -4,8 +4,10 @@ import pytest
 import torch
 from torch import nn
 
+import accel_rl
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.body import body
+from accel_rl.models.layers import RunningNorm
 from accel_rl.settings.registry import ALGORITHMS, find_algorithm
 from accel_rl.text.errors import ConfigError
 from tests.models.users_networks import Pictures, Vectors
@@ -107,3 +109,42 @@ def test_a_wrong_module_is_one_line(name, line):
     with pytest.raises(ConfigError, match=line) as e:
         body(VECTORS, f"{USERS}:{name}")
     assert "\n" not in str(e.value) and str(e.value).startswith(f"--algo.network {USERS}:{name}")
+
+
+def test_running_norm():
+    """Mean and deviation of all batches so far, clipped, from the batch after them on; unchanged in eval mode."""
+    torch.manual_seed(0)
+    norm, batches = RunningNorm(3), [torch.randn(n, 3) * 5 + torch.tensor([1.0, -100.0, 0.0]) for n in (7, 20, 1, 300)]
+    for k, x in enumerate(batches):
+        seen = torch.cat(batches[:k]).double() if k else None
+        mean, deviation = (seen.mean(0), seen.std(0, correction=0)) if k else (torch.zeros(3), torch.ones(3))
+        wanted = ((x - mean) / deviation).clamp(-10, 10).float()
+        torch.testing.assert_close(norm.eval()(x), wanted, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(norm.train()(x), wanted, rtol=1e-4, atol=1e-4)
+    assert norm.count == 328 and float(norm(torch.full((1, 3), 1e9)).max()) == 10
+
+
+REPLAY = {"replay__start": 100, "replay__size": 2_000}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "more"),
+    [
+        ("ppo", {"horizon": 32}),
+        ("dqn", REPLAY),
+        ("r2d2", {**REPLAY, "length": 8, "burn_in": 4, "period": 4, "batch_size": 4, "lstm": 8}),
+    ],
+)
+def test_normalized_observations_are_kept(algorithm, more, tmp_path):
+    """The statistics are trained, part of models and of target networks, and not changed by evaluations."""
+    run = accel_rl.train(
+        algorithm, env="CartPole-v1", normalize=True, envs=4, engine="in-process", env_steps=1_600,
+        evaluation__interval=800, evaluation__steps=100, run_dir=tmp_path / "run", **more,
+    )  # fmt: skip
+    state = run.load_agent().agent.model.state_dict()
+    (mean,) = [x for name, x in state.items() if name.endswith("mean") and "value_body" not in name]
+    (count,) = [x for name, x in state.items() if name.endswith("count") and "value_body" not in name]
+    assert mean.abs().max() > 1e-3 and count > 100
+    run.evaluate(2)
+    exported = run.export(tmp_path / "model").load_agent().agent.model.state_dict()
+    assert all(torch.equal(x, exported[name]) for name, x in state.items())

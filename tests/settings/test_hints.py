@@ -73,7 +73,7 @@ def test_every_flag_of_the_table_exists_in_some_algorithm():
         ("--torch_deterministic", "--seed", "--seed", "--seed"),
         ("--cuda", "use --device", "use --device", "use --device"),
         ("--verbose", "--quiet prints only", "--quiet prints only", "--quiet prints only"),
-        ("--hidden-size", "use --network", "use --network", "use --network"),
+        ("--hidden-size", "use --hidden", "use --hidden", "use --hidden"),
         ("--save-interval", "use --checkpoint.interval", "use --checkpoint.interval", "use --checkpoint.interval"),
         ("--num-env", "use --envs", "use --envs", "use --envs"),
         ("--name", "use --run-dir", "use --run-dir", "use --run-dir"),
