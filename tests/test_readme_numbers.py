@@ -44,19 +44,20 @@ def pong_seeds():
 
 
 def ppo():
-    _, score, seconds = evaluations("pong_ppo_winograd")[-1]
-    _, other, other_s = evaluations("pong_ppo_wide")[-1]
-    return [f"{score:.1f}", minutes(seconds), f"{other:.1f}", f"{other_s / 60:.0f}"]
+    _, score, seconds = evaluations("pong_ppo_wide")[-1]
+    return [f"{score:.1f}", f"{seconds / 60:.0f}"]
 
 
-def breakout():
-    run = "suite/pqn_breakout_seed1"
+def of_suite(run, source):
+    """Evaluation and training score at the end, CPU-hours, and the published score."""
+    game, run = run.partition("_")[2].rpartition("_")[0], f"suite/{run}"
     last = rows(run)[-1]
+    score = float(last["score"])
     return [
-        f"{float(last['score']):.1f}",
-        f"{published('CleanRL, pqn_atari_envpool.py', 'breakout'):.0f}",
-        f"{evaluations(run)[-1][1]:.0f}",
+        f"{evaluations(run)[-1][1]:,.0f}",
+        f"{score:,.0f}" if score > 1000 else f"{score:.1f}",
         f"{float(last['cpu_s']) / 3600:.1f}",
+        f"{published(source, game):,.0f}",
     ]
 
 
@@ -98,14 +99,22 @@ def gpu():
     return [*(f"{round(x / 1000) * 1000:,}" for x in (*per_s[:2], per_s[2] / 4)), f"{per_s[3] / 1e6:.1f}"]
 
 
+PQN_OF_CLEANRL = "CleanRL, pqn_atari_envpool.py"
 NUMBER = r"(-?\d[\d,]*(?:\.\d+)?)"
 CLAIMS = {
-    "training took # to # minutes. The last evaluations of five seeds over 30 episodes were #, #, #, # and "
-    "#": pong_seeds,
-    "reached an evaluation of # after # minutes on two cores of an Intel Xeon, and of # after # minutes on": ppo,
-    "PQN reached an evaluation score of # on Pong after # seconds": h200,
-    "scored # over the last 100 training episodes of 10 M env steps, where CleanRL's PQN scored #, and # in an "
-    "evaluation over 30 episodes (one seed, # CPU-hours": breakout,
+    "PQN, the first command | #, #, #, #, # (five seeds": lambda: pong_seeds()[2:],
+    "1.8 M | # to # minutes": lambda: pong_seeds()[:2],
+    "PQN | # | 1 M | # seconds": h200,
+    "PPO | # (two other seeds": lambda: ppo()[:1],
+    "1.5 M | # minutes": lambda: ppo()[1:],
+    "Breakout | PQN | # (# in training) | 10 M | # CPU-hours | two cores of an AMD EPYC | #, CleanRL": lambda: of_suite(
+        "pqn_breakout_seed1", PQN_OF_CLEANRL
+    ),
+    "Breakout | PPO | # (# in training) | 10 M | # CPU-hours | an H200 that five runs shared, then two cores | #, "
+    "CleanRL": lambda: of_suite("ppo_breakout_seed1", "CleanRL, ppo_atari.py"),
+    "Space Invaders | PQN | # (# in training) | 10 M | # CPU-hours | the same | #, CleanRL": lambda: of_suite(
+        "pqn_space_invaders_seed1", PQN_OF_CLEANRL
+    ),
     "random actions, 64 environments | # | # x AtariVectorEnv, # x EnvPool": lambda: peers(3),
     "A3C-Net acting | # | # x AtariVectorEnv, # x EnvPool": lambda: peers(6),
     "training PPO, CleanRL's settings | # | # x SB3": lambda: trained("ppo", 1),
@@ -125,6 +134,7 @@ EXPLAINED = {
     "64": "environments", "1,020": "environments", "8,192": "environments",
     "16": "cores", "15": "cores", "21": "the highest score", "12.5": "a run whose file is not kept",
     "6.5": "a run whose file is not kept", "0.75": "its M env steps", "1.00": "its M env steps", "1.8": "M env steps",
+    "1": "M env steps", "1.5": "M env steps",
     "3": "% of workers in Python", "6": "% of workers in Python", "0": "a seed",
 }  # fmt: skip
 """Numbers that no file has to show."""
