@@ -293,7 +293,7 @@ SCRIPTS = [
     ("docs/vector_env.md", 3, {"n_envs=8": "n_envs=2", "n_steps=128": "n_steps=8", "1_000_000": "16"}),
     ("docs/vector_env.md", 4, {"num_envs=8": "num_envs=2", "np.zeros(8": "np.zeros(2"}),
     ("docs/vector_env.md", 5, {'v4", 8': 'v4", 2'}),
-    ("docs/extending.md", 12, {}),
+    ("docs/extending.md", 13, {}),
     ("docs/gpu.md", 0, {}),
     ("docs/distributed.md", 0, {}),
     ("docs/distributed.md", 1, {}),

@@ -137,7 +137,7 @@ def test_a_wrong_network_is_refused_before_anything_starts(tmp_path, capsys, net
 
 def test_widths_are_checked(tmp_path, capsys):
     argv = ["train", "dqn", "--env", "CartPole-v1", "--run-dir", str(tmp_path / "run"), "--hidden"]
-    for value, line in {"64,0": "64,0: must be widths of at least 1", "a": "must be a list, each a whole"}.items():
+    for value, line in {"64,0": "64,0: must be widths of at least 1", "a": "must be a list such as 0-3,8"}.items():
         assert main([*argv, value]) == 2
         assert line in capsys.readouterr().err
 

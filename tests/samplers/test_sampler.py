@@ -366,4 +366,4 @@ def test_numbers_that_are_not_finite_are_reported_once(warned):
     agent = RandomAgent(sampler.spec.n_actions)
     for _ in range(3):
         sampler.collect(agent)
-    assert len(warned) == 1 and "a reward of environment 0 is not finite" in warned[0]
+    assert len(warned) == 1 and "the reward of environment 0 is not finite" in warned[0]
