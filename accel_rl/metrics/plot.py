@@ -2,6 +2,7 @@
 
 import io
 import logging
+import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -164,17 +165,17 @@ def drawn(curves: list[Curve], x: str, y: str, kind: str = "png") -> bytes:
     figure, axes = subplots(rows, columns, figsize=size, dpi=120, squeeze=False)
     for panel in axes.flat[len(games) :]:
         panel.axis("off")
-    colours = {label: f"C{i}" for i, label in enumerate(dict.fromkeys(c.label for c in curves))}
+    colour = colours(list(dict.fromkeys(c.label for c in curves)))
     lines: dict[str, Any] = {}
     for panel, game in zip(axes.flat, games, strict=False):
         of_game = [c for c in curves if c.game == game]
         for curve in of_game:
             grid, mean, low, high = curve.band()
-            colour = colours[curve.label]
-            (line,) = panel.plot(grid, mean, color=colour, linewidth=1.5, marker="o" if len(grid) == 1 else None)
+            c: Any = colour[curve.label]
+            (line,) = panel.plot(grid, mean, color=c, linewidth=1.5, marker="o" if len(grid) == 1 else None)
             lines.setdefault(curve.legend if len(games) == 1 else curve.label, line)
             if len(curve.x) > 1:
-                panel.fill_between(grid, low, high, alpha=0.2, color=colour, linewidth=0)
+                panel.fill_between(grid, low, high, alpha=0.2, color=c, linewidth=0)
         panel.set_xlabel(X_LABELS.get(x, x))
         panel.set_ylabel(Y_LABELS.get(y, y))
         panel.locator_params(nbins=6)
@@ -218,10 +219,24 @@ def picture(figure: Any, kind: str = "png") -> bytes:
     return buffer.getvalue()
 
 
+ALGORITHMS = {"ppo": 0, "pqn": 1, "a2c": 2, "dqn": 3, "c51": 4, "categorical": 4, "rainbow": 5, "qrdqn": 6, "iqn": 7,
+              "impala": 8, "btr": 9, "r2d2": 8}  # fmt: skip
+"""The number of an algorithm's colour."""
+
+
 def colours(names: Sequence[str]) -> dict[str, object]:
-    """The same in all plots."""
+    """An algorithm has the same colour in all pictures; of several names with an algorithm, the first has it."""
     import matplotlib
 
-    wheel = matplotlib.colormaps["tab10" if len(names) <= 10 else "turbo"]
     n = len(names)
-    return {s: wheel(i) if n <= 10 else wheel(i / (n - 1)) for i, s in enumerate(names)}
+    if n > 10:
+        wheel = matplotlib.colormaps["turbo"]
+        return {name: wheel(i / (n - 1)) for i, name in enumerate(names)}
+    own: dict[int, str] = {}
+    for name in names:
+        words = re.findall(r"[a-z0-9]+", name.lower())
+        if (number := next((ALGORITHMS[word] for word in words if word in ALGORITHMS), None)) is not None:
+            own.setdefault(number, name)
+    free = iter(k for k in range(10) if k not in own)
+    numbers = {name: number for number, name in own.items()}
+    return {name: f"C{numbers[name] if name in numbers else next(free)}" for name in names}

@@ -31,7 +31,12 @@ RECORDED = {
     "pong_dqn": ("updates", {"one learner": "pong_dqn_single", "Gorila": "pong_gorila"}),
 }
 """Maps a picture to its x axis and the folders of each label, one folder per seed."""
-STYLE = {"font.size": 16, "svg.fonttype": "none", "svg.hashsalt": "accel_rl"}
+GREY = "#7d8590"  # Readable on white and on black pages
+STYLE = {
+    "font.size": 16, "svg.fonttype": "none", "svg.hashsalt": "accel_rl", "savefig.transparent": True,
+    "legend.framealpha": 0.0, "legend.edgecolor": GREY, "grid.color": GREY,
+    **{name: GREY for name in ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")},
+}  # fmt: skip
 
 
 def suite(folder: Path = RESULTS / "suite") -> BySetting:
@@ -67,7 +72,7 @@ def pictures(runs: BySetting) -> dict[str, str]:
         curves = []
         for name in names:
             columns = [run.online for run in runs[name][game]]
-            curves.append(Curve(f"{game}, {name}", [x for x, _ in columns], [y for _, y in columns]))
+            curves.append(Curve(name, [x for x, _ in columns], [y for _, y in columns], game))
         found[f"suite_{game}"] = _svg(curves, "env_steps")
     return found
 
@@ -101,7 +106,9 @@ def _games(runs: BySetting) -> Mapping[str, Sequence[str]]:
 
 
 def _svg(curves: list[Curve], x: str) -> str:
-    text = ";".join(f"{c.legend} {a.tolist()} {b.tolist()}" for c in curves for a, b in zip(c.x, c.y, strict=True))
+    text = ";".join(
+        f"{c.game} {c.legend} {a.tolist()} {b.tolist()}" for c in curves for a, b in zip(c.x, c.y, strict=True)
+    )
     with tempfile.TemporaryDirectory() as folder, matplotlib.rc_context(STYLE):
         draw(curves, Path(folder) / "curves.svg", x, "score")
         svg = (Path(folder) / "curves.svg").read_text()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from accel_rl.cli.main import main
-from accel_rl.metrics.plot import Curve, columns_of, draw, gather, read_column
+from accel_rl.metrics.plot import Curve, colours, columns_of, draw, gather, read_column
 from accel_rl.report.labels import labelled, labels
 from accel_rl.settings.train import TrainConfig, default_config, read_settings
 from accel_rl.text.errors import ConfigError
@@ -171,3 +171,12 @@ def test_a_sweeps_folder_stands_for_its_runs(tmp_path, capsys):
     (tmp_path / "sweep" / "sweep.json").write_text("{}")
     assert main(["plot", str(tmp_path / "sweep")]) == 0
     assert "2 seeds" in capsys.readouterr().out and (tmp_path / "sweep" / "curve.png").stat().st_size > 5_000
+
+
+def test_an_algorithm_has_the_same_colour_in_all_pictures():
+    first, second = colours(["C51", "ppo, lr=1", "mine", "PPO, lr=2"]), colours(["epsilon-Rainbow", "PPO", "A2C-16env"])
+    assert first["ppo, lr=1"] == second["PPO"] and len(set(first.values())) == 4
+    assert colours(["Categorical-DQN"])["Categorical-DQN"] == first["C51"] != colours(["qrdqn"])["qrdqn"]
+    many = [*map(str, range(6)), "r2d2", "impala", "ppo", "DQN-512"]
+    assert len(set(colours(many).values())) == 10
+    assert len(set(colours([str(i) for i in range(14)]).values())) == 14
