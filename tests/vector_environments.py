@@ -84,6 +84,15 @@ def make_pole(num_envs: int) -> VectorEnv:
     return gymnasium.make_vec("CartPole-v1", num_envs, vectorization_mode="vector_entry_point")
 
 
+class Failing(Counting):
+    def step(self, actions: np.ndarray):
+        raise OSError("no server\nanswers")
+
+
+def make_failing(num_envs: int) -> VectorEnv:
+    return Failing(num_envs)
+
+
 def make_too_many(num_envs: int) -> VectorEnv:
     return Counting(num_envs + 1)
 

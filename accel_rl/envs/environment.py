@@ -18,7 +18,7 @@ def episode_rng(seed: int, episode: int) -> np.random.Generator:
 class EnvError(Exception):
     """The code of the environment `env` raised an error. The message is one line, which names the step."""
 
-    def __init__(self, env: "Env", message: str):
+    def __init__(self, env: "Env | BatchEnv", message: str):
         super().__init__(message)
         self.env = env
 

@@ -129,6 +129,8 @@ class GymnasiumEnv:
         truncated at the next step."""
         header, _ = unpack_state(state, kind="gymnasium", id=self.id)
         if header["episode_seed"] is not None:
+            if (n := len(header["actions"])) >= LONG:
+                warnings.warn(f"{self.id}: {n:,} steps of an episode are played again, to restore it", stacklevel=2)
             frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)
             self._start(header["episode_seed"], frame)
             for action in header["actions"]:
@@ -229,6 +231,7 @@ def _make(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.
 
 
 MASK = "action_mask"
+LONG = 10_000  # So many steps are not played again without a word.
 STATEFUL = (gymnasium.wrappers.NormalizeObservation, gymnasium.wrappers.NormalizeReward)
 
 

@@ -2,7 +2,8 @@
 
 import inspect
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import gymnasium
@@ -11,9 +12,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from accel_rl.data.rollout_arrays import Step, is_skipped
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.environment import pack_state, unpack_state
+from accel_rl.envs.environment import EnvError, pack_state, unpack_state
 from accel_rl.envs.gymnasium import Observations, action_fields, element, user_function
-from accel_rl.text.errors import ConfigError, no_exit
+from accel_rl.text.errors import ConfigError, exit_call, no_exit
 
 
 def is_vectorized(id: str) -> bool:
@@ -89,7 +90,8 @@ class VectorizedEnv:
         skipped = is_skipped(action)
         # An environment cannot be left out of a step, so it plays any action.
         played = np.where(skipped.reshape(-1, *[1] * (action.ndim - 1)), 0, action)
-        obs, reward, terminated, truncated, info = self._env.step(element(self._env.action_space, played.tolist()))
+        with self._named("a step"):
+            obs, reward, terminated, truncated, info = self._env.step(element(self._env.action_space, played.tolist()))
         valid = ~(skipped | self._over)
         ends = [np.asarray(on_host(x), bool).reshape(self.n) for x in (terminated, truncated)]
         over = (ends[0] | ends[1]) & ~self._over
@@ -115,7 +117,9 @@ class VectorizedEnv:
             return
         out.final_frame[over] = out.frame[over]
         if self._mode is AutoresetMode.DISABLED:
-            self._write(self._env.reset(options={"reset_mask": over})[0], out.frame, over)
+            with self._named("a reset"):
+                obs, _ = self._env.reset(options={"reset_mask": over})
+            self._write(obs, out.frame, over)
 
     def reset_waiting(self, out: Step) -> None:
         """The environment resets itself."""
@@ -160,10 +164,21 @@ class VectorizedEnv:
         self._env.close()
 
     def _begin(self, frame: np.ndarray) -> None:
-        self._write(self._env.reset(seed=self._next_seed())[0], frame)
+        with self._named("the reset"):
+            obs, _ = self._env.reset(seed=self._next_seed())
+        self._write(obs, frame)
         self._age[:] = 0
         self._over[:] = False
         self._newest[:] = frame
+
+    @contextmanager
+    def _named(self, call: str) -> Iterator[None]:
+        """An error of the user's code becomes one line."""
+        try:
+            yield
+        except (Exception, SystemExit) as e:
+            what = exit_call(e) if isinstance(e, SystemExit) else f"{type(e).__name__}: {' '.join(str(e).split())}"
+            raise EnvError(self, f"{self.id} failed at {call}: {what}") from e
 
     def _next_seed(self) -> int:
         self._resets += 1

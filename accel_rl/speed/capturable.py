@@ -19,7 +19,7 @@ from accel_rl.models.body import MixedNet, UsersNet
 from accel_rl.models.convolution import Conv2d, ConvNet, NormConv2d
 from accel_rl.models.hadamax import HadamaxBlock, NormedGELU
 from accel_rl.models.implicit_quantile import CosineEmbedding, ImplicitQuantileNetwork
-from accel_rl.models.layers import ACTIVATIONS, MLP, ChannelNorm, Head, Linear, Norm, NormedReLU
+from accel_rl.models.layers import ACTIVATIONS, MLP, ChannelNorm, Head, Linear, Norm, NormedReLU, RunningNorm
 from accel_rl.models.networks import NETWORKS
 from accel_rl.models.noisy import NoisyLinear
 from accel_rl.models.q_network import CategoricalQNetwork, QNetwork, QuantileNetwork, Stream
@@ -50,7 +50,7 @@ _MODULES: set[type[nn.Module]] = {
     NormConv2d, Linear, Head, MLP, RecurrentActorCritic, NoisyLinear, nn.Sequential, nn.Linear, nn.LSTMCell,
     nn.LayerNorm, nn.Tanh, nn.Conv2d, nn.MaxPool2d, Section, ResidualBlock, RecurrentQNetwork, Norm,
     NormedReLU, ChannelNorm, HadamaxBlock, NormedGELU, SpectralNorm, nn.AdaptiveMaxPool2d, CosineEmbedding,
-    ImplicitQuantileNetwork, SequenceQNetwork, UsersNet, MixedNet, *ACTIVATIONS.values(),
+    ImplicitQuantileNetwork, SequenceQNetwork, RunningNorm, UsersNet, MixedNet, *ACTIVATIONS.values(),
 }  # fmt: skip
 # Maps each agent class to a function that returns other values on which `act` depends.
 _AGENTS: dict[type, Callable[[Any], Hashable]] = {

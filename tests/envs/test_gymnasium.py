@@ -405,3 +405,13 @@ def normalizing() -> gymnasium.Env:
 def test_statistics_of_wrappers_are_named():
     with pytest.warns(UserWarning, match="do not have the statistics of NormalizeObservation; --normalize keeps"):
         GymnasiumEnv(HERE + "normalizing", seed=0).report_faults()
+
+
+def test_a_long_replay_is_said(monkeypatch):
+    monkeypatch.setattr("accel_rl.envs.gymnasium.LONG", 5)
+    env, frame = GymnasiumEnv("tests.action_spaces:bits", seed=0), np.zeros(3, np.float32)
+    env.reset(frame)
+    for _ in range(5):
+        env.step([0, 1, 0], frame)
+    with pytest.warns(UserWarning, match="5 steps of an episode are played again"):
+        env.set_state(env.get_state())

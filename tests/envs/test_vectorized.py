@@ -118,6 +118,11 @@ def test_bad_input_is_one_line(name, options, words, tmp_path):
         accel_rl.train("a2c", env=HERE + name, env_steps=64, run_dir=tmp_path / "run", **options)
 
 
+def test_an_error_of_the_environment_is_one_line(tmp_path):
+    with pytest.raises(accel_rl.RunError, match=r"make_failing failed at a step: OSError: no server answers"):
+        accel_rl.train("a2c", env=HERE + "make_failing", env_steps=64, engine="in-process", run_dir=tmp_path / "run")
+
+
 @pytest.mark.parametrize("engine", ["in-process", slow("workers")])
 def test_ppo_learns_cart_pole(engine, tmp_path):
     trained = accel_rl.train(

@@ -56,6 +56,8 @@ RUNS: dict[str, TrainConfig] = {
     ),
     "pqn, LSTM": config("pqn", POLE, horizon=8, minibatch=32, epochs=2, **LSTM),
     "ppo, real actions": config("ppo", "tests.action_spaces:numbers", horizon=16, minibatch=32, epochs=2),
+    "ppo, normalized": config("ppo", POLE, horizon=16, minibatch=32, epochs=2, normalize=True),
+    "dqn, masks": q("dqn", "tests.action_spaces:masks", n_step=3),
     "impala": config("impala", POLE, window=10, batches=2, horizon=5),
     "impala, LSTM": config("impala", POLE, window=10, batches=2, horizon=5, **LSTM),
     "dqn, pong": q("dqn", "pong"),
