@@ -232,11 +232,11 @@ def colours(names: Sequence[str]) -> dict[str, object]:
     if n > 10:
         wheel = matplotlib.colormaps["turbo"]
         return {name: wheel(i / (n - 1)) for i, name in enumerate(names)}
-    own: dict[int, str] = {}
+    first: dict[int, str] = {}
     for name in names:
         words = re.findall(r"[a-z0-9]+", name.lower())
         if (number := next((ALGORITHMS[word] for word in words if word in ALGORITHMS), None)) is not None:
-            own.setdefault(number, name)
-    free = iter(k for k in range(10) if k not in own)
-    numbers = {name: number for number, name in own.items()}
+            first.setdefault(number, name)
+    free = iter(k for k in range(10) if k not in first)
+    numbers = {name: number for number, name in first.items()}
     return {name: f"C{numbers[name] if name in numbers else next(free)}" for name in names}
