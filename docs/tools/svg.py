@@ -1,11 +1,17 @@
-"""This module draws pictures as SVG text. A drawing has a light background, so that the drawing is legible on a dark
-page."""
+"""This module draws pictures as SVG text. A drawing has its own background, and other colours if the reader's system
+prefers dark pages."""
 
 from html import escape
 
 INK, GREY, LINE, PAPER = "#1f2430", "#5b6270", "#c9cdd6", "#fbfbfd"
 BLUE, ORANGE, GREEN, VIOLET = "#2f5fb3", "#c4651a", "#2e7d4f", "#7a4aa0"
 PALE = {BLUE: "#dde8fa", ORANGE: "#fbe6d3", GREEN: "#dbf0e2", VIOLET: "#ebe0f5", GREY: "#eceef2"}
+DARK = {
+    INK: "#dfe3ea", GREY: "#9aa3b2", LINE: "#3b424e", PAPER: "#14181f", BLUE: "#7fa8ee", ORANGE: "#eda066",
+    GREEN: "#72c496", VIOLET: "#b99ae0", PALE[BLUE]: "#1c2f4f", PALE[ORANGE]: "#46301c", PALE[GREEN]: "#1c3a29",
+    PALE[VIOLET]: "#33264a", PALE[GREY]: "#262c36",
+}  # fmt: skip
+_RULES = "".join(f'[{kind}="{light}"]{{{kind}:{dark}}}' for light, dark in DARK.items() for kind in ("fill", "stroke"))
 
 
 class Drawing:
@@ -58,6 +64,7 @@ class Drawing:
                 f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w} {h}" width="{w}" height="{h}" '
                 'font-family="Helvetica, Arial, sans-serif" role="img">',
                 f"<title>{escape(self.title)}</title>",
+                f"<style>@media(prefers-color-scheme:dark){{{_RULES}}}</style>",
                 f'<rect width="{w}" height="{h}" rx="8" fill="{PAPER}"/>',
                 *self._shapes,
                 "</svg>",
