@@ -3,8 +3,10 @@ docs/commands.md with the options."""
 
 import contextlib
 import io
+import os
 import re
 from pathlib import Path
+from unittest import mock
 
 from accel_rl.cli.completion import options
 from accel_rl.cli.main import COMMANDS, function_of
@@ -29,7 +31,7 @@ Exit codes: 0 done, 1 the run failed, 2 bad input, 128 + n stopped by signal n (
 def printed(command: str, argv: list[str]) -> str:
     """Return the text that a command prints."""
     out = io.StringIO()
-    with contextlib.redirect_stdout(out):
+    with contextlib.redirect_stdout(out), mock.patch.dict(os.environ, COLUMNS="100"):
         function_of(command)(argv)
     return out.getvalue().rstrip()
 

@@ -36,8 +36,10 @@ def near(a: torch.Tensor, b: torch.Tensor) -> None:
 @pytest.mark.parametrize(("chooser", "found"), [("q_t", "q_learning"), ("q_selector", "double_q_learning")])
 def test_q_learning_is_rlaxs(chooser, found):
     g = GIVEN
-    batch = SimpleNamespace(r_t=g["r_t"], discount_t=g["discount_t"])
-    reward, value = DQN.bootstrap(SimpleNamespace(config=DQNConfig()), batch, None, g[chooser], g["q_t"])
+    batch = SimpleNamespace(r_t=g["r_t"], discount_t=g["discount_t"], obs_t=None)
+    reward, value = DQN.bootstrap(
+        SimpleNamespace(config=DQNConfig(), spec=SimpleNamespace(mask=0)), batch, None, g[chooser], g["q_t"]
+    )
     near(reward + g["discount_t"] * value - batched_index(g["q_tm1"], g["a_tm1"]), FOUND[found])
 
 

@@ -26,7 +26,8 @@ def flags_in(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_the_help_of_a_run_is_short_and_begins_with_the_main_options(algorithm, capsys):
+def test_the_help_of_a_run_is_short_and_begins_with_the_main_options(algorithm, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
     text = printed(capsys, "train", algorithm, "--help")
     q_learning = algorithm in WITH_REPLAY  # with a replay and a second learner
     assert len(text.splitlines()) <= (230 if q_learning else 190)
