@@ -129,7 +129,7 @@ def test_transitions_with_nan_are_not_drawn_again_and_are_named(tmp_path):
     skipped, updates = run.metrics["skipped_updates"], run.metrics["updates"]
     share = (skipped[-1] - skipped[-5]) / (updates[-1] - updates[-5])
     assert share < 0.3  # one of 50 transitions in each batch of 32: 48 % if they were drawn as often as others
-    assert "a reward of environment" in (run.path / "events.log").read_text()
+    assert "the reward of environment" in (run.path / "events.log").read_text()
 
 
 SCRIPT = """
