@@ -9,8 +9,8 @@ from typing import Any
 from accel_rl.metrics.nested import flat
 from accel_rl.metrics.plot import columns_of, drawn, gather
 from accel_rl.report.labels import labelled
-from accel_rl.settings.registry import ALGORITHMS
-from accel_rl.settings.train import TrainConfig, default_config
+from accel_rl.results.run_settings import defaults
+from accel_rl.settings.train import TrainConfig
 from accel_rl.text.errors import ConfigError
 
 MOST_VIDEO = 30 * 2**20
@@ -68,8 +68,7 @@ def run_html(path: Path, config: TrainConfig, metrics: dict[str, Any]) -> str:
 
 def changed_settings(config: TrainConfig) -> list[str]:
     """`name=value` of the settings that are not the algorithm's defaults, without those that other rows show."""
-    if config.algorithm not in ALGORITHMS:
-        return []
+    usual, values = defaults(config.algorithm), dict(flat(config.to_dict()))
     shown = {"env.game", "env.id", "seed", "env_steps", "run_dir"}
-    defaults, values = (dict(flat(c.to_dict())) for c in (default_config(config.algorithm), config))
-    return [f"{name}={value}" for name, value in values.items() if name not in shown and value != defaults.get(name)]
+    changed = [name for name, value in values.items() if usual and name not in shown and value != usual.get(name)]
+    return [f"{name}={values[name]}" for name in changed]

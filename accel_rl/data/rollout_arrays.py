@@ -49,6 +49,13 @@ class Step:
             info=np.zeros((n, spec.info_bytes), np.uint8), **flags,
         )  # fmt: skip
 
+    def clear(self) -> None:
+        """The values at the start of all episodes, except the frames."""
+        self.age[:] = 0
+        self.reward[:] = 0
+        self.terminated[:] = self.truncated[:] = self.ended[:] = False
+        self.valid[:] = True
+
     def __getitem__(self, index: slice) -> "Step":
         """Views for some of the environments."""
         return Step(**{f.name: getattr(self, f.name)[index] for f in fields(self)})

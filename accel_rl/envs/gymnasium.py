@@ -215,8 +215,7 @@ class GymnasiumEnv:
     def _failed(self, act: str, error: Exception | SystemExit) -> str:
         """One line. `act` is "step" or "reset"."""
         call = f"step {len(self._actions):,}" if act == "step" else "the reset"
-        what = exit_call(error) if isinstance(error, SystemExit) else f"{type(error).__name__}: {_line(error)}"
-        return f"{self.id} failed at {call} of episode {self._episode:,}: {what}"
+        return f"{self.id} failed at {call} of episode {self._episode:,}: {cause(error)}"
 
     def _write(self, observation: Any, frame: np.ndarray) -> None:
         np.copyto(frame, self._observations.frame(observation), casting="unsafe")
@@ -335,6 +334,15 @@ def user_function(id: str) -> Callable[..., Any] | None:
 
 
 def _made_by(make: Callable[..., Any], id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.Env:
+    env = called(make, id, kwargs, offers)
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        raise ConfigError(f"id={id!r} returned a vector environment: its function needs the parameter num_envs")
+    if not isinstance(env, gymnasium.Env):
+        raise ConfigError(f"id={id!r} returned {type(env).__name__}: must be a gymnasium.Env")
+    return env
+
+
+def called(make: Callable[..., Any], id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> Any:
     """Call a user's function with all of `kwargs`, and with those of the `offers` for which the function has
     parameters."""
     parameters = inspect.signature(make).parameters
@@ -344,12 +352,12 @@ def _made_by(make: Callable[..., Any], id: str, kwargs: dict[str, Any], offers: 
             if name not in names:
                 allowed = ", ".join(names) or "none"
                 raise ConfigError(f"kwargs: {id} has no parameter {name!r}; it has {allowed}{nearest(name, names)}")
-    env = make(**{name: x for name, x in offers.items() if name in names} | kwargs)
-    if isinstance(env, gymnasium.vector.VectorEnv):
-        raise ConfigError(f"id={id!r} returned a vector environment: its function needs the parameter num_envs")
-    if not isinstance(env, gymnasium.Env):
-        raise ConfigError(f"id={id!r} returned {type(env).__name__}: must be a gymnasium.Env")
-    return env
+    return make(**{name: x for name, x in offers.items() if name in names} | kwargs)
+
+
+def cause(error: Exception | SystemExit) -> str:
+    """One line about an error of a user's code."""
+    return exit_call(error) if isinstance(error, SystemExit) else f"{type(error).__name__}: {_line(error)}"
 
 
 def missing_renderer(id: str) -> str:

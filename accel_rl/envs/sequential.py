@@ -94,10 +94,7 @@ class SequentialEnv:
             reserved.late_resets = 0  # `late_resets` does not count resets before the first rollout.
         self._age[:] = 0
         self._waiting[:] = self._any_waiting = False
-        out.age[:] = 0
-        out.reward[:] = 0
-        out.terminated[:] = out.truncated[:] = out.ended[:] = False
-        out.valid[:] = True
+        out.clear()
 
     def send(self, action: np.ndarray) -> None:
         self._action = action

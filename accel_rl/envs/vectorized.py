@@ -13,8 +13,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from accel_rl.data.rollout_arrays import Step, is_skipped
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.environment import EnvError, pack_state, unpack_state
-from accel_rl.envs.gymnasium import Observations, action_fields, element, user_function
-from accel_rl.text.errors import ConfigError, exit_call, no_exit
+from accel_rl.envs.gymnasium import Observations, action_fields, called, cause, element, user_function
+from accel_rl.text.errors import ConfigError, no_exit
 
 
 def is_vectorized(id: str) -> bool:
@@ -41,10 +41,8 @@ class VectorizedEnv:
     ):
         self.id, self.n, self._seed, self._resets = id, n, seed, 0
         make: Any = user_function(id)
-        offers = {"index": index, "training": training}
-        named = {name: value for name, value in offers.items() if name in inspect.signature(make).parameters}
         with no_exit(lambda call: ConfigError(f"id={id!r}: {call} while the environment was made")):
-            env = make(num_envs=n, **named, **kwargs)
+            env = called(make, id, dict(kwargs), {"num_envs": n, "index": index, "training": training})
         if not isinstance(env, VectorEnv) or env.num_envs != n:
             got = f"{env.num_envs} environments" if isinstance(env, VectorEnv) else type(env).__name__
             raise ConfigError(f"id={id!r} returned {got}: must be a gymnasium.vector.VectorEnv of num_envs={n}")
@@ -74,9 +72,7 @@ class VectorizedEnv:
 
     def reset(self, out: Step) -> None:
         self._begin(out.frame)
-        out.age[:] = out.reward[:] = 0
-        out.terminated[:] = out.truncated[:] = out.ended[:] = False
-        out.valid[:] = True
+        out.clear()
 
     def send(self, action: np.ndarray) -> None:
         self._action = action
@@ -177,8 +173,7 @@ class VectorizedEnv:
         try:
             yield
         except (Exception, SystemExit) as e:
-            what = exit_call(e) if isinstance(e, SystemExit) else f"{type(e).__name__}: {' '.join(str(e).split())}"
-            raise EnvError(self, f"{self.id} failed at {call}: {what}") from e
+            raise EnvError(self, f"{self.id} failed at {call}: {cause(e)}") from e
 
     def _next_seed(self) -> int:
         self._resets += 1

@@ -92,7 +92,7 @@ def complete(settings: Settings) -> dict[str, Any]:
 
     The derived number `learners` counts the gradients that are computed in parallel, `actors` the processes or ranks
     that sample, and `rollout` the samples in one optimisation phase of a group of synchronous ranks."""
-    result = {**_defaults(str(settings.get("algorithm"))), **{k: v for k, v in settings.items() if v is not None}}
+    result = {**defaults(str(settings.get("algorithm"))), **{k: v for k, v in settings.items() if v is not None}}
     result |= _rules(result)
     on_cluster = result.get("cluster") == "gorila"
     bundles, more = (int(result.get(f"gorila.{name}") or 0) for name in ("bundles", "learners"))
@@ -106,7 +106,7 @@ def complete(settings: Settings) -> dict[str, Any]:
 
 
 @cache
-def _defaults(algorithm: str) -> dict[str, Any]:
+def defaults(algorithm: str) -> dict[str, Any]:
     """The defaults of this package's algorithms. {} for others, because their modules are not imported."""
     return dict(flat(default_config(algorithm).to_dict())) if algorithm in ALGORITHMS else {}
 

@@ -7,7 +7,7 @@ import accel_rl
 from accel_rl import ConfigError
 from accel_rl.data.rollout_arrays import Step
 from accel_rl.envs.vectorized import VectorizedEnv, is_vectorized
-from tests.integration.runs import difference, run
+from tests.integration.runs import resumed_equals
 from tests.marks import slow
 
 HERE = "tests.vector_environments:"
@@ -25,10 +25,7 @@ def rollout(mode: str, name: str = "make_counting", steps: int = 60, skip: bool 
         before = out.frame.copy()
         env.send(action)
         env.recv(out)
-        found.append((before, out[:], action))
-        out = Step(**{name: getattr(out, name).copy() for name in Step.__slots__})
-        found[-1] = (before, out, action)
-        out = Step(**{name: getattr(out, name).copy() for name in Step.__slots__})
+        found.append((before, Step(**{name: getattr(out, name).copy() for name in Step.__slots__}), action))
     return env, found
 
 
@@ -142,9 +139,4 @@ ARGS = (
 
 @pytest.mark.parametrize("more", [(), slow(("--ranks", 2)), slow(("--sampler.engine", "in-process"))])
 def test_a_resumed_run_equals_an_uninterrupted_one(more, tmp_path):
-    for name, steps in (("whole", 1_024), ("cut", 512)):
-        done = run(*ARGS, *more, "--env-steps", steps, "--run-dir", tmp_path / name)
-        assert done.returncode == 0, done.stderr
-    done = run("resume", tmp_path / "cut", "--env-steps", 1_024, "--trust")
-    assert done.returncode == 0, done.stderr
-    assert not difference(tmp_path / "whole", tmp_path / "cut")
+    assert resumed_equals(tmp_path, *ARGS, *more)

@@ -51,6 +51,17 @@ def checkpoint_bytes(run_dir: Path, env_steps: int | None = None) -> dict[str, b
     return {**files, "MANIFEST.json": json.dumps(manifest).encode()}
 
 
+def resumed_equals(folder: Path, *args: object) -> bool:
+    """Whether a run of 512 env steps that is resumed to 1,024 has the rows and events of an uninterrupted one. `args`
+    are those of `accel-rl`, without the length and the folder."""
+    for name, steps in (("whole", 1_024), ("cut", 512)):
+        done = run(*args, "--env-steps", steps, "--run-dir", folder / name)
+        assert done.returncode == 0, done.stderr
+    done = run("resume", folder / "cut", "--env-steps", 1_024, "--trust")
+    assert done.returncode == 0, done.stderr
+    return not difference(folder / "whole", folder / "cut")
+
+
 def difference(a: Path, b: Path) -> list[str]:
     """Return the differences between the rows and events of two runs; none if they are equal."""
     pairs = list(zip_longest(rows(a), rows(b), fillvalue={}))

@@ -10,7 +10,7 @@ from accel_rl.settings.registry import ALGORITHMS, WITH_REPLAY
 from accel_rl.settings.resolved import resolve
 from accel_rl.training.learner import build_algorithm
 from tests.golden.runs import config
-from tests.integration.runs import difference, run
+from tests.integration.runs import resumed_equals
 from tests.marks import slow
 
 ENV = "tests.action_spaces:masks"
@@ -104,9 +104,4 @@ ARGS = (
 
 @pytest.mark.parametrize("ranks", [1, slow(2)])
 def test_a_resumed_run_equals_an_uninterrupted_one(ranks, tmp_path):
-    for name, steps in (("whole", 1_024), ("cut", 512)):
-        done = run(*ARGS, "--ranks", ranks, "--env-steps", steps, "--run-dir", tmp_path / name)
-        assert done.returncode == 0, done.stderr
-    done = run("resume", tmp_path / "cut", "--env-steps", 1_024, "--trust")
-    assert done.returncode == 0, done.stderr
-    assert not difference(tmp_path / "whole", tmp_path / "cut")
+    assert resumed_equals(tmp_path, *ARGS, "--ranks", ranks)

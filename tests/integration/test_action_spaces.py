@@ -5,7 +5,7 @@ import torch
 
 import accel_rl
 from accel_rl import ConfigError
-from tests.integration.runs import difference, run
+from tests.integration.runs import resumed_equals
 from tests.marks import slow
 
 SMALL = {
@@ -65,12 +65,7 @@ ARGS = (
     ],
 )
 def test_a_resumed_run_equals_an_uninterrupted_one(more, tmp_path):
-    for name, steps in (("whole", 1_024), ("cut", 512)):
-        done = run(*ARGS, *more, "--env-steps", steps, "--run-dir", tmp_path / name)
-        assert done.returncode == 0, done.stderr
-    done = run("resume", tmp_path / "cut", "--env-steps", 1_024, "--trust")
-    assert done.returncode == 0, done.stderr
-    assert not difference(tmp_path / "whole", tmp_path / "cut")
+    assert resumed_equals(tmp_path, *ARGS, *more)
 
 
 def test_random_play_and_a_function(tmp_path):
