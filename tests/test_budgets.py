@@ -18,7 +18,7 @@ BUDGETS = {
     "checkpoints": 475,  # saved_steps.py: lists of runs read it without torch
     "cli": 1_045,  # train --help without torch; --config, --quiet; words of other libraries; hidden modules
     "compat": 563,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value; an EnvPool's text
-    "data": 464,  # Step.clear, from envs; actions of several numbers; parts of a rollout that batches lack; a bound of page-locked slots
+    "data": 464,  # Step.clear, from envs; actions of several numbers; the picture of an observation
     "distributed": 1_058,
     "emulator": 1_843,  # PTX for newer GPUs; compilers that fail or outlive a program, two versions, a system cache
     "envs": 2_138,  # actions of several numbers; pictures of floats and bools, and in a Dict
