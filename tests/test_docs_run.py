@@ -58,6 +58,7 @@ PLANNED = {
     "experiments.gorila:pong_small": "hours; tests/papers trains it, smaller",
     "torchrun": "tests/integration/test_ranks.py starts torchrun",
     "accel-rl resume runs/": "a run on a cluster",
+    "accel-rl launch": "scripts of others: planned by --dry-run",
     "accel-rl sweep": "hours: planned by --dry-run",
     "accel-rl search": "hours: a first trial is planned; tests/sweeps/test_search.py runs searches",
     "python -m benchmarks": "minutes to hours; tests/benchmarks runs each at a small size",
@@ -233,6 +234,9 @@ def test_it_is_planned(line, here, capsys, monkeypatch):
             rest.insert(rest.index("--only") + 1, "game=pong")
         (here / "machine.json").write_text(json.dumps(PLAN))
         assert sweep.main([*rest, "--machine", "machine.json"]) == 0, capsys.readouterr().err
+    elif words[:2] == ["accel-rl", "launch"]:
+        rest = split(words[1:], ["--gpus"])[1]
+        assert words[2:] == ["runs/mine"] or main([*rest, "--dry-run"]) == 0, capsys.readouterr().err
     elif words[:2] == ["accel-rl", "resume"]:
         assert len(words) == 3
     elif words[:2] == ["accel-rl", "search"]:

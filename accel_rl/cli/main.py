@@ -17,6 +17,7 @@ COMMANDS = {
     "runs": "list runs and the settings in which they differ: accel-rl runs FOLDER --where algorithm=ppo",
     "plot": "draw learning curves: accel-rl plot RUN [RUN ...]",
     "sweep": "train a grid of runs: accel-rl sweep stooke:figure_3",
+    "launch": "run a script of any library with several values: accel-rl launch 'python train.py {seed}' seed=0-4",
     "search": "search for good settings: accel-rl search experiments.spaces:pong_ppo",
     "status": "show what the runs of a sweep are doing: accel-rl status FOLDER",
     "report": "compare runs with published results: accel-rl report RUNS",
@@ -38,6 +39,7 @@ PLACES = {
     },
     **{name: f"accel_rl.cli.report_commands:{name}_command" for name in ("plot", "report")},
     **{name: f"accel_rl.cli.listings:{name}_command" for name in ("games", "runs")},
+    "launch": "accel_rl.sweeps.launch_command:launch",
     "search": "accel_rl.sweeps.search_command:search",
     "status": "accel_rl.sweeps.sweep_display:status",
 }

@@ -39,8 +39,10 @@ class GymnasiumEnv:
     a float32 vector (Discrete: one-hot). Raises ConfigError if a flattened space contains a picture.
 
     An episode's seed also seeds the environment's own states of the global generators of `numpy.random` and `random`.
-    A saved state consists of the episode's seed and its actions. `set_state` replays the actions. The replay is exact
-    if the environment is deterministic, and takes long in a long episode.
+    A saved state is that of the environment, if it has the methods `get_state()`, which returns bytes, and
+    `set_state(bytes)`. Otherwise, with `restore` "replay", it consists of the episode's seed and its actions, which
+    `set_state` plays again: exact if the environment is deterministic, and slow in a long episode. With `restore`
+    "new", a restored episode is truncated at its next step.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class GymnasiumEnv:
         kwargs: Mapping[str, Any] | None = None,
         index: int = 0,
         training: bool = True,
+        restore: str = "replay",
     ) -> None:
         self.id, self._limit = id, limit
         kwargs = dict(kwargs or {})
@@ -64,8 +67,11 @@ class GymnasiumEnv:
         self._observations = Observations(id, env.observation_space, env.action_space, stack)
         self._seed, self._episode = seed, 0
         self._episode_seed: int | None = None
-        self._actions: list[Any] = []
-        self.is_lost = False  # True after a restore to a wrong state, until the episode is truncated
+        self._is_saved = callable(getattr(env, "get_state", None)) and callable(getattr(env, "set_state", None))
+        self._is_replayed = restore == "replay" and not self._is_saved
+        self._steps = 0
+        self._actions: list[Any] = []  # those of the episode, if they may be played again
+        self.is_lost = False  # True after a restore that lost the episode, until the episode is truncated
         self.episode_info: dict[str, float] = {}
         self.spec = EnvSpec(
             name=id,
@@ -94,7 +100,9 @@ class GymnasiumEnv:
             self._ended = True
             self.episode_info = {}
             return 0.0, False, True, True
-        self._actions.append(action)
+        self._steps += 1
+        if self._is_replayed:
+            self._actions.append(action)
         try:
             with self._generators:
                 observation, reward, terminated, truncated, info = self._env.step(element(self._action_space, action))
@@ -105,47 +113,69 @@ class GymnasiumEnv:
         if math.isinf(reward):  # NaN is allowed: updates with it are skipped.
             raise EnvError(self, self._failed("step", ValueError(f"the reward is {reward}")))
         terminated = bool(terminated)
-        self._ended = terminated or bool(truncated) or len(self._actions) == self._limit
+        self._ended = terminated or bool(truncated) or self._steps == self._limit
         if self._ended:
             self.episode_info = episode_info(info)
         return reward, terminated, self._ended and not terminated, self._ended
 
     def get_state(self) -> bytes:
+        env: Any = self._env
         header = {
             "kind": "gymnasium",
             "id": self.id,
             "episode_seed": self._episode_seed,
+            "steps": self._steps,
             "actions": self._actions,
             "ended": self._ended,
             "newest": zlib.crc32(self._newest.tobytes()),
             "seed": self._seed,
             "episode": self._episode,
+            "is_saved": self._is_saved,
         }
-        return pack_state(header)
+        return pack_state(header, self._newest.tobytes() + (bytes(env.get_state()) if self._is_saved else b""))
 
     def set_state(self, state: bytes) -> None:
-        """Replay the saved episode. Raises ValueError for bytes that are corrupt or not a saved state. If the replay
-        does not lead to the saved state, the environment is not deterministic: a warning is issued, and the episode is
-        truncated at the next step."""
-        header, _ = unpack_state(state, kind="gymnasium", id=self.id)
+        """Restore the saved episode, or truncate it at the next step (`is_lost`). Raises ValueError for bytes that are
+        corrupt or not a saved state. If the actions do not lead to the saved state again, the environment is not
+        deterministic: a warning is issued, and the episode is lost."""
+        header, blob = unpack_state(state, kind="gymnasium", id=self.id)
+        env: Any = self._env
+        frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)
         if header["episode_seed"] is not None:
-            if (n := len(header["actions"])) >= LONG:
-                warnings.warn(f"{self.id}: {n:,} steps of an episode are played again, to restore it", stacklevel=2)
-            frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)
-            self._start(header["episode_seed"], frame)
-            for action in header["actions"]:
-                if self._ended:
-                    break
-                self.step(action, frame)
-            replayed = len(self._actions), self._ended, zlib.crc32(frame.tobytes())
-            if replayed != (len(header["actions"]), header["ended"], header["newest"]):
-                warnings.warn(
-                    f"id={self.id!r} is not deterministic: its episode cannot be continued, and a new one begins",
-                    RuntimeWarning,
-                    stacklevel=2,
-                )
-                self.is_lost, self._ended = not header["ended"], header["ended"]
-        self._seed, self._episode = header.get("seed", self._seed), header.get("episode", 1)
+            steps, is_saved = header["steps"], header["is_saved"] and self._is_saved
+            can_replay = self._is_replayed and len(header["actions"]) == steps
+            if is_saved or can_replay or not steps:
+                self._start(header["episode_seed"], frame)
+            if is_saved:
+                try:
+                    env.set_state(blob[frame.nbytes :])
+                except Exception as e:
+                    raise ValueError(f"{self.id} failed at set_state: {cause(e)}") from e
+            elif can_replay:
+                self._replay(header)
+            else:
+                self.is_lost = bool(steps) and not header["ended"]
+            self._episode_seed, self._steps, self._ended = header["episode_seed"], steps, header["ended"]
+            self._newest[:] = np.frombuffer(blob, frame.dtype, frame.size).reshape(frame.shape)
+        self._seed, self._episode = header["seed"], header["episode"]
+
+    def _replay(self, header: dict[str, Any]) -> None:
+        if header["steps"] >= LONG:
+            text = f"{self.id}: {header['steps']:,} steps of an episode are played again, to restore it"
+            warnings.warn(f"{text}; with --env.restore new, another episode begins instead", stacklevel=3)
+        frame = self._newest.copy()
+        for action in header["actions"]:
+            if self._ended:
+                break
+            self.step(action, frame)
+        restored = self._steps, self._ended, zlib.crc32(frame.tobytes())
+        if restored != (header["steps"], header["ended"], header["newest"]):
+            warnings.warn(
+                f"id={self.id!r} is not deterministic: its episode cannot be continued, and a new one begins",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+            self.is_lost = not header["ended"]
 
     @property
     def render_fps(self) -> float:
@@ -201,7 +231,7 @@ class GymnasiumEnv:
 
     def _start(self, episode_seed: int, frame: np.ndarray) -> None:
         self._episode_seed = episode_seed
-        self._actions = []
+        self._steps, self._actions = 0, []
         self._ended = False
         self.is_lost = False
         self._generators.seed(episode_seed)
@@ -214,7 +244,7 @@ class GymnasiumEnv:
 
     def _failed(self, act: str, error: Exception | SystemExit) -> str:
         """One line. `act` is "step" or "reset"."""
-        call = f"step {len(self._actions):,}" if act == "step" else "the reset"
+        call = f"step {self._steps:,}" if act == "step" else "the reset"
         return f"{self.id} failed at {call} of episode {self._episode:,}: {cause(error)}"
 
     def _write(self, observation: Any, frame: np.ndarray) -> None:

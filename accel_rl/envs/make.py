@@ -21,6 +21,7 @@ from accel_rl.text.notes import say_once
 BACKENDS = ("auto", "ale", "emulator")
 RANDOMNESS = ("auto", "sequence", "counter")
 TRANSLATE = ("auto", "off")
+RESTORE = ("replay", "new")
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,9 @@ class EnvConfig:
     translate: str = "auto"
     """With `auto`, a C++ compiler translates the game for the emulator in the background, once on a machine, and the
     emulator plays the translated game faster, with the same results. With `off`, the emulator interprets the game."""
+    restore: str = "replay"
+    """How a resumed run continues an episode of a Gymnasium environment that cannot save its state. `replay` plays the
+    actions of the episode again. `new` truncates the episode, and begins another one."""
 
     def overrides(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in OVERRIDES if getattr(self, name) is not None}
@@ -139,7 +143,12 @@ class ResolvedEnv(EnvConfig):
 
 def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
     """`randomness` replaces --env.randomness auto. Raises ConfigError for an unknown name."""
-    for name, allowed in (("randomness", RANDOMNESS), ("backend", BACKENDS), ("translate", TRANSLATE)):
+    for name, allowed in (
+        ("randomness", RANDOMNESS),
+        ("backend", BACKENDS),
+        ("translate", TRANSLATE),
+        ("restore", RESTORE),
+    ):
         if (value := getattr(config, name)) not in allowed:
             raise ConfigError(
                 f"{name}={value!r} is unknown: must be one of {', '.join(allowed)}" + nearest(value, allowed)
@@ -193,7 +202,13 @@ def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = Fals
     stack, limit = _gymnasium_settings(config, training, cached)
     from accel_rl.envs.gymnasium import GymnasiumEnv
 
-    return GymnasiumEnv(config.id, seed, stack, limit, kwargs=config.keywords(), index=index, training=training)
+    return GymnasiumEnv(
+        *(config.id, seed, stack, limit),
+        kwargs=config.keywords(),
+        index=index,
+        training=training,
+        restore=config.restore,
+    )
 
 
 def _gymnasium_settings(config: ResolvedEnv, training: bool, cached: bool) -> tuple[int, int | None]:

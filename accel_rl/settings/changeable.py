@@ -12,6 +12,7 @@ CHANGEABLE = {
     "algo.learning_rate": "the learning rate, from the next update on",
     "algo.learning_rate_schedule": "constant, linear or kl; `linear` follows the env steps of the whole run",
     "schedule_steps": "the env step at which linear schedules end",
+    "env.restore": "replay or new: how episodes of Gymnasium environments are continued",
     "checkpoint.minutes": "minutes between checkpoints",
     "checkpoint.interval": "env steps between checkpoints",
     "checkpoint.keep": "number of checkpoints that are kept",

@@ -18,6 +18,7 @@ from accel_rl.sweeps.sweep_folder import SweepFolder
 from accel_rl.text.counts import counted
 
 logger = logging.getLogger(__name__)
+LOOK_S = 0.2
 PATIENCE_S = 60.0  # A stopped run has PATIENCE_S seconds to save a checkpoint.
 BAD_INPUT = 2  # The exit code of runs with wrong settings, which are not restarted
 
@@ -94,7 +95,8 @@ class Feeder:
             "WANDB_RUN_GROUP": os.environ.get("WANDB_RUN_GROUP", self.folder.path.name),
         }
         cores = ",".join(map(str, slot.cores))
-        command = child.command("accel_rl.sweeps.pinned_run", str(os.getpid()), cores, str(self.folder.run(name)))
+        words = self.folder.command(name, slot.cores)
+        command = child.command("accel_rl.sweeps.pinned_run", str(os.getpid()), cores, *words)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
         with open(open_in_place(self.folder.log(name), flags), "ab") as log:
             # Runs have their own sessions, so that Ctrl-C interrupts only the sweep, which then stops its runs.
@@ -121,7 +123,7 @@ class Feeder:
 
     def _ended(self, name: str, code: int) -> None:
         record = self.folder.records[name]
-        finished = self.folder.finished(name, self.runs[name])
+        finished = self.folder.finished(name, self.runs[name], code)
         ended = {"exit_code": code, "pid": None, "slot": None, "ended": time.time()}
         if name in self._ending:
             status = self._ending.pop(name)[0]
@@ -139,7 +141,7 @@ class Feeder:
         else:
             self.folder.note(name, status="waiting", **ended)
             self.waiting.insert(0, name)
-            logger.info(f"{why}; goes on from its last checkpoint (retry {record.attempts} of {self.retries})")
+            logger.info(f"{why}; {self.folder.AGAIN} (retry {record.attempts} of {self.retries})")
 
     def _reason(self, name: str, code: int) -> str:
         if code < 0:
@@ -157,7 +159,7 @@ class Feeder:
         for running in self.running.values():
             _ask_to_stop(running.process)
         if self.running:
-            logger.info(f"stopping {counted(len(self.running), 'run')}, each with a checkpoint")
+            logger.info(f"stopping {counted(len(self.running), 'run')} within {patience_s:.0f} s")
         deadline = time.monotonic() + patience_s
         for running in self.running.values():
             try:
@@ -170,7 +172,7 @@ class Feeder:
                 running.process.kill()
             running.process.wait()
         for running in self.running.values():
-            done = self.folder.finished(running.name, self.runs[running.name])
+            done = self.folder.finished(running.name, self.runs[running.name], running.process.returncode)
             self.folder.note(
                 running.name,
                 status="done" if done else "stopped",

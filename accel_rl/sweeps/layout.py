@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from accel_rl.machine.hardware import this_machine
 from accel_rl.machine.machine import Machine, numbers, read_machine
@@ -118,8 +118,17 @@ class RunOptions(Placing, TrustOptions):
     """Number of times that a failed run is restarted from its checkpoint."""
 
 
+Chosen = TypeVar("Chosen", bound=Placing)
+
+
 def placing(o: Placing) -> dict[str, Any]:
     return {f.name: getattr(o, f.name) for f in fields(Placing)}
+
+
+def with_placing(o: Chosen, stored: Mapping[str, Any]) -> Chosen:
+    """The options `o`, in which a sweep's stored placement replaces those that are not given."""
+    given = {k: v for k, v in placing(o).items() if v != getattr(Placing, k)}
+    return replace(o, **{**stored, **given})
 
 
 def size_of(needs: Needs, o: Placing, gpus: int, cores: int) -> Size:

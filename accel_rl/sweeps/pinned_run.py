@@ -1,8 +1,7 @@
-"""A sweep starts each run as a process of this module, which pins itself to the slot's cores, and then executes
-`accel-rl resume`.
+"""A sweep starts each run as a process of this module, which pins itself to the slot's cores, and then executes the
+run's command.
 
-The command-line arguments are PARENT CORES RUN. The run's ranks use the cores in the order of CORES. The run is started
-with --trust, because the sweep has written the run's settings or checked them (SweepFolder.config).
+The command-line arguments are PARENT CORES COMMAND ...
 """
 
 import ctypes
@@ -10,24 +9,23 @@ import os
 import signal
 import sys
 
-from accel_rl.processes.child import command, environment
+from accel_rl.processes.child import environment
 
 _PR_SET_PDEATHSIG = 1
 
 
 def main(argv: list[str]) -> None:
-    parent, cores, run = argv
+    parent, cores, *words = argv
     if sys.platform == "linux":
         # If the sweep dies, the kernel sends SIGTERM to the run, which saves a checkpoint. This setting survives exec.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if int(parent) and os.getppid() != int(parent):
         sys.exit(128 + signal.SIGTERM)
-    listed = cores.split(",")
     if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, [int(c) for c in listed])
+        os.sched_setaffinity(0, [int(c) for c in cores.split(",")])
     if hasattr(os, "SCHED_IDLE") and os.sched_getscheduler(0) == os.SCHED_IDLE:
         set_session_nice(os.getpid(), 19)
-    os.execve(sys.executable, command("accel_rl", "resume", run, "--trust", "--cores", *listed), environment())
+    os.execvpe(words[0], words, environment())
 
 
 def set_session_nice(pid: int, nice: int) -> None:

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
@@ -33,9 +33,9 @@ from accel_rl.settings.trust import code_names
 from accel_rl.sweeps import carried_code, expected_hours, idle, mps, pause
 from accel_rl.sweeps.carried import Carried
 from accel_rl.sweeps.deadline import Deadline, check_minutes
-from accel_rl.sweeps.feeder import PATIENCE_S, Feeder
+from accel_rl.sweeps.feeder import LOOK_S, PATIENCE_S, Feeder
 from accel_rl.sweeps.grid import Grid, find_grid, pairs, prepared
-from accel_rl.sweeps.layout import Layout, Placing, RunOptions, lay_out, needs_of_begun, placing
+from accel_rl.sweeps.layout import Layout, RunOptions, lay_out, needs_of_begun, placing, with_placing
 from accel_rl.sweeps.packing import MB, Packing, check_carried
 from accel_rl.sweeps.sweep_display import Display, View, status
 from accel_rl.sweeps.sweep_folder import SweepFolder, prune
@@ -44,8 +44,6 @@ from accel_rl.text import output
 from accel_rl.text.counts import Count
 from accel_rl.text.errors import ConfigError, ended
 from accel_rl.training.signals import StopRequest
-
-LOOK_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -221,11 +219,11 @@ def resume(o: Options, began: float, experiments: Sequence[str] = ()) -> int:
     pause.release(folder.path)
     if "search" in folder.plan:
         raise ConfigError(f"{folder.path} is a search: accel-rl search --resume {folder.path}")
-    placed = folder.plan["placing"]
+    if "script" in folder.plan:
+        raise ConfigError(f"{folder.path} has scripts: accel-rl launch --resume {folder.path}")
     if folder.plan["slurm"] and not o.slurm:
         raise ConfigError(f"{folder.path} was submitted to Slurm; once its jobs have ended, resume it with --slurm")
-    changed = {k: v for k, v in placing(o).items() if v != getattr(Placing, k)}
-    o = replace(o, **{**placed, **changed})
+    o = with_placing(o, folder.plan["placing"])
     if o.only or o.seeds or o.override or o.scale != 1:
         raise ConfigError("--resume continues runs as they were begun; leave out --only, --seeds, --override, --scale")
     left, sizes = folder.left(trust), folder.plan.get("sizes")

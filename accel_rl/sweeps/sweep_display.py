@@ -19,6 +19,7 @@ from rich.text import Text
 from accel_rl.metrics.progress import human_score, human_time, of_total
 from accel_rl.parsing.arguments import parse, positionals
 from accel_rl.run.listed_runs import Progress, read_progress
+from accel_rl.sweeps.script_folder import opened
 from accel_rl.sweeps.sweep_folder import Record, SweepFolder
 from accel_rl.text.counts import counted
 from accel_rl.text.errors import ended
@@ -65,6 +66,8 @@ class View:
             if r.status == "running" and math.isfinite((p := self.progress(n)).steps_per_s)
         )
         left = f"; {rate:,.0f} steps/s; {human_time(self.left_s(records))} left" if counts["running"] else ""
+        if not any(self.lengths.values()):  # the scripts of `accel-rl launch`
+            left = ""
         if left and math.isfinite(deadline_s := self.folder.deadline_s()):
             left = f"; {rate:,.0f} steps/s; {human_time(deadline_s)} to the deadline"
         return f"{counted(len(records), 'run')}: {', '.join(parts)}{left}"
@@ -177,7 +180,7 @@ def records(folder: SweepFolder, view: View) -> dict[str, Record]:
 def status(argv: list[str]) -> int:
     words, options = positionals(argv, ["the sweep's folder"], "accel-rl status")
     o = parse(Options, options, "accel-rl status FOLDER", "Show the state of a sweep.")
-    folder = SweepFolder(Path(words[0]).expanduser())
+    folder = opened(Path(words[0]).expanduser())
     view, console = View(folder), Console()
     if not console.is_terminal:
         console.width = PLAIN_WIDTH

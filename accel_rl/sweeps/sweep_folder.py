@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import psutil
 
@@ -22,6 +22,7 @@ from accel_rl.checkpoints.saved_steps import about_model, checkpoint_steps
 from accel_rl.files import folder_lock
 from accel_rl.files.durable_files import refuse_link, remove_temporaries
 from accel_rl.files.folder_lock import Holder
+from accel_rl.processes import child
 from accel_rl.run.listed_runs import read_progress, updates_in
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.config_file import read_plain
@@ -52,6 +53,9 @@ class Record:
 
 
 class SweepFolder:
+    AGAIN = "goes on from its last checkpoint"
+    """What a run does that is started again after a failure."""
+
     def __init__(self, path: Path):
         self.path = path
         self.records: dict[str, Record] = {}
@@ -83,6 +87,11 @@ class SweepFolder:
     def log(self, name: str) -> Path:
         return self.path / name / "log.txt"
 
+    def command(self, name: str, cores: Sequence[int]) -> list[str]:
+        """The command of a run on the given cores, which its ranks use in this order. The settings need no trust, as
+        the sweep has written or checked them (`config`)."""
+        return child.command("accel_rl", "resume", str(self.run(name)), "--trust", "--cores", *map(str, cores))
+
     def config(self, name: str, trust: Trust = False) -> "TrainConfig":
         """Return the configuration with which a run of the sweep was started. Raises ConfigError if the configuration
         names code of a user that is not trusted (`trust`)."""
@@ -108,9 +117,10 @@ class SweepFolder:
         except ConfigError:
             return 0
 
-    def finished(self, name: str, env_steps: int) -> bool:
-        """Return whether a run is finished: its newest checkpoint has at least `env_steps` env steps. If the run's
-        length is a number of updates, the last row of metrics.csv must have this number of updates instead."""
+    def finished(self, name: str, env_steps: int, exit_code: int | None = None) -> bool:
+        """Return whether a run is finished, with any exit code: its newest checkpoint has at least `env_steps` env
+        steps. If the run's length is a number of updates, the last row of metrics.csv must have this number of updates
+        instead."""
         steps = self.saved_at(name)
         if not steps:
             return False
@@ -122,7 +132,7 @@ class SweepFolder:
     # -- beginning ------------------------------------------------------------
 
     @classmethod
-    def new(cls, path: str, name: str) -> "SweepFolder":
+    def new(cls, path: str, name: str) -> Self:
         """Return the folder `path` of a new sweep, by default a folder that is named after the experiment `name`.
         Raises ConfigError if a sweep cannot start in it."""
         default = f"runs/{name.rpartition(':')[2]}-{time.strftime('%Y%m%d-%H%M%S')}"

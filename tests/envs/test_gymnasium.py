@@ -10,6 +10,7 @@ from gymnasium import spaces
 from accel_rl import make_sampler
 from accel_rl.data.rollout_arrays import Step
 from accel_rl.data.spec import EnvSpec
+from accel_rl.envs.environment import pack_state, unpack_state
 from accel_rl.envs.episode_info import SCORE, unpacked
 from accel_rl.envs.gymnasium import GymnasiumEnv
 from accel_rl.envs.make import make_batch, make_spec
@@ -415,3 +416,66 @@ def test_a_long_replay_is_said(monkeypatch):
         env.step([0, 1, 0], frame)
     with pytest.warns(UserWarning, match="5 steps of an episode are played again"):
         env.set_state(env.get_state())
+
+
+class Counter(gymnasium.Env[np.ndarray, int]):
+    """Observes the number of its steps, and counts all steps that were ever played."""
+
+    observation_space = gymnasium.spaces.Box(0, np.inf, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+    played = 0
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        Counter.played += 1
+        self.steps += 1
+        return np.full(1, self.steps, np.float32), 0.0, False, False, {}
+
+
+class SavedCounter(Counter):
+    def get_state(self) -> bytes:
+        return self.steps.to_bytes(8, "little")
+
+    def set_state(self, state: bytes) -> None:
+        if len(state) != 8:
+            raise RuntimeError("wrong size")
+        self.steps = int.from_bytes(state, "little")
+
+
+@pytest.mark.parametrize(
+    ("name", "restore", "replayed", "following"),
+    [
+        ("Counter", "replay", 7, (8.0, False)),
+        ("Counter", "new", 0, (7.0, True)),
+        ("SavedCounter", "replay", 0, (8.0, False)),
+        ("SavedCounter", "new", 0, (8.0, False)),
+    ],
+)
+def test_an_episode_is_restored_by_its_state_or_its_actions_or_truncated(name, restore, replayed, following):
+    first, frame = GymnasiumEnv(HERE + name, seed=3, restore=restore), np.zeros(1, np.float32)
+    first.reset(frame)
+    for _ in range(7):
+        first.step(1, frame)
+    before, state = Counter.played, first.get_state()
+    second = GymnasiumEnv(HERE + name, seed=0, restore=restore)
+    second.set_state(state)
+    assert Counter.played - before == replayed and second.get_state() == state
+    _, terminated, truncated, ended = second.step(1, frame)
+    assert (frame[0], truncated, ended, terminated) == (*following, following[1], False)
+    first.reset(frame), second.reset(frame)
+    assert unpack_state(first.get_state())[0]["episode_seed"] == unpack_state(second.get_state())[0]["episode_seed"]
+
+
+def test_a_state_that_an_environment_refuses_is_one_line():
+    env = GymnasiumEnv(HERE + "SavedCounter", seed=0)
+    env.reset(np.zeros(1, np.float32))
+    header, _ = unpack_state(env.get_state())
+    with pytest.raises(ValueError, match="SavedCounter failed at set_state: RuntimeError: wrong size"):
+        env.set_state(pack_state(header, bytes(4 + 7)))

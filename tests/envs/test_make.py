@@ -24,6 +24,7 @@ def test_every_protocol_field_is_an_override() -> None:
         "backend",
         "randomness",
         "translate",
+        "restore",
         *OVERRIDES,
     }
 

@@ -1,0 +1,161 @@
+"""The command `accel-rl launch` runs a script of any library once for each combination of values, on the slots of this
+machine.
+
+    accel-rl launch "python train.py --lr {lr} --seed {seed}" lr=1e-3,1e-4 seed=0-2 --gpus 0-7 --runs-per-gpu 2
+    accel-rl launch --resume FOLDER
+    accel-rl status FOLDER
+
+Each word KEY=VALUES lists the values of {KEY} in the command, and {folder} is the folder of the run. A run is done if
+the script's exit code is 0.
+"""
+
+import itertools
+import os
+import re
+import shlex
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from accel_rl.machine.machine import numbers
+from accel_rl.parsing.arguments import parse, positionals, stdout
+from accel_rl.sweeps import idle, mps, pause
+from accel_rl.sweeps.feeder import LOOK_S, Feeder
+from accel_rl.sweeps.grid import pairs
+from accel_rl.sweeps.layout import Layout, Needs, Placing, lay_out, placing, with_placing
+from accel_rl.sweeps.script_folder import ScriptFolder
+from accel_rl.sweeps.sweep_display import Display, View
+from accel_rl.text import output
+from accel_rl.text.counts import Count
+from accel_rl.text.errors import ConfigError, nearest
+from accel_rl.training.signals import StopRequest
+
+PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
+FOLDER = "folder"
+RANGE = re.compile(r"\d+-\d+")
+
+
+@dataclass(frozen=True)
+class LaunchOptions(Placing):
+    out: str = ""
+    """Folder to create, by default runs/SCRIPT-TIME."""
+    retries: Count = 0
+    """Number of times that a failed script is started again."""
+    mps: bool = True
+    """Start CUDA's Multi-Process Service, if runs share a GPU and the service is not running."""
+    resume: str = ""
+    """Run the scripts in this folder that have not ended with exit code 0. A script begins again unless it continues
+    from its own files."""
+    dry_run: bool = False
+    """Print the slots and the commands without starting them."""
+
+
+def launch(argv: list[str]) -> int:
+    is_resumed = any(a.partition("=")[0] == "--resume" for a in argv)
+    names = [] if is_resumed else ['the command, such as "python train.py --seed {seed}"']
+    words, options = positionals(argv, names, "accel-rl launch", many=not is_resumed)
+    o = parse(LaunchOptions, options, 'accel-rl launch "COMMAND" KEY=VALUES ...', __doc__ or "")
+    if is_resumed:
+        folder = ScriptFolder(Path(o.resume).expanduser())
+        pause.release(folder.path)
+        if "script" not in folder.plan:
+            raise ConfigError(f"{folder.path} is no folder of accel-rl launch: accel-rl sweep --resume {folder.path}")
+        o = with_placing(o, folder.plan["placing"])
+        commands = {name: folder.command(name, ()) for name in folder.names}
+        folder.load_records()
+        waiting = [name for name in commands if not folder.finished(name, 0)]
+    else:
+        template = words[0]
+        values = values_of(words[1:], template)
+        folder = ScriptFolder.new(o.out, program_of(template))
+        commands = commands_of(template, values, folder.path)
+        waiting = list(commands)
+    layout = lay_out(o, dict.fromkeys(waiting, Needs(1, 1)))
+    if o.dry_run:
+        lines = layout.describe() + [f"  {name}: {shlex.join(commands[name])}" for name in waiting]
+        stdout("\n".join(lines))
+        return 0
+    folder.check_free()
+    with folder.locked() as lock:
+        if not is_resumed:
+            create(folder, commands, o)
+        if o.idle:
+            idle.use_idle_time()
+        return run(folder, layout, o, lock)
+
+
+def create(folder: ScriptFolder, commands: Mapping[str, Sequence[str]], o: LaunchOptions) -> None:
+    for name in commands:
+        folder.run(name).mkdir(parents=True, exist_ok=True)
+    plan = {"script": True, "placing": placing(o), "runs": {name: {} for name in commands}, "commands": commands}
+    folder.write("sweep.json", {**plan, "slurm": False, "created": time.time()})
+
+
+def run(folder: ScriptFolder, layout: Layout, o: LaunchOptions, lock: int) -> int:
+    """The exit code is 0 if all scripts are done, 1 if one failed, and 130 after Ctrl-C."""
+    view = View(folder)
+    with Display(view) as display, StopRequest() as stop, output.written(display.event, display.event):
+        folder.load_records()
+        feeder = Feeder(folder, layout, view.lengths, o.retries, lock)
+        with mps.shared_gpus(layout, display.event) if o.mps else nullcontext():
+            try:
+                while not (feeder.over or stop):
+                    feeder.step()
+                    display.update()
+                    time.sleep(LOOK_S)
+            finally:
+                feeder.stop()
+    stdout(view.summary(folder.records))
+    failed = [name for name, record in folder.records.items() if record.status == "failed"]
+    for name in failed:
+        stdout(f"  {name} failed: {folder.log(name)}")
+    if all(record.status == "done" for record in folder.records.values()):
+        return 0
+    stdout(f"next: accel-rl launch --resume {shlex.quote(str(folder.path))}    run the scripts that are not done")
+    return stop.exit_code or int(bool(failed))
+
+
+def values_of(words: Sequence[str], template: str) -> dict[str, list[str]]:
+    """The values of each placeholder of the command. Integers may be given as a range, such as 0-4. Raises
+    ConfigError."""
+    known = [key for key in dict.fromkeys(PLACEHOLDER.findall(template)) if key != FOLDER]
+    result = {}
+    for key, text in pairs("accel-rl launch", words).items():
+        if key not in known:
+            allowed = f"; it has: {', '.join(known)}" if known else ""
+            raise ConfigError(f"{key}={text}: the command has no {{{key}}}{nearest(key, known)}{allowed}")
+        parts = text.split(",")
+        result[key] = [str(v) for p in parts for v in (numbers(p) if RANGE.fullmatch(p) else [p])]
+        if "" in parts or len(set(result[key])) < len(result[key]):
+            raise ConfigError(f"{key}={text}: must be different values, separated by commas")
+    if missing := [key for key in known if key not in result]:
+        raise ConfigError(f"the command has {{{missing[0]}}}: give its values, as in {missing[0]}=1,2")
+    return result
+
+
+def commands_of(template: str, values: Mapping[str, Sequence[str]], folder: Path) -> dict[str, list[str]]:
+    """Maps the name of each run to the words of its command, which no shell reads."""
+    result = {}
+    for combination in itertools.product(*values.values()):
+        name = ",".join(f"{k}={v}" for k, v in zip(values, combination, strict=True)).replace("/", "_") or "run"
+        chosen = {**dict(zip(values, combination, strict=True)), FOLDER: os.path.abspath(folder / name)}
+        result[name] = [_filled(word, chosen) for word in shlex.split(template)]
+    return result
+
+
+def _filled(word: str, chosen: Mapping[str, str]) -> str:
+    return PLACEHOLDER.sub(lambda match: chosen[match[1]], word)
+
+
+def program_of(template: str) -> str:
+    """The name of the script, for the folder. Raises ConfigError if the command's program is not found."""
+    try:
+        words = shlex.split(template)
+    except ValueError as e:
+        raise ConfigError(f"the command {template!r} cannot be read: {e}") from e
+    if not words or shutil.which(words[0]) is None:
+        raise ConfigError(f"the command {template!r}: the program {words[0] if words else ''!r} is not found")
+    return next((Path(word).stem for word in words if word.endswith((".py", ".sh"))), Path(words[0]).stem)

@@ -1,0 +1,28 @@
+"""The folder of `accel-rl launch`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from accel_rl.sweeps.sweep_folder import SweepFolder
+
+
+class ScriptFolder(SweepFolder):
+    """A folder of scripts, which have no settings, checkpoints or length in env steps. `sweep.json` has the words of
+    each run's command."""
+
+    AGAIN = "started again"
+
+    def command(self, name: str, cores: Sequence[int]) -> list[str]:
+        return list(self.plan["commands"][name])
+
+    def env_steps(self, name: str) -> int:
+        return 0
+
+    def finished(self, name: str, env_steps: int, exit_code: int | None = None) -> bool:
+        return exit_code == 0 or self.records[name].status == "done"
+
+
+def opened(path: Path) -> SweepFolder:
+    """The folder of a sweep, or of scripts. Raises ConfigError."""
+    folder = SweepFolder(path)
+    return ScriptFolder(path) if "script" in folder.plan else folder
