@@ -19,7 +19,7 @@ from accel_rl.report.aggregates import (
     seeds,
     summarise,
 )
-from accel_rl.report.page import Picture, Section
+from accel_rl.report.page import NARROW, Picture, Section
 from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import BySetting
 
@@ -113,18 +113,29 @@ def aggregate_section(
     pictures = []
     if summaries:
         pictures = [
-            Picture(intervals(summaries, colour), "Aggregates with 95 % intervals. (aggregates.csv)"),
-            Picture(profiles(summaries, colour), "Performance profiles, with 95 % intervals. (profiles.csv)"),
+            Picture(
+                intervals(summaries, colour),
+                "Aggregates with 95 % intervals. (aggregates.csv)",
+                intervals(summaries, colour, columns=1),
+            ),
+            Picture(
+                profiles(summaries, colour),
+                "Performance profiles, with 95 % intervals. (profiles.csv)",
+                profiles(summaries, colour, NARROW),
+            ),
         ]
     table, pairs = aggregates_table(scores, summaries, scale), improvements_table(raw, reps)
     tables = [table, pairs] if pairs.rows else [table]
     return Section(table.title, pictures, tables), profiles_table(summaries), scores
 
 
-def intervals(summaries: Mapping[str, Summary], colour: Mapping[str, object]) -> bytes:
-    """Median, interquartile mean and optimality gap of each setting with their intervals, in percent, as a PNG."""
+def intervals(summaries: Mapping[str, Summary], colour: Mapping[str, object], columns: int = 3) -> bytes:
+    """Median, interquartile mean and optimality gap of each setting with their intervals, in percent, as a PNG of one
+    or three columns."""
     shown = {"median": "median", "iqm": "interquartile mean", "gap": "optimality gap"}
-    figure, axes = subplots(1, len(shown), figsize=(12, 0.32 * len(summaries) + 1.4), sharey=True)
+    rows = len(shown) // columns
+    size = (12 if columns > 1 else NARROW, rows * (0.32 * len(summaries) + 1.4))
+    figure, axes = subplots(rows, columns, figsize=size, sharey=True)
     for i, (setting, summary) in enumerate(summaries.items()):
         for panel, name in zip(axes, shown, strict=True):
             v, c = getattr(summary, name), colour.get(setting, "0.4")
@@ -141,12 +152,12 @@ def intervals(summaries: Mapping[str, Summary], colour: Mapping[str, object]) ->
     return picture(figure)
 
 
-def profiles(summaries: Mapping[str, Summary], colour: Mapping[str, object]) -> bytes:
-    """Performance profiles, the share of runs above a human-normalised score, as a PNG."""
-    columns = 2 if max(map(len, summaries), default=0) > 30 else 3
+def profiles(summaries: Mapping[str, Summary], colour: Mapping[str, object], width: float = 8.0) -> bytes:
+    """Performance profiles, the share of runs above a human-normalised score, as a PNG of `width` inches."""
+    columns = 2 if max(map(len, summaries), default=0) > 30 or width < 8 else 3
     # Each line of the legend is 0.19 inches high.
     height = 4.0 + 0.19 * -(-len(summaries) // columns)
-    figure, panel = subplots(figsize=(8, height))
+    figure, panel = subplots(figsize=(width, height))
     greys = iter(("--", ":", "-."))
     for setting, s in summaries.items():
         ours = setting in colour

@@ -21,8 +21,8 @@ from accel_rl.report.non_inferiority import (
     verdict,
     welch,
 )
-from accel_rl.report.page import Picture, Section
-from accel_rl.report.panels import Panel, Point, wrapped
+from accel_rl.report.page import Section
+from accel_rl.report.panels import Panel, Point, pictures
 from accel_rl.report.pooled import LEAST_GAMES, chance, pooled
 from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import BySetting, Run
@@ -271,6 +271,6 @@ def equal_steps_sections(settings: BySetting, reps: int, scale: str) -> list[Sec
             panels.append(Panel(f"{game}, training score", bands[game], points=points))
     caption = "Training scores: mean over seeds, band from minimum to maximum. Crosses: published training scores with "
     caption += "the standard deviation over seeds, in the colour of the setting; the table names their sources."
-    pictures = [Picture(png, caption) for png in wrapped(panels, colours(list(chosen)))] if panels else []
+    drawn = pictures(panels, colours(list(chosen)), caption) if panels else []
     table, together = equal_steps_table(compared), pooled_table(compared, reps)
-    return [Section(table.title, pictures, [table, *([together] if together.rows else [])])]
+    return [Section(table.title, drawn, [table, *([together] if together.rows else [])])]

@@ -14,16 +14,28 @@ from accel_rl.version import __version__
 
 NUMBER = r"-?(\d+(\.\d+)?|inf)( \+- [\d.]+| \([\d.]+\))?"
 STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; max-width: 1280px; margin: 2em auto; padding: 0 1em; color: #222; }
-h1 { font-size: 1.5em; } h2 { font-size: 1.2em; margin-top: 2em; border-bottom: 1px solid #ddd; }
+:root { color-scheme: light dark; --ink: #222; --faint: #666; --line: #e4e4e4; --head: #f5f5f5; --paper: #fff; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #ddd; --faint: #9a9fa6; --line: #30343b; --head: #22262d; --paper: #17191d; }
+  img { filter: invert(0.9) hue-rotate(180deg); }
+}
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 1400px; margin: 2em auto; padding: 0 1em; }
+body { color: var(--ink); background: var(--paper); }
+h1 { font-size: 1.5em; } h2 { font-size: 1.2em; margin-top: 2em; border-bottom: 1px solid var(--line); }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: 13px; }
-th, td { padding: 2px 10px; border-bottom: 1px solid #eee; text-align: right; white-space: nowrap; }
-th { background: #f5f5f5; position: sticky; top: 0; } th.text, td.text { text-align: left; }
-p.note, figcaption, ul.notes { color: #666; font-size: 13px; } figure { margin: 1em 0; } img { max-width: 100%; }
-th { cursor: pointer; }
+th, td { padding: 2px 7px; border-bottom: 1px solid var(--line); text-align: right; }
+th { background: var(--head); position: sticky; top: 0; vertical-align: bottom; cursor: pointer; }
+th.text, td.text { text-align: left; } td.number { white-space: nowrap; }
+p.note, figcaption, ul.notes { color: var(--faint); font-size: 13px; }
+figure { margin: 1em 0; } img { max-width: 100%; }
 th[aria-sort=ascending]::after { content: " ▲"; } th[aria-sort=descending]::after { content: " ▼"; }
-@media (max-width: 600px) { figure { overflow-x: auto; } figure img { max-width: none; width: 640px; } }
+@media (max-width: 600px) {
+  thead { display: none; } tr { display: flex; flex-wrap: wrap; gap: 0 1em; padding: 4px 0; }
+  tr { border-bottom: 1px solid var(--line); } td { border: 0; padding: 0; } td:empty { display: none; }
+  td::before { content: attr(data-column) " "; color: var(--faint); font-size: 11px; }
+}
 """
+"""A phone has no room for columns: each cell is preceded by its column's name. Dark pictures keep their hues."""
 SORT = """
 document.querySelectorAll("th").forEach(head => head.onclick = () => {
   const table = head.closest("table"), column = head.cellIndex, isText = head.className == "text";
@@ -41,10 +53,17 @@ document.querySelectorAll("th").forEach(head => head.onclick = () => {
 """Empty cells and dashes come last in ascending and in descending order."""
 
 
+NARROW = 4.4
+"""The width of a picture for a phone, in inches."""
+
+
 @dataclass(frozen=True)
 class Picture:
+    """`narrow` is the PNG for a phone, if it differs."""
+
     png: bytes
     caption: str
+    narrow: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -80,21 +99,30 @@ def _notes(notes: Sequence[str]) -> list[str]:
 
 
 def _figure(picture: Picture) -> str:
-    data = base64.b64encode(picture.png).decode()
     caption = escape(picture.caption, quote=True)
-    return (
-        f'<figure><img alt="{caption}" src="data:image/png;base64,{data}"><figcaption>{caption}</figcaption></figure>'
-    )
+    narrow = f'<source media="(max-width: 600px)" srcset="{_data(picture.narrow)}">' if picture.narrow else ""
+    image = f'<img alt="{caption}" src="{_data(picture.png)}">'
+    return f"<figure><picture>{narrow}{image}</picture><figcaption>{caption}</figcaption></figure>"
+
+
+def _data(png: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
 
 
 def _table(table: Table) -> str:
     if not table.rows:
         return "<p class=note>Nothing to show.</p>"
+    table = table.without_empty(table.columns)
     text = [any(not _is_number(row[i]) for row in table.rows) for i in range(len(table.columns))]
-    kind = ["text" if t else "number" for t in text]
-    head = "".join(f'<th class="{k}">{escape(c)}</th>' for c, k in zip(table.columns, kind, strict=True))
+    heads = [("text" if t else "number", escape(c, quote=True)) for c, t in zip(table.columns, text, strict=True)]
+    head = "".join(f'<th class="{kind}">{name}</th>' for kind, name in heads)
     body = "\n".join(
-        "<tr>" + "".join(f'<td class="{k}">{escape(c)}</td>' for c, k in zip(row, kind, strict=True)) + "</tr>"
+        "<tr>"
+        + "".join(
+            f'<td class="{kind}" data-column="{name}">{escape(c)}</td>'
+            for c, (kind, name) in zip(row, heads, strict=True)
+        )
+        + "</tr>"
         for row in table.rows
     )
     complete = f'<table id="{table.name}"><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>'

@@ -9,13 +9,14 @@ from accel_rl.metrics.plot import colours, counts, literal, picture, subplots
 from accel_rl.papers.published import published
 from accel_rl.papers.stooke.stooke_tables import stooke_figures
 from accel_rl.report.curves import Band, Over, score_bands
+from accel_rl.report.page import NARROW, Picture
 from accel_rl.results import run_settings
 from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import BySetting
 
 COLUMNS, PANELS = 3, 12  # A picture whose panels are not grouped in rows has at most COLUMNS columns and PANELS panels.
 SIZES = {1: (10.0, 5.2), 2: (6.4, 4.2), 3: (4.2, 2.9)}
-"""Maps the number of columns to the width and height of a panel in inches. The page is 12.8 inches wide."""
+"""Maps the number of columns to the width and height of a panel in inches. The page is 13 inches wide."""
 MOST_NAMED = 3  # The names of more published scores would lie on each other.
 ROW_COLUMNS = 6  # A picture whose panels are grouped in rows has six panels in each row.
 REFERENCES = (
@@ -54,13 +55,27 @@ def wrapped(
     panels: Sequence[Panel], colour: Mapping[str, object], columns: int = COLUMNS, kind: str = "png"
 ) -> list[bytes]:
     """Pictures, each with one legend."""
-    return [_wrapped(panels[i : i + PANELS], colour, columns, kind) for i in range(0, len(panels), PANELS)]
+    columns = min(columns, len(panels))
+    size = SIZES[min(columns, COLUMNS)]
+    return [_wrapped(part, colour, columns, size, kind) for part in _parts(panels)]
 
 
-def _wrapped(panels: Sequence[Panel], colour: Mapping[str, object], columns: int, kind: str) -> bytes:
+def pictures(panels: Sequence[Panel], colour: Mapping[str, object], caption: str) -> list[Picture]:
+    wide = wrapped(panels, colour)
+    narrow = [_wrapped(part, colour, 1, (NARROW, 3.0), "png") for part in _parts(panels)]
+    return [Picture(png, caption, of_phone) for png, of_phone in zip(wide, narrow, strict=True)]
+
+
+def _parts(panels: Sequence[Panel]) -> list[Sequence[Panel]]:
+    return [panels[i : i + PANELS] for i in range(0, len(panels), PANELS)]
+
+
+def _wrapped(
+    panels: Sequence[Panel], colour: Mapping[str, object], columns: int, size: tuple[float, float], kind: str
+) -> bytes:
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
-    width, height = SIZES[min(columns, COLUMNS)]
+    width, height = size
     figure, axes = subplots(rows, columns, figsize=(width * columns, height * rows + 0.6), squeeze=False)
     for spare in axes.flat[len(panels) :]:
         spare.axis("off")
@@ -204,7 +219,7 @@ def left_out(bands: dict[str, dict[str, dict[str, Band]]], settings: BySetting, 
     ]
 
 
-def drawn(bands: dict[str, dict[str, dict[str, Band]]], settings: BySetting, over: Over) -> list[bytes]:
+def drawn(bands: dict[str, dict[str, dict[str, Band]]], settings: BySetting, over: Over, caption: str) -> list[Picture]:
     panels = {
         row: {
             game: Panel(f"{game}, {next(iter(lines.values())).what} score", lines, over, game)
@@ -214,6 +229,7 @@ def drawn(bands: dict[str, dict[str, dict[str, Band]]], settings: BySetting, ove
         if games
     }
     if len(panels) > 1:
-        return in_rows(panels, sorted({game for result in panels.values() for game in result}))
+        rows = in_rows(panels, sorted({game for result in panels.values() for game in result}))
+        return [Picture(png, caption) for png in rows]
     colour = colours(list(settings))
-    return [png for result in panels.values() for png in wrapped(list(result.values()), colour)]
+    return [p for result in panels.values() for p in pictures(list(result.values()), colour, caption)]

@@ -23,7 +23,8 @@ from accel_rl.report.costs import costs_table
 from accel_rl.report.curves import Over, curves_table
 from accel_rl.report.equal_steps import equal_steps_sections
 from accel_rl.report.page import Picture, Section, page
-from accel_rl.report.panels import panels_table, wrapped
+from accel_rl.report.panels import panels_table
+from accel_rl.report.panels import pictures as pictures_of
 from accel_rl.report.sample_efficiency import efficiency_section
 from accel_rl.report.scores import scores_table, throughput_table
 from accel_rl.results import run_settings
@@ -153,7 +154,7 @@ def learning_curves(settings: BySetting, curve: str) -> Shown:
         bands = panels.bands_of(rows, curve, over)
         shown = f"{heading}, by {over}"
         hidden.append(curves_table(name, shown, list(bands.values())))
-        pictures = [Picture(png, f"{CAPTION} ({name}.csv)") for png in panels.drawn(bands, settings, over)]
+        pictures = panels.drawn(bands, settings, over, f"{CAPTION} ({name}.csv)")
         said = claims(named) if over == "env steps" else []
         said += panels.left_out(bands, settings, over) if pictures else ["no run has a score to draw yet"]
         if settings:
@@ -169,9 +170,9 @@ def secondary_learners(runs: Sequence[Run]) -> Shown:
     result = layer_norms.secondary_panels(with_secondary)
     colour = colours(list(layer_norms.SHORT.values()))
     pictures = [
-        Picture(png, f"{quantity}: {MEAN} (norms.csv)")
-        for quantity, panels in result.items()
-        for png in wrapped(panels, colour)
+        picture
+        for quantity, of_quantity in result.items()
+        for picture in pictures_of(of_quantity, colour, f"{quantity}: {MEAN} (norms.csv)")
     ]
     if with_secondary:
         missing = [f"no run has values of this yet: {q}" for q in layer_norms.QUANTITIES if q not in result]

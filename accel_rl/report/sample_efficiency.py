@@ -9,7 +9,7 @@ from accel_rl.envs.atari_games import human_scale
 from accel_rl.metrics.plot import Column, colours, counts, literal, picture, subplots
 from accel_rl.report.aggregates import Scores, iqm, normalised, percentiles, resampled, seeds, weights
 from accel_rl.report.curves import shows_evaluations
-from accel_rl.report.page import Picture, Section
+from accel_rl.report.page import NARROW, Picture, Section
 from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import BySetting, Run
 
@@ -85,12 +85,12 @@ def efficiency_section(settings: BySetting, curve: str, reps: int, scale: str) -
         "over seeds, until the first game has no longer run. Curves over different games are not comparable. "
         "(sample_efficiency.csv)"
     )
-    table = Table("sample_efficiency", title, columns, rows)
-    return [Section(title, [Picture(_drawn(curves, colours(list(settings))), caption)], [table])]
+    table, colour = Table("sample_efficiency", title, columns, rows), colours(list(settings))
+    return [Section(title, [Picture(_drawn(curves, colour), caption, _drawn(curves, colour, NARROW))], [table])]
 
 
-def _drawn(curves: Mapping[str, EfficiencyCurve], colour: Mapping[str, object]) -> bytes:
-    figure, panel = subplots(figsize=(8, 4.4))
+def _drawn(curves: Mapping[str, EfficiencyCurve], colour: Mapping[str, object], width: float = 8.0) -> bytes:
+    figure, panel = subplots(figsize=(width, 4.4))
     for setting, c in curves.items():
         panel.plot(
             c.steps, 100 * c.iqm, color=colour[setting], label=literal(f"{setting} ({c.games} games)"), linewidth=1.4

@@ -4,6 +4,7 @@ import csv
 import html.parser
 import re
 import time
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -36,8 +37,8 @@ class Page(html.parser.HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         attrs = dict(attrs)
-        self.sources += [v for k, v in attrs.items() if k in ("src", "href")]
-        if tag not in ("meta", "link", "img"):
+        self.sources += [v for k, v in attrs.items() if k in ("src", "srcset", "href")]
+        if tag not in ("meta", "link", "img", "source"):
             self.open.append(tag)
         if tag == "table":
             self._rows = self.tables[attrs["id"]] = []
@@ -45,6 +46,8 @@ class Page(html.parser.HTMLParser):
             self._rows.append([])
         if tag in ("td", "th"):
             self._cell = ""
+        if tag == "td":  # On a phone, its column's name precedes it.
+            assert attrs["data-column"] == self._rows[0][len(self._rows[-1])]
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
@@ -166,8 +169,12 @@ def test_the_page_is_self_contained_and_its_numbers_are_the_csvs(runs, tmp_path,
     assert {"scores", "aggregates", "throughput", "published_49", "daley_table_1", "stooke_table_3"} <= set(page.tables)
     for name, rows in page.tables.items():
         with open(out / f"{name}.csv", newline="") as f:
-            assert list(csv.reader(f)) == rows, name
-    assert len(re.findall(r"data:image/png;base64,[A-Za-z0-9+/=]{1000,}", text)) == 5
+            columns = zip(*csv.reader(f), strict=True)
+        filled = [column for column in columns if any(column[1:])]
+        assert [list(row) for row in zip(*filled, strict=True)] == rows, name
+    pictures = re.findall(r'(srcset|src)="data:image/png;base64,[A-Za-z0-9+/=]{1000,}', text)
+    assert Counter(pictures) == {"src": 5, "srcset": 5}  # Each has a form for phones.
+    assert "prefers-color-scheme: dark" in text
 
 
 def test_curves_are_means_over_seeds_on_common_steps(tmp_path):
