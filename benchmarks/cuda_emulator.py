@@ -38,7 +38,7 @@ from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
 from accel_rl.machine.devices import Device, runtime
 from accel_rl.machine.placement import place_processes
 from accel_rl.planning.plan import resolve_device
-from accel_rl.samplers.device_engine import make_device_game
+from accel_rl.samplers.device_games import make_device_game
 from accel_rl.settings.resolved import Resolved, resolve
 from accel_rl.settings.train import default_config
 from accel_rl.text.counts import Count

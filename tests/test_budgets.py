@@ -21,7 +21,7 @@ BUDGETS = {
     "data": 464,  # Step.clear, from envs; actions of several numbers; the picture of an observation
     "distributed": 1_058,
     "emulator": 1_843,  # PTX for newer GPUs; compilers that fail or outlive a program, two versions, a system cache
-    "envs": 2_178,  # env.restore; own states; actions of several numbers; pictures of floats and bools, and in a Dict
+    "envs": 2_195,  # env.restore; own states; actions of several numbers; pictures of floats and bools, and in a Dict
     "experiments": 505,  # recall in a stack of four; atari_100k: 26 games, 100,000 env steps
     "files": 346,  # the system cache of a container image, and who could write to it
     "gorila": 1_986,  # the global replay stores no recurrent states
@@ -41,12 +41,12 @@ BUDGETS = {
     "report": 1_647,  # pictures and tables for phones; dark pages
     "results": 242,  # settings that are lists; mean_score, of the episodes of a window
     "run": 633,  # listed_runs.py: what lists of runs read without torch, from report and sweeps
-    "samplers": 2_142,  # the last reward in a recurrent state; first frames are copied beside an update
+    "samplers": 2_293,  # device_vectorized.py: simulators on the GPU; the last reward in a recurrent state
     "settings": 1_614,  # which network small pictures have; presets, one line for each setting of a source
     "speed": 805,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
     "sweeps": 2_485,  # launch_command.py, script_folder.py: scripts of other libraries
     "text": 294,  # help at any width; outputs without UTF-8; a removed folder
-    "training": 2_014,  # Learner.ingest, whose advantages are captured; after_phase
+    "training": 2_024,  # Learner.ingest, whose advantages are captured; after_phase
 }
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.atari_games import check_game, check_id, unclean_reset
@@ -17,6 +17,9 @@ from accel_rl.envs.starts import StartOrder
 from accel_rl.processes.guard import children_killed
 from accel_rl.text.errors import ConfigError, nearest
 from accel_rl.text.notes import say_once
+
+if TYPE_CHECKING:  # Gymnasium takes a second to import.
+    from accel_rl.envs.vectorized import VectorizedEnv
 
 BACKENDS = ("auto", "ale", "emulator")
 RANDOMNESS = ("auto", "sequence", "counter")
@@ -278,12 +281,14 @@ def _inspected(config: ResolvedEnv, training: bool, cached: bool, start_timeout_
             if is_of_user(config.id):
                 config.keywords()
                 return inspected(config.id, config.kwargs, stack, start_timeout_s).limited(limit)
-        env: Env | BatchEnv = _vectorized(config, [0], training) or make_env(config, 0, training, cached)
+        env: Env | BatchEnv = vectorized(config, [0], training) or make_env(config, 0, training, cached)
         env.close()
     return env.spec
 
 
-def _vectorized(config: ResolvedEnv, seeds: list[int], training: bool, first_index: int = 0) -> BatchEnv | None:
+def vectorized(
+    config: ResolvedEnv, seeds: list[int], training: bool, first_index: int = 0, device: str = "cpu"
+) -> "VectorizedEnv | None":
     """A user's vector environment, or None if the settings do not name one."""
     if not config.id or config.game:
         return None
@@ -292,7 +297,7 @@ def _vectorized(config: ResolvedEnv, seeds: list[int], training: bool, first_ind
     if not is_vectorized(config.id):
         return None
     stack, _ = _gymnasium_settings(config, training, cached=False)
-    return VectorizedEnv(config.id, len(seeds), seeds[0], stack, config.keywords(), first_index, training)
+    return VectorizedEnv(config.id, len(seeds), seeds[0], stack, config.keywords(), first_index, training, device)
 
 
 def make_batch(
@@ -307,7 +312,7 @@ def make_batch(
     """One environment per seed; they are stepped one after another, or together by a user's vector environment. With
     `starts`, Atari episodes begin at saved start points. `first_index` is the first environment's index in the run.
     `SequentialEnv` explains the other arguments. Raises ConfigError."""
-    if (batch := _vectorized(config, seeds, training, first_index)) is not None:
+    if (batch := vectorized(config, seeds, training, first_index)) is not None:
         return batch
     envs: list[Any] = [
         make_env(config, seed, training, reset == "cached", first_index + i) for i, seed in enumerate(seeds)

@@ -27,7 +27,8 @@ class VectorizedEnv:
     """Adapts a gymnasium.vector.VectorEnv of n environments to `BatchEnv`, in each autoreset mode.
 
     `id` is "module:function". The function is called with `num_envs` and the keyword arguments `kwargs`, and, if it has
-    such parameters, with `index`, the first environment's index in the run, and `training`. The observations and
+    such parameters, with `index`, the first environment's index in the run, `training`, and `device`, cpu or the device
+    on which DeviceVectorized steps it. The observations and
     rewards may be arrays of any library, and tensors on a GPU.
 
     A step that only resets an environment (`NextStep`) is not valid, nor is that of an environment whose action is
@@ -37,37 +38,46 @@ class VectorizedEnv:
     """
 
     def __init__(
-        self, id: str, n: int, seed: int, stack: int, kwargs: Mapping[str, Any], index: int = 0, training: bool = True
+        self,
+        id: str,
+        n: int,
+        seed: int,
+        stack: int,
+        kwargs: Mapping[str, Any],
+        index: int = 0,
+        training: bool = True,
+        device: str = "cpu",
     ):
         self.id, self.n, self._seed, self._resets = id, n, seed, 0
         make: Any = user_function(id)
         with no_exit(lambda call: ConfigError(f"id={id!r}: {call} while the environment was made")):
-            env = called(make, id, dict(kwargs), {"num_envs": n, "index": index, "training": training})
+            offers = {"num_envs": n, "index": index, "training": training, "device": device}
+            env = called(make, id, dict(kwargs), offers)
         if not isinstance(env, VectorEnv) or env.num_envs != n:
             got = f"{env.num_envs} environments" if isinstance(env, VectorEnv) else type(env).__name__
             raise ConfigError(f"id={id!r} returned {got}: must be a gymnasium.vector.VectorEnv of num_envs={n}")
-        self._env: VectorEnv[Any, Any, Any] = env
-        self._mode = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
-        self._observations = Observations(id, env.single_observation_space, env.single_action_space, stack)
-        self._is_box = self._observations.picture is None and isinstance(
+        self.vector_env: VectorEnv[Any, Any, Any] = env
+        self.mode = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
+        self.observations = Observations(id, env.single_observation_space, env.single_action_space, stack)
+        self._is_box = self.observations.picture is None and isinstance(
             env.single_observation_space, gymnasium.spaces.Box
         )
         self.spec = EnvSpec(
             name=id,
-            **self._observations.fields,
+            **self.observations.fields,
             **action_fields(id, env.single_action_space),
             protocol={
                 "gymnasium": gymnasium.__version__,
-                "autoreset": self._mode.value,
+                "autoreset": self.mode.value,
                 "max_episode_steps": None,
                 **({"kwargs": dict(kwargs)} if kwargs else {}),
             },
         )
         self.late_resets = 0
-        self._age = np.zeros(n, np.uint8)
-        self._over = np.zeros(n, bool)  # Whether the next step only resets the environment
-        self._newest = np.zeros((n, *self.spec.frame_shape), self.spec.frame_dtype)
-        self._is_lost = False
+        self.age = np.zeros(n, np.uint8)
+        self.over = np.zeros(n, bool)  # Whether the next step only resets the environment
+        self.newest = np.zeros((n, *self.spec.frame_shape), self.spec.frame_dtype)
+        self.is_lost = False
         self._action: np.ndarray | None = None
 
     def reset(self, out: Step) -> None:
@@ -80,52 +90,57 @@ class VectorizedEnv:
     def recv(self, out: Step) -> None:
         assert self._action is not None, "recv without send"
         action, self._action = self._action, None
-        if self._is_lost:
+        if self.is_lost:
             self._cut(out)
             return
         skipped = is_skipped(action)
         # An environment cannot be left out of a step, so it plays any action.
         played = np.where(skipped.reshape(-1, *[1] * (action.ndim - 1)), 0, action)
-        with self._named("a step"):
-            obs, reward, terminated, truncated, info = self._env.step(element(self._env.action_space, played.tolist()))
-        valid = ~(skipped | self._over)
+        with self.named("a step"):
+            obs, reward, terminated, truncated, info = self.vector_env.step(
+                element(self.vector_env.action_space, played.tolist())
+            )
+        valid = ~(skipped | self.over)
         ends = [np.asarray(on_host(x), bool).reshape(self.n) for x in (terminated, truncated)]
-        over = (ends[0] | ends[1]) & ~self._over
+        over = (ends[0] | ends[1]) & ~self.over
         self._write(obs, out.frame)
         out.reward[:] = np.where(valid, np.asarray(on_host(reward)).reshape(self.n), 0)
         out.valid[:] = valid
         out.terminated[:] = ends[0] & valid
         out.truncated[:] = ends[1] & ~ends[0] & valid
         out.ended[:] = ended = over & valid
-        self._age = np.where(valid, np.minimum(self._age + 1, self.spec.oldest), 0).astype(np.uint8)
+        self.age = np.where(valid, np.minimum(self.age + 1, self.spec.oldest), 0).astype(np.uint8)
         if over.any():
             self._end(obs, info, over, out)
-        self._over = over & (self._mode is AutoresetMode.NEXT_STEP)
-        self._age[ended & ~self._over] = 0
-        out.age[:] = self._age
-        self._newest[:] = out.frame
+        self.over = over & (self.mode is AutoresetMode.NEXT_STEP)
+        self.age[ended & ~self.over] = 0
+        out.age[:] = self.age
+        self.newest[:] = out.frame
 
     def _end(self, obs: Any, info: dict[str, Any], over: np.ndarray, out: Step) -> None:
         """Write the last frames of the episodes that ended, and the first frames of the next ones."""
-        if self._mode is AutoresetMode.SAME_STEP:
+        if self.mode is AutoresetMode.SAME_STEP:
             for i in np.flatnonzero(over):
-                out.final_frame[i] = self._observations.frame(on_host(info["final_obs"][i]))
+                out.final_frame[i] = self.observations.frame(on_host(info["final_obs"][i]))
             return
         out.final_frame[over] = out.frame[over]
-        if self._mode is AutoresetMode.DISABLED:
-            with self._named("a reset"):
-                obs, _ = self._env.reset(options={"reset_mask": over})
+        if self.mode is AutoresetMode.DISABLED:
+            with self.named("a reset"):
+                obs, _ = self.vector_env.reset(options={"reset_mask": over})
             self._write(obs, out.frame, over)
+
+    def reseed(self, seed: int) -> None:
+        self._seed, self._resets = seed, 0
 
     def reset_waiting(self, out: Step) -> None:
         """The environment resets itself."""
 
     def get_state(self) -> list[bytes]:
         """The first environment's state contains that of the vector environment."""
-        env: Any = self._env.unwrapped
+        env: Any = self.vector_env.unwrapped
         blob = env.get_state() if hasattr(env, "get_state") and hasattr(env, "set_state") else b""
         header = {"kind": "vectorized", "id": self.id, "is_saved": bool(blob), "resets": self._resets}
-        rows = zip(self._age, self._over, self._newest, strict=True)
+        rows = zip(self.age, self.over, self.newest, strict=True)
         return [
             pack_state(
                 {**header, "age": int(age), "over": bool(over), "bytes": newest.nbytes},
@@ -141,64 +156,64 @@ class VectorizedEnv:
         blob = b""
         for i, state in enumerate(states):
             header, data = unpack_state(state, kind="vectorized", id=self.id)
-            self._age[i], self._over[i], self._resets = header["age"], header["over"], header["resets"]
+            self.age[i], self.over[i], self._resets = header["age"], header["over"], header["resets"]
             size = header["bytes"]
-            self._newest[i] = np.frombuffer(data[:size], self.spec.frame_dtype).reshape(self.spec.frame_shape)
+            self.newest[i] = np.frombuffer(data[:size], self.spec.frame_dtype).reshape(self.spec.frame_shape)
             blob = blob or data[size:]
-        env: Any = self._env.unwrapped
-        self._is_lost = not (header["is_saved"] and hasattr(env, "set_state"))
-        if self._is_lost:
+        env: Any = self.vector_env.unwrapped
+        self.is_lost = not (header["is_saved"] and hasattr(env, "set_state"))
+        if self.is_lost:
             warnings.warn(f"id={self.id!r} has no get_state and set_state: new episodes begin", stacklevel=2)
         else:
-            self._env.reset(seed=0)  # Wrappers expect a reset before the first step.
+            self.vector_env.reset(seed=0)  # Wrappers expect a reset before the first step.
             env.set_state(blob)
 
     def report_faults(self) -> None:
         """Gymnasium has no checker of vector environments."""
 
     def close(self) -> None:
-        self._env.close()
+        self.vector_env.close()
 
     def _begin(self, frame: np.ndarray) -> None:
-        with self._named("the reset"):
-            obs, _ = self._env.reset(seed=self._next_seed())
+        with self.named("the reset"):
+            obs, _ = self.vector_env.reset(seed=self.next_seed())
         self._write(obs, frame)
-        self._age[:] = 0
-        self._over[:] = False
-        self._newest[:] = frame
+        self.age[:] = 0
+        self.over[:] = False
+        self.newest[:] = frame
 
     @contextmanager
-    def _named(self, call: str) -> Iterator[None]:
+    def named(self, call: str) -> Iterator[None]:
         """An error of the user's code becomes one line."""
         try:
             yield
         except (Exception, SystemExit) as e:
             raise EnvError(self, f"{self.id} failed at {call}: {cause(e)}") from e
 
-    def _next_seed(self) -> int:
+    def next_seed(self) -> int:
         self._resets += 1
         return int(np.random.SeedSequence(self._seed, spawn_key=(self._resets,)).generate_state(1)[0] >> 1)
 
     def _cut(self, out: Step) -> None:
         """Truncate all episodes, whose states were not saved, and begin new ones."""
-        valid = ~self._over
-        out.final_frame[:] = self._newest
+        valid = ~self.over
+        out.final_frame[:] = self.newest
         out.reward[:] = 0
         out.terminated[:] = False
         out.truncated[:] = out.ended[:] = out.valid[:] = valid
         self._begin(out.frame)
         out.age[:] = 0
-        self._is_lost = False
+        self.is_lost = False
 
     def _write(self, obs: Any, frame: np.ndarray, where: Any = slice(None)) -> None:
         if self._is_box:
             frame[where] = on_host(obs).reshape(self.n, *self.spec.frame_shape)[where]
             return
-        rows = gymnasium.vector.utils.iterate(self._env.observation_space, on_host(obs))
+        rows = gymnasium.vector.utils.iterate(self.vector_env.observation_space, on_host(obs))
         chosen = np.arange(self.n)[where]
         for i, row in enumerate(rows):
             if i in chosen:
-                frame[i] = self._observations.frame(row)
+                frame[i] = self.observations.frame(row)
 
 
 def on_host(x: Any) -> Any:

@@ -1,25 +1,22 @@
-"""The device engine emulates games on the learner's device. On a GPU, frames are not copied to the host.
+"""The device engine steps environments on the learner's device: emulated games, or a user's vector environment of
+tensors. On a GPU, frames are not copied to the host.
 
 On a CPU, the device engine runs the same kernels compiled for the host, for tests and for machines without a GPU.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
 from accel_rl.data.rollout import Rollout
-from accel_rl.data.rollout_arrays import SENTINEL_ACTION, RolloutArrays
-from accel_rl.emulator.counter import CounterState, check_noops
-from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
-from accel_rl.emulator.device.game import AgentStepRules, DeviceGame, start_table
+from accel_rl.data.rollout_arrays import RolloutArrays
+from accel_rl.emulator.counter import check_noops
+from accel_rl.emulator.device.envs import DeviceStep
 from accel_rl.emulator.games import benchmark_games
 from accel_rl.envs.atari_games import check_game
-from accel_rl.envs.colors import luminance
-from accel_rl.envs.emulator import EmulatorEnv
-from accel_rl.envs.environment import pack_state, unpack_state
-from accel_rl.envs.make import ResolvedEnv, make_env
-from accel_rl.envs.sequential import decorrelation_actions, decorrelation_rng
+from accel_rl.envs.vectorized import is_vectorized
 from accel_rl.machine.devices import Device
 from accel_rl.samplers.engine import EngineSetup
 from accel_rl.samplers.grouping import env_seed
@@ -28,27 +25,48 @@ from accel_rl.samplers.rollout_memory import HostMemory, ResidentMemory, Rollout
 from accel_rl.text.errors import ConfigError
 
 
+class DeviceBatch(Protocol):
+    """n environments whose results are written to the device's memory."""
+
+    n: int
+
+    def begin(self) -> Tensor:
+        """Begin episodes, and return their first frames [n, *frame_shape]."""
+
+    def step(self, action: Tensor, out: DeviceStep) -> None:
+        """Play an agent step with `action` [n, *action_shape]; a sentinel skips an environment. If an episode ends,
+        the next episode begins within the same step, or with a step that is not valid."""
+
+    def reseed(self, seeds: list[int]) -> None:
+        """Set new seeds for all environments, which the next call of `begin` uses."""
+
+    def get_state(self) -> list[bytes]: ...
+
+    def set_state(self, states: list[bytes]) -> None:
+        """Raises ValueError for states of other environments."""
+
+
+MakeBatch = Callable[[list[int], int], DeviceBatch]
+"""Makes the environments of one group from their seeds and the index of the first in the run."""
+
+
 class DeviceEngine:
-    """The environments use counter randomness (--env.randomness counter), with which all engines produce the same
-    rollouts.
+    """On a GPU, the host queues the inference of actions, and then the environments' step with these actions, without
+    waiting for the GPU."""
 
-    On a GPU, the host queues the inference of actions, and then the environments' step with these actions, without
-    waiting for the GPU.
-    """
-
-    def __init__(self, setup: EngineSetup, game: DeviceGame):
+    def __init__(self, setup: EngineSetup, device: torch.device, make: MakeBatch):
         self.setup, self.grouping = setup, setup.grouping
         self._groups = [setup.grouping.group(g) for g in range(setup.grouping.groups)]
-        self._kind = {"kind": "counter", "game": game.game}
         B, T = setup.grouping.B, setup.T
-        if Device(game.device).queues_work:
-            rollouts = [resident_rollout(setup.spec, T, B, game.device) for _ in range(setup.buffers)]
-            self.memory: RolloutMemory = ResidentMemory(rollouts, len(self._groups), game.device)
+        if Device(device).queues_work:
+            rollouts = [resident_rollout(setup.spec, T, B, device) for _ in range(setup.buffers)]
+            self.memory: RolloutMemory = ResidentMemory(rollouts, len(self._groups), device)
         else:
             self.memory = HostMemory([RolloutArrays.zeros(setup.spec, T, B) for _ in range(setup.buffers)])
         self.buffers = [self.memory.arrays(i) for i in range(setup.buffers)]
         self._seed = setup.seed
-        self._envs = [DeviceEnvs(game, seeds) for seeds in self._seeds()]
+        firsts = (setup.first_index + group.start for group in self._groups)
+        self._envs = [make(seeds, first) for seeds, first in zip(self._seeds(), firsts, strict=True)]
         self._outs = [[[_cells(r, t, b) for b in self._groups] for t in range(T)] for r in self.memory.rollouts]
         self._joined = False
 
@@ -82,24 +100,8 @@ class DeviceEngine:
             self._envs[group].step(action, self._outs[buffer][t][group])
 
     def _begin(self, g: int, buffer: int) -> None:
-        setup = self.setup
-        envs = self._envs[g]
-        seeds = self._seeds()[g]
-        out = DeviceStep.empty(envs.n, envs.game)
-        envs.begin(out)
-        actions = [
-            decorrelation_actions(decorrelation_rng(seed), setup.spec, setup.decorrelation_steps) for seed in seeds
-        ]
-        action = torch.full((max(map(len, actions)), envs.n), SENTINEL_ACTION)
-        for i, chosen in enumerate(actions):
-            action[: len(chosen), i] = torch.from_numpy(chosen)
-        frame = out.frame.clone()
-        for row in action.to(envs.game.device):
-            envs.step(row, out)
-            frame = torch.where((row >= 0)[:, None, None], out.frame, frame)
-        envs.hide_history()
         rollout = self.memory.rollouts[buffer]
-        rollout.frames[rollout.stack - 1, self._groups[g]] = frame
+        rollout.frames[rollout.stack - 1, self._groups[g]] = self._envs[g].begin()
         rollout.age[0, self._groups[g]] = 0
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
@@ -112,27 +114,14 @@ class DeviceEngine:
         return 0
 
     def get_state(self) -> list[bytes]:
-        """The format is that of `SequentialEnv`, which every engine can load."""
-        return [self._packed(state) for envs in self._envs for state in envs.get_state()]
+        return [state for envs in self._envs for state in envs.get_state()]
 
     def set_state(self, states: list[bytes]) -> None:
-        """Any engine with counter randomness may have saved the states. Raises ValueError for states without it."""
-        result = [self._unpacked(state) for state in states]
-        if len(result) != self.grouping.B:
-            raise ValueError(f"states of {len(result)} environments; this sampler has {self.grouping.B}")
+        """Raises ValueError for states of other environments."""
+        if len(states) != self.grouping.B:
+            raise ValueError(f"states of {len(states)} environments; this sampler has {self.grouping.B}")
         for envs, b in zip(self._envs, self._groups, strict=True):
-            envs.set_state(result[b])
-
-    def _packed(self, state: bytes) -> bytes:
-        result = CounterState.from_bytes(state)
-        rng: Any = decorrelation_rng(result.seed).bit_generator.state
-        header = {"kind": "batch", "waiting": False, "age": result.age, "rng": rng}
-        return pack_state(header, pack_state(self._kind, state))
-
-    def _unpacked(self, state: bytes) -> bytes:
-        header, blob = unpack_state(state, kind="batch")
-        result = CounterState.from_bytes(unpack_state(blob, **self._kind)[1])
-        return result._replace(age=header["age"]).to_bytes()
+            envs.set_state(states[b])
 
     def reseed(self, seed: int) -> None:
         self._seed, self._joined = seed, False
@@ -156,24 +145,6 @@ def _cells(rollout: Rollout, t: int, b: slice) -> DeviceStep:
     )
 
 
-def make_device_game(config: ResolvedEnv, training: bool, cached: bool, device: str) -> DeviceGame:
-    """With `cached`, episodes begin from a few stored start states of the game. Raises ConfigError."""
-    env = make_env(config, 0, training, cached)
-    assert isinstance(env, EmulatorEnv) and env.counter is not None
-    rules = env.rules
-    steps = AgentStepRules(
-        frame_skip=rules.frame_skip,
-        max_steps=rules.max_episode_steps,
-        life_loss=rules.life_loss_ends_return,
-        repeat_probability=rules.repeat_action_probability,
-        frame=rules.frame,
-        oldest=env.spec.oldest,
-    )
-    rows = env.core.screen().shape[0]
-    starts = start_table(env.core, env.counter.starts, env.spec.frame_shape)
-    return DeviceGame(config.game, steps, env.codes.tolist(), luminance(rows), starts, device)
-
-
 def check(config: Any) -> None:
     """Raise ConfigError for settings that the device engine does not support. `config` is resolved."""
     env = config.env
@@ -187,8 +158,11 @@ def check(config: Any) -> None:
         raise ConfigError(
             f"--sampler.reset {s.reset}: must be immediate or cached with {engine}, which begins episodes at once"
         )
-    if not env.game:
-        raise ConfigError(f"--env.id {env.id}: {engine} plays Atari games alone; use workers or in-process")
+    if env.id:
+        if not is_vectorized(env.id):
+            needs = "plays Atari games and vector environments (module:function with the parameter num_envs)"
+            raise ConfigError(f"--env.id {env.id}: {engine} {needs}; use workers or in-process")
+        return
     check_game(env.game)
     if not env.is_counter:
         raise ConfigError(f"--env.randomness sequence: {engine} needs counter")

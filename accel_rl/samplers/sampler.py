@@ -207,7 +207,7 @@ class Sampler:
         if self._has_warned or self.spec.is_atari:
             return
         wrong = {"reward": ~np.isfinite(arrays.reward) & arrays.valid}
-        if arrays.frames.dtype.kind == "f":
+        if not self.memory.resident and arrays.frames.dtype.kind == "f":
             frames = arrays.frames[self.spec.stack :].reshape(self.T, self.B, -1)
             wrong["observation"] = ~np.isfinite(frames).all(-1) & arrays.valid
         for name, cells in wrong.items():

@@ -109,7 +109,7 @@ def resolve(config: TrainConfig) -> Resolved:
 
 def fill_in(config: TrainConfig) -> Resolved:
     """Compute the settings that follow from others, without checking combinations. Raises ConfigError."""
-    randomness = "counter" if config.sampler.on_device else "sequence"
+    randomness = "counter" if config.sampler.on_device and config.env.game else "sequence"
     file = config.evaluation.starts_file
     if file:  # Paths are made absolute, because other processes may have another current folder.
         file = str(Path(file).expanduser().absolute())

@@ -1,13 +1,16 @@
 """Builds a sampler from a configuration and a plan."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import ResolvedEnv, inexact_reset
 from accel_rl.planning.plan import SamplerPlan
 from accel_rl.samplers.engine import Engine, EngineSetup
+from accel_rl.samplers.inference.inference import PLAIN
 from accel_rl.samplers.inference.threads import InferenceThreads
 from accel_rl.samplers.rollout_sampler import RolloutSampler
 from accel_rl.samplers.sampler import EnvShare, Sampler
@@ -48,7 +51,8 @@ def build_sampler(
         "act_threads": plan.act_threads,
         "precision": config.precision if training else "float32",
         "window": config.log.window,
-        "acceleration": CapturedActing(s.capture),
+        # The code of a user's vector environment is not captured, so its steps are launched from Python.
+        "acceleration": PLAIN if plan.on_device and env.id else CapturedActing(s.capture),
     }
     setup = EngineSetup(
         env, spec, grouping, plan.T, seed, training, reset, decorrelation, first_index, plan.buffers, starts_file
@@ -83,7 +87,18 @@ def build_engine(plan: SamplerPlan, setup: EngineSetup, config: Resolved) -> Eng
         )
         return WorkerPool(setup, pool)
     if plan.on_device:
-        from accel_rl.samplers.device_engine import DeviceEngine, make_device_game
-
-        return DeviceEngine(setup, make_device_game(setup.env, setup.training, setup.reset == "cached", plan.device))
+        return _device_engine(setup, plan.device)
     return find_engine(plan.engine)(setup)
+
+
+def _device_engine(setup: EngineSetup, device: str) -> Engine:
+    from accel_rl.samplers.device_engine import DeviceEngine
+
+    if setup.env.game:
+        from accel_rl.samplers.device_games import DeviceGames, make_device_game
+
+        game = make_device_game(setup.env, setup.training, setup.reset == "cached", device)
+        return DeviceEngine(setup, game.device, lambda seeds, _: DeviceGames(setup, game, seeds))
+    from accel_rl.samplers.device_vectorized import made_on_device
+
+    return DeviceEngine(setup, torch.device(device), partial(made_on_device, setup, torch.device(device)))

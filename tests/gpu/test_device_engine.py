@@ -1,10 +1,14 @@
 """Runs on environments that live on a simulated GPU equal those on the CPU, and the host waits once a rollout."""
 
+import json
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
 
+from accel_rl.envs.make import EnvConfig
+from accel_rl.settings.train import default_config
 from tests.golden.runs import SEQUENCES, config
 from tests.gpu.runs import GPU, on_device, play, q
 
@@ -45,3 +49,14 @@ def test_captured_rollouts_equal_those_from_python_bit_for_bit(simulated_gpu, tm
     eager = play(on_device(RUNS["a2c"], capture=False), GPU, tmp_path / "eager", CYCLES)
     assert all(torch.equal(a, b) for a, b in zip(captured.parameters, eager.parameters, strict=True))
     assert "--sampler.no-capture" in eager.events
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+def test_a_vector_environment_of_tensors_equals_that_on_the_cpu_and_waits_once_a_rollout(simulated_gpu, tmp_path, mode):
+    env = EnvConfig(id="tests.tensor_environments:make", kwargs=json.dumps({"mode": mode}))
+    run = on_device(replace(RUNS["a2c"], env=env, algo=default_config("a2c").algo))
+    expected, found = play(run, "cpu", tmp_path / "cpu", CYCLES), play(run, GPU, tmp_path / "gpu", CYCLES)
+    for a, b in zip(expected.parameters, found.parameters, strict=True):
+        torch.testing.assert_close(a, b, atol=2e-5, rtol=1e-4)
+    waits = sum(found.waits[-3:], Counter())
+    assert sum(n for place, n in waits.items() if place.startswith(WAITED)) == 3, waits

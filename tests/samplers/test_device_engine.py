@@ -13,7 +13,8 @@ from accel_rl.envs.atari_games import ATARI_57
 from accel_rl.envs.environment import pack_state, unpack_state
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.models.actor_critic import ActorCritic
-from accel_rl.samplers.device_engine import DeviceEngine, make_device_game
+from accel_rl.samplers.device_engine import DeviceEngine
+from accel_rl.samplers.device_games import DeviceGames, make_device_game
 from accel_rl.samplers.engine import EngineSetup
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
@@ -40,7 +41,8 @@ device_game = functools.cache(make_device_game)
 def device_sampler(env: EnvConfig, seed: int = 3, groups: int = 1, reset: str = "immediate"):
     spec = make_spec(env, training=True, reset=reset)
     game = device_game(env, True, reset == "cached", "cpu")
-    engine = DeviceEngine(EngineSetup(env, spec, Grouping(B, groups, 1), T, seed, decorrelation_steps=40), game)
+    setup = EngineSetup(env, spec, Grouping(B, groups, 1), T, seed, decorrelation_steps=40)
+    engine = DeviceEngine(setup, game.device, lambda seeds, _: DeviceGames(setup, game, seeds))
     return Sampler(engine, spec, seed, memory=engine.memory, partial_starts=True)
 
 

@@ -21,7 +21,7 @@ from accel_rl.emulator.device import envs as device_envs
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
 from accel_rl.emulator.device.nvrtc import Compiled
 from accel_rl.envs.make import make_spec
-from accel_rl.samplers.device_engine import make_device_game
+from accel_rl.samplers.device_games import make_device_game
 from tests.env_settings import env_of
 
 STREAM, CONTEXT = 0x77, 0x55  # libcuda.cpp refuses any other stream, and a thread without a context.

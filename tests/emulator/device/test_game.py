@@ -13,7 +13,7 @@ from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
 from accel_rl.emulator.device.game import DeviceGame
 from accel_rl.envs.atari_games import ATARI_57
 from accel_rl.envs.make import make_spec
-from accel_rl.samplers.device_engine import make_device_game
+from accel_rl.samplers.device_games import make_device_game
 from tests.env_settings import env_of
 
 
