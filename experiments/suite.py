@@ -18,6 +18,8 @@ POLICY_GRADIENTS = ("a2c", "pqn", "ppo")
 """They act in many environments at a time, and have 10 M env steps (PQN, too, learns from rollouts)."""
 FROM_REPLAY = ("dqn", "c51", "rainbow")
 """They have Dopamine's settings and rules, and 1 M env steps, at which Dopamine's curves can be read."""
+EARLY = 250_000
+"""The number of env steps of the first score of Dopamine's curves."""
 TEN_MILLION = 10_000_000
 ONE_MILLION = 1_000_000
 EPISODES = 30
@@ -69,6 +71,19 @@ def cpu() -> Grid:
         if config.preset and config.algorithm not in FROM_REPLAY:
             labels["preset"] = config.preset
         members.append(Member(config, labels))
+    return Grid(tuple(members))
+
+
+def early() -> Grid:
+    """The first 250,000 env steps of Q-learning on eight games, each run half an hour to an hour of one core. A score
+    of this length also tells whether the settings, the network and its initial weights are Dopamine's."""
+    members = []
+    for game in GAMES:
+        for algorithm in (*FROM_REPLAY, "qrdqn"):
+            config = with_preset(default_config(algorithm), "dopamine")
+            evaluation = replace(config.evaluation, interval=0)
+            config = replace(config, env=replace(config.env, game=game), env_steps=EARLY, seed=1, evaluation=evaluation)
+            members.append(Member(config, {"algorithm": algorithm, "game": game, "seed": "1"}))
     return Grid(tuple(members))
 
 

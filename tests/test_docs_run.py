@@ -63,7 +63,8 @@ PLANNED = {
     "accel-rl search": "hours: a first trial is planned; tests/sweeps/test_search.py runs searches",
     "python -m benchmarks": "minutes to hours; tests/benchmarks runs each at a small size",
     **{
-        f"python -m tests.{name}": f"minutes to hours; tests/{name}" for name in ("calls", "chaos", "load", "schedules")
+        f"python -m tests.{name}": f"minutes to hours; tests/{name}"
+        for name in ("calls", "chaos", "learning_series", "load", "schedules")
     },
     "python -m tests.emulator.trace": "an hour; tests/benchmarks runs it at a small size",
     "accel-rl bench": "tests/cli/test_programs.py runs it",
