@@ -30,7 +30,7 @@ import accel_rl
 from accel_rl.report.non_inferiority import student
 from accel_rl.run.run_folder import git_revision
 from accel_rl.text.counts import Count
-from accel_rl.text.errors import ConfigError
+from accel_rl.text.errors import ConfigError, RunError
 from benchmarks.harness.program import machine, program
 from benchmarks.harness.table import table
 from experiments.suite import GAMES
@@ -92,6 +92,8 @@ def train(number: int, env_steps: int) -> Night:
         run = accel_rl.train(
             "pqn", game=game, env_steps=env_steps, seed=number, evaluation__interval=0, run_dir=f"{folder}/run"
         )
+    if "score" not in run.metrics:
+        raise RunError(f"no episode of {game} has ended in {env_steps:,} env steps")
     revision = git_revision(Path(__file__).parent) or ""
     minutes = (time.monotonic() - began) / 60
     score = float(run.metrics["score"][-1])

@@ -43,10 +43,13 @@ def test_files_that_are_no_series_are_one_line(tmp_path):
 
 
 @pytest.mark.slow
-def test_nights_are_trained_and_appended(tmp_path, capsys):
+@pytest.mark.timeout(900)
+def test_a_night_is_trained_and_appended(tmp_path, capsys):
     file = tmp_path / "series.csv"
-    for _ in range(2):
-        assert main(["--rows", str(file), "--env-steps", "20000", "--draws", "2"]) == 0
-    rows = list(csv.DictReader(file.open()))
-    assert [row["game"] for row in rows] == list(GAMES[:2]) and [row["seed"] for row in rows] == ["0", "1"]
-    assert "| pong |" in capsys.readouterr().out
+    assert main(["--rows", str(file), "--env-steps", "1000"]) == 1
+    assert "no episode of pong has ended in 1,000 env steps" in capsys.readouterr().err and not file.exists()
+    assert main(["--rows", str(file), "--env-steps", "130000", "--draws", "2"]) == 0
+    assert main(["--rows", str(file), "--env-steps", "130000", "--draws", "2", "--nights", "0"]) == 0
+    (row,) = csv.DictReader(file.open())
+    assert (row["game"], row["seed"]) == ("pong", "0") and -21 <= float(row["score"]) < -15
+    assert capsys.readouterr().out.count("| pong |") == 2
