@@ -149,7 +149,7 @@ def _emulation(config: Resolved, plan: RunPlan) -> str:
         return ""
     from accel_rl.emulator.translation import how_played
 
-    return how_played(config.env.game)
+    return "; ".join(filter(None, map(how_played, config.env.games)))
 
 
 def run_to_end(

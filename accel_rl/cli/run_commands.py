@@ -23,7 +23,7 @@ from accel_rl.settings.flags import flags_of
 from accel_rl.settings.resolved import Resolved, resolve
 from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.settings.trust import TrustOptions
-from accel_rl.text.counts import Count, counted
+from accel_rl.text.counts import Count
 from accel_rl.text.errors import ConfigError
 from accel_rl.training.record_starts import KEEP, STICKY_RANDOM, record
 
@@ -59,10 +59,9 @@ def evaluate_command(argv: list[str]) -> int:
     played_by = (
         "random actions at 10 Hz" if chosen.random else f"{config.algorithm} at {of_agent['env_steps']:,} env steps"
     )
-    stdout(
-        f"{played_by}: score {result.mean:.2f} +- {result.std:.2f} over {counted(len(result.scores), 'episode')} "
-        f"(min {min(result.scores):g}, max {max(result.scores):g}, {sum(result.lengths):,} env steps)"
-    )
+    several = len(result.games) > 1
+    extremes = "" if several else f"min {min(result.scores):g}, max {max(result.scores):g}, "
+    stdout(f"{played_by}: {result.text} ({extremes}{sum(result.lengths):,} env steps)")
     if result.protocol:
         stdout("protocol: " + ", ".join(f"{k}={v}" for k, v in result.protocol.items()))
     return 0
@@ -190,5 +189,7 @@ def _agent_of_run(path: Path, chosen: StartsOptions) -> tuple[Resolved, Agent, s
     run, trained = RunFolder.open(path.expanduser(), chosen.trust)
     if not trained.env.game:
         raise ConfigError(f"{run.path} plays {trained.env.id}: start points are of Atari games")
+    if len(trained.env.games) > 1:
+        raise ConfigError(f"{run.path} plays {trained.env.game}: start points are of a single game")
     config, state, agent, _ = trained_agent(run, trained, chosen.checkpoint, chosen.greedy, chosen.best)
     return config, agent, f"{config.algorithm} after {state['env_steps']:,} env steps of training, seed {config.seed}"

@@ -69,7 +69,9 @@ class RunFolder:
 
     @classmethod
     def default_path(cls, config: "TrainConfig") -> Path:
-        name = (config.env.game or config.env.id).replace("/", "_").replace(":", "_")
+        games = config.env.games
+        name = f"{len(games)}-games" if len(games) > 3 else "_".join(games) or config.env.id
+        name = name.replace("/", "_").replace(":", "_")
         algorithm = config.algorithm.replace(":", "_")
         return Path("runs") / f"{algorithm}-{name}-seed{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
 

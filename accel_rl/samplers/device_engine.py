@@ -189,6 +189,8 @@ def check(config: Any) -> None:
         )
     if not env.game:
         raise ConfigError(f"--env.id {env.id}: {engine} plays Atari games alone; use workers or in-process")
+    if len(env.games) > 1:
+        raise ConfigError(f"--env.game {env.game}: {engine} plays a single game; use workers or in-process")
     check_game(env.game)
     if not env.is_counter:
         raise ConfigError(f"--env.randomness sequence: {engine} needs counter")

@@ -93,6 +93,12 @@ def resolve(config: TrainConfig) -> Resolved:
     check_modes(resolved)
     resolved.algo.of_rank(resolved.distributed.size).check_sampling(resolved.T, resolved.rank_envs)
     resolved.env.check(resolved.sampler.spec_timeout_s)
+    if resolved.rank_envs < (games := len(resolved.env.games)):
+        each = " of each rank" if resolved.distributed.several else ""
+        raise ConfigError(
+            f"--sampler.envs {resolved.sampler.envs}: {resolved.rank_envs} environments{each} for {games} games; each "
+            f"game needs one: use at least {resolved.sampler.envs // resolved.rank_envs * games}"
+        )
     resolved = for_small_pictures(resolved)
     check_starts(resolved)
     if resolved.sampler.reset == "cached" and not resolved.env.game:
@@ -138,6 +144,8 @@ def check_starts(config: Resolved) -> None:
         return
     if not config.env.game:
         raise ConfigError(f"--evaluation.starts saved is for Atari games: {config.env.id} is none")
+    if len(config.env.games) > 1:
+        raise ConfigError(f"--evaluation.starts saved: start points are of a single game, not of {config.env.game}")
     if config.sampler.on_device:
         raise ConfigError("--sampler.engine device: --evaluation.starts saved needs workers or in-process")
     try:

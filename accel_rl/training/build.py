@@ -47,7 +47,9 @@ def build_sampler(
     inference: dict[str, Any] = {
         "act_threads": plan.act_threads,
         "precision": config.precision if training else "float32",
-        "window": config.log.window,
+        "window": config.window,
+        "games": len(env.games) or 1,
+        "first_game": first_index,
         "acceleration": CapturedActing(s.capture),
     }
     setup = EngineSetup(
