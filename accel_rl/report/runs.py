@@ -4,6 +4,7 @@ import csv
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -25,7 +26,21 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
     runs = [_read(p) for p in find_runs(folders)]
     for run, label in zip(runs, labels([run.settings for run in runs]), strict=True):
         run.setting = label
-    return runs
+    return [part for run in runs for part in _parts(run)]
+
+
+def _parts(run: Run) -> list[Run]:
+    """The run, or its part of each of several games."""
+    if len(games := run.games.split(",")) == 1 or not run.settings.get("env.game"):
+        return [run]
+    setting = f"{run.setting} on {run.games}"
+    unknown = {"deviations": no_column(), "episodes": no_column()}
+    parts = [replace(run, game=game, part=i, setting=setting, **unknown) for i, game in enumerate(games, 1)]
+    for part in parts:
+        columns = part.columns(("score", "eval_score"))
+        part.online, part.evaluations = columns["score"], columns["eval_score"]
+        part.unfinished = run.unfinished if part.part == 1 else ""
+    return parts
 
 
 def _read(path: Path) -> Run:
