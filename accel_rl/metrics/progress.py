@@ -55,8 +55,8 @@ def human_time(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{s:02d}" if hours else f"{minutes}:{s:02d}"
 
 
-def human_score(score: float) -> str:
-    return "-" if math.isnan(score) else f"{score:.1f}"
+def human_score(score: float, unit: str = "") -> str:
+    return "-" if math.isnan(score) else f"{score:.1f}{unit}"
 
 
 def of_total(done: int, total: int) -> str:
@@ -132,14 +132,14 @@ class ProgressDisplay:
                 completed=min(done, self.total),
                 steps=of_total(done, self.total),
                 rate=f"{self.steps_per_s:,.0f} {self._unit}/s",
-                score=human_score(score) + self._of_score,
+                score=human_score(score, self._of_score),
             )
         else:
             left = max(self.total - done, 0) * (now - self._started) / max(done - self._begun_at, 1)
             rate = f"{self.steps_per_s:,.0f} {self._unit}/s"
             line = (
                 f"{self.label}  {of_total(done, self.total)} ({min(done / self.total, 1):.0%})  {rate}  "
-                f"score {human_score(score)}{self._of_score}  {human_time(left)} left"
+                f"score {human_score(score, self._of_score)}  {human_time(left)} left"
             )
             if self._output:
                 html = f'<progress max="{self.total}" value="{done}"></progress> {escape(line)}'
