@@ -163,6 +163,8 @@ def starts_command(argv: list[str]) -> int:
     )
     is_run = Path(words[0]).expanduser().is_dir()
     config, agent, policy = _agent_of_run(Path(words[0]), chosen) if is_run else _random_play(words[0], chosen)
+    if len(config.env.games) > 1:
+        raise ConfigError(f"start points are of a single game, not of {config.env.game}")
     out = Path(chosen.out).expanduser() if chosen.out else Path(f"{config.env.game}.starts.json")
     if not out.parent.is_dir():
         raise ConfigError(f"--out {out}: there is no folder {out.parent}")
@@ -189,7 +191,5 @@ def _agent_of_run(path: Path, chosen: StartsOptions) -> tuple[Resolved, Agent, s
     run, trained = RunFolder.open(path.expanduser(), chosen.trust)
     if not trained.env.game:
         raise ConfigError(f"{run.path} plays {trained.env.id}: start points are of Atari games")
-    if len(trained.env.games) > 1:
-        raise ConfigError(f"{run.path} plays {trained.env.game}: start points are of a single game")
     config, state, agent, _ = trained_agent(run, trained, chosen.checkpoint, chosen.greedy, chosen.best)
     return config, agent, f"{config.algorithm} after {state['env_steps']:,} env steps of training, seed {config.seed}"

@@ -284,8 +284,10 @@ def _inspected(config: ResolvedEnv, training: bool, cached: bool, start_timeout_
         other.close()
         if other.spec.action_meanings != env.spec.action_meanings:
             hint = "; leave out full_action_set=false" if config.full_action_set is False else ""
-            (n, first_n), first = (s.n_actions for s in (other.spec, env.spec)), config.games[0]
-            raise ConfigError(f"game={config.game!r}: {game} has other actions ({n}) than {first} ({first_n}){hint}")
+            difference = (
+                f"{game} has other actions ({other.spec.n_actions}) than {config.games[0]} ({env.spec.n_actions})"
+            )
+            raise ConfigError(f"game={config.game!r}: {difference}{hint}")
     return replace(env.spec, name=config.game or env.spec.name)
 
 
