@@ -34,9 +34,9 @@ def _parts(run: Run) -> list[Run]:
     if len(games := run.games.split(",")) == 1 or not run.settings.get("env.game"):
         return [run]
     setting = f"{run.setting} on {run.games}"
-    unknown = {"deviations": no_column(), "episodes": no_column()}
-    parts = [replace(run, game=game, part=i, setting=setting, **unknown) for i, game in enumerate(games, 1)]
+    parts = [replace(run, game=game, part=i, setting=setting) for i, game in enumerate(games, 1)]
     for part in parts:
+        part.deviations, part.episodes = no_column(), no_column()
         columns = part.columns(("score", "eval_score"))
         part.online, part.evaluations = columns["score"], columns["eval_score"]
         part.unfinished = run.unfinished if part.part == 1 else ""
