@@ -22,6 +22,8 @@ from accel_rl.text.notes import say_once
 BACKENDS = ("auto", "ale", "emulator")
 RANDOMNESS = ("auto", "sequence", "counter")
 TRANSLATE = ("auto", "off")
+MOST_NAMED = 4
+"""A label names at most this number of games."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,12 @@ class EnvConfig:
     def games(self) -> tuple[str, ...]:
         """The Atari games: environment i of the run plays games[i % len(games)]."""
         return tuple(game.strip() for game in self.game.split(",")) if self.game else ()
+
+    @property
+    def label(self) -> str:
+        """Short name of the environment, such as pong,breakout or 26 games."""
+        n = len(self.games)
+        return f"{n} games" if n > MOST_NAMED else self.game or self.id
 
     def overrides(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in OVERRIDES if getattr(self, name) is not None}
@@ -156,7 +164,7 @@ def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
     games, full_action_set = config.games, config.full_action_set
     check_games(games)
     if len(games) > 1 and full_action_set is None:
-        say_once(f"{config.game}: {len(games)} games have all 18 actions (--env.full-action-set)")
+        say_once(f"{len(games)} games in one run have all 18 actions (--env.full-action-set)")
         full_action_set = True
     backend = config.backend
     if backend == "auto" and config.game:
@@ -288,7 +296,7 @@ def _inspected(config: ResolvedEnv, training: bool, cached: bool, start_timeout_
                 f"{game} has other actions ({other.spec.n_actions}) than {config.games[0]} ({env.spec.n_actions})"
             )
             raise ConfigError(f"game={config.game!r}: {difference}{hint}")
-    return replace(env.spec, name=config.game or env.spec.name)
+    return replace(env.spec, name=config.label)
 
 
 def _vectorized(config: ResolvedEnv, seeds: list[int], training: bool, first_index: int = 0) -> BatchEnv | None:

@@ -69,9 +69,7 @@ class RunFolder:
 
     @classmethod
     def default_path(cls, config: "TrainConfig") -> Path:
-        games = config.env.games
-        name = f"{len(games)}-games" if len(games) > 3 else "_".join(games) or config.env.id
-        name = name.replace("/", "_").replace(":", "_")
+        name = re.sub("[/:, ]+", "_", config.env.label)
         algorithm = config.algorithm.replace(":", "_")
         return Path("runs") / f"{algorithm}-{name}-seed{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
 

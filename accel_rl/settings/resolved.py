@@ -20,6 +20,7 @@ from accel_rl.models.networks import SMALL, fits
 from accel_rl.settings.registry import find_algorithm
 from accel_rl.settings.sampler_config import SamplerConfig
 from accel_rl.settings.train import OF_RANK, TrainConfig
+from accel_rl.text.counts import counted
 from accel_rl.text.errors import ConfigError
 
 Test = Callable[[TrainConfig], bool]
@@ -94,10 +95,10 @@ def resolve(config: TrainConfig) -> Resolved:
     resolved.algo.of_rank(resolved.distributed.size).check_sampling(resolved.T, resolved.rank_envs)
     resolved.env.check(resolved.sampler.spec_timeout_s)
     if resolved.rank_envs < (games := len(resolved.env.games)):
+        got, least = counted(resolved.rank_envs, "environment"), resolved.sampler.envs // resolved.rank_envs * games
         each = " of each rank" if resolved.distributed.several else ""
         raise ConfigError(
-            f"--sampler.envs {resolved.sampler.envs}: {resolved.rank_envs} environments{each} for {games} games; each "
-            f"game needs one: use at least {resolved.sampler.envs // resolved.rank_envs * games}"
+            f"--sampler.envs {resolved.sampler.envs}: {got}{each} for {games} games; each needs one: use {least} or more"
         )
     resolved = for_small_pictures(resolved)
     check_starts(resolved)

@@ -27,10 +27,10 @@ class Evaluation:
 
     @property
     def text(self) -> str:
-        """For messages of the command line."""
-        result = f"score {self.mean:.2f} +- {self.std:.2f}{' % of human' * (len(self.games) > 1)} over "
-        of_games = ", ".join(f"{game} {mean:.2f}" for game, mean in self.by_game.items())
-        return result + counted(len(self.scores), "episode") + f" ({of_games})" * bool(of_games)
+        """For messages. The scores of many games are in the file of the evaluation alone."""
+        means = [f"{game} {mean:.2f}" for game, mean in self.by_game.items()]
+        result = f"score {self.mean:.2f} +- {self.std:.2f}{' % of human' if means else ''} over "
+        return result + counted(len(self.scores), "episode") + (f" ({', '.join(means)})" if 0 < len(means) < 9 else "")
 
     def __repr__(self) -> str:
         return f"Evaluation(mean={self.mean:.2f}, std={self.std:.2f}, episodes={len(self.scores)})"

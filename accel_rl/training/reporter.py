@@ -75,9 +75,8 @@ class Reporter:
         for sink in self._further_sinks:
             sink.open(self.config.to_dict(), self.run_folder.path, env_steps)
             self._sinks.append(sink)
-        name = self.config.env.game or self.config.env.id
         display = Silent if self.context.rank or is_quiet() else ProgressDisplay
-        label = f"{self.config.algorithm} {name}"
+        label = f"{self.config.algorithm} {self.config.env.label}"
         if updates is None:
             of_score = " % of human" if len(self.config.env.games) > 1 else ""
             self._progress = display(self.config.env_steps, env_steps, label, of_score=of_score)

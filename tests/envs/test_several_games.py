@@ -7,7 +7,7 @@ import pytest
 
 from accel_rl.data.rollout_arrays import Step
 from accel_rl.envs.atari_games import human_normalized
-from accel_rl.envs.make import make_batch, make_spec
+from accel_rl.envs.make import EnvConfig, make_batch, make_spec
 from accel_rl.envs.several_games import mean_score, score_by_game, std_of_scores
 from accel_rl.text.errors import ConfigError
 from tests.env_settings import env_of
@@ -79,6 +79,12 @@ def test_all_have_the_full_action_set_and_one_spec():
     assert spec.name == config.game and spec.n_actions == 18
     assert {**spec.to_dict(), "name": ""} == {**alone.to_dict(), "name": ""}
     assert env_of(game="pong").full_action_set is None
+    many = EnvConfig(game="pong,breakout,seaquest,alien,qbert")
+    assert [c.label for c in (config, many, EnvConfig(id="ns/X-v0"))] == [
+        "pong,breakout,seaquest",
+        "5 games",
+        "ns/X-v0",
+    ]
 
 
 def test_equal_minimal_sets():

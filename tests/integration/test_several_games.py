@@ -43,6 +43,22 @@ def mean_percent(values) -> float:
     return float(np.mean([human_normalized(game, value) for game, value in zip(GAMES, values, strict=True)]))
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--envs", 1), "--sampler.envs 1: 1 environment for 2 games; each needs one: use 2 or more"),
+        (("--envs", 2, "--ranks", 2), "1 environment of each rank for 2 games; each needs one: use 4 or more"),
+        (("--engine", "device"), "--sampler.engine device plays a single game"),
+        (("--cluster", "gorila"), "--cluster gorila plays a single game"),
+        (("--evaluation.starts", "saved", "--starts-file", "x"), "start points are of a single game"),
+        (("--full-action-set", "False"), "pong has other actions (6) than breakout (4)"),
+    ],
+)
+def test_bad_input(options, message):
+    result = run("train", "dqn", *COMMON, *options)
+    assert result.returncode == 2 and message in result.stderr
+
+
 @pytest.mark.parametrize("done", ["a2c", slow("ranks")], indirect=True)
 def test_scores_by_game(done, tmp_path):
     result, folder = done
