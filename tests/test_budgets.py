@@ -38,7 +38,7 @@ BUDGETS = {
     "processes": 246,  # run_program: no program hangs in a destructor of torch; watch_parent
     "ranks": 899,
     "replays": 1_035,  # buffer.py, the replay alone; sequences.py and their stored states
-    "report": 1_623,  # parts of runs of several games
+    "report": 1_625,  # parts of runs of several games
     "results": 251,  # settings that are lists; mean_score, of the episodes of a window; parts of runs
     "run": 635,  # listed_runs.py: what lists of runs read without torch, from report and sweeps
     "samplers": 2_158,  # the last reward in a recurrent state; first frames are copied beside an update

@@ -31,7 +31,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class StopAtScore(Callback):
-    """End the run when the mean score of the last training episodes is at least `score`."""
+    """End the run when the mean score of the last training episodes, of several games in percent of human, is at least
+    `score`."""
 
     score: float
     episodes: int = 100

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from accel_rl.envs.make import MOST_NAMED
 from accel_rl.metrics.nested import flat
 from accel_rl.metrics.plot import Column, read_columns
 from accel_rl.report.labels import labels
@@ -33,7 +34,8 @@ def _parts(run: Run) -> list[Run]:
     """The run, or its part of each of several games."""
     if len(games := run.games.split(",")) == 1 or not run.settings.get("env.game"):
         return [run]
-    setting = f"{run.setting} on {run.games}"
+    named = run.games if len(games) <= MOST_NAMED else f"{', '.join(games[:2])} and {len(games) - 2} more games"
+    setting = f"{run.setting} on {named}"
     parts = [replace(run, game=game, part=i, setting=setting) for i, game in enumerate(games, 1)]
     for part in parts:
         part.deviations, part.episodes = no_column(), no_column()

@@ -97,9 +97,7 @@ def resolve(config: TrainConfig) -> Resolved:
     if resolved.rank_envs < (games := len(resolved.env.games)):
         got, least = counted(resolved.rank_envs, "environment"), resolved.sampler.envs // resolved.rank_envs * games
         each = " of each rank" if resolved.distributed.several else ""
-        raise ConfigError(
-            f"--sampler.envs {resolved.sampler.envs}: {got}{each} for {games} games; each needs one: use {least} or more"
-        )
+        raise ConfigError(f"--envs {resolved.sampler.envs}: {got}{each} for {games} games; use {least} or more")
     resolved = for_small_pictures(resolved)
     check_starts(resolved)
     if resolved.sampler.reset == "cached" and not resolved.env.game:
