@@ -31,7 +31,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class StopAtScore(Callback):
-    """End the run when the mean score of the last training episodes is at least `score`."""
+    """End the run when the mean score of the last training episodes, of several games in percent of human, is at least
+    `score`."""
 
     score: float
     episodes: int = 100
@@ -39,13 +40,13 @@ class StopAtScore(Callback):
     number of episodes has ended."""
 
     def on_start(self, training: Training) -> None:
-        window = training.config.log.window
+        window = training.config.window
         if not 1 <= self.episodes <= window:
             raise ConfigError(f"StopAtScore(episodes={self.episodes}): must be 1 to --log.window {window}")
 
     def on_episode(self, training: Training, episode: Episode) -> bool:
         recent = training.recent[-self.episodes :]
-        return len(recent) < self.episodes or sum(score for score, _ in recent) / len(recent) < self.score
+        return len(recent) < self.episodes or not training.mean_score(recent) >= self.score
 
 
 @dataclass
@@ -62,10 +63,11 @@ class SaveBest(Callback):
 
     def on_checkpoint(self, training: Training, path: Path) -> None:
         if recent := training.recent:
-            scores, lengths = zip(*recent, strict=True)
+            scores, lengths, played = zip(*recent, strict=True)
             best = BestAgent(RunFolder(training.path), "best-training")
             protocol = training.config.spec.protocol
-            best.note(training.env_steps, Evaluation(scores, lengths, protocol), training.learner.agent_state())
+            online = Evaluation(scores, lengths, protocol, training.config.env.games, played)
+            best.note(training.env_steps, online, training.learner.agent_state())
 
 
 @dataclass

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from accel_rl.api.warm_start import absolute, initial_network
+from accel_rl.envs.make import MOST_NAMED
 from accel_rl.machine import hardware
 from accel_rl.metrics.progress import tell
 from accel_rl.metrics.sinks import check_tensorboard
@@ -144,12 +145,13 @@ def _gone(path: Path) -> str:
 
 
 def _emulation(config: Resolved, plan: RunPlan) -> str:
-    """How the emulator plays the game, or "" if the emulator is not used or runs on a GPU."""
-    if not config.env.is_emulated or config.env.translate == "off" or plan.ranks[0].sampler.on_device:
+    """How the emulator plays the games, or "" if the emulator is not used or runs on a GPU, and for many games."""
+    env, on_device = config.env, plan.ranks[0].sampler.on_device
+    if not env.is_emulated or len(env.games) > MOST_NAMED or env.translate == "off" or on_device:
         return ""
     from accel_rl.emulator.translation import how_played
 
-    return how_played(config.env.game)
+    return "; ".join(filter(None, map(how_played, env.games)))
 
 
 def run_to_end(
@@ -158,7 +160,7 @@ def run_to_end(
     """Train to the end of the run from a checkpoint's state, or from the beginning if `state` is None. The caller has
     entered `steady_output`. The function `run_new` explains `objects`."""
     open_standard_descriptors()
-    mode, what = config.mode, f"{config.algorithm} on {config.env.game or config.env.id}"
+    mode, what = config.mode, f"{config.algorithm} on {config.env.label}"
     if mode.has_members:
         g = config.gorila
         length = f"{g.updates:,} updates" if g.updates else f"{config.env_steps:,} env steps"

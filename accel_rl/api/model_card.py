@@ -32,8 +32,8 @@ def write(folder: Path, config: TrainConfig, about: dict[str, Any]) -> None:
         lines += ["| env steps | accel_rl, revision | torch | machine | cores |", "|---|---|---|---|---|", *parts, ""]
     if evaluation:
         lines += [
-            f"Score {evaluation['score_mean']:.2f} +- {evaluation['score_std']:.2f}, mean and standard deviation of "
-            f"{counted(len(evaluation['scores']), 'episode')}.",
+            f"Score {evaluation['score_mean']:.2f} +- {evaluation['score_std']:.2f}{_of_score(evaluation)}, mean and "
+            f"standard deviation of {counted(len(evaluation['scores']), 'episode')}{_by_game(evaluation)}.",
             "",
         ]
         if protocol := evaluation.get("protocol"):
@@ -98,6 +98,15 @@ def _size(folder: Path) -> str:
     return f"Numbers of the network: {numbers}; {file.stat().st_size / 1e6:.2f} MB"
 
 
+def _of_score(evaluation: dict[str, Any]) -> str:
+    return " % of human" if "score_by_game" in evaluation else ""
+
+
+def _by_game(evaluation: dict[str, Any]) -> str:
+    means = ", ".join(f"{game} {mean:.2f}" for game, mean in evaluation.get("score_by_game", {}).items())
+    return means and f" ({means} points)"
+
+
 def _header(config: TrainConfig, game: str, evaluation: dict[str, Any] | None) -> list[str]:
     tags = ["reinforcement-learning", *(["atari"] if config.env.game else []), config.algorithm, game]
     header = ["---", "library_name: accel_rl", "tags:", *(f"- {json.dumps(tag)}" for tag in tags)]
@@ -113,7 +122,7 @@ def _header(config: TrainConfig, game: str, evaluation: dict[str, Any] | None) -
             f"      type: {json.dumps(game)}",
             "    metrics:",
             "    - type: mean_reward",
-            f'      value: "{evaluation["score_mean"]:.2f} +/- {evaluation["score_std"]:.2f}"',
+            f'      value: "{evaluation["score_mean"]:.2f} +/- {evaluation["score_std"]:.2f}{_of_score(evaluation)}"',
         ]
     return [*header, "---", ""]
 

@@ -86,6 +86,8 @@ class WatchOptions(TrustOptions):
     """File of the video, .mp4 or .gif; by default in videos/ of the run folder."""
     steps: Count = 27_000
     """Maximum length of the episode in env steps."""
+    game: str = ""
+    """Game that is played, if the agent plays several games; by default the first."""
     seed: Count = 0
     """Seed of the environment and of the agent's choices."""
     greedy: bool = False

@@ -26,7 +26,7 @@ from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.acting import acting_config
 from accel_rl.settings.resolved import Resolved
 from accel_rl.settings.train import TrainConfig
-from accel_rl.text.errors import ConfigError
+from accel_rl.text.errors import ConfigError, nearest
 from accel_rl.text.notes import say_once
 from accel_rl.training.evaluation import Evaluation
 from accel_rl.training.evaluator import Evaluator, evaluate_random
@@ -134,6 +134,11 @@ def _random(config: TrainConfig, o: EvaluateOptions) -> tuple[Evaluation, dict[s
 def watch(run: RunFolder, config: TrainConfig, o: WatchOptions) -> tuple[Path, int, video.Episode]:
     """Return the video's file, its number of pictures and the episode. Raises ConfigError."""
     o.check()
+    if o.game and o.game not in (games := config.env.games):
+        raise ConfigError(
+            f"--game {o.game}: the agent plays {config.env.game or config.env.id}{nearest(o.game, games)}"
+        )
+    config = replace(config, env=replace(config.env, game=o.game or (*config.env.games, "")[0]))
     config, state, agent, _ = trained_agent(run, config, o.checkpoint, o.greedy, o.best, o.device, o.env.backend)
     out = Path(o.out).expanduser() if o.out else video.default_path(run.path, state["env_steps"])
     episode = video.Episode(config, agent, o.seed, o.steps)

@@ -85,7 +85,8 @@ def report_command(argv: list[str]) -> int:
     for run in runs:
         if run.repeated:
             stdout(escaped(f"{run.setting} in {run.game}: {run.repeated}"))
-    stdout(f"{files[0]}: {counted(len(runs), 'run')}; {counted(len(files) - 1, 'table')} as CSV in the same folder")
+    count = len({run.path or run.name for run in runs})
+    stdout(f"{files[0]}: {counted(count, 'run')}; {counted(len(files) - 1, 'table')} as CSV in the same folder")
     return 0
 
 

@@ -23,7 +23,7 @@ from accel_rl.settings.flags import flags_of
 from accel_rl.settings.resolved import Resolved, resolve
 from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.settings.trust import TrustOptions
-from accel_rl.text.counts import Count, counted
+from accel_rl.text.counts import Count
 from accel_rl.text.errors import ConfigError
 from accel_rl.training.record_starts import KEEP, STICKY_RANDOM, record
 
@@ -59,10 +59,9 @@ def evaluate_command(argv: list[str]) -> int:
     played_by = (
         "random actions at 10 Hz" if chosen.random else f"{config.algorithm} at {of_agent['env_steps']:,} env steps"
     )
-    stdout(
-        f"{played_by}: score {result.mean:.2f} +- {result.std:.2f} over {counted(len(result.scores), 'episode')} "
-        f"(min {min(result.scores):g}, max {max(result.scores):g}, {sum(result.lengths):,} env steps)"
-    )
+    several = len(result.games) > 1
+    extremes = "" if several else f"min {min(result.scores):g}, max {max(result.scores):g}, "
+    stdout(f"{played_by}: {result.text} ({extremes}{sum(result.lengths):,} env steps)")
     if result.protocol:
         stdout("protocol: " + ", ".join(f"{k}={v}" for k, v in result.protocol.items()))
     return 0
@@ -164,6 +163,8 @@ def starts_command(argv: list[str]) -> int:
     )
     is_run = Path(words[0]).expanduser().is_dir()
     config, agent, policy = _agent_of_run(Path(words[0]), chosen) if is_run else _random_play(words[0], chosen)
+    if len(config.env.games) > 1:
+        raise ConfigError(f"start points are of a single game, not of {config.env.game}")
     out = Path(chosen.out).expanduser() if chosen.out else Path(f"{config.env.game}.starts.json")
     if not out.parent.is_dir():
         raise ConfigError(f"--out {out}: there is no folder {out.parent}")

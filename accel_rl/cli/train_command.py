@@ -16,7 +16,7 @@ from accel_rl.settings.presets import on_gorila, with_preset
 from accel_rl.settings.registry import ALGORITHMS, NAMES_WITH_REPLAY
 from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.settings.trust import TrustOptions, check_trust, code_names
-from accel_rl.text.counts import counted, parse_seconds
+from accel_rl.text.counts import parse_seconds
 from accel_rl.text.errors import ConfigError
 from accel_rl.text.output import steady_output
 
@@ -167,17 +167,18 @@ def reported(config: TrainConfig, run: "RunFolder", result: "Result | None") -> 
 def _report(config: TrainConfig, run: "RunFolder", result: "Result") -> None:
     is_finished = not result.exit_code and (result.env_steps >= config.env_steps or bool(config.gorila.updates))
     state = "finished" if is_finished else "stopped"
-    online = f"online score {human_score(result.score)} over the last {config.log.window} episodes"
+    of_score = " % of human" if len(config.env.games) > 1 else ""
+    online = f"online score {human_score(result.score)}{of_score} over the last {config.window} episodes"
     if math.isnan(result.score):
         each = result.env_steps // max(1, config.sampler.envs * config.distributed.size)
-        online = f"no online score: no episode has ended in about {each:,} steps of each environment"
+        of_game = " of some game" if of_score else ""
+        online = f"no online score: no episode{of_game} has ended in about {each:,} steps of each environment"
     stdout(
         f"{state} at {result.env_steps:,} env steps after {human_time(result.wall_s)} "
         f"({result.env_steps / max(result.wall_s, 1e-9):,.0f} steps/s); {online}"
     )
     if result.evaluation:
-        e = result.evaluation
-        stdout(f"evaluation: score {e.mean:.2f} +- {e.std:.2f} over {counted(len(e.scores), 'episode')}")
+        stdout(f"evaluation: {result.evaluation.text}")
     if line := advice.limit(config, result.shares):
         stdout(line)
     trust = " --trust" if code_names(config.to_dict()) else ""

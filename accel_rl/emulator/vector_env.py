@@ -48,8 +48,10 @@ class GameNumbers(TypedDict):
 
 
 class VectorInfo(GameNumbers, total=False):
-    """The other keys exist if an episode ends in SAME_STEP mode. Rows that the masks do not mark are undefined."""
+    """`game` exists if there are several games, and is the index of each environment's game in `options.games`. The
+    other keys exist if an episode ends in SAME_STEP mode. Rows that the masks do not mark are undefined."""
 
+    game: Numbers
     final_obs: Observations
     _final_obs: Flags
     final_info: GameNumbers
@@ -79,7 +81,10 @@ class VectorEnv(EmulatedVectorEnv):
     @keywords_of(VectorOptions)
     def __init__(self, options: VectorOptions) -> None:
         super().__init__(options)
-        self._games = _load(options)
+        index = np.arange(self.num_envs, dtype=np.int32) % len(options.games)
+        self._index_of_game = index if index.any() else None
+        self._game_of = [options.games[i] for i in index]
+        self._games = [_load(options, game) for game in self._game_of]
         self._core = core().Vector(self._games, _rules(options, self.action_codes, self._envpool), self.batch_size)
         self._plays_directly = _start_threads(self._core, options)
         self._has_all = self.batch_size == self.num_envs
@@ -157,6 +162,8 @@ class VectorEnv(EmulatedVectorEnv):
         self._last = self._all if self._has_all else numbers[0].copy()
         self._note(self._last, -self._outstanding if self._has_all else -n)
         info = _by_name(numbers)
+        if self._index_of_game is not None:
+            info["game"] = self._index_of_game[info["env_id"]]
         if finished:
             final_obs = obs.copy()
             final = numbers.copy()
@@ -207,14 +214,14 @@ class VectorEnv(EmulatedVectorEnv):
             logger.warn("render() without a render mode: create the environment with render_mode='rgb_array'")
             return None
         self._checked_indices(None)
-        colours = palette.rgb(self.options.game)
-        return tuple(game.mapped(colours, 3) for game in self._games)
+        each = zip(self._games, self._game_of, strict=True)
+        return tuple(game.mapped(palette.rgb(name), 3) for game, name in each)
 
     def ale(self, index: int) -> AleView:
         """Return an object with those methods of ale-py's ALEInterface that read the state of environment `index`. They
         can be called only between two steps."""
         (which,) = self._checked_indices([index])
-        return AleView(self.options.game, self._games[which])
+        return AleView(self._game_of[which], self._games[which])
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy, by the module copy or by pickle, continues exactly as this VectorEnv does, on threads of its own."""
@@ -287,17 +294,13 @@ def _by_name(numbers: Any) -> VectorInfo:
     return {"env_id": ids, "lives": lives, "frame_number": frames, "episode_frame_number": episode_frames}
 
 
-def _load(o: VectorOptions) -> list[AtariEnvCore]:
+def _load(o: VectorOptions, game: str) -> AtariEnvCore:
     switches: dict[str, Any] = {"mode": o.mode, "difficulty": o.difficulty, "rom": o.rom, "translate": o.translate}
-    games = [
-        make_env_core(o.game, "84x84", palette.GRAY, o.frameskip, NO_LIMIT, life_loss=False, **switches)
-        for _ in range(o.num_envs)
-    ]
+    loaded = make_env_core(game, "84x84", palette.GRAY, o.frameskip, NO_LIMIT, life_loss=False, **switches)
     if o.obs_type:
-        tables = {"rgb": palette.rgb(o.game).tobytes(), "grayscale": palette.gray(o.game).tobytes(), "ram": b""}
-        for game in games:
-            game.set_raw(o.obs_type == "ram", tables[o.obs_type])
-    return games
+        tables = {"rgb": palette.rgb(game).tobytes(), "grayscale": palette.gray(game).tobytes(), "ram": b""}
+        loaded.set_raw(o.obs_type == "ram", tables[o.obs_type])
+    return loaded
 
 
 def _rules(o: VectorOptions, codes: list[int], envpool: bool) -> dict[str, Any]:

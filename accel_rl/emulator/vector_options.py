@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from accel_rl.emulator.games import check_game, check_switches, games, vector_games
+from accel_rl.emulator.games import action_codes, check_game, check_switches, games, vector_games
 from accel_rl.text.errors import ConfigError, nearest
 
 SIDE = 84  # Height and width of resized observations
@@ -39,6 +39,8 @@ class VectorOptions:
     value, and for values that only ale-py supports."""
 
     game: str
+    """Or several games, separated by commas, of which environment i plays game i modulo their number. Several games
+    have all 18 actions, and `info["game"]` has the number of each environment's game."""
     num_envs: int
     _: KW_ONLY
     batch_size: int = 0
@@ -102,8 +104,9 @@ class VectorOptions:
     }
 
     def __post_init__(self) -> None:
-        check_game(self.game, self.supported_games())
-        check_switches(self.game, self.mode, self.difficulty)
+        for game in self.games:
+            check_game(game, self.supported_games())
+            check_switches(game, self.mode, self.difficulty)
         for name in self.FIXED:
             value, only = _text(getattr(self, name)), _text(getattr(type(self), name))
             if value != only:
@@ -125,13 +128,34 @@ class VectorOptions:
             )
         if self.thread_affinity_offset >= 0 and not hasattr(os, "sched_setaffinity"):
             raise ConfigError(f"thread_affinity_offset={self.thread_affinity_offset}: this system cannot pin threads")
+        self._check_games()
 
     def supported_games(self) -> Sequence[str]:
         return vector_games()
 
     @property
+    def games(self) -> list[str]:
+        """Environment i plays games[i % len(games)]."""
+        return [game.strip() for game in self.game.split(",")]
+
+    def action_codes(self) -> list[int]:
+        return action_codes(self.games[0], self.full_action_space or len(self.games) > 1)
+
+    def _check_games(self) -> None:
+        first, *others = self.games
+        if others and self.rom is not None:
+            raise ConfigError(f"rom={str(self.rom)!r}: needs a single game, not {self.game}")
+        if len(set(self.games)) <= len(others):
+            raise ConfigError(f"game={self.game!r} names a game twice")
+        if self.num_envs <= len(others):
+            raise ConfigError(f"num_envs={self.num_envs}: must be at least {len(self.games)}, one for each game")
+        for game in others:
+            if action_codes(game, True) != self.action_codes():
+                raise ConfigError(f"game={self.game!r}: {game} has other actions than {first}")
+
+    @property
     def observation_shape(self) -> tuple[int, ...]:
-        height = games()[self.game]["height"]
+        height = games()[self.games[0]]["height"]
         raw = {"rgb": (height, WIDTH, 3), "grayscale": (height, WIDTH), "ram": (RAM_BYTES,)}
         return raw[self.obs_type] if self.obs_type else (self.stack_num, self.img_height, self.img_width)
 

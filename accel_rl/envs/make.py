@@ -13,6 +13,7 @@ from accel_rl.envs.environment import BatchEnv, Env
 from accel_rl.envs.protocols import OVERRIDES, Protocol, resolve
 from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.sequential import SequentialEnv
+from accel_rl.envs.several_games import check_games
 from accel_rl.envs.starts import StartOrder
 from accel_rl.processes.guard import children_killed
 from accel_rl.text.errors import ConfigError, nearest
@@ -25,6 +26,8 @@ BACKENDS = ("auto", "ale", "emulator")
 RANDOMNESS = ("auto", "sequence", "counter")
 TRANSLATE = ("auto", "off")
 RESTORE = ("replay", "new")
+MOST_NAMED = 4
+"""A label names at most this number of games."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,8 @@ class EnvConfig:
     """The settings of the environment. If a setting is None, the protocol's value applies."""
 
     game: str = ""
-    """Atari game by its ale-py name, such as pong or space_invaders, unless --env.id is given."""
+    """Atari game by its ale-py name, such as pong or space_invaders, unless --env.id is given. One agent plays several
+    games, which are separated by commas (pong,breakout): environment i of the run plays game i modulo their number."""
     id: str = ""
     """Gymnasium environment such as CartPole-v1, or module:function, unless --env.game is given."""
     kwargs: str = ""
@@ -62,7 +66,8 @@ class EnvConfig:
     max_evaluation_steps: int | None = None
     """Time limit of an evaluation episode in agent steps (Mnih et al. 2015: 4,500 steps, which are 5 minutes)."""
     full_action_set: bool | None = None
-    """Use all 18 joystick actions instead of the game's minimal set (Machado et al. 2018: yes)."""
+    """Use all 18 joystick actions instead of the game's minimal set (Machado et al. 2018: yes). By default, several
+    games have all 18 actions."""
     frame: str | None = None
     """Size of the picture: 104x80 (every second pixel), 104x80-mean (means of 2x2 pixels) or 84x84 (area averages; Mnih
     et al. 2015)."""
@@ -87,6 +92,17 @@ class EnvConfig:
     restore: str = "replay"
     """How a resumed run continues an episode of a Gymnasium environment that cannot save its state. `replay` plays the
     actions of the episode again. `new` truncates the episode, and begins another one."""
+
+    @property
+    def games(self) -> tuple[str, ...]:
+        """The Atari games: environment i of the run plays games[i % len(games)]."""
+        return tuple(game.strip() for game in self.game.split(",")) if self.game else ()
+
+    @property
+    def label(self) -> str:
+        """Short name of the environment, such as pong,breakout or 26 games."""
+        n = len(self.games)
+        return f"{n} games" if n > MOST_NAMED else self.game or self.id
 
     def overrides(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in OVERRIDES if getattr(self, name) is not None}
@@ -157,15 +173,21 @@ def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
                 f"{name}={value!r} is unknown: must be one of {', '.join(allowed)}" + nearest(value, allowed)
             )
     check_id(config.id)
+    games, full_action_set = config.games, config.full_action_set
+    check_games(games)
+    if len(games) > 1 and full_action_set is None:
+        say_once(f"{len(games)} games in one run have all 18 actions (--env.full-action-set)")
+        full_action_set = True
     backend = config.backend
     if backend == "auto" and config.game:
         from accel_rl.emulator.games import is_emulated
 
         rules = config.rules()
-        emulated = is_emulated(config.game, rules.frame, rules.mode) and emulator_is_built()
+        emulated = all(is_emulated(game, rules.frame, rules.mode) for game in games) and emulator_is_built()
         backend = "emulator" if emulated else "ale"
     chosen = {"backend": backend, "randomness": randomness if config.randomness == "auto" else config.randomness}
-    return ResolvedEnv(**config.to_dict() | chosen)
+    of_games = {"game": ",".join(games), "full_action_set": full_action_set}
+    return ResolvedEnv(**config.to_dict() | chosen | of_games)
 
 
 def emulator_is_built() -> bool:
@@ -182,12 +204,13 @@ def emulator_is_built() -> bool:
 
 def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = False, index: int = 0) -> Env:
     """`seed` is a whole number >= 0. With `cached`, every episode begins with the same restored state. `index` is the
-    environment's index in the run. Raises ConfigError."""
+    environment's index in the run, which determines its game. Raises ConfigError."""
     if bool(config.game) == bool(config.id):
         got = f"game={config.game!r} and id={config.id!r}"
         raise ConfigError(f"{got}: give an Atari game or a Gymnasium id, one of the two")
     if config.game:
-        check_game(config.game)
+        game = config.games[index % len(config.games)]
+        check_game(game)
         if config.kwargs:
             raise ConfigError(f"kwargs={config.kwargs!r} is for Gymnasium environments: game={config.game!r} is none")
         rules = config.rules()
@@ -195,13 +218,13 @@ def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = Fals
             from accel_rl.envs.emulator import EmulatorEnv
 
             translate = config.translate == "auto"
-            return EmulatorEnv(config.game, rules, seed, training, cached, config.is_counter, translate)
+            return EmulatorEnv(game, rules, seed, training, cached, config.is_counter, translate)
         if config.is_counter:
             raise ConfigError("randomness=counter: only with backend=emulator")
         # ale-py and OpenCV are imported only when needed, because the imports take time.
         from accel_rl.envs.ale import AtariEnv
 
-        return AtariEnv(config.game, rules, seed, training, cached)
+        return AtariEnv(game, rules, seed, training, cached)
     stack, limit = _gymnasium_settings(config, training, cached)
     from accel_rl.envs.gymnasium import GymnasiumEnv
 
@@ -263,11 +286,10 @@ def make_spec(
 
 def inexact_reset(config: ResolvedEnv, reset: str) -> str | None:
     """Why episodes may differ from ale-py's episodes with immediate resets, or None if they are equal."""
-    if not config.is_counter:
-        return unclean_reset(config.game, reset)
-    if reset == "cached":
+    if config.is_counter and reset == "cached":
         return "episodes begin in a few stored start states"
-    return unclean_reset(config.game, "swap")
+    reset = "swap" if config.is_counter else reset
+    return next(filter(None, (unclean_reset(game, reset) for game in config.games)), None)
 
 
 # The spec is cached, so that the checks, the plan and the run together create only one environment.
@@ -283,7 +305,16 @@ def _inspected(config: ResolvedEnv, training: bool, cached: bool, start_timeout_
                 return inspected(config.id, config.kwargs, stack, start_timeout_s).limited(limit)
         env: Env | BatchEnv = vectorized(config, [0], training) or make_env(config, 0, training, cached)
         env.close()
-    return env.spec
+    for i, game in enumerate(config.games[1:], 1):
+        other = make_env(config, 0, training, cached, i)
+        other.close()
+        if other.spec.action_meanings != env.spec.action_meanings:
+            hint = "; leave out full_action_set=false" if config.full_action_set is False else ""
+            difference = (
+                f"{game} has other actions ({other.spec.n_actions}) than {config.games[0]} ({env.spec.n_actions})"
+            )
+            raise ConfigError(f"game={config.game!r}: {difference}{hint}")
+    return replace(env.spec, name=config.label)
 
 
 def vectorized(

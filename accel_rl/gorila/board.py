@@ -13,6 +13,7 @@ from typing import Any
 
 from accel_rl.gorila.ray_session import NAMESPACE, START_S, beside, start_named
 from accel_rl.ranks.shared_counters import share
+from accel_rl.samplers.episodes import Recent
 from accel_rl.text.errors import RunError
 
 logger = logging.getLogger(__name__)
@@ -61,18 +62,18 @@ class MemberCount:
     life: int = -1  # The number of the member's current process, counted from 0
     before: Work = field(default_factory=Work)  # The counts of the member's earlier processes
     now: Work = field(default_factory=Work)  # The counts of the member's current process
-    recent: list[tuple[float, int]] = field(default_factory=list)
+    recent: list[Recent] = field(default_factory=list)
 
     @property
     def work(self) -> Work:
         return self.before + self.now
 
     def to_dict(self) -> dict[str, Any]:
-        return {"life": self.life, "work": asdict(self.work), "recent": [[s, n] for s, n in self.recent]}
+        return {"life": self.life, "work": asdict(self.work), "recent": [list(e) for e in self.recent]}
 
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> "MemberCount":
-        return cls(d["life"], Work(**d["work"]), Work(), [(float(s), int(n)) for s, n in d["recent"]])
+        return cls(d["life"], Work(**d["work"]), Work(), [(float(s), int(n), int(game)) for s, n, game in d["recent"]])
 
 
 class Board:
@@ -86,9 +87,9 @@ class Board:
         self._each = share(window, max(1, len(self._members)))
         self._stop, self._heard = stop, time.monotonic()
 
-    def report(self, member: int, life: int, work: Work, recent: list[tuple[float, int]]) -> Answer:
-        """Record the counts `work` that process number `life` of a member reports. `recent` lists (score, length) of
-        the process's recent episodes."""
+    def report(self, member: int, life: int, work: Work, recent: list[Recent]) -> Answer:
+        """Record the counts `work` that process number `life` of a member reports. `recent` lists the process's
+        recent episodes."""
         m = self._members[member]
         if life > m.life:
             m.before = m.work
@@ -148,8 +149,8 @@ class BoardKeeper:
         return sum((m.work for m in self.members), Work())
 
     @property
-    def recent(self) -> list[tuple[float, int]]:
-        """Return (score, length) of the recent episodes of all cluster members."""
+    def recent(self) -> list[Recent]:
+        """Return the recent episodes of all cluster members."""
         return [e for m in self.members for e in m.recent]
 
     def close(self) -> None:
@@ -191,7 +192,7 @@ class BoardLine:
         """Return whether the member ends because the run ends, and not because the driver is lost."""
         return self.answer.stop or not self.lost
 
-    def tell(self, work: Work, recent: list[tuple[float, int]]) -> None:
+    def tell(self, work: Work, recent: list[Recent]) -> None:
         """Read the board's answer if it has arrived, and report the member's counts if a report is due."""
         now = time.monotonic()
         if self._asked is not None:
@@ -201,7 +202,7 @@ class BoardLine:
         if self._asked is None and now - self._sent_at >= INTERVAL_S:
             self._send(work, recent)
 
-    def ask(self, work: Work, recent: list[tuple[float, int]]) -> Answer:
+    def ask(self, work: Work, recent: list[Recent]) -> Answer:
         """Report the member's counts to the board, and wait for the answer. Raises DriverLost."""
         self._asked = None  # No counts are lost, because reports contain totals.
         while True:
@@ -212,7 +213,7 @@ class BoardLine:
                 raise DriverLost(f"the driver has not been heard of for {LOST_S:g} s")
             time.sleep(LOOK_S)
 
-    def _send(self, work: Work, recent: list[tuple[float, int]]) -> None:
+    def _send(self, work: Work, recent: list[Recent]) -> None:
         self._sent_at = time.monotonic()
         try:
             self._board = self._board or self._ray.get_actor(self._name, namespace=NAMESPACE)

@@ -21,6 +21,8 @@ def check_gorila(config: Resolved) -> None:
     if config.distributed.several or config.distributed.is_async:
         what = "--update async" if config.distributed.is_async else f"--ranks {config.distributed.size}"
         raise ConfigError(f"{what}: not with --cluster gorila, whose learners are bundles: --gorila.bundles N")
+    if len(config.env.games) > 1:
+        raise ConfigError(f"--env.game {config.env.game}: --cluster gorila plays a single game")
     if config.schedule != "lockstep":
         raise ConfigError(f"--schedule {config.schedule}: --cluster gorila allows lockstep alone")
     if config.secondary.batch:

@@ -17,11 +17,11 @@ from accel_rl.gorila.setup import Reader, Role, Setup
 from accel_rl.gorila.shard import Snapshot
 from accel_rl.gorila.shard_actors import RayShards
 from accel_rl.machine import hardware
-from accel_rl.metrics.recorder import episode_metrics
 from accel_rl.metrics.sinks import Row
 from accel_rl.models.network_state import network_state
 from accel_rl.planning.plan import RunPlan
 from accel_rl.run.run_folder import RunFolder
+from accel_rl.samplers.episodes import Recent, episode_metrics
 from accel_rl.settings.resolved import Resolved
 from accel_rl.text import output
 from accel_rl.text.errors import ConfigError, RunError
@@ -107,7 +107,7 @@ class Driver:
             raise RunError(f"the checkpoint is of {len(counts)} members, the run has {len(self.roles)}")
         return counts
 
-    def _counts(self) -> tuple[list[tuple[float, int]], int, int]:
+    def _counts(self) -> tuple[list[Recent], int, int]:
         """Return the recent episodes, the number of episodes and the number of updates of all members."""
         return list(self.board.recent), self.board.total.episodes, self.updates
 

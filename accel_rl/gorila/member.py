@@ -21,7 +21,7 @@ from accel_rl.gorila.transport import ActorTransport
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.planning.plan import RankPlan
 from accel_rl.run.run_folder import RunFolder
-from accel_rl.samplers.episodes import EpisodeTracker
+from accel_rl.samplers.episodes import EpisodeTracker, Recent
 from accel_rl.settings.gorila_settings import GorilaConfig
 from accel_rl.settings.resolved import Resolved
 from accel_rl.text.errors import ConfigError, RunError
@@ -190,8 +190,8 @@ class MemberClock(Clock):
                 0, state["sampler"]["episodes"]["count"], state["learner"]["updates"], sync["skipped"],
                 counts["outliers"], counts["lost"],
             )  # fmt: skip
-        self.last: tuple[Work, list[tuple[float, int]]] = Work(), []
-        """`last` contains the counts, and (score, length) of the recent episodes, of the member's last report."""
+        self.last: tuple[Work, list[Recent]] = Work(), []
+        """`last` contains the counts, and the recent episodes, of the member's last report."""
 
     def count(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         self._env_steps += taken

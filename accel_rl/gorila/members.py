@@ -314,5 +314,5 @@ class RemoteEvaluator(Keeper):
             return None
         self._asked = None
         result, parameters = answer
-        evaluation = Evaluation(tuple(result["scores"]), tuple(result["lengths"]), result["protocol"])
+        evaluation = Evaluation.from_dict(result)
         return Evaluated(env_steps, evaluation, torch.from_numpy(parameters.copy()))

@@ -40,6 +40,7 @@ def repeated(kept: str, others: Sequence[str], seed: object) -> str:
 
 Column = tuple[np.ndarray, np.ndarray]  # A Column has the values of the x axis and the y axis of a curve.
 MINUTES = "minutes"  # Minutes are not a column of any file, but computed as wall_s / 60.
+LONG = 50  # A title has fewer characters.
 COLUMNS = 3  # A row of the figure has three panels.
 X_LABELS = {"env_steps": "env steps (agent steps)", "wall_s": "seconds", MINUTES: "minutes"}
 Y_LABELS = {"score": "score, last 100 episodes", "eval_score": "evaluation score"}
@@ -177,12 +178,13 @@ def drawn(curves: list[Curve], x: str, y: str, kind: str = "png") -> bytes:
             if len(curve.x) > 1:
                 panel.fill_between(grid, low, high, alpha=0.2, color=c, linewidth=0)
         panel.set_xlabel(X_LABELS.get(x, x))
-        panel.set_ylabel(Y_LABELS.get(y, y))
+        # A run of several games has a score in percent of human.
+        panel.set_ylabel(Y_LABELS.get(y, y) + (", % of human" if "," in game and y in Y_LABELS else ""))
         panel.locator_params(nbins=6)
         if x == "env_steps":
             panel.xaxis.set_major_formatter(counts())
         panel.grid(alpha=0.3)
-        panel.set_title(literal(game))
+        panel.set_title(literal(game if len(game) < LONG else f"{game[: LONG - 4]} ..."))
     labels = list(map(literal, lines))
     if len(games) == 1:
         axes[0, 0].legend(list(lines.values()), labels)

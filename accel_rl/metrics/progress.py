@@ -55,8 +55,8 @@ def human_time(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{s:02d}" if hours else f"{minutes}:{s:02d}"
 
 
-def human_score(score: float) -> str:
-    return "-" if math.isnan(score) else f"{score:.1f}"
+def human_score(score: float, unit: str = "") -> str:
+    return "-" if math.isnan(score) else f"{score:.1f}{unit}"
 
 
 def of_total(done: int, total: int) -> str:
@@ -88,10 +88,12 @@ def notebook_output() -> Any:
 class ProgressDisplay:
     """Completed steps, steps/s over the last seconds, the online score and the remaining time, on stderr."""
 
-    def __init__(self, total: int, done: int, label: str, unit: str = "steps"):
+    def __init__(self, total: int, done: int, label: str, unit: str = "steps", of_score: str = ""):
+        """`of_score` is the unit of the score."""
         self.total = total
         self.label = escaped(label)
         self._unit = unit
+        self._of_score = of_score
         self._bar: Progress | None = None
         self._output: Any = None
         self._started = self._shown = self._rate_at = time.monotonic()
@@ -130,14 +132,14 @@ class ProgressDisplay:
                 completed=min(done, self.total),
                 steps=of_total(done, self.total),
                 rate=f"{self.steps_per_s:,.0f} {self._unit}/s",
-                score=human_score(score),
+                score=human_score(score, self._of_score),
             )
         else:
             left = max(self.total - done, 0) * (now - self._started) / max(done - self._begun_at, 1)
             rate = f"{self.steps_per_s:,.0f} {self._unit}/s"
             line = (
                 f"{self.label}  {of_total(done, self.total)} ({min(done / self.total, 1):.0%})  {rate}  "
-                f"score {human_score(score)}  {human_time(left)} left"
+                f"score {human_score(score, self._of_score)}  {human_time(left)} left"
             )
             if self._output:
                 html = f'<progress max="{self.total}" value="{done}"></progress> {escape(line)}'
@@ -173,8 +175,8 @@ class ProgressDisplay:
 class Silent(ProgressDisplay):
     """The display of quiet runs, and of ranks other than 0, which prints only events."""
 
-    def __init__(self, total: int, done: int, label: str, unit: str = "steps"):
-        super().__init__(total, done, label, unit)
+    def __init__(self, total: int, done: int, label: str, unit: str = "steps", of_score: str = ""):
+        super().__init__(total, done, label, unit, of_score)
         self.close()
 
     def update(self, done: int, score: float) -> None: ...

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -42,11 +41,3 @@ class Recorder:
         """`device` is the device of the metrics that will be added after the state is loaded."""
         self._sums = {tuple(g["names"]): g["sums"].to(device) for g in state["groups"]}
         self._counts = {tuple(g["names"]): g["updates"] for g in state["groups"]}
-
-
-def episode_metrics(recent: list[tuple[float, int]]) -> dict[str, float]:
-    """Means over the most recent episodes; NaN before the first episode ends."""
-    if not recent:
-        return {"score": float("nan"), "score_std": float("nan"), "length": float("nan")}
-    scores, lengths = zip(*recent, strict=True)
-    return {"score": float(np.mean(scores)), "score_std": float(np.std(scores)), "length": float(np.mean(lengths))}

@@ -28,7 +28,7 @@ COLUMNS = (
 )
 """`COLUMNS` lists the columns of a row that are not metrics of updates. A metric in `Loss.metrics` must not have the
 name of one of these columns."""
-PREFIXES = ("info/", "secondary/")
+PREFIXES = ("info/", "secondary/", "score/", "eval_score/")
 """Columns with a prefix in `PREFIXES` are not metrics of updates."""
 
 

@@ -25,7 +25,7 @@ from accel_rl.optim.flat import FlatParameters
 from accel_rl.planning.plan import RankPlan
 from accel_rl.ranks.shared_counters import SharedCounters, StalledRanks
 from accel_rl.run.run_folder import RunFolder
-from accel_rl.samplers.episodes import EpisodeTracker
+from accel_rl.samplers.episodes import EpisodeTracker, Recent
 from accel_rl.settings.resolved import Resolved
 from accel_rl.text.errors import ConfigError, RunError
 from accel_rl.training.context import Barrier, Clock, Exchange, RankContext
@@ -94,7 +94,7 @@ class AsyncClock(Clock):
             self.lost = self.watch.gone()
         return stop or self.counters.stopped or bool(self.lost), save
 
-    def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
+    def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[Recent], int, int]:
         return self.counters.recent(), self._totals.episodes, self._totals.updates
 
 
@@ -181,7 +181,7 @@ def connect(store: PatientStore, rank: int, config: Resolved) -> tuple[SharedCou
     """
     g = config.distributed
     if rank == 0:
-        counters = SharedCounters(g.size, config.log.window)
+        counters = SharedCounters(g.size, config.window)
         central = os.memfd_create("accel_rl_central", os.MFD_CLOEXEC)
         store.set("memory", f"{address(counters.fd)},{address(central)}")
     else:
@@ -190,7 +190,7 @@ def connect(store: PatientStore, rank: int, config: Resolved) -> tuple[SharedCou
         except RunError as e:
             store.set(f"joined/{rank}", f"0 {e}")
             raise _not_one_machine(rank, str(e)) from e
-        counters = SharedCounters(g.size, config.log.window, of_counters)
+        counters = SharedCounters(g.size, config.window, of_counters)
     store.set(f"joined/{rank}", str(os.getpid()))
     pids = {}
     for r in range(g.size):

@@ -39,7 +39,7 @@ class LocalStarter:
 
     def __init__(self, config: Resolved, plan: RunPlan, run: RunFolder, env_steps: int | None):
         self._plan, size, is_async = plan, config.distributed.size, config.distributed.is_async
-        self.counters = SharedCounters(size, config.log.window) if is_async else None
+        self.counters = SharedCounters(size, config.window) if is_async else None
         # The file through which synchronous ranks connect, or the central parameters
         self._memory = os.memfd_create("accel_rl_ranks", os.MFD_CLOEXEC)
         self._fds = {"memory": self._memory, **({"counters": self.counters.fd} if self.counters else {})}

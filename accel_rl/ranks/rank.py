@@ -35,7 +35,7 @@ def run(setup: dict[str, Any]) -> dict[str, Any]:
     plan = RankPlan.from_dict(setup["plan"]) if "plan" in setup else RankPlan.resolve(config, rank, size)
     common = config, plan, run.of_rank(rank), setup["env_steps"]
     if config.distributed.is_async:
-        counters = SharedCounters(size, config.log.window, setup["counters"])
+        counters = SharedCounters(size, config.window, setup["counters"])
         return async_context.train(*common, counters, setup["memory"]).to_dict()
     if "memory" in setup:  # Ranks of one machine use the loopback interface: no port is open to other machines.
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")

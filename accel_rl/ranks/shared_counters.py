@@ -9,7 +9,7 @@ import numpy as np
 
 from accel_rl.data.shared_memory import Layout, SharedArrays
 from accel_rl.machine.usage import LOOK_S, Stall, cpu_ns
-from accel_rl.samplers.episodes import EpisodeTracker
+from accel_rl.samplers.episodes import EpisodeTracker, Recent
 from accel_rl.settings.resolved import Resolved
 
 _LINE = 8  # A cache line has 8 int64 values.
@@ -37,7 +37,7 @@ class SharedCounters:
         layout: Layout = {
             "run": ("int64", (_LINE,)),
             "counts": ("int64", (ranks, _LINE)),
-            "recent": ("float64", (ranks, share(window, ranks), 2)),
+            "recent": ("float64", (ranks, share(window, ranks), 3)),
             "written": ("int64", (ranks, _LINE)),  # Each rank counts its recorded episodes in "written".
             "beats": ("int64", (ranks, _LINE)),  # Each rank counts its calls of `act` and its updates in "beats".
         }
@@ -96,12 +96,12 @@ class SharedCounters:
         or learns again."""
         return int(self._beats[rank])
 
-    def recent(self) -> list[tuple[float, int]]:
-        """Return the (score, length) of the recent episodes of all ranks, in the order of the ranks."""
+    def recent(self) -> list[Recent]:
+        """Return the recent episodes of all ranks, in the order of the ranks."""
         window = self._recent.shape[1]
         ends = [int(n) for n in self._written[:, 0]]
         places = ((rank, i % window) for rank, end in enumerate(ends) for i in range(max(0, end - window), end))
-        return [(float(self._recent[place][0]), int(self._recent[place][1])) for place in places]
+        return [(float(s), int(n), int(game)) for s, n, game in (self._recent[place] for place in places)]
 
     def close(self) -> None:
         self._counts = self._run = self._recent = self._written = self._beats = np.empty(0)

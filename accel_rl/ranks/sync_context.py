@@ -25,7 +25,7 @@ from accel_rl.planning.plan import RankPlan
 from accel_rl.ranks.gpu_watch import watched
 from accel_rl.ranks.shared_counters import share
 from accel_rl.run.run_folder import RunFolder
-from accel_rl.samplers.episodes import EpisodeTracker
+from accel_rl.samplers.episodes import EpisodeTracker, Recent
 from accel_rl.settings.resolved import Resolved
 from accel_rl.text.errors import RunError
 from accel_rl.training.context import Barrier, Clock, Exchange, RankContext
@@ -53,7 +53,7 @@ class SyncClock(Clock):
         decided = int(self._communicator.all_reduce_max(torch.tensor(wanted)))
         return decided == 2, decided == 1
 
-    def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
+    def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[Recent], int, int]:
         n = share(episodes.recent.maxlen or 0, self._communicator.size)
         result = self._communicator.gather((list(episodes.recent)[-n:], episodes.count))
         return [e for recent, _ in result for e in recent], sum(n for _, n in result), updates

@@ -62,7 +62,10 @@ class LaunchCosts:
 
     @property
     def score(self) -> float:
-        """Score of the last evaluation until the end of the launch, or NaN without an evaluation."""
+        """Score of the last evaluation until the end of the launch, or NaN without an evaluation, and with several
+        games."""
+        if self.run.part:
+            return math.nan
         steps, scores = (x[~self.run.short] for x in self.run.evaluations)
         return float(scores[steps <= self.last][-1]) if (steps <= self.last).any() else math.nan
 
@@ -74,7 +77,7 @@ class LaunchCosts:
     def row(self) -> list[str]:
         return [
             self.run.setting,
-            self.run.game,
+            self.run.games,
             str(self.run.seed),
             f"{self.number} of {self.count}",
             launches.machine(self.recorded),
@@ -105,7 +108,8 @@ def launch_costs(run: Run) -> Iterator[LaunchCosts]:
 
 def costs_table(settings: BySetting, price: float) -> Table:
     """A row for each launch of each run. `price` is the price of a core-hour, or 0."""
-    runs: Sequence[Run] = [r for games in settings.values() for _, same in sorted(games.items()) for r in same]
+    by_game = [r for games in settings.values() for _, same in sorted(games.items()) for r in same]
+    runs: Sequence[Run] = [r for r in by_game if r.part <= 1]
     rows = []
     for launch in (x for run in runs for x in launch_costs(run)):
         if launch.spent("wall_s") > 0:

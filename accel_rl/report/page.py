@@ -78,7 +78,11 @@ class Section:
 
 def page(runs: Sequence[Run], sections: Sequence[Section], notes: Sequence[str]) -> str:
     games = {r.game for r in runs}
-    numbers = ((len(runs), "run"), (len({r.setting for r in runs}), "setting"), (len(games), "game"))
+    numbers = (
+        (len({r.path or r.name for r in runs}), "run"),
+        (len({r.setting for r in runs}), "setting"),
+        (len(games), "game"),
+    )
     title = ", ".join(counted(n, thing) for n, thing in numbers)
     parts = [f"<h1>{title}</h1>", f"<p class=note>accel_rl {__version__}, {time.strftime('%Y-%m-%d %H:%M')}</p>"]
     parts += _notes(notes)

@@ -4,11 +4,13 @@ import csv
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
+from accel_rl.envs.make import MOST_NAMED
 from accel_rl.metrics.nested import flat
 from accel_rl.metrics.plot import Column, read_columns
 from accel_rl.report.labels import labels
@@ -25,7 +27,22 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
     runs = [_read(p) for p in find_runs(folders)]
     for run, label in zip(runs, labels([run.settings for run in runs]), strict=True):
         run.setting = label
-    return runs
+    return [part for run in runs for part in _parts(run)]
+
+
+def _parts(run: Run) -> list[Run]:
+    """The run, or its part of each of several games."""
+    if len(games := run.games.split(",")) == 1 or not run.settings.get("env.game"):
+        return [run]
+    named = run.games if len(games) <= MOST_NAMED else f"{', '.join(games[:2])} and {len(games) - 2} more games"
+    setting = f"{run.setting} on {named}"
+    parts = [replace(run, game=game, part=i, setting=setting) for i, game in enumerate(games, 1)]
+    for part in parts:
+        part.deviations, part.episodes = no_column(), no_column()
+        columns = part.columns(("score", "eval_score"))
+        part.online, part.evaluations = columns["score"], columns["eval_score"]
+        part.unfinished = run.unfinished if part.part == 1 else ""
+    return parts
 
 
 def _read(path: Path) -> Run:

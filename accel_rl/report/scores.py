@@ -70,7 +70,7 @@ def throughput_table(settings: BySetting) -> Table:
     rows = []
     for setting, result in settings.items():
         for game, runs in sorted(result.items()):
-            timed = [r for r in runs if not math.isnan(r.steps_per_s)]
+            timed = [r for r in runs if not math.isnan(r.steps_per_s) and r.part <= 1]
             if not timed:
                 continue
             rates = [r.steps_per_s for r in timed]
@@ -78,7 +78,7 @@ def throughput_table(settings: BySetting) -> Table:
             rows.append(
                 [
                     setting,
-                    game,
+                    timed[0].games,
                     str(len(rates)),
                     number(rate, 0),
                     number(stats.stdev(rates), 0) if len(rates) > 1 else "",

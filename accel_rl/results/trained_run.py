@@ -12,6 +12,8 @@ import numpy as np
 from accel_rl.metrics.plot import Column, counted_once, read_columns, repeated
 from accel_rl.results import run_settings
 
+SCORES = ("score", "new_score", "eval_score")
+"""Columns that a run of several games has, or would have, for each game."""
 FULL_LENGTH = 50_000_000  # The number of env steps for which papers report times
 
 
@@ -52,6 +54,9 @@ class Run:
     settings: Mapping[str, Any] = field(default_factory=dict)
     repeated: str = ""
     """Other runs with the same settings, game and seed, or ""."""
+    part: int = 0
+    """If the run's agent plays several games, this is the part of the run that plays game number `part`, counted from
+    1. Env steps and times are those of all games."""
     unfinished: str = ""
     """A note about data that are missing because the run is unfinished, or ""."""
 
@@ -124,8 +129,17 @@ class Run:
         """Minutes from the run's start until the given env steps, or NaN if the run has no clock."""
         return np.interp(env_steps, *self.clock) if self.clock[0].size else np.full(len(env_steps), np.nan)
 
+    @property
+    def games(self) -> str:
+        """All games of the run, such as pong,breakout."""
+        return str(self.settings.get("env.game") or self.game)
+
     def columns(self, names: Sequence[str]) -> dict[str, Column]:
-        return read_columns(self.path, "env_steps", names) if self.path else {name: no_column() for name in names}
+        if not self.path:
+            return {name: no_column() for name in names}
+        in_file = {name: f"{name}/{self.game}" if self.part and name in SCORES else name for name in names}
+        columns = read_columns(self.path, "env_steps", list(in_file.values()))
+        return {name: columns[column] for name, column in in_file.items()}
 
 
 BySetting = Mapping[str, Mapping[str, Sequence[Run]]]

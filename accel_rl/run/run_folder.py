@@ -69,7 +69,7 @@ class RunFolder:
 
     @classmethod
     def default_path(cls, config: "TrainConfig") -> Path:
-        name = (config.env.game or config.env.id).replace("/", "_").replace(":", "_")
+        name = re.sub("[/:, ]+", "_", config.env.label)
         algorithm = config.algorithm.replace(":", "_")
         return Path("runs") / f"{algorithm}-{name}-seed{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
 

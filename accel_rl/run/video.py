@@ -33,7 +33,7 @@ class Episode:
         self.env: AtariEnv | EmulatorEnv | GymnasiumEnv
         if config.env.game:
             kind = EmulatorEnv if config.env.is_emulated else AtariEnv
-            self.env, self.fps = kind(config.env.game, config.env.rules(), seed, training=False), FPS
+            self.env, self.fps = kind(config.env.games[0], config.env.rules(), seed, training=False), FPS
         else:
             stack = config.spec.stack
             keywords = config.env.keywords()

@@ -163,6 +163,8 @@ def check(config: Any) -> None:
             needs = "plays Atari games and vector environments (module:function with the parameter num_envs)"
             raise ConfigError(f"--env.id {env.id}: {engine} {needs}; use workers or in-process")
         return
+    if len(env.games) > 1:
+        raise ConfigError(f"--env.game {env.game}: {engine} plays a single game; use workers or in-process")
     check_game(env.game)
     if not env.is_counter:
         raise ConfigError(f"--env.randomness sequence: {engine} needs counter")

@@ -1,6 +1,7 @@
 """The scores of episodes, which may extend over several rollouts."""
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,17 +9,35 @@ import numpy as np
 
 from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.envs.episode_info import FORCED, INFO_BYTES, LEFT_OUT, SCORE, unpacked
+from accel_rl.envs.several_games import mean_score, score_by_game, std_of_scores
 from accel_rl.text.notes import say_once
+
+Recent = tuple[float, int, int]
+"""Score and length of an episode, and the index of its game, which is 0 unless the agent plays several games."""
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
     """A finished episode of environment `b`, with its length in agent steps. The score is the sum of unclipped rewards
-    and of the points of forced frames, or the score that a wrapper of the environment recorded."""
+    and of the points of forced frames, or the score that a wrapper of the environment recorded. `game` is the index of
+    the environment's game."""
 
     score: float
     length: int
     b: int
+    game: int = 0
+
+
+def episode_metrics(recent: Sequence[Recent], games: Sequence[str] = ()) -> dict[str, float]:
+    """Means over the most recent episodes; NaN before the first episode ends. Of several games, the score is that of
+    `mean_score`, and each game has a column of its score in points."""
+    scores, lengths, played = zip(*recent, strict=True) if recent else ((), (), ())
+    return {
+        "score": mean_score(games, scores, played),
+        "score_std": std_of_scores(games, scores, played),
+        "length": float(np.mean(lengths)) if lengths else float("nan"),
+        **{f"score/{game}": score for game, score in score_by_game(games, scores, played).items()},
+    }
 
 
 class EpisodeTracker:
@@ -26,15 +45,16 @@ class EpisodeTracker:
     default 100).
 
     With `partial_starts`, each environment's first episode is not counted, because it began with random actions that
-    are in no rollout.
+    are in no rollout. Environment b plays game number (first + b) % games.
     """
 
-    def __init__(self, B: int, window: int = 100, partial_starts: bool = False):
+    def __init__(self, B: int, window: int = 100, partial_starts: bool = False, games: int = 1, first: int = 0):
         self._partial_starts = partial_starts
+        self._games = (first + np.arange(B)) % games
         self.partial = np.full(B, partial_starts)
         self.score = np.zeros(B, np.float64)
         self.length = np.zeros(B, np.int64)
-        self.recent: deque[tuple[float, int]] = deque(maxlen=window)
+        self.recent: deque[Recent] = deque(maxlen=window)
         self.numbers: deque[dict[str, float]] = deque(maxlen=window)
         self.count = 0
 
@@ -53,13 +73,13 @@ class EpisodeTracker:
                         f"have {INFO_BYTES} bytes"
                     )
                 score = numbers.pop(SCORE, float(self.score[b]) + numbers.pop(FORCED, 0.0))
-                finished.append(Episode(score, int(self.length[b]), int(b)))
+                finished.append(Episode(score, int(self.length[b]), int(b), int(self._games[b])))
                 self.numbers.extend([numbers] if numbers else [])
             self.score[ended[t]] = 0.0
             self.length[ended[t]] = 0
             self.partial[ended[t]] = False
         self._count(reward, rollout.valid, slice(begin, None))
-        self.recent.extend((e.score, e.length) for e in finished)
+        self.recent.extend((e.score, e.length, e.game) for e in finished)
         self.count += len(finished)
         return finished
 
@@ -84,7 +104,7 @@ class EpisodeTracker:
             "length": self.length.copy(),
             "partial": self.partial.copy(),
             "count": self.count,
-            "recent": [[s, n] for s, n in self.recent],
+            "recent": [list(e) for e in self.recent],
             "numbers": list(self.numbers),
         }
 
@@ -94,6 +114,6 @@ class EpisodeTracker:
         self.partial[:] = state["partial"]
         self.count = state["count"]
         self.recent.clear()
-        self.recent.extend((float(s), int(n)) for s, n in state["recent"])
+        self.recent.extend((float(s), int(n), int(game)) for s, n, game in state["recent"])
         self.numbers.clear()
         self.numbers.extend(state["numbers"])

@@ -54,6 +54,8 @@ class Sampler:
         precision: Precision = "float32",
         acceleration: Acceleration = PLAIN,
         window: int = 100,
+        games: int = 1,
+        first_game: int = 0,
         partial_starts: bool = False,
         share: EnvShare | None = None,
         threads: InferenceThreads | None = None,
@@ -62,7 +64,8 @@ class Sampler:
         """With `threads`, one thread per group of environments computes actions, which requires dedicated worker
         processes for each group. `acceleration` selects the implementation of inference. `memory` stores the rollouts;
         by default they are in host memory. Ranks that share batches have the same `seed`, from which each draws the
-        random numbers of all environments; `share` are this rank's."""
+        random numbers of all environments; `share` are this rank's. Environment b plays game number
+        (first_game + b) % games."""
         self.engine = engine
         self.spec = spec
         self.grouping = engine.grouping
@@ -79,7 +82,7 @@ class Sampler:
         self._in_turns = InTurns(*parts, player)
         self._open_loop = OpenLoop(*parts, self._in_turns)
         self._in_threads = None if threads is None else InThreads(*parts, threads)
-        self._new_tracker = lambda: EpisodeTracker(self.B, window, partial_starts)
+        self._new_tracker = lambda: EpisodeTracker(self.B, window, partial_starts, games, first_game)
         self.episodes = self._new_tracker()
         self.finished: list[Episode] = []  # The episodes that ended in the last rollout
         self.idle: np.ndarray | None = None  # A mask [B], true for environments that an evaluation does not step

@@ -19,13 +19,14 @@ class EvaluationConfig:
     """Env steps of one evaluation, after which no new episode begins (section 5.3: 125,000). An evaluation lasts at
     most an eighth of --evaluation.interval, or of the whole run if the run is shorter than the interval."""
     episodes: NonNegativeCount = 0
-    """Number of episodes of one evaluation, instead of --evaluation.steps. With 0, the length is --evaluation.steps."""
+    """Number of episodes of one evaluation, of each game, instead of --evaluation.steps. With 0, the length is
+    --evaluation.steps."""
     max_episode_steps: PositiveCount = 27_000
     """Time limit of an evaluation episode in env steps (section 5.3: 27,000), in every environment. A shorter time
     limit of the environment takes precedence. A shorter time limit of the protocol takes precedence unless
     --evaluation.starts is saved."""
     parallel: PositiveCount = 16
-    """Number of environments in which episodes are played in parallel."""
+    """Number of environments in which episodes are played in parallel. Several games have equally many."""
     starts: Literal["noop", "saved"] = "noop"
     """Start of Atari evaluation episodes (Nair et al. 2015, section 5.2). With `noop`, an episode begins after a reset
     and at most --env.noop-max no-op frames. With `saved`, one episode begins at each start point of
@@ -72,7 +73,8 @@ class LogConfig:
     """Env steps between rows of metrics.csv. The default interval is a hundredth of the run's length, but at least
     1,000 and at most 50,000 env steps."""
     window: PositiveCount = 100
-    """Number of recent episodes, of all ranks, over which the online score averages (section 5.3: 100)."""
+    """Number of recent episodes, of all ranks, over which the online score averages (section 5.3: 100). With several
+    games, the average is over this number of episodes times the number of games."""
     norms: bool = False
     """Also report the L2 norms of each layer's parameters, gradients and steps (Stooke & Abbeel, appendix C)."""
     tensorboard: bool = False

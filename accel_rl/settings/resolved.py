@@ -20,6 +20,7 @@ from accel_rl.models.networks import SMALL, fits
 from accel_rl.settings.registry import find_algorithm
 from accel_rl.settings.sampler_config import SamplerConfig
 from accel_rl.settings.train import OF_RANK, TrainConfig
+from accel_rl.text.counts import counted
 from accel_rl.text.errors import ConfigError
 
 Test = Callable[[TrainConfig], bool]
@@ -93,6 +94,10 @@ def resolve(config: TrainConfig) -> Resolved:
     check_modes(resolved)
     resolved.algo.of_rank(resolved.distributed.size).check_sampling(resolved.T, resolved.rank_envs)
     resolved.env.check(resolved.sampler.spec_timeout_s)
+    if resolved.rank_envs < (games := len(resolved.env.games)):
+        got, least = counted(resolved.rank_envs, "environment"), resolved.sampler.envs // resolved.rank_envs * games
+        each = " of each rank" if resolved.distributed.several else ""
+        raise ConfigError(f"--envs {resolved.sampler.envs}: {got}{each} for {games} games; use {least} or more")
     resolved = for_small_pictures(resolved)
     check_starts(resolved)
     if resolved.sampler.reset == "cached" and not resolved.env.game:
@@ -138,6 +143,8 @@ def check_starts(config: Resolved) -> None:
         return
     if not config.env.game:
         raise ConfigError(f"--evaluation.starts saved is for Atari games: {config.env.id} is none")
+    if len(config.env.games) > 1:
+        raise ConfigError(f"--evaluation.starts saved: start points are of a single game, not of {config.env.game}")
     if config.sampler.on_device:
         raise ConfigError("--sampler.engine device: --evaluation.starts saved needs workers or in-process")
     try:

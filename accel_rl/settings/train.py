@@ -146,6 +146,11 @@ class TrainConfig:
         return self.sampler.envs // (self.distributed.size if not self.distributed.is_async else 1)
 
     @property
+    def window(self) -> int:
+        """Number of recent episodes, of all games and ranks, over which the online score averages."""
+        return self.log.window * max(1, len(self.env.games))
+
+    @property
     def evaluation_limit(self) -> int:
         """Time limit of an evaluation episode, in agent steps. The protocol's time limit (5 minutes for mnih2015) does
         not apply to episodes from saved start points (Nair et al. 2015, section 5.2)."""

@@ -50,7 +50,9 @@ def build_sampler(
     inference: dict[str, Any] = {
         "act_threads": plan.act_threads,
         "precision": config.precision if training else "float32",
-        "window": config.log.window,
+        "window": config.window,
+        "games": len(env.games) or 1,
+        "first_game": first_index,
         # The code of a user's vector environment is not captured, so its steps are launched from Python.
         "acceleration": PLAIN if plan.on_device and env.id else CapturedActing(s.capture),
     }

@@ -28,12 +28,12 @@ from torch import Tensor
 
 from accel_rl.agents.agent import Agent
 from accel_rl.data.rollout import Rollout
-from accel_rl.metrics.recorder import Recorder, episode_metrics
+from accel_rl.metrics.recorder import Recorder
 from accel_rl.metrics.sinks import Row
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.planning.plan import RankPlan
 from accel_rl.run.run_folder import RunFolder
-from accel_rl.samplers.episodes import Episode
+from accel_rl.samplers.episodes import Episode, Recent, episode_metrics
 from accel_rl.samplers.rollout_sampler import RolloutSampler
 from accel_rl.settings.resolved import Resolved
 from accel_rl.text.errors import ConfigError, RunError, nearest
@@ -54,10 +54,10 @@ class Training:
         plan: RankPlan | None,
         run: RunFolder,
         counters: Counters,
-        counts: Callable[[], tuple[Sequence[tuple[float, int]], int, int]],
+        counts: Callable[[], tuple[Sequence[Recent], int, int]],
         learner: Learner | None = None,
     ):
-        """`counts` returns the (score, length) of recent episodes, the number of episodes and the number of updates.
+        """`counts` returns the recent episodes, the number of episodes and the number of updates.
         `learner` is None if this process has no network."""
         self.config = config
         self.plan = plan
@@ -87,14 +87,20 @@ class Training:
         return self._counts()[1]
 
     @property
-    def recent(self) -> list[tuple[float, int]]:
-        """(score, length) of the last --log.window episodes of rank 0's environments, oldest first."""
+    def recent(self) -> list[Recent]:
+        """(score, length, index of the game) of the last --log.window episodes of rank 0's environments, oldest first.
+        The index is 0 unless the agent plays several games (`config.env.games`)."""
         return list(self._counts()[0])
 
     @property
     def score(self) -> float:
-        """Mean score of the `recent` episodes, or NaN before the first episode ends."""
-        return episode_metrics(self.recent)["score"]
+        """Mean score of the `recent` episodes, or NaN before the first episode ends. Of several games, the mean over
+        the games in percent of human, or NaN until an episode of each has ended."""
+        return self.mean_score(self.recent)
+
+    def mean_score(self, episodes: Sequence[Recent]) -> float:
+        """`score` of some of the `recent` episodes."""
+        return episode_metrics(episodes, self.config.env.games)["score"]
 
     @property
     def learner(self) -> Learner:

@@ -11,7 +11,7 @@ from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
 from accel_rl.distributed.gradient_sync import GradientSync, Local
 from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.samplers.episodes import EpisodeTracker
+from accel_rl.samplers.episodes import EpisodeTracker, Recent
 
 
 class Clock:
@@ -34,8 +34,8 @@ class Clock:
         this rank received a request to stop, and `save` if a checkpoint is due by this rank's own clock."""
         return stop, save
 
-    def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
-        """The (score, length) of recent episodes, the number of episodes and the number of updates, over all ranks."""
+    def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[Recent], int, int]:
+        """The recent episodes, the number of episodes and the number of updates, over all ranks."""
         return list(episodes.recent), episodes.count, updates
 
     def means(self, of_rank: dict[str, float]) -> dict[str, float]:

@@ -5,33 +5,51 @@ from typing import Any
 
 import numpy as np
 
+from accel_rl.envs.several_games import mean_score, score_by_game, std_of_scores
 from accel_rl.samplers.episodes import Episode
+from accel_rl.text.counts import counted
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """Raw scores and lengths (in env steps) of complete evaluation episodes, and the settings with which the episodes
-    were played (`protocol`)."""
+    were played (`protocol`). If the agent plays several `games`, episode i is of games[played[i]], and `mean` and `std`
+    are in percent of human."""
 
     scores: tuple[float, ...]
     lengths: tuple[int, ...]
     protocol: dict[str, Any]
+    games: tuple[str, ...] = ()
+    played: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.mean:.1f} +- {self.std:.1f} ({len(self.scores)} episodes)"
+
+    @property
+    def text(self) -> str:
+        """For messages. The scores of many games are in the file of the evaluation alone."""
+        means = [f"{game} {mean:.2f}" for game, mean in self.by_game.items()]
+        result = f"score {self.mean:.2f} +- {self.std:.2f}{' % of human' if means else ''} over "
+        return result + counted(len(self.scores), "episode") + (f" ({', '.join(means)})" if 0 < len(means) < 9 else "")
 
     def __repr__(self) -> str:
         return f"Evaluation(mean={self.mean:.2f}, std={self.std:.2f}, episodes={len(self.scores)})"
 
     @property
     def mean(self) -> float:
-        return float(np.mean(self.scores)) if self.scores else float("nan")
+        return mean_score(self.games, self.scores, self.played)
 
     @property
     def std(self) -> float:
-        return float(np.std(self.scores)) if self.scores else float("nan")
+        return std_of_scores(self.games, self.scores, self.played)
+
+    @property
+    def by_game(self) -> dict[str, float]:
+        """The mean score of each of several games, in points. {} for a single game."""
+        return score_by_game(self.games, self.scores, self.played)
 
     def to_dict(self) -> dict[str, Any]:
+        of_games = {"games": list(self.games), "played": list(self.played), "score_by_game": self.by_game}
         return {
             "score_mean": self.mean,
             "score_std": self.std,
@@ -40,7 +58,13 @@ class Evaluation:
             "scores": list(self.scores),
             "lengths": list(self.lengths),
             "protocol": self.protocol,
+            **(of_games if len(self.games) > 1 else {}),
         }
+
+    @classmethod
+    def from_dict(cls, d: dict[str, Any]) -> "Evaluation":
+        of_games = (tuple(d.get(name, ())) for name in ("games", "played"))
+        return cls(tuple(d["scores"]), tuple(d["lengths"]), d["protocol"], *of_games)
 
 
 class Quota:
@@ -97,5 +121,4 @@ class Result:
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> "Result":
         e = d["evaluation"]
-        evaluation = Evaluation(tuple(e["scores"]), tuple(e["lengths"]), e["protocol"]) if e else None
-        return cls(**{**d, "evaluation": evaluation})
+        return cls(**{**d, "evaluation": Evaluation.from_dict(e) if e else None})

@@ -58,11 +58,13 @@ class Evaluator:
         An evaluation changes neither the network's buffers nor the state of torch's random generators.
 
         No episode begins after `steps` env steps, unless the settings specify a number of episodes or saved starts.
-        Each saved start point is played once.
+        Each saved start point is played once. Each of several games has the same number of environments.
         """
         parallel = self.config.evaluation.parallel
-        episodes = len(self._starts) if self._starts else self.config.evaluation.episodes
+        games = len(self.config.env.games) or 1
+        episodes = len(self._starts) if self._starts else self.config.evaluation.episodes * games
         B = min(parallel, episodes or max(1, steps // MIN_STEPS_PER_ENV))
+        B = max(1, B // games) * games
         try:
             while True:
                 with own_generator(self.plan.device, seed), buffers_kept(agent.model):
@@ -114,7 +116,8 @@ class Evaluator:
             counted += quota.count(sampler.finished)
             progress(sum(x.length for x in counted))
         protocol = {**sampler.spec.protocol, **(self._starts.label() if self._starts else {})}
-        return Evaluation(tuple(x.score for x in counted), tuple(x.length for x in counted), protocol)
+        scores, lengths, played = (tuple(getattr(x, name) for x in counted) for name in ("score", "length", "game"))
+        return Evaluation(scores, lengths, protocol, self.config.env.games, played)
 
     def close(self) -> None:
         if self._sampler is not None:

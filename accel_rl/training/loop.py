@@ -85,7 +85,7 @@ def train(
                 algo.after_phase()
     finally:
         sampler.close()
-    return LoopResult(now.env_steps, updates, tuple(score for score, _ in sampler.episodes.recent), algo)
+    return LoopResult(now.env_steps, updates, tuple(score for score, *_ in sampler.episodes.recent), algo)
 
 
 def build_sampler(config: Resolved, groups: int) -> Sampler:
@@ -97,6 +97,6 @@ def build_sampler(config: Resolved, groups: int) -> Sampler:
         reset=s.reset, decorrelation_steps=s.decorrelation_steps,
     )  # fmt: skip
     return Sampler(
-        InProcessEngine(setup), spec, seed, reset=s.reset, window=config.log.window,
-        partial_starts=s.decorrelation_steps > 0,
+        InProcessEngine(setup), spec, seed, reset=s.reset, window=config.window,
+        partial_starts=s.decorrelation_steps > 0, games=len(config.env.games) or 1,
     )  # fmt: skip

@@ -5,14 +5,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from accel_rl.metrics.progress import ProgressDisplay, Silent, is_quiet
-from accel_rl.metrics.recorder import Recorder, episode_metrics
+from accel_rl.metrics.recorder import Recorder
 from accel_rl.metrics.sinks import CsvSink, Row, Sink, tensorboard_sink
 from accel_rl.metrics.wandb import wandb_sink
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.run.run_time import RunTime
-from accel_rl.samplers.episodes import EpisodeTracker
+from accel_rl.samplers.episodes import EpisodeTracker, Recent, episode_metrics
 from accel_rl.settings.resolved import Resolved
-from accel_rl.text.counts import counted
 from accel_rl.text.output import print_text
 from accel_rl.training.context import RankContext
 from accel_rl.training.evaluation import Evaluation
@@ -76,11 +75,11 @@ class Reporter:
         for sink in self._further_sinks:
             sink.open(self.config.to_dict(), self.run_folder.path, env_steps)
             self._sinks.append(sink)
-        name = self.config.env.game or self.config.env.id
         display = Silent if self.context.rank or is_quiet() else ProgressDisplay
-        label = f"{self.config.algorithm} {name}"
+        label = f"{self.config.algorithm} {self.config.env.label}"
         if updates is None:
-            self._progress = display(self.config.env_steps, env_steps, label)
+            of_score = " % of human" if len(self.config.env.games) > 1 else ""
+            self._progress = display(self.config.env_steps, env_steps, label, of_score=of_score)
         else:
             self._progress = display(self.config.gorila.updates or 1, updates, label, "updates")
 
@@ -97,10 +96,13 @@ class Reporter:
         if self._csv is not None:
             self._csv.sync()
 
-    def progress(self, done: int, recent: Iterable[tuple[float, int]]) -> None:
-        """`recent` has the (score, length) of training episodes. Displays nothing before `begin`."""
+    def progress(self, done: int, recent: Iterable[Recent]) -> None:
+        """`recent` has training episodes. Displays nothing before `begin`."""
         if self._progress is not None:
-            self._progress.update(done, episode_metrics(list(recent))["score"])
+            self._progress.update(done, self._means(list(recent))["score"])
+
+    def _means(self, recent: list[Recent]) -> dict[str, float]:
+        return episode_metrics(recent, self.config.env.games)
 
     def evaluating(self) -> None:
         """The time until `resume` does not count in steps/s."""
@@ -130,10 +132,7 @@ class Reporter:
         """`evaluations` has that of the learner, then that of the secondary learner."""
         assert self._progress is not None
         for evaluation, whose in zip(evaluations, ("", "of the secondary learner "), strict=False):
-            self._progress.evaluated(
-                f"evaluation {whose}at {env_steps:,} env steps: score {evaluation.mean:.2f} +- {evaluation.std:.2f} "
-                f"over {counted(len(evaluation.scores), 'episode')}"
-            )
+            self._progress.evaluated(f"evaluation {whose}at {env_steps:,} env steps: {evaluation.text}")
 
     def row(
         self,
@@ -150,7 +149,7 @@ class Reporter:
         row: Row = {
             "updates": updates,
             "episodes": episodes_of_all,
-            **episode_metrics(recent),
+            **self._means(recent),
             "new_score": self._new_score(recent, episodes_of_all - counters.logged_episodes),
             **{f"info/{name}": mean for name, mean in episodes.means().items()},
             **learner.columns(),
@@ -162,14 +161,14 @@ class Reporter:
         counters.logged_episodes = episodes_of_all
         self.write(counters, row, evaluations, learner.gradient_sync.times)
 
-    def _new_score(self, recent: list[tuple[float, int]], ended: int) -> float:
-        """Mean score of the episodes that ended since the last row, or NaN if no episode ended. With several ranks the
-        score is NaN, because the ranks' recent episodes have no common order. `recent` has at most --log.window
-        episodes."""
+    def _new_score(self, recent: list[Recent], ended: int) -> float:
+        """Mean score of the episodes that ended since the last row, or NaN if no episode of a game ended. With several
+        ranks the score is NaN, because the ranks' recent episodes have no common order. `recent` has at most
+        --log.window episodes."""
         new = min(ended, len(recent))
         if new <= 0 or self.config.distributed.size > 1:
             return float("nan")
-        return episode_metrics(recent[-new:])["score"]
+        return self._means(recent[-new:])["score"]
 
     def write(self, counters: Counters, values: Row, evaluations: list[Evaluation], times: dict[str, float]) -> None:
         """`times` are the seconds spent in each activity."""
@@ -181,6 +180,7 @@ class Reporter:
             "eval_score_std": evaluation.std if evaluation else float("nan"),
             "eval_episodes": len(evaluation.scores) if evaluation else "",
             "eval_steps": sum(evaluation.lengths) if evaluation else "",
+            **({f"eval_score/{game}": mean for game, mean in evaluation.by_game.items()} if evaluation else {}),
             **self.time.row(counters.env_steps - counters.logged_at),
         }
         row |= {name: round(s, 3) for name, s in times.items()}

@@ -11,12 +11,12 @@ import torch
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConfig
 from accel_rl.machine import hardware
-from accel_rl.metrics.recorder import episode_metrics
 from accel_rl.models.network_state import copy_network
 from accel_rl.models.precision import multiply_in
 from accel_rl.planning.plan import RankPlan
 from accel_rl.processes import process
 from accel_rl.run.run_folder import RunFolder
+from accel_rl.samplers.episodes import Recent, episode_metrics
 from accel_rl.samplers.rollout_sampler import RolloutSampler
 from accel_rl.settings.doors import find_schedule
 from accel_rl.settings.resolved import Resolved
@@ -153,7 +153,7 @@ class Trainer:
             sampled=self._show_progress,
         )
 
-    def _counts(self) -> tuple[list[tuple[float, int]], int, int]:
+    def _counts(self) -> tuple[list[Recent], int, int]:
         return list(self.sampler.episodes.recent), self.sampler.episodes.count, self.learner.updates
 
     @property
@@ -323,7 +323,7 @@ class Trainer:
     def _result(self) -> Result:
         wall = self.reporter.time.wall_s
         recent, _, _ = self.context.clock.report(self.sampler.episodes, self.learner.updates)
-        score = episode_metrics(recent)["score"]
+        score = episode_metrics(recent, self.config.env.games)["score"]
         return Result(self.counters.env_steps, score, self.evaluation, self._stop.exit_code, wall, self._shares())
 
     def _shares(self) -> dict[str, float]:

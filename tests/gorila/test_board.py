@@ -23,16 +23,16 @@ def test_a_repeated_or_lost_report_changes_nothing():
 
 def test_a_new_process_adds_to_those_before_it():
     board = board_of()
-    board.report(0, 0, Work(10, 1, 2), [(1.0, 9)])
+    board.report(0, 0, Work(10, 1, 2), [(1.0, 9, 0)])
     board.report(0, 1, Work(3, 1, 1), [])
     assert board.report(0, 0, Work(99), []).env_steps == 13, "a report of the dead process that arrives late"
     first = board.read(False)[0]
-    assert (first.work, first.life, first.recent) == (Work(13, 2, 3), 1, [(1.0, 9)])
+    assert (first.work, first.life, first.recent) == (Work(13, 2, 3), 1, [(1.0, 9, 0)])
 
 
 def test_another_board_continues_from_what_was_read():
     board = board_of()
-    board.report(0, 2, Work(10, 1, 2), [(1.0, 9)])
+    board.report(0, 2, Work(10, 1, 2), [(1.0, 9, 0)])
     other = board_of(*board.read(False))
     assert other.report(0, 2, Work(12, 1, 2), []).env_steps == 12, "of the same process: not added"
     saved = [MemberCount.from_dict(m.to_dict()) for m in other.read(False)]
@@ -56,8 +56,8 @@ def test_members_hear_whether_the_run_ends_and_of_a_silent_driver(monkeypatch):
 def test_each_member_has_its_share_of_the_recent_episodes():
     board = board_of()
     for member in range(2):
-        board.report(member, 0, Work(), [(float(i), i) for i in range(5)])
-    assert [m.recent for m in board.read(False)] == [[(3.0, 3), (4.0, 4)]] * 2
+        board.report(member, 0, Work(), [(float(i), i, 0) for i in range(5)])
+    assert [m.recent for m in board.read(False)] == [[(3.0, 3, 0), (4.0, 4, 0)]] * 2
 
 
 def test_pushes_since_the_last_row():

@@ -1,10 +1,8 @@
-import math
-
 import numpy as np
 import torch
 
 from accel_rl.checkpoints.state_tree import decode, encode
-from accel_rl.metrics.recorder import Recorder, episode_metrics
+from accel_rl.metrics.recorder import Recorder
 from accel_rl.metrics.update_metrics import UpdateMetrics
 
 
@@ -43,13 +41,6 @@ def test_state_goes_through_a_checkpoint():
     second.load_state_dict(decode(*encode(first.state_dict())))
     assert fed(values[7:], second).means() == whole.means()
     assert first.means()["loss"] != whole.means()
-
-
-def test_episodes():
-    got = episode_metrics([(1.0, 10), (3.0, 30)])
-    assert got == {"score": 2.0, "score_std": 1.0, "length": 20.0}
-    assert all(math.isnan(v) for v in episode_metrics([]).values())
-    assert set(episode_metrics([])) == set(got)
 
 
 def test_sums_of_several_updates_and_a_name_in_two_groups():

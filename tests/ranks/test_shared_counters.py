@@ -8,7 +8,7 @@ from accel_rl.settings.train import default_config
 def tracker(*scores):
     t = EpisodeTracker(1, window=3)
     for s in scores:
-        t.recent.append((s, 10))
+        t.recent.append((s, 10, int(s) % 3))
         t.count += 1
     return t
 
@@ -21,7 +21,12 @@ def test_counts_are_of_all_ranks():
     counters.add(1, 60, 2, tracker(5.0, 6.0, 7.0, 8.0))
     counters.add(0, 40, 2, tracker(1.0, 2.0))
     assert counters.begun and counters.totals().env_steps == 1_140 and counters.of_rank(0) == 80
-    assert sorted(s for s, _ in counters.recent()) == [1.0, 2.0, 7.0, 8.0]  # 2 of each: about 3
+    assert sorted(s for s, n, game in counters.recent() if (n, game) == (10, int(s) % 3)) == [
+        1.0,
+        2.0,
+        7.0,
+        8.0,
+    ]  # 2 of each: about 3
     assert counters.totals() == (1_140, 6, 4)
     counters.close()
 
@@ -31,7 +36,7 @@ def test_a_rank_that_was_replaced_goes_on_counting():
     counters.add(0, 40, 5, tracker(1.0, 2.0))
     counters.add(0, 40, 3, tracker(1.0, 9.0, 8.0))  # a new process, from an older checkpoint, with other episodes
     assert counters.of_rank(0) == 80
-    assert {s for s, _ in counters.recent()} == {1.0, 2.0, 8.0}
+    assert {s for s, n, game in counters.recent() if (n, game) == (10, int(s) % 3)} == {1.0, 2.0, 8.0}
     counters.close()
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from accel_rl.cli.main import main
+from accel_rl.envs.atari_games import ATARI_57
 from accel_rl.run.run_folder import RunFolder, versions
 from accel_rl.settings.train import default_config
 from accel_rl.text.errors import ConfigError
@@ -144,6 +145,9 @@ def test_default_path_is_one_folder():
     assert re.fullmatch(r"runs/a2c-pong-seed3-\d{8}-\d{6}", str(RunFolder.default_path(CONFIG)))
     own = replace(CONFIG, algorithm="mine:Algo", env=replace(CONFIG.env, game="", id="ns/module:make"))
     assert RunFolder.default_path(own).parts[1].startswith("mine_Algo-ns_module_make-seed3-")
+    for games, name in (("pong, breakout", "pong_breakout"), (",".join(ATARI_57), "57_games")):
+        several = replace(CONFIG, env=replace(CONFIG.env, game=games))
+        assert RunFolder.default_path(several).parts[1].startswith(f"a2c-{name}-seed3-")
 
 
 def test_versions():

@@ -1,5 +1,6 @@
 """Scores collected from rollouts, against a walk over every cell."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ from accel_rl.checkpoints.state_tree import decode, encode
 from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.episode_info import INFO_BYTES, LEFT_OUT, SCORE, packed
-from accel_rl.samplers.episodes import Episode, EpisodeTracker
+from accel_rl.samplers.episodes import Episode, EpisodeTracker, episode_metrics
 from accel_rl.text import notes
 
 SPEC = EnvSpec("x", (1,), "float32", 2)
@@ -56,7 +57,7 @@ def test_episodes_equal_the_slow_way(seed, partial_starts):
     assert [tracker.add(r) for r in rollouts] == want
     flat = [e for each in want for e in each]
     assert tracker.count == len(flat) > 20
-    assert list(tracker.recent) == [(e.score, e.length) for e in flat[-10:]]
+    assert list(tracker.recent) == [(e.score, e.length, 0) for e in flat[-10:]]
 
 
 def test_an_episode_whose_beginning_nobody_saw_is_left_out():
@@ -80,6 +81,31 @@ def test_a_lost_worker_is_forgotten(partial_starts):
         assert [e for e in episodes if e.b in (1, 2)] == [e for e in anew[i] if e.b in (1, 2)]
         assert [e for e in episodes if e.b not in (1, 2)] == [e for e in on[i] if e.b not in (1, 2)]
     assert [e for each in on for e in each] != [e for each in got for e in each]
+
+
+def test_games():
+    """Environment b of the tracker is environment 4 + b of the run."""
+    rollouts = random_rollouts(0, 12)
+    tracker = EpisodeTracker(B, 20, games=3, first=4)
+    episodes = [replace(e, game=(4 + e.b) % 3) for each in oracle(rollouts, False) for e in each]
+    assert [e for r in rollouts for e in tracker.add(r)] == episodes
+    assert list(tracker.recent) == [(e.score, e.length, e.game) for e in episodes[-20:]]
+    games, again = ("pong", "breakout", "seaquest"), EpisodeTracker(B, 20, games=3, first=4)
+    again.load_state_dict(decode(*encode(tracker.state_dict())))
+    metrics = episode_metrics(again.recent, games)
+    for i, game in enumerate(games):
+        of_game = [e.score for e in episodes[-20:] if e.game == i]
+        assert len(of_game) > 1 and metrics[f"score/{game}"] == pytest.approx(sum(of_game) / len(of_game))
+    assert list(metrics) == ["score", "score_std", "length", *(f"score/{game}" for game in games)]
+
+
+def test_means_of_episodes():
+    got = episode_metrics([(1.0, 10, 0), (3.0, 30, 0)])
+    assert got == {"score": 2.0, "score_std": 1.0, "length": 20.0}
+    for games in ((), ("pong",), ("pong", "breakout")):
+        empty = episode_metrics([], games)
+        assert all(math.isnan(v) for v in empty.values())
+        assert set(empty) == set(got) | {f"score/{game}" for game in games[1:] and games}
 
 
 def test_state_goes_through_a_checkpoint():

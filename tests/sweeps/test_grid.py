@@ -174,3 +174,10 @@ def test_a_scaled_concurrent_run_has_several_periods(scale, threads):
     resolve(small)
     assert small.env_steps / small.period >= 15 and small.period <= base.period
     assert scaled(daley.table_1(8, "synchronized"), scale).algo.target_interval == base.algo.target_interval
+
+
+def test_a_value_of_several_games():
+    runs = grid(default_config("ppo"), {"game": ("pong", "pong,breakout")})
+    assert [m.name for m in runs.members] == ["pong", "pong_breakout"]
+    assert [m.config.env.games for m in runs.members] == [("pong",), ("pong", "breakout")]
+    assert [m.config.env.game for m in overridden(runs, {"game": "breakout,pong"}).members] == ["breakout,pong"] * 2

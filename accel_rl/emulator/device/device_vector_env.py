@@ -52,6 +52,8 @@ class DeviceOptions(VectorOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if len(self.games) > 1:
+            raise ConfigError(f"game={self.game!r}: must be a single game{self.OTHERS}")
         size = (self.img_height, self.img_width)
         if size not in FRAMES:
             raise ConfigError(f"img_height={size[0]}, img_width={size[1]}: must be 84 and 84, or 104 and 80")

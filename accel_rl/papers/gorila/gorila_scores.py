@@ -128,7 +128,8 @@ def is_gorila(run: Run) -> bool:
     settings = run.settings
     of_paper = bool(experiment_of("gorila", run.experiment)) or settings.get("cluster") == "gorila"
     from_saved = settings.get("evaluation.starts") == "saved"
-    return run.game in ATARI_49 and (of_paper or from_saved or any(final(run, starts) is not None for starts in KINDS))
+    alone = run.game in ATARI_49 and not run.part
+    return alone and (of_paper or from_saved or any(final(run, starts) is not None for starts in KINDS))
 
 
 def gorila_differences(settings: Settings, kind: str) -> list[str]:
