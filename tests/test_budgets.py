@@ -21,7 +21,7 @@ BUDGETS = {
     "data": 464,  # Step.clear, from envs; actions of several numbers; the picture of an observation
     "distributed": 1_058,
     "emulator": 1_865,  # PTX for newer GPUs; compilers that fail or outlive a program, two versions, a system cache
-    "envs": 2_254,  # several_games.py; env.restore; actions of several numbers; pictures of floats and bools, and in a Dict
+    "envs": 2_254,  # several_games.py, info_mask.py; env.restore; pictures of floats and bools, and in a Dict
     "experiments": 515,  # suite.early; recall in a stack of four; atari_100k: 26 games, 100,000 env steps
     "files": 346,  # the system cache of a container image, and who could write to it
     "gorila": 1_989,  # a single game; the global replay stores no recurrent states
