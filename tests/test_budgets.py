@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "accel_rl": 116,  # IQN, BTR, R2D2, ReplayBuffer
     "agents": 274,  # policies of several numbers; LastStepAgent, for R2D2; FunctionAgent
-    "algos": 1_431,  # network_config.py; types of settings in subclasses; QR-DQN, IQN, BTR, R2D2, Munchausen's term
+    "algos": 1_475,  # reward_norm.py; types of settings in subclasses; QR-DQN, IQN, BTR, R2D2, Munchausen's term
     "api": 1_434,  # clipped actions; notebook.py; budget.py: a trial run measures how many env steps fit into a time
     "checkpoints": 475,  # saved_steps.py: lists of runs read it without torch
     "cli": 1_045,  # train --help without torch; --config, --quiet; words of other libraries; hidden modules
@@ -24,7 +24,7 @@ BUDGETS = {
     "envs": 2_138,  # actions of several numbers; pictures of floats and bools, and in a Dict
     "experiments": 505,  # recall in a stack of four; atari_100k: 26 games, 100,000 env steps
     "files": 346,  # the system cache of a container image, and who could write to it
-    "gorila": 1_986,  # the global replay stores no recurrent states
+    "gorila": 1_988,  # the global replay stores no recurrent states
     "kernels": 727,
     "launch": 14,  # each command's exit code
     "machine": 826,  # visible_gpus.py: GPUs by UUID and MIG; cores_of_rank: ranks by NUMA node and physical core

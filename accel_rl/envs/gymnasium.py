@@ -185,7 +185,7 @@ class GymnasiumEnv:
         while isinstance(env, gymnasium.Wrapper):
             if isinstance(env, STATEFUL):
                 text = f"{self.id}: evaluations and resumed runs do not have the statistics of {type(env).__name__}"
-                warnings.warn(f"{text}; --normalize keeps those of observations with the network", stacklevel=2)
+                warnings.warn(f"{text}; --normalize and --normalize-rewards keep them", stacklevel=2)
             env = env.env
         space = self._observations.space
         high = float(space.high.max()) if isinstance(space, gymnasium.spaces.Box) and space.dtype.kind == "f" else 0.0
