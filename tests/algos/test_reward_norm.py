@@ -140,20 +140,24 @@ def test_captured_updates_equal_python(simulated_gpu, tmp_path, name):
     assert not torch.equal(captured.parameters[0], other.parameters[0])
 
 
+Q = {"replay__size": 1_000, "replay__start": 64, "epsilon_steps": 100, "horizon": 4}
+
+
 @pytest.mark.parametrize(
     ("algorithm", "more"),
     [
         slow("ppo", {"horizon": 16, "minibatch": 64, "learning_rate_schedule": "constant"}),
-        slow("impala", {"horizon": 5, "window": 15, "batches": 2}),
-        slow("dqn", {"replay__size": 1_000, "replay__start": 64}),
-        slow("dqn", {"replay__size": 1_000, "replay__start": 64, "schedule": "concurrent", "target_interval": 64}),
+        slow("impala", {"horizon": 4, "algo__window": 16, "batches": 2}),
+        slow("dqn", Q),
+        slow("dqn", {**Q, "schedule": "concurrent", "target_interval": 64}),
     ],
 )
 def test_a_resumed_run_has_the_statistics(algorithm, more, tmp_path):
     settings = [f"--{name.replace('__', '.').replace('_', '-')}={x}" for name, x in more.items()]
     assert resumed_equals(
         tmp_path, "train", algorithm, "--env", POLE, "--envs", 8, "--normalize-rewards", "--seed", 3,
-        "--evaluation.interval", 0, "--checkpoint.interval", 256, "--log.interval", 128, *settings,
+        "--evaluation.interval", 0, "--checkpoint.interval", 256, "--log.interval", 128, "--torch-threads", 1,
+        "--sampler.engine", "in-process", *settings,
     )  # fmt: skip
 
 
