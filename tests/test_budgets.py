@@ -21,7 +21,7 @@ BUDGETS = {
     "data": 464,  # Step.clear, from envs; actions of several numbers; the picture of an observation
     "distributed": 1_058,
     "emulator": 1_843,  # PTX for newer GPUs; compilers that fail or outlive a program, two versions, a system cache
-    "envs": 2_138,  # actions of several numbers; pictures of floats and bools, and in a Dict
+    "envs": 2_219,  # info_mask.py; actions of several numbers; pictures of floats and bools, and in a Dict
     "experiments": 505,  # recall in a stack of four; atari_100k: 26 games, 100,000 env steps
     "files": 346,  # the system cache of a container image, and who could write to it
     "gorila": 1_988,  # the global replay stores no recurrent states
@@ -40,7 +40,7 @@ BUDGETS = {
     "replays": 1_035,  # buffer.py, the replay alone; sequences.py and their stored states
     "report": 1_614,
     "results": 242,  # settings that are lists; mean_score, of the episodes of a window
-    "run": 633,  # listed_runs.py: what lists of runs read without torch, from report and sweeps
+    "run": 636,  # masks in videos; listed_runs.py: what lists of runs read without torch, from report and sweeps
     "samplers": 2_142,  # the last reward in a recurrent state; first frames are copied beside an update
     "settings": 1_613,  # which network small pictures have; presets, one line for each setting of a source
     "speed": 805,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout

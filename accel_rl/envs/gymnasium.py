@@ -18,6 +18,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.environment import EnvError, episode_rng, pack_state, unpack_state
 from accel_rl.envs.episode_info import INFO_BYTES, episode_info
 from accel_rl.envs.global_generators import OwnGenerators
+from accel_rl.envs.info_mask import MASK, InfoMask, say_ignored
 from accel_rl.envs.pictures import MixedLayout, check_flat, mixed_layout, picture_layout
 from accel_rl.text.errors import ConfigError, exit_call, nearest, no_exit
 from accel_rl.text.imports import import_user_module
@@ -32,7 +33,7 @@ class GymnasiumEnv:
     is truncated; None means that only the environment's limit applies. With `render`, the environment is created with
     rendering, which `screen_rgb` needs. `kwargs` are keyword arguments of the environment. If a user's function has
     parameters named `index` and `training`, it receives the environment's index in the run, and whether the environment
-    is for training.
+    is for training. With `mask_in_info`, the action mask in `info` becomes a part of the observation.
 
     Observation spaces [H, W], [H, W, C] or [C, H, W] of uint8, bool or floats are pictures, with frames [H, W] or [C,
     H, W]; see `picture_layout`. A Dict may have one picture (`mixed_layout`). Other observation spaces are flattened to
@@ -53,16 +54,19 @@ class GymnasiumEnv:
         kwargs: Mapping[str, Any] | None = None,
         index: int = 0,
         training: bool = True,
+        mask_in_info: bool = False,
     ) -> None:
         self.id, self._limit = id, limit
         kwargs = dict(kwargs or {})
         offers = {"index": index, "training": training, **({"render_mode": "rgb_array"} if render else {})}
         self._generators = OwnGenerators(seed, is_needed=not _is_of_gymnasium(id))
         with self._generators:
-            self._env = env = _make(id, kwargs, offers)
+            env = _make(id, kwargs, offers)
+        self._env = env = InfoMask(id, env) if mask_in_info else env
         self._action_space = env.action_space
         self._observations = Observations(id, env.observation_space, env.action_space, stack)
         self._seed, self._episode = seed, 0
+        self._says_ignored = training and not index and not self._observations.fields["mask"]
         self._episode_seed: int | None = None
         self._actions: list[Any] = []
         self.is_lost = False  # True after a restore to a wrong state, until the episode is truncated
@@ -75,6 +79,7 @@ class GymnasiumEnv:
                 "gymnasium": gymnasium.__version__,
                 "max_episode_steps": _time_limit(env),
                 **({"kwargs": kwargs} if kwargs else {}),
+                **({MASK: "info"} if mask_in_info else {}),
             },
             info_bytes=INFO_BYTES,
         ).limited(limit)
@@ -207,10 +212,12 @@ class GymnasiumEnv:
         self._generators.seed(episode_seed)
         try:
             with self._generators:
-                observation, _ = self._env.reset(seed=episode_seed)
+                observation, info = self._env.reset(seed=episode_seed)
             self._write(observation, frame)
         except (Exception, SystemExit) as e:
             raise EnvError(self, self._failed("reset", e)) from e
+        if self._says_ignored:
+            say_ignored(self.id, info)
 
     def _failed(self, act: str, error: Exception | SystemExit) -> str:
         """One line. `act` is "step" or "reset"."""
@@ -229,7 +236,6 @@ def _make(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.
         return _made_by_id(id, kwargs, offers) if make is None else _made_by(make, id, kwargs, offers)
 
 
-MASK = "action_mask"
 LONG = 10_000  # So many steps are not played again without a word.
 STATEFUL = (gymnasium.wrappers.NormalizeObservation, gymnasium.wrappers.NormalizeReward)
 

@@ -21,6 +21,7 @@ from accel_rl.text.notes import say_once
 BACKENDS = ("auto", "ale", "emulator")
 RANDOMNESS = ("auto", "sequence", "counter")
 TRANSLATE = ("auto", "off")
+ACTION_MASKS = ("observation", "info")
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,9 @@ class EnvConfig:
     kwargs: str = ""
     """Keyword arguments of the Gymnasium environment or of your function, as a JSON object such as {"is_slippery":
     false}."""
+    action_mask: str = "observation"
+    """Where an environment says which actions it allows: in the entry `action_mask` of a Dict observation, or in
+    `info`, as Gymnasium's Taxi (`info`). The mask in `info` becomes a part of the observation that networks get."""
     protocol: str = "stooke2018"
     """Rules of the Atari game: stooke2018, mnih2015 (Nature DQN), nair2015 (Gorila), machado2018 (sticky actions),
     dopamine2018, impala2018, dqn_zoo2020, cleanrl2022 (wrappers of OpenAI baselines) or cleanba2023 (EnvPool)."""
@@ -123,6 +127,10 @@ class ResolvedEnv(EnvConfig):
         assert self.randomness != "auto" and (self.backend != "auto" or not self.game), "not resolved"
 
     @property
+    def mask_in_info(self) -> bool:
+        return self.action_mask == "info"
+
+    @property
     def is_emulated(self) -> bool:
         return bool(self.game) and self.backend == "emulator"
 
@@ -139,7 +147,12 @@ class ResolvedEnv(EnvConfig):
 
 def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
     """`randomness` replaces --env.randomness auto. Raises ConfigError for an unknown name."""
-    for name, allowed in (("randomness", RANDOMNESS), ("backend", BACKENDS), ("translate", TRANSLATE)):
+    for name, allowed in (
+        ("randomness", RANDOMNESS),
+        ("backend", BACKENDS),
+        ("translate", TRANSLATE),
+        ("action_mask", ACTION_MASKS),
+    ):
         if (value := getattr(config, name)) not in allowed:
             raise ConfigError(
                 f"{name}={value!r} is unknown: must be one of {', '.join(allowed)}" + nearest(value, allowed)
@@ -193,7 +206,10 @@ def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = Fals
     stack, limit = _gymnasium_settings(config, training, cached)
     from accel_rl.envs.gymnasium import GymnasiumEnv
 
-    return GymnasiumEnv(config.id, seed, stack, limit, kwargs=config.keywords(), index=index, training=training)
+    return GymnasiumEnv(
+        config.id, seed, stack, limit, kwargs=config.keywords(), index=index, training=training,
+        mask_in_info=config.mask_in_info,
+    )  # fmt: skip
 
 
 def _gymnasium_settings(config: ResolvedEnv, training: bool, cached: bool) -> tuple[int, int | None]:
@@ -262,7 +278,7 @@ def _inspected(config: ResolvedEnv, training: bool, cached: bool, start_timeout_
 
             if is_of_user(config.id):
                 config.keywords()
-                return inspected(config.id, config.kwargs, stack, start_timeout_s).limited(limit)
+                return inspected(config.id, config.kwargs, stack, start_timeout_s, config.mask_in_info).limited(limit)
         env: Env | BatchEnv = _vectorized(config, [0], training) or make_env(config, 0, training, cached)
         env.close()
     return env.spec
@@ -277,7 +293,9 @@ def _vectorized(config: ResolvedEnv, seeds: list[int], training: bool, first_ind
     if not is_vectorized(config.id):
         return None
     stack, _ = _gymnasium_settings(config, training, cached=False)
-    return VectorizedEnv(config.id, len(seeds), seeds[0], stack, config.keywords(), first_index, training)
+    return VectorizedEnv(
+        config.id, len(seeds), seeds[0], stack, config.keywords(), first_index, training, config.mask_in_info
+    )
 
 
 def make_batch(
