@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "accel_rl": 116,  # IQN, BTR, R2D2, ReplayBuffer
     "agents": 274,  # policies of several numbers; LastStepAgent, for R2D2; FunctionAgent
-    "algos": 1_475,  # reward_norm.py; types of settings in subclasses; QR-DQN, IQN, BTR, R2D2, Munchausen's term
+    "algos": 1_477,  # reward_norm.py; types of settings in subclasses; QR-DQN, IQN, BTR, R2D2, Munchausen's term
     "api": 1_434,  # clipped actions; notebook.py; budget.py: a trial run measures how many env steps fit into a time
     "checkpoints": 475,  # saved_steps.py: lists of runs read it without torch
     "cli": 1_045,  # train --help without torch; --config, --quiet; words of other libraries; hidden modules
@@ -42,7 +42,7 @@ BUDGETS = {
     "results": 242,  # settings that are lists; mean_score, of the episodes of a window
     "run": 636,  # masks in videos; listed_runs.py: what lists of runs read without torch, from report and sweeps
     "samplers": 2_142,  # the last reward in a recurrent state; first frames are copied beside an update
-    "settings": 1_613,  # which network small pictures have; presets, one line for each setting of a source
+    "settings": 1_614,  # which network small pictures have; presets, one line for each setting of a source
     "speed": 805,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
     "sweeps": 2_348,
     "text": 294,  # help at any width; outputs without UTF-8; a removed folder

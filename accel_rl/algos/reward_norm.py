@@ -41,17 +41,19 @@ class RewardNorm(nn.Module):
     def add(self, reward: Tensor, rollout: Rollout, communicator: Communicator) -> None:
         """Every rollout is added once, on all ranks. `reward` [T, B] is clipped, as far as rewards are. Skipped steps
         leave R as it is, and a reward that is not finite counts as 0, because the updates from it are skipped."""
-        reward = reward.double().nan_to_num(0, 0, 0)
-        first, returns = rollout.age[:-1] == 0, torch.zeros_like(reward)
+        valid, goes_on = rollout.valid, (~rollout.terminated).double()
+        carry = torch.where(valid, self.gamma * (rollout.age[:-1] > 0).double(), 1)
+        carry[1:] *= goes_on[:-1]
+        returns, R = torch.where(valid, reward.double().nan_to_num(0, 0, 0), 0), self.returns
         for t in range(rollout.T):
-            after = self.gamma * torch.where(first[t], 0, self.returns) + reward[t]
-            returns[t] = self.returns.copy_(torch.where(rollout.valid[t], after, self.returns))
-            self.returns.mul_(~rollout.terminated[t])
+            R = returns[t].addcmul_(carry[t], R)
+        self.returns.copy_(R * goes_on[-1])
         # Chan et al. 1979, from sums of deviations from the mean so far, of which the ranks need one all-reduce.
-        deviation = torch.where(rollout.valid, returns - self.mean, 0)
-        sums = torch.stack([rollout.valid.sum(), deviation.sum(), deviation.square().sum()])
+        deviation = torch.where(valid, returns - self.mean, 0)
+        sums = torch.stack([valid.sum(), deviation.sum(), deviation.square().sum()])
         n, total, squares = communicator.all_reduce_sum(sums)
         count = (self.count + n).clamp(min=1)
-        self.variance.copy_((self.variance * self.count + squares - total.square() / count) / count)
+        spread = self.variance * self.count + squares - total.square() / count
+        self.variance.copy_(spread.clamp(min=0) / count)  # Rounding may leave less than 0 where all returns are equal.
         self.mean.add_(total / count)
         self.count.add_(n)

@@ -113,6 +113,16 @@ def losses(algorithm, norm, stream):
 Q_LEARNERS = ("dqn", "iqn", "rainbow", "r2d2")
 
 
+def test_equal_returns_have_a_variance_of_0():
+    stream = Stream(1, 40, waits=False)
+    stream.reward[:], stream.terminated[:] = 12_345_678.9, True
+    algo = ALGORITHMS["a2c"][0](changed("a2c", {"normalize_rewards": True, "reward_clip": 0.0}), SPEC, T=1, B=B)
+    for k in range(40):
+        advance(algo, stream.rollout(k))
+        assert 0 <= algo.reward_norm.variance < 1e-3
+        assert algo.reward_norm(torch.tensor(-1e6)) == -10 and algo.reward_norm(torch.tensor(0.0)) == 0
+
+
 @pytest.mark.parametrize("algorithm", ["a2c", "ppo", "pqn", "impala", *Q_LEARNERS])
 def test_losses_are_those_of_rewards_that_were_divided_before(algorithm):
     stream = Stream(3 if algorithm == "impala" else T, 12, waits=False)
