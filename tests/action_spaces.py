@@ -101,3 +101,36 @@ class Masked(Targets):
 
 def masks(kind: str = "vector") -> gymnasium.Env:
     return Masked(kind)
+
+
+class Strict(gymnasium.Wrapper):
+    """An action that the last `info` does not allow is an error."""
+
+    def reset(self, **options):
+        obs, self.info = self.env.reset(**options)
+        return obs, self.info
+
+    def step(self, action: int):
+        assert self.info["action_mask"][action], f"action {action} of {self.info['action_mask']}"
+        *result, self.info = self.env.step(action)
+        return *result, self.info
+
+
+def taxi() -> gymnasium.Env:
+    """Short episodes, so that time limits cut many."""
+    return Strict(gymnasium.make("Taxi-v4", max_episode_steps=30))
+
+
+def taxis(num_envs: int, mode: str = "NextStep") -> gymnasium.vector.VectorEnv:
+    return gymnasium.vector.SyncVectorEnv([taxi] * num_envs, autoreset_mode=gymnasium.vector.AutoresetMode(mode))
+
+
+def forgetful() -> gymnasium.Env:
+    """Its steps have no mask."""
+    return Unmasked(gymnasium.make("Taxi-v4"))
+
+
+class Unmasked(gymnasium.Wrapper):
+    def step(self, action: int):
+        *result, info = self.env.step(action)
+        return *result, {"prob": info["prob"]}

@@ -13,18 +13,18 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "accel_rl": 116,  # IQN, BTR, R2D2, ReplayBuffer
     "agents": 274,  # policies of several numbers; LastStepAgent, for R2D2; FunctionAgent
-    "algos": 1_431,  # network_config.py; types of settings in subclasses; QR-DQN, IQN, BTR, R2D2, Munchausen's term
+    "algos": 1_477,  # reward_norm.py; types of settings in subclasses; QR-DQN, IQN, BTR, R2D2, Munchausen's term
     "api": 1_452,  # clipped actions; notebook.py; budget.py: a trial run measures how many env steps fit into a time
     "checkpoints": 475,  # saved_steps.py: lists of runs read it without torch
     "cli": 1_050,  # train --help without torch; --config, --quiet; words of other libraries; hidden modules
     "compat": 563,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value; an EnvPool's text
     "data": 464,  # Step.clear, from envs; actions of several numbers; the picture of an observation
     "distributed": 1_058,
-    "emulator": 1_865,  # PTX for newer GPUs; compilers that fail or outlive a program, two versions, a system cache
-    "envs": 2_254,  # several_games.py, info_mask.py; env.restore; pictures of floats and bools, and in a Dict
+    "emulator": 1_893,  # polar_joystick.py; several games; PTX for newer GPUs; compilers that fail, a system cache
+    "envs": 2_326,  # several_games.py, info_mask.py; env.restore; pictures of floats and bools, and in a Dict
     "experiments": 515,  # suite.early; recall in a stack of four; atari_100k: 26 games, 100,000 env steps
     "files": 346,  # the system cache of a container image, and who could write to it
-    "gorila": 1_989,  # a single game; the global replay stores no recurrent states
+    "gorila": 1_991,  # a single game; the global replay stores no recurrent states
     "kernels": 727,
     "launch": 14,  # each command's exit code
     "machine": 826,  # visible_gpus.py: GPUs by UUID and MIG; cores_of_rank: ranks by NUMA node and physical core
@@ -40,9 +40,9 @@ BUDGETS = {
     "replays": 1_035,  # buffer.py, the replay alone; sequences.py and their stored states
     "report": 1_668,  # pictures and tables for phones; dark pages
     "results": 251,  # settings that are lists; mean_score, of the episodes of a window
-    "run": 633,  # listed_runs.py: what lists of runs read without torch, from report and sweeps
+    "run": 636,  # listed_runs.py: what lists of runs read without torch, from report and sweeps
     "samplers": 2_310,  # device_vectorized.py: simulators on the GPU; the last reward in a recurrent state
-    "settings": 1_624,  # which network small pictures have; presets, one line for each setting of a source
+    "settings": 1_627,  # which network small pictures have; presets, one line for each setting of a source
     "speed": 805,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
     "sweeps": 2_485,  # launch_command.py, script_folder.py: scripts of other libraries
     "text": 294,  # help at any width; outputs without UTF-8; a removed folder

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, Literal, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from typing_extensions import TypeVar
 
 from accel_rl.agents.agent import Agent
+from accel_rl.algos.reward_norm import RewardNorm, clipped
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator, CountedSteps
@@ -62,6 +63,10 @@ class AlgorithmConfig:
     """Absolute value to which rewards are clipped for learning. Scores are never clipped. With 0, rewards are not
     clipped. By default, rewards are clipped to 1 in Atari games (Mnih et al. 2015), and not clipped in other
     environments."""
+    normalize_rewards: bool = False
+    """After the clipping, rewards are divided by the running standard deviation of the discounted return, and clipped
+    to +- 10 (OpenAI baselines' VecNormalize). Scores are never normalized. In a replay, the n-step return of a batch is
+    divided by the standard deviation of now, as in Stable-Baselines3."""
     clip_grad_norm: NonNegative = 0.0
     """L2 norm to which the gradient of all parameters is clipped. With 0, the gradient is not clipped."""
     optimizer: AnyOptimizer = "adam"
@@ -157,6 +162,8 @@ class Algorithm(ABC, Generic[C]):
         # T and B are the numbers of rollout steps and environments of one rank. Batch sizes and env steps in the
         # settings are totals over ranks.
         self.communicator: Communicator = SINGLE_PROCESS
+        norm = RewardNorm(B, config.gamma).to(self.device) if config.normalize_rewards else nn.Identity()
+        self.reward_norm: nn.Module = norm  # A function of clipped rewards [...]
         self.agent = self.build_agent(spec)
         check_parameters(self.agent.model)
         self.agent.model.to(self.device).eval()  # `Learner` switches the model to train mode during updates only.
@@ -207,10 +214,11 @@ class Algorithm(ABC, Generic[C]):
 
     def state_dict(self) -> dict[str, Any]:
         """State for checkpoints, without parameters, optimizer state and `now`."""
-        return {"agent": self.agent.state_dict()}
+        return {"agent": self.agent.state_dict(), "reward_norm": dict(self.reward_norm.state_dict())}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.agent.load_state_dict(state["agent"])
+        self.reward_norm.load_state_dict(state.get("reward_norm", {}))
 
 
 def remaining(schedule: str, progress: float) -> float:
@@ -230,11 +238,13 @@ def set_epsilon(agent: Agent, values: Mapping[str, float]) -> None:
         agent.epsilon = values["epsilon"]  # type: ignore[attr-defined]
 
 
-def advance(algo: Algorithm, env_steps: int) -> None:
-    """Count the env steps of this rank's new rollout, and advance the schedules. The runner calls `advance` before
-    `ingest`."""
-    algo.now.count(algo.communicator.count(env_steps))
+def advance(algo: Algorithm, rollout: Rollout) -> None:
+    """Count the env steps of this rank's new rollout, and advance the schedules and the statistics of rewards. The
+    runner calls `advance` once per rollout, before `ingest`."""
+    algo.now.count(algo.communicator.count(rollout.env_steps))
     set_schedules(algo)
+    if isinstance(algo.reward_norm, RewardNorm):
+        algo.reward_norm.add(clipped(rollout.reward, algo.config.reward_clip), rollout, algo.communicator)
 
 
 def require(config: Any, **tests: tuple[bool, str]) -> None:

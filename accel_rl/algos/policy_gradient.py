@@ -12,6 +12,7 @@ from accel_rl.agents.agent import Agent
 from accel_rl.agents.policy import CategoricalPolicyAgent, RecurrentPolicyAgent
 from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig, Loss, remaining
 from accel_rl.algos.network_config import NetworkConfig
+from accel_rl.algos.reward_norm import clipped
 from accel_rl.data.rollout import RnnState, Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.actor_critic import ActorCritic, policy_of
@@ -184,9 +185,9 @@ class PolicyGradient(Algorithm[C]):
         )  # fmt: skip
 
     def reward(self, rollout: Rollout) -> Tensor:
-        """Clipped rewards [T, B]."""
-        clip, reward = self.config.reward_clip, finite_where_invalid(rollout.reward, rollout.valid)
-        return reward.clamp(-clip, clip) if clip else reward
+        """Clipped and normalized rewards [T, B]."""
+        reward = finite_where_invalid(rollout.reward, rollout.valid)
+        return self.reward_norm(clipped(reward, self.config.reward_clip))
 
     def discount(self, rollout: Rollout) -> Tensor:
         """gamma * (1 - terminated) [T, B]"""

@@ -11,6 +11,7 @@ from typing_extensions import TypeVar
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent, LastStepAgent
 from accel_rl.algos.algorithm import Loss, require
 from accel_rl.algos.dqn import DQN, DQNConfig
+from accel_rl.algos.reward_norm import clipped
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.sequence_q_network import SequenceQNetwork
 from accel_rl.ops.masks import masked
@@ -146,8 +147,7 @@ class R2D2(DQN[C]):
                 t = batch.cut_t - begin
                 at_cuts = torch.where(batch.cut, self._values_at_cuts(batch, after_t, after), value.gather(0, t))
                 value = value.scatter(0, t, at_cuts)
-            reward = batch.reward[begin:-1]
-            reward = reward.clamp(-c.reward_clip, c.reward_clip) if c.reward_clip else reward
+            reward = self.reward_norm(clipped(batch.reward[begin:-1], c.reward_clip))
             terminated, ended = batch.terminated[begin:-1], batch.ended[begin:-1]
             discount = c.gamma * (~terminated).float()
             returns = n_step_return(reward, discount, unscaled(value, c.rescale), terminated | ended, c.n_step)

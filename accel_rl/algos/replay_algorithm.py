@@ -266,6 +266,8 @@ class ReplayAlgorithm(Algorithm[C]):
     def draw(self) -> ReplayBatch:
         self.resample_noise()
         batch = self.replay.sample(self.config.batch_size // self.communicator.size)
+        if isinstance(batch, ReplayBatch):  # The rewards of sequences are also inputs of a network.
+            batch.r_t = self.reward_norm(batch.r_t)
         return batch
 
     def batches(self) -> Iterator[ReplayBatch]:

@@ -6,6 +6,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector import VectorEnv as GymnasiumVectorEnv
 from gymnasium.vector.utils import batch_space
 
+from accel_rl.emulator import polar_joystick
 from accel_rl.emulator.games import ACTION_MEANINGS
 from accel_rl.emulator.vector_options import VectorOptions
 
@@ -20,9 +21,10 @@ class EmulatedVectorEnv(GymnasiumVectorEnv):
         self.render_mode = options.render_mode
         self.autoreset_mode = AutoresetMode(options.autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
-        self.action_codes = options.action_codes()
+        everything = list(range(len(ACTION_MEANINGS)))
+        self.action_codes = everything if options.continuous else options.action_codes()
         self.single_observation_space = Box(0, 255, options.observation_shape, np.uint8)
-        self.single_action_space = Discrete(len(self.action_codes))
+        self.single_action_space = polar_joystick.SPACE if options.continuous else Discrete(len(self.action_codes))
         self.observation_space = batch_space(self.single_observation_space, self.batch_size)
         self.action_space = batch_space(self.single_action_space, self.batch_size)
 

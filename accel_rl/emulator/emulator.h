@@ -86,13 +86,14 @@ class Emulator {
     i32 act_drawn(u32 action, GrayFrame* gray, const FastCanvas* canvas) {
         if (action >= ACTIONS) throw std::invalid_argument("action " + std::to_string(action) + "; allowed are 0 to 17");
         if (snap_.progress.over) return 0;
-        frame(played_action(game_, stuck(action)), NO_SWITCH, gray, canvas);
+        const u32 played = played_action(game_, stuck(action));
+        frame(played, NO_SWITCH, gray, canvas, last_turn_);
         return end_frame(snap_, game_);
     }
 
   public:
-    void frame(u32 action, u8 switches, GrayFrame* gray = nullptr, const FastCanvas* canvas = nullptr) {
-        set_inputs(snap_.state, game_, action, switches, snap_.difficulty);
+    void frame(u32 action, u8 switches, GrayFrame* gray = nullptr, const FastCanvas* canvas = nullptr, i32 turn = PADDLE_TURN) {
+        set_inputs(snap_.state, game_, action, switches, snap_.difficulty, turn);
         if (fast_) update(gray, canvas);
         else console_.run_frame(pixels_.data(), draws_);
     }
@@ -104,6 +105,9 @@ class Emulator {
     }
     const Random& sticky() const { return snap_.sticky; }
     void set_sticky(const Random& sticky) { snap_.sticky = sticky; }
+    void set_turn(i32 ohms) { turn_ = ohms; }  // By which the next actions turn a paddle per frame
+    void set_last_turn(i32 ohms) { last_turn_ = ohms; }
+    i32 last_turn() const { return last_turn_; }
     void set_difficulty(u8 d) { snap_.difficulty = d; }
     void set_steps(const Game& game) { set_steps(steps_of(game)); }  // The next reset chooses the mode of `game`.
     void set_draws(bool on) { draws_ = on; }
@@ -284,7 +288,7 @@ class Emulator {
     u32 stuck(u32 action) {
         const double drawn = random_draw(snap_.sticky) / 4294967296.0;
         random_draw(snap_.sticky);  // ale-py also draws a random number for the second player's action.
-        if (drawn >= snap_.sticky_probability) snap_.last_action = u8(action);
+        if (drawn >= snap_.sticky_probability) snap_.last_action = u8(action), last_turn_ = turn_;
         return snap_.last_action;
     }
 
@@ -340,6 +344,7 @@ class Emulator {
     Random console_random_{};
     u32 checksum_ = 0;
     bool draws_ = true, fast_ = true, translates_ = true;
+    i32 turn_ = PADDLE_TURN, last_turn_ = PADDLE_TURN;  // `last_turn_` belongs to the last action, which may stick.
 
   protected:
     bool keeps_ = true;  // With `keeps_`, every picture is drawn immediately instead of on demand.

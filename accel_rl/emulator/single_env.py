@@ -20,7 +20,7 @@ class GameInfo(TypedDict):
     seeds: NotRequired[tuple[int, int]]
 
 
-class SingleEnv(gymnasium.Env[np.ndarray, int]):
+class SingleEnv(gymnasium.Env[np.ndarray, Any]):
     """`SingleEnv` is a `VectorEnv` of one game, with the same arguments, rewards and episodes. Observations are
     [stack_num, 84, 84] uint8, or those of `obs_type`. A copy made by the module copy or by pickle continues exactly
     like the original."""
@@ -49,7 +49,7 @@ class SingleEnv(gymnasium.Env[np.ndarray, int]):
         obs, info = self._envs.reset(seed=seed)
         return obs[0], _of_one(info) if seed is None else {**_of_one(info), "seeds": (seed, seed)}
 
-    def step(self, action: int) -> tuple[Observations, float, bool, bool, GameInfo]:  # type: ignore[override]
+    def step(self, action: int | np.ndarray) -> tuple[Observations, float, bool, bool, GameInfo]:  # type: ignore[override]
         obs, reward, terminated, truncated, info = self._envs.step(np.array([action]))
         return obs[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), _of_one(info)
 

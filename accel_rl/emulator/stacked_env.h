@@ -43,6 +43,7 @@ class StackedEnv {
         finished = false;
     }
 
+    void set_turn(i32 ohms) { core_.set_turn(ohms); }
     virtual void step(u32 action) {
         finished = false;
         if (ended_ && rules_.autoreset == AutoReset::NEXT_STEP) return reset(-1);
@@ -65,7 +66,7 @@ class StackedEnv {
 
     // Saves all state on which later steps depend: numbers, the stack, the emulator.
     std::string save() {
-        const Saved saved = {MAGIC, rules_.stack, u32(size_), newest_, first_, ended_, lives_, report, noops_};
+        const Saved saved = {MAGIC, rules_.stack, u32(size_), newest_, first_, ended_, lives_, core_.last_turn(), report, noops_};
         std::string out(reinterpret_cast<const char*>(&saved), sizeof saved);
         out.append(reinterpret_cast<const char*>(ring_.data()), ring_.size());
         return out + core_.save();
@@ -79,9 +80,11 @@ class StackedEnv {
         if (saved.stack != rules_.stack || saved.size != size_)
             throw std::invalid_argument("the state is of another stack_num or obs_type");
         require(saved.newest < rules_.stack && saved.noops.next <= 624, "its numbers");
+        require(saved.last_turn >= 0 && saved.last_turn <= PADDLE_MOST, "its paddle's turn");
         const Random sticky = core_.sticky();
         core_.restore(bytes.substr(sizeof saved + ring_.size()));
         if (!randoms) core_.set_sticky(sticky);
+        core_.set_last_turn(saved.last_turn);
         newest_ = saved.newest, first_ = saved.first, ended_ = saved.ended != 0, lives_ = saved.lives;
         report = saved.report, finished = false;
         if (randoms) noops_ = saved.noops;
@@ -108,10 +111,10 @@ class StackedEnv {
     bool finished = false;  // In SAME_STEP mode, `finished` is true if the step has a final observation.
 
   protected:
-    static constexpr u32 MAGIC = 0x31565241;  // "ARV1"
+    static constexpr u32 MAGIC = 0x32565241;  // "ARV2"
     struct Saved {
         u32 magic, stack, size, newest, first, ended;
-        i32 lives;
+        i32 lives, last_turn;
         Report report;
         Random noops;
     };

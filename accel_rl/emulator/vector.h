@@ -37,9 +37,10 @@ inline u32 fork_count = 0;
 
 struct Task {
     u32 env;
-    i32 action;      // A task with a negative action resets its environment.
-    long long seed;  // A reset has the seed `seed`; a negative number means no seed.
-    u8* to;          // The environment writes its stack to `to`; if null, recv copies the stack.
+    i32 action;              // A task with a negative action resets its environment.
+    long long seed;          // A reset has the seed `seed`; a negative number means no seed.
+    u8* to;                  // The environment writes its stack to `to`; if null, recv copies the stack.
+    i32 turn = PADDLE_TURN;  // The ohms by which the action turns a paddle per frame.
 };
 
 class Vector {
@@ -215,7 +216,10 @@ class Vector {
     void play(const Task& task) {
         StackedEnv& env = *envs_[task.env];
         if (task.action < 0) env.reset(task.seed);
-        else env.step(u32(task.action));
+        else {
+            env.set_turn(task.turn);
+            env.step(u32(task.action));
+        }
         if (task.to) env.write(task.to);
     }
 

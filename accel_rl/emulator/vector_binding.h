@@ -38,10 +38,12 @@ class PythonVector {
     }
 
     // Sends actions [n], which are indices of the rules' "codes", for the environments `which` [n].
+    // The numbers `turns` [n] are the ohms by which the actions turn a paddle per frame, or [0] for the usual number.
     // With `directly`, the next recv plays in the calling thread. If some of the environments have ended and must be reset,
     // they are returned, and nothing is sent.
-    std::vector<i32> send(const Ints& which, const Longs& actions, std::optional<Bytes> obs, bool directly) {
-        if (actions.size() != which.size()) throw std::invalid_argument("actions and environments differ in number");
+    std::vector<i32> send(const Ints& which, const Longs& actions, std::optional<Bytes> obs, bool directly, const Ints& turns) {
+        if (actions.size() != which.size() || (turns.size() && turns.size() != which.size()))
+            throw std::invalid_argument("actions and environments differ in number");
         std::vector<i32> waiting;
         for (py::ssize_t i = 0; i < which.size(); i++)
             if (env(which.at(i)).waits_for_reset()) waiting.push_back(which.at(i));
@@ -52,7 +54,7 @@ class PythonVector {
             const long long action = actions.at(i);
             if (action < 0 || action >= n)
                 throw std::invalid_argument("action " + std::to_string(action) + ": must be 0 to " + std::to_string(n - 1));
-            tasks.push_back({u32(which.at(i)), codes_[size_t(action)], -1, nullptr});
+            tasks.push_back({u32(which.at(i)), codes_[size_t(action)], -1, nullptr, turns.size() ? turns.at(i) : PADDLE_TURN});
         }
         start(tasks, obs, directly);
         return {};
@@ -217,7 +219,8 @@ inline void bind_vector(py::module_& m) {
         .def(py::init<const py::list&, const py::dict&, u32>(), py::arg("env_cores"), py::arg("rules"), py::arg("batch_size"))
         .def("add_thread", &PythonVector::add_thread)
         .def("reset", &PythonVector::reset, py::arg("which"), py::arg("seeds"), py::arg("obs").noconvert())
-        .def("send", &PythonVector::send, py::arg("which"), py::arg("actions"), py::arg("obs").noconvert(), py::arg("directly"))
+        .def("send", &PythonVector::send, py::arg("which"), py::arg("actions"), py::arg("obs").noconvert(), py::arg("directly"),
+             py::arg("turns"))
         .def("recv", &PythonVector::recv, py::arg("obs").noconvert())
         .def("final", &PythonVector::final, py::arg("obs").noconvert(), py::arg("numbers").noconvert(),
              py::arg("ended").noconvert())

@@ -21,11 +21,12 @@ from gymnasium import error, logger
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from accel_rl.emulator import palette
+from accel_rl.emulator import palette, polar_joystick
 from accel_rl.emulator.ale_view import AleView
 from accel_rl.emulator.atari import core
 from accel_rl.emulator.emulated_vector_env import EmulatedVectorEnv
 from accel_rl.emulator.env_core import AtariEnvCore, make_env_core
+from accel_rl.emulator.games import action_codes
 from accel_rl.emulator.vector_options import MODES, NO_LIMIT, VectorOptions, keywords_of
 from accel_rl.machine import hardware
 
@@ -116,9 +117,10 @@ class VectorEnv(EmulatedVectorEnv):
         return self.recv()
 
     def send(self, actions: np.ndarray, indices: Indices | None = None) -> None:
-        """Send actions [batch_size] for the environments that the last recv() returned, without waiting. With
-        `indices`, send actions [len(indices)] for the environments `indices`, whose results were received. If a batch
-        contains all environments, other environments return their last observation with reward 0."""
+        """Send actions [batch_size], or continuous actions [batch_size, 3], for the environments that the last recv()
+        returned, without waiting. With `indices`, send actions [len(indices)] for the environments `indices`, whose
+        results were received. If a batch contains all environments, other environments return their last observation
+        with reward 0."""
         self._send(actions, indices, directly=False)
 
     def _send(self, actions: np.ndarray, indices: Indices | None, directly: bool) -> None:
@@ -126,7 +128,10 @@ class VectorEnv(EmulatedVectorEnv):
         if self._last is None:
             raise error.ResetNeeded("send() before reset()")
         ids = self._last if indices is None else self._some(indices)
-        if actions.shape != ids.shape or actions.dtype.kind not in "iu":
+        turns = np.empty(0, np.int32)
+        if self.options.continuous:
+            actions, turns = self._moved(actions, len(ids))
+        elif actions.shape != ids.shape or actions.dtype.kind not in "iu":
             raise ValueError(
                 f"actions of shape {actions.shape} and {actions.dtype}: must be whole numbers [{len(ids)}]"
             )
@@ -137,7 +142,7 @@ class VectorEnv(EmulatedVectorEnv):
         try:
             if self._has_all:
                 self._begin()
-            waiting = self._core.send(ids, actions, self._obs if self._has_all else None, directly)
+            waiting = self._core.send(ids, actions, self._obs if self._has_all else None, directly, turns)
             if waiting:
                 raise error.ResetNeeded(
                     f"environments {waiting} have ended: reset(options={{'reset_mask': ...}}) first"
@@ -147,6 +152,12 @@ class VectorEnv(EmulatedVectorEnv):
             if self._has_all:
                 self._begin()  # The next batch again has the buffer that this one would have had.
             raise
+
+    def _moved(self, actions: np.ndarray, n: int) -> tuple[np.ndarray, Numbers]:
+        """Joystick actions and turns of paddles, [n] each."""
+        if actions.shape != (n, 3) or actions.dtype.kind != "f":
+            raise ValueError(f"actions of shape {actions.shape} and {actions.dtype}: must be floats [{n}, 3]")
+        return polar_joystick.moved(actions.astype(np.float32), self.options.continuous_action_threshold)
 
     def recv(self) -> StepResult:
         """Wait for the first `batch_size` environments that finish their step, and return their results."""
@@ -310,7 +321,7 @@ def _rules(o: VectorOptions, codes: list[int], envpool: bool) -> dict[str, Any]:
         "noop_max": o.noop_max,
         "max_frames": o.max_num_frames_per_episode,
         "maxpool": o.maxpool,
-        "fire": o.use_fire_reset and FIRE in codes,
+        "fire": o.use_fire_reset and FIRE in action_codes(o.game, o.full_action_space or o.continuous),
         "episodic_life": o.episodic_life,
         "life_loss_info": o.life_loss_info,
         "clips": o.reward_clipping,

@@ -56,7 +56,9 @@ class VectorOptions:
     full_action_space: bool = False
     """All 18 actions instead of the game's."""
     continuous: bool = False
+    """Actions are three numbers: radius and angle of a joystick, and the fire button (polar_joystick.py)."""
     continuous_action_threshold: float = 0.5
+    """How far the joystick is moved, or the button is pressed, at least."""
     autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP
     img_height: int = SIDE
     img_width: int = SIDE
@@ -89,7 +91,7 @@ class VectorOptions:
     after the next recv(), or with smaller batches until the recv() after the next one. If true, each result has memory
     of its own. In both cases, `torch.from_numpy(obs)` makes no copy."""
 
-    FIXED: ClassVar[Sequence[str]] = ("img_height", "img_width", "grayscale", "continuous")
+    FIXED: ClassVar[Sequence[str]] = ("img_height", "img_width", "grayscale")
     """Options that support only their default."""
     OTHERS: ClassVar[str] = "; for others use ale_py.vector_env.AtariVectorEnv"
     """Where other values of fixed options are supported."""
@@ -120,8 +122,9 @@ class VectorOptions:
             number = getattr(self, name)
             if isinstance(number, bool) or not isinstance(number, int | np.integer) or not least <= number <= most:
                 raise ConfigError(f"{name}={number!r}: must be a whole number from {least} to {most}")
-        if not 0 <= self.repeat_action_probability <= 1:
-            raise ConfigError(f"repeat_action_probability={self.repeat_action_probability}: must be from 0 to 1")
+        for name in ("repeat_action_probability", "continuous_action_threshold"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"{name}={getattr(self, name)}: must be from 0 to 1")
         if self.obs_type and self.stack_num != 4:
             raise ConfigError(
                 f"stack_num={self.stack_num}: with obs_type, use gymnasium.wrappers.FrameStackObservation instead"

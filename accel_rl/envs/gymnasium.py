@@ -18,6 +18,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.environment import EnvError, episode_rng, pack_state, unpack_state
 from accel_rl.envs.episode_info import INFO_BYTES, episode_info
 from accel_rl.envs.global_generators import OwnGenerators
+from accel_rl.envs.info_mask import MASK, InfoMask, say_ignored
 from accel_rl.envs.pictures import MixedLayout, check_flat, mixed_layout, picture_layout
 from accel_rl.text.errors import ConfigError, exit_call, nearest, no_exit
 from accel_rl.text.imports import import_user_module
@@ -32,7 +33,7 @@ class GymnasiumEnv:
     is truncated; None means that only the environment's limit applies. With `render`, the environment is created with
     rendering, which `screen_rgb` needs. `kwargs` are keyword arguments of the environment. If a user's function has
     parameters named `index` and `training`, it receives the environment's index in the run, and whether the environment
-    is for training.
+    is for training. With `mask_in_info`, the action mask in `info` becomes a part of the observation.
 
     Observation spaces [H, W], [H, W, C] or [C, H, W] of uint8, bool or floats are pictures, with frames [H, W] or [C,
     H, W]; see `picture_layout`. A Dict may have one picture (`mixed_layout`). Other observation spaces are flattened to
@@ -56,19 +57,22 @@ class GymnasiumEnv:
         index: int = 0,
         training: bool = True,
         restore: str = "replay",
+        mask_in_info: bool = False,
     ) -> None:
         self.id, self._limit = id, limit
         kwargs = dict(kwargs or {})
         offers = {"index": index, "training": training, **({"render_mode": "rgb_array"} if render else {})}
         self._generators = OwnGenerators(seed, is_needed=not _is_of_gymnasium(id))
         with self._generators:
-            self._env = env = _make(id, kwargs, offers)
+            made: Any = _make(id, kwargs, offers)
+        self._env = env = InfoMask(id, made) if mask_in_info else made
+        self._saved = made if all(callable(getattr(made, name, None)) for name in ("get_state", "set_state")) else None
         self._action_space = env.action_space
         self._observations = Observations(id, env.observation_space, env.action_space, stack)
         self._seed, self._episode = seed, 0
+        self._says_ignored = training and not index and not self._observations.fields["mask"]
         self._episode_seed: int | None = None
-        self._is_saved = callable(getattr(env, "get_state", None)) and callable(getattr(env, "set_state", None))
-        self._is_replayed = restore == "replay" and not self._is_saved
+        self._is_replayed = restore == "replay" and self._saved is None
         self._steps = 0
         self._actions: list[Any] = []  # those of the episode, if they may be played again
         self.is_lost = False  # True after a restore that lost the episode, until the episode is truncated
@@ -81,6 +85,7 @@ class GymnasiumEnv:
                 "gymnasium": gymnasium.__version__,
                 "max_episode_steps": _time_limit(env),
                 **({"kwargs": kwargs} if kwargs else {}),
+                **({MASK: "info"} if mask_in_info else {}),
             },
             info_bytes=INFO_BYTES,
         ).limited(limit)
@@ -119,7 +124,6 @@ class GymnasiumEnv:
         return reward, terminated, self._ended and not terminated, self._ended
 
     def get_state(self) -> bytes:
-        env: Any = self._env
         header = {
             "kind": "gymnasium",
             "id": self.id,
@@ -130,25 +134,25 @@ class GymnasiumEnv:
             "newest": zlib.crc32(self._newest.tobytes()),
             "seed": self._seed,
             "episode": self._episode,
-            "is_saved": self._is_saved,
+            "is_saved": self._saved is not None,
         }
-        return pack_state(header, self._newest.tobytes() + (bytes(env.get_state()) if self._is_saved else b""))
+        own = b"" if self._saved is None else bytes(self._saved.get_state())
+        return pack_state(header, self._newest.tobytes() + own)
 
     def set_state(self, state: bytes) -> None:
         """Restore the saved episode, or truncate it at the next step (`is_lost`). Raises ValueError for bytes that are
         corrupt or not a saved state. If the actions do not lead to the saved state again, the environment is not
         deterministic: a warning is issued, and the episode is lost."""
         header, blob = unpack_state(state, kind="gymnasium", id=self.id)
-        env: Any = self._env
         frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)
         if header["episode_seed"] is not None:
-            steps, is_saved = header["steps"], header["is_saved"] and self._is_saved
+            steps, saved = header["steps"], self._saved if header["is_saved"] else None
             can_replay = self._is_replayed and len(header["actions"]) == steps
-            if is_saved or can_replay or not steps:
+            if saved is not None or can_replay or not steps:
                 self._start(header["episode_seed"], frame)
-            if is_saved:
+            if saved is not None:
                 try:
-                    env.set_state(blob[frame.nbytes :])
+                    saved.set_state(blob[frame.nbytes :])
                 except Exception as e:
                     raise ValueError(f"{self.id} failed at set_state: {cause(e)}") from e
             elif can_replay:
@@ -215,7 +219,7 @@ class GymnasiumEnv:
         while isinstance(env, gymnasium.Wrapper):
             if isinstance(env, STATEFUL):
                 text = f"{self.id}: evaluations and resumed runs do not have the statistics of {type(env).__name__}"
-                warnings.warn(f"{text}; --normalize keeps those of observations with the network", stacklevel=2)
+                warnings.warn(f"{text}; --normalize and --normalize-rewards keep them", stacklevel=2)
             env = env.env
         space = self._observations.space
         high = float(space.high.max()) if isinstance(space, gymnasium.spaces.Box) and space.dtype.kind == "f" else 0.0
@@ -237,10 +241,12 @@ class GymnasiumEnv:
         self._generators.seed(episode_seed)
         try:
             with self._generators:
-                observation, _ = self._env.reset(seed=episode_seed)
+                observation, info = self._env.reset(seed=episode_seed)
             self._write(observation, frame)
         except (Exception, SystemExit) as e:
             raise EnvError(self, self._failed("reset", e)) from e
+        if self._says_ignored:
+            say_ignored(self.id, info)
 
     def _failed(self, act: str, error: Exception | SystemExit) -> str:
         """One line. `act` is "step" or "reset"."""
@@ -259,7 +265,6 @@ def _make(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.
         return _made_by_id(id, kwargs, offers) if make is None else _made_by(make, id, kwargs, offers)
 
 
-MASK = "action_mask"
 LONG = 10_000  # So many steps are not played again without a word.
 STATEFUL = (gymnasium.wrappers.NormalizeObservation, gymnasium.wrappers.NormalizeReward)
 

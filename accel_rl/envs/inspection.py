@@ -30,10 +30,11 @@ def is_of_user(id: str) -> bool:
 
 
 @cache
-def inspected(id: str, kwargs: str, stack: int, timeout_s: float) -> EnvSpec:
+def inspected(id: str, kwargs: str, stack: int, timeout_s: float, mask_in_info: bool = False) -> EnvSpec:
     """The spec of an environment created in another process. Raises ConfigError, with a message of one line, if it
     cannot be created within `timeout_s` seconds."""
-    question = json.dumps({"id": id, "kwargs": kwargs, "stack": stack, "parent_pid": os.getpid()})
+    asked = {"id": id, "kwargs": kwargs, "stack": stack, "mask_in_info": mask_in_info, "parent_pid": os.getpid()}
+    question = json.dumps(asked)
     reply, code = child.reply_of("accel_rl.envs.inspection", question, timeout_s)
     if reply:
         values: dict[str, Any] = json.loads(reply)
@@ -59,9 +60,9 @@ def main(fd: int, question: str) -> None:
     try:
         id, stack, kwargs = asked["id"], asked["stack"], json.loads(asked["kwargs"] or "{}")
         if is_vectorized(id):
-            env = VectorizedEnv(id, 1, 0, stack, kwargs)
+            env = VectorizedEnv(id, 1, 0, stack, kwargs, mask_in_info=asked["mask_in_info"])
         else:
-            env = GymnasiumEnv(id, 0, stack, kwargs=kwargs)
+            env = GymnasiumEnv(id, 0, stack, kwargs=kwargs, mask_in_info=asked["mask_in_info"])
         reply = env.spec.to_dict()
     except ConfigError as e:
         reply = {"error": str(e)}

@@ -26,6 +26,7 @@ BACKENDS = ("auto", "ale", "emulator")
 RANDOMNESS = ("auto", "sequence", "counter")
 TRANSLATE = ("auto", "off")
 RESTORE = ("replay", "new")
+ACTION_MASKS = ("observation", "info")
 MOST_NAMED = 4
 """A label names at most this number of games."""
 
@@ -42,6 +43,9 @@ class EnvConfig:
     kwargs: str = ""
     """Keyword arguments of the Gymnasium environment or of your function, as a JSON object such as {"is_slippery":
     false}."""
+    action_mask: str = "observation"
+    """Where an environment says which actions it allows: in the entry `action_mask` of a Dict observation, or in
+    `info`, as Gymnasium's Taxi (`info`). The mask in `info` becomes a part of the observation that networks get."""
     protocol: str = "stooke2018"
     """Rules of the Atari game: stooke2018, mnih2015 (Nature DQN), nair2015 (Gorila), machado2018 (sticky actions),
     dopamine2018, impala2018, dqn_zoo2020, cleanrl2022 (wrappers of OpenAI baselines) or cleanba2023 (EnvPool)."""
@@ -146,6 +150,10 @@ class ResolvedEnv(EnvConfig):
         assert self.randomness != "auto" and (self.backend != "auto" or not self.game), "not resolved"
 
     @property
+    def mask_in_info(self) -> bool:
+        return self.action_mask == "info"
+
+    @property
     def is_emulated(self) -> bool:
         return bool(self.game) and self.backend == "emulator"
 
@@ -167,6 +175,7 @@ def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
         ("backend", BACKENDS),
         ("translate", TRANSLATE),
         ("restore", RESTORE),
+        ("action_mask", ACTION_MASKS),
     ):
         if (value := getattr(config, name)) not in allowed:
             raise ConfigError(
@@ -234,6 +243,7 @@ def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = Fals
         index=index,
         training=training,
         restore=config.restore,
+        mask_in_info=config.mask_in_info,
     )
 
 
@@ -302,7 +312,7 @@ def _inspected(config: ResolvedEnv, training: bool, cached: bool, start_timeout_
 
             if is_of_user(config.id):
                 config.keywords()
-                return inspected(config.id, config.kwargs, stack, start_timeout_s).limited(limit)
+                return inspected(config.id, config.kwargs, stack, start_timeout_s, config.mask_in_info).limited(limit)
         env: Env | BatchEnv = vectorized(config, [0], training) or make_env(config, 0, training, cached)
         env.close()
     for i, game in enumerate(config.games[1:], 1):
@@ -328,7 +338,8 @@ def vectorized(
     if not is_vectorized(config.id):
         return None
     stack, _ = _gymnasium_settings(config, training, cached=False)
-    return VectorizedEnv(config.id, len(seeds), seeds[0], stack, config.keywords(), first_index, training, device)
+    mask = config.mask_in_info
+    return VectorizedEnv(config.id, len(seeds), seeds[0], stack, config.keywords(), first_index, training, device, mask)
 
 
 def make_batch(

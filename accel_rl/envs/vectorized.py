@@ -14,6 +14,7 @@ from accel_rl.data.rollout_arrays import Step, is_skipped
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.environment import EnvError, pack_state, unpack_state
 from accel_rl.envs.gymnasium import Observations, action_fields, called, cause, element, user_function
+from accel_rl.envs.info_mask import MASK, VectorInfoMask, say_ignored
 from accel_rl.text.errors import ConfigError, no_exit
 
 
@@ -47,6 +48,7 @@ class VectorizedEnv:
         index: int = 0,
         training: bool = True,
         device: str = "cpu",
+        mask_in_info: bool = False,
     ):
         self.id, self.n, self._seed, self._resets = id, n, seed, 0
         make: Any = user_function(id)
@@ -56,6 +58,7 @@ class VectorizedEnv:
         if not isinstance(env, VectorEnv) or env.num_envs != n:
             got = f"{env.num_envs} environments" if isinstance(env, VectorEnv) else type(env).__name__
             raise ConfigError(f"id={id!r} returned {got}: must be a gymnasium.vector.VectorEnv of num_envs={n}")
+        env = VectorInfoMask(id, env) if mask_in_info else env
         self.vector_env: VectorEnv[Any, Any, Any] = env
         self.mode = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
         self.observations = Observations(id, env.single_observation_space, env.single_action_space, stack)
@@ -71,8 +74,10 @@ class VectorizedEnv:
                 "autoreset": self.mode.value,
                 "max_episode_steps": None,
                 **({"kwargs": dict(kwargs)} if kwargs else {}),
+                **({MASK: "info"} if mask_in_info else {}),
             },
         )
+        self._says_ignored = training and not index and not self.spec.mask
         self.late_resets = 0
         self.age = np.zeros(n, np.uint8)
         self.over = np.zeros(n, bool)  # Whether the next step only resets the environment
@@ -176,8 +181,10 @@ class VectorizedEnv:
 
     def _begin(self, frame: np.ndarray) -> None:
         with self.named("the reset"):
-            obs, _ = self.vector_env.reset(seed=self.next_seed())
+            obs, info = self.vector_env.reset(seed=self.next_seed())
         self._write(obs, frame)
+        if self._says_ignored:
+            say_ignored(self.id, info)
         self.age[:] = 0
         self.over[:] = False
         self.newest[:] = frame

@@ -27,6 +27,8 @@ def check_gorila(config: Resolved) -> None:
         raise ConfigError(f"--schedule {config.schedule}: --cluster gorila allows lockstep alone")
     if config.secondary.batch:
         raise ConfigError(f"--secondary.batch {config.secondary.batch}: not with --cluster gorila")
+    if config.algo.normalize_rewards:
+        raise ConfigError("--algo.normalize-rewards: not with --cluster gorila, whose learners may see no rollouts")
     if (k := config.gorila.outlier_deviations) and not config.algo.reward_clip:
         raise ConfigError(
             f"--gorila.outlier-deviations {k:g}: must be 0 with --algo.reward-clip 0, where rewards are unbounded"

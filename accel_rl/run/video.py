@@ -38,7 +38,10 @@ class Episode:
             stack = config.spec.stack
             keywords = config.env.keywords()
             limit = config.evaluation_limit
-            self.env = GymnasiumEnv(config.env.id, seed, stack, limit, render=True, kwargs=keywords, training=False)
+            self.env = GymnasiumEnv(
+                config.env.id, seed, stack, limit, render=True, kwargs=keywords, training=False,
+                mask_in_info=config.env.mask_in_info,
+            )  # fmt: skip
             self.fps = self.env.render_fps
         self.agent, self.max_steps = agent, max_steps
         self._uniform = torch.Generator().manual_seed(seed)

@@ -62,7 +62,9 @@ CONDITIONS = (
         lambda c: bool(c.env.game),
         "an Atari game (--game)",
     ),
-    Condition(("env.kwargs", "env.restore"), lambda c: bool(c.env.id), "a Gymnasium environment (--env)"),
+    Condition(
+        ("env.kwargs", "env.restore", "env.action_mask"), lambda c: bool(c.env.id), "a Gymnasium environment (--env)"
+    ),
     Condition(("env.stack",), lambda c: c.spec.is_image, "picture observations"),
     Condition(("algo.network",), lambda c: bool(c.spec.picture) or _is_users(c), "picture observations"),
     Condition(("algo.normalize",), lambda c: c.spec.picture is None, "vector observations"),

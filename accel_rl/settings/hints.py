@@ -29,6 +29,7 @@ vf-coef = --algo.value-coefficient
 clip-range clip-coef = --algo.clip
 clip-range-vf clip-vloss = --algo.value-clip
 norm-adv normalize-advantage = --algo.normalize-advantage
+norm-reward = --algo.normalize-rewards
 gae-lambda = --algo.gae-lambda | --algo.n-step, rewards that a target sums
 target-kl = --algo.target-kl
 max-grad-norm = --algo.clip-grad-norm, largest L2 norm of the gradient; 0: any

@@ -181,7 +181,7 @@ class Concurrent:
         for algo, owed in zip(self.algos, self._owed, strict=True):
             taken = 0
             for rollout in self._staged:
-                advance(algo, rollout.env_steps)
+                advance(algo, rollout)
                 algo.store(rollout)
                 taken += algo.now.counted.of_batch
             if owed > taken:  # Env steps that --sampler.reset wait skips need no updates.

@@ -4,7 +4,7 @@
 
     for each rollout:
         rollout = sampler.collect(agent)             T steps of B environments
-        advance(algo, rollout.env_steps)             algo.now: learning rate, clip range, epsilon ...
+        advance(algo, rollout)                       algo.now: learning rate, clip range, epsilon ...
         algo.ingest(rollout)                         advantages, or an append to the replay
         for batch in algo.batches():                 epochs x minibatches, or draws from the replay
             loss = algo.loss(batch)
@@ -71,7 +71,7 @@ def train(
             before = now.env_steps
             now.progress = config.progress(before)
             rollout = sampler.collect(algo.agent)
-            advance(algo, rollout.env_steps)
+            advance(algo, rollout)
             algo.ingest(rollout)
             previous = updates
             with training_mode(model):

@@ -60,7 +60,7 @@ class Lockstep:
         self.acting_age = self.exchange.updates - updates
         metrics: list[UpdateMetrics] = []
         for prefix, learner in self.learners:
-            advance(learner.algo, rollout.env_steps)
+            advance(learner.algo, rollout)
             learner.ingest(rollout)
             metrics += [m.prefixed(prefix) for m in learner.learn(self.sampler.check)]
         return rollout.env_steps, metrics

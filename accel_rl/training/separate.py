@@ -47,7 +47,7 @@ class Sampling(_Part):
         algo = self._learner.algo
         assert isinstance(algo, ReplayAlgorithm)
         rollout = self._sampler.collect(self._exchange.agent(algo.agent, self._learner.gradient_sync))
-        advance(algo, rollout.env_steps)
+        advance(algo, rollout)
         algo.store(rollout)
         return rollout.env_steps, []
 

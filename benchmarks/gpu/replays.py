@@ -132,7 +132,7 @@ def _train_step(bench: Bench, spec: EnvSpec, N: int, where: str, capture: bool) 
     learner.algo.begin()
     rollout = made_up(spec, T, B, bench.device)
     for _ in range(bench.sizes.capacity // (T * B) + 1):
-        advance(learner.algo, rollout.env_steps)
+        advance(learner.algo, rollout)
         learner.algo.ingest(rollout)
 
     def steps() -> int:

@@ -48,7 +48,7 @@ def act_over(algo, r):
 
 def ingest(algo, r):
     """The runner's steps after a rollout."""
-    advance(algo, r.env_steps)
+    advance(algo, r)
     algo.ingest(r)
 
 

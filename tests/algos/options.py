@@ -138,6 +138,7 @@ WITH: dict[str, dict[str, Any]] = {
 
 NO_LOSS = {
     "network": "another function of the picture: tests/models/test_convolution.py",
+    "normalize_rewards": "another reward: tests/algos/test_reward_norm.py",
     "normalize": "another function of the observation: tests/models/test_body.py",
     "activation": "another function of the observation: tests/models/test_body.py",
     "noisy_sigma": "initial weights: tests/models/test_q_network.py",

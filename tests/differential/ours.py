@@ -53,7 +53,7 @@ class Ours:
 
     def learn(self, rollout: Rollout) -> list[float]:
         """Make all updates of a rollout; returns their losses."""
-        advance(self.algo, rollout.env_steps)
+        advance(self.algo, rollout)
         self.algo.ingest(rollout)
         return [self.update(batch) for batch in self.algo.batches()]
 

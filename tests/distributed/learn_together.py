@@ -50,7 +50,7 @@ def part(r, rank, size):
 
 def learner_of(name, group):
     config = default_config(name)
-    algo = {"a2c": {}, "ppo": {"minibatch": T * B, "epochs": 5}}.get(name, {"batch_size": 32})
+    algo = {"a2c": {"normalize_rewards": True}, "ppo": {"minibatch": T * B, "epochs": 5}}.get(name, {"batch_size": 32})
     if hasattr(config.algo, "replay"):
         algo["replay"] = replace(config.algo.replay, size=1_000 // group.exchange.communicator.size, start=0)
     sampler = replace(config.sampler, envs=B // group.exchange.communicator.size, horizon=T)
@@ -64,7 +64,7 @@ def from_rollouts(learner, group):
     for r in rollouts(invalid=True)[:n]:
         mine = part(r, group.rank, group.exchange.communicator.size)
         act_over(algo, mine)
-        advance(algo, mine.env_steps)
+        advance(algo, mine)
         algo.ingest(mine)
         learner.learn()
 
@@ -75,7 +75,7 @@ def from_replay(learner, group):
     algo.begin()
     for r in rollouts(invalid=False):
         mine = part(r, group.rank, group.exchange.communicator.size)
-        advance(algo, mine.env_steps)
+        advance(algo, mine)
         algo.store(mine)
     for i in range(UPDATES):
         t = torch.randint(0, 20 * T - 10, (PARTS, 32 // PARTS), generator=g)
@@ -118,6 +118,7 @@ def learn(of_algorithm):
         assert learner.updates == UPDATES and not learner.gradient_sync.skips.total, (name, learner.updates)
         found[name], found[f"{name}/hash"] = learner.flat.data, digest(learner.flat.data)
         found[f"{name}/rate"] = learner.columns()["learning_rate"]
+        found[f"{name}/rewards"] = getattr(learner.algo.reward_norm, "variance", None)
         found[f"{name}/ahead"] = getattr(getattr(learner.gradient_sync, "mean", None), "_ahead", None)
     return {**found, "priorities": priorities(learner)}
 

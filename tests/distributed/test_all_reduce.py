@@ -32,6 +32,13 @@ def test_ranks_equal_one_with_the_same_batch(ranks, name, group):
     torch.testing.assert_close(ranks[group][0][name], one[name], atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("group", SEVERAL)
+def test_ranks_share_the_statistics_of_rewards(ranks, group):
+    (one,), several = ranks["one"], ranks[group]
+    for r in several:
+        torch.testing.assert_close(r["a2c/rewards"], one["a2c/rewards"], atol=0, rtol=1e-12)
+
+
 def test_the_widest_layer_goes_ahead(ranks):
     """Of four ranks those above were of both kinds of networks."""
     ahead = {name: ranks["four over gloo"][0][f"{name}/ahead"] for name in ALGORITHMS}

@@ -1,5 +1,6 @@
 """VectorEnv against ale-py's own AtariVectorEnv; buffers, arrival, resets, wrong input."""
 
+import copy
 import dataclasses
 import itertools
 from typing import Any, get_args, get_origin, get_type_hints
@@ -15,6 +16,7 @@ from ale_py.vector_env import AtariVectorEnv
 
 from accel_rl.emulator import VectorEnv
 from accel_rl.emulator.games import vector_games
+from accel_rl.emulator.single_env import SingleEnv
 from accel_rl.emulator.vector_env import GameNumbers, StepResult, VectorInfo
 from accel_rl.emulator.vector_options import VectorOptions
 from accel_rl.text.errors import ConfigError
@@ -72,7 +74,11 @@ def compare(game: str, steps: int, n: int = 2, seed: int = 3, **settings: Any) -
     assert_equal(before, ours_before, f"{game}, reset")
     ends = 0
     for t in range(steps):
-        actions = rng.integers(ours.single_action_space.n, size=n)
+        if settings.get("continuous"):
+            actions = rng.uniform((0, -np.pi, 0), (1, np.pi, 1), (n, 3)).astype(np.float32)
+            actions[rng.random(n) < 0.3, 0] = 1  # Held at the edge, as the other actions are.
+        else:
+            actions = rng.integers(ours.single_action_space.n, size=n)
         result, our_result, where = theirs.step(actions), ours.step(actions), f"{game} {settings}, step {t}"
         assert_equal(result, our_result, where)
         if (result[2] | result[3]).any():
@@ -287,7 +293,6 @@ def test_options_are_kept_and_constant() -> None:
         ({"game": "king_kong"}, "AtariVectorEnv"),
         ({"img_height": 64}, "img_height=64: must be 84; for others use ale_py"),
         ({"grayscale": False}, "grayscale=False: must be True"),
-        ({"continuous": True}, "continuous=True: must be False"),
         ({"frameskip": 0}, "frameskip=0: must be a whole number from 1"),
         ({"batch_size": 3}, "batch_size=3: must be a whole number from 0 to 2"),
         ({"autoreset_mode": "SameStepp"}, "nearest: SameStep"),
@@ -408,6 +413,64 @@ def test_calls_out_of_order_and_wrong_actions() -> None:
     env.close()
 
 
+@pytest.mark.parametrize(
+    ("game", "settings"),
+    [
+        ("breakout", {"repeat_action_probability": 0.25}),
+        ("seaquest", {"repeat_action_probability": 0.25}),
+        ("pong", {"continuous_action_threshold": 0.2}),
+        slow("breakout", {"episodic_life": True, "autoreset_mode": "SameStep", "continuous_action_threshold": 0.0}),
+        *(
+            slow(game, {"repeat_action_probability": 0.25})
+            for game in ("kaboom", "surround", "tennis", "wizard_of_wor")
+        ),
+    ],
+)
+def test_continuous_actions_are_those_of_the_peer(game: str, settings: dict[str, Any]) -> None:
+    """Paddles turn by the radius in breakout, pong and kaboom, also where a sticky action repeats the last one."""
+    compare(game, 400, continuous=True, **settings)
+
+
+@pytest.mark.parametrize("game", ["skiing", slow("lost_luggage"), "kaboom"])
+def test_continuous_actions_of_one_game_are_those_of_the_peer(game: str) -> None:
+    """AtariVectorEnv takes the joystick action for an index, which is another action in games without FIRE."""
+    import ale_py
+
+    frames = {"frameskip": 4, "continuous": True, "repeat_action_probability": 0.0}
+    theirs = gymnasium.make(f"ALE/{''.join(w.title() for w in game.split('_'))}-v5", obs_type="ram", **frames)
+    ours = VectorEnv(game, 1, obs_type="ram", noop_max=0, use_fire_reset=False, reward_clipping=False, **frames)
+    assert ale_py.__version__ and ours.single_action_space == theirs.action_space
+    theirs.reset(seed=0)
+    ours.reset(seed=int(np.int32(np.random.SeedSequence(0).generate_state(2)[1])) % 2**32)
+    rng = np.random.default_rng(1)
+    for t in range(300):
+        action = rng.uniform((0, -np.pi, 0), (1, np.pi, 1)).astype(np.float32)
+        ram, reward, over, _, _ = theirs.step(action)
+        our_ram, our_reward, our_over, _, _ = ours.step(action[None])
+        np.testing.assert_array_equal(our_ram[0], ram, err_msg=f"{game}, step {t}")
+        assert (our_reward[0], our_over[0]) == (reward, over)
+        if over:
+            return
+
+
+def test_continuous_actions_are_copied_and_checked() -> None:
+    """A copy also has the radius of the last action, which may stick."""
+    envs = VectorEnv("breakout", 2, continuous=True, num_threads=1, repeat_action_probability=0.9, obs_type="ram")
+    envs.reset(seed=1)
+    for wrong in (np.zeros(2, int), np.zeros((2, 3), int), np.zeros((3, 3), np.float32), np.zeros(2, np.float32)):
+        with pytest.raises(ValueError, match=r"must be floats \[2, 3\]"):
+            envs.step(wrong)
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        action = rng.uniform((0.6, -0.5, 0), (1, 0.5, 1), (2, 3)) * (1, rng.choice([-6, 0]), 1)
+        other = copy.deepcopy(envs)
+        envs.step(action), other.step(action)
+        np.testing.assert_array_equal(envs.step(action)[0], other.step(action.astype(np.float32))[0])
+    one = SingleEnv("breakout", continuous=True)
+    one.reset(seed=1)
+    assert one.action_space == envs.single_action_space and one.step(action[0])[0].shape == (4, 84, 84)
+
+
 @pytest.mark.parametrize(("game", "fire"), [slow("asterix", False), ("kangaroo", True)])
 def test_a_game_that_ends_within_its_no_ops_begins_again(game: str, fire: bool) -> None:
     compare(game, 5, n=2, noop_max=400, use_fire_reset=fire, max_num_frames_per_episode=12)
@@ -419,3 +482,5 @@ def test_a_game_that_ends_within_its_no_ops_begins_again(game: str, fire: bool) 
 def test_every_game_plays_as_the_peer(game: str) -> None:
     for mode, episodic in itertools.product(("NextStep", "SameStep"), (True, False)):
         compare(game, 1000, n=2, autoreset_mode=mode, repeat_action_probability=0.25, episodic_life=episodic)
+    if game not in ("skiing", "lost_luggage"):
+        compare(game, 300, n=2, continuous=True, repeat_action_probability=0.25)

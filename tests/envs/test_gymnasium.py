@@ -404,7 +404,7 @@ def normalizing() -> gymnasium.Env:
 
 
 def test_statistics_of_wrappers_are_named():
-    with pytest.warns(UserWarning, match="do not have the statistics of NormalizeObservation; --normalize keeps"):
+    with pytest.warns(UserWarning, match="do not have the statistics of NormalizeObservation; --normalize and"):
         GymnasiumEnv(HERE + "normalizing", seed=0).report_faults()
 
 

@@ -20,6 +20,7 @@ def test_every_protocol_field_is_an_override() -> None:
         "game",
         "id",
         "kwargs",
+        "action_mask",
         "protocol",
         "backend",
         "randomness",

@@ -1,10 +1,13 @@
 """Training with actions that are not always allowed: one that is not, is an error of the environment."""
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
 
 import accel_rl
+from accel_rl.data.rollout_arrays import Step
+from accel_rl.envs.vectorized import VectorizedEnv
 from accel_rl.replays.ring import ReplayBatch
 from accel_rl.settings.registry import ALGORITHMS, WITH_REPLAY
 from accel_rl.settings.resolved import resolve
@@ -105,3 +108,71 @@ ARGS = (
 @pytest.mark.parametrize("ranks", [1, slow(2)])
 def test_a_resumed_run_equals_an_uninterrupted_one(ranks, tmp_path):
     assert resumed_equals(tmp_path, *ARGS, "--ranks", ranks)
+
+
+TAXI, TAXIS = "tests.action_spaces:taxi", "tests.action_spaces:taxis"
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "more"),
+    [
+        ("ppo", {"env": TAXI, "horizon": 40}),
+        slow("dqn", {"env": TAXI, **REPLAY}),
+        ("ppo", {"env": TAXIS, "horizon": 40, "env__kwargs": {"mode": "SameStep"}}),
+        slow("ppo", {"env": TAXIS, "horizon": 40, "env__kwargs": {"mode": "NextStep"}}),
+        slow("ppo", {"env": TAXI, "horizon": 40, "engine": "workers", "workers": 2}),
+        slow("dqn", {"env": TAXIS, "env__kwargs": {"mode": "SameStep"}, **REPLAY}),
+        slow("pqn", {"env": TAXIS, "horizon": 40, "env__kwargs": {"mode": "Disabled"}}),
+    ],
+)
+def test_masks_in_info(algorithm, more, tmp_path):
+    trained = accel_rl.train(
+        algorithm, env_steps=960, run_dir=tmp_path / "run", evaluation__interval=480, evaluation__episodes=10,
+        env__action_mask="info", **{**SMALL, **more},
+    )  # fmt: skip
+    assert trained.result.env_steps >= 960 and len(trained.evaluate(5).scores) >= 5
+    with pytest.raises(accel_rl.RunError, match=r"AssertionError: action \d of"):
+        accel_rl.train(algorithm, env_steps=960, run_dir=tmp_path / "other", **{**SMALL, **more})
+
+
+@pytest.mark.parametrize("mode", ["SameStep", "NextStep", "Disabled"])
+def test_the_mask_of_each_observation_is_that_of_its_info(mode):
+    """Taxi's mask is a function of its state, which is the observation."""
+    table = gymnasium.make("Taxi-v4").unwrapped
+    env = VectorizedEnv(TAXIS, 4, seed=3, stack=1, kwargs={"mode": mode}, mask_in_info=True)
+    out, rng, ended = Step.empty(4, env.spec), np.random.default_rng(0), 0
+    env.reset(out)
+    assert env.spec.mask == 6 and env.spec.frame_shape == (506,)
+    for _ in range(70):
+        frames = [out.frame, out.final_frame[out.ended]]
+        ended += int(out.ended.sum())
+        for frame in np.concatenate(frames):
+            np.testing.assert_array_equal(frame[500:], table.action_mask(int(frame[:500].argmax())))
+        env.send(np.array([rng.choice(np.flatnonzero(mask)) for mask in out.frame[:, 500:]]))
+        env.recv(out)
+    assert ended >= 8
+
+
+def test_a_mask_that_is_not_read_is_said(tmp_path):
+    with pytest.warns(UserWarning, match="Taxi-v4: info has an action_mask, which no agent reads without --env.action"):
+        accel_rl.train("a2c", env="Taxi-v4", env_steps=80, run_dir=tmp_path / "run", **SMALL)
+
+
+@pytest.mark.parametrize(
+    ("env", "error", "line"),
+    [
+        ("Pendulum-v1", accel_rl.ConfigError, r"--env.action-mask info: id='Pendulum-v1' has the action space Box"),
+        ("CartPole-v1", accel_rl.RunError, "failed at the reset of episode 1: ValueError: info has no action_mask, it"),
+        ("tests.action_spaces:forgetful", accel_rl.RunError, "at step 1 .* info has no action_mask, it has prob"),
+    ],
+)
+def test_environments_without_a_mask_are_one_line(env, error, line, tmp_path):
+    with pytest.raises(error, match=line):
+        accel_rl.train(
+            "a2c", env=env, env_steps=80, env__action_mask="info", run_dir=tmp_path / "run", **SMALL
+        )  # fmt: skip
+
+
+def test_a_run_with_masks_in_info_resumes(tmp_path):
+    args = [TAXI if x == ENV else x for x in ARGS]
+    assert resumed_equals(tmp_path, *args, "--env.action-mask", "info", "--sampler.engine", "in-process")

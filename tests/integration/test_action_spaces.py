@@ -60,7 +60,7 @@ ARGS = (
     [
         (),
         slow(("--ranks", 2)),
-        slow(("--ranks", 2, "--normalize")),
+        slow(("--ranks", 2, "--normalize", "--normalize-rewards")),
         slow(("--sampler.engine", "in-process", "--reset", "wait")),
     ],
 )

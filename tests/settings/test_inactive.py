@@ -34,6 +34,7 @@ ALWAYS = {
     *("sampler.envs", "sampler.horizon", "sampler.cores", "sampler.reset", "sampler.decorrelation_steps"),
     *("sampler.engine", "sampler.capture", "preset"),
     *("algo.learning_rate", "algo.learning_rate_schedule", "algo.gamma", "algo.clip_grad_norm", "algo.reward_clip"),
+    *("algo.normalize_rewards",),
     *("algo.optimizer", "algo.optimizer_eps", "algo.gae_lambda", "algo.value_coefficient", "algo.entropy_coefficient"),
     *("algo.lstm", "algo.learning_rate_scaling", "algo.warmup", "algo.clip", "algo.clip_schedule", "algo.value_clip"),
     *("algo.epochs", "algo.minibatch", "algo.normalize_advantage", "algo.target_kl", "algo.window", "algo.batches"),

@@ -35,7 +35,7 @@ def test_an_update_is_one_launch_and_one_copy_of_indices(simulated_gpu, tmp_path
         rollout = trainer.sampler.collect(learner.algo.agent)
         marks: list[int] = []
         with simulated_gpu.launching() as launches:
-            advance(learner.algo, rollout.env_steps)
+            advance(learner.algo, rollout)
             learner.ingest(rollout)
             ingested = launches.total()
             metrics = learner.learn(between=lambda: marks.append(launches.total()))

@@ -73,7 +73,7 @@ def sequential(trainer, periods):
         for batch in algo.batches():
             found.append(UpdateMetrics.of(learner.update(batch)))
         for rollout in rollouts:
-            advance(algo, rollout.env_steps)
+            advance(algo, rollout)
             algo.store(rollout)
         algo.target.load_state_dict(algo.agent.model.state_dict())
         player.model.load_state_dict(algo.target.state_dict())

@@ -16,19 +16,21 @@ from tests.marks import slow
 from tests.samplers.conftest import SMALL
 
 NAMES = [
-    "a2c, pong", "a2c, LSTM and GAE, time limits", "ppo, time limits", "ppo, KL", "ppo, pong", "impala, pong",
-    "dqn, pong", "dqn, double, dueling, three steps, time limits", "c51, pong", "rainbow, time limits",
-    "r2d2, time limits",
+    "a2c, pong", "a2c, LSTM and GAE, time limits", "ppo, time limits", "ppo, normalized rewards", "ppo, KL",
+    "ppo, pong", "impala, pong", "dqn, pong", "dqn, double, dueling, three steps, time limits", "c51, pong",
+    "rainbow, time limits", "r2d2, time limits",
 ]  # fmt: skip
 SLOW = ("c51, pong", "ppo, pong", "dqn, pong")  # Other runs of these algorithms, or of DQN's kind, are fast.
 
 
 @pytest.mark.parametrize("name", [slow(n) if n in SLOW else n for n in NAMES])
 def test_a_trainer_equals_the_loop_bit_for_bit(name, tmp_path):
-    config = replace(RUNS[name.replace("KL", "time limits")], env_steps=400)
-    if "KL" in name:
+    other, _, extra = name.partition(", ")
+    is_norm, is_kl = extra == "normalized rewards", extra == "KL"
+    config = replace(RUNS[f"{other}, time limits" if is_norm or is_kl else name], env_steps=400)
+    if is_kl:
         config = replace(config, algo=replace(config.algo, learning_rate_schedule="kl", schedule_kl=1e-4))
-    config = replace(config, algo=replace(config.algo, network=SMALL))
+    config = replace(config, algo=replace(config.algo, network=SMALL, normalize_rewards=is_norm))
     resolved = resolve(config)
     plan = RankPlan.resolve(resolved)
     threads = torch.get_num_threads()

@@ -166,7 +166,7 @@ def test_the_gradient_is_that_of_a_plain_computation(ranks, at):
     assert torch.allclose(before, rollout.recorded["value"][0], atol=1e-4) != changed
     assert torch.allclose(algo.agent.value(rollout.observations(T - 1)), rollout.recorded["value"][-1], atol=1e-4)
     expected = plain_gradient(algo, gradient_sync.flat, rollout)
-    advance(algo, rollout.env_steps)
+    advance(algo, rollout)
     algo.ingest(rollout)
     (batch,) = algo.batches()
     gradient_sync.backward(algo.loss(batch).total)

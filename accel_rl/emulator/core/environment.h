@@ -37,7 +37,7 @@ HD void set_joystick(State& s, u32 action, u32 port) {
     s.fire[1 - port] = 0;
 }
 
-// A paddle turns by 23,000 ohms per frame, and its button is wired to a pin of a joystick direction.
+// A paddle turns by 23,000 ohms per frame, or by fewer with a continuous action, and its button is wired to a pin of a joystick direction.
 enum Controllers : u8 { JOYSTICKS, PADDLES, PADDLES_SWAPPED, JOYSTICKS_SWAPPED, CONTROLLERS };
 constexpr i32 PADDLE_LEAST = 27450, PADDLE_MOST = 790196, PADDLE_TURN = 23000;
 constexpr i32 PADDLE_MIDDLE = (PADDLE_LEAST + PADDLE_MOST) / 2;
@@ -47,20 +47,20 @@ HD void centre_controllers(State& s, Controllers kind) {
     if (kind == PADDLES_SWAPPED) s.paddle[2] = s.paddle[3] = 0;  // Unused paddle ports are ready immediately.
 }
 
-HD void set_paddle(State& s, u32 action, Controllers kind) {
+HD void set_paddle(State& s, u32 action, Controllers kind, i32 turn) {
     const u32 mine = kind == PADDLES_SWAPPED ? 1 : 0;
     const u8 held = action_directions(action);
     i32& r = s.paddle[mine];
-    if (held & RIGHT) r -= PADDLE_TURN;
-    if (held & LEFT) r += PADDLE_TURN;
+    if (held & RIGHT) r -= turn;
+    if (held & LEFT) r += turn;
     r = r < PADDLE_LEAST ? PADDLE_LEAST : r > PADDLE_MOST ? PADDLE_MOST : r;
     s.riot.swcha = u8(held & FIRE ? ~(0x80 >> mine) : 0xFF);
     s.fire[0] = s.fire[1] = 0;
 }
 
-HD void set_controllers(State& s, u32 action, Controllers kind) {
+HD void set_controllers(State& s, u32 action, Controllers kind, i32 turn = PADDLE_TURN) {
     if (kind == JOYSTICKS || kind == JOYSTICKS_SWAPPED) set_joystick(s, action, kind == JOYSTICKS ? 0 : 1);
-    else set_paddle(s, action, kind);
+    else set_paddle(s, action, kind, turn);
 }
 
 HD void set_switches(State& s, u8 pressed, u8 difficulty) { s.riot.swchb = u8(0x3F & ~pressed) | u8((difficulty & 3) << 6); }

@@ -37,8 +37,8 @@ struct EpisodeSteps {
     i32 lives_before;
 };
 
-HD void set_inputs(State& s, const Game& game, u32 action, u8 switches, u8 difficulty) {
-    set_controllers(s, action, game.controllers);
+HD void set_inputs(State& s, const Game& game, u32 action, u8 switches, u8 difficulty, i32 turn = PADDLE_TURN) {
+    set_controllers(s, action, game.controllers, turn);
     set_switches(s, switches, difficulty);
 }
 

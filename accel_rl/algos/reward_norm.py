@@ -1,0 +1,59 @@
+"""Rewards divided by the running standard deviation of the discounted return."""
+
+import torch
+from torch import Tensor, nn
+
+from accel_rl.data.rollout import Rollout
+from accel_rl.distributed.communicator import Communicator
+
+
+def clipped(reward: Tensor, clip: float | None) -> Tensor:
+    """Clip rewards [...] to +- clip, unless it is 0."""
+    return reward.clamp(-clip, clip) if clip else reward
+
+
+class RewardNorm(nn.Module):
+    """r / sqrt(Var[R] + 1e-8), clipped to +- 10, where R <- gamma R + r is each environment's discounted return so far
+    (OpenAI baselines' VecNormalize; Gymnasium's NormalizeReward). R begins with 0 after the end of an episode, and
+    after a lost life that ends the return.
+
+    The variance is that of all R so far, of all environments and of all ranks that share batches. Baselines begins with
+    1e-4 samples of variance 1, and divides each reward after its own step. Here the first samples are those of the
+    first rollout, and a rollout is added before any of its rewards is divided.
+    """
+
+    def __init__(self, B: int, gamma: float):
+        super().__init__()
+        self.gamma = gamma
+        self.returns: Tensor
+        self.mean: Tensor
+        self.variance: Tensor
+        self.count: Tensor
+        self.register_buffer("returns", torch.zeros(B, dtype=torch.float64))
+        for name in ("mean", "variance", "count"):
+            self.register_buffer(name, torch.zeros((), dtype=torch.float64))
+
+    def forward(self, reward: Tensor) -> Tensor:
+        """reward [...], by the statistics of now."""
+        return (reward / (self.variance + 1e-8).sqrt()).clamp(-10, 10)
+
+    @torch.no_grad()
+    def add(self, reward: Tensor, rollout: Rollout, communicator: Communicator) -> None:
+        """Every rollout is added once, on all ranks. `reward` [T, B] is clipped, as far as rewards are. Skipped steps
+        leave R as it is, and a reward that is not finite counts as 0, because the updates from it are skipped."""
+        valid, goes_on = rollout.valid, (~rollout.terminated).double()
+        carry = torch.where(valid, self.gamma * (rollout.age[:-1] > 0).double(), 1)
+        carry[1:] *= goes_on[:-1]
+        returns, R = torch.where(valid, reward.double().nan_to_num(0, 0, 0), 0), self.returns
+        for t in range(rollout.T):
+            R = returns[t].addcmul_(carry[t], R)
+        self.returns.copy_(R * goes_on[-1])
+        # Chan et al. 1979, from sums of deviations from the mean so far, of which the ranks need one all-reduce.
+        deviation = torch.where(valid, returns - self.mean, 0)
+        sums = torch.stack([valid.sum(), deviation.sum(), deviation.square().sum()])
+        n, total, squares = communicator.all_reduce_sum(sums)
+        count = (self.count + n).clamp(min=1)
+        spread = self.variance * self.count + squares - total.square() / count
+        self.variance.copy_(spread.clamp(min=0) / count)  # Rounding may leave less than 0 where all returns are equal.
+        self.mean.add_(total / count)
+        self.count.add_(n)

@@ -1,0 +1,78 @@
+"""Action masks of environments that return them in `info`, as Gymnasium's Taxi, become a part of the observation."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import VectorEnv, VectorWrapper
+from gymnasium.vector.utils import batch_space
+
+from accel_rl.text.errors import ConfigError
+from accel_rl.text.notes import say_once
+
+MASK = "action_mask"
+
+
+class InfoMask(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """The observation is a Dict with the entry `action_mask`, besides the entries of a Dict or `observation`."""
+
+    def __init__(self, id: str, env: gymnasium.Env[Any, Any]):
+        super().__init__(env)
+        self.observation_space = _with_mask(id, env.observation_space, env.action_space)
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        observation, info = self.env.reset(**options)
+        return _joined(observation, _mask(info)), info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        if terminated and MASK not in info:  # No action follows.
+            info = {**info, MASK: np.zeros(self.observation_space[MASK].shape)}  # type: ignore[index]
+        return _joined(observation, _mask(info)), reward, terminated, truncated, info
+
+
+class VectorInfoMask(VectorWrapper):
+    """Same as `InfoMask`, for n environments: the mask in `info` is [n, actions]. If an environment resets itself in
+    the step that ends an episode, the mask of the last observation is that in `final_info`."""
+
+    def __init__(self, id: str, env: VectorEnv[Any, Any, Any]):
+        super().__init__(env)
+        self.single_observation_space = _with_mask(id, env.single_observation_space, env.single_action_space)
+        self.observation_space = batch_space(self.single_observation_space, env.num_envs)
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        observation, info = self.env.reset(**options)
+        return _joined(observation, _mask(info)), info
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(actions)
+        if "final_obs" in info:
+            masks = _mask(info["final_info"])
+            last = [None if x is None else _joined(x, masks[i]) for i, x in enumerate(info["final_obs"])]
+            info = {**info, "final_obs": last}
+        return _joined(observation, _mask(info)), reward, terminated, truncated, info
+
+
+def say_ignored(id: str, info: Mapping[str, Any]) -> None:
+    if MASK in info:
+        say_once(f"{id}: info has an {MASK}, which no agent reads without --env.action-mask info")
+
+
+def _with_mask(id: str, space: gymnasium.Space[Any], actions: gymnasium.Space[Any]) -> gymnasium.spaces.Dict:
+    spaces = gymnasium.spaces
+    if not isinstance(actions, spaces.Discrete):
+        raise ConfigError(f"--env.action-mask info: id={id!r} has the action space {actions}: must be Discrete")
+    entries = dict(space.spaces) if isinstance(space, spaces.Dict) else {"observation": space}
+    return spaces.Dict({**entries, MASK: spaces.MultiBinary(int(actions.n))})
+
+
+def _joined(observation: Any, mask: Any) -> dict[str, Any]:
+    entries = observation if isinstance(observation, Mapping) else {"observation": observation}
+    return {**entries, MASK: mask}
+
+
+def _mask(info: Mapping[str, Any]) -> Any:
+    if MASK not in info:
+        raise ValueError(f"info has no {MASK}, it has {', '.join(info) or 'nothing'}")
+    return info[MASK]
