@@ -3,6 +3,7 @@
 import io
 import logging
 import re
+import textwrap
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,28 +57,37 @@ def spread(columns: Sequence[Column], points: int) -> tuple[np.ndarray, np.ndarr
     return grid, mean, least, most
 
 
+CHARACTERS = 10
+"""Characters of a legend in an inch"""
+UNFINISHED = ", unfinished (o)"
+
+
 class Labelled(NamedTuple):
     """Runs of one label and game differ only in their seed, or in settings that do not change learning."""
 
     label: str
     game: str
     seed: str
+    length: int = 0
+    """Length of the run in env steps, or 0 if it is a number of updates"""
 
 
 @dataclass(slots=True)
 class Curve:
     """Runs that differ only in their seed, with one pair of arrays (x, values) per run. `repeated` lists, as lines of
-    text, the runs that are not drawn because a longer run has the same seed."""
+    text, the runs that are not drawn because a longer run has the same seed. `is_finished` is false if one of the runs
+    has not reached its length."""
 
     label: str
     x: list[np.ndarray] = field(default_factory=list)
     y: list[np.ndarray] = field(default_factory=list)
     game: str = ""
     repeated: list[str] = field(default_factory=list)
+    is_finished: bool = True
 
     @property
     def legend(self) -> str:
-        return self.label + f", {len(self.x)} seeds" * (len(self.x) > 1)
+        return self.label + f", {len(self.x)} seeds" * (len(self.x) > 1) + UNFINISHED * (not self.is_finished)
 
     def band(self, points: int = 200) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """x, and the mean, minimum and maximum over seeds, up to the end of the longest run."""
@@ -142,8 +152,10 @@ def gather(columns: Mapping[Path, Column], labels: Sequence[Labelled]) -> list[C
     curves: dict[tuple[str, str], Curve] = {}
     paths = list(columns)
     for i, others in counted_once(labels, [x[-1] for x, _ in columns.values()]).items():
-        label, game, seed = labels[i]
+        label, game, seed, length = labels[i]
         curve = curves.setdefault((label, game), Curve(label, game=game))
+        steps, _ = read_columns(paths[i], "env_steps", ["env_steps"])["env_steps"]
+        curve.is_finished &= not steps.size or steps[-1] >= length
         for values, column in zip((curve.x, curve.y), columns[paths[i]], strict=True):
             values.append(column)
         if others:
@@ -175,6 +187,8 @@ def drawn(curves: list[Curve], x: str, y: str, kind: str = "png") -> bytes:
             c: Any = colour[curve.label]
             (line,) = panel.plot(grid, mean, color=c, linewidth=1.5, marker="o" if len(grid) == 1 else None)
             lines.setdefault(curve.legend if len(games) == 1 else curve.label, line)
+            if not curve.is_finished:
+                mark_unfinished(panel, grid[-1], mean[-1], c)
             if len(curve.x) > 1:
                 panel.fill_between(grid, low, high, alpha=0.2, color=c, linewidth=0)
         panel.set_xlabel(X_LABELS.get(x, x))
@@ -185,12 +199,19 @@ def drawn(curves: list[Curve], x: str, y: str, kind: str = "png") -> bytes:
             panel.xaxis.set_major_formatter(counts())
         panel.grid(alpha=0.3)
         panel.set_title(literal(game if len(game) < LONG else f"{game[: LONG - 4]} ..."))
-    labels = list(map(literal, lines))
-    if len(games) == 1:
+    wide = int(size[0] * CHARACTERS)
+    labels = ["\n".join(textwrap.wrap(literal(name), wide)) for name in lines]
+    if len(games) == 1 and all(len(name) < wide / 2 for name in lines):
         axes[0, 0].legend(list(lines.values()), labels)
     else:
-        figure.legend(list(lines.values()), labels, loc="outside lower center", ncols=min(len(lines), COLUMNS))
+        fitting = max(1, int(wide / (6 + max(map(len, lines)))))
+        figure.legend(list(lines.values()), labels, loc="outside lower center", ncols=min(len(lines), COLUMNS, fitting))
     return picture(figure, kind)
+
+
+def mark_unfinished(panel: Any, x: float, y: float, colour: Any) -> None:
+    """An open circle at the end of a curve of which a run has not reached its length."""
+    panel.plot([x], [y], color=colour, marker="o", fillstyle="none", markersize=7)
 
 
 def literal(text: str) -> str:

@@ -20,7 +20,8 @@ Over = Literal["env steps", "minutes"]
 @dataclass(frozen=True)
 class Band:
     """A learning curve: arrays of env steps, of minutes (or NaN), and of the mean, minimum and maximum score over
-    `seeds` runs. `what` is the kind of score, training or evaluation."""
+    `seeds` runs. `what` is the kind of score, training or evaluation. `is_finished` is false if one of the runs has not
+    reached its length."""
 
     steps: np.ndarray
     minutes: np.ndarray
@@ -29,6 +30,7 @@ class Band:
     high: np.ndarray
     seeds: int
     what: str
+    is_finished: bool = True
 
 
 def band(columns: Sequence[tuple[Run, Column]], what: str = "", over: Over = "env steps") -> Band | None:
@@ -48,7 +50,8 @@ def band(columns: Sequence[tuple[Run, Column]], what: str = "", over: Over = "en
         steps = grid
     else:
         steps, minutes = np.mean([np.interp(grid, *run.clock[::-1]) for run, _ in drawable], 0), grid
-    return Band(steps, minutes, mean, low, high, len(drawable), what)
+    is_finished = not any(run.unfinished for run, _ in drawable)
+    return Band(steps, minutes, mean, low, high, len(drawable), what, is_finished)
 
 
 def shows_evaluations(runs: Sequence[Run], curve: str) -> bool:

@@ -8,6 +8,7 @@ from accel_rl.metrics.nested import flat
 from accel_rl.metrics.plot import Labelled
 from accel_rl.papers.daley.daley_tables import daley_name
 from accel_rl.results import run_settings
+from accel_rl.run.listed_runs import updates_in
 
 APART = (
     "seed", "run_dir", "preset", "wandb", "wandb_project", "callback", "sink", "strict", "address",
@@ -23,6 +24,8 @@ OF_LENGTH = ("algo.warmup", "algo.exploration", "algo.replay.prioritized")
 def labels(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     """Each run's name in the papers' figures, or its algorithm, followed by the settings in which runs of this name
     differ. `settings` are those of each run by full names."""
+    # A setting that a run of an earlier version lacks has its default value.
+    settings = [{**s, **_missing(s)} for s in settings]
     names = [daley_name(s) or run_settings.name(s) or str(s.get("algorithm", "?")) for s in settings]
     differing: dict[str, list[str]] = {}
     for name in set(names):
@@ -37,11 +40,21 @@ def labels(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
+def _missing(settings: Mapping[str, Any]) -> dict[str, Any]:
+    defaults = run_settings.defaults(str(settings.get("algorithm")))
+    return {name: value for name, value in defaults.items() if name not in settings}
+
+
 def labelled(configs: Sequence[Mapping[str, Any]]) -> list[Labelled]:
     """`configs` are the contents of config.json of each run."""
     settings = [dict(flat(config)) for config in configs]
     return [
-        Labelled(label, str(s.get("env.game") or s.get("env.id") or "?"), str(s.get("seed")))
+        Labelled(
+            label,
+            str(s.get("env.game") or s.get("env.id") or "?"),
+            str(s.get("seed")),
+            0 if updates_in(s) else int(s.get("env_steps") or 0),
+        )
         for label, s in zip(labels(settings), settings, strict=True)
     ]
 

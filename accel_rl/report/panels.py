@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from accel_rl.envs.atari_games import human_scale
-from accel_rl.metrics.plot import colours, counts, literal, picture, subplots
+from accel_rl.metrics.plot import colours, counts, literal, mark_unfinished, picture, subplots
 from accel_rl.papers.published import published
 from accel_rl.papers.stooke.stooke_tables import stooke_figures
 from accel_rl.report.curves import Band, Over, score_bands
@@ -137,6 +137,8 @@ def _draw(axis: object, panel: Panel, colour: Mapping[str, object]) -> dict[str,
         x = b.steps if panel.over == "env steps" else b.minutes
         single = "o" if len(x) == 1 else None
         (lines[name],) = a.plot(x, b.mean, color=colour[name], linewidth=1.4, marker=single)  # type: ignore[attr-defined]
+        if not b.is_finished:
+            mark_unfinished(a, x[-1], b.mean[-1], colour[name])
         if b.seeds > 1:
             a.fill_between(x, b.low, b.high, color=colour[name], alpha=0.2, linewidth=0)  # type: ignore[attr-defined]
     for p in panel.points:

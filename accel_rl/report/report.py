@@ -135,7 +135,7 @@ def _some(lines: list[str]) -> list[str]:
 
 
 MEAN = "mean over seeds, to the end of the longest run, band from minimum to maximum"
-CAPTION = f"{MEAN.capitalize()}; training scores are of the last 100 episodes."
+CAPTION = f"{MEAN.capitalize()}; training scores are of the last 100 episodes. A circle ends curves of unfinished runs."
 SECONDARY_FIGURES, NORM_FIGURES = ("6", "7", "8"), ("9",)  # All figures except 6 to 9 have learning curves.
 OVERS: tuple[tuple[Over, str], ...] = (("env steps", "curves"), ("minutes", "curves_by_time"))
 

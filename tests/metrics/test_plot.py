@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from accel_rl.cli.main import main
-from accel_rl.metrics.plot import Curve, colours, columns_of, draw, gather, read_column
+from accel_rl.metrics.plot import Curve, Labelled, colours, columns_of, draw, gather, read_column
 from accel_rl.report.labels import labelled, labels
 from accel_rl.settings.train import TrainConfig, default_config, read_settings
 from accel_rl.text.errors import ConfigError
@@ -39,9 +39,9 @@ def test_runs_that_differ_by_seed_alone_are_one_curve(tmp_path):
     ]
     curves = gathered(runs, "env_steps", "score")
     assert [(c.game, c.legend) for c in curves] == [
-        ("pong", "A2C-16env, learning_rate=0.0007, 3 seeds"),
-        ("breakout", "A2C-16env, learning_rate=0.0007"),
-        ("pong", "A2C-16env, learning_rate=0.001"),
+        ("pong", "A2C-16env, learning_rate=0.0007, 3 seeds, unfinished (o)"),
+        ("breakout", "A2C-16env, learning_rate=0.0007, unfinished (o)"),
+        ("pong", "A2C-16env, learning_rate=0.001, unfinished (o)"),
     ]
     assert [len(c.x) for c in curves] == [3, 1, 1]
     x, mean, low, high = curves[0].band(3)
@@ -67,9 +67,10 @@ def test_labels_have_only_what_changes_learning_and_differs():
     assert len({*labels([ppo, ppo | other | {"seed": 1}])}) == 1
     constant = ppo | {"algo.learning_rate_schedule": "constant"}
     assert len({*labels([constant, constant | {"env_steps": 200}])}) == 1
-    short, long, rate = labels([ppo, ppo | {"env_steps": 200}, ppo | {"algo.learning_rate": 1e-3}])
-    assert short.endswith("env_steps=100, learning_rate=None") and long.endswith("env_steps=200, learning_rate=None")
-    assert rate.endswith("env_steps=100, learning_rate=0.001")
+    short, long, rate = labels([ppo, ppo | {"env_steps": 200}, ppo | {"algo.learning_rate": 2e-3}])
+    assert short.endswith("env_steps=100, learning_rate=0.001") and long.endswith("env_steps=200, learning_rate=0.001")
+    assert rate.endswith("env_steps=100, learning_rate=0.002")
+    assert len({*labels([ppo, ppo | {"algo.learning_rate": 1e-3}])}) == 1  # A run of an earlier version
 
 
 def test_a_band_ends_with_the_longest_run():
@@ -141,6 +142,20 @@ def test_each_game_has_a_panel_and_a_kind_one_colour(tmp_path):
     draw(curves, tmp_path / "curve.png", "minutes", "score")
     with Image.open(tmp_path / "curve.png") as image:
         assert image.size == (1056, 444)  # two panels
+
+
+def test_a_curve_of_an_unfinished_run_is_marked(tmp_path):
+    for name, last in (("0", 1_000), ("1", 600)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "metrics.csv").write_text(f"env_steps,score\n100,1\n{last},2\n")
+    labels = [Labelled("dqn", "pong", "0", 1_000), Labelled("dqn", "pong", "1", 1_000)]
+    columns = {tmp_path / n: read_column(tmp_path / n, "env_steps", "score") for n in ("0", "1")}
+    (both,) = gather(columns, labels)
+    assert both.legend == "dqn, 2 seeds, unfinished (o)"
+    (one,) = gather({tmp_path / "0": columns[tmp_path / "0"]}, labels[:1])
+    assert one.legend == "dqn" and one.is_finished
+    (updates,) = gather({tmp_path / "1": columns[tmp_path / "1"]}, [Labelled("dqn", "pong", "1")])
+    assert updates.is_finished
 
 
 def test_a_picture_is_drawn(tmp_path):
