@@ -130,6 +130,13 @@ def forgetful() -> gymnasium.Env:
     return Unmasked(gymnasium.make("Taxi-v4"))
 
 
+def taxis_without_masks(num_envs: int, mode: str = "NextStep") -> gymnasium.vector.VectorEnv:
+    """The last environment has masks only at resets."""
+    return gymnasium.vector.SyncVectorEnv(
+        [*[taxi] * (num_envs - 1), forgetful], autoreset_mode=gymnasium.vector.AutoresetMode(mode)
+    )
+
+
 class Unmasked(gymnasium.Wrapper):
     def step(self, action: int):
         *result, info = self.env.step(action)

@@ -60,6 +60,8 @@ class Night:
 class Options:
     rows: str = "learning_series.csv"
     """CSV file of the nights, to which the new ones are appended."""
+    since: str = ""
+    """Compare only with the nights from this date on, such as 2026-11-30, for example after an intended change."""
     nights: Count = 1
     """Number of games that are trained on now."""
     env_steps: Count = 500_000
@@ -140,7 +142,7 @@ def nights_to_alarm(before: int, effect: float, draws: int) -> np.ndarray:
 
 def measure(o: Options) -> dict[str, Any]:
     file = Path(o.rows)
-    nights = [night for night in read(file) if night.env_steps == o.env_steps]
+    nights = [night for night in read(file) if night.env_steps == o.env_steps and night.date >= o.since]
     for _ in range(o.nights):
         night = train(len(nights), o.env_steps)
         nights.append(night)

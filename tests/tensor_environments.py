@@ -62,6 +62,16 @@ def make(num_envs: int, mode: str = "NextStep", device: str = "cpu") -> VectorEn
     return CountingTensors(num_envs, mode, device)
 
 
+class WithoutFinalObs(CountingTensors):
+    def step(self, actions: Tensor):
+        *results, _ = super().step(actions)
+        return *results, {}
+
+
+def make_without_final_obs(num_envs: int, mode: str = "SameStep", device: str = "cpu") -> VectorEnv:
+    return WithoutFinalObs(num_envs, mode, device)
+
+
 def make_dict(num_envs: int) -> VectorEnv:
     env = CountingTensors(num_envs)
     env.single_observation_space = gymnasium.spaces.Dict({"x": gymnasium.spaces.Discrete(2)})

@@ -13,15 +13,15 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "accel_rl": 116,  # IQN, BTR, R2D2, ReplayBuffer
     "agents": 274,  # policies of several numbers; LastStepAgent, for R2D2; FunctionAgent
-    "algos": 1_477,  # reward_norm.py; types of settings in subclasses; QR-DQN, IQN, BTR, R2D2, Munchausen's term
+    "algos": 1_478,  # reward_norm.py; types of settings in subclasses; QR-DQN, IQN, BTR, R2D2, Munchausen's term
     "api": 1_452,  # clipped actions; notebook.py; budget.py: a trial run measures how many env steps fit into a time
     "checkpoints": 475,  # saved_steps.py: lists of runs read it without torch
     "cli": 1_050,  # train --help without torch; --config, --quiet; words of other libraries; hidden modules
     "compat": 563,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value; an EnvPool's text
     "data": 464,  # Step.clear, from envs; actions of several numbers; the picture of an observation
     "distributed": 1_058,
-    "emulator": 1_893,  # polar_joystick.py; several games; PTX for newer GPUs; compilers that fail, a system cache
-    "envs": 2_327,  # several_games.py, info_mask.py; env.restore; pictures of floats and bools, and in a Dict
+    "emulator": 1_894,  # polar_joystick.py; several games; PTX for newer GPUs; compilers that fail, a system cache
+    "envs": 2_363,  # several_games.py, info_mask.py; env.restore; pictures of floats and bools, and in a Dict
     "experiments": 515,  # suite.early; recall in a stack of four; atari_100k: 26 games, 100,000 env steps
     "files": 346,  # the system cache of a container image, and who could write to it
     "gorila": 1_991,  # a single game; the global replay stores no recurrent states
@@ -38,15 +38,15 @@ BUDGETS = {
     "processes": 246,  # run_program: no program hangs in a destructor of torch; watch_parent
     "ranks": 899,
     "replays": 1_035,  # buffer.py, the replay alone; sequences.py and their stored states
-    "report": 1_682,  # pictures and tables for phones; dark pages
+    "report": 1_684,  # pictures and tables for phones; dark pages
     "results": 251,  # settings that are lists; mean_score, of the episodes of a window
     "run": 636,  # listed_runs.py: what lists of runs read without torch, from report and sweeps
-    "samplers": 2_310,  # device_vectorized.py: simulators on the GPU; the last reward in a recurrent state
-    "settings": 1_627,  # which network small pictures have; presets, one line for each setting of a source
+    "samplers": 2_318,  # device_vectorized.py: simulators on the GPU; the last reward in a recurrent state
+    "settings": 1_629,  # which network small pictures have; presets, one line for each setting of a source
     "speed": 805,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
-    "sweeps": 2_485,  # launch_command.py, script_folder.py: scripts of other libraries
+    "sweeps": 2_509,  # launch_command.py, script_folder.py: scripts of other libraries
     "text": 294,  # help at any width; outputs without UTF-8; a removed folder
-    "training": 2_047,  # Learner.ingest, whose advantages are captured; after_phase
+    "training": 2_048,  # Learner.ingest, whose advantages are captured; after_phase
 }
 
 

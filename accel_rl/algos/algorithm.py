@@ -64,9 +64,9 @@ class AlgorithmConfig:
     clipped. By default, rewards are clipped to 1 in Atari games (Mnih et al. 2015), and not clipped in other
     environments."""
     normalize_rewards: bool = False
-    """After the clipping, rewards are divided by the running standard deviation of the discounted return, and clipped
-    to +- 10 (OpenAI baselines' VecNormalize). Scores are never normalized. In a replay, the n-step return of a batch is
-    divided by the standard deviation of now, as in Stable-Baselines3."""
+    """Divide rewards, after the clipping, by the running standard deviation of the discounted return, and clip the
+    results to +- 10 (OpenAI baselines' VecNormalize). Scores are not changed. With a replay, a batch's n-step returns
+    are divided by the current standard deviation, as in Stable-Baselines3."""
     clip_grad_norm: NonNegative = 0.0
     """L2 norm to which the gradient of all parameters is clipped. With 0, the gradient is not clipped."""
     optimizer: AnyOptimizer = "adam"

@@ -185,7 +185,7 @@ class PolicyGradient(Algorithm[C]):
         )  # fmt: skip
 
     def reward(self, rollout: Rollout) -> Tensor:
-        """Clipped and normalized rewards [T, B]."""
+        """Rewards [T, B], clipped (--reward-clip) and normalized (--normalize-rewards)."""
         reward = finite_where_invalid(rollout.reward, rollout.valid)
         return self.reward_norm(clipped(reward, self.config.reward_clip))
 

@@ -34,12 +34,15 @@ class RewardNorm(nn.Module):
             self.register_buffer(name, torch.zeros((), dtype=torch.float64))
 
     def forward(self, reward: Tensor) -> Tensor:
-        """reward [...], by the statistics of now."""
-        return (reward / (self.variance + 1e-8).sqrt()).clamp(-10, 10)
+        """Divide reward [...] by the current standard deviation. An infinite reward becomes NaN, so that updates from
+        it are skipped."""
+        scaled = reward / (self.variance + 1e-8).sqrt()
+        return torch.where(scaled.isinf(), torch.nan, scaled.clamp(-10, 10))
 
     @torch.no_grad()
     def add(self, reward: Tensor, rollout: Rollout, communicator: Communicator) -> None:
-        """Every rollout is added once, on all ranks. `reward` [T, B] is clipped, as far as rewards are. Skipped steps
+        """Update the statistics with one rollout. Each rank calls this once per rollout. `reward` [T, B] is after
+        --reward-clip. Skipped steps
         leave R as it is, and a reward that is not finite counts as 0, because the updates from it are skipped."""
         valid, goes_on = rollout.valid, (~rollout.terminated).double()
         carry = torch.where(valid, self.gamma * (rollout.age[:-1] > 0).double(), 1)

@@ -31,8 +31,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class StopAtScore(Callback):
-    """End the run when the mean score of the last training episodes, of several games in percent of human, is at least
-    `score`."""
+    """End the run when the mean score of the last `episodes` training episodes reaches `score`, which is in percent of
+    human for several games."""
 
     score: float
     episodes: int = 100
@@ -40,9 +40,10 @@ class StopAtScore(Callback):
     number of episodes has ended."""
 
     def on_start(self, training: Training) -> None:
-        window = training.config.window
+        window, games = training.config.window, len(training.config.env.games)
+        of_window = f", --log.window times {games} games" if games > 1 else " (--log.window)"
         if not 1 <= self.episodes <= window:
-            raise ConfigError(f"StopAtScore(episodes={self.episodes}): must be 1 to --log.window {window}")
+            raise ConfigError(f"StopAtScore(episodes={self.episodes}): must be 1 to {window}{of_window}")
 
     def on_episode(self, training: Training, episode: Episode) -> bool:
         recent = training.recent[-self.episodes :]

@@ -41,8 +41,8 @@ class ResumeOptions(TrustOptions):
 @dataclass(frozen=True)
 class EvaluateOptions(TrustOptions):
     episodes: Count = 30
-    """Number of evaluation episodes to play. With 0, the evaluation lasts --steps env steps. With --starts saved, one
-    episode begins at each start point."""
+    """Number of evaluation episodes to play, of each game. With 0, the evaluation lasts --steps env steps. With
+    --starts saved, one episode begins at each start point."""
     steps: Count = 125_000
     """Number of env steps of the evaluation, with --episodes 0."""
     seed: Count = 0

@@ -321,7 +321,8 @@ def _rules(o: VectorOptions, codes: list[int], envpool: bool) -> dict[str, Any]:
         "noop_max": o.noop_max,
         "max_frames": o.max_num_frames_per_episode,
         "maxpool": o.maxpool,
-        "fire": o.use_fire_reset and FIRE in action_codes(o.game, o.full_action_space or o.continuous),
+        "fire": o.use_fire_reset
+        and FIRE in action_codes(o.games[0], o.full_action_space or o.continuous or len(o.games) > 1),
         "episodic_life": o.episodic_life,
         "life_loss_info": o.life_loss_info,
         "clips": o.reward_clipping,

@@ -39,8 +39,8 @@ class VectorOptions:
     value, and for values that only ale-py supports."""
 
     game: str
-    """Or several games, separated by commas, of which environment i plays game i modulo their number. Several games
-    have all 18 actions, and `info["game"]` has the number of each environment's game."""
+    """One game, or several separated by commas: environment i plays game i modulo their number. Several games have all
+    18 actions, and `info["game"]` is the index of each environment's game."""
     num_envs: int
     _: KW_ONLY
     batch_size: int = 0
@@ -58,7 +58,7 @@ class VectorOptions:
     continuous: bool = False
     """Actions are three numbers: radius and angle of a joystick, and the fire button (polar_joystick.py)."""
     continuous_action_threshold: float = 0.5
-    """How far the joystick is moved, or the button is pressed, at least."""
+    """Least deflection at which the joystick counts as moved, and least value at which the button counts as pressed."""
     autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP
     img_height: int = SIDE
     img_width: int = SIDE

@@ -85,6 +85,14 @@ class OwnGenerators:
         self._numpy = _of_numpy(_seeded_numpy._bit_generator).tobytes()
         self._python, self._gauss = _of_python(_seeded_python).tobytes(), None
 
+    def get_state(self) -> bytes:
+        """The states of both generators, or b"" if they are not needed."""
+        return self._numpy + self._python if self._is_active else b""
+
+    def set_state(self, state: bytes) -> None:
+        if self._is_active and state:
+            self._numpy, self._python, self._gauss = state[:BYTES], state[BYTES:], None
+
     def __enter__(self) -> None:
         if not self._is_active:
             return

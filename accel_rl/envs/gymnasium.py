@@ -43,7 +43,7 @@ class GymnasiumEnv:
     A saved state is that of the environment, if it has the methods `get_state()`, which returns bytes, and
     `set_state(bytes)`. Otherwise, with `restore` "replay", it consists of the episode's seed and its actions, which
     `set_state` plays again: exact if the environment is deterministic, and slow in a long episode. With `restore`
-    "new", a restored episode is truncated at its next step.
+    "new", a restored episode is truncated at its next step, whatever its state.
     """
 
     def __init__(
@@ -72,7 +72,8 @@ class GymnasiumEnv:
         self._seed, self._episode = seed, 0
         self._says_ignored = training and not index and not self._observations.fields["mask"]
         self._episode_seed: int | None = None
-        self._is_replayed = restore == "replay" and self._saved is None
+        self._restores = restore == "replay"
+        self._is_replayed = self._restores and self._saved is None
         self._steps = 0
         self._actions: list[Any] = []  # those of the episode, if they may be played again
         self.is_lost = False  # True after a restore that lost the episode, until the episode is truncated
@@ -134,10 +135,22 @@ class GymnasiumEnv:
             "newest": zlib.crc32(self._newest.tobytes()),
             "seed": self._seed,
             "episode": self._episode,
-            "is_saved": self._saved is not None,
+            "is_saved": self._saved is not None and self._episode_seed is not None and not self.is_lost,
         }
-        own = b"" if self._saved is None else bytes(self._saved.get_state())
-        return pack_state(header, self._newest.tobytes() + own)
+        if self._saved is None or not header["is_saved"]:
+            return pack_state(header, self._newest.tobytes())
+        own, generators = self._own_state(self._saved), self._generators.get_state()
+        return pack_state({**header, "generators": len(generators)}, self._newest.tobytes() + generators + own)
+
+    def _own_state(self, env: Any) -> bytes:
+        try:
+            with self._generators:
+                state = env.get_state()
+            if not isinstance(state, bytes):
+                raise TypeError(f"the result is of type {type(state).__name__}, and must be bytes")
+        except Exception as e:
+            raise EnvError(self, f"{self.id} failed at get_state: {cause(e)}") from e
+        return state
 
     def set_state(self, state: bytes) -> None:
         """Restore the saved episode, or truncate it at the next step (`is_lost`). Raises ValueError for bytes that are
@@ -146,15 +159,19 @@ class GymnasiumEnv:
         header, blob = unpack_state(state, kind="gymnasium", id=self.id)
         frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)
         if header["episode_seed"] is not None:
-            steps, saved = header["steps"], self._saved if header["is_saved"] else None
+            steps, saved = header["steps"], self._saved if header["is_saved"] and self._restores else None
             can_replay = self._is_replayed and len(header["actions"]) == steps
             if saved is not None or can_replay or not steps:
                 self._start(header["episode_seed"], frame)
             if saved is not None:
+                own = frame.nbytes + header["generators"]
                 try:
-                    saved.set_state(blob[frame.nbytes :])
+                    with self._generators:
+                        saved.set_state(blob[own:])
                 except Exception as e:
-                    raise ValueError(f"{self.id} failed at set_state: {cause(e)}") from e
+                    why = f"{self.id} failed at set_state: {cause(e)}"
+                    raise EnvError(self, f"{why}; with --env.restore new, another episode begins instead") from e
+                self._generators.set_state(blob[frame.nbytes : own])
             elif can_replay:
                 self._replay(header)
             else:

@@ -34,7 +34,8 @@ class InfoMask(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 class VectorInfoMask(VectorWrapper):
     """Same as `InfoMask`, for n environments: the mask in `info` is [n, actions]. If an environment resets itself in
-    the step that ends an episode, the mask of the last observation is that in `final_info`."""
+    the step that ends an episode, the mask of the last observation is that in `final_info`. After the termination of an
+    episode, no mask is needed."""
 
     def __init__(self, id: str, env: VectorEnv[Any, Any, Any]):
         super().__init__(env)
@@ -43,15 +44,29 @@ class VectorInfoMask(VectorWrapper):
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(**options)
-        return _joined(observation, _mask(info)), info
+        began = (options.get("options") or {}).get("reset_mask", np.ones(self.num_envs))
+        return _joined(observation, self._masks(info, ~np.asarray(began, bool))), info
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(actions)
-        if "final_obs" in info:
-            masks = _mask(info["final_info"])
+        over = np.asarray(terminated, bool)
+        if "final_obs" in info:  # `observation` and `info` are those of the next episodes.
+            ended = np.array([x is not None for x in info["final_obs"]])
+            masks = self._masks(info.get("final_info", {}), over | ~ended)
             last = [None if x is None else _joined(x, masks[i]) for i, x in enumerate(info["final_obs"])]
-            info = {**info, "final_obs": last}
-        return _joined(observation, _mask(info)), reward, terminated, truncated, info
+            info, over = {**info, "final_obs": last}, np.zeros(self.num_envs, bool)
+        return _joined(observation, self._masks(info, over)), reward, terminated, truncated, info
+
+    def _masks(self, info: Mapping[str, Any], optional: np.ndarray) -> np.ndarray:
+        """[n, actions], with zeros where a mask is `optional` [n] and missing. Gymnasium's `_action_mask` [n] names the
+        environments that have one."""
+        if MASK not in info and optional.all():
+            return np.zeros((self.num_envs, *self.single_observation_space[MASK].shape))  # type: ignore[index]
+        masks = np.asarray(_mask(info))
+        missing = ~np.asarray(info.get(f"_{MASK}", np.ones(self.num_envs)), bool)
+        if (wrong := np.flatnonzero(missing & ~optional)).size:
+            raise ValueError(f"info has no {MASK} of environment {wrong[0]}")
+        return np.where(missing[:, None], 0, masks)
 
 
 def say_ignored(id: str, info: Mapping[str, Any]) -> None:
@@ -74,5 +89,5 @@ def _joined(observation: Any, mask: Any) -> dict[str, Any]:
 
 def _mask(info: Mapping[str, Any]) -> Any:
     if MASK not in info:
-        raise ValueError(f"info has no {MASK}, it has {', '.join(info) or 'nothing'}")
+        raise ValueError(f"info has no {MASK}" + (f", only {', '.join(info)}" if info else "; it is empty"))
     return info[MASK]

@@ -94,8 +94,9 @@ class EnvConfig:
     """With `auto`, a C++ compiler translates the game for the emulator in the background, once on a machine, and the
     emulator plays the translated game faster, with the same results. With `off`, the emulator interprets the game."""
     restore: str = "replay"
-    """How a resumed run continues an episode of a Gymnasium environment that cannot save its state. `replay` plays the
-    actions of the episode again. `new` truncates the episode, and begins another one."""
+    """How a resumed run continues an episode of a Gymnasium environment. `replay` restores the state that the
+    environment has saved, or plays the actions of the episode again. `new` truncates the episode, and begins another
+    one."""
 
     @property
     def games(self) -> tuple[str, ...]:
@@ -185,7 +186,6 @@ def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
     games, full_action_set = config.games, config.full_action_set
     check_games(games)
     if len(games) > 1 and full_action_set is None:
-        say_once(f"{len(games)} games in one run have all 18 actions (--env.full-action-set)")
         full_action_set = True
     backend = config.backend
     if backend == "auto" and config.game:
@@ -319,11 +319,13 @@ def _inspected(config: ResolvedEnv, training: bool, cached: bool, start_timeout_
         other = make_env(config, 0, training, cached, i)
         other.close()
         if other.spec.action_meanings != env.spec.action_meanings:
-            hint = "; leave out full_action_set=false" if config.full_action_set is False else ""
+            hint = "; leave out --env.full-action-set False" if config.full_action_set is False else ""
             difference = (
                 f"{game} has other actions ({other.spec.n_actions}) than {config.games[0]} ({env.spec.n_actions})"
             )
             raise ConfigError(f"game={config.game!r}: {difference}{hint}")
+    if len(config.games) > 1 and config.full_action_set:
+        say_once(f"{len(config.games)} games: the agent has all {env.spec.n_actions} actions (--env.full-action-set)")
     return replace(env.spec, name=config.label)
 
 

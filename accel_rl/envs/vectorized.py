@@ -28,9 +28,8 @@ class VectorizedEnv:
     """Adapts a gymnasium.vector.VectorEnv of n environments to `BatchEnv`, in each autoreset mode.
 
     `id` is "module:function". The function is called with `num_envs` and the keyword arguments `kwargs`, and, if it has
-    such parameters, with `index`, the first environment's index in the run, `training`, and `device`, cpu or the device
-    on which DeviceVectorized steps it. The observations and
-    rewards may be arrays of any library, and tensors on a GPU.
+    such parameters, with `index` (the first environment's index in the run), `training`, and `device`: the learner's
+    device with --sampler.engine device, otherwise "cpu". Observations and rewards may be arrays of any library.
 
     A step that only resets an environment (`NextStep`) is not valid, nor is that of an environment whose action is
     skipped. The environments can be saved if they have the methods `get_state()`, which returns bytes, and
@@ -125,8 +124,11 @@ class VectorizedEnv:
     def _end(self, obs: Any, info: dict[str, Any], over: np.ndarray, out: Step) -> None:
         """Write the last frames of the episodes that ended, and the first frames of the next ones."""
         if self.mode is AutoresetMode.SAME_STEP:
-            for i in np.flatnonzero(over):
-                out.final_frame[i] = self.observations.frame(on_host(info["final_obs"][i]))
+            with self.named("a step"):
+                if "final_obs" not in info:
+                    raise ValueError("info has no final_obs at the end of an episode")
+                for i in np.flatnonzero(over):
+                    out.final_frame[i] = self.observations.frame(on_host(info["final_obs"][i]))
             return
         out.final_frame[over] = out.frame[over]
         if self.mode is AutoresetMode.DISABLED:

@@ -41,7 +41,7 @@ def repeated(kept: str, others: Sequence[str], seed: object) -> str:
 
 Column = tuple[np.ndarray, np.ndarray]  # A Column has the values of the x axis and the y axis of a curve.
 MINUTES = "minutes"  # Minutes are not a column of any file, but computed as wall_s / 60.
-LONG = 50  # A title has fewer characters.
+LONG = 50  # Titles are cut to fewer characters than this.
 COLUMNS = 3  # A row of the figure has three panels.
 X_LABELS = {"env_steps": "env steps (agent steps)", "wall_s": "seconds", MINUTES: "minutes"}
 Y_LABELS = {"score": "score, last 100 episodes", "eval_score": "evaluation score"}
@@ -58,7 +58,7 @@ def spread(columns: Sequence[Column], points: int) -> tuple[np.ndarray, np.ndarr
 
 
 CHARACTERS = 10
-"""Characters of a legend in an inch"""
+"""Characters of legend text per inch"""
 UNFINISHED = ", unfinished (o)"
 
 
@@ -193,7 +193,7 @@ def drawn(curves: list[Curve], x: str, y: str, kind: str = "png") -> bytes:
                 panel.fill_between(grid, low, high, alpha=0.2, color=c, linewidth=0)
         panel.set_xlabel(X_LABELS.get(x, x))
         # A run of several games has a score in percent of human.
-        panel.set_ylabel(Y_LABELS.get(y, y) + (", % of human" if "," in game and y in Y_LABELS else ""))
+        panel.set_ylabel(Y_LABELS.get(y, y) + (", % of human" if "," in game and y in (*Y_LABELS, "new_score") else ""))
         panel.locator_params(nbins=6)
         if x == "env_steps":
             panel.xaxis.set_major_formatter(counts())
@@ -210,7 +210,7 @@ def drawn(curves: list[Curve], x: str, y: str, kind: str = "png") -> bytes:
 
 
 def mark_unfinished(panel: Any, x: float, y: float, colour: Any) -> None:
-    """An open circle at the end of a curve of which a run has not reached its length."""
+    """An open circle where a curve ends before all of its runs are finished."""
     panel.plot([x], [y], color=colour, marker="o", fillstyle="none", markersize=7)
 
 

@@ -105,7 +105,7 @@ def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]
 
 def notes(runs: Sequence[Run], normalised: Mapping[str, Scores], scale: str) -> list[str]:
     result = _some([f"{r.setting} in {r.game}: {r.repeated}" for r in runs if r.repeated])
-    result += _some([f"{r.name}: unfinished, {r.unfinished}" for r in runs if r.unfinished])
+    result += _some([f"{r.name}: unfinished, {r.unfinished}" for r in runs if r.unfinished and r.part <= 1])
     result += _some([f"{r.name}: {text}" for r in runs if (text := _short_evaluations(r))])
     without_score = [r for r in runs if np.isnan(r.score("final")) and not run_settings.samples_only(r.settings)]
     result += _some([f"{r.name}: no score yet" for r in without_score])
@@ -135,7 +135,10 @@ def _some(lines: list[str]) -> list[str]:
 
 
 MEAN = "mean over seeds, to the end of the longest run, band from minimum to maximum"
-CAPTION = f"{MEAN.capitalize()}; training scores are of the last 100 episodes. A circle ends curves of unfinished runs."
+CAPTION = (
+    f"{MEAN.capitalize()}; training scores are of the last 100 episodes (of several games, 100 times their number). A "
+    "circle ends curves of unfinished runs."
+)
 SECONDARY_FIGURES, NORM_FIGURES = ("6", "7", "8"), ("9",)  # All figures except 6 to 9 have learning curves.
 OVERS: tuple[tuple[Over, str], ...] = (("env steps", "curves"), ("minutes", "curves_by_time"))
 

@@ -41,7 +41,6 @@ def _parts(run: Run) -> list[Run]:
         part.deviations, part.episodes = no_column(), no_column()
         columns = part.columns(("score", "eval_score"))
         part.online, part.evaluations = columns["score"], columns["eval_score"]
-        part.unfinished = run.unfinished if part.part == 1 else ""
     return parts
 
 

@@ -162,6 +162,8 @@ def check(config: Any) -> None:
         if not is_vectorized(env.id):
             needs = "plays Atari games and vector environments (module:function with the parameter num_envs)"
             raise ConfigError(f"--env.id {env.id}: {engine} {needs}; use workers or in-process")
+        if env.mask_in_info:
+            raise ConfigError(f"--env.action-mask info: {engine} has no action masks; use in-process")
         return
     if len(env.games) > 1:
         raise ConfigError(f"--env.game {env.game}: {engine} plays a single game; use workers or in-process")

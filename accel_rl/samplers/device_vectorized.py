@@ -23,9 +23,9 @@ class DeviceVectorized:
     """Steps a `gymnasium.vector.VectorEnv` with actions on the device, and copies nothing to the host, with the results
     of `VectorizedEnv`.
 
-    Observations, rewards, `terminated` and `truncated` are tensors on the device, as is `info["final_obs"]` [n, ...]
-    with the autoreset mode `SAME_STEP`, in which it is needed at steps that end an episode. The mode `DISABLED`
-    synchronizes the host with the device at each step. Observation spaces are Boxes. Raises ConfigError.
+    Observations, rewards and flags are tensors on the device. In the autoreset mode SAME_STEP, `info["final_obs"]`
+    [n, ...] is one too, at every step. In the mode DISABLED, the host waits for the device at each step, and
+    `reset_mask` is a tensor. Observation spaces are Boxes. Raises ConfigError.
     """
 
     def __init__(self, env: VectorizedEnv, device: torch.device):
@@ -84,8 +84,9 @@ class DeviceVectorized:
         """Write the last frames of the episodes that ended, and return the frames after the step."""
         mask = _like(over, frame)
         if self._host.mode is AutoresetMode.SAME_STEP:
-            if "final_obs" in info:
-                out.final_frame.copy_(torch.where(mask, self._frames(info["final_obs"]), out.final_frame))
+            if "final_obs" not in info:
+                raise ValueError("info has no final_obs, which mode SameStep needs at every step on the device")
+            out.final_frame.copy_(torch.where(mask, self._frames(info["final_obs"]), out.final_frame))
             return frame
         out.final_frame.copy_(torch.where(mask, frame, out.final_frame))
         if self._host.mode is AutoresetMode.DISABLED and bool(over.any()):

@@ -62,7 +62,7 @@ class InProcessEngine:
         return sum(stepper.env.late_resets for stepper in self._steppers)
 
     def get_state(self) -> list[bytes]:
-        return [state for stepper in self._steppers for state in stepper.env.get_state()]
+        return [state for stepper in self._steppers for state in stepper.get_state()]
 
     def set_state(self, states: list[bytes]) -> None:
         for g, stepper in enumerate(self._steppers):

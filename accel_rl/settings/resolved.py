@@ -96,8 +96,10 @@ def resolve(config: TrainConfig) -> Resolved:
     resolved.env.check(resolved.sampler.spec_timeout_s)
     if resolved.rank_envs < (games := len(resolved.env.games)):
         got, least = counted(resolved.rank_envs, "environment"), resolved.sampler.envs // resolved.rank_envs * games
-        each = " of each rank" if resolved.distributed.several else ""
-        raise ConfigError(f"--envs {resolved.sampler.envs}: {got}{each} for {games} games; use {least} or more")
+        each = " per rank" if resolved.distributed.several else ""
+        are = "are" if resolved.rank_envs > 1 else "is"
+        few = f"{got}{each} {are} too few for {games} games"
+        raise ConfigError(f"--envs {resolved.sampler.envs}: {few}; use {least} or more")
     resolved = for_small_pictures(resolved)
     check_starts(resolved)
     if resolved.sampler.reset == "cached" and not resolved.env.game:

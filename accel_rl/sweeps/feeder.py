@@ -70,13 +70,13 @@ class Feeder:
         """Stop a run early. The run saves a checkpoint first, and its status becomes `status`."""
         if name not in self._ending:
             self._ending[name] = status, time.monotonic() + PATIENCE_S
-            _ask_to_stop(self.running[name].process)
+            self._ask_to_stop(self.running[name].process)
 
     def step(self) -> None:
         """Record which runs have ended, and start waiting runs in free slots."""
         for name, (_, deadline) in self._ending.items():
             if time.monotonic() > deadline:
-                self.running[name].process.kill()
+                self.folder.signal(self.running[name].process, signal.SIGKILL)
         for name, running in list(self.running.items()):
             if (code := running.process.poll()) is not None:
                 del self.running[name]
@@ -157,7 +157,7 @@ class Feeder:
         """Stop all runs; each run saves a checkpoint. A run that does not end within `patience_s` seconds is killed.
         Ctrl-C kills the remaining runs immediately."""
         for running in self.running.values():
-            _ask_to_stop(running.process)
+            self._ask_to_stop(running.process)
         if self.running:
             logger.info(f"stopping {counted(len(self.running), 'run')} within {patience_s:.0f} s")
         deadline = time.monotonic() + patience_s
@@ -166,10 +166,10 @@ class Feeder:
                 running.process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 logger.info(f"{running.name} did not stop within {patience_s:.0f} s and was killed")
-                running.process.kill()
+                self.folder.signal(running.process, signal.SIGKILL)
             except KeyboardInterrupt:
                 deadline = time.monotonic()
-                running.process.kill()
+                self.folder.signal(running.process, signal.SIGKILL)
             running.process.wait()
         for running in self.running.values():
             done = self.folder.finished(running.name, self.runs[running.name], running.process.returncode)
@@ -183,9 +183,8 @@ class Feeder:
             )
         self.running = {}
 
-
-def _ask_to_stop(process: "subprocess.Popen[bytes]") -> None:
-    """Request that a run saves a checkpoint and stops. The priority of the run is raised first, because on a busy
-    machine a run with --idle would need minutes to save a checkpoint."""
-    set_session_nice(process.pid, 0)
-    process.terminate()
+    def _ask_to_stop(self, process: "subprocess.Popen[bytes]") -> None:
+        """Request that a run saves a checkpoint and stops. The priority of the run is raised first, because on a busy
+        machine a run with --idle would need minutes to save a checkpoint."""
+        set_session_nice(process.pid, 0)
+        self.folder.signal(process, signal.SIGTERM)

@@ -29,17 +29,23 @@ from accel_rl.sweeps.layout import Layout, Needs, Placing, lay_out, placing, wit
 from accel_rl.sweeps.script_folder import ScriptFolder
 from accel_rl.sweeps.sweep_display import Display, View
 from accel_rl.text import output
-from accel_rl.text.counts import Count
+from accel_rl.text.counts import Count, OptionalCount
 from accel_rl.text.errors import ConfigError, nearest
 from accel_rl.training.signals import StopRequest
 
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 FOLDER = "folder"
-RANGE = re.compile(r"\d+-\d+")
+RANGE = re.compile(r"(0|[1-9]\d*)-(0|[1-9]\d*)")
+MOST_BYTES = 255
+"""The longest name of a folder on Linux."""
 
 
 @dataclass(frozen=True)
 class LaunchOptions(Placing):
+    gpus_per_run: OptionalCount = None
+    """Number of GPUs of every script, by default 1 if the machine has GPUs."""
+    cores_per_run: OptionalCount = None
+    """Number of physical cores of every script without GPUs, by default 1."""
     out: str = ""
     """Folder to create, by default runs/SCRIPT-TIME."""
     retries: Count = 0
@@ -128,7 +134,7 @@ def values_of(words: Sequence[str], template: str) -> dict[str, list[str]]:
             allowed = f"; it has: {', '.join(known)}" if known else ""
             raise ConfigError(f"{key}={text}: the command has no {{{key}}}{nearest(key, known)}{allowed}")
         parts = text.split(",")
-        result[key] = [str(v) for p in parts for v in (numbers(p) if RANGE.fullmatch(p) else [p])]
+        result[key] = [value for part in parts for value in _expanded(part)]
         if "" in parts or len(set(result[key])) < len(result[key]):
             raise ConfigError(f"{key}={text}: must be different values, separated by commas")
     if missing := [key for key in known if key not in result]:
@@ -136,11 +142,22 @@ def values_of(words: Sequence[str], template: str) -> dict[str, list[str]]:
     return result
 
 
+def _expanded(text: str) -> list[str]:
+    """The numbers of a range such as 0-4, or the text itself."""
+    if (match := RANGE.fullmatch(text)) and int(match[1]) < int(match[2]):
+        return [str(number) for number in numbers(text)]
+    return [text]
+
+
 def commands_of(template: str, values: Mapping[str, Sequence[str]], folder: Path) -> dict[str, list[str]]:
     """Maps the name of each run to the words of its command, which no shell reads."""
     result = {}
     for combination in itertools.product(*values.values()):
         name = ",".join(f"{k}={v}" for k, v in zip(values, combination, strict=True)).replace("/", "_") or "run"
+        if name in result:
+            raise ConfigError(f"two runs would have the folder {name!r}: their values differ only in / and _")
+        if len(os.fsencode(name)) > MOST_BYTES:
+            raise ConfigError(f"the values of {name[:40]!r}... are too long for the name of a folder")
         chosen = {**dict(zip(values, combination, strict=True)), FOLDER: os.path.abspath(folder / name)}
         result[name] = [_filled(word, chosen) for word in shlex.split(template)]
     return result

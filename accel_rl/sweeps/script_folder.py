@@ -1,5 +1,9 @@
 """The folder of `accel-rl launch`."""
 
+import contextlib
+import os
+import signal
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +18,11 @@ class ScriptFolder(SweepFolder):
 
     def command(self, name: str, cores: Sequence[int]) -> list[str]:
         return list(self.plan["commands"][name])
+
+    def signal(self, process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+        """The script's child processes get the signal too. Each script has its own session."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
 
     def env_steps(self, name: str) -> int:
         return 0

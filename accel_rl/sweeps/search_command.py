@@ -187,7 +187,9 @@ def search(argv: list[str]) -> int:
         if not o.resume:
             raise ConfigError("--resume needs a search's folder, and got ''")
         folder = SweepFolder(Path(o.resume).expanduser())
-        if "search" not in (plan := folder.plan):
+        if "script" in (plan := folder.plan):
+            raise ConfigError(f"{folder.path} has scripts: accel-rl launch --resume {folder.path}")
+        if "search" not in plan:
             raise ConfigError(f"{folder.path} is a sweep: accel-rl sweep --resume {folder.path}")
         stored = plan["placing"] | plan["search"] | {"override": tuple(plan["search"]["override"])}
         name, begun = plan["experiment"], SearchOptions(**stored)

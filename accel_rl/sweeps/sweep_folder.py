@@ -9,6 +9,8 @@
 import json
 import math
 import platform
+import signal
+import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -91,6 +93,10 @@ class SweepFolder:
         """The command of a run on the given cores, which its ranks use in this order. The settings need no trust, as
         the sweep has written or checked them (`config`)."""
         return child.command("accel_rl", "resume", str(self.run(name)), "--trust", "--cores", *map(str, cores))
+
+    def signal(self, process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+        """Send a signal to a run, which stops its own child processes."""
+        process.send_signal(number)
 
     def config(self, name: str, trust: Trust = False) -> "TrainConfig":
         """Return the configuration with which a run of the sweep was started. Raises ConfigError if the configuration

@@ -88,8 +88,8 @@ class Training:
 
     @property
     def recent(self) -> list[Recent]:
-        """(score, length, index of the game) of the last --log.window episodes of rank 0's environments, oldest first.
-        The index is 0 unless the agent plays several games (`config.env.games`)."""
+        """(score, length, index of the game) of the last --log.window episodes (times the number of games) of rank 0's
+        environments, oldest first. The index is 0 unless the agent plays several games (`config.env.games`)."""
         return list(self._counts()[0])
 
     @property

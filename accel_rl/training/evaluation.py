@@ -23,7 +23,8 @@ class Evaluation:
     played: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.mean:.1f} +- {self.std:.1f} ({len(self.scores)} episodes)"
+        unit = " % of human" if len(self.games) > 1 else ""
+        return f"{self.mean:.1f} +- {self.std:.1f}{unit} ({len(self.scores)} episodes)"
 
     @property
     def text(self) -> str:

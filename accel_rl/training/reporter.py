@@ -164,7 +164,7 @@ class Reporter:
     def _new_score(self, recent: list[Recent], ended: int) -> float:
         """Mean score of the episodes that ended since the last row, or NaN if no episode of a game ended. With several
         ranks the score is NaN, because the ranks' recent episodes have no common order. `recent` has at most
-        --log.window episodes."""
+        --log.window episodes, times the number of games."""
         new = min(ended, len(recent))
         if new <= 0 or self.config.distributed.size > 1:
             return float("nan")

@@ -58,6 +58,17 @@ def test_each_environment_equals_that_of_its_game(options):
         np.testing.assert_array_equal(one.ale(0).getScreenRGB(), env.ale(i).getScreenRGB())
 
 
+def test_several_games_have_continuous_actions():
+    envs = VectorEnv("pong,breakout", 4, continuous=True, use_fire_reset=True)
+    envs.reset(seed=0)
+    assert envs.action_space.shape == (4, 3) and envs.step(envs.action_space.sample())[4]["game"].tolist() == [
+        0,
+        1,
+        0,
+        1,
+    ]
+
+
 def test_copies_states_and_parts_of_a_batch():
     env = make("pong,breakout", 4)
     env.reset(seed=1)

@@ -90,7 +90,9 @@ def test_all_have_the_full_action_set_and_one_spec():
 def test_equal_minimal_sets():
     minimal = env_of(game="pong,space_invaders", full_action_set=False)
     assert make_spec(minimal, True).n_actions == 6
-    with pytest.raises(ConfigError, match=r"breakout has other actions \(4\) than pong \(6\); leave out full_action"):
+    with pytest.raises(
+        ConfigError, match=r"breakout has other actions \(4\) than pong \(6\); leave out --env.full-action-set"
+    ):
         make_spec(env_of(game="pong,breakout", full_action_set=False), True)
 
 

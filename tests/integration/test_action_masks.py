@@ -7,11 +7,13 @@ import torch
 
 import accel_rl
 from accel_rl.data.rollout_arrays import Step
+from accel_rl.envs.info_mask import VectorInfoMask
 from accel_rl.envs.vectorized import VectorizedEnv
 from accel_rl.replays.ring import ReplayBatch
 from accel_rl.settings.registry import ALGORITHMS, WITH_REPLAY
 from accel_rl.settings.resolved import resolve
 from accel_rl.training.learner import build_algorithm
+from tests.action_spaces import taxis_without_masks
 from tests.golden.runs import config
 from tests.integration.runs import resumed_equals
 from tests.marks import slow
@@ -162,8 +164,12 @@ def test_a_mask_that_is_not_read_is_said(tmp_path):
     ("env", "error", "line"),
     [
         ("Pendulum-v1", accel_rl.ConfigError, r"--env.action-mask info: id='Pendulum-v1' has the action space Box"),
-        ("CartPole-v1", accel_rl.RunError, "failed at the reset of episode 1: ValueError: info has no action_mask, it"),
-        ("tests.action_spaces:forgetful", accel_rl.RunError, "at step 1 .* info has no action_mask, it has prob"),
+        (
+            "CartPole-v1",
+            accel_rl.RunError,
+            "failed at the reset of episode 1: ValueError: info has no action_mask; it is empty",
+        ),
+        ("tests.action_spaces:forgetful", accel_rl.RunError, "at step 1 .* info has no action_mask, only prob"),
     ],
 )
 def test_environments_without_a_mask_are_one_line(env, error, line, tmp_path):
@@ -176,3 +182,13 @@ def test_environments_without_a_mask_are_one_line(env, error, line, tmp_path):
 def test_a_run_with_masks_in_info_resumes(tmp_path):
     args = [TAXI if x == ENV else x for x in ARGS]
     assert resumed_equals(tmp_path, *args, "--env.action-mask", "info", "--sampler.engine", "in-process")
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
+def test_an_environment_of_a_vector_that_has_no_mask_is_named(mode):
+    """Gymnasium's vector environments fill missing masks with zeros, which would allow no action."""
+    with pytest.raises(ValueError, match="info has no action_mask of environment 1"):
+        env = VectorInfoMask("x", taxis_without_masks(2, mode))
+        env.reset(seed=0)
+        for _ in range(3):
+            env.step(np.zeros(2, np.int64))

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from accel_rl.agents.agent import RandomAgent
+from accel_rl.envs.environment import EnvError
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.samplers.device_engine import DeviceEngine
 from accel_rl.samplers.device_vectorized import made_on_device
@@ -61,6 +62,16 @@ def test_episodes_that_were_not_saved_are_truncated(mode):
         for sampler in (first, second):
             sampler.engine.set_state(sampler.engine.get_state())
     assert_equal(first.collect(RandomAgent(2)), second.collect(RandomAgent(2)))
+
+
+def test_an_end_without_its_last_observation_is_one_line():
+    setup = setup_of(TENSORS + "_without_final_obs", "SameStep", 1)
+    device = torch.device("cpu")
+    sampler = Sampler(DeviceEngine(setup, device, partial(made_on_device, setup, device)), setup.spec, 3)
+    with pytest.raises(
+        EnvError, match="failed at a step: ValueError: info has no final_obs, which mode SameStep needs"
+    ):
+        sampler.collect(RandomAgent(2))
 
 
 def test_observations_must_be_a_box():

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from accel_rl.sweeps.launch_command import commands_of, launch, values_of
@@ -60,6 +61,7 @@ def test_scripts_that_were_stopped_run_again(tmp_path):
     deadline = time.monotonic() + 60
     while states() != {"s=100": "running", "s=0.1": "done"} and time.monotonic() < deadline:
         time.sleep(0.1)
+    assert states() == {"s=100": "running", "s=0.1": "done"}
     pid = json.loads((folder / "state.json").read_text())["s=100"]["pid"]
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
@@ -67,6 +69,19 @@ def test_scripts_that_were_stopped_run_again(tmp_path):
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
     assert launch(["--resume", str(folder), "--dry-run"]) == 0
+
+
+def test_the_child_processes_of_a_script_stop_with_it(tmp_path):
+    (tmp_path / "run.sh").write_text("sleep 98765 &\necho $! > $1/child\nwait\n")
+    words = [sys.executable, "-m", "accel_rl", "launch", f"sh {tmp_path}/run.sh {{folder}}", "--out", tmp_path / "runs"]
+    process = subprocess.Popen([*map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    file, deadline = tmp_path / "runs" / "run" / "child", time.monotonic() + 60
+    while not (file.exists() and file.read_text().strip()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    child = psutil.Process(int(file.read_text()))
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    child.wait(timeout=10)
 
 
 @pytest.mark.parametrize(
@@ -78,6 +93,8 @@ def test_scripts_that_were_stopped_run_again(tmp_path):
         (["echo {lr}", "lr=1,1"], "lr=1,1: must be different values"),
         (["echo {lr}", "lr=1,"], "lr=1,: must be different values"),
         (["echo {lr}", "lr"], "lr: wanted KEY=VALUE"),
+        (["echo {x}", "x=a/b,a_b"], "two runs would have the folder 'x=a_b': their values differ only in / and _"),
+        (["echo {x}", f"x={'y' * 300}"], "are too long for the name of a folder"),
         (["no-such-program {lr}", "lr=1"], "the program 'no-such-program' is not found"),
         (["echo '{lr}", "lr=1"], "cannot be read: No closing quotation"),
         (["", "lr=1"], "the command has no {lr}"),
@@ -97,3 +114,8 @@ def test_the_words_of_a_command_are_those_of_a_shell_without_its_expansions(tmp_
         "python", "t.py", "--name", "a 1 2", "--path", f"{tmp_path}/x=1 2,other=3/$HOME", "3",
     ]  # fmt: skip
     assert "a b;c" in commands["x=b;c,other=3"]
+
+
+def test_only_plain_rising_numbers_are_a_range():
+    text = "0-2,64-64,00-02,5-2,1e-3"
+    assert values_of([f"x={text}"], "echo {x}") == {"x": ["0", "1", "2", "64-64", "00-02", "5-2", "1e-3"]}

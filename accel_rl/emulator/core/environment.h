@@ -37,7 +37,8 @@ HD void set_joystick(State& s, u32 action, u32 port) {
     s.fire[1 - port] = 0;
 }
 
-// A paddle turns by 23,000 ohms per frame, or by fewer with a continuous action, and its button is wired to a pin of a joystick direction.
+// A paddle turns by 23,000 ohms per frame, times the radius of a continuous action. Its button is wired to a pin of a
+// joystick direction.
 enum Controllers : u8 { JOYSTICKS, PADDLES, PADDLES_SWAPPED, JOYSTICKS_SWAPPED, CONTROLLERS };
 constexpr i32 PADDLE_LEAST = 27450, PADDLE_MOST = 790196, PADDLE_TURN = 23000;
 constexpr i32 PADDLE_MIDDLE = (PADDLE_LEAST + PADDLE_MOST) / 2;

@@ -77,6 +77,12 @@ class GroupStepper:
         self.env = build()
         self.start()
 
+    def get_state(self) -> list[bytes]:
+        try:
+            return self.env.get_state()
+        except EnvError as e:
+            raise self._error(e) from e
+
     def set_state(self, states: list[bytes]) -> None:
         """The last observation is not restored here, but by the caller."""
         try:

@@ -101,7 +101,7 @@ def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -
     request, blob = control.receive()
     assert isinstance(request, Request)
     if request.kind == "get_state":
-        states = [stepper.env.get_state() for stepper in steppers]
+        states = [stepper.get_state() for stepper in steppers]
         sizes = tuple(tuple(len(s) for s in group) for group in states)
         control.send(Reply(sizes=sizes), b"".join(s for group in states for s in group))
     elif request.kind == "set_state":
