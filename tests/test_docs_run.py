@@ -58,6 +58,7 @@ PLANNED = {
     "experiments.gorila:pong_small": "hours; tests/papers trains it, smaller",
     "torchrun": "tests/integration/test_ranks.py starts torchrun",
     "accel-rl resume runs/": "a run on a cluster",
+    "watch RUN --game": "a run of several games; tests/integration/test_several_games.py watches one",
     "accel-rl launch": "scripts of others: planned by --dry-run",
     "accel-rl sweep": "hours: planned by --dry-run",
     "accel-rl search": "hours: a first trial is planned; tests/sweeps/test_search.py runs searches",
@@ -238,8 +239,8 @@ def test_it_is_planned(line, here, capsys, monkeypatch):
     elif words[:2] == ["accel-rl", "launch"]:
         rest = split(words[1:], ["--gpus"])[1]
         assert words[2:] == ["runs/mine"] or main([*rest, "--dry-run"]) == 0, capsys.readouterr().err
-    elif words[:2] == ["accel-rl", "resume"]:
-        assert len(words) == 3
+    elif words[:2] == ["accel-rl", "resume"] or "watch" in words:
+        assert len(words) == (5 if "watch" in words else 3)
     elif words[:2] == ["accel-rl", "search"]:
         options = parse(SearchOptions, words[3:], "accel-rl search", "")
         if words[2] != "runs/search":

@@ -41,9 +41,9 @@ class StopAtScore(Callback):
 
     def on_start(self, training: Training) -> None:
         window, games = training.config.window, len(training.config.env.games)
-        of_window = f", --log.window times {games} games" if games > 1 else " (--log.window)"
+        most = f"{window}, --log.window times {games} games" if games > 1 else f"--log.window {window}"
         if not 1 <= self.episodes <= window:
-            raise ConfigError(f"StopAtScore(episodes={self.episodes}): must be 1 to {window}{of_window}")
+            raise ConfigError(f"StopAtScore(episodes={self.episodes}): must be 1 to {most}")
 
     def on_episode(self, training: Training, episode: Episode) -> bool:
         recent = training.recent[-self.episodes :]

@@ -64,9 +64,10 @@ class GymnasiumEnv:
         offers = {"index": index, "training": training, **({"render_mode": "rgb_array"} if render else {})}
         self._generators = OwnGenerators(seed, is_needed=not _is_of_gymnasium(id))
         with self._generators:
-            made: Any = _make(id, kwargs, offers)
-        self._env = env = InfoMask(id, made) if mask_in_info else made
-        self._saved = made if all(callable(getattr(made, name, None)) for name in ("get_state", "set_state")) else None
+            inner: Any = _make(id, kwargs, offers)
+        self._env = env = InfoMask(id, inner) if mask_in_info else inner
+        has_states = all(callable(getattr(inner, name, None)) for name in ("get_state", "set_state"))
+        self._saved = inner if has_states else None
         self._action_space = env.action_space
         self._observations = Observations(id, env.observation_space, env.action_space, stack)
         self._seed, self._episode = seed, 0
@@ -139,8 +140,8 @@ class GymnasiumEnv:
         }
         if self._saved is None or not header["is_saved"]:
             return pack_state(header, self._newest.tobytes())
-        own, generators = self._own_state(self._saved), self._generators.get_state()
-        return pack_state({**header, "generators": len(generators)}, self._newest.tobytes() + generators + own)
+        state, generators = self._own_state(self._saved), self._generators.get_state()
+        return pack_state({**header, "generators": len(generators)}, self._newest.tobytes() + generators + state)
 
     def _own_state(self, env: Any) -> bytes:
         try:
@@ -164,14 +165,14 @@ class GymnasiumEnv:
             if saved is not None or can_replay or not steps:
                 self._start(header["episode_seed"], frame)
             if saved is not None:
-                own = frame.nbytes + header["generators"]
+                end = frame.nbytes + header["generators"]
                 try:
                     with self._generators:
-                        saved.set_state(blob[own:])
+                        saved.set_state(blob[end:])
                 except Exception as e:
                     why = f"{self.id} failed at set_state: {cause(e)}"
                     raise EnvError(self, f"{why}; with --env.restore new, another episode begins instead") from e
-                self._generators.set_state(blob[frame.nbytes : own])
+                self._generators.set_state(blob[frame.nbytes : end])
             elif can_replay:
                 self._replay(header)
             else:

@@ -170,7 +170,8 @@ def _row(c: Comparison, tested: Verdicts) -> list[str]:
     if not c.arrived:
         steps = max((r.env_steps for r in c.runs), default=0.0)
         text = f"{steps / 1e6:.2f} of {p.env_steps / 1e6:g} M env steps"
-    share = 100 * (stats.mean(scores) - c.random) / (p.mean - c.random) if c.arrived and p.mean != c.random else None
+    is_above = (p.mean - c.random) * c.unit > 0  # Published scores of early runs may be below random play.
+    share = 100 * (stats.mean(scores) - c.random) / (p.mean - c.random) if c.arrived and is_above else None
     return [
         c.game,
         c.setting,

@@ -68,7 +68,9 @@ def bash(words, tmp_path):
 
 
 def test_bash_completes_commands_options_and_values(bash):
-    assert bash.completed("accel-rl tra\tpp\t--game\tbreako\t--res\tsw\t") == ("train ppo --game breakout --reset swap")
+    assert bash.completed("accel-rl tra\tpp\t--game\tbreako\t--rese\tsw\t") == (
+        "train ppo --game breakout --reset swap"
+    )
     assert bash.completed("accel-rl train dqn --algo.target-u\tup\t--sampler.eng\tin-\t") == (
         "train dqn --algo.target-unit updates --sampler.engine in-process"
     )
