@@ -46,8 +46,8 @@ def mean_percent(values) -> float:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--envs", 1), "--envs 1: 1 environment for 2 games; use 2 or more"),
-        (("--envs", 2, "--ranks", 2), "--envs 2: 1 environment of each rank for 2 games; use 4 or more"),
+        (("--envs", 1), "--envs 1: 1 environment is too few for 2 games; use 2 or more"),
+        (("--envs", 2, "--ranks", 2), "--envs 2: 1 environment per rank is too few for 2 games; use 4 or more"),
         (("--engine", "device"), "--sampler.engine device plays a single game"),
         (("--cluster", "gorila"), "--cluster gorila plays a single game"),
         (("--evaluation.starts", "saved", "--starts-file", "x"), "start points are of a single game"),
