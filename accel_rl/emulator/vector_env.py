@@ -26,7 +26,6 @@ from accel_rl.emulator.ale_view import AleView
 from accel_rl.emulator.atari import core
 from accel_rl.emulator.emulated_vector_env import EmulatedVectorEnv
 from accel_rl.emulator.env_core import AtariEnvCore, make_env_core
-from accel_rl.emulator.games import action_codes
 from accel_rl.emulator.vector_options import MODES, NO_LIMIT, VectorOptions, keywords_of
 from accel_rl.machine import hardware
 
@@ -321,8 +320,7 @@ def _rules(o: VectorOptions, codes: list[int], envpool: bool) -> dict[str, Any]:
         "noop_max": o.noop_max,
         "max_frames": o.max_num_frames_per_episode,
         "maxpool": o.maxpool,
-        "fire": o.use_fire_reset
-        and FIRE in action_codes(o.games[0], o.full_action_space or o.continuous or len(o.games) > 1),
+        "fire": o.use_fire_reset and FIRE in o.action_codes(),
         "episodic_life": o.episodic_life,
         "life_loss_info": o.life_loss_info,
         "clips": o.reward_clipping,

@@ -142,7 +142,8 @@ class VectorOptions:
         return [game.strip() for game in self.game.split(",")]
 
     def action_codes(self) -> list[int]:
-        return action_codes(self.games[0], self.full_action_space or len(self.games) > 1)
+        """The joystick actions of the games."""
+        return action_codes(self.games[0], self.full_action_space or self.continuous or len(self.games) > 1)
 
     def _check_games(self) -> None:
         first, *others = self.games

@@ -55,14 +55,12 @@ def wrapped(
     panels: Sequence[Panel], colour: Mapping[str, object], columns: int = COLUMNS, kind: str = "png"
 ) -> list[bytes]:
     """Pictures, each with one legend."""
-    columns = min(columns, len(panels))
-    size = SIZES[min(columns, COLUMNS)]
-    return [_wrapped(part, colour, columns, size, kind) for part in _parts(panels)]
+    return [_wrapped(part, colour, columns, kind) for part in _parts(panels)]
 
 
 def pictures(panels: Sequence[Panel], colour: Mapping[str, object], caption: str) -> list[Picture]:
     wide = wrapped(panels, colour)
-    narrow = [_wrapped(part, colour, 1, (NARROW, 3.0), "png") for part in _parts(panels)]
+    narrow = [_wrapped(part, colour, columns=1, size=(NARROW, 3.0)) for part in _parts(panels)]
     return [Picture(png, caption, of_phone) for png, of_phone in zip(wide, narrow, strict=True)]
 
 
@@ -71,11 +69,16 @@ def _parts(panels: Sequence[Panel]) -> list[Sequence[Panel]]:
 
 
 def _wrapped(
-    panels: Sequence[Panel], colour: Mapping[str, object], columns: int, size: tuple[float, float], kind: str
+    panels: Sequence[Panel],
+    colour: Mapping[str, object],
+    columns: int,
+    kind: str = "png",
+    size: tuple[float, float] | None = None,
 ) -> bytes:
+    """`size` is that of a panel in inches, by default that of the number of columns."""
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
-    width, height = size
+    width, height = size or SIZES[min(columns, COLUMNS)]
     figure, axes = subplots(rows, columns, figsize=(width * columns, height * rows + 0.6), squeeze=False)
     for spare in axes.flat[len(panels) :]:
         spare.axis("off")

@@ -67,10 +67,9 @@ def launch(argv: list[str]) -> int:
     if is_resumed:
         folder = ScriptFolder(Path(o.resume).expanduser())
         pause.release(folder.path)
-        if "script" not in folder.plan:
+        if "script" not in (plan := folder.plan):
             raise ConfigError(f"{folder.path} is no folder of accel-rl launch: accel-rl sweep --resume {folder.path}")
-        o = with_placing(o, folder.plan["placing"])
-        commands = {name: folder.command(name, ()) for name in folder.names}
+        o, commands = with_placing(o, plan["placing"]), plan["commands"]
         folder.load_records()
         waiting = [name for name in commands if not folder.finished(name, 0)]
     else:
