@@ -58,6 +58,7 @@ class TinyReplay:
         self.target_network: Any = SimpleNamespace(update=self._update_target)
 
     device = torch.device("cpu")
+    reward_norm = None  # --normalize-rewards false.
 
     def _count(self, env_steps: int) -> None:
         self.now.env_steps += env_steps
