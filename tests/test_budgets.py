@@ -20,7 +20,7 @@ BUDGETS = {
     "compat": 563,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value; an EnvPool's text
     "data": 464,  # Step.clear, from envs; actions of several numbers; the picture of an observation
     "distributed": 1_058,
-    "emulator": 1_894,  # polar_joystick.py; several games; PTX for newer GPUs; compilers that fail, a system cache
+    "emulator": 1_935,  # DeviceVectorEnv: autoreset modes, resets by mask; several games; PTX for newer GPUs
     "envs": 2_364,  # several_games.py, info_mask.py; env.restore; pictures of floats and bools, and in a Dict
     "experiments": 515,  # suite.early; recall in a stack of four; atari_100k: 26 games, 100,000 env steps
     "files": 346,  # the system cache of a container image, and who could write to it

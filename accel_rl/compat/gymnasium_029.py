@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from accel_rl.emulator.games import task_game
-from accel_rl.emulator.vector_env import FIRE, VectorEnv
+from accel_rl.emulator.games import FIRE, task_game
+from accel_rl.emulator.vector_env import VectorEnv
 
 
 class Gymnasium029Env:

@@ -18,8 +18,8 @@ from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env.base_vec_env import VecEnv
 
-from accel_rl.emulator.games import task_game
-from accel_rl.emulator.vector_env import FIRE, GameNumbers, VectorEnv, VectorInfo
+from accel_rl.emulator.games import FIRE, task_game
+from accel_rl.emulator.vector_env import GameNumbers, VectorEnv, VectorInfo
 from accel_rl.text.errors import ConfigError
 
 NOOP = 0

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accel_rl.emulator.atari import EmulatorCore, core
+from accel_rl.emulator.games import FIRE
 from accel_rl.text.errors import ConfigError
 
 MOST_NOOPS = 100  # On a GPU, start states take 75 x 9 KB for each number of no-ops.
@@ -51,16 +52,18 @@ class Counter:
         return drawn
 
 
-def start_at(console: EmulatorCore, timer: int, noops: int) -> None:
-    """Reset a console to a start state, which is a function of the timer and the number of no-op frames."""
+def start_at(console: EmulatorCore, timer: int, noops: int, fire: bool = False) -> None:
+    """Reset a console to a start state, which is a function of the timer and the number of no-op frames. With `fire`,
+    the fire button is pressed in the first of them, or before if there is none."""
     console.restart(timer)
-    wait_at(console, timer, noops)
+    wait_at(console, timer, int(fire), FIRE)
+    wait_at(console, timer, noops - fire)
 
 
-def wait_at(console: EmulatorCore, timer: int, noops: int) -> None:
+def wait_at(console: EmulatorCore, timer: int, noops: int, action: int = 0) -> None:
     """Play `noops` more no-op frames from a start state that `start_at` has set with the same timer."""
     for _ in range(noops):
-        console.act(0)
+        console.act(action)
         if console.over:
             console.restart(timer)
 

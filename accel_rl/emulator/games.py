@@ -210,7 +210,8 @@ def cartridge(game: str) -> int:
     return CARTRIDGES.index(games()[game]["cartridge"])
 
 
-_WITH_FIRE = (1, *range(10, 18))
+FIRE = 1
+_WITH_FIRE = (FIRE, *range(10, 18))
 _DIRECTIONS = ("UP", "RIGHT", "LEFT", "DOWN", "UPRIGHT", "UPLEFT", "DOWNRIGHT", "DOWNLEFT")
 ACTION_MEANINGS = ("NOOP", "FIRE", *_DIRECTIONS, *(f"{direction}FIRE" for direction in _DIRECTIONS))
 

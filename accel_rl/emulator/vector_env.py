@@ -26,10 +26,9 @@ from accel_rl.emulator.ale_view import AleView
 from accel_rl.emulator.atari import core
 from accel_rl.emulator.emulated_vector_env import EmulatedVectorEnv
 from accel_rl.emulator.env_core import AtariEnvCore, make_env_core
+from accel_rl.emulator.games import FIRE
 from accel_rl.emulator.vector_options import MODES, NO_LIMIT, VectorOptions, keywords_of
 from accel_rl.machine import hardware
-
-FIRE = 1
 
 Numbers = NDArray[np.int32]
 Flags = NDArray[np.bool_]

@@ -16,6 +16,7 @@ struct Rules {
     bool life_loss;
     double repeat_probability;
     ObservationKind observation;
+    bool one_life = false;  // A lost life ends the step and the episode.
 };
 
 struct Outcome {
@@ -87,10 +88,15 @@ HD i32 end_frame(Play& play, const Game& game) {
     return advance_progress(game, play.progress, play.state.ram);
 }
 
+// Returns whether an agent step ends before its last frame.
+HD bool ends_step(const EpisodeSteps& episode, const Rules& rules, const Progress& progress) {
+    return progress.over || (rules.one_life && progress.lives < episode.lives_before);
+}
+
 // Returns the outcome of an agent step, after its frames, where `reward` is the sum of the frames' rewards.
 HD Outcome end_step(EpisodeSteps& episode, const Rules& rules, const Progress& progress, double reward) {
-    const bool over = progress.over, lost = rules.life_loss && progress.lives < episode.lives_before;
-    Outcome outcome{float(reward), over || lost, false, over};
+    const bool over = progress.over, lost = progress.lives < episode.lives_before;
+    Outcome outcome{float(reward), over || (lost && (rules.life_loss || rules.one_life)), false, over || (lost && rules.one_life)};
     episode.lives_before = progress.lives;
     episode.steps++;
     if (episode.steps >= rules.max_steps) {

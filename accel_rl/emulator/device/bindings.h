@@ -78,7 +78,7 @@ inline void bind_device(pybind11::module_& m) {
             py::gil_scoped_release release;
             found = host_step(a);
         }
-        return py::make_tuple(found.warps, found.lanes);
+        return py::make_tuple(found.warps, found.lanes, found.slow);
     });
     const auto free_gil = py::call_guard<py::gil_scoped_release>();
     device.def("draw", [of](const std::string& arguments) { host_draw(of(arguments)); }, free_gil);

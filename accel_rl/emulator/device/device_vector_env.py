@@ -25,7 +25,7 @@ from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
 from accel_rl.emulator.device.game import AgentStepRules, DeviceGame, start_table
 from accel_rl.emulator.emulated_vector_env import EmulatedVectorEnv
 from accel_rl.emulator.env_core import make_env_core
-from accel_rl.emulator.games import benchmark_games
+from accel_rl.emulator.games import FIRE, benchmark_games
 from accel_rl.emulator.vector_options import VectorOptions, keywords_of
 from accel_rl.text.errors import ConfigError
 
@@ -34,16 +34,15 @@ FRAMES = {(84, 84): "84x84", (104, 80): "104x80"}
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceOptions(VectorOptions):
-    """`device` is "cuda" or "cuda:N", or "cpu" for a slow build of the GPU emulator for CPUs. Raises ConfigError."""
+    """`device` is "cuda" or "cuda:N", or "cpu" for a slow build of the GPU emulator for CPUs. Sticky actions never
+    repeat the presses of a reset. Raises ConfigError."""
 
     autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP
-    use_fire_reset: bool = False
     device: str = "cuda"
 
     FIXED: ClassVar[Sequence[str]] = (
         *("batch_size", "num_threads", "thread_affinity_offset", "copy", "translate", "rom"),
         *("continuous", "grayscale", "maxpool", "obs_type", "render_mode"),
-        *("autoreset_mode", "episodic_life", "use_fire_reset"),
     )
     OTHERS: ClassVar[str] = " on a device; for others use VectorEnv"
     LIMITS: ClassVar[dict[str, tuple[int, int]]] = VectorOptions.LIMITS | dict(
@@ -78,16 +77,18 @@ class DeviceOptions(VectorOptions):
 
 
 class DeviceInfo(TypedDict, total=False):
-    """`final_obs` [num_envs, stack_num, height, width] uint8 has the last observations of episodes that ended, in the
-    rows in which `_final_obs` [num_envs] bool is true. Other rows are undefined. After a reset, both are missing."""
+    """With AutoresetMode.SAME_STEP, `final_obs` [num_envs, stack_num, height, width] uint8 has the last observations of
+    episodes that ended, in the rows in which `_final_obs` [num_envs] bool is true. Other rows are undefined. After a
+    reset, both are missing."""
 
     final_obs: Tensor
     _final_obs: Tensor
 
 
 class DeviceVectorEnv(EmulatedVectorEnv):
-    """A batch of games on a GPU. In the step that ends an episode, the environment begins the next episode. The
-    arguments are those of `DeviceOptions`.
+    """A batch of games on a GPU. The arguments are those of `DeviceOptions`. When the next episode begins depends on
+    `autoreset_mode`: in the step that ends an episode (SAME_STEP, the default), in the step after it (NEXT_STEP), or by
+    `reset` (DISABLED), until when the environment repeats its observation.
 
     Observations [num_envs, stack_num, img_height, img_width] uint8 are 84x84 or 104x80 pixels. Stacked frames from
     before the episode's first frame are zeros. `reward` is [num_envs] float32, and `terminated` and `truncated` are
@@ -102,7 +103,9 @@ class DeviceVectorEnv(EmulatedVectorEnv):
         super().__init__(options)
         self.device = options.torch_device()
         self._game = _load(options, self.action_codes, self.device)
+        self._mode = AutoresetMode(options.autoreset_mode)
         self._envs: DeviceEnvs | None = None
+        self._ended = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)  # The next reset is due.
         self._out = DeviceStep.empty(self.num_envs, self._game)
         self._obs = torch.zeros(self.num_envs, *options.observation_shape, dtype=torch.uint8, device=self.device)
         # The age of each stacked frame relative to the newest, in steps
@@ -111,16 +114,38 @@ class DeviceVectorEnv(EmulatedVectorEnv):
     def reset(  # type: ignore[override]  # A TypedDict is no dict.
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Tensor, DeviceInfo]:
-        """Begin an episode in all environments. The i-th environment has the seed `seed` + i."""
+        """Begin an episode in all environments, or in those of options["reset_mask"], bool [num_envs]. The i-th
+        environment has the seed `seed` + i. With a mask and without a seed, random numbers continue."""
+        mask = (options or {}).get("reset_mask")
+        if mask is not None and self._envs is None:
+            raise error.ResetNeeded("reset_mask before the first reset of all environments")
         first = int.from_bytes(np.random.default_rng().bytes(4), "little") // 2 if seed is None else seed
         if isinstance(first, bool) or not isinstance(first, int | np.integer) or not 0 <= first < 2**31:
             raise ValueError(f"seed={seed!r}: must be a whole number from 0 to 2^31 - 1")
         seeds = [int(first) + i for i in range(self.num_envs)]
-        self._envs = DeviceEnvs(self._game, seeds)
-        self._envs.begin(self._out)
-        self._obs = torch.zeros_like(self._obs)
-        self._obs[:, -1] = self._out.frame
+        if mask is None or self._envs is None:
+            self._envs = DeviceEnvs(self._game, seeds)
+            self._envs.begin(self._out)
+            self._ended = torch.zeros_like(self._ended)
+            self._obs = self._first_observations()
+            return self._obs, {}
+        begun = torch.as_tensor(mask, device=self.device)
+        if begun.shape != (self.num_envs,) or begun.dtype != torch.bool:
+            raise ValueError(f"reset_mask={mask!r}: must be an array of bool [{self.num_envs}]")
+        renewed = None if seed is None else torch.tensor(seeds, dtype=torch.int32, device=self.device)
+        self._begin_next(begun, renewed)
         return self._obs, {}
+
+    def _begin_next(self, begun: Tensor, seeds: Tensor | None = None) -> None:
+        assert self._envs is not None
+        self._envs.begin_next(self._out, begun, seeds)
+        self._obs = torch.where(_rows(begun), self._first_observations(), self._obs)
+        self._ended = self._ended & ~begun
+
+    def _first_observations(self) -> Tensor:
+        result = torch.zeros_like(self._obs)
+        result[:, -1] = self._out.frame
+        return result
 
     def step(  # type: ignore[override]
         self, actions: Tensor | np.ndarray | Sequence[int]
@@ -136,17 +161,26 @@ class DeviceVectorEnv(EmulatedVectorEnv):
             )
         # Actions are clamped and not checked, because a check would synchronize with the GPU.
         action = action.long().clamp(0, len(self.action_codes) - 1)
-        out = self._out
-        self._envs.step(action, out)
+        out, same_step, waits = self._out, self._mode == AutoresetMode.SAME_STEP, self._ended
+        self._envs.step(torch.where(waits, -1, action), out, begins=same_step)
         older = self._obs[:, 1:]
-        info: DeviceInfo = {
-            "_final_obs": out.ended.clone(),
-            "final_obs": torch.cat([older, out.final_frame[:, None]], 1),
-        }
-        obs = torch.cat([older, out.frame[:, None]], 1)
-        self._obs = obs * (self._lag <= out.age[:, None])[:, :, None, None]
+        obs = torch.cat([older, out.frame[:, None]], 1) * _rows(self._lag <= out.age[:, None])
+        final = torch.cat([older, out.final_frame[:, None]], 1)
+        info: DeviceInfo = {"_final_obs": out.ended.clone(), "final_obs": final} if same_step else {}
         reward = out.reward.clamp(-1, 1) if self.options.reward_clipping else out.reward.clone()
-        return self._obs, reward, out.terminated.clone(), out.truncated.clone(), info
+        terminated, truncated = out.terminated.clone(), out.truncated.clone()
+        if not same_step:
+            obs = torch.where(_rows(waits), self._obs, torch.where(_rows(out.ended), final, obs))
+            self._ended = waits | out.ended
+        self._obs = obs
+        if self._mode == AutoresetMode.NEXT_STEP:
+            self._begin_next(waits)
+        return self._obs, reward, terminated, truncated, info
+
+
+def _rows(mask: Tensor) -> Tensor:
+    """Return a mask [num_envs, ...] that broadcasts over observations."""
+    return mask[(..., *[None] * (4 - mask.dim()))]
 
 
 def _load(o: DeviceOptions, codes: list[int], device: torch.device) -> DeviceGame:
@@ -154,6 +188,7 @@ def _load(o: DeviceOptions, codes: list[int], device: torch.device) -> DeviceGam
     max_steps = -(-o.max_num_frames_per_episode // o.frameskip)
     rules = (o.frameskip, max_steps, o.life_loss_info, o.repeat_action_probability)
     core = make_env_core(o.game, frame, palette.GRAY, *rules, o.mode, o.difficulty)
-    starts = start_table(core, Counter(o.noop_max, o.frameskip, cached=False).starts, (o.img_height, o.img_width))
-    step_rules = AgentStepRules(*rules, frame, oldest=max(o.stack_num - 1, 1))
+    table, fire = Counter(o.noop_max, o.frameskip, cached=False).starts, o.use_fire_reset and FIRE in codes
+    starts = start_table(core, table, (o.img_height, o.img_width), fire)
+    step_rules = AgentStepRules(*rules, frame, oldest=max(o.stack_num - 1, 1), one_life=o.episodic_life)
     return DeviceGame(o.game, step_rules, codes, palette.GRAY, starts, device)

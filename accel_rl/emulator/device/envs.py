@@ -60,6 +60,7 @@ class DeviceEnvs:
         self._rules = [
             game.rom_bytes, game.kind, rules.frame_skip, rules.max_steps, int(rules.life_loss),
             game.observation, rules.oldest, game.start_rows, game.start_columns,
+            int(rules.one_life),
         ]  # fmt: skip
         self._no_action = self._zeros(self.n, dtype=torch.int64)
 
@@ -73,25 +74,36 @@ class DeviceEnvs:
     def begin(self, out: DeviceStep) -> None:
         """Begin episode 0 of all environments, and write the first frames and ages into `out`."""
         self.state["envs"][self._words["seed"]] = self._seeds
-        self._step(self._no_action, out, begins=True)
+        self._step(self._no_action, out, "begin all")
 
-    def step(self, action: Tensor, out: DeviceStep) -> None:
+    def begin_next(self, out: DeviceStep, begun: Tensor, seeds: Tensor | None = None) -> None:
+        """Begin the next episode where `begun` [n] bool is true, or, with `seeds` [n] int32, episode 0. Its first
+        frame and age are written into `out`, and `ended` is overwritten."""
+        words, state = self._words, self.state["envs"]
+        if seeds is not None:
+            state[words["seed"]] = torch.where(begun, seeds, state[words["seed"]])
+            state[words["number"]] = torch.where(begun, -1, state[words["number"]])
+        out.ended.copy_(begun)
+        self._step(self._no_action, out, "begin")
+
+    def step(self, action: Tensor, out: DeviceStep, begins: bool = True) -> None:
         """Play an agent step with `action` [n] int64; a negative action skips the environment. If an episode
-        ends, the next episode begins within the same step."""
-        self._step(action, out)
+        ends and `begins` is true, the next episode begins within the same step."""
+        self._step(action, out, "step" if begins else "play")
 
-    def _step(self, action: Tensor, out: DeviceStep, begins: bool = False) -> None:
+    def _step(self, action: Tensor, out: DeviceStep, part: str) -> None:
         repeat_probability = self.game.rules.repeat_probability
-        step_atari(action, self._state, list(out), self._tables, self._rules, repeat_probability, begins)
+        step_atari(action, self._state, list(out), self._tables, self._rules, repeat_probability, part)
 
     def step_counting(self, action: Tensor, out: DeviceStep) -> tuple[int, int]:
         """Play an agent step on a CPU, as `step` does. Return the number of iterations of the 6507's instruction loop,
         summed over warps, and summed over lanes."""
-        return play_on_host(
-            step_arguments(
-                action, self._state, list(out), self._tables, self._rules, self.game.rules.repeat_probability
-            )
+        a = step_arguments(
+            action, self._state, list(out), self._tables, self._rules, self.game.rules.repeat_probability
         )
+        counted = play_on_host(a)
+        core().device.begin(bytes(a), False)
+        return counted
 
     def hide_history(self) -> None:
         """Hide earlier frames from the agent: the next observations contain only the current and later frames."""

@@ -23,9 +23,11 @@ class Starts(NamedTuple):
     frames: np.ndarray
 
 
-def start_table(core: AtariEnvCore, starts: list[list[tuple[int, int]]], frame_shape: tuple[int, ...]) -> Starts:
+def start_table(
+    core: AtariEnvCore, starts: list[list[tuple[int, int]]], frame_shape: tuple[int, ...], fire: bool = False
+) -> Starts:
     """Emulate every start state of a table, and return the table. `starts` [rows, columns] are (timer, number of no-op
-    frames), with one timer per row."""
+    frames), with one timer per row. With `fire`, the fire button is pressed in the first frame, as in VectorEnv."""
     plays: list[list[np.ndarray]] = []
     frames = np.zeros((len(starts), len(starts[0]), *frame_shape), np.uint8)
     frame = np.zeros((1, *frame_shape), np.uint8)
@@ -33,9 +35,9 @@ def start_table(core: AtariEnvCore, starts: list[list[tuple[int, int]]], frame_s
         plays.append([])
         for c, (timer, noops) in enumerate(row):
             if c:
-                wait_at(core, timer, noops - row[c - 1][1])
+                wait_at(core, timer, noops - max(row[c - 1][1], int(fire)))
             else:
-                start_at(core, timer, noops)
+                start_at(core, timer, noops, fire)
             core.begin(frame)
             frames[r, c] = frame[0]
             plays[r].append(np.frombuffer(core.play(), np.uint8))
@@ -52,6 +54,7 @@ class AgentStepRules:
     repeat_probability: float
     frame: str
     oldest: int  # The age of an episode is counted up to `oldest` steps.
+    one_life: bool = False  # A lost life ends the step and the episode.
 
 
 class DeviceGame:

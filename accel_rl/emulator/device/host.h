@@ -3,6 +3,7 @@
 // | here         one lane after the other runs the phase
 #pragma once
 #include <algorithm>
+#include <bitset>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -26,16 +27,21 @@ struct HostWarp {
     bool any(Function function) {
         bool result = false;
         u32 most = 0;
+        u64 slow_ones = 0;
         for (auto& lane : lanes) {
-            const u32 before = lane->iterations();
+            const u32 before = lane->counts().iterations;
             result |= function(*lane);
-            most = std::max(most, lane->iterations() - before);
+            if (const u32 made = lane->counts().iterations - before) {
+                most = std::max(most, made);
+                slow_ones |= lane->counts().slow;
+            }
         }
         iterations += most;
+        slow += u32(std::bitset<64>(slow_ones).count());
         return result;
     }
 
-    u64 iterations = 0;
+    u64 iterations = 0, slow = 0;
 };
 
 struct HostBlock {
@@ -59,20 +65,22 @@ struct HostDrawings : HostBlock {
     u8* memory() const { return bands; }
 };
 
-// Counts the iterations that the warps and all their lanes made.
+// Counts the iterations that the warps and all their lanes made, and those of the warps in which a lane needed the plain
+// interpreter.
 struct Divergence {
-    u64 warps, lanes;
+    u64 warps, lanes, slow;
 };
 
 inline Divergence host_step(const StepArguments& a) {
     const Program program{a.tables.rom, a.tables.code, a.tables.stages};
-    Divergence total{0, 0};
+    Divergence total{0, 0, 0};
     for (u32 first = 0; first < a.envs.n; first += 32) {
         HostWarp warp;
         for (u32 k = 0; k < 32; k++) warp.lanes[k].emplace(a, program, first + k);
         step_warp(warp, program, a.rules.frame_skip);
         total.warps += warp.iterations;
-        for (auto& lane : warp.lanes) total.lanes += lane->iterations();
+        total.slow += warp.slow;
+        for (auto& lane : warp.lanes) total.lanes += lane->counts().iterations;
     }
     return total;
 }

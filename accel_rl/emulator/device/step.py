@@ -20,7 +20,7 @@ TABLES = ("game", "rom", "code", "stages", "luminance", "wanted", "codes", "star
 OUT = ("frame", "final_frame", "age", "reward", "terminated", "truncated", "ended", "valid")
 RULES = (
     "rom_bytes", "kind", "frame_skip", "max_steps", "life_loss", "observation", "oldest", "start_rows",
-    "start_columns",
+    "start_columns", "one_life",
 )  # fmt: skip
 
 
@@ -32,20 +32,21 @@ def step_atari(
     tables: Sequence[Tensor],
     rules: Sequence[int],
     repeat_probability: float,
-    begins: bool = False,
+    part: str = "step",
 ) -> None:
     """Play one agent step of n environments. `state`, `out`, `tables` and `rules` are tensors in the order of the names
     in STATE, OUT, TABLES and RULES.
 
     `action` [n] int64 are indices of the game's actions; a negative action skips the environment. The results `out` [n,
     ...] are the arrays of a `Step`. If an episode ends, the next episode begins in the same step, and `frame` is the
-    next episode's first frame. If `begins` is true, the call begins episode 0 of all environments and plays no step.
+    next episode's first frame. The `part` "play" begins no episode. The part "begin" only begins the next episodes of
+    the environments in out's `ended`, and "begin all" begins episode 0 of all environments.
     """
     a = step_arguments(action, state, out, tables, rules, repeat_probability)
-    if begins:
-        core().device.begin(bytes(a), True)
-    else:
+    if part in ("step", "play"):
         play_on_host(a)
+    if part != "play":
+        core().device.begin(bytes(a), part == "begin all")
 
 
 @step_atari.register_kernel("cuda")
@@ -56,27 +57,27 @@ def _on_cuda(
     tables: Sequence[Tensor],
     rules: Sequence[int],
     repeat_probability: float,
-    begins: bool = False,
+    part: str = "step",
 ) -> None:
     from accel_rl.emulator.device.cuda import kernels_of  # The import loads CUDA's libraries.
 
     a = step_arguments(action, state, out, tables, rules, repeat_probability)
     kernels, scratch = kernels_of(action.device), state[STATE.index("scratch")]
-    if not begins:
+    if part in ("step", "play"):
         kernels.step(a)
         kernels.draw(a)
         kernels.finish(a, scratch)
-    kernels.begin(a, begins)
+    if part != "play":
+        kernels.begin(a, part == "begin all")
 
 
 def play_on_host(a: StepArguments) -> tuple[int, int]:
-    """Play an agent step on a CPU. Return the number of iterations of the 6507's instruction loop, summed over warps,
-    and summed over lanes."""
+    """Play an agent step on a CPU, and begin no episode. Return the number of iterations of the 6507's instruction
+    loop, summed over warps, and summed over lanes."""
     kernels, given = core().device, bytes(a)
-    warps, lanes = kernels.step(given)
+    warps, lanes, _ = kernels.step(given)
     kernels.draw(given)
     kernels.finish(given)
-    kernels.begin(given, False)
     return warps, lanes
 
 
@@ -98,6 +99,7 @@ def step_arguments(
     a.envs = EnvArrays(len(action), *(address[f"state.{k}"] for k in STATE[:-1]))
     a.tables = GameTables(*(address[f"table.{k}"] for k in TABLES[:6]), r["rom_bytes"], r["kind"])
     a.rules = Rules(r["frame_skip"], r["max_steps"], bool(r["life_loss"]), repeat_probability, r["observation"])
+    a.rules.one_life = bool(r["one_life"])
     tables_of_starts = (address[f"table.{k}"] for k in ("starts", "start_frames", "continued"))
     a.starts = Starts(*tables_of_starts, r["start_rows"], r["start_columns"])
     a.action = action.data_ptr()

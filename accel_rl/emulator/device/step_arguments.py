@@ -39,6 +39,7 @@ class Rules(ctypes.Structure):
         ("life_loss", c_bool),
         ("repeat_probability", c_double),
         ("observation", c_uint8),
+        ("one_life", c_bool),
     ]
 
 

@@ -55,6 +55,46 @@ class Envs {
         host_begin(a, false);
         for (u8 code : why_) count[code & 3]++;
     }
+    // Steps, and returns what differs if the plain core repeats the step, or null.
+    const char* step_beside_the_plain_core() {
+        const std::vector<u32> before = envs_;
+        step();
+        const std::vector<u32> states = canonical();
+        const std::vector<u8> codes = why_, frames = frame_, finals = final_, flags = flags_, ages = age_;
+        const std::vector<float> rewards = reward_;
+        envs_ = before;
+        for (u32 i = 0; i < a.envs.n; i++) shown_[i] = codes[i] == ALL_FAST && action_[i] >= 0 ? SHOWS_FINISHED : SHOWS_ZEROS;
+        host_finish(a);
+        host_begin(a, false);
+        const std::vector<u32> plain = canonical();
+        for (u32 i = 0; i < a.envs.n; i++) {
+            if (shown_[i] != SHOWS_FINISHED) continue;
+            for (u32 w = 0; w < ENV_WORDS; w++)
+                if (states[w * a.envs.n + i] != plain[w * a.envs.n + i]) return "the state";
+            const u32 bytes = observation_bytes(a.rules.observation);
+            const bool known = why_[i] != UNKNOWN_PICTURE;
+            if (known && std::memcmp(&frames[i * bytes], &frame_[i * bytes], bytes)) return "the picture";
+            if (known && std::memcmp(&finals[i * bytes], &final_[i * bytes], bytes)) return "the last picture";
+        }
+        if (rewards != reward_ || ages != age_ || flags != flags_) return "the outcome";
+        for (u32 i = 0; i < a.envs.n; i++)  // Steps that only the plain core can play were not repeated.
+            if (shown_[i] != SHOWS_FINISHED)
+                for (u32 w = 0; w < ENV_WORDS; w++) envs_[w * a.envs.n + i] = states[w * a.envs.n + i];
+        return nullptr;
+    }
+    // Returns the states in one form: the cores store any values of N and Z that have the same meaning, and any clock after
+    // the frame's end.
+    std::vector<u32> canonical() const {
+        std::vector<u32> result = envs_;
+        for (u32 i = 0; i < a.envs.n; i++) {
+            Env env;
+            load_words(env, envs_.data(), a.envs.n, i);
+            env.play.state.cpu.n &= 0x80, env.play.state.cpu.z = env.play.state.cpu.z != 0;
+            env.play.state.tia.settled = 0;
+            store_words(env, result.data(), a.envs.n, i);
+        }
+        return result;
+    }
     void mutate_states() {
         for (u32 i = 0; i < a.envs.n; i++) {
             Env env;

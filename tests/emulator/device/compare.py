@@ -119,10 +119,11 @@ class HostEnvs:
     def begin(self, everywhere: bool) -> None:
         self.kernels.begin(bytes(self.arguments), everywhere)
 
-    def step(self, actions: np.ndarray, draws: bool = True) -> tuple[int, int]:
-        """Step without the begin kernel. Returns the iterations of all warps, and of all lanes."""
+    def step(self, actions: np.ndarray, draws: bool = True) -> tuple[int, int, int]:
+        """Step without the begin kernel. Returns the iterations of all warps, of all lanes, and of all warps in which
+        the plain interpreter runs an instruction."""
         self.action[:] = actions
-        iterations: tuple[int, int] = self.kernels.step(bytes(self.arguments))
+        iterations: tuple[int, int, int] = self.kernels.step(bytes(self.arguments))
         if draws:
             self.kernels.draw(bytes(self.arguments))
         self.kernels.finish(bytes(self.arguments))
@@ -228,7 +229,7 @@ class Comparison:
         self.age = np.where(plays, np.minimum(self.age + 1, OLDEST), 0)
         self.out.age[:] = self.age
         self.steps += plays
-        warps, lanes = self.envs.step(chosen)
+        warps, lanes, _ = self.envs.step(chosen)
         self.report.warp_iterations += warps
         self.report.lane_iterations += lanes
         self.report.frames += FRAME_SKIP * int(plays.sum())
@@ -252,35 +253,6 @@ class Comparison:
             self.begin(i)
             self.check(i, f"seed {self.seeds[i]}, the start after step {t}", ["frame", "age"])
         self.report.episodes += int(ended.sum())
-
-
-@dataclass
-class Divergence:
-    """How well the lanes of a warp share their iterations."""
-
-    iterations_per_frame: float  # of the warp
-    of_a_lane: float  # iterations of the mean lane, per frame
-
-    @property
-    def ratio(self) -> float:
-        """Iterations of the warp per iteration of a lane: 1 without divergence."""
-        return self.iterations_per_frame / self.of_a_lane
-
-
-def divergence(game: str, frames: int = 200, warmup: int = 200) -> Divergence:
-    """Play 32 environments from different starts with random actions of the game, as one warp."""
-    envs = HostEnvs(game, range(32), "104x80", 0.0, max_steps=10**6, life_loss=False)
-    core = make_env_core(game, "104x80", luminance(210), FRAME_SKIP, max_steps=10**6, life_loss=False)
-    timers, noops = 5, 31
-    _, plays, start_frames = make_starts(core, "104x80", timers, noops)
-    envs.set_starts(plays, start_frames, timers, noops)
-    envs.begin(True)
-    rng, played = np.random.default_rng(0), []
-    for _ in range((warmup + frames) // FRAME_SKIP):
-        played.append(envs.step(rng.choice(games()[game]["actions"], 32), draws=False))
-        envs.begin(False)
-    warps, lanes = np.sum(played[warmup // FRAME_SKIP :], axis=0)
-    return Divergence(float(warps) / frames, float(lanes) / frames / 32)
 
 
 def make_starts(

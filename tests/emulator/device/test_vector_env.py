@@ -22,14 +22,14 @@ from tests.marks import slow
 CPU = {"device": "cpu"}
 
 
-def play_alone(game: str, seed: int, actions: list[int], frames: int, **switches: int):
+def play_alone(game: str, seed: int, actions: list[int], frames: int, fire: bool = False, **switches: int):
     """One environment by the emulator's core: yields (observation of 4 frames, reward, ended)."""
     core = make_env_core(game, "84x84", palette.GRAY, 4, frames // 4, life_loss=False, **switches)
     codes, counter, episode = games()[game]["actions"], Counter(30, 4, cached=False), 0
     frame, stack = np.zeros((1, 84, 84), np.uint8), np.zeros((4, 84, 84), np.uint8)
 
     def begin() -> None:
-        start_at(core, *counter.start(seed, episode))
+        start_at(core, *counter.start(seed, episode), fire)
         core.begin(frame)
         stack[:] = 0
         stack[-1] = frame[0]
@@ -53,12 +53,14 @@ def play_alone(game: str, seed: int, actions: list[int], frames: int, **switches
 
 @pytest.mark.parametrize(
     ("game", "switches"),
-    [("breakout", {}), slow("pong", {}), slow("space_invaders", {"mode": 9, "difficulty": 1})],
+    [("breakout", {}), slow("pong", {"fire": True}), slow("space_invaders", {"mode": 9, "difficulty": 1})],
     ids=lambda x: "-".join(x) if isinstance(x, dict) else x,
 )
 def test_observations_rewards_and_ends(game, switches):
     n, steps, frames = 3, 120, 200
-    envs = DeviceVectorEnv(game, num_envs=n, max_num_frames_per_episode=frames, **switches, **CPU)
+    options = {"use_fire_reset" if name == "fire" else name: value for name, value in switches.items()}
+    options = {"use_fire_reset": False, **options, **CPU}
+    envs = DeviceVectorEnv(game, num_envs=n, max_num_frames_per_episode=frames, **options)
     assert envs.single_observation_space.shape == (4, 84, 84)
     actions = np.random.default_rng(0).integers(envs.single_action_space.n, size=(steps, n))
     alone = [play_alone(game, 5 + i, actions[:, i].tolist(), frames, **switches) for i in range(n)]
@@ -76,6 +78,75 @@ def test_observations_rewards_and_ends(game, switches):
                 ends += 1
                 assert (info["final_obs"][i].numpy() == final).all()
     assert ends >= 2 * n
+
+
+@pytest.mark.parametrize("options", [{}, {"repeat_action_probability": 0.25}, {"episodic_life": True}])
+def test_autoreset_modes_show_the_same_episodes(options: dict[str, float]) -> None:
+    """The episodes of an environment are the same, with the actions of each episode; what follows an end differs."""
+    n, episodes = 4, 3
+    rng = np.random.default_rng(3)
+    actions = rng.integers(4, size=(n, episodes + 1, 200))
+    played = {}
+    for mode in AutoresetMode:
+        envs = DeviceVectorEnv(
+            "breakout", n, max_num_frames_per_episode=320, life_loss_info=False, autoreset_mode=mode, **options, **CPU
+        )
+        played[mode] = [[[]] for _ in range(n)]
+        obs, _ = envs.reset(seed=7)
+        at = np.zeros((n, 2), int)  # episode, step
+        ended = np.zeros(n, bool)
+        while at[:, 0].min() < episodes:
+            chosen = actions[np.arange(n), np.minimum(at[:, 0], episodes), at[:, 1]]
+            before = obs.clone()
+            obs, reward, terminated, truncated, info = envs.step(torch.from_numpy(chosen))
+            ends = (terminated | truncated).numpy()
+            for i in range(n):
+                if ended[i]:  # With NEXT_STEP the step only begins the next episode, and with DISABLED does nothing.
+                    assert not ends[i] and reward[i] == 0
+                    assert mode == AutoresetMode.NEXT_STEP or torch.equal(obs[i], before[i])
+                    continue
+                last = info["final_obs"][i] if ends[i] and mode == AutoresetMode.SAME_STEP else obs[i]
+                played[mode][i][-1].append((last.numpy().tobytes(), float(reward[i]), bool(ends[i])))
+                at[i] = (at[i, 0] + 1, 0) if ends[i] else (at[i, 0], at[i, 1] + 1)
+                if ends[i]:
+                    played[mode][i].append([])
+            assert (info == {}) == (mode != AutoresetMode.SAME_STEP)
+            if mode == AutoresetMode.DISABLED and (ended & ~ends).any():
+                obs, _ = envs.reset(options={"reset_mask": ended})
+                ended[:] = False
+            ended = (
+                ends if mode == AutoresetMode.NEXT_STEP else ended | ends if mode == AutoresetMode.DISABLED else ended
+            )
+    first = [episode for env in played[AutoresetMode.SAME_STEP] for episode in env[:episodes]]
+    for mode in AutoresetMode:
+        assert [episode for env in played[mode] for episode in env[:episodes]] == first
+    assert (max(len(episode) for episode in first) < 80) == ("episodic_life" in options)
+
+
+def test_a_lost_life_ends_the_episode_as_in_vector_env() -> None:
+    """Both begin again at a lost life, in the frame of the loss, and their episodes have one life."""
+    lengths = {}
+    for cls, options in ((VectorEnv, {"autoreset_mode": "SameStep"}), (DeviceVectorEnv, CPU)):
+        envs = cls("breakout", 8, noop_max=0, episodic_life=True, **options)
+        envs.reset(seed=1)
+        ends = [np.asarray(envs.step(np.zeros(8, int))[2]) for _ in range(60)]
+        lengths[cls] = np.argmax(ends, axis=0).tolist()
+    assert lengths[VectorEnv] == lengths[DeviceVectorEnv] and min(lengths[VectorEnv]) > 0
+
+
+def test_a_reset_of_some_environments() -> None:
+    envs = DeviceVectorEnv("breakout", 3, autoreset_mode="Disabled", **CPU)
+    with pytest.raises(gymnasium.error.ResetNeeded, match="reset_mask"):
+        envs.reset(options={"reset_mask": np.array([True, False, False])})
+    first, _ = envs.reset(seed=5)
+    for _ in range(9):
+        obs = envs.step([1, 2, 3])[0]
+    some, _ = envs.reset(seed=5, options={"reset_mask": np.array([True, False, False])})
+    assert torch.equal(some[0], first[0]) and torch.equal(some[1:], obs[1:])
+    again, _ = envs.reset(options={"reset_mask": torch.tensor([True, False, True])})
+    assert not torch.equal(again[0], first[0]) and torch.equal(again[1], obs[1])
+    with pytest.raises(ValueError, match="reset_mask"):
+        envs.reset(options={"reset_mask": [True]})
 
 
 def test_the_same_seed_gives_the_same_games():
@@ -106,10 +177,9 @@ def test_observations_stay_when_the_next_step_is_played():
         ({"device": "gpu!"}, ["gpu!", "cuda"]),
         ({"img_height": 60}, ["img_height=60", "84"]),
         ({"num_envs": 0}, ["num_envs=0"]),
-        ({"use_fire_reset": True}, ["use_fire_reset=True", "False"]),
-        ({"autoreset_mode": "NextStep"}, ["NextStep", "SameStep"]),
+        ({"autoreset_mode": "NextSteps"}, ["NextSteps", "NextStep"]),
         ({"batch_size": 2}, ["batch_size=2", "must be 0 on a device"]),
-        ({"episodic_life": True}, ["episodic_life=True", "must be False on a device; for others use VectorEnv"]),
+        ({"copy": False}, ["copy=False", "must be True on a device; for others use VectorEnv"]),
         ({"obs_type": "ram"}, ["obs_type='ram'", "must be None"]),
         ({"rom": "pong.bin"}, ["rom='pong.bin'", "must be None"]),
         ({"stack_num": 33}, ["stack_num=33", "from 1 to 32"]),
@@ -130,7 +200,7 @@ def test_options_are_those_of_vector_env_and_a_device():
     ours, theirs = (inspect.signature(cls).parameters for cls in (DeviceVectorEnv, VectorEnv))
     assert [*ours] == [*theirs, "device"]
     differs = {name: ours[name].default for name in theirs if ours[name].default != theirs[name].default}
-    assert differs == {"autoreset_mode": AutoresetMode.SAME_STEP, "use_fire_reset": False}
+    assert differs == {"autoreset_mode": AutoresetMode.SAME_STEP}
     DeviceVectorEnv("pong", 1, autoreset_mode="SameStep", batch_size=0, copy=True, **CPU)
     with pytest.raises(ConfigError, match=r"^device: use accel_rl\.emulator\.DeviceVectorEnv$"):
         VectorEnv("pong", 1, device="cuda")

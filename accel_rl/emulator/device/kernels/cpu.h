@@ -6,7 +6,7 @@
 // As with run_fast (core/fast/cpu.h), a frame ends with the same State and log, or the frame is given up.
 // The plain interpreter runs instructions for which there is no stage, one at a time.
 #pragma once
-#include "../../core/fast/bus.h"
+#include "../../core/fast/console.h"
 #include "stages.h"
 
 namespace accel {
@@ -25,18 +25,44 @@ enum FrameEnd : u32 { RUNNING, OVER, ABANDONED };
 
 constexpr u32 MOST_LOGGED = 1536;  // The log has room for 1,536 writes; a frame of the 57 games has at most 1,061 writes.
 
-// Some offsets of a bank are plain ROM, and bit 13 of an address may choose the bank.
+// The offsets of a bank from `low` to `high` are plain ROM, and bit 13 of an address may choose the bank.
 struct PlainRom {
     u32 low, high;
     bool far_banks;
 };
+
+// Returns A, C, N, Z and V of a sum or a difference in decimal mode, as bits 0-7, 8, 15, 16 and 23. Decimal mode is rare.
+HD_CALL u32 decimal_result(u32 a, u32 m, u32 c, bool subtracts) {
+    Cpu cpu{};
+    cpu.a = u8(a), cpu.c = u8(c), cpu.d = 1;
+    if (subtracts) cpu_sbc(cpu, u8(m));
+    else cpu_adc(cpu, u8(m));
+    return cpu.a | u32(cpu.c) << 8 | u32(cpu.n & 0x80) << 8 | u32(cpu.z != 0) << 16 | u32(cpu.v) << 23;
+}
+
+// A lane's iterations are counted on a CPU, for measurements. A bit of `slow` marks each iteration of the line in which the
+// plain interpreter runs the instruction.
+#ifdef __CUDA_ARCH__
+struct LaneCounts {
+    HD void begin_line() {}
+    HD void add(bool) {}
+};
+#else
+struct LaneCounts {
+    u32 iterations = 0, line = 0;
+    u64 slow = 0;
+
+    HD void begin_line() { line = iterations, slow = 0; }
+    HD void add(bool is_slow) { slow |= u64(is_slow) << (iterations++ - line); }
+};
+#endif
 
 struct LaneCpu {
     u32 a, x, y, sp, nz, c, v, d, pc;
     i32 cycle, line_end;
     u64 slices;  // The offsets of the cartridge's four slices have 16 bits each.
     u32 end;
-    u32 iterations;
+    LaneCounts counts;
 
     HD void load(const State& s) {
         a = s.cpu.a, x = s.cpu.x, y = s.cpu.y, sp = s.cpu.sp, c = s.cpu.c, d = s.cpu.d;
@@ -63,12 +89,11 @@ struct LaneCpu {
         end = RUNNING;
     }
 
-    // Returns the ROM offset of a page of 256 bytes, or -1 if the page is not plain ROM.
-    HD i32 page(const PlainRom& plain, u32 address) const {
-        const u32 first = address & 0xF00;
-        if (!(address & 0x1000) || first < plain.low || first + 256 > plain.high) return -1;
+    // Returns the ROM offset of an address, or -1 if the address is not plain ROM.
+    HD i32 offset_of(const PlainRom& plain, u32 address) const {
+        if (!(address & 0x1000) || (address & 0xFFF) - plain.low >= plain.high - plain.low) return -1;
         const u32 bank = plain.far_banks && !(address & 0x2000) ? 0x1000 : 0;
-        return i32(u32(slices >> (address >> 6 & 48) & 0xFFFF) + (address & 0x300) + bank);
+        return i32(u32(slices >> (address >> 6 & 48) & 0xFFFF) + (address & 0x3FF) + bank);
     }
 
     // Runs to the end of the scan line, and returns whether the frame continues.
@@ -77,10 +102,8 @@ struct LaneCpu {
     HD bool run_line(State& s, FastBus& bus, const Program& program) {
         const PlainRom plain{bus.low, bus.high, bus.rom.kind == CART_FE};
         LaneCpu cpu = *this;
-        while (cpu.end == RUNNING && cpu.cycle < cpu.line_end) {
-            cpu.iterations++;
-            cpu.step(s, bus, plain, program);
-        }
+        cpu.counts.begin_line();
+        while (cpu.end == RUNNING && cpu.cycle < cpu.line_end) cpu.counts.add(cpu.step(s, bus, plain, program));
         cpu.line_end += LINE_CYCLES;
         if (cpu.end == OVER && cpu.cycle > bus.give_up + 100) cpu.end = ABANDONED;
         if (cpu.end == RUNNING && (cpu.cycle > bus.give_up || bus.log.count + LINE_CYCLES > MOST_LOGGED)) cpu.end = ABANDONED;
@@ -88,59 +111,76 @@ struct LaneCpu {
         return end == RUNNING;
     }
 
-    HD void step(State& s, FastBus& bus, const PlainRom& plain, const Program& program) {
+    // Runs an instruction, and returns whether the plain interpreter ran it.
+    HD bool step(State& s, FastBus& bus, const PlainRom& plain, const Program& program) {
         u8* const ram = s.ram;
         // the instruction's bytes
-        const i32 here = page(plain, pc);
-        const u32 at = u32(here) + (pc & 255);
+        const i32 here = offset_of(plain, pc);
         u32 opcode = 0, b1 = 0, b2 = 0;
         Stages stages{0};
-        if (here >= 0 && ((pc & 255) <= 253 || page(plain, pc + 256) == here + 256)) {
-            opcode = program.code[at], b1 = program.rom[at + 1], b2 = program.rom[at + 2];
+        if (here >= 0 && ((pc & 255) <= 253 || offset_of(plain, pc + 2) == here + 2)) {
+            opcode = program.code[here], b1 = program.rom[here + 1], b2 = program.rom[here + 2];
+            if (opcode == POLL_CODE) return poll(s.riot, bus.give_up, program.rom + here);
             stages = program.stages[opcode];
+        } else if (const u32 at = pc & 0x7F; in_ram(pc) && at < RAM_CODE) {
+            opcode = ram[at], b1 = ram[at + 1], b2 = ram[at + 2];
+            if (opcode != POLL_CODE) stages = program.stages[opcode];
         }
 
         // the operand's address
         const u32 mode = stages.mode(), work = stages.work();
-        bool slow = work == WORK_SLOW || (pc & 0xFFF) + stages.length() > 0xFFF;
+        bool slow = work == WORK_SLOW || (pc & 0xFFF) + stages.length() > (pc & 0x1000 ? plain.high : 0xFFF);
         u32 address = b1, base = b1 | b2 << 8, m = b1;
-        if (mode == MODE_ZX) address = (b1 + x) & 255;
+        if (mode == MODE_ZX || mode == MODE_IX) address = (b1 + x) & 255;
         if (mode == MODE_ZY) address = (b1 + y) & 255;
-        if (mode == MODE_IY) {
-            slow |= b1 < 0x80 || b1 == 0xFF;
-            const u8* const pointer = ram + (slow ? 0 : b1 & 0x7F);
-            base = pointer[0] | u32(pointer[1]) << 8;
+        if (mode == MODE_IY || mode == MODE_IX) {
+            slow |= address < 0x80 || address == 0xFF;
+            base = word(ram, address);
         }
-        if (mode >= MODE_AB && mode <= MODE_IY) {
-            const u32 index = mode == MODE_AX ? x : mode == MODE_AB ? 0 : y;
+        if (mode >= MODE_AB && mode <= MODE_IX) {
+            const u32 index = mode == MODE_AX ? x : mode == MODE_AB || mode == MODE_IX ? 0 : y;
             address = (base + index) & 0xFFFF;
         }
+        if (mode == MODE_PUSH) address = sp;
+        if (mode == MODE_PULL) address = 0x100 | ((sp + 1) & 0xFF);
 
-        const bool touches = stages.reads() || stages.writes(), in_ram = (address & 0x1280) == 0x80;
-        const i32 there = page(plain, address);
-        slow |= touches && address & 0x1000 && there < 0;  // Bank switches and accesses to a cartridge's registers are slow.
-        slow |= work >= WORK_JSR && leaves_ram(work);
-        slow |= d && stages.extra() == RIGHT_DECIMAL && work == WORK_ADD;
-        if (slow) return step_slow(s, bus, program, opcode, at);
+        const bool to_ram = (address & 0x1280) == 0x80;
+        const i32 there = offset_of(plain, address);
+        slow |= work >= WORK_JMP && !jumps(work, stages.extra(), address);
+        if (slow) {
+            step_slow(s, bus);
+            return true;
+        }
 
         // read
         cycle += stages.cycles();
         if (stages.counts_pages() && (base ^ address) & 0xFF00) cycle++;
+        const bool switches = address & 0x1000 && there < 0;  // a cartridge's registers, or a switch of banks
         if (stages.reads()) {
-            if (in_ram) m = ram[address & 0x7F];
-            else if (there >= 0) m = program.rom[u32(there) + (address & 255)];
-            else m = bus.read(address, mode == MODE_ZP || mode == MODE_ZX || mode == MODE_ZY ? b1 : base >> 8, cycle);
+            if (to_ram) m = ram[address & 0x7F];
+            else if (there >= 0) m = program.rom[there];
+            else {
+                u32 last = mode >= MODE_AB ? base >> 8 : b1;
+                if (mode == MODE_PULL) last = bus.read(0x100 | sp, opcode, cycle);  // A pull first reads the old address.
+                m = bus.read(address, last, cycle);
+                if (switches) map(s.cartridge);
+            }
         }
 
         const u32 from = stages.left(), carry_in = stages.carry_in() == CARRY_C ? c : stages.carry_in();
-        const u32 left = from == IN_A ? a : from == IN_X ? x : from == IN_Y ? y : from == IN_SP ? sp : m;
-        u32 result = left, carry = c;
+        const u32 left = from == IN_A ? a : from == IN_X ? x : from == IN_Y ? y : from == IN_SP ? sp : from == IN_FLAGS ? flags(s.cpu.i) : m;
+        u32 result = left, carry = c, signs = 0;
         pc += stages.length();
         switch (work) {
             case WORK_OR: result = left | m; break;
             case WORK_AND: result = left & m; break;
             case WORK_EOR: result = left ^ m; break;
             case WORK_ADD: {
+                if (d && stages.extra() == RIGHT_DECIMAL) {
+                    signs = decimal_result(left, m, c, stages.inverts());
+                    result = signs & 0xFF, carry = signs >> 8 & 1, v = signs >> 16;
+                    break;
+                }
                 const u32 right = (stages.extra() == RIGHT_NONE ? 0 : m) ^ (stages.inverts() ? 0xFF : 0);
                 const u32 sum = left + right + carry_in;
                 if (stages.sets_v()) v = (left ^ sum) & (right ^ sum);
@@ -162,62 +202,80 @@ struct LaneCpu {
                 nz = (a & m) | (m & 0x80) << 8;
                 v = m << 1;
                 break;
-            case WORK_FLAG: set_flag(stages.extra()); break;
+            case WORK_FLAG: set_flag(s, stages.extra()); break;
             case WORK_BRANCH: branch(s, stages.extra(), b1); break;
             case WORK_JSR:
-                ram[sp & 0x7F] = u8((pc - 1) >> 8);
-                ram[(sp - 1) & 0x7F] = u8(pc - 1);
-                sp -= 2;
+                pc -= stages.extra() == JUMP_PLAIN;
+                push(ram, pc >> 8);
+                push(ram, pc);
+                if (stages.extra() == JUMP_BRK) {
+                    push(ram, flags(s.cpu.i));
+                    s.cpu.i = 1;
+                    base = bus.read(0xFFFE, 0, cycle);
+                    base |= u32(bus.read(0xFFFF, 0, cycle)) << 8;
+                }
                 jump(s, base);
                 break;
-            case WORK_JMP: jump(s, base); break;
+            case WORK_JMP: jump(s, stages.extra() == JUMP_INDIRECT ? word(ram, base) : base); break;
             case WORK_RTS: {
-                const u32 back = ram[(sp + 1) & 0x7F] | u32(ram[(sp + 2) & 0x7F]) << 8;
-                s.bus = u8(back >> 8);
-                pc = back + 1;
+                const u32 back = word(ram, sp + 1 + (stages.extra() == JUMP_RTI));
+                if (stages.extra() == JUMP_RTI) set_flags(s, ram[++sp & 0x7F]);
+                jump(s, back);
+                pc += stages.extra() == JUMP_PLAIN;
                 sp += 2;
                 break;
             }
-            case WORK_PUSH:
-                ram[sp & 0x7F] = u8(a);
-                sp = (sp - 1) & 0xFF;
-                break;
-            case WORK_PULL:
-                sp++;
-                result = ram[sp & 0x7F];
-                break;
             default: break;
         }
         pc &= 0xFFFF;
 
         // results
         const u32 target = stages.target();
-        if (stages.sets_nz()) nz = result;
+        if (stages.sets_nz()) nz = signs ? (signs & 0x8000) | (signs >> 16 & 1) : result;
         if (stages.sets_c()) c = carry;
         if (target == IN_A) a = result;
         if (target == IN_X) x = result;
         if (target == IN_Y) y = result;
         if (target == IN_SP) sp = result;
-        if (!stages.writes()) return;
-        if (in_ram) {
+        if (target == IN_FLAGS) set_flags(s, result);
+        if (mode == MODE_PUSH || mode == MODE_PULL) sp = (sp + (mode == MODE_PULL ? 1 : 0xFF)) & 0xFF;
+        if (!stages.writes()) return false;
+        if (to_ram) {
             ram[address & 0x7F] = u8(result);
-            return;
+            return false;
         }
         cycle = bus.write(address, u8(result), cycle);
+        if (switches) map(s.cartridge);
         if (bus.frame_over) end = OVER;
+        return false;
     }
 
-    // Returns whether a push or pull accesses an address outside the RAM.
-    HD bool leaves_ram(u32 work) const {
-        if (work == WORK_JSR) return sp < 0x81;
-        if (work == WORK_RTS) return sp < 0x80 || sp > 0xFD;
-        if (work == WORK_PULL) return sp < 0x80 || sp == 0xFF;
-        return sp < 0x80;
+    // Returns whether a jump uses only the RAM of the stack, and of an indirect target.
+    HD bool jumps(u32 work, u32 kind, u32 address) const {
+        if (work == WORK_JSR) return sp >= (kind == JUMP_BRK ? 0x83 : 0x81);
+        if (work == WORK_RTS) return sp >= 0x80 && sp <= (kind == JUMP_RTI ? 0xFC : 0xFD);
+        return kind == JUMP_PLAIN || (in_ram(address) && address != 0xFF);
     }
-    HD void set_flag(u32 flag) {
+    HD static u32 word(const u8* ram, u32 at) { return ram[at & 0x7F] | u32(ram[(at + 1) & 0x7F]) << 8; }
+    HD void push(u8* ram, u32 value) {
+        ram[sp & 0x7F] = u8(value);
+        sp--;
+    }
+    HD u32 flags(u32 i) const {
+        return (nz & 0x8080 ? 0x80 : 0) | (v & 0x80) >> 1 | 0x30 | d << 3 | i << 2 | (nz & 0xFF ? 0 : 2) | c;
+    }
+    HD void set_flags(State& s, u32 set) {
+        nz = (set & 0x80) << 8 | (set & 2 ? 0 : 1);
+        v = set << 1;
+        d = set >> 3 & 1;
+        s.cpu.i = set >> 2 & 1;
+        c = set & 1;
+    }
+    HD void set_flag(State& s, u32 flag) {
         if (flag == CLEAR_C || flag == SET_C) c = flag == SET_C;
         if (flag == CLEAR_D || flag == SET_D) d = flag == SET_D;
         if (flag == CLEAR_V) v = 0;
+        if (flag == CLEAR_I || flag == SET_I) s.cpu.i = flag == SET_I;
     }
     // For a branch, `which` has the flag (N, V, C, Z) and the value at which the branch is taken.
     HD void branch(State& s, u32 which, u32 offset) {
@@ -234,8 +292,7 @@ struct LaneCpu {
         s.bus = u8(target >> 8);
     }
 
-    HD void step_slow(State& s, FastBus& bus, const Program& program, u32 opcode, u32 at) {
-        if (opcode == POLL_CODE) return poll(s.riot, bus.give_up, program.rom + at);
+    HD void step_slow(State& s, FastBus& bus) {
         store(s);
         if (cycle > bus.give_up || bus.writes_twice()) {
             end = ABANDONED;
@@ -247,7 +304,7 @@ struct LaneCpu {
     }
 
     // Executes a polling loop in one iteration, with reads of INTIM until the branch is not taken.
-    HD void poll(Riot& riot, i32 give_up, const u8* loop) {
+    HD bool poll(Riot& riot, i32 give_up, const u8* loop) {
         const u8 load = loop[0], jump = loop[3];
         const i32 crossed = ((pc + 5) ^ pc) & 0xFF00 ? 1 : 0, period = 7 + crossed;
         for (;;) {
@@ -261,12 +318,13 @@ struct LaneCpu {
             cycle += 1 + crossed;
             if (cycle <= give_up) continue;
             end = ABANDONED;
-            return;
+            return false;
         }
         if (load == 0xAD) a = nz;
         else if (load == 0xAE) x = nz;
         else y = nz;
         pc += 5;
+        return false;
     }
 };
 

@@ -33,7 +33,7 @@ class FinishedStep {
         const u32 skip = a_.rules.frame_skip, action = u32(a_.codes[a_.action[i_]]);
         double reward = 0;
         u32 frames = 0;
-        while (frames < skip && !env_.play.progress.over) {
+        while (frames < skip && !ends_step(env_.episode, a_.rules, env_.play.progress)) {
             reward += run_frame(action, frames++);
             if (frames + 1 == skip) copy_gray(0);
         }

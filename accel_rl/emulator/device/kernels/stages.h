@@ -14,9 +14,14 @@
 
 namespace accel {
 
-enum Mode : u32 { MODE_IMPLIED, MODE_IMMEDIATE, MODE_ZP, MODE_ZX, MODE_ZY, MODE_AB, MODE_AX, MODE_AY, MODE_IY, MODE_RELATIVE };
+// clang-format off
+enum Mode : u32 {
+    MODE_IMPLIED, MODE_IMMEDIATE, MODE_ZP, MODE_ZX, MODE_ZY, MODE_AB, MODE_AX, MODE_AY, MODE_IY, MODE_IX, MODE_PUSH, MODE_PULL,
+    MODE_RELATIVE
+};
+// clang-format on
 enum Work : u32 {
-    WORK_SLOW,  // The plain interpreter runs JMP (), RTI, PHP, PLP, BRK, (zp,X), CLI, SEI and undocumented opcodes.
+    WORK_SLOW,  // The plain interpreter runs undocumented opcodes.
     WORK_PASS,
     WORK_OR,
     WORK_AND,
@@ -29,12 +34,9 @@ enum Work : u32 {
     WORK_BRANCH,
     WORK_JMP,
     WORK_JSR,
-    WORK_RTS,
-    WORK_PUSH,
-    WORK_PULL,
-    WORKS
+    WORK_RTS
 };
-enum Register : u32 { IN_A, IN_X, IN_Y, IN_SP, IN_M, NOWHERE };
+enum Register : u32 { IN_A, IN_X, IN_Y, IN_SP, IN_M, IN_FLAGS, NOWHERE };
 enum CarryIn : u32 { CARRY_0, CARRY_1, CARRY_C };
 enum Changed : u32 { NO_FLAGS = 0, NZ = 1, NZC = 3, NZCV = 7 };
 
@@ -56,14 +58,16 @@ struct Stages {
     HD bool counts_pages() const { return bits >> 22 & 1; }  // If true, an access across a page takes one more cycle.
     HD u32 length() const { return bits >> 23 & 3; }
     HD i32 cycles() const { return i32(bits >> 25 & 7); }
-    // WORK_FLAG has the flag, WORK_BRANCH has flag and value, and WORK_ADD has a Right.
+    // WORK_FLAG has the flag, WORK_BRANCH has flag and value, WORK_ADD has a Right, and the jumps have a Jump.
     HD u32 extra() const { return bits >> 28; }
     // clang-format on
 };
 
-// The adder's right operand is M, M (slow in decimal mode), or nothing.
+// The adder's right operand is M, M (in decimal mode, too), or nothing.
 enum Right : u32 { RIGHT_M, RIGHT_DECIMAL, RIGHT_NONE };
-enum Flag : u32 { CLEAR_C, SET_C, CLEAR_D, SET_D, CLEAR_V, NO_FLAG };
+enum Flag : u32 { CLEAR_C, SET_C, CLEAR_D, SET_D, CLEAR_V, CLEAR_I, SET_I, NO_FLAG };
+// Of the jumps, JMP () reads its target from the RAM, BRK also pushes the flags, and RTI also pulls the flags.
+enum Jump : u32 { JUMP_PLAIN, JUMP_INDIRECT, JUMP_BRK, JUMP_RTI };
 
 struct StageTable {
     Stages of[256];
@@ -80,7 +84,7 @@ struct StageMaker {
     };
 
     HD static constexpr u32 length_of(u32 mode) {
-        if (mode == MODE_IMPLIED) return 1;
+        if (mode == MODE_IMPLIED || mode == MODE_PUSH || mode == MODE_PULL) return 1;
         return mode >= MODE_AB && mode <= MODE_AY ? 3 : 2;
     }
 
@@ -94,15 +98,15 @@ struct StageMaker {
 
     // One group of opcodes has ORA AND EOR ADC LDA CMP SBC and STA, in eight places.
     HD constexpr void accumulator(u32 first, const Alu& a) {
-        const u32 modes[8] = {0, MODE_ZP, MODE_IMMEDIATE, MODE_AB, MODE_IY, MODE_ZX, MODE_AY, MODE_AX};
-        const u32 cycles[8] = {0, 3, 2, 4, 5, 4, 4, 4};
-        for (u32 k = 1; k < 8; k++) put(first + 4 * k + 1, modes[k], a, modes[k] != MODE_IMMEDIATE, false, cycles[k]);
+        const u32 modes[8] = {MODE_IX, MODE_ZP, MODE_IMMEDIATE, MODE_AB, MODE_IY, MODE_ZX, MODE_AY, MODE_AX};
+        const u32 cycles[8] = {6, 3, 2, 4, 5, 4, 4, 4};
+        for (u32 k = 0; k < 8; k++) put(first + 4 * k + 1, modes[k], a, modes[k] != MODE_IMMEDIATE, false, cycles[k]);
     }
     HD constexpr void store_accumulator() {
         const Alu a{WORK_PASS, IN_A, IN_M, NO_FLAGS};
-        const u32 opcodes[6] = {0x85, 0x8D, 0x91, 0x95, 0x99, 0x9D}, cycles[6] = {3, 4, 6, 4, 5, 5};
-        const u32 modes[6] = {MODE_ZP, MODE_AB, MODE_IY, MODE_ZX, MODE_AY, MODE_AX};
-        for (u32 k = 0; k < 6; k++) put(opcodes[k], modes[k], a, false, true, cycles[k]);
+        const u32 opcodes[7] = {0x81, 0x85, 0x8D, 0x91, 0x95, 0x99, 0x9D}, cycles[7] = {6, 3, 4, 6, 4, 5, 5};
+        const u32 modes[7] = {MODE_IX, MODE_ZP, MODE_AB, MODE_IY, MODE_ZX, MODE_AY, MODE_AX};
+        for (u32 k = 0; k < 7; k++) put(opcodes[k], modes[k], a, false, true, cycles[k]);
     }
     // LDX and LDY are indexed by the other register, and CPX and CPY (NOWHERE) are not indexed.
     HD constexpr void indexed(u32 immediate, u32 index, const Alu& a) {
@@ -169,17 +173,23 @@ struct StageMaker {
         implied(0xBA, 2, {WORK_PASS, IN_SP, IN_X, NZ});
         implied(0x9A, 2, {WORK_PASS, IN_X, IN_SP, NO_FLAGS});
         // The flag instructions are in the order of Flag, and NOP is the last.
-        const u32 flag_opcodes[6] = {0x18, 0x38, 0xD8, 0xF8, 0xB8, 0xEA};
-        for (u32 k = 0; k < 6; k++) implied(flag_opcodes[k], 2, {WORK_FLAG, IN_A, NOWHERE, NO_FLAGS, false, CARRY_0, k});
+        const u32 flag_opcodes[8] = {0x18, 0x38, 0xD8, 0xF8, 0xB8, 0x58, 0x78, 0xEA};
+        for (u32 k = 0; k < 8; k++) implied(flag_opcodes[k], 2, {WORK_FLAG, IN_A, NOWHERE, NO_FLAGS, false, CARRY_0, k});
     }
     HD constexpr void control() {
         for (u32 b = 0; b < 8; b++)
             put(0x10 + 0x20 * b, MODE_RELATIVE, {WORK_BRANCH, IN_A, NOWHERE, NO_FLAGS, false, CARRY_0, b}, false, false, 2);
-        put(0x4C, MODE_AB, {WORK_JMP, IN_A, NOWHERE, NO_FLAGS}, false, false, 3);
-        put(0x20, MODE_AB, {WORK_JSR, IN_A, NOWHERE, NO_FLAGS}, false, false, 6);
-        implied(0x60, 6, {WORK_RTS, IN_A, NOWHERE, NO_FLAGS});
-        implied(0x48, 3, {WORK_PUSH, IN_A, NOWHERE, NO_FLAGS});
-        implied(0x68, 4, {WORK_PULL, IN_A, IN_A, NZ});
+        const auto jump = [](u32 work, u32 kind) { return Alu{work, IN_A, NOWHERE, NO_FLAGS, false, CARRY_0, kind}; };
+        put(0x4C, MODE_AB, jump(WORK_JMP, JUMP_PLAIN), false, false, 3);
+        put(0x6C, MODE_AB, jump(WORK_JMP, JUMP_INDIRECT), false, false, 5);
+        put(0x20, MODE_AB, jump(WORK_JSR, JUMP_PLAIN), false, false, 6);
+        put(0x00, MODE_IMMEDIATE, jump(WORK_JSR, JUMP_BRK), false, false, 7);
+        implied(0x60, 6, jump(WORK_RTS, JUMP_PLAIN));
+        implied(0x40, 6, jump(WORK_RTS, JUMP_RTI));
+        put(0x48, MODE_PUSH, {WORK_PASS, IN_A, IN_M, NO_FLAGS}, false, true, 3);
+        put(0x08, MODE_PUSH, {WORK_PASS, IN_FLAGS, IN_M, NO_FLAGS}, false, true, 3);
+        put(0x68, MODE_PULL, {WORK_PASS, IN_M, IN_A, NZ}, true, false, 4);
+        put(0x28, MODE_PULL, {WORK_PASS, IN_M, IN_FLAGS, NO_FLAGS}, true, false, 4);
     }
 };
 

@@ -26,7 +26,6 @@ class Lane {
     }
 
     HD void load() {
-        cpu_.iterations = 0;
         plays_ = false;
         if (i_ >= a_.envs.n) return;
         load_words(env_, a_.envs.envs, a_.envs.n, i_);
@@ -74,7 +73,7 @@ class Lane {
         const i32 until = 3 * s.cycle;
         bus_.settle_log(until);
         reward_ += accel::end_frame(env_.play, *a_.tables.game);
-        const bool over = env_.play.progress.over, draws = over || frame + 2 >= a_.rules.frame_skip;
+        const bool over = ends_step(env_.episode, a_.rules, env_.play.progress), draws = over || frame + 2 >= a_.rules.frame_skip;
         if (!draws) return;
         if (until < bus_.tia.stop) return give_up();  // The last lines of an older picture remain visible.
         shot_.writes = bus_.log.count, shot_.until = until;
@@ -94,7 +93,7 @@ class Lane {
         store_words(env_, a_.envs.envs, a_.envs.n, i_);
     }
 
-    HD u32 iterations() const { return cpu_.iterations; }
+    HD const LaneCounts& counts() const { return cpu_.counts; }
 
   private:
     HD double draw(u32 frame) const {

@@ -1,0 +1,37 @@
+"""What a warp executes (counters.py): lanes that drift apart, or that wait for the plain interpreter, would make the
+kernel `step` several times as slow."""
+
+import json
+from statistics import median
+
+import pytest
+
+pytest.importorskip("ale_py")
+pytest.importorskip("accel_rl.emulator._core")
+
+from accel_rl.envs.atari_games import ATARI_57
+from tests.emulator.device.counters import FILE, counters
+from tests.marks import slow
+
+RECORDED = json.loads(FILE.read_text())
+
+
+def test_the_record_has_all_games_within_the_bounds() -> None:
+    assert set(RECORDED) == set(ATARI_57)
+    assert median(c["iterations"] / c["lane_iterations"] for c in RECORDED.values()) <= 1.15
+    assert median(c["iterations"] for c in RECORDED.values()) <= 5500
+    assert max(c["slow_percent"] for c in RECORDED.values()) < 0.1
+
+
+# Asteroids uses PHP, JMP () and (zp,X), Tutankham runs code beside the bank switches, Up 'n Down reads there, and
+# Krull runs code in the RAM.
+@pytest.mark.parametrize("game", ["asteroids", slow("tutankham")])
+def test_the_record_is_what_the_kernels_execute(game: str) -> None:
+    assert counters(game) == RECORDED[game]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("game", ATARI_57)
+def test_the_record_of_all_games(game: str) -> None:
+    assert counters(game) == RECORDED[game]
