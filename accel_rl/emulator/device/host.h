@@ -17,6 +17,7 @@ namespace accel {
 
 struct HostWarp {
     std::optional<Lane> lanes[32];
+    const Program& program;
 
     template <class Function>
     void each(Function function) {
@@ -34,6 +35,7 @@ struct HostWarp {
         iterations += most;
         return result;
     }
+    void run_frame() { run_lines(*this, program); }
 
     u64 iterations = 0;
 };
@@ -68,9 +70,9 @@ inline Divergence host_step(const StepArguments& a) {
     const Program program{a.tables.rom, a.tables.code, a.tables.stages};
     Divergence total{0, 0};
     for (u32 first = 0; first < a.envs.n; first += 32) {
-        HostWarp warp;
+        HostWarp warp{{}, program};
         for (u32 k = 0; k < 32; k++) warp.lanes[k].emplace(a, program, first + k);
-        step_warp(warp, program, a.rules.frame_skip);
+        step_warp(warp, a.rules.frame_skip);
         total.warps += warp.iterations;
         for (auto& lane : warp.lanes) total.lanes += lane->iterations();
     }
