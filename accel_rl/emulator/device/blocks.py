@@ -1,6 +1,6 @@
 """A game's ROM as blocks of C++ for the lanes of a warp, which kernels/blocks.h includes as a switch.
 
-    | translation.h: a line for each instruction -> where blocks begin -> `case n:` with the block's instructions
+    | translation.h: a line for each instruction -> where blocks begin -> each block's instructions
 
 A block ends at a jump, at a branch that is taken, and where another block begins. If a branch is not taken, and no other
 path leads to the next instruction, its lanes go on into the next block. A block that branches to itself is repeated
@@ -11,10 +11,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-
-from accel_rl.emulator.atari import AtariEmulator
-from accel_rl.emulator.games import cartridge
-from accel_rl.emulator.rom_compiler import FRAMES
 
 MOST_ROM = 16_384
 NO_BLOCK = 0xFFFF
@@ -101,19 +97,14 @@ class Blocks:
     def _cases(self) -> Iterator[str]:
         starts = set(self.starts)
         for n, start in enumerate(self.starts):
-            yield f"case {n}u: CASE({n}) B_{n}:"
+            yield f"BLOCK({n})"
             for op in self._run(start, starts):
                 repeats = op.body == "BRANCH" and op.target == start
-                leave = f"CHAIN({n})" if repeats else self._leave(op.target)
+                leave = f"STAY({n})" if repeats else self._leave(op.target)
                 yield f"T({op.at}, {op.body}({op.name}), {op.operand}u, {op.is_static}, {op.zero}u, {leave})"
             follows = n + 1 < len(self.starts) and op.behind == self.starts[n + 1]
             if not op.jumps:
-                yield f"FALL({n + 1}u)" if follows and op.behind not in self._joins else self._leave(op.behind)
+                yield f"STAY({n + 1})" if follows and op.behind not in self._joins else self._leave(op.behind)
 
     def _leave(self, at: int) -> str:
         return f"LEAVE({self._number.get(at, NO_BLOCK)}u, {at}u)"
-
-
-def blocks_of(game: str) -> Blocks:
-    """Return the blocks of a game's ROM, after some frames that find its instructions."""
-    return Blocks(AtariEmulator(game)._emulator.translated(FRAMES), cartridge(game))

@@ -82,7 +82,8 @@ class DeviceEnvs:
 
     def _step(self, action: Tensor, out: DeviceStep, begins: bool = False) -> None:
         repeat_probability = self.game.rules.repeat_probability
-        step_atari(action, self._state, list(out), self._tables, self._rules, repeat_probability, begins)
+        translated = self.game.translated
+        step_atari(action, self._state, list(out), self._tables, self._rules, repeat_probability, begins, translated)
 
     def step_counting(self, action: Tensor, out: DeviceStep) -> tuple[int, int]:
         """Play an agent step on a CPU, as `step` does. Return the number of iterations of the 6507's instruction loop,

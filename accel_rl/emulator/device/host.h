@@ -72,7 +72,7 @@ inline Divergence host_step(const StepArguments& a) {
     for (u32 first = 0; first < a.envs.n; first += 32) {
         HostWarp warp{{}, program};
         for (u32 k = 0; k < 32; k++) warp.lanes[k].emplace(a, program, first + k);
-        step_warp(warp, a.rules.frame_skip);
+        step_warp<Lane>(warp, a.rules.frame_skip);
         total.warps += warp.iterations;
         for (auto& lane : warp.lanes) total.lanes += lane->iterations();
     }

@@ -28,7 +28,8 @@ import numpy as np
 import torch
 
 from accel_rl.emulator.atari import core
-from accel_rl.emulator.device.blocks import Blocks, blocks_of
+from accel_rl.emulator.device.block_kernel import blocks_of
+from accel_rl.emulator.device.blocks import Blocks
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
 from accel_rl.emulator.device.step import step_arguments
 from accel_rl.envs.atari_games import ATARI_57

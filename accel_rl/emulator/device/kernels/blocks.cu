@@ -46,5 +46,5 @@ extern "C" __global__ void __launch_bounds__(32, 12) step_blocks(const __grid_co
     const u32 lanes = (a.envs.n + gridDim.x - 1) / gridDim.x;
     BlockLane lane(a, program, threadIdx.x < lanes ? blockIdx.x * lanes + threadIdx.x : a.envs.n);
     BlockWarp warp{lane};
-    step_warp(warp, a.rules.frame_skip);
+    step_warp<BlockLane>(warp, a.rules.frame_skip);
 }

@@ -7,11 +7,10 @@
 // given up. The plain interpreter runs an instruction that is in no block, and an operand that a block cannot serve.
 //
 // BLOCKS is the name of the game's text, with these lines:
-// | case n: CASE(n) B_n:                                       the block n begins
+// | BLOCK(n)                                                   the block n begins
 // | T(offset, body, operand, static, zero, leave)              an instruction: a body of bodies.h; `leave` if a jump is taken
 // | LEAVE(n, offset)                                           continues at the block n, which begins at `offset`
-// | FALL(n)                                                    continues at the block n, which follows
-// | CHAIN(n)                                                   repeats the block n within the scan line
+// | STAY(n)                                                    runs the block n, if the scan line has not ended
 #pragma once
 #include "../../core/fast/bodies.h"
 #include "step.h"
@@ -165,11 +164,11 @@ struct BlockCpu {
 #define END_FRAME(n) { pc = HERE + n; end = OVER; goto done; }
 #define WRITE_TIA(reg, value) k.log.writes[k.log.count++] = FastWrite::of(cycle, reg, (value) & 255);
 #define LEAVE(to, at) { block = to; if (to == NO_BLOCK) pc = at; goto done; }
-#define FALL(to) if (cycle >= line_end) { block = to; goto done; }
-#define CHAIN(to) { if (cycle < line_end) goto B_##to; block = to; goto done; }
+#define STAY(to) { if (cycle < line_end) goto B_##to; block = to; goto done; }
+#define BLOCK(n) case n: CASE(n) goto B_##n; B_##n:
 #define T(offset_, body, operand, is_static, to_zero, leave) { \
-    constexpr u32 HERE = offset_, ARG = operand, ZERO = to_zero; constexpr bool IS_STATIC = is_static; bool taken = false; \
-    COUNT(iterations) do { body } while (0); if (taken) leave }
+    [[maybe_unused]] constexpr u32 HERE = offset_, ARG = operand, ZERO = to_zero; [[maybe_unused]] constexpr bool IS_STATIC = is_static; \
+    bool taken = false; COUNT(iterations) do { body } while (0); if (taken) leave }
     // clang-format on
 
     // Runs the block `now`, or an instruction by the plain interpreter if `now` is NO_BLOCK.

@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(32, 12) step(const __grid_constant_
     const u32 lanes = (a.envs.n + gridDim.x - 1) / gridDim.x;
     Lane lane(a, program, threadIdx.x < lanes ? blockIdx.x * lanes + threadIdx.x : a.envs.n);
     DeviceWarp warp{lane, program};
-    step_warp(warp, a.rules.frame_skip);
+    step_warp<Lane>(warp, a.rules.frame_skip);
 }
 
 extern "C" __global__ void __launch_bounds__(64, 12) draw(const __grid_constant__ StepArguments a) {

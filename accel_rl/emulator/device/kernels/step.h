@@ -133,16 +133,16 @@ class LaneOf {
 
 using Lane = LaneOf<LaneCpu>;
 
-// `warp` calls a function on each lane (`each`), and runs the program on all lanes until no lane's frame goes on (`run_frame`).
-template <class Warp>
+// `warp` calls a function on each lane, an AnyLane (`each`), and runs the program on all lanes until no lane's frame goes on (`run_frame`).
+template <class AnyLane, class Warp>
 HD void step_warp(Warp& warp, u32 frame_skip) {
-    warp.each([](auto& lane) { lane.load(); });
+    warp.each([](AnyLane& lane) { lane.load(); });
     for (u32 frame = 0; frame < frame_skip; frame++) {
-        warp.each([frame](auto& lane) { lane.begin_frame(frame); });
+        warp.each([frame](AnyLane& lane) { lane.begin_frame(frame); });
         warp.run_frame();
-        warp.each([frame](auto& lane) { lane.end_frame(frame); });
+        warp.each([frame](AnyLane& lane) { lane.end_frame(frame); });
     }
-    warp.each([](auto& lane) { lane.store(); });
+    warp.each([](AnyLane& lane) { lane.store(); });
 }
 
 // Runs a frame of LaneCpu by scan lines. `any` tests whether a function returns true on any lane.
