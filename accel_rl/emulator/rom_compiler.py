@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 FLAGS = ("-std=c++17", "-O1", "-w", "-fwrapv", "-ffp-contract=off", "-fPIC", "-shared", "-fvisibility=hidden")
 COMPILERS = ("g++", "clang++", "c++")
 FRAMES = (600, 6600)
-"""Number of frames that are played to find the ROM's instructions: all of the first 600, and some of 6,600. Code that these
-frames do not reach is interpreted. In 900 consecutive frames, Enduro's nights and Robotank's battles are missed."""
+"""Frames that are played to find the ROM's instructions: the first 600, and some of 6,600. Code that these frames do
+not reach is interpreted. The first 900 frames alone miss code of Enduro and Robotank."""
 VERSIONS = 2
 """Number of translations of a ROM that are kept, for two installed versions of accel_rl."""
 

@@ -1,9 +1,10 @@
-"""The choice of a block as one indexed jump. NVRTC turns a switch, even of hundreds of cases, into a tree of comparisons.
+"""The choice of a block as one indexed jump. NVRTC turns a switch, even of hundreds of cases, into a tree of
+comparisons.
 
-    | NVRTC -> PTX with a mark at the choice and at each case -> brx.idx to the cases' labels -> nvJitLink -> machine code
+    | NVRTC -> PTX with a mark at the choice and at each case -> brx.idx to the cases' labels -> nvJitLink -> a cubin
 
-The comparisons behind the choice are no longer reached. The PTX is refused if one of them, or another instruction that is
-no longer reached, computes a register that a reached instruction reads.
+The comparisons behind the choice are no longer reached. The PTX is refused if one of them, or another instruction that
+is no longer reached, computes a register that a reached instruction reads.
 """
 
 import re
@@ -32,8 +33,8 @@ def compile_with_jump(texts: dict[str, str], main: str, architecture: str) -> nv
 
 
 def with_jump(ptx: str) -> str:
-    """Return PTX with a brx.idx in place of the first branch behind the mark DISPATCH. Raises RunError if registers would
-    be undefined."""
+    """Return PTX with a brx.idx in place of the first branch behind the mark DISPATCH. Raises RunError if registers
+    would be undefined."""
     lines, label, labels = ptx.splitlines(), "", {}
     for line in lines:
         if found := _LABEL.match(line):
@@ -46,7 +47,11 @@ def with_jump(ptx: str) -> str:
     (at,) = dispatches
     register = _DISPATCH.search(lines[at])[1]  # type: ignore[index]
     targets = ", ".join(labels[n] for n in range(len(labels)))
-    jump = [f"\tmin.u32 %jump, {register}, {len(labels) - 1};", f"JUMPS: .branchtargets {targets};", "\tbrx.idx %jump, JUMPS;"]
+    jump = [
+        f"\tmin.u32 %jump, {register}, {len(labels) - 1};",
+        f"JUMPS: .branchtargets {targets};",
+        "\tbrx.idx %jump, JUMPS;",
+    ]
     body = max(n for n in range(at) if lines[n].startswith("{"))
     at = next(n for n in range(at, len(lines)) if "bra" in lines[n])  # The first comparison ends with a branch.
     result = [*lines[: body + 1], "\t.reg .b32 %jump;", *lines[body + 1 : at], *jump, *lines[at:]]

@@ -1,4 +1,5 @@
-"""NVRTC compiles a game's ROM as the kernel `step_blocks` (kernels/blocks.cu), in the background, at the game's first use.
+"""NVRTC compiles a game's ROM as the kernel `step_blocks` (kernels/blocks.cu) in the background, at the game's first
+use.
 
     | ROM -> blocks of C++ (blocks.py) -> NVRTC -> machine code -> a file of the cache folder
 
@@ -19,8 +20,8 @@ from accel_rl.text.errors import ConfigError, RunError
 KERNEL, MAIN, TEXT = "step_blocks", "device/kernels/blocks.cu", "blocks.inc"
 SECONDS = 20
 INDEXED_JUMP = False
-"""Whether a block is chosen by one indexed jump (block_jumps.py) instead of NVRTC's search among the cases. Such code has
-been compiled and checked, but has never run on a GPU."""
+"""Whether a block is chosen by one indexed jump (block_jumps.py) instead of NVRTC's search among the cases. Such code
+has been compiled and checked, but has never run on a GPU."""
 
 
 @cache

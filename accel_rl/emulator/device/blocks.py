@@ -2,9 +2,9 @@
 
     | translation.h: a line for each instruction -> where blocks begin -> each block's instructions
 
-A block ends at a jump, at a branch that is taken, and where another block begins. If a branch is not taken, and no other
-path leads to the next instruction, its lanes go on into the next block. A block that branches to itself is repeated
-within the scan line. Both save choices of a block, which cost a warp about as much as two instructions.
+A block ends at a jump, at a branch that is taken, and where another block begins. If a branch is not taken, and no
+other path leads to the next instruction, its lanes continue in the next block. A block that branches to itself is
+repeated within the scan line. Both save choices of a block, which cost a warp about as much as two instructions.
 """
 
 import re
@@ -15,9 +15,9 @@ from functools import cached_property
 MOST_ROM = 16_384
 NO_BLOCK = 0xFFFF
 LONGEST = 32
-"""A block has at most 32 instructions. The log of a frame is checked at the end of each scan line for room for another 76
-writes. Until then a lane writes at most every third cycle, 26 times, and once with each instruction of a block that
-begins within the line."""
+"""A block has at most 32 instructions. At the end of each scan line, the log of a frame is checked for room for another
+76 writes. Until the next check, a lane writes at most every third cycle, 26 times, and once with each instruction of a
+block that begins within the line."""
 
 _LINE = re.compile(r"T\((\d+), (\w+)\((\w+)\), (\d+)u, (\d+)u, (\d+)u, N_(\d+), N_(\d+)\)")
 _JUMPS = {"JMP", "JSR", "JMI", "RTS", "RTI", "BRK"}
@@ -52,7 +52,10 @@ class Blocks:
     def __init__(self, translated: str, kind: int) -> None:
         self.kind = kind
         lines = (line for line in map(_LINE.fullmatch, translated.splitlines()) if line)
-        ops = (Instruction(int(at), body, name, *map(int, numbers)) for at, body, name, *numbers in (m.groups() for m in lines))
+        ops = (
+            Instruction(int(at), body, name, *map(int, numbers))
+            for at, body, name, *numbers in (m.groups() for m in lines)
+        )
         self.instructions = {op.at: op for op in ops}
         entries = {int(at) for at in re.findall(r"&&N_(\d+)", translated)}
         targets = {op.target for op in self.instructions.values() if op.has_target}
