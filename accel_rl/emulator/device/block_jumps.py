@@ -37,27 +37,25 @@ def with_jump(ptx: str) -> str:
     would be undefined."""
     lines, label, labels = ptx.splitlines(), "", {}
     for line in lines:
-        if found := _LABEL.match(line):
-            label = found[1]
-        if found := _CASE.search(line):
-            labels[int(found[1])] = label
-    dispatches = [n for n, line in enumerate(lines) if _DISPATCH.search(line)]
-    if len(dispatches) != 1 or sorted(labels) != list(range(len(labels))) or len(set(labels.values())) != len(labels):
-        raise RunError(f"the marks in the PTX: {len(dispatches)} choices, {len(labels)} cases")
-    (at,) = dispatches
-    register = _DISPATCH.search(lines[at])[1]  # type: ignore[index]
-    targets = ", ".join(labels[n] for n in range(len(labels)))
+        if match := _LABEL.match(line):
+            label = match[1]
+        if match := _CASE.search(line):
+            labels[int(match[1])] = label
+    choices = [(n, match[1]) for n, line in enumerate(lines) if (match := _DISPATCH.search(line))]
+    if len(choices) != 1 or sorted(labels) != list(range(len(labels))) or len(set(labels.values())) != len(labels):
+        raise RunError(f"the marks in the PTX: {len(choices)} choices, {len(labels)} cases")
+    ((mark, register),) = choices
+    begin = max(n for n in range(mark) if lines[n].startswith("{"))
+    branch = next(n for n in range(mark, len(lines)) if "bra" in lines[n])
+    end = next(n for n in range(mark, len(lines)) if lines[n].startswith("}"))
     jump = [
         f"\tmin.u32 %jump, {register}, {len(labels) - 1};",
-        f"JUMPS: .branchtargets {targets};",
+        f"JUMPS: .branchtargets {', '.join(labels[n] for n in range(len(labels)))};",
         "\tbrx.idx %jump, JUMPS;",
     ]
-    body = max(n for n in range(at) if lines[n].startswith("{"))
-    at = next(n for n in range(at, len(lines)) if "bra" in lines[n])  # The first comparison ends with a branch.
-    result = [*lines[: body + 1], "\t.reg .b32 %jump;", *lines[body + 1 : at], *jump, *lines[at:]]
-    end = next(n for n in range(at, len(result)) if result[n].startswith("}"))
-    _check(result[body : end + 1])
-    return "\n".join(result) + "\n"
+    function = [lines[begin], "\t.reg .b32 %jump;", *lines[begin + 1 : branch], *jump, *lines[branch : end + 1]]
+    _check(function)
+    return "\n".join([*lines[:begin], *function, *lines[end + 1 :], ""])
 
 
 def _check(function: list[str]) -> None:
@@ -77,7 +75,7 @@ def _check(function: list[str]) -> None:
 
 def _reached(function: list[str]) -> set[int]:
     """Return the numbers of the lines that can be reached from the function's first line."""
-    places = {found[1]: n for n, line in enumerate(function) if (found := _LABEL.match(line))}
+    places = {match[1]: n for n, line in enumerate(function) if (match := _LABEL.match(line))}
     result: set[int] = set()
     todo = [0]
     while todo:

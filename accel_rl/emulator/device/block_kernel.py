@@ -65,8 +65,8 @@ def blocks_of(game: str) -> Blocks:
     return result
 
 
-def compile_blocks(made: Blocks, architecture: str) -> nvrtc.Compiled:
-    texts = sources() | {TEXT: made.text}
+def compile_blocks(game: Blocks, architecture: str) -> nvrtc.Compiled:
+    texts = sources() | {TEXT: game.text}
     if INDEXED_JUMP and architecture.startswith("sm_"):
         return block_jumps.compile_with_jump(texts, MAIN, architecture)
     return nvrtc.compile_sources(texts, MAIN, architecture)

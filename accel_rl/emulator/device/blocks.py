@@ -25,10 +25,10 @@ _JUMPS = {"JMP", "JSR", "JMI", "RTS", "RTI", "BRK"}
 
 @dataclass(frozen=True)
 class Instruction:
-    """A line T(...) of translation.h. `target` and `behind` are offsets in the ROM; `is_static` tells whether a jump
-    always leads to `target`."""
+    """A line T(...) of translation.h. `offset`, `target` and `behind` are offsets in the ROM; `is_static` tells whether
+    a jump always leads to `target`."""
 
-    at: int
+    offset: int
     body: str
     name: str
     operand: int
@@ -51,63 +51,59 @@ class Blocks:
 
     def __init__(self, translated: str, kind: int) -> None:
         self.kind = kind
-        lines = (line for line in map(_LINE.fullmatch, translated.splitlines()) if line)
-        ops = (
-            Instruction(int(at), body, name, *map(int, numbers))
-            for at, body, name, *numbers in (m.groups() for m in lines)
-        )
-        self.instructions = {op.at: op for op in ops}
-        entries = {int(at) for at in re.findall(r"&&N_(\d+)", translated)}
-        targets = {op.target for op in self.instructions.values() if op.has_target}
-        self._joins = entries | targets
-        behind = {op.behind for op in self.instructions.values() if op.jumps or op.body == "BRANCH"}
-        self.starts = sorted(self._cut((entries | targets | behind) & self.instructions.keys()))
-        self._number = {at: n for n, at in enumerate(self.starts)}
+        self.instructions: dict[int, Instruction] = {}
+        for line in filter(None, map(_LINE.fullmatch, translated.splitlines())):
+            offset, body, name, *numbers = line.groups()
+            self.instructions[int(offset)] = Instruction(int(offset), body, name, *map(int, numbers))
+        every = self.instructions.values()
+        entries = {int(offset) for offset in re.findall(r"&&N_(\d+)", translated)}
+        self._joins = entries | {one.target for one in every if one.has_target}
+        behind = {one.behind for one in every if one.jumps or one.body == "BRANCH"}
+        self.starts = sorted(self._cut((self._joins | behind) & self.instructions.keys()))
+        self._number = {offset: n for n, offset in enumerate(self.starts)}
 
     def _cut(self, starts: set[int]) -> set[int]:
         """Add starts, so that no block has more than LONGEST instructions."""
         result = set(starts)
         for start in starts:
-            for n, op in enumerate(self._run(start, starts), 1):
-                if n % LONGEST == 0 and not op.jumps and op.behind in self.instructions:
-                    result.add(op.behind)
+            for n, one in enumerate(self._block(start, starts), 1):
+                if n % LONGEST == 0 and not one.jumps and one.behind in self.instructions:
+                    result.add(one.behind)
         return result
 
-    def _run(self, start: int, starts: set[int]) -> Iterator[Instruction]:
-        """The instructions from `start` to the end of the block."""
-        at = start
-        while at in self.instructions:
-            op = self.instructions[at]
-            yield op
-            at = op.behind
-            if op.jumps or at in starts:
+    def _block(self, start: int, starts: set[int]) -> Iterator[Instruction]:
+        """Yield the instructions from `start` to the end of the block."""
+        offset = start
+        while offset in self.instructions:
+            one = self.instructions[offset]
+            yield one
+            offset = one.behind
+            if one.jumps or offset in starts:
                 return
 
     @cached_property
     def text(self) -> str:
         """What kernels/blocks.h includes as BLOCKS."""
-        table = [NO_BLOCK] * MOST_ROM
-        for at, n in self._number.items():
-            table[at] = n
+        numbers = (str(self._number.get(offset, NO_BLOCK)) for offset in range(MOST_ROM))
         tables = [
             f"constexpr u32 BLOCK_COUNT = {len(self.starts)};",
             f"constexpr CartridgeKind KIND = CartridgeKind({self.kind});",
-            f"BLOCK_TABLE u16 BLOCK_OF[] = {{{','.join(map(str, table))}}};",
+            f"BLOCK_TABLE u16 BLOCK_OF[] = {{{','.join(numbers)}}};",
         ]
-        lines = ["#ifdef BLOCK_TABLES", *tables, "#else", *self._cases(), "#endif"]
-        return "\n".join(lines) + "\n"
+        return "\n".join(["#ifdef BLOCK_TABLES", *tables, "#else", *self._lines(), "#endif\n"])
 
-    def _cases(self) -> Iterator[str]:
+    def _lines(self) -> Iterator[str]:
         starts = set(self.starts)
         for n, start in enumerate(self.starts):
             yield f"BLOCK({n})"
-            for op in self._run(start, starts):
-                repeats = op.body == "BRANCH" and op.target == start
-                leave = f"STAY({n})" if repeats else self._leave(op.target)
-                yield f"T({op.at}, {op.body}({op.name}), {op.operand}u, {op.is_static}, {op.zero}u, {leave})"
-            follows = n + 1 < len(self.starts) and op.behind == self.starts[n + 1]
-            if not op.jumps:
-                yield f"STAY({n + 1})" if follows and op.behind not in self._joins else self._leave(op.behind)
+            for one in self._block(start, starts):
+                repeats = one.body == "BRANCH" and one.target == start
+                leave = f"STAY({n})" if repeats else self._leave(one.target)
+                place = f"{one.body}({one.name}), {one.operand}u, {one.is_static}, {one.zero}u"
+                yield f"T({one.offset}, {place}, {leave})"
+            follows = self._number.get(one.behind) == n + 1 and one.behind not in self._joins
+            if not one.jumps:
+                yield f"STAY({n + 1})" if follows else self._leave(one.behind)
 
-    def _leave(self, at: int) -> str:
-        return f"LEAVE({self._number.get(at, NO_BLOCK)}u, {at}u)"
+    def _leave(self, offset: int) -> str:
+        return f"LEAVE({self._number.get(offset, NO_BLOCK)}u, {offset}u)"
