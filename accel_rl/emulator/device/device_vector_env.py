@@ -41,7 +41,7 @@ class DeviceOptions(VectorOptions):
     device: str = "cuda"
 
     FIXED: ClassVar[Sequence[str]] = (
-        *("batch_size", "num_threads", "thread_affinity_offset", "copy", "translate", "rom"),
+        *("batch_size", "num_threads", "thread_affinity_offset", "copy", "rom"),
         *("continuous", "grayscale", "maxpool", "obs_type", "render_mode"),
         *("autoreset_mode", "episodic_life", "use_fire_reset"),
     )
@@ -153,7 +153,7 @@ def _load(o: DeviceOptions, codes: list[int], device: torch.device) -> DeviceGam
     frame = FRAMES[o.img_height, o.img_width]
     max_steps = -(-o.max_num_frames_per_episode // o.frameskip)
     rules = (o.frameskip, max_steps, o.life_loss_info, o.repeat_action_probability)
-    translated = begin_translation(o.game, device)
+    translated = begin_translation(o.game, device, o.translate)
     core = make_env_core(o.game, frame, palette.GRAY, *rules, o.mode, o.difficulty)
     starts = start_table(core, Counter(o.noop_max, o.frameskip, cached=False).starts, (o.img_height, o.img_width))
     step_rules = AgentStepRules(*rules, frame, oldest=max(o.stack_num - 1, 1))
