@@ -141,11 +141,11 @@ class Emulator {
 
     // Plays random actions, and returns the ROM as C++ (translation.h). The plain core records the first `recorded` of all
     // frames, and later 10 of every 200, so that code of later parts of the game is found in little time.
-    std::string translated(u32 recorded, u32 all) {
+    std::string translated(u32 recorded, u32 frames) {
         Translator translator(console_.rom, decoded_->ops.data());
         Random actions{};
         random_seed(actions, 1);
-        for (u32 i = 0; i < all; i++) {
+        for (u32 i = 0; i < frames; i++) {
             if (snap_.progress.over) reset();
             translator.begin_frame();
             const u32 action = random_draw(actions) % ACTIONS;
