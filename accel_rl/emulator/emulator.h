@@ -139,15 +139,18 @@ class Emulator {
         console_.run_frame(pixels_.data(), true, before);
     }
 
-    // Plays random actions by the plain core, and returns the ROM as C++ (translation.h).
-    std::string translated(u32 frames) {
+    // Plays random actions, and returns the ROM as C++ (translation.h). The plain core records the first `recorded` of all
+    // frames, and later 10 of every 200, so that code of later parts of the game is found in little time.
+    std::string translated(u32 recorded, u32 frames) {
         Translator translator(console_.rom, decoded_->ops.data());
         Random actions{};
         random_seed(actions, 1);
         for (u32 i = 0; i < frames; i++) {
             if (snap_.progress.over) reset();
             translator.begin_frame();
-            traced_frame(random_draw(actions) % ACTIONS, [&](const Console& console) { translator.record(console); });
+            const u32 action = random_draw(actions) % ACTIONS;
+            if (i < recorded || i % 200 < 10) traced_frame(action, [&](const Console& console) { translator.record(console); });
+            else frame(played_action(game_, action), NO_SWITCH);
             end_frame(snap_, game_);
         }
         return translator.source();

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 FLAGS = ("-std=c++17", "-O1", "-w", "-fwrapv", "-ffp-contract=off", "-fPIC", "-shared", "-fvisibility=hidden")
 COMPILERS = ("g++", "clang++", "c++")
-FRAMES = 900
-"""Number of frames that are played to find the ROM's instructions. Code that these frames do not reach is
-interpreted."""
+FRAMES = (600, 6600)
+"""Frames that are played to find the ROM's instructions: the first 600, and some of 6,600. Code that these frames do
+not reach is interpreted. The first 900 frames alone miss code of Enduro and Robotank."""
 VERSIONS = 2
 """Number of translations of a ROM that are kept, for two installed versions of accel_rl."""
 
@@ -172,7 +172,7 @@ def compile_rom(emulator: "EmulatorCore", file: Path) -> None:
                 earlier.unlink()
         with tempfile.TemporaryDirectory(dir=cache, prefix=f"{file.stem}-") as folder:
             source, program, library = (Path(folder) / name for name in ("rom.inc", "rom.cpp", "rom.so"))
-            source.write_text(emulator.translated(FRAMES))
+            source.write_text(emulator.translated(*FRAMES))
             program.write_text(_PROGRAM.format(source=source))
             failures: list[str] = []
             for compiler in untried(file):

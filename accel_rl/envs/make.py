@@ -92,7 +92,8 @@ class EnvConfig:
     `auto` means `counter` with --sampler.engine device, and otherwise `sequence`."""
     translate: str = "auto"
     """With `auto`, a C++ compiler translates the game for the emulator in the background, once on a machine, and the
-    emulator plays the translated game faster, with the same results. With `off`, the emulator interprets the game."""
+    emulator plays the translated game faster, with the same results; a GPU's emulator waits until NVRTC has translated
+    the game. With `off`, the emulator interprets the game."""
     restore: str = "replay"
     """How a resumed run continues an episode of a Gymnasium environment. `replay` restores the state that the
     environment has saved, or plays the actions of the episode again. `new` truncates the episode, and begins another

@@ -8,7 +8,7 @@ from torch import Tensor
 from accel_rl.data.rollout_arrays import SENTINEL_ACTION
 from accel_rl.emulator.counter import CounterState
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
-from accel_rl.emulator.device.game import AgentStepRules, DeviceGame, start_table
+from accel_rl.emulator.device.game import AgentStepRules, DeviceGame, begin_translation, start_table
 from accel_rl.envs.colors import luminance
 from accel_rl.envs.emulator import EmulatorEnv
 from accel_rl.envs.environment import pack_state, unpack_state
@@ -71,6 +71,7 @@ class DeviceGames:
 
 def make_device_game(config: ResolvedEnv, training: bool, cached: bool, device: str) -> DeviceGame:
     """With `cached`, episodes begin from a few stored start states of the game. Raises ConfigError."""
+    translated = begin_translation(config.game, device, config.translate == "auto")
     env = make_env(config, 0, training, cached)
     assert isinstance(env, EmulatorEnv) and env.counter is not None
     rules = env.rules
@@ -84,4 +85,4 @@ def make_device_game(config: ResolvedEnv, training: bool, cached: bool, device: 
     )
     rows = env.core.screen().shape[0]
     starts = start_table(env.core, env.counter.starts, env.spec.frame_shape)
-    return DeviceGame(config.game, steps, env.codes.tolist(), luminance(rows), starts, device)
+    return DeviceGame(config.game, steps, env.codes.tolist(), luminance(rows), starts, device, translated)

@@ -22,7 +22,7 @@ from accel_rl.emulator import palette
 from accel_rl.emulator.counter import MOST_NOOPS, Counter
 from accel_rl.emulator.device import cuda
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
-from accel_rl.emulator.device.game import AgentStepRules, DeviceGame, start_table
+from accel_rl.emulator.device.game import AgentStepRules, DeviceGame, begin_translation, start_table
 from accel_rl.emulator.emulated_vector_env import EmulatedVectorEnv
 from accel_rl.emulator.env_core import make_env_core
 from accel_rl.emulator.games import FIRE, benchmark_games
@@ -41,7 +41,7 @@ class DeviceOptions(VectorOptions):
     device: str = "cuda"
 
     FIXED: ClassVar[Sequence[str]] = (
-        *("batch_size", "num_threads", "thread_affinity_offset", "copy", "translate", "rom"),
+        *("batch_size", "num_threads", "thread_affinity_offset", "copy", "rom"),
         *("continuous", "grayscale", "maxpool", "obs_type", "render_mode"),
     )
     OTHERS: ClassVar[str] = " on a device; for others use VectorEnv"
@@ -187,8 +187,9 @@ def _load(o: DeviceOptions, codes: list[int], device: torch.device) -> DeviceGam
     frame = FRAMES[o.img_height, o.img_width]
     max_steps = -(-o.max_num_frames_per_episode // o.frameskip)
     rules = (o.frameskip, max_steps, o.life_loss_info, o.repeat_action_probability)
+    translated = begin_translation(o.game, device, o.translate)
     core = make_env_core(o.game, frame, palette.GRAY, *rules, o.mode, o.difficulty)
     table, fire = Counter(o.noop_max, o.frameskip, cached=False).starts, o.use_fire_reset and FIRE in codes
     starts = start_table(core, table, (o.img_height, o.img_width), fire)
     step_rules = AgentStepRules(*rules, frame, oldest=max(o.stack_num - 1, 1), one_life=o.episodic_life)
-    return DeviceGame(o.game, step_rules, codes, palette.GRAY, starts, device)
+    return DeviceGame(o.game, step_rules, codes, palette.GRAY, starts, device, translated)

@@ -93,7 +93,8 @@ class DeviceEnvs:
 
     def _step(self, action: Tensor, out: DeviceStep, part: str) -> None:
         repeat_probability = self.game.rules.repeat_probability
-        step_atari(action, self._state, list(out), self._tables, self._rules, repeat_probability, part)
+        translated = self.game.translated
+        step_atari(action, self._state, list(out), self._tables, self._rules, repeat_probability, part, translated)
 
     def step_counting(self, action: Tensor, out: DeviceStep) -> tuple[int, int]:
         """Play an agent step on a CPU, as `step` does. Return the number of iterations of the 6507's instruction loop,

@@ -44,6 +44,19 @@ def start_table(
     return Starts(np.array(plays), frames)
 
 
+def begin_translation(game: str, device: torch.device | str, translate: bool = True) -> str:
+    """Begin to compile a game as a kernel of its own in the background, if it is played on a GPU and games are
+    translated. Return the game's name, or "" if the kernel of all games plays it."""
+    if torch.device(device).type != "cuda":
+        return ""
+    from accel_rl.emulator.device import block_kernel  # The import loads NVRTC's modules.
+
+    if not block_kernel.is_on(translate):
+        return ""
+    block_kernel.begin(game, torch.cuda.get_device_capability(device))
+    return game
+
+
 @dataclass(frozen=True)
 class AgentStepRules:
     """`AgentStepRules` has the rules of an agent step, which envs.protocols defines."""
@@ -68,11 +81,12 @@ class DeviceGame:
         luminance: np.ndarray,
         starts: Starts,
         device: torch.device | str,
+        translated: str = "",
     ) -> None:
         """`codes` has the joystick action of each agent action. `luminance` [256] uint8 maps the TIA's colours to
-        gray."""
+        gray. `translated` is a result of `begin_translation`."""
         functions = core().device
-        self.game = game
+        self.game, self.translated = game, translated
         self.rules = rules
         self.device = torch.device(device)
         self.observation, self.kind = OBSERVATIONS.index(rules.frame), cartridge(game)

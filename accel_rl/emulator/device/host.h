@@ -18,6 +18,7 @@ namespace accel {
 
 struct HostWarp {
     std::optional<Lane> lanes[32];
+    const Program& program;
 
     template <class Function>
     void each(Function function) {
@@ -40,6 +41,7 @@ struct HostWarp {
         slow += u32(std::bitset<64>(slow_ones).count());
         return result;
     }
+    void run_frame() { run_lines(*this, program); }
 
     u64 iterations = 0, slow = 0;
 };
@@ -75,9 +77,9 @@ inline Divergence host_step(const StepArguments& a) {
     const Program program{a.tables.rom, a.tables.code, a.tables.stages};
     Divergence total{0, 0, 0};
     for (u32 first = 0; first < a.envs.n; first += 32) {
-        HostWarp warp;
+        HostWarp warp{{}, program};
         for (u32 k = 0; k < 32; k++) warp.lanes[k].emplace(a, program, first + k);
-        step_warp(warp, program, a.rules.frame_skip);
+        step_warp<Lane>(warp, a.rules.frame_skip);
         total.warps += warp.iterations;
         total.slow += warp.slow;
         for (auto& lane : warp.lanes) total.lanes += lane->counts().iterations;

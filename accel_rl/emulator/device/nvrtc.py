@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,17 +60,31 @@ def resources(capability: tuple[int, int] | int) -> dict[str, Resources]:
 def compiled(capability: tuple[int, int] | int) -> Compiled:
     """Compile the kernels for a compute capability, (9, 0) or 90, or read them from the cache folder. Raises
     ConfigError if NVRTC is not installed."""
+    texts = sources()
+    return stored("the emulator", "emulator", 30, capability, texts, lambda sm: compile_sources(texts, MAIN, sm))
+
+
+def stored(
+    what: str,
+    stem: str,
+    seconds: int,
+    capability: tuple[int, int] | int,
+    content: object,
+    compile_for: Callable[[str], Compiled],
+) -> Compiled:
+    """Read kernels from the cache folder, or compile them for the capability's architecture and store them. `content`
+    is all that the kernels depend on, besides flags, architecture and NVRTC's version. Raises ConfigError if NVRTC is
+    not installed."""
     nvrtc = _nvrtc()
     architecture = architecture_of(capability, _checked(nvrtc.nvrtcGetSupportedArchs()))
-    texts = sources()
-    file = cache_folder() / f"emulator-{architecture}-{_key(texts, architecture, _version(nvrtc))}"
+    file = cache_folder() / f"{stem}-{architecture}-{_key(content, architecture, _version(nvrtc))}"
     reason = code_cache.refusal(file.parent)
     if not reason and (cached := _read(file)) is not None:
         return cached
     if reason:
-        print(f"the compiled emulator is not stored, because {reason}", file=sys.stderr)
-    print(f"compiling the emulator for {architecture} (once, about 30 s) ...", file=sys.stderr, flush=True)
-    result = compile_sources(texts, MAIN, architecture)
+        print(f"{what} is compiled, but not stored, because {reason}", file=sys.stderr)
+    print(f"compiling {what} for {architecture} (once, about {seconds} s) ...", file=sys.stderr, flush=True)
+    result = compile_for(architecture)
     if not reason:
         _write(file, result)
     return result
@@ -169,9 +183,8 @@ def architecture_of(capability: tuple[int, int] | int, supported: Sequence[int])
     return f"compute_{max(older)}"
 
 
-def _key(texts: dict[str, str], architecture: str, version: tuple[int, int]) -> str:
-    content = repr((sorted(texts.items()), FLAGS, version, architecture))
-    return hashlib.sha256(content.encode()).hexdigest()[:32]
+def _key(content: object, architecture: str, version: tuple[int, int]) -> str:
+    return hashlib.sha256(repr((content, FLAGS, version, architecture)).encode()).hexdigest()[:32]
 
 
 def _nvrtc() -> Any:

@@ -1,7 +1,7 @@
 """An agent step on a device is one torch operator. On a GPU, the operator launches kernels. On a CPU, the operator runs
 the same kernels, which are also built for the host.
 
-    | step -> draw -> finish -> begin        (kernels/kernels.cu)
+    | step -> draw -> finish -> begin        (kernels/kernels.cu; a translated game has its own step: kernels/blocks.cu)
 
 Like torch's own operators, the step runs on the current stream, and can be captured in CUDA graphs.
 """
@@ -33,6 +33,7 @@ def step_atari(
     rules: Sequence[int],
     repeat_probability: float,
     part: str = "step",
+    translated: str = "",
 ) -> None:
     """Play one agent step of n environments. `state`, `out`, `tables` and `rules` are tensors in the order of the names
     in STATE, OUT, TABLES and RULES.
@@ -40,7 +41,8 @@ def step_atari(
     `action` [n] int64 are indices of the game's actions; a negative action skips the environment. The results `out` [n,
     ...] are the arrays of a `Step`. If an episode ends, the next episode begins in the same step, and `frame` is the
     next episode's first frame. The `part` "play" begins no episode. The part "begin" only begins the next episodes of
-    the environments in out's `ended`, and "begin all" begins episode 0 of all environments.
+    the environments in out's `ended`, and "begin all" begins episode 0 of all environments. `translated` is the game's
+    name if a GPU plays it by a kernel of its own (block_kernel.py).
     """
     a = step_arguments(action, state, out, tables, rules, repeat_probability)
     if part in ("step", "play"):
@@ -58,13 +60,16 @@ def _on_cuda(
     rules: Sequence[int],
     repeat_probability: float,
     part: str = "step",
+    translated: str = "",
 ) -> None:
     from accel_rl.emulator.device.cuda import kernels_of  # The import loads CUDA's libraries.
 
     a = step_arguments(action, state, out, tables, rules, repeat_probability)
     kernels, scratch = kernels_of(action.device), state[STATE.index("scratch")]
+    if translated:
+        kernels.load_blocks(translated)
     if part in ("step", "play"):
-        kernels.step(a)
+        kernels.step(a, translated)
         kernels.draw(a)
         kernels.finish(a, scratch)
     if part != "play":

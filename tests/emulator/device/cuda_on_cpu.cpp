@@ -2,6 +2,8 @@
 // | CUDA_THREADS not defined    the threads of a block are fibers, which change at barriers and votes
 // | CUDA_THREADS defined        they are threads of the process, among which ThreadSanitizer finds races
 //
+// With BLOCKS, the name of a game's text (device/blocks.py), there is also the game's kernel of blocks.cu.
+//
 // Blocks run one after another. A launch finds writes beyond the shared memory that was asked for (AddressSanitizer finds reads,
 // too), and threads that end while others of their block wait.
 #include <pthread.h>
@@ -13,6 +15,7 @@
 #define ASAN_UNPOISON_MEMORY_REGION(from, bytes)
 #endif
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -28,7 +31,7 @@ struct Dim3 {
 constexpr unsigned MOST_THREADS = 64, SHARED_WORDS = MOST_SHARED / 4, UNWRITTEN = 0xA5A5A5A5;
 
 void meet();
-bool any_of(bool value);
+const unsigned* all_of(unsigned value);
 
 }  // namespace cuda
 
@@ -41,7 +44,10 @@ static cuda::Dim3 blockDim, gridDim;
 alignas(16) unsigned shared[cuda::SHARED_WORDS];
 
 inline void __syncthreads() { cuda::meet(); }
-inline bool __any_sync(unsigned, bool value) { return cuda::any_of(value); }
+inline void __syncwarp() {}
+inline unsigned __shfl_sync(unsigned, unsigned value, int from);
+inline unsigned __reduce_min_sync(unsigned, unsigned value);
+inline bool __any_sync(unsigned, bool value);
 inline int __ffs(int bits) { return __builtin_ffs(bits); }
 inline int __ffsll(long long bits) { return __builtin_ffsll(bits); }
 
@@ -55,9 +61,13 @@ inline int __ffsll(long long bits) { return __builtin_ffsll(bits); }
 #define __shared__
 #define __align__(bytes)
 #define __noinline__ __attribute__((noinline))
+#define __forceinline__
 #define __launch_bounds__(...)
 #define __grid_constant__
 #include "../../../accel_rl/emulator/device/kernels/kernels.cu"
+#ifdef BLOCKS
+#include "../../../accel_rl/emulator/device/kernels/blocks.cu"
+#endif
 #undef accel
 #undef __noinline__
 
@@ -68,26 +78,17 @@ using Kernel = std::function<void()>;
 #ifdef CUDA_THREADS
 
 static pthread_barrier_t barrier;
-static int votes[2][MOST_THREADS];  // Votes alternate, so that a thread can vote again while others still count.
-static thread_local unsigned voted;
+static thread_local unsigned votes;
 
 void meet() { pthread_barrier_wait(&barrier); }
-
-bool any_of(bool value) {
-    int* const cast = votes[voted++ & 1];
-    cast[threadIdx.x] = value;
-    meet();
-    bool any = false;
-    for (unsigned i = 0; i < blockDim.x; i++) any |= cast[i] != 0;
-    return any;
-}
+static unsigned& rounds() { return votes; }
 
 static bool run_block(unsigned block, const Kernel& kernel) {
     pthread_barrier_init(&barrier, nullptr, blockDim.x);
     std::vector<std::thread> threads;
     for (unsigned i = 0; i < blockDim.x; i++)
         threads.emplace_back([&kernel, block, i] {
-            threadIdx.x = i, blockIdx.x = block, voted = 0;
+            threadIdx.x = i, blockIdx.x = block, votes = 0;
             kernel();
         });
     for (std::thread& one : threads) one.join();
@@ -100,12 +101,12 @@ static bool run_block(unsigned block, const Kernel& kernel) {
 struct Fiber {
     ucontext_t context;
     std::vector<char> stack;
-    bool ended, vote;
+    bool ended;
+    unsigned votes;
 };
 static Fiber fibers[MOST_THREADS];
 static ucontext_t scheduler;
 static const Kernel* running;
-static bool any_vote;  // of the last round
 
 static Fiber& fiber() { return fibers[threadIdx.x]; }
 
@@ -120,15 +121,11 @@ void meet() {
     swapcontext(&mine.context, &scheduler);
 }
 
-bool any_of(bool value) {
-    fiber().vote = value;
-    meet();
-    return any_vote;
-}
+static unsigned& rounds() { return fiber().votes; }
 
 static void make_fiber(Fiber& f) {
     f.stack.resize(1 << 18);
-    f.ended = f.vote = false;
+    f.ended = false, f.votes = 0;
     getcontext(&f.context);
     f.context.uc_stack.ss_sp = f.stack.data();
     f.context.uc_stack.ss_size = f.stack.size();
@@ -144,26 +141,34 @@ static bool run_block(unsigned block, const Kernel& kernel) {
     for (unsigned i = 0; i < threads; i++) make_fiber(fibers[i]);
     for (bool sound = true;;) {
         unsigned ended = 0;
-        bool vote = false;
         for (unsigned k = 0; k < threads; k++) {
             threadIdx.x = block & 1 ? threads - 1 - k : k;
             if (!fiber().ended) swapcontext(&scheduler, &fiber().context);
             ended += fiber().ended;
-            vote |= fiber().vote;
-            fiber().vote = false;
         }
         sound &= ended == 0 || ended == threads;
         if (ended == threads) return sound;
-        any_vote = vote;
     }
 }
 
 #endif
 
+// Publishes a value, and returns those of all threads. Arrays alternate, so that a thread can publish again while others read.
+const unsigned* all_of(unsigned value) {
+    static unsigned published[2][MOST_THREADS];
+    unsigned* const all = published[rounds()++ & 1];
+    all[threadIdx.x] = value;
+    meet();
+    return all;
+}
+
 // Returns the kernel of a name with its parameters, or nothing.
 static Kernel kernel_of(const std::string& name, void** parameters) {
     const auto& a = *static_cast<const accel_cuda::StepArguments*>(parameters[0]);
     if (name == "step") return [&a] { step(a); };
+#ifdef BLOCKS
+    if (name == "step_blocks") return [&a] { step_blocks(a); };
+#endif
     if (name == "draw") return [&a] { draw(a); };
     if (name == "finish") return [&a, parameters] { finish(a, *static_cast<accel_cuda::FinishScratch**>(parameters[1])); };
     if (name == "begin") return [&a, parameters] { begin(a, *static_cast<unsigned*>(parameters[1])); };
@@ -189,3 +194,13 @@ std::string launch(const std::string& name, unsigned blocks, unsigned threads, u
 }
 
 }  // namespace cuda
+
+unsigned __shfl_sync(unsigned, unsigned value, int from) { return cuda::all_of(value)[from]; }
+unsigned __reduce_min_sync(unsigned, unsigned value) {
+    const unsigned* const all = cuda::all_of(value);
+    return *std::min_element(all, all + blockDim.x);
+}
+bool __any_sync(unsigned, bool value) {
+    const unsigned* const all = cuda::all_of(value);
+    return std::any_of(all, all + blockDim.x, [](unsigned one) { return one != 0; });
+}

@@ -2,21 +2,21 @@
 
     LD_LIBRARY_PATH=FOLDER python -m tests.emulator.device.on_libcuda '[{"game": "pong", "n": 33, "steps": 3}]'
 
-FOLDER contains libcuda.so.1. Prints one JSON list with the `Found` of each case. The comparison needs a process of its
-own, because a process loads only one libcuda.so.1.
+FOLDER contains libcuda.so.1, for "translated": true compiled with the game's blocks. Prints one JSON list with the
+`Found` of each case. The comparison needs a process of its own, because a process loads only one libcuda.so.1.
 """
 
 import contextlib
 import json
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 
-from accel_rl.emulator.device import cuda, step
+from accel_rl.emulator.device import block_kernel, cuda, step
 from accel_rl.emulator.device import envs as device_envs
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
 from accel_rl.emulator.device.nvrtc import Compiled
@@ -38,6 +38,7 @@ class Found:
     ended: int = 0
     lost: int = 0
     skipped: int = 0
+    translated: int = 0
 
 
 def install() -> None:
@@ -52,7 +53,10 @@ def install() -> None:
     torch.cuda.device = lambda device: contextlib.nullcontext()
     torch.cuda.get_device_capability = lambda device=None: (9, 0)
     torch.cuda.get_device_properties = lambda device: GPU
-    cuda.compiled = lambda capability: Compiled(b"\x7fELF", "")
+    image: Future[Compiled | None] = Future()
+    image.set_result(Compiled(b"\x7fELF", ""))
+    cuda.compiled = lambda capability: image.result()
+    block_kernel.begin = lambda game, capability: image
 
 
 @contextlib.contextmanager
@@ -63,10 +67,11 @@ def on_libcuda() -> Any:
     device_envs.step_atari = on_host
 
 
-def compare(game: str, n: int, steps: int, played_before: int = 0, **settings: Any) -> Found:
+def compare(game: str, n: int, steps: int, played_before: int = 0, translated: bool = False, **settings: Any) -> Found:
     """Play `steps` steps of n environments on both sides, after `played_before` steps of the host build."""
     env = env_of(game=game, randomness="counter", **settings)
     device_game = make_device_game(env, True, True, "cpu")
+    device_game.translated = game if translated else ""
     actions = make_spec(env, training=True).n_actions
     host, other = (DeviceEnvs(device_game, list(range(n))) for _ in range(2))
     outs = [DeviceStep.empty(n, device_game) for _ in range(2)]
@@ -91,6 +96,7 @@ def compare(game: str, n: int, steps: int, played_before: int = 0, **settings: A
         found.ended += int(outs[0].ended.sum())
         found.lost += int((outs[0].terminated & ~outs[0].ended).sum())
         found.skipped += int((action < 0).sum())
+        found.translated += int(translated and bool(cuda.kernels_of(action.device)._blocks[game]))
         if not torch.equal(host.code, other.code):
             found.differs.append(f"step {t}: code")
         if t + 1 == played_before + steps and host.get_state() != other.get_state():

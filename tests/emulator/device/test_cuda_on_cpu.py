@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("ale_py")
 pytest.importorskip("accel_rl.emulator._core")
 
+from accel_rl.emulator.device.block_kernel import blocks_of
 from accel_rl.emulator.games import cartridge, rom_path
 from accel_rl.envs.atari_games import ATARI_57
 
@@ -45,10 +46,14 @@ def compiled(program: Path, *flags: str, folder: Path = HERE) -> Path:
     return program
 
 
-def libcuda(folder: Path, sources: Path = HERE) -> Path:
-    """Compile the stand-in for CUDA's driver, and return its folder."""
+def libcuda(folder: Path, sources: Path = HERE, translated: str = "") -> Path:
+    """Compile the stand-in for CUDA's driver, with the kernel of a game that is `translated`, and return its folder."""
     # Without -Bsymbolic the kernel `step` would be glibc's function of the same name.
     flags = ["-shared", "-fPIC", "-pthread", "-Wl,-Bsymbolic", "libcuda.cpp", "cuda_on_cpu.cpp"]
+    if translated:
+        text = folder / "blocks.inc"
+        text.write_text(blocks_of(translated).text)
+        flags += ["-O0", "-w", f'-DBLOCKS="{text}"']
     compiled(folder / "libcuda.so.1", *flags, folder=sources)
     return folder
 
@@ -103,11 +108,34 @@ def test_all_games_equal_their_host_build(tmp_path: Path) -> None:
 
 @NEEDS_CUDA_BINDINGS
 @pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("game", ATARI_57)
+def test_translated_games_equal_the_host_build(tmp_path: Path, game: str) -> None:
+    """Warps of 5 and of 32 lanes, with lanes that have no environment, that skip a step, and whose episode ends."""
+    sticky = {"steps": 3, "repeat_action_probability": 0.25, "max_episode_steps": 22, "played_before": 20}
+    cases = [{"game": game, "n": n, "frame": "84x84", "translated": True, **sticky} for n in (33, 250)]
+    for one in played(libcuda(tmp_path, translated=game), cases):
+        assert not one["differs"]
+        assert one["translated"] == 3 and one["ended"] and one["skipped"]
+
+
+@NEEDS_CUDA_BINDINGS
+@pytest.mark.slow
 def test_a_difference_is_found(tmp_path: Path) -> None:
     """In the code that a GPU alone compiles: lanes write other pixels."""
     sources = planted(tmp_path, "core/fast/masks.h", "return threadIdx.x & 31;", "return (threadIdx.x & 31) / 2;")
     (found,) = played(libcuda(tmp_path, sources), [CASES["one environment"][0]])
     assert "step 0: frame" in found["differs"]
+
+
+@NEEDS_CUDA_BINDINGS
+@pytest.mark.slow
+def test_a_difference_of_a_translated_game_is_found(tmp_path: Path) -> None:
+    """In the code that a GPU alone compiles: lanes of other blocks run the chosen block."""
+    sources = planted(tmp_path, "device/kernels/blocks.cu", "if (goes && cpu.block == now)", "if (goes)")
+    case = {"game": "breakout", "n": 33, "steps": 2, "translated": True, "played_before": 3}
+    (found,) = played(libcuda(tmp_path, sources, "breakout"), [case])
+    assert "step 1: state" in found["differs"]
 
 
 def run(program: Path, game: str, envs: int, steps: int) -> "subprocess.CompletedProcess[str]":

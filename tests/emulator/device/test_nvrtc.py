@@ -6,11 +6,15 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from accel_rl.emulator.device import nvrtc
+from accel_rl.emulator.device import block_jumps, block_kernel, nvrtc
+from accel_rl.emulator.device.block_kernel import blocks_of
+from accel_rl.envs.atari_games import ATARI_57
 from accel_rl.text.errors import ConfigError, RunError
+from tests.emulator.device.blocks_by_nvrtc import measured
 from tests.marks import slow
 
 NEEDS_NVRTC = pytest.mark.needs("cuda.bindings.nvrtc")
@@ -20,6 +24,11 @@ CORE = sorted(nvrtc.EMULATOR.glob("core/**/*.h"))
 # Registers and bytes of stack. As the launch bounds ask for, a multiprocessor runs 12 warps of `step` with 168
 # registers, and 12 blocks of `draw` with 80.
 CEILINGS = {"step": (168, 1408), "draw": (80, 640), "finish": (255, 896), "begin": (168, 0)}
+
+# Translated games (blocks_by_nvrtc.py): as for `step`, 168 registers. A 6507 instruction has at most 16 machine
+# instructions, beside 20,000 of the functions that all games have. Large games spill.
+MOST_REGISTERS, MOST_STACK, MOST_SPILLED = 168, 2_560, 8_192
+SASS_PER_INSTRUCTION, SASS_OF_FUNCTIONS = 16, 20_000
 
 SMALL = {
     "main.cu": '#include "part.h"\nextern "C" __global__ void twice(float* x) { x[threadIdx.x] *= TWO; }\n',
@@ -54,6 +63,83 @@ def test_kernels_compile_by_nvrtc(architecture: str) -> None:
     result = nvrtc.compile_sources(nvrtc.sources(), nvrtc.MAIN, architecture)
     assert result.code[:4] == b"\x7fELF" and "warning" not in result.log, result.log
     check_resources(nvrtc.parse_log(result.log))
+
+
+def check_blocks(needs: dict[str, Any]) -> None:
+    assert needs["registers"] <= MOST_REGISTERS and needs["stack"] <= MOST_STACK and not needs["warnings"], needs
+    assert needs["spill_stores"] + needs["spill_loads"] <= MOST_SPILLED, needs
+    assert needs["sass"] <= SASS_OF_FUNCTIONS + SASS_PER_INSTRUCTION * needs["instructions"], needs
+
+
+@NEEDS_NVRTC
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("game", ["freeway", slow("pong")])
+def test_a_translated_game_compiles_by_nvrtc(game: str) -> None:
+    check_blocks(measured(game, "sm_90"))
+
+
+@NEEDS_NVRTC
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("game", ATARI_57)
+def test_all_translated_games_compile_by_nvrtc(game: str) -> None:
+    check_blocks(measured(game, "sm_90"))
+
+
+@NEEDS_NVRTC
+@pytest.mark.needs("cuda.bindings.nvjitlink")
+@pytest.mark.timeout(600)
+@pytest.mark.slow
+def test_blocks_are_chosen_by_an_indexed_jump() -> None:
+    """The jump has a target for each block and one for all other code, and no register that is read stays undefined."""
+    blocks = blocks_of("freeway")
+    texts = block_kernel.sources() | {block_kernel.TEXT: blocks.text}
+    ptx = nvrtc.compile_sources(texts, block_kernel.MAIN, "compute_90", "-DMARKS").code.decode().rstrip("\0")
+    jumps = block_jumps.with_jump(ptx)
+    (targets,) = re.findall(r"JUMPS: \.branchtargets (.*);", jumps)
+    assert len(set(targets.split(", "))) == len(blocks.starts) + 1
+    linked = block_jumps.linked(jumps, "sm_90")
+    assert linked.code[:4] == b"\x7fELF"
+    assert nvrtc.parse_log(linked.log)[block_kernel.KERNEL].registers <= MOST_REGISTERS
+
+
+PTX = """.entry step_blocks()
+{
+	.reg .b32 %r<4>;
+	mov.u32 %r1, 7;
+	// DISPATCH %r1;
+	setp.gt.s32 %p1, %r1, 0;
+	@%p1 bra $L__BB0_1;
+	bra.uni $L__BB0_2;
+$L__BB0_1:
+	// CASE 1;
+	st.u32 [0], %r2;
+	ret;
+$L__BB0_2:
+	// CASE 0;
+	ret;
+}
+"""
+
+
+def test_an_indexed_jump_replaces_the_first_branch() -> None:
+    jumps = block_jumps.with_jump(PTX)
+    first = "\tmin.u32 %jump, %r1, 1;\nJUMPS: .branchtargets $L__BB0_2, $L__BB0_1;\n\tbrx.idx %jump, JUMPS;\n"
+    assert jumps == PTX.replace("{\n", "{\n\t.reg .b32 %jump;\n").replace("\t@%p1", first + "\t@%p1")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("\tbra.uni", "\tmov.u32 %r2, 1;\n\tbra.uni"),  # %r2 is read in a case
+        ("// CASE 0;", "// CASE 2;"),
+        ("\t// DISPATCH %r1;", "\t// DISPATCH %r1;\n\t// DISPATCH %r1;"),
+    ],
+)
+def test_unsafe_jumps_are_refused(old: str, new: str) -> None:
+    assert PTX.count(old) == 1
+    with pytest.raises(RunError, match=r"undefined|marks"):
+        block_jumps.with_jump(PTX.replace(old, new))
 
 
 @pytest.mark.slow

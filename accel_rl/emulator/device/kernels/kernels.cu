@@ -13,6 +13,7 @@ namespace accel {
 
 struct DeviceWarp {
     Lane& lane;
+    const Program& program;
 
     template <class Function>
     __device__ void each(Function function) {
@@ -22,6 +23,7 @@ struct DeviceWarp {
     __device__ bool any(Function function) {
         return __any_sync(0xFFFFFFFFu, function(lane));
     }
+    __device__ void run_frame() { run_lines(*this, program); }
 };
 
 struct DeviceBlock {
@@ -63,8 +65,8 @@ extern "C" __global__ void __launch_bounds__(32, 12) step(const __grid_constant_
     // Few environments fill only some lanes of more warps, in which fewer lanes diverge. The other lanes have no environment.
     const u32 lanes = (a.envs.n + gridDim.x - 1) / gridDim.x;
     Lane lane(a, program, threadIdx.x < lanes ? blockIdx.x * lanes + threadIdx.x : a.envs.n);
-    DeviceWarp warp{lane};
-    step_warp(warp, program, a.rules.frame_skip);
+    DeviceWarp warp{lane, program};
+    step_warp<Lane>(warp, a.rules.frame_skip);
 }
 
 extern "C" __global__ void __launch_bounds__(64, 12) draw(const __grid_constant__ StepArguments a) {

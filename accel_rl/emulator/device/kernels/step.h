@@ -10,10 +10,11 @@
 
 namespace accel {
 
-// A Lane plays one environment during a step.
-class Lane {
+// A Lane plays one environment during a step. `Cpu` is LaneCpu, or the BlockCpu of one game (blocks.h).
+template <class Cpu>
+class LaneOf {
   public:
-    HD Lane(const StepArguments& arguments, const Program& program, u32 index)
+    HD LaneOf(const StepArguments& arguments, const Program& program, u32 index)
         : a_(arguments), i_(index),
           bus_{env_.play.state,
                Rom{},
@@ -95,7 +96,7 @@ class Lane {
 
     HD const LaneCounts& counts() const { return cpu_.counts; }
 
-  private:
+  protected:
     HD double draw(u32 frame) const {
         if (a_.rules.repeat_probability <= 0) return 1;
         return sticky_draw(env_.seed, env_.number, env_.episode.steps, frame, a_.rules.frame_skip);
@@ -120,7 +121,7 @@ class Lane {
     const u32 i_;
     Env env_;
     FastBus bus_;
-    LaneCpu cpu_;
+    Cpu cpu_;
     Shot shot_;
     u32 action_, slot_;
     double reward_;
@@ -129,16 +130,24 @@ class Lane {
     bool plays_, skipped_, gives_up_, damaged_;
 };
 
-// `warp` calls a function on each lane (`each`), or tests whether the function returns true on any lane (`any`).
-template <class Warp>
-HD void step_warp(Warp& warp, const Program& program, u32 frame_skip) {
-    warp.each([](Lane& lane) { lane.load(); });
+using Lane = LaneOf<LaneCpu>;
+
+// `warp` calls a function on each lane, an AnyLane (`each`), and runs the program on all lanes until no lane's frame goes on (`run_frame`).
+template <class AnyLane, class Warp>
+HD void step_warp(Warp& warp, u32 frame_skip) {
+    warp.each([](AnyLane& lane) { lane.load(); });
     for (u32 frame = 0; frame < frame_skip; frame++) {
-        warp.each([frame](Lane& lane) { lane.begin_frame(frame); });
-        while (warp.any([&program](Lane& lane) { return lane.run_line(program); })) {}
-        warp.each([frame](Lane& lane) { lane.end_frame(frame); });
+        warp.each([frame](AnyLane& lane) { lane.begin_frame(frame); });
+        warp.run_frame();
+        warp.each([frame](AnyLane& lane) { lane.end_frame(frame); });
     }
-    warp.each([](Lane& lane) { lane.store(); });
+    warp.each([](AnyLane& lane) { lane.store(); });
+}
+
+// Runs a frame of LaneCpu by scan lines. `any` tests whether a function returns true on any lane.
+template <class Warp>
+HD void run_lines(Warp& warp, const Program& program) {
+    while (warp.any([&program](Lane& lane) { return lane.run_line(program); })) {}
 }
 
 }  // namespace accel

@@ -1,0 +1,77 @@
+"""NVRTC compiles a game's ROM as the kernel `step_blocks` (kernels/blocks.cu) in the background, at the game's first
+use.
+
+    | ROM -> blocks of C++ (blocks.py) -> NVRTC -> machine code -> a file of the cache folder
+
+Until all is compiled, the first step waits. If a game cannot be compiled, the kernel `step` plays it.
+"""
+
+import sys
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+from accel_rl.emulator import rom_compiler, translation
+from accel_rl.emulator.device import block_jumps, blocks, nvrtc
+from accel_rl.emulator.device.blocks import Blocks
+from accel_rl.emulator.games import cartridge, read_rom
+from accel_rl.text.errors import ConfigError, RunError
+
+KERNEL, MAIN, TEXT = "step_blocks", "device/kernels/blocks.cu", "blocks.inc"
+SECONDS = 20
+INDEXED_JUMP = False
+"""Whether a block is chosen by one indexed jump (block_jumps.py) instead of NVRTC's search among the cases. Such code
+has been compiled and checked, but has never run on a GPU."""
+
+
+@cache
+def begin(game: str, capability: tuple[int, int]) -> Future[nvrtc.Compiled | None]:
+    """Begin to compile a game for a compute capability. The result is None if this is impossible."""
+    pool = ThreadPoolExecutor(1, thread_name_prefix="blocks")
+    result = pool.submit(_compiled_or_none, game, capability)
+    pool.shutdown(wait=False)
+    return result
+
+
+def _compiled_or_none(game: str, capability: tuple[int, int]) -> nvrtc.Compiled | None:
+    try:
+        return compiled(game, capability)
+    except (ConfigError, RunError, OSError) as error:
+        print(f"{game} is interpreted on the GPU: {error}", file=sys.stderr)
+        return None
+
+
+def is_on(translate: bool) -> bool:
+    """Return whether games are compiled for GPUs. ACCEL_RL_TRANSLATE=off and an emulator that was compiled from other
+    sources (emulator/translation.py) also prevent it."""
+    return translate and not translation.is_off() and not translation.is_stale()
+
+
+def compiled(game: str, capability: tuple[int, int]) -> nvrtc.Compiled:
+    """Compile a game's kernel, or read it from the cache folder. Raises ConfigError and RunError."""
+    content = read_rom(game), sources(), rom_compiler.FRAMES, INDEXED_JUMP, Path(blocks.__file__).read_bytes()
+    stem = f"emulator-{game}"
+    return nvrtc.stored(game, stem, SECONDS, capability, content, lambda sm: compile_blocks(blocks_of(game), sm))
+
+
+def blocks_of(game: str) -> Blocks:
+    """Return the blocks of a game's ROM, after some frames that find its instructions. Raises RunError if there are
+    none."""
+    from accel_rl.emulator.atari import AtariEmulator
+
+    result = Blocks(AtariEmulator(game)._emulator.translated(*rom_compiler.FRAMES), cartridge(game))
+    if not result.starts:
+        raise RunError(f"no instructions of {game}'s ROM are translated")
+    return result
+
+
+def compile_blocks(game: Blocks, architecture: str) -> nvrtc.Compiled:
+    texts = sources() | {TEXT: game.text}
+    if INDEXED_JUMP and architecture.startswith("sm_"):
+        return block_jumps.compile_with_jump(texts, MAIN, architecture)
+    return nvrtc.compile_sources(texts, MAIN, architecture)
+
+
+def sources() -> dict[str, str]:
+    """Return the texts of `step_blocks`, without the ROM's."""
+    return {name: text for name, text in nvrtc.sources().items() if name.endswith(".h") or name == MAIN}

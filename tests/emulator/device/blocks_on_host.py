@@ -1,0 +1,153 @@
+"""A game's blocks (emulator/device/blocks.py) against the lanes of the host build, step by step, and what a warp does.
+
+    python -m tests.emulator.device.blocks_on_host [GAMES] [--steps 300]
+
+Prints one JSON line per game, with counts per frame of a warp:
+
+    dispatches, issued   blocks, and 6507 instructions of the lane that executes most of them in a block
+    efficiency           instructions of all lanes / (32 x issued)
+    slow                 dispatches of the plain interpreter
+    stages               iterations of the staged loop, which `dispatches` replace
+
+Each side plays its own environments, each from another start, with sticky actions. Compared are the console, the log,
+the reward and what is shown after each frame, and all outputs and states after each step.
+"""
+
+import argparse
+import ctypes
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from accel_rl.emulator.atari import core
+from accel_rl.emulator.device.block_kernel import blocks_of
+from accel_rl.emulator.device.blocks import Blocks
+from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
+from accel_rl.emulator.device.step import step_arguments
+from accel_rl.envs.atari_games import ATARI_57
+from accel_rl.envs.make import make_spec
+from accel_rl.samplers.device_games import make_device_game
+from tests.env_settings import env_of
+
+HERE = Path(__file__).resolve().parent
+FLAGS = ("-std=c++17", "-O1", "-w", "-fwrapv", "-ffp-contract=off", "-fPIC", "-shared", "-Wl,-Bsymbolic")
+STICKY = 0.25
+
+
+class Counts(ctypes.Structure):
+    """As in blocks_on_host.cpp."""
+
+    _fields_ = [
+        (name, ctypes.c_uint64)
+        for name in (
+            "frames", "dispatches", "issued", "instructions", "slow_dispatches", "slow", "stages", "writes",
+            "compared", "differing",
+        )
+    ]  # fmt: skip
+
+
+@dataclass
+class Played:
+    game: str
+    blocks: Blocks
+    counts: Counts
+    differs: list[str] = field(default_factory=list)
+    ended: int = 0
+    plain: int = 0  # steps of the plain core
+
+    def summary(self) -> dict[str, Any]:
+        c, frames = self.counts, max(1, self.counts.frames)
+        return {
+            "game": self.game,
+            "blocks": len(self.blocks.starts),
+            "instructions": len(self.blocks.instructions),
+            "dispatches": round(c.dispatches / frames, 1),
+            "issued": round(c.issued / frames, 1),
+            "efficiency": round(c.instructions / max(1, 32 * c.issued), 3),
+            "slow": round(c.slow_dispatches / frames, 2),
+            "slow_lanes": round(c.slow / frames, 2),
+            "stages": round(c.stages / frames, 1),
+            "compared": c.compared,
+            "differing": c.differing + len(self.differs),
+            "ended": self.ended,
+            "plain": self.plain,
+        }
+
+
+def compiled(blocks: Blocks, folder: Path, sources: Path = HERE) -> ctypes.CDLL:
+    """Compile the host build of a game's blocks. `sources` is this folder, or its copy beside a changed package."""
+    text, library = folder / "blocks.inc", folder / "blocks.so"
+    text.write_text(blocks.text)
+    command = ["g++", *FLAGS, f'-DBLOCKS="{text}"', str(sources / "blocks_on_host.cpp"), "-o", str(library)]
+    subprocess.run(command, check=True)
+    return ctypes.CDLL(str(library))
+
+
+def play(game: str, library: ctypes.CDLL, blocks: Blocks, steps: int, warmup: int = 0, lanes: int = 32) -> Played:
+    """Play `steps` agent steps on both sides. The first `warmup` steps are compared, but not counted."""
+    env = env_of(game=game, frame="84x84", randomness="counter", repeat_action_probability=STICKY)
+    device_game, actions = make_device_game(env, True, True, "cpu"), make_spec(env, training=True).n_actions
+    sides = [DeviceEnvs(device_game, list(range(1, lanes + 1))) for _ in range(2)]
+    outs = [DeviceStep.empty(lanes, device_game) for _ in sides]
+    for side, out in zip(sides, outs, strict=True):
+        side.begin(out)
+    played, rng = Played(game, blocks, Counts()), np.random.default_rng(5)
+    delays = torch.arange(lanes) * min(50, steps // 2) // lanes  # The environments begin one after another.
+    for t in range(steps):
+        if t == warmup:
+            played.counts = Counts(compared=played.counts.compared, differing=played.counts.differing)
+        action = torch.from_numpy(rng.integers(0, actions, lanes)).masked_fill(delays > t, -1)
+        given = [
+            bytes(step_arguments(action, side._state, list(out), side._tables, side._rules, STICKY))
+            for side, out in zip(sides, outs, strict=True)
+        ]
+        library.play_both(*given, ctypes.byref(played.counts))
+        for arguments in given:
+            core().device.draw(arguments)
+            core().device.finish(arguments)
+        played.plain += int(sides[0].code.count_nonzero())
+        for arguments in given:
+            core().device.begin(arguments, False)
+        _check(played, f"step {t}", sides, outs)
+    return played
+
+
+def _check(played: Played, when: str, sides: Sequence[DeviceEnvs], outs: Sequence[DeviceStep]) -> None:
+    ended = outs[0].ended
+    played.ended += int(ended.sum())
+    for name, expected, result in zip(DeviceStep._fields, *outs, strict=True):
+        rows = ended if name == "final_frame" else slice(None)
+        if not torch.equal(expected[rows], result[rows]):
+            played.differs.append(f"{when}: {name}")
+    if not torch.equal(sides[0].code, sides[1].code):
+        played.differs.append(f"{when}: code")
+    if sides[0].get_state() != sides[1].get_state():
+        played.differs.append(f"{when}: state")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("games", nargs="*", default=ATARI_57)
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--warmup", type=int, default=100, help="steps that are compared, but not counted")
+    wanted, failed = parser.parse_args(), False
+    torch.set_num_threads(1)
+    for game in wanted.games:
+        blocks = blocks_of(game)
+        with tempfile.TemporaryDirectory() as folder:
+            played = play(game, compiled(blocks, Path(folder)), blocks, wanted.steps, wanted.warmup)
+        print(json.dumps(played.summary()), *played.differs[:4], flush=True)
+        failed |= played.summary()["differing"] > 0
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
