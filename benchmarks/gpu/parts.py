@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from benchmarks.gpu import acting, checks, emulation, operations, profiling, replays, training
+from benchmarks.gpu import acting, checks, emulation, operations, profiling, replays, steps, training
 from benchmarks.gpu.bench import Bench, Result
 
 
@@ -36,6 +36,7 @@ PARTS: dict[str, Part] = {
     "dqn": _q_learning("dqn", "512"),
     "impala": _policy_gradient("impala", "IMPALA with its residual network: the same"),
     "emulation": Part("Atari on the GPU: emulation, inference, training", emulation.measure, 240),
+    "steps": Part("an agent step of nine games, by number of environments and kernel", steps.measure, 120),
     "acting": Part("sampling with random play, A3C-Net and DQN-Net", acting.measure, 120),
     "profile": Part("the longest kernels, and the share of time the GPU is busy", profiling.measure, 120),
     "operations": Part("the number of operations of an update, by stage", operations.measure, 60),

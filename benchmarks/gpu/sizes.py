@@ -16,6 +16,11 @@ class Sizes:
     emulated_envs: tuple[int, ...] = (512, 8_192, 65_536)  # The numbers of environments on the GPU
     trained_envs: int = 8_192  # A2C trains on at most `trained_envs` emulated games.
     emulated_steps: int = 400  # The environments play `emulated_steps` steps from one start state.
+    step_envs: tuple[int, ...] = (32, 128, 512, 1_024, 8_192, 65_536)
+    step_games: tuple[str, ...] = (
+        *("pong", "breakout", "seaquest", "qbert", "ms_pacman"),
+        *("montezuma_revenge", "asteroids", "beam_rider", "space_invaders"),
+    )
     policy_envs: int = 1_024  # A2C and PPO train on `policy_envs` environments.
     q_envs: int = 256  # DQN, C51 and Rainbow train on `q_envs` environments.
     ppo_horizon: int = 16
@@ -49,6 +54,7 @@ class Sizes:
 FULL = Sizes()
 TINY = Sizes(
     acting_envs=(4,), acting_horizon=2, emulated_envs=(4,), trained_envs=4, emulated_steps=8, policy_envs=4, q_envs=4,
+    step_envs=(4, 8), step_games=("pong",),
     ppo_horizon=4, ppo_minibatch=16, impala_network="a3c", batches=(("dqn", 8), ("c51", 8), ("rainbow", 8)),
     q_network="a3c", at_once=1, intensity=1.0, replay_size=400, replay_start=40, target_interval=16, samplers=(2,),
     daley_network="a3c", period=16, daley_start=40, draws=(4,), capacity=512, parr_batches=(4,), copied_bytes=2**16,

@@ -1,0 +1,72 @@
+"""Measures an agent step of games on the GPU, from few environments, with which people train, to many."""
+
+import time
+from dataclasses import replace
+from statistics import median
+
+import torch
+
+from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
+from accel_rl.emulator.device.game import DeviceGame
+from accel_rl.samplers.device_games import make_device_game
+from benchmarks.cuda_emulator import FRAMES, Load
+from benchmarks.gpu.bench import Bench, Goal, Result
+from benchmarks.harness.measured_training import synchronize
+
+MOST_MS, LEAST_FRAMES = 4.0, 5e6
+"""Goals: milliseconds of a step of 1,024 environments, and frames/s of 8,192, in the median of the games."""
+PLAYED = 1_024
+"""Number of environments that play until the measurement. More environments begin with copies of their states."""
+
+
+def measure(bench: Bench) -> Result:
+    """Measure the kernel of all games, and each game's own kernel if there is one, in play: after `emulated_steps`
+    steps, no game shows its opening."""
+    sizes = bench.sizes
+    result = Result(("game", "kernel", *(f"{n:,} environments, us" for n in sizes.step_envs)))
+    best: dict[str, list[float]] = {}
+    for game in sizes.step_games:
+        config = Load(game, 1).config(bench.device)
+        for translate in ("auto", "off"):
+            tables = make_device_game(replace(config.env, translate=translate), True, True, bench.device)
+            if translate == "auto" and not tables.translated:
+                continue  # Only a GPU has kernels of single games.
+            seconds = times(tables, config.spec.n_actions, bench)
+            best[game] = [min(pair) for pair in zip(seconds, best.get(game, seconds), strict=True)]
+            result.rows.append([game, "own" if tables.translated else "all games", *(round(1e6 * s) for s in seconds)])
+            bench.save(result)
+    medians = dict(zip(sizes.step_envs, map(median, zip(*best.values(), strict=True)), strict=True))
+    if seconds_1k := medians.get(1_024):
+        goal = Goal("a step of 1,024 environments, ms, median", 1e3 * seconds_1k, MOST_MS, at_least=False)
+        result.goals.append(goal)
+    if seconds_8k := medians.get(8_192):
+        result.goals.append(Goal("frames/s with 8,192 environments, median", 8_192 * FRAMES / seconds_8k, LEAST_FRAMES))
+    return result
+
+
+def times(game: DeviceGame, n_actions: int, bench: Bench) -> list[float]:
+    """Return the seconds of a step, by number of environments, with random actions."""
+    generator = torch.Generator().manual_seed(0)
+    played = min(PLAYED, max(bench.sizes.step_envs))
+    envs, out = DeviceEnvs(game, list(range(played))), DeviceStep.empty(played, game)
+    envs.begin(out)
+    actions = torch.randint(n_actions, (bench.sizes.emulated_steps, played), generator=generator).to(game.device)
+    # The environments begin one after the other, so that they are in different parts of their games.
+    delays = torch.arange(played, device=game.device) * (len(actions) // 2) // played
+    for t, action in enumerate(actions):
+        envs.step(torch.where(delays > t, -1, action), out)
+    result = []
+    for n in bench.sizes.step_envs:
+        more, out = DeviceEnvs(game, list(range(n))), DeviceStep.empty(n, game)
+        more.state["envs"].copy_(envs.state["envs"].repeat(1, -(-n // played))[:, :n])
+        action = torch.randint(n_actions, (n,), generator=generator).to(game.device)
+        more.step(action, out)
+        synchronize(bench.device)
+        steps, passed, begun = 0, 0.0, time.perf_counter()
+        while passed < bench.sizes.shortest:
+            for _ in range(4):
+                more.step(action, out)
+            synchronize(bench.device)
+            steps, passed = steps + 4, time.perf_counter() - begun
+        result.append(passed / steps)
+    return result
