@@ -92,7 +92,8 @@ def compiled(blocks: Blocks, folder: Path, sources: Path = HERE) -> ctypes.CDLL:
 
 
 def play(game: str, library: ctypes.CDLL, blocks: Blocks, steps: int, warmup: int = 0, lanes: int = 32) -> Played:
-    """Play `steps` agent steps on both sides. The first `warmup` steps are compared, but not counted."""
+    """Play `steps` agent steps on both sides, or up to the first difference. The first `warmup` steps are compared, but
+    not counted."""
     env = env_of(game=game, frame="84x84", randomness="counter", repeat_action_probability=STICKY)
     device_game, actions = make_device_game(env, True, True, "cpu"), make_spec(env, training=True).n_actions
     sides = [DeviceEnvs(device_game, list(range(1, lanes + 1))) for _ in range(2)]
@@ -117,6 +118,8 @@ def play(game: str, library: ctypes.CDLL, blocks: Blocks, steps: int, warmup: in
         for arguments in given:
             core().device.begin(arguments, False)
         _check(played, f"step {t}", sides, outs)
+        if played.differs or played.counts.differing:
+            break
     return played
 
 
