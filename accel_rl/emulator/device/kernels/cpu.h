@@ -6,7 +6,7 @@
 // As with run_fast (core/fast/cpu.h), a frame ends with the same State and log, or the frame is given up.
 // The plain interpreter runs instructions for which there is no stage, one at a time.
 #pragma once
-#include "../../core/fast/bus.h"
+#include "settle.h"
 #include "stages.h"
 
 namespace accel {

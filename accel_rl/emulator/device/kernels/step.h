@@ -20,8 +20,7 @@ class Lane {
                0,
                0,
                last_line_of(*arguments.tables.game),
-               FastTia{env_.play.state.tia, arguments.tables.game->first_line, arguments.tables.game->height,
-                       arguments.tables.game->hmove_blanks != 0, ALL_PAIRS, plain_form()}} {
+               LaneTia{env_.play.state.tia, arguments.tables.game->first_line, arguments.tables.game->height}} {
         bus_.insert(rom_of(program.rom, arguments.tables.kind));
     }
 
@@ -57,11 +56,11 @@ class Lane {
         shot_.tia = s.tia;
         bus_.log.writes = a_.envs.logs + (u64(i_) * 2 + slot_) * MOST_LOGGED;
         bus_.begin_frame();
-        bus_.tia.begin_frame(FastCanvas{});
+        bus_.tia.begin_frame();
         cpu_.begin_frame(s);
         if (!continues) return;
         cpu_.end = OVER;
-        bus_.tia.stop = NEVER;  // The picture is unknown.
+        bus_.tia.skip_frame();
     }
 
     HD bool run_line(const Program& program) { return cpu_.run_line(env_.play.state, bus_, program); }
@@ -73,6 +72,7 @@ class Lane {
         cpu_.store(s);
         const i32 until = 3 * s.cycle;
         bus_.settle_log(until);
+        bus_.tia.end_frame();
         reward_ += accel::end_frame(env_.play, *a_.tables.game);
         const bool over = env_.play.progress.over, draws = over || frame + 2 >= a_.rules.frame_skip;
         if (!draws) return;
