@@ -52,7 +52,7 @@ class CudaKernels:
             module = self._checked(driver.cuModuleLoadData(code), "loading the compiled emulator")
             self._kernels = {
                 name: self._checked(driver.cuModuleGetFunction(module, name.encode()))
-                for name in ("step", "draw", "finish", "begin")
+                for name in ("step", "rows", "draw", "finish", "begin")
             }
 
     def step(self, a: StepArguments) -> None:
@@ -65,8 +65,10 @@ class CudaKernels:
         self._launch("step", -(-a.envs.n // lanes), WARP, shared, a)
 
     def draw(self, a: StepArguments) -> None:
-        """Launch the kernel `draw`, which draws the frames, with one block per environment and one warp per picture."""
-        self._launch("draw", a.envs.n, DRAWING, 2 * core().device.sizes["band"], a)
+        """Launch the kernel `rows`, with one thread per picture, and the kernel `draw`, which draws the frames, with
+        one block per environment and one warp per picture."""
+        self._launch("rows", -(-2 * a.envs.n // WARP), WARP, 0, a)
+        self._launch("draw", a.envs.n, DRAWING, core().device.sizes["band"], a)
 
     def finish(self, a: StepArguments, scratch: Tensor) -> None:
         """Launch the kernel `finish`, in which the plain core emulates the frames that the fast core has abandoned.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.emulator.device.test_cuda_on_cpu import HERE, compiled, planted
+from tests.emulator.device.test_cuda_on_cpu import compiled, planted
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not shutil.which("g++"), reason="no g++")]
 SANITIZERS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -14,7 +14,10 @@ FAULTS = {
     "the delay": ("BIT_P0 | BIT_P1, 1);", "BIT_P0 | BIT_P1, 0);"),
     "the registers": ("stores(REFP0 + i, MOTIONS, 3,", "stores(REFP0 + i, MOTIONS, 2,"),
     "the collisions": ("table.of[CXCLR].kind = CLEARS_COLLISIONS;", ""),
-    "the objects": ("stores(VDELP0 + i, MOTIONS, 0, 26 + i, 1, player);", "stores(VDELP0 + i, MOTIONS, 0, 26 + i, 1, 0);"),
+    "the objects": (
+        "stores(VDELP0 + i, MOTIONS, 0, 26 + i, 1, player);",
+        "stores(VDELP0 + i, MOTIONS, 0, 26 + i, 1, 0);",
+    ),
     "whether objects change": ("u32(a.ball() != b.ball())", "0"),
     "the active objects": ("(form() == 2 ? 2 : 3)", "2"),
     "the end of a line": ("const u32 stars = (r.stars() & 3) + 1,", "const u32 stars = r.stars() + 1,"),

@@ -1,7 +1,7 @@
 // The TIA of a lane of the step kernel computes registers and collisions, without a picture.
 // | the log     write, write, write ...      a turn of all lanes: each applies its next write, by the same instructions
-// | a search    collisions of a stretch      only if the next write changes an object that can collide: the lane waits
-// |                                          until every lane needs a search or has no writes, and all search together
+// | a search    collisions of a stretch      only if the next write changes an object that can still collide: the lane
+// |                                          waits for the other lanes, and all that need a search do it together
 //
 // Stretches may contain several lines, as the registers are the same on all of them.
 #pragma once
@@ -9,6 +9,9 @@
 #include "registers.h"
 
 namespace accel {
+
+// Lanes take at most four turns until those that need a search do it. With fewer turns, lanes wait less and search more.
+constexpr u32 MOST_TURNS = 4;
 
 // Returns the set of the pairs with an object of the set `objects`.
 HD u32 pairs_with(u32 objects) { return ALL_PAIRS & ~pair_table().pairs[63 & ~objects]; }
@@ -36,19 +39,23 @@ struct LaneTia {
     // Stores the registers of the frame's end.
     HD void end_frame() { store(r, t); }
 
-    HD_CALL void settle(const FastWrite* log, u32 count, i32 until) {
-        Settling s{*this, log, count, until, t.frame_clock, t.settled, t.collisions, r.active(), r, row_clock, searched};
-        while (s.turns()) s.search();
+    HD void settle_writes(const FastWrite* log, u32 count) { settle(log, count, count, 0); }
+    HD void settle(const FastWrite* log, u32 count, i32 until) { settle(log, count, count + 1, until); }
+
+  private:
+    HD_CALL void settle(const FastWrite* log, u32 count, u32 turns, i32 until) {
+        Settling s{*this, log, count, turns, until, t.frame_clock, t.settled, t.collisions, r.active(), r, row_clock, searched};
+        while (s.next < turns)
+            if (s.needs_search()) s.search();
         r = s.r, row_clock = s.row_clock, searched = s.searched;
         t.settled = s.settled, t.collisions = s.collisions;
     }
 
-  private:
     // The state of `settle` is a copy, which a GPU keeps in registers.
     struct Settling {
         const LaneTia& tia;
         const FastWrite* log;
-        u32 count;
+        u32 count, turns;
         i32 until, frame_clock;
         i32 settled;  // All writes before it have been applied.
         u32 collisions, active;
@@ -56,14 +63,14 @@ struct LaneTia {
         i32 row_clock, searched;
         u32 next = 0;
 
-        // Applies writes. Returns true if collisions before the clock `settled` must be searched to continue.
-        HD bool turns() {
-            while (next <= count)
+        // Applies some writes. Returns true if collisions before the clock `settled` must be searched to continue.
+        HD bool needs_search() {
+            for (u32 k = 0; k < MOST_TURNS && next < turns; k++)
                 if (turn()) return true;
             return false;
         }
 
-        // The last turn has no write.
+        // A turn after all writes has no write.
         HD bool turn() {
             const bool writes = next < count;
             Written w = writes ? written(r, log[next], frame_clock) : Written{r, until, 63, STORES, false};
@@ -102,9 +109,7 @@ struct LaneTia {
 
         HD i32 first() const { return searched > tia.start ? searched : tia.start; }
         HD i32 last() const { return settled < tia.stop ? settled : tia.stop; }
-        HD bool has_pixels() const {
-            return first() < last() && (first() < row_clock || last() > row_clock + HBLANK_CLOCKS);
-        }
+        HD bool has_pixels() const { return first() < last() && (first() < row_clock || last() > row_clock + HBLANK_CLOCKS); }
 
         // Latches the collisions between the clocks `searched` and `settled`.
         HD void search() {

@@ -64,6 +64,9 @@ class Lane {
     }
 
     HD bool run_line(const Program& program) { return cpu_.run_line(env_.play.state, bus_, program); }
+    HD void settle_writes() {
+        if (plays_) bus_.log.settle_writes(bus_.tia);
+    }
 
     HD void end_frame(u32 frame) {
         if (!plays_) return;
@@ -77,7 +80,7 @@ class Lane {
         const bool over = env_.play.progress.over, draws = over || frame + 2 >= a_.rules.frame_skip;
         if (!draws) return;
         if (until < bus_.tia.stop) return give_up();  // The last lines of an older picture remain visible.
-        shot_.writes = bus_.log.count, shot_.until = until;
+        shot_.writes = bus_.log.count;
         store_words(shot_, a_.envs.shots + u64(slot_) * SHOT_WORDS * a_.envs.n, a_.envs.n, i_);
         const bool is_last = frame + 1 == a_.rules.frame_skip;
         shown_ = is_last ? u8(shown_ | 1 << slot_) : u8(1 << slot_);
@@ -130,13 +133,17 @@ class Lane {
     bool plays_, skipped_, gives_up_, damaged_;
 };
 
+constexpr u32 SETTLED_LINES = 16;
+
 // `warp` calls a function on each lane (`each`), or tests whether the function returns true on any lane (`any`).
 template <class Warp>
 HD void step_warp(Warp& warp, const Program& program, u32 frame_skip) {
     warp.each([](Lane& lane) { lane.load(); });
     for (u32 frame = 0; frame < frame_skip; frame++) {
         warp.each([frame](Lane& lane) { lane.begin_frame(frame); });
-        while (warp.any([&program](Lane& lane) { return lane.run_line(program); })) {}
+        // A lane that reads collisions settles alone. By settling from time to time, the lanes have few writes left then.
+        for (u32 line = 1; warp.any([&program](Lane& lane) { return lane.run_line(program); }); line++)
+            if (line % SETTLED_LINES == 0) warp.each([](Lane& lane) { lane.settle_writes(); });
         warp.each([frame](Lane& lane) { lane.end_frame(frame); });
     }
     warp.each([](Lane& lane) { lane.store(); });
