@@ -236,7 +236,7 @@ class Emulator {
     static inline const Palette SAME;
 
     u8* picture(u32 b) { return pixels_.data() + (b ? size_t(game_.height) * WIDTH : 0); }
-    FastCanvas colours(u32 b) { return FastCanvas{picture(b), SAME.colour, nullptr, nullptr, 0}; }
+    FastCanvas colours(u32 b) { return FastCanvas{picture(b), SAME.colour, nullptr, nullptr}; }
 
     // Runs one frame of the game by the fast core.
     // A picture that is not requested stays `late`, and the state before its frame is stored.

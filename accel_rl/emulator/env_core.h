@@ -67,7 +67,7 @@ class AtariEnvCore : public Emulator {
                                     : frames == skip             ? &work.last
                                     : both && frames + 1 == skip ? &work.first
                                                                  : nullptr;
-            const FastCanvas canvas = gray ? FastCanvas{gray->pixels, luminance_, gray->source, wanted_, 0} : FastCanvas{};
+            const FastCanvas canvas = gray ? FastCanvas{gray->pixels, luminance_, gray->source, wanted_} : FastCanvas{};
             keeps_ = raw_ == RawObservation::PICTURE && frames == skip;
             reward += fast() ? act_drawn(episode.held, gray, &canvas) : act(episode.held);
             if (gray && !fast()) copy_gray(*gray, luminance_);

@@ -162,33 +162,29 @@ HD_CALL void draw_until(Tia& t, const Picture& picture, i32 until) {
 // | others         the old copies are not drawn any more
 //
 // Except for distances 0-3, the new first copy becomes visible on the next line, or after a write to HMOVE or NUSIZ.
-HD i32 player_reset_delay(Tia& t, u32 i, i32 at) {
-    const i32 position = reset_position(at, 5);
-    const i32 width = 8 << player_stretch(t.nusiz[i]);
-    i32 delay = 0;
-    t.first_hidden[i] = 1;
+struct PlayerReset {
+    i32 delay;
+    bool hides;  // The first copy is hidden.
+};
+HD PlayerReset player_reset(u32 nusiz, i32 old_position, i32 at) {
+    const i32 position = reset_position(at, 5), width = 8 << player_stretch(u8(nusiz));
+    PlayerReset reset{0, true};
     for (u32 copy = 0; copy < 5; copy++) {
-        if (!(copies(t.nusiz[i]) >> copy & 1)) continue;
-        const i32 distance = (position - t.pos[i] - 16 * i32(copy) + 2 * WIDTH) % WIDTH;
-        if (distance <= 3) t.first_hidden[i] = 0;
-        if (distance >= 4 && distance <= width + 3) delay = 11;
+        if (!(copies(u8(nusiz)) >> copy & 1)) continue;
+        const i32 distance = (position - old_position - 16 * i32(copy) + 2 * WIDTH) % WIDTH;
+        if (distance <= 3) reset.hides = false;
+        if (distance >= 4 && distance <= width + 3) reset.delay = 11;
     }
-    return delay;
+    return reset;
 }
 
 template <class Target>
 HD void reset_player(Tia& t, Target& picture, u32 i, i32 clock) {
     const i32 at = line_clock(t, clock);
-    const u8 hidden = t.first_hidden[i];
-    const i32 delay = player_reset_delay(t, i, at);
-    if (delay) {
-        const u8 now_hidden = t.first_hidden[i];
-        t.first_hidden[i] = hidden;
-        draw_until(t, picture, clock + delay);
-        t.first_hidden[i] = now_hidden;
-    } else if (at == 0) {
-        t.first_hidden[i] = 0;  // The next scan line begins after the write that is being applied.
-    }
+    const PlayerReset reset = player_reset(t.nusiz[i], t.pos[i], at);
+    if (reset.delay) draw_until(t, picture, clock + reset.delay);
+    // A reset at clock 0 of a line precedes the line.
+    t.first_hidden[i] = reset.hides && (reset.delay || at);
     t.pos[i] = reset_position(at, 5);
 }
 

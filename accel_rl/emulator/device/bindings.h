@@ -38,11 +38,6 @@ inline void bind_counter(pybind11::module_& m) {
 inline void bind_layouts(pybind11::module_& device) {
     namespace py = pybind11;
     device.def("cartridge_size", [](int kind) { return cartridge_size(CartridgeKind(kind)); });
-    device.def("wanted_rows", [](int kind, i32 rows) {
-        std::string wanted(MOST_ROWS, 0);
-        for (i32 row = 0; row < rows; row++) wanted[size_t(row)] = row_counts(ObservationKind(kind), row, rows);
-        return py::bytes(wanted);
-    });
     device.def(
         "damage",
         [](const std::string& env, const std::string& rom, int kind) -> std::string {
@@ -99,7 +94,8 @@ inline void bind_device(pybind11::module_& m) {
     device.attr("sizes") =
         py::dict(py::arg("arguments") = sizeof(StepArguments), py::arg("env") = sizeof(Env), py::arg("play") = sizeof(Play),
                  py::arg("shot") = sizeof(Shot), py::arg("scratch") = sizeof(FinishScratch), py::arg("game") = sizeof(Game),
-                 py::arg("logged") = MOST_LOGGED, py::arg("rows") = MOST_ROWS, py::arg("band") = BAND_BYTES);
+                 py::arg("logged") = MOST_LOGGED, py::arg("row") = sizeof(Registers), py::arg("recorded") = RECORDED_ROWS,
+                 py::arg("band") = BAND_BYTES);
 }
 
 }  // namespace accel

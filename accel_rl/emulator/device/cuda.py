@@ -54,7 +54,7 @@ class CudaKernels:
             torch.cuda.current_stream().synchronize()  # The torch call `synchronize` creates the GPU's CUDA context.
             self._context = self._checked(driver.cuCtxGetCurrent())
             code = compiled(torch.cuda.get_device_capability(device)).code
-            self._kernels = self._loaded(code, "step", "draw", "finish", "begin")
+            self._kernels = self._loaded(code, "step", "rows", "draw", "finish", "begin")
 
     def _loaded(self, code: bytes, *names: str) -> dict[str, Any]:
         module = self._checked(self._driver.cuModuleLoadData(code), "loading the compiled emulator")
@@ -81,8 +81,10 @@ class CudaKernels:
         self._launch(kernel, -(-a.envs.n // lanes), WARP, shared, a)
 
     def draw(self, a: StepArguments) -> None:
-        """Launch the kernel `draw`, which draws the frames, with one block per environment and one warp per picture."""
-        self._launch(self._kernels["draw"], a.envs.n, DRAWING, 2 * core().device.sizes["band"], a)
+        """Launch the kernel `rows`, with one thread per picture, and the kernel `draw`, which draws the frames, with
+        one block per environment and one warp per picture."""
+        self._launch(self._kernels["rows"], -(-2 * a.envs.n // WARP), WARP, 0, a)
+        self._launch(self._kernels["draw"], a.envs.n, DRAWING, core().device.sizes["band"], a)
 
     def finish(self, a: StepArguments, scratch: Tensor) -> None:
         """Launch the kernel `finish`, in which the plain core emulates the frames that the fast core has abandoned.

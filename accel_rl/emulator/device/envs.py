@@ -50,6 +50,7 @@ class DeviceEnvs:
             "envs": self._zeros(self._words["env"], self.n, dtype=torch.int32),
             "shots": self._zeros(2, self._words["shot"], self.n, dtype=torch.int32),
             "logs": self._zeros(self.n, 2, logged, dtype=torch.int32),
+            "rows": self._zeros(self.n, 2, game.height + sizes["recorded"], sizes["row"] // 4, dtype=torch.int32),
             "shown": self._zeros(self.n, dtype=torch.uint8),
             "code": self._zeros(self.n, dtype=torch.uint8),
             "scratch": self._zeros(finishing, -(-sizes["scratch"] // 16) * 16, dtype=torch.uint8),

@@ -100,6 +100,7 @@ class DeviceGame:
         self.env_words = functions.words["env"]
         states = np.zeros((self.start_rows, self.start_columns, 4 * self.env_words), np.uint8)
         states[..., : starts.play.shape[-1]] = starts.play
+        self.height = settings(game)["height"]  # of a picture, in rows
         tables = core().game_tables(settings(game))
         continued = functions.continued_starts(states.tobytes(), rom, self.kind, tables)
         self.tables = {
@@ -108,7 +109,6 @@ class DeviceGame:
             "code": self._bytes(functions.program_code(rom, self.kind)),
             "stages": self._bytes(functions.stages()),
             "luminance": self._bytes(luminance.tobytes()),
-            "wanted": self._bytes(functions.wanted_rows(self.observation, settings(game)["height"])),
             "codes": self._bytes(np.array(codes, np.int32).tobytes()),
             "starts": self._bytes(states.tobytes()),
             "start_frames": self._bytes(starts.frames.tobytes()),

@@ -4,6 +4,7 @@
 #pragma once
 #include <algorithm>
 #include <bitset>
+#include <cstddef>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -11,10 +12,14 @@
 
 #include "../decoded_rom.h"
 #include "kernels/begin.h"
+#include "kernels/draw.h"
 #include "kernels/finish.h"
 #include "kernels/step.h"
 
 namespace accel {
+
+// The draw kernel reads these words of a shot.
+static_assert(offsetof(Shot, tia.frame_clock) == 0 && offsetof(Shot, writes) == sizeof(Tia), "the layout of a shot");
 
 struct HostWarp {
     std::optional<Lane> lanes[32];
@@ -52,19 +57,10 @@ struct HostBlock {
     void meet() {}
 };
 
-struct HostDrawings : HostBlock {
-    u8* bands;
-    Drawing first, second;
+struct HostDrawing : HostBlock {
+    u32 band[BAND_BYTES / 4];
 
-    HostDrawings(const StepArguments& a, u32 i, u8* memory)
-        : bands(memory), first(a, i, 0, memory), second(a, i, 1, memory + BAND_BYTES) {}
-
-    template <class Function>
-    void each_drawing(Function function) {
-        function(0, first);
-        function(1, second);
-    }
-    u8* memory() const { return bands; }
+    u32* memory() { return band; }
 };
 
 // Counts the iterations that the warps and all their lanes made, and those of the warps in which a lane needed the plain
@@ -88,9 +84,9 @@ inline Divergence host_step(const StepArguments& a) {
 }
 
 inline void host_draw(const StepArguments& a) {
-    alignas(16) u8 bands[2 * BAND_BYTES];
+    HostDrawing block;
     for (u32 i = 0; i < a.envs.n; i++) {
-        HostDrawings block(a, i, bands);
+        for (u32 slot = 0; slot < 2; slot++) record_rows(a, i, slot);
         draw_block(a, i, block);
     }
 }

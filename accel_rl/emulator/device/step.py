@@ -1,7 +1,7 @@
 """An agent step on a device is one torch operator. On a GPU, the operator launches kernels. On a CPU, the operator runs
 the same kernels, which are also built for the host.
 
-    | step -> draw -> finish -> begin        (kernels/kernels.cu; a translated game has its own step: kernels/blocks.cu)
+    | step -> rows -> draw -> finish -> begin        (kernels/kernels.cu; a translated game has its own step: blocks.cu)
 
 Like torch's own operators, the step runs on the current stream, and can be captured in CUDA graphs.
 """
@@ -15,8 +15,8 @@ from torch import Tensor
 from accel_rl.emulator.atari import core
 from accel_rl.emulator.device.step_arguments import EnvArrays, GameTables, Rules, Starts, StepArguments, StepOutputs
 
-STATE = ("envs", "shots", "logs", "shown", "code", "scratch")
-TABLES = ("game", "rom", "code", "stages", "luminance", "wanted", "codes", "starts", "start_frames", "continued")
+STATE = ("envs", "shots", "logs", "rows", "shown", "code", "scratch")
+TABLES = ("game", "rom", "code", "stages", "luminance", "codes", "starts", "start_frames", "continued")
 OUT = ("frame", "final_frame", "age", "reward", "terminated", "truncated", "ended", "valid")
 RULES = (
     "rom_bytes", "kind", "frame_skip", "max_steps", "life_loss", "observation", "oldest", "start_rows",
@@ -102,7 +102,7 @@ def step_arguments(
     r = dict(zip(RULES, rules, strict=True))
     a = StepArguments()
     a.envs = EnvArrays(len(action), *(address[f"state.{k}"] for k in STATE[:-1]))
-    a.tables = GameTables(*(address[f"table.{k}"] for k in TABLES[:6]), r["rom_bytes"], r["kind"])
+    a.tables = GameTables(*(address[f"table.{k}"] for k in TABLES[:5]), r["rom_bytes"], r["kind"])
     a.rules = Rules(r["frame_skip"], r["max_steps"], bool(r["life_loss"]), repeat_probability, r["observation"])
     a.rules.one_life = bool(r["one_life"])
     tables_of_starts = (address[f"table.{k}"] for k in ("starts", "start_frames", "continued"))

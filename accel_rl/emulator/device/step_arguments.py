@@ -14,6 +14,7 @@ class EnvArrays(ctypes.Structure):
         ("envs", POINTER),
         ("shots", POINTER),
         ("logs", POINTER),
+        ("rows", POINTER),
         ("shown", POINTER),
         ("code", POINTER),
     ]
@@ -26,7 +27,6 @@ class GameTables(ctypes.Structure):
         ("code", POINTER),
         ("stages", POINTER),
         ("luminance", POINTER),
-        ("wanted", POINTER),
         ("rom_bytes", c_uint32),
         ("kind", c_uint8),
     ]

@@ -42,6 +42,10 @@ struct StagedWarp {
         counts.stages += most;
         return result;
     }
+    template <class Function>
+    void each(Function function) {
+        for (auto& lane : lanes) function(*lane);
+    }
     void run_frame() { run_lines(*this, program); }
 };
 
@@ -70,12 +74,14 @@ struct BlockWarp {
         counts.dispatches++, counts.issued += most, counts.slow_dispatches += now == NO_BLOCK;
     }
     void run_frame() {
-        bool any;
-        do {
+        bool any = true;
+        for (u32 lines = 1; any; lines++) {
             while (Open<BlockLane>* const chosen = least()) run_block(chosen->cpu_.block);
             any = false;
             for (auto& lane : lanes) any |= lane->end_line(lane->cpu_);
-        } while (any);
+            if (any && lines % SETTLED_LINES == 0)
+                for (auto& lane : lanes) lane->settle_writes();
+        }
     }
 };
 

@@ -20,21 +20,20 @@ class Envs {
   public:
     Envs(const std::string& rom, CartridgeKind kind, const Play& start, u32 n, ObservationKind observation, double sticky)
         : game_(plain_game(Controllers(below(CONTROLLERS)))), rom_(full_size(rom, kind)), code_(program_code(rom_, kind)),
-          table_(make_stage_table()), envs_(ENV_WORDS * n), shots_(2 * SHOT_WORDS * n), logs_(2 * MOST_LOGGED * n), shown_(n),
-          why_(n), luminance_(256), wanted_(MOST_ROWS), frame_(n * observation_bytes(observation)), final_(frame_.size()),
-          age_(n), flags_(4 * n), reward_(n), action_(n), codes_(ACTIONS), starts_(ENV_WORDS),
-          start_frame_(observation_bytes(observation)) {
+          table_(make_stage_table()), envs_(ENV_WORDS * n), shots_(2 * SHOT_WORDS * n), logs_(2 * MOST_LOGGED * n),
+          rows_(2 * n * u32(game_.height + i32(RECORDED_ROWS))), shown_(n), why_(n), luminance_(256),
+          frame_(n * observation_bytes(observation)), final_(frame_.size()), age_(n), flags_(4 * n), reward_(n), action_(n),
+          codes_(ACTIONS), starts_(ENV_WORDS), start_frame_(observation_bytes(observation)) {
         rom_.resize(rom_.size() + 2), code_.resize(rom_.size());
         for (u32 i = 0; i < 256; i++) luminance_[i] = u8(i);
-        for (i32 y = 0; y < game_.height; y++) wanted_[size_t(y)] = row_counts(observation, y, game_.height);
         for (u32 i = 0; i < ACTIONS; i++) codes_[i] = i32(i);
         Env env{};
         env.play = start;
         std::memcpy(starts_.data(), &env, sizeof env);
         for (u32 i = 0; i < n; i++) env.seed = i, store_words(env, envs_.data(), n, i);
         a = StepArguments{
-            {n, envs_.data(), shots_.data(), logs_.data(), shown_.data(), why_.data()},
-            {&game_, bytes(rom_), bytes(code_), table_.of, luminance_.data(), wanted_.data(), cartridge_size(kind), kind},
+            {n, envs_.data(), shots_.data(), logs_.data(), rows_.data(), shown_.data(), why_.data()},
+            {&game_, bytes(rom_), bytes(code_), table_.of, luminance_.data(), cartridge_size(kind), kind},
             {4, 50, true, sticky, observation},
             {starts_.data(), start_frame_.data(), nullptr, 1, 1},
             action_.data(),
@@ -127,7 +126,8 @@ class Envs {
     StageTable table_;
     std::vector<u32> envs_, shots_;
     std::vector<FastWrite> logs_;
-    std::vector<u8> shown_, why_, luminance_, wanted_, frame_, final_, age_, flags_;
+    std::vector<Registers> rows_;
+    std::vector<u8> shown_, why_, luminance_, frame_, final_, age_, flags_;
     std::vector<float> reward_;
     std::vector<long long> action_;
     std::vector<i32> codes_;

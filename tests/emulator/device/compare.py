@@ -68,13 +68,6 @@ class HostEnvs:
         rom = rom_path(game).read_bytes()
         rom = (rom * 16)[: CARTRIDGE_BYTES[kind]].ljust(CARTRIDGE_BYTES[kind], b"\0")
         rows = settings(game)["height"]
-        wanted = np.zeros(self.sizes["rows"], np.uint8)
-        counting = {
-            "104x80": [1 + y * (rows - 2) // 104 for y in range(104)],
-            "104x80-mean": range(1, rows - 1),
-            "84x84": range(rows),
-        }
-        wanted[list(counting[self.observation])] = 1
         self.rom_bytes = len(rom)
         data = {
             "game": core().game_tables(settings(game)),
@@ -85,22 +78,27 @@ class HostEnvs:
         return {
             **{name: np.frombuffer(content, np.uint8) for name, content in data.items()},
             "luminance": luminance(rows),
-            "wanted": wanted,
             "shots": np.zeros((2, self.sizes["shot"] // 4, self.n), np.uint32),
             "logs": np.zeros((self.n, 2, self.sizes["logged"]), np.uint32),
+            "rows": np.zeros((self.n, 2, rows + self.sizes["recorded"], self.sizes["row"] // 4), np.uint32),
             "shown": np.zeros(self.n, np.uint8),
         }
 
     def _arguments(self, game: str, sticky: float, max_steps: int, life_loss: bool) -> StepArguments:
         at = {name: array.ctypes.data for name, array in self._keeps.items()}
         tables = GameTables(
-            *(at[name] for name in ("game", "rom", "code", "stages", "luminance", "wanted")),
+            *(at[name] for name in ("game", "rom", "code", "stages", "luminance")),
             self.rom_bytes,
             cartridge(game),
         )
         outputs = [getattr(self.out, name).ctypes.data for name, _ in StepOutputs._fields_]
         return StepArguments(
-            EnvArrays(self.n, self.words.ctypes.data, at["shots"], at["logs"], at["shown"], self.code.ctypes.data),
+            EnvArrays(
+                self.n,
+                self.words.ctypes.data,
+                *(at[name] for name in ("shots", "logs", "rows", "shown")),
+                self.code.ctypes.data,
+            ),
             tables,
             Rules(FRAME_SKIP, max_steps, life_loss, sticky, OBSERVATIONS.index(self.observation)),
             Starts(),

@@ -50,6 +50,15 @@ inline unsigned __reduce_min_sync(unsigned, unsigned value);
 inline bool __any_sync(unsigned, bool value);
 inline int __ffs(int bits) { return __builtin_ffs(bits); }
 inline int __ffsll(long long bits) { return __builtin_ffsll(bits); }
+inline int __clz(int bits) { return bits ? __builtin_clz(unsigned(bits)) : 32; }
+inline unsigned __byte_perm(unsigned low, unsigned high, unsigned chosen) {
+    unsigned char bytes[8], four[4];
+    std::memcpy(bytes, &low, 4), std::memcpy(bytes + 4, &high, 4);
+    for (int k = 0; k < 4; k++) four[k] = bytes[chosen >> (4 * k) & 7];
+    unsigned result;
+    std::memcpy(&result, four, 4);
+    return result;
+}
 
 // The namespace has another name, because a program may also contain the host build with functions of the same names.
 #define accel accel_cuda
@@ -169,6 +178,7 @@ static Kernel kernel_of(const std::string& name, void** parameters) {
 #ifdef BLOCKS
     if (name == "step_blocks") return [&a] { step_blocks(a); };
 #endif
+    if (name == "rows") return [&a] { rows(a); };
     if (name == "draw") return [&a] { draw(a); };
     if (name == "finish") return [&a, parameters] { finish(a, *static_cast<accel_cuda::FinishScratch**>(parameters[1])); };
     if (name == "begin") return [&a, parameters] { begin(a, *static_cast<unsigned*>(parameters[1])); };

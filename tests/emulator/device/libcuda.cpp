@@ -17,7 +17,7 @@ enum Result {
     LAUNCH_FAILED = 719
 };
 void* const STREAM = reinterpret_cast<void*>(0x77);  // on_libcuda.py
-const char* const kernels[] = {"step", "step_blocks", "draw", "finish", "begin"};
+const char* const kernels[] = {"step", "step_blocks", "rows", "draw", "finish", "begin"};
 
 thread_local void* context = nullptr;
 

@@ -26,7 +26,8 @@ void step(Envs& envs) {
     FinishScratch* memory = scratch.data();
     envs.draw_actions();
     launch("step", (a.envs.n + 31) / 32, 32, 4 * (256 + 2 * ((a.tables.rom_bytes + 5) / 4)), a);
-    launch("draw", a.envs.n, 64, 2 * BAND_BYTES, a);
+    launch("rows", (2 * a.envs.n + 31) / 32, 32, 0, a);
+    launch("draw", a.envs.n, 64, BAND_BYTES, a);
     launch("finish", u32(scratch.size()), 1, 0, a, &memory);
     begin(envs, 0);
 }

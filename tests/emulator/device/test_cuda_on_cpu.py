@@ -67,17 +67,28 @@ def played(folder: Path, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def planted(folder: Path, file: str, old: str, new: str) -> Path:
-    """Copy the sources with one change, and return the copy of this folder."""
+def copied(folder: Path) -> Path:
+    """Copy the sources, and return the copy of this folder."""
     shutil.copytree(
         ROOT / "accel_rl/emulator", folder / "accel_rl/emulator", ignore=shutil.ignore_patterns("*.so", "*.py")
     )
     shutil.copytree(HERE.parent, folder / HERE.parent.relative_to(ROOT))
+    return folder / HERE.relative_to(ROOT)
+
+
+def plant(folder: Path, file: str, old: str, new: str) -> None:
+    """Change a file of copied sources."""
     changed = folder / "accel_rl/emulator" / file
     text = changed.read_text()
     assert text.count(old) == 1, f"{file} has no single {old}"
     changed.write_text(text.replace(old, new))
-    return folder / HERE.relative_to(ROOT)
+
+
+def planted(folder: Path, file: str, old: str, new: str) -> Path:
+    """Copy the sources with one change, and return the copy of this folder."""
+    sources = copied(folder)
+    plant(folder, file, old, new)
+    return sources
 
 
 @pytest.fixture(scope="module")
@@ -122,8 +133,8 @@ def test_translated_games_equal_the_host_build(tmp_path: Path, game: str) -> Non
 @NEEDS_CUDA_BINDINGS
 @pytest.mark.slow
 def test_a_difference_is_found(tmp_path: Path) -> None:
-    """In the code that a GPU alone compiles: lanes write other pixels."""
-    sources = planted(tmp_path, "core/fast/masks.h", "return threadIdx.x & 31;", "return (threadIdx.x & 31) / 2;")
+    """In the code that a GPU alone compiles: rows are painted from records of other rows."""
+    sources = planted(tmp_path, "device/kernels/rows.h", "31 - u32(__clz(int(bits)))", "u32(__ffs(int(bits)) - 1)")
     (found,) = played(libcuda(tmp_path, sources), [CASES["one environment"][0]])
     assert "step 0: frame" in found["differs"]
 
@@ -170,7 +181,8 @@ def test_kernels_have_no_races(tmp_path: Path) -> None:
 
 
 RACES = {
-    "all lanes write a row's source": ("core/fast/tia.h", "canvas.source && lane() == 0", "canvas.source"),
+    "two threads paint one row": ("device/kernels/draw.h", "band + at * ROW_WORDS", "band + at / 2 * ROW_WORDS"),
+    "no barrier before areas": ("device/kernels/draw.h", "    block.meet();\n    for (u32", "    for (u32"),
     "no barrier after a band is read": ("device/kernels/draw.h", "block.meet();\n        first = end;", "first = end;"),
 }
 

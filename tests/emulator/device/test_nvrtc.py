@@ -22,8 +22,8 @@ KERNELS = nvrtc.EMULATOR / "device" / "kernels" / "kernels.cu"
 CORE = sorted(nvrtc.EMULATOR.glob("core/**/*.h"))
 
 # Registers and bytes of stack. As the launch bounds ask for, a multiprocessor runs 12 warps of `step` with 168
-# registers, and 12 blocks of `draw` with 80.
-CEILINGS = {"step": (168, 1408), "draw": (80, 640), "finish": (255, 896), "begin": (168, 0)}
+# registers, and 8 blocks of `draw` with 128.
+CEILINGS = {"step": (168, 1024), "rows": (64, 0), "draw": (128, 0), "finish": (255, 896), "begin": (168, 0)}
 
 # Translated games (blocks_by_nvrtc.py): as for `step`, 168 registers. A 6507 instruction has at most 16 machine
 # instructions, beside 20,000 of the functions that all games have. Large games spill.

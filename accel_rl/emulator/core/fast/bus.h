@@ -8,14 +8,14 @@
 
 namespace accel {
 
-// `Log` is WritesAtOnce or FastLog.
-template <class Log>
+// `Log` is WritesAtOnce or FastLog, and `Chip` settles its writes.
+template <class Log, class Chip = FastTia>
 struct Bus {
     State& s;
     Rom rom;
     u32 low, high;  // Offsets from `low` to `high` of a bank are plain ROM.
     i32 last_line;
-    FastTia tia;
+    Chip tia;
     Log log;
     i32 deadline;  // A TIA write at or after the cycle `deadline` ends the frame.
     i32 give_up;   // The fast core gives up a frame that has not ended after `give_up` cycles.
@@ -99,6 +99,5 @@ struct Bus {
         Instruction<SlowBus>{s.cpu, bus}.step();
     }
 };
-using FastBus = Bus<FastLog>;
 
 }  // namespace accel

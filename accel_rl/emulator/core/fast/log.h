@@ -96,6 +96,12 @@ struct FastLog : LastWrites {
         writes[count++] = FastWrite::of(cycle, reg, value);
         keep(reg, value);
     }
+    // Settles the writes without computing collisions up to a clock after them.
+    template <class Chip>
+    HD void settle_writes(Chip& tia) {
+        tia.settle_writes(writes + settled, count - settled);
+        settled = count;
+    }
     template <class Chip>
     HD void settle(Chip& tia, i32 until) {
         tia.settle(writes + settled, count - settled, until);

@@ -110,42 +110,15 @@ HD Mask playfield_mask(const Tia& t) {
     return Mask{{low, high | right_low << 16, right_low >> 48 | right_high << 16, 0}};
 }
 
-// On a GPU all lanes of a warp write a line's pixels, eight by eight, and on a CPU a single lane does.
-#ifdef __CUDA_ARCH__
-HD u32 lane() { return threadIdx.x & 31; }
-constexpr u32 LANES = 32;
-#else
-HD u32 lane() { return 0; }
-constexpr u32 LANES = 1;
-#endif
+// Writes the pixels `first` to `last` - 1.
+HD void fill_pixels(u8* line, u8 value, i32 first, i32 last) { fill_bytes(line + first, value, u32(last - first)); }
 
-// Writes the pixels `first` to `last` - 1. Each pixel is always written by the same lane.
-HD void fill_pixels(u8* line, u8 value, i32 first, i32 last) {
-#ifdef __CUDA_ARCH__
-    for (i32 at = 8 * i32(lane()); at < last; at += 8 * i32(LANES))
-        for (i32 x = at < first ? first : at; x < at + 8 && x < last; x++) line[x] = value;
-#else
-    fill_bytes(line + first, value, u32(last - first));
-#endif
-}
-
-// Writes a line's eight pixels from `at` on, a multiple of 8. Lines in a GPU's shared memory begin at multiples of 8 bytes.
 HD u64 load_eight(const u8* at) {
-#ifdef __CUDA_ARCH__
-    return *reinterpret_cast<const u64*>(at);
-#else
     u64 eight;
     copy_bytes(&eight, at, 8);
     return eight;
-#endif
 }
-HD void store_eight(u8* at, u64 eight) {
-#ifdef __CUDA_ARCH__
-    *reinterpret_cast<u64*>(at) = eight;
-#else
-    copy_bytes(at, &eight, 8);
-#endif
-}
+HD void store_eight(u8* at, u64 eight) { copy_bytes(at, &eight, 8); }
 
 // Writes the pixels of the mask `span`.
 // Three disjoint masks have the first three colours, and all other pixels the fourth colour.
@@ -153,7 +126,7 @@ HD void spread(u8* line, const u64* zero, const u64* one, const u64* two, const 
     const BitTables& bits = bit_tables();
     const u64 ones = 0x0101010101010101ull, back = colour[3] * ones;
     const u64 change0 = colour[0] * ones ^ back, change1 = colour[1] * ones ^ back, change2 = colour[2] * ones ^ back;
-    for (u32 at = 8 * lane(); at < u32(WIDTH); at += 8 * LANES) {
+    for (u32 at = 0; at < u32(WIDTH); at += 8) {
         const u32 word = at >> 6, shift = at & 63, wanted = span[word] >> shift & 255;
         if (!wanted) continue;
         u64 eight = back ^ (bits.eight[zero[word] >> shift & 255] & change0) ^ (bits.eight[one[word] >> shift & 255] & change1) ^

@@ -53,9 +53,8 @@ struct FastCanvas {
     const u8* palette;  // Maps each of the 256 colour bytes to the drawn value.
     u16* source;        // Maps each row to the row with the same pixels; if null, repeated rows are copied.
     const u8* wanted;   // wanted[row] is true if the row is needed; null means all rows.
-    i32 first;          // `pixels` and `source` begin with the row `first`.
 
-    HD u8* row(i32 y) const { return pixels + (y - first) * WIDTH; }
+    HD u8* row(i32 y) const { return pixels + y * WIDTH; }
 };
 
 // A Span is a stretch of a line: its pixels from `first` to `last` - 1 are drawn, those from `looks` on may collide.
@@ -77,7 +76,7 @@ struct FastTia {
     i32 first_line, height;
     bool hmove_blanks;
     u32 watched;       // `watched` are the collisions that the program may read.
-    const Form* form;  // `form` is for AVX-512, AVX2 or any processor; a GPU does not use it.
+    const Form* form;  // `form` is for AVX-512, AVX2 or any processor.
     FastCanvas canvas;
     i32 start, stop;     // The displayed lines of a picture begin at clock `start` and end at clock `stop`.
     i32 row, row_clock;  // The displayed line `row` is being drawn, and row_clock is the line's first clock.
@@ -103,27 +102,6 @@ struct FastTia {
         filled = 63;
         look_at(63);
         for (u32 i = 0; i < 4; i++) mix(i);
-    }
-
-    // Continues with the row `canvas.first` of a canvas that has the picture's rows in parts.
-    HD void next_rows(i32 first) {
-        canvas.first = first;
-        enter_row();
-    }
-
-    HD void settle(const FastWrite* log, u32 count, i32 until) {
-        for (u32 n = 0; n < count; n++) {
-            const u8 value = log[n].value();
-            const i32 clock = 3 * log[n].cycle();
-            switch (log[n].reg()) {  // The switch over registers is one jump, and each case has a constant register.
-#define WRITE(reg) \
-    case reg: write_register(reg, value, clock); break;
-                FAST_REGISTERS(WRITE)
-#undef WRITE
-                default: break;
-            }
-        }
-        settle_until(until);
     }
 
     // Writes a register at once.
@@ -248,13 +226,8 @@ struct FastTia {
     // Returns whether the end of a scan line leaves all registers unchanged.
     HD bool calm() const { return !(t.hmove_blank | restless()); }
 
-#ifdef __CUDA_ARCH__
-    HD_CALL void draw_lines(i32 until) { draw_lines_by<PlainStretch>(until); }
-    HD_CALL void look_lines(i32 until) { look_until_by<PlainStretch>(until); }
-#else
-    void draw_lines(i32 until) { form->draw_lines(*this, until); }
-    void look_lines(i32 until) { form->look_until(*this, until); }
-#endif
+    HD void draw_lines(i32 until) { form->draw_lines(*this, until); }
+    HD void look_lines(i32 until) { form->look_until(*this, until); }
 
     // `Stretch` has the function `stretch`, which draws a span if a line is given, and latches collisions of given pairs.
     template <class Stretch>
@@ -318,7 +291,7 @@ struct FastTia {
     HD void enter_row() {
         if (row >= height) return;
         line = canvas.pixels && shown(row) ? canvas.row(row) : nullptr;
-        if (canvas.source && lane() == 0) canvas.source[row - canvas.first] = u16(row);
+        if (canvas.source) canvas.source[row] = u16(row);
     }
     HD bool shown(i32 y) const { return !canvas.wanted || canvas.wanted[y]; }
 
@@ -333,8 +306,7 @@ struct FastTia {
 
     // Repeats the line above `count` times, because no register has changed since it was drawn.
     HD void repeat(i32 count) {
-        for (i32 i = row + i32(lane()); canvas.source && i < row + count; i += i32(LANES))
-            canvas.source[i - canvas.first] = u16(row - 1);
+        for (i32 i = row; canvas.source && i < row + count; i++) canvas.source[i] = u16(row - 1);
         for (i32 i = row; canvas.pixels && !canvas.source && i < row + count; i++)
             copy_bytes(canvas.row(i), canvas.row(row - 1), WIDTH);
         row += count;
@@ -383,9 +355,7 @@ struct FastTia {
     }
 };
 
-#ifdef __CUDA_ARCH__
-HD const Form* plain_form() { return nullptr; }
-#else
+#ifndef __CUDA_ARCH__
 template <u32 reg>
 void write_to(FastTia& tia, u8 value, i32 clock) {
     tia.write_register(reg, value, clock);

@@ -19,7 +19,7 @@ struct BlockWarp {
     }
     __device__ void run_frame() {
         BlockCpu cpu = lane.cpu();  // No called function receives the copy's address, so that it stays in registers.
-        do {
+        for (u32 lines = 1;; lines++) {
             for (;;) {
                 const bool goes = cpu.goes();
                 const u32 least = __reduce_min_sync(ALL_LANES, goes ? u32(cpu.cycle) << 5 | threadIdx.x : NONE_GOES);
@@ -28,7 +28,9 @@ struct BlockWarp {
                 if (goes && cpu.block == now) lane.run_block(cpu, now);
                 __syncwarp();
             }
-        } while (__any_sync(ALL_LANES, lane.end_line(cpu)));
+            if (!__any_sync(ALL_LANES, lane.end_line(cpu))) break;
+            if (lines % SETTLED_LINES == 0) lane.settle_writes();
+        }
         lane.cpu() = cpu;
     }
 };

@@ -7,6 +7,7 @@
 // The plain interpreter runs instructions for which there is no stage, one at a time.
 #pragma once
 #include "../../core/fast/console.h"
+#include "settle.h"
 #include "stages.h"
 
 namespace accel {

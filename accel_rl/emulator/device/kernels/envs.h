@@ -1,6 +1,7 @@
 // The environments of a device are in the device's memory, which the kernels read and write.
 // | step     a thread an environment: the frames of an agent step                  -> env, outcome, logs of the last two frames
-// | draw     two warps an environment: bands of those frames in shared memory      -> observation
+// | rows     a thread a picture: the registers at the start of its rows            -> rows of the last two frames
+// | draw     a thread a row of a picture: bands of them in shared memory           -> observation
 // | finish   a thread an environment, seldom: a step that `step` gave up, by the plain core    -> all of it
 // | begin    a block an environment: where an episode ended, a start state         -> env, first observation
 //
@@ -20,11 +21,10 @@ struct Env {
     u32 age;           // Counts agent steps since the episode's first observation, up to `oldest`.
 };
 
-// A Shot has what drawing a frame needs: the TIA at the frame's start, the length of the log, and the frame's end.
+// A Shot has what drawing a frame needs: the TIA at the frame's start, and the length of the log.
 struct Shot {
     Tia tia;
     u32 writes;
-    i32 until;
 };
 
 static_assert(sizeof(Env) % 4 == 0 && sizeof(Shot) % 4 == 0 && sizeof(State) % 4 == 0, "structures of words");
@@ -57,6 +57,7 @@ struct EnvArrays {
     u32* envs;        // [ENV_WORDS, n]
     u32* shots;       // [2, SHOT_WORDS, n]
     FastWrite* logs;  // [n, 2, MOST_LOGGED]
+    Registers* rows;  // [n, 2, height + RECORDED_ROWS]
     u8* shown;        // [n] Shown
     u8* code;         // `code` [n] is the Code of each environment's last step.
 };
@@ -68,7 +69,6 @@ struct GameTables {
     const u8* code;        // The decoded ROM has rom_bytes + 2 bytes (see Program).
     const Stages* stages;  // [256]
     const u8* luminance;   // Maps each of the 256 colour bytes to a gray value.
-    const u8* wanted;      // Marks the picture rows on which the observation depends.
     u32 rom_bytes;
     CartridgeKind kind;
 };

@@ -10,7 +10,6 @@ namespace accel {
 struct FinishScratch {
     u8 pictures[2 * MOST_ROWS * WIDTH];
     u8 gray[2][MOST_ROWS * WIDTH];
-    u16 source[MOST_ROWS];
     TiaLog log;
 };
 
@@ -29,7 +28,6 @@ class FinishedStep {
         load_words(env_, a_.envs.envs, a_.envs.n, i_);
         scratch_.log.count = 0;
         for (i32 at = 0; at < 2 * MOST_ROWS * WIDTH; at++) scratch_.pictures[at] = 0;
-        for (i32 y = 0; y < MOST_ROWS; y++) scratch_.source[y] = u16(y);
         const u32 skip = a_.rules.frame_skip, action = u32(a_.codes[a_.action[i_]]);
         double reward = 0;
         u32 frames = 0;
@@ -44,7 +42,7 @@ class FinishedStep {
         a_.envs.code[i_] = unknown_ ? UNKNOWN_PICTURE : PLAIN;
         u8* const out =
             (a_.out.ended[i_] ? a_.out.final_frame : a_.out.frame) + u64(i_) * observation_bytes(a_.rules.observation);
-        const GrayRows pictures[2] = {{scratch_.gray[0], scratch_.source, 0}, {scratch_.gray[1], scratch_.source, 0}};
+        const GrayRows pictures[2] = {{scratch_.gray[0], 0, WIDTH}, {scratch_.gray[1], 0, WIDTH}};
         observe(a_, pictures[both ? 0 : 1], pictures[1], out, 0, observation_height(a_.rules.observation), 0, 1);
     }
 

@@ -2,10 +2,12 @@
 // The headers contain the code of the kernels, and are also used by the host build (host.cpp).
 // | kernel    grid        block   shared memory
 // | step      n / lanes   32      the stages, the ROM and its code
+// | rows      2n / 32     32      -
 // | draw      n           64      bands of two pictures
 // | finish    any         1       -
 // | begin     n           64      -
 #include "begin.h"
+#include "draw.h"
 #include "finish.h"
 #include "step.h"
 
@@ -32,18 +34,11 @@ struct DeviceBlock {
     __device__ void meet() { __syncthreads(); }
 };
 
-struct DeviceDrawings : DeviceBlock {
-    u8* bands;
-    Drawing drawing;  // The slot is the number of the thread's warp.
+struct DrawingBlock : DeviceBlock {
+    u32* band;
 
-    __device__ DeviceDrawings(const StepArguments& a, u8* shared)
-        : bands(shared), drawing(a, blockIdx.x, threadIdx.x / 32, shared + threadIdx.x / 32 * BAND_BYTES) {}
-
-    template <class Function>
-    __device__ void each_drawing(Function function) {
-        function(threadIdx.x / 32, drawing);
-    }
-    __device__ u8* memory() const { return bands; }
+    __device__ DrawingBlock(u32* shared) : band(shared) {}
+    __device__ u32* memory() const { return band; }
 };
 
 }  // namespace accel
@@ -69,9 +64,14 @@ extern "C" __global__ void __launch_bounds__(32, 12) step(const __grid_constant_
     step_warp<Lane>(warp, a.rules.frame_skip);
 }
 
-extern "C" __global__ void __launch_bounds__(64, 12) draw(const __grid_constant__ StepArguments a) {
+extern "C" __global__ void __launch_bounds__(32) rows(const __grid_constant__ StepArguments a) {
+    const u32 picture = blockIdx.x * 32 + threadIdx.x;
+    if (picture < 2 * a.envs.n) record_rows(a, picture % a.envs.n, picture / a.envs.n);
+}
+
+extern "C" __global__ void __launch_bounds__(64, 8) draw(const __grid_constant__ StepArguments a) {
     extern __shared__ __align__(16) u32 shared[];
-    DeviceDrawings block(a, reinterpret_cast<u8*>(shared));
+    DrawingBlock block(shared);
     draw_block(a, blockIdx.x, block);
 }
 

@@ -21,8 +21,7 @@ class LaneOf {
                0,
                0,
                last_line_of(*arguments.tables.game),
-               FastTia{env_.play.state.tia, arguments.tables.game->first_line, arguments.tables.game->height,
-                       arguments.tables.game->hmove_blanks != 0, ALL_PAIRS, plain_form()}} {
+               LaneTia{env_.play.state.tia, arguments.tables.game->first_line, arguments.tables.game->height}} {
         bus_.insert(rom_of(program.rom, arguments.tables.kind));
     }
 
@@ -57,14 +56,17 @@ class LaneOf {
         shot_.tia = s.tia;
         bus_.log.writes = a_.envs.logs + (u64(i_) * 2 + slot_) * MOST_LOGGED;
         bus_.begin_frame();
-        bus_.tia.begin_frame(FastCanvas{});
+        bus_.tia.begin_frame();
         cpu_.begin_frame(s);
         if (!continues) return;
         cpu_.end = OVER;
-        bus_.tia.stop = NEVER;  // The picture is unknown.
+        bus_.tia.skip_frame();
     }
 
     HD bool run_line(const Program& program) { return cpu_.run_line(env_.play.state, bus_, program); }
+    HD void settle_writes() {
+        if (plays_) bus_.log.settle_writes(bus_.tia);
+    }
 
     HD void end_frame(u32 frame) {
         if (!plays_) return;
@@ -73,11 +75,12 @@ class LaneOf {
         cpu_.store(s);
         const i32 until = 3 * s.cycle;
         bus_.settle_log(until);
+        bus_.tia.end_frame();
         reward_ += accel::end_frame(env_.play, *a_.tables.game);
         const bool over = ends_step(env_.episode, a_.rules, env_.play.progress), draws = over || frame + 2 >= a_.rules.frame_skip;
         if (!draws) return;
         if (until < bus_.tia.stop) return give_up();  // The last lines of an older picture remain visible.
-        shot_.writes = bus_.log.count, shot_.until = until;
+        shot_.writes = bus_.log.count;
         store_words(shot_, a_.envs.shots + u64(slot_) * SHOT_WORDS * a_.envs.n, a_.envs.n, i_);
         const bool is_last = frame + 1 == a_.rules.frame_skip;
         shown_ = is_last ? u8(shown_ | 1 << slot_) : u8(1 << slot_);
@@ -132,6 +135,9 @@ class LaneOf {
 
 using Lane = LaneOf<LaneCpu>;
 
+// A lane that reads collisions settles alone. By settling from time to time, the lanes have few writes left then.
+constexpr u32 SETTLED_LINES = 16;
+
 // `warp` calls a function on each lane, an AnyLane (`each`), and runs the program on all lanes until no lane's frame goes on (`run_frame`).
 template <class AnyLane, class Warp>
 HD void step_warp(Warp& warp, u32 frame_skip) {
@@ -147,7 +153,8 @@ HD void step_warp(Warp& warp, u32 frame_skip) {
 // Runs a frame of LaneCpu by scan lines. `any` tests whether a function returns true on any lane.
 template <class Warp>
 HD void run_lines(Warp& warp, const Program& program) {
-    while (warp.any([&program](Lane& lane) { return lane.run_line(program); })) {}
+    for (u32 line = 1; warp.any([&program](Lane& lane) { return lane.run_line(program); }); line++)
+        if (line % SETTLED_LINES == 0) warp.each([](Lane& lane) { lane.settle_writes(); });
 }
 
 }  // namespace accel
