@@ -49,24 +49,24 @@ class CudaKernels:
 
         self._driver, self._device = driver, device
         self._properties = torch.cuda.get_device_properties(device)
-        self._blocks: dict[str, Any] = {}
         with torch.cuda.device(device):
             torch.cuda.current_stream().synchronize()  # The torch call `synchronize` creates the GPU's CUDA context.
             self._context = self._checked(driver.cuCtxGetCurrent())
             code = compiled(torch.cuda.get_device_capability(device)).code
-            self._kernels = self._loaded(code, "step", "rows", "draw", "finish", "begin")
+            names = ("step", "rows", "draw", "finish", "begin")
+            self._kernels = dict(zip(names, self._loaded(code, *names), strict=True))
 
-    def _loaded(self, code: bytes, *names: str) -> dict[str, Any]:
+    def _loaded(self, code: bytes, *names: str) -> list[Any]:
         module = self._checked(self._driver.cuModuleLoadData(code), "loading the compiled emulator")
-        return {name: self._checked(self._driver.cuModuleGetFunction(module, name.encode())) for name in names}
+        return [self._checked(self._driver.cuModuleGetFunction(module, name.encode())) for name in names]
 
     def load_blocks(self, game: str) -> None:
         """Wait until a game's kernel is compiled, and load it, unless this has been done."""
-        if game in self._blocks:
+        if game in self._kernels:
             return
         compiled = block_kernel.begin(game, torch.cuda.get_device_capability(self._device)).result()
         with self._on_device():
-            self._blocks[game] = compiled and self._loaded(compiled.code, block_kernel.KERNEL)[block_kernel.KERNEL]
+            (self._kernels[game],) = self._loaded(compiled.code, block_kernel.KERNEL) if compiled else [None]
 
     def step(self, a: StepArguments, game: str = "") -> None:
         """Launch the kernel `step`, which plays one agent step. Each environment has one thread, and each block has one
@@ -74,33 +74,35 @@ class CudaKernels:
         fewer lanes diverges less. On an H100, more warps with even fewer lanes were slower. The kernel of a `game` that
         is translated is launched in place of `step`."""
         rom_words = (a.tables.rom_bytes + 5) // 4
-        blocks = self._blocks.get(game)
-        kernel, shared = (blocks, 4 * rom_words) if blocks else (self._kernels["step"], 4 * (256 + 2 * rom_words))
+        is_translated = self._kernels.get(game) is not None
+        shared = 4 * (rom_words if is_translated else 256 + 2 * rom_words)
         warps = STEP_WARPS * self._properties.multi_processor_count
         lanes = min(WARP, max(LEAST_LANES, -(-a.envs.n // warps)))
-        self._launch(kernel, -(-a.envs.n // lanes), WARP, shared, a)
+        self._launch(game if is_translated else "step", -(-a.envs.n // lanes), WARP, shared, a)
 
     def draw(self, a: StepArguments) -> None:
         """Launch the kernel `rows`, with one thread per picture, and the kernel `draw`, which draws the frames, with
         one block per environment and one warp per picture."""
-        self._launch(self._kernels["rows"], -(-2 * a.envs.n // WARP), WARP, 0, a)
-        self._launch(self._kernels["draw"], a.envs.n, DRAWING, core().device.sizes["band"], a)
+        self._launch("rows", -(-2 * a.envs.n // WARP), WARP, 0, a)
+        self._launch("draw", a.envs.n, DRAWING, core().device.sizes["band"], a)
 
     def finish(self, a: StepArguments, scratch: Tensor) -> None:
         """Launch the kernel `finish`, in which the plain core emulates the frames that the fast core has abandoned.
         The memory `scratch` is [threads, bytes] uint8."""
-        self._launch(self._kernels["finish"], len(scratch), 1, 0, a, ctypes.c_void_p(scratch.data_ptr()))
+        self._launch("finish", len(scratch), 1, 0, a, ctypes.c_void_p(scratch.data_ptr()))
 
     def begin(self, a: StepArguments, all_of_them: bool) -> None:
         """Launch the kernel `begin`, which begins episodes, with one block per environment."""
-        self._launch(self._kernels["begin"], a.envs.n, BEGINNING, 0, a, ctypes.c_uint32(all_of_them))
+        self._launch("begin", a.envs.n, BEGINNING, 0, a, ctypes.c_uint32(all_of_them))
 
-    def _launch(self, kernel: Any, blocks: int, threads: int, shared: int, *parameters: Any) -> None:
+    def _launch(self, name: str, blocks: int, threads: int, shared: int, *parameters: Any) -> None:
         addresses = (ctypes.c_void_p * len(parameters))(*map(ctypes.addressof, parameters))
         stream = torch.cuda.current_stream(self._device).cuda_stream
         shape = (blocks, 1, 1, threads, 1, 1, shared, stream)
         with self._on_device():
-            self._checked(self._driver.cuLaunchKernel(kernel, *shape, ctypes.addressof(addresses), 0), "a launch")
+            self._checked(
+                self._driver.cuLaunchKernel(self._kernels[name], *shape, ctypes.addressof(addresses), 0), name
+            )
 
     @contextlib.contextmanager
     def _on_device(self) -> Iterator[None]:

@@ -96,7 +96,7 @@ def compare(game: str, n: int, steps: int, played_before: int = 0, translated: b
         found.ended += int(outs[0].ended.sum())
         found.lost += int((outs[0].terminated & ~outs[0].ended).sum())
         found.skipped += int((action < 0).sum())
-        found.translated += int(translated and bool(cuda.kernels_of(action.device)._blocks[game]))
+        found.translated += int(translated and cuda.kernels_of(action.device)._kernels[game] is not None)
         if not torch.equal(host.code, other.code):
             found.differs.append(f"step {t}: code")
         if t + 1 == played_before + steps and host.get_state() != other.get_state():

@@ -15,7 +15,7 @@ from accel_rl.emulator.device.block_kernel import blocks_of
 from accel_rl.envs.atari_games import ATARI_57
 from accel_rl.text.errors import ConfigError, RunError
 from tests.emulator.device.blocks_by_nvrtc import measured
-from tests.marks import slow
+from tests.marks import slow, slow_unless
 
 NEEDS_NVRTC = pytest.mark.needs("cuda.bindings.nvrtc")
 KERNELS = nvrtc.EMULATOR / "device" / "kernels" / "kernels.cu"
@@ -73,16 +73,8 @@ def check_blocks(needs: dict[str, Any]) -> None:
 
 @NEEDS_NVRTC
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("game", ["freeway", slow("pong")])
-def test_a_translated_game_compiles_by_nvrtc(game: str) -> None:
-    check_blocks(measured(game, "sm_90"))
-
-
-@NEEDS_NVRTC
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("game", ATARI_57)
-def test_all_translated_games_compile_by_nvrtc(game: str) -> None:
+@pytest.mark.parametrize("game", slow_unless(lambda game: game in ("freeway", "pong"), ATARI_57))
+def test_translated_games_compile_by_nvrtc(game: str) -> None:
     check_blocks(measured(game, "sm_90"))
 
 
