@@ -80,16 +80,16 @@ def test_observations_rewards_and_ends(game, switches):
     assert ends >= 2 * n
 
 
-@pytest.mark.parametrize("options", [{}, {"repeat_action_probability": 0.25}, {"episodic_life": True}])
+@pytest.mark.parametrize("options", [{}, slow({"repeat_action_probability": 0.25}), {"episodic_life": True}])
 def test_autoreset_modes_show_the_same_episodes(options: dict[str, float]) -> None:
     """The episodes of an environment are the same, with the actions of each episode; what follows an end differs."""
-    n, episodes = 4, 3
+    n, episodes = 3, 2
     rng = np.random.default_rng(3)
-    actions = rng.integers(4, size=(n, episodes + 1, 200))
+    actions = rng.integers(4, size=(n, episodes + 1, 60))
     played = {}
     for mode in AutoresetMode:
         envs = DeviceVectorEnv(
-            "breakout", n, max_num_frames_per_episode=320, life_loss_info=False, autoreset_mode=mode, **options, **CPU
+            "breakout", n, max_num_frames_per_episode=240, noop_max=2, autoreset_mode=mode, **options, **CPU
         )
         played[mode] = [[[]] for _ in range(n)]
         obs, _ = envs.reset(seed=7)
@@ -120,7 +120,7 @@ def test_autoreset_modes_show_the_same_episodes(options: dict[str, float]) -> No
     first = [episode for env in played[AutoresetMode.SAME_STEP] for episode in env[:episodes]]
     for mode in AutoresetMode:
         assert [episode for env in played[mode] for episode in env[:episodes]] == first
-    assert (max(len(episode) for episode in first) < 80) == ("episodic_life" in options)
+    assert (max(len(episode) for episode in first) < 60) == ("episodic_life" in options)
 
 
 def test_a_lost_life_ends_the_episode_as_in_vector_env() -> None:
