@@ -149,7 +149,7 @@ void draw(const StepArguments& a, Counts& counts) {
             counts.bands++, counts.rows += double(lanes.size());
             counts.draw_turns += cost.turns, counts.lane_draw_turns += cost.lane_turns;
             counts.composes += cost.actions[0], counts.lane_composes += cost.lane_actions[0];
-            counts.flushes += cost.actions[1];
+            counts.flushes += cost.actions[1] + 1;  // All threads flush at the end of their row.
         }
     }
 }

@@ -38,7 +38,7 @@ CALLS = [
     ("settle.h", "else if (open && changes && !clears) return true;", "trace(w.kind);"),
     ("rows.h", "if (w.until > settled) settled = w.until;", "trace(w.kind);"),
     ("draw.h", "HD void compose() {", "trace(PAINTS);"),
-    ("draw.h", "HD void flush() {", "trace(PAINTS + 1);"),
+    ("draw.h", "HD void flush() {", "if (composed_ < WIDTH) trace(PAINTS + 1);"),
     ("draw.h", "if (colours && composed_ > flushed_) return FLUSHES;", "trace(w.kind);"),
 ]
 
