@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 FLAGS = ("-std=c++17", "-O1", "-w", "-fwrapv", "-ffp-contract=off", "-fPIC", "-shared", "-fvisibility=hidden")
 COMPILERS = ("g++", "clang++", "c++")
-FRAMES = (600, 6600)
-"""Frames that are played to find the ROM's instructions: the first 600, and some of 6,600. Code that these frames do
+FRAMES = (600, 20_000)
+"""Frames that are played to find the ROM's instructions: the first 600, and some of 20,000. Code that these frames do
 not reach is interpreted. The first 900 frames alone miss code of Enduro and Robotank."""
 VERSIONS = 2
 """Number of translations of a ROM that are kept, for two installed versions of accel_rl."""
