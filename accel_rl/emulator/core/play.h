@@ -96,7 +96,8 @@ HD bool ends_step(const EpisodeSteps& episode, const Rules& rules, const Progres
 // Returns the outcome of an agent step, after its frames, where `reward` is the sum of the frames' rewards.
 HD Outcome end_step(EpisodeSteps& episode, const Rules& rules, const Progress& progress, double reward) {
     const bool over = progress.over, lost = progress.lives < episode.lives_before;
-    Outcome outcome{float(reward), over || (lost && (rules.life_loss || rules.one_life)), false, over || (lost && rules.one_life)};
+    Outcome outcome{float(reward), over || (lost && (rules.life_loss || rules.one_life)), false,
+                    over || (lost && rules.one_life)};
     episode.lives_before = progress.lives;
     episode.steps++;
     if (episode.steps >= rules.max_steps) {

@@ -16,7 +16,8 @@ class Program6507 {
     explicit Program6507(CartridgeKind kind) : kind_(kind), rom_(cartridge_size(kind), 0) {
         for (char& byte : rom_) byte = char(below(256));
         at_ = kind == CART_E0 ? 0xC00 : 0x100;
-        const u32 routine = put({0xE6, 0xA0, 0x60}), handler = put({0x08, 0xC6, 0xA1, 0x28, 0x40});  // inc, rts; php, dec, plp, rti
+        const u32 routine = put({0xE6, 0xA0, 0x60}),
+                  handler = put({0x08, 0xC6, 0xA1, 0x28, 0x40});  // inc, rts; php, dec, plp, rti
         vector(0xFFE, handler);
         vector(0xFFC, at_);
         put({0x78, 0xD8, 0xA2, 0xFF, 0x9A});
@@ -38,7 +39,8 @@ class Program6507 {
     void set(u32 offset, u8 byte) {
         if (kind_ == CART_E0) rom_[0x1C00 + (offset - 0xC00)] = char(byte);
         else
-            for (u32 bank = 0; bank < (rom_.size() + 0xFFF) / 0x1000; bank++) rom_[(bank * 0x1000 + offset) % rom_.size()] = char(byte);
+            for (u32 bank = 0; bank < (rom_.size() + 0xFFF) / 0x1000; bank++)
+                rom_[(bank * 0x1000 + offset) % rom_.size()] = char(byte);
     }
     void vector(u32 at, u32 offset) { set(at, u8(offset)), set(at + 1, u8(0xF0 | offset >> 8)); }
     void jump(u8 opcode, u32 offset) { put({opcode, u8(offset), u8(0xF0 | offset >> 8)}); }
@@ -47,9 +49,9 @@ class Program6507 {
     void address() {
         const u32 where = below(8);
         if (where < 2) put({zero_page(), u8(below(2))});
-        else if (where < 3) put({u8(0x80 + below(0x18)), 2});                        // the RIOT
-        else if (where < 6) put({u8(below(256)), u8(0xF0 | below(16))});             // tables, registers of a cartridge
-        else if (kind_ == CART_E0) put({u8(0xE0 + below(24)), 0xFF});                // switches of banks
+        else if (where < 3) put({u8(0x80 + below(0x18)), 2});             // the RIOT
+        else if (where < 6) put({u8(below(256)), u8(0xF0 | below(16))});  // tables, registers of a cartridge
+        else if (kind_ == CART_E0) put({u8(0xE0 + below(24)), 0xFF});     // switches of banks
         else put({u8(0xF0 + below(16)), 0xFF});
     }
     void instruction(u32 routine) {
@@ -57,7 +59,7 @@ class Program6507 {
         if (chosen == 0) return void(put({0x85, 0x02}));  // sta WSYNC
         if (chosen == 1) return jump(0x20, routine);
         if (chosen == 2) return void(put({0x00, u8(below(256))}));  // brk
-        if (chosen == 3) {  // jmp () to what follows, with the pointer in the RAM
+        if (chosen == 3) {                                          // jmp () to what follows, with the pointer in the RAM
             const u32 behind = at_ + 11;
             put({0xA9, u8(behind), 0x85, 0x90, 0xA9, u8(0xF0 | behind >> 8), 0x85, 0x91, 0x6C, 0x90, 0x00});
             return;
@@ -66,10 +68,12 @@ class Program6507 {
         if (low == 0x10) return void(put({opcode, 1, 0xEA}));  // a branch over a byte
         if (opcode == 0x00 || opcode == 0x20 || opcode == 0x40 || opcode == 0x60 || opcode == 0x4C || opcode == 0x6C) return;
         if (opcode == 0x9A && below(8)) return;  // With the stack in the TIA, only the plain core runs JSR and BRK.
-        if ((opcode & 3) == 3 || (opcode & 0x9F) == 2 || opcode == 0x82 || opcode == 0xC2 || opcode == 0xE2) return;  // undocumented
+        if ((opcode & 3) == 3 || (opcode & 0x9F) == 2 || opcode == 0x82 || opcode == 0xC2 || opcode == 0xE2)
+            return;  // undocumented
         put({opcode});
         if (low == 0x08 || low == 0x18 || low == 0x0A || low == 0x1A) return;
-        if (low == 0x0C || low == 0x0D || low == 0x0E || low == 0x19 || low == 0x1C || low == 0x1D || low == 0x1E) return address();
+        if (low == 0x0C || low == 0x0D || low == 0x0E || low == 0x19 || low == 0x1C || low == 0x1D || low == 0x1E)
+            return address();
         put({zero_page()});
     }
 
@@ -109,7 +113,7 @@ int main(int argc, char** argv) {
             }
         for (u32 code = 0; code < 4; code++) count[code] += envs.count[code];
     }
-    std::printf("steps: %llu fast, %llu by the plain core, %llu with an unknown picture, %llu of damaged states\n", count[ALL_FAST],
-                count[PLAIN], count[UNKNOWN_PICTURE], count[DAMAGED]);
+    std::printf("steps: %llu fast, %llu by the plain core, %llu with an unknown picture, %llu of damaged states\n",
+                count[ALL_FAST], count[PLAIN], count[UNKNOWN_PICTURE], count[DAMAGED]);
     return 5 * count[ALL_FAST] > count[PLAIN] + count[UNKNOWN_PICTURE] && !count[DAMAGED] ? 0 : 1;
 }

@@ -9,13 +9,13 @@
 namespace accel {
 
 struct Counts {
-    u64 frames;                // of warps
-    u64 dispatches, issued;    // blocks, and instructions of the lane that executed most of them in a block
-    u64 instructions;          // of all lanes
+    u64 frames;                 // of warps
+    u64 dispatches, issued;     // blocks, and instructions of the lane that executed most of them in a block
+    u64 instructions;           // of all lanes
     u64 slow_dispatches, slow;  // choices of no block, and runs of the plain interpreter by all lanes
-    u64 stages;                // iterations of warps of the host build
+    u64 stages;                 // iterations of warps of the host build
     u64 writes;
-    u64 compared, differing;   // frames of environments
+    u64 compared, differing;  // frames of environments
 };
 
 // The parts of a lane, for comparison.

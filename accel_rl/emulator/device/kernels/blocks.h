@@ -140,7 +140,7 @@ struct BlockCpu {
         go(s, s.cpu.pc, s.bus);
     }
 
-// clang-format off
+    // clang-format off
 #undef DECIMAL
 #define DECIMAL(function) { \
     m = decimal_result(a, m, c, SUBTRACTS_##function); a = m & 255; c = m >> 8 & 1; v = m >> 16; nz = (m & 0x8000) | (m >> 16 & 1); }

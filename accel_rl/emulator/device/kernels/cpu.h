@@ -169,7 +169,12 @@ struct LaneCpu {
         }
 
         const u32 from = stages.left(), carry_in = stages.carry_in() == CARRY_C ? c : stages.carry_in();
-        const u32 left = from == IN_A ? a : from == IN_X ? x : from == IN_Y ? y : from == IN_SP ? sp : from == IN_FLAGS ? flags(s.cpu.i) : m;
+        const u32 left = from == IN_A       ? a
+                         : from == IN_X     ? x
+                         : from == IN_Y     ? y
+                         : from == IN_SP    ? sp
+                         : from == IN_FLAGS ? flags(s.cpu.i)
+                                            : m;
         u32 result = left, carry = c, signs = 0;
         pc += stages.length();
         switch (work) {
