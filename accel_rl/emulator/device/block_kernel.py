@@ -7,7 +7,8 @@ Until all is compiled, the first step waits. If a game cannot be compiled, the k
 """
 
 import sys
-from concurrent.futures import Future, ThreadPoolExecutor
+import threading
+from concurrent.futures import Future
 from functools import cache
 from pathlib import Path
 
@@ -26,10 +27,17 @@ has been compiled and checked, but has never run on a GPU."""
 
 @cache
 def begin(game: str, capability: tuple[int, int]) -> Future[nvrtc.Compiled | None]:
-    """Begin to compile a game for a compute capability. The result is None if this is impossible."""
-    pool = ThreadPoolExecutor(1, thread_name_prefix="blocks")
-    result = pool.submit(_compiled_or_none, game, capability)
-    pool.shutdown(wait=False)
+    """Begin to compile a game for a compute capability. The result is None if this is impossible. A program that ends
+    earlier does not wait for the compiler."""
+    result: Future[nvrtc.Compiled | None] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(_compiled_or_none(game, capability))
+        except BaseException as error:  # The first step raises it.
+            result.set_exception(error)
+
+    threading.Thread(target=run, name="blocks", daemon=True).start()
     return result
 
 

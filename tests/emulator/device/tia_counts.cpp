@@ -105,6 +105,7 @@ struct TracedWarp {
         add_settles(counts, lanes);
         return result;
     }
+    void run_frame() { run_lines(*this, warp.program); }
 };
 
 Trace taken() {
@@ -159,9 +160,9 @@ void draw(const StepArguments& a, Counts& counts) {
 extern "C" void count_step(const StepArguments* a, Counts* counts) {
     const Program program{a->tables.rom, a->tables.code, a->tables.stages};
     for (u32 first = 0; first < a->envs.n; first += 32) {
-        TracedWarp warp{*counts, {}};
+        TracedWarp warp{*counts, {{}, program}};
         for (u32 k = 0; k < 32; k++) warp.warp.lanes[k].emplace(*a, program, first + k);
-        step_warp(warp, program, a->rules.frame_skip);
+        step_warp<Lane>(warp, a->rules.frame_skip);
         counts->frames += a->rules.frame_skip;
     }
     draw(*a, *counts);
