@@ -36,7 +36,7 @@ PARTS: dict[str, Part] = {
     "dqn": _q_learning("dqn", "512"),
     "impala": _policy_gradient("impala", "IMPALA with its residual network: the same"),
     "emulation": Part("Atari on the GPU: emulation, inference, training", emulation.measure, 240),
-    "steps": Part("an agent step of nine games, by number of environments and kernel", steps.measure, 120),
+    "steps": Part("an agent step of nine games, by number of environments and kernel", steps.measure, 300),
     "acting": Part("sampling with random play, A3C-Net and DQN-Net", acting.measure, 120),
     "profile": Part("the longest kernels, and the share of time the GPU is busy", profiling.measure, 120),
     "operations": Part("the number of operations of an update, by stage", operations.measure, 60),

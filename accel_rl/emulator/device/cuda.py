@@ -17,7 +17,8 @@ from accel_rl.emulator.device.step_arguments import StepArguments
 from accel_rl.text.errors import ConfigError, RunError
 
 WARP, DRAWING, BEGINNING = 32, 64, 64  # The kernels step, draw and begin have 32, 64 and 64 threads per block.
-# A multiprocessor's cache has room for the local memory of only a few warps of the kernel step, which use 44 KB each.
+# A multiprocessor's cache has room for the local memory of only a few warps of the kernel step, which use 31 KB each,
+# and of games' own kernels, which use up to 45 KB.
 STEP_WARPS = 2
 LEAST_LANES = 4  # A warp of the kernel step plays at least four environments, or all if there are fewer.
 REJECTED = ("CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "CUDA_ERROR_NO_BINARY_FOR_GPU", "CUDA_ERROR_INVALID_IMAGE")
@@ -64,9 +65,13 @@ class CudaKernels:
         """Wait until a game's kernel is compiled, and load it, unless this has been done."""
         if game in self._kernels:
             return
-        compiled = block_kernel.begin(game, torch.cuda.get_device_capability(self._device)).result()
+        own = block_kernel.begin(game, torch.cuda.get_device_capability(self._device)).result()
         with self._on_device():
-            (self._kernels[game],) = self._loaded(compiled.code, block_kernel.KERNEL) if compiled else [None]
+            (self._kernels[game],) = self._loaded(own.code, block_kernel.KERNEL) if own else [None]
+
+    def has_blocks(self, game: str) -> bool:
+        """Return whether the game has a kernel of its own, which has been loaded."""
+        return self._kernels.get(game) is not None
 
     def step(self, a: StepArguments, game: str = "") -> None:
         """Launch the kernel `step`, which plays one agent step. Each environment has one thread, and each block has one
@@ -74,7 +79,7 @@ class CudaKernels:
         fewer lanes diverges less. On an H100, more warps with even fewer lanes were slower. The kernel of a `game` that
         is translated is launched in place of `step`."""
         rom_words = (a.tables.rom_bytes + 5) // 4
-        is_translated = self._kernels.get(game) is not None
+        is_translated = self.has_blocks(game)
         shared = 4 * (rom_words if is_translated else 256 + 2 * rom_words)
         warps = STEP_WARPS * self._properties.multi_processor_count
         lanes = min(WARP, max(LEAST_LANES, -(-a.envs.n // warps)))

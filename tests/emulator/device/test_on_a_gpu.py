@@ -5,6 +5,7 @@ import torch
 
 pytest.importorskip("accel_rl.emulator._core")
 
+from accel_rl.emulator.device.cuda import kernels_of
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
 from accel_rl.envs.atari_games import ATARI_57
 from accel_rl.envs.make import make_spec
@@ -14,6 +15,16 @@ from tests.env_settings import env_of
 pytestmark = pytest.mark.gpu
 
 ENVS, STEPS = 64, 40  # the host build takes most of the time
+
+
+TRANSLATED = ("breakout", "asterix", "montezuma_revenge", "robotank")  # 2K, F8, E0, FE
+
+
+@pytest.mark.parametrize("game", TRANSLATED)
+def test_a_kernel_of_a_game_plays_as_the_host_build(game, monkeypatch):
+    monkeypatch.delenv("ACCEL_RL_TRANSLATE")
+    test_a_gpu_plays_as_the_host_build(game, "84x84")
+    assert kernels_of(torch.device("cuda")).has_blocks(game) or kernels_of(torch.device("cuda", 0)).has_blocks(game)
 
 
 @pytest.mark.parametrize("frame", ["84x84", "104x80"])
@@ -41,7 +52,10 @@ def test_a_gpu_plays_as_the_host_build(game, frame):
     assert envs[0].get_state() == envs[1].get_state()
 
 
-def test_a_step_can_be_captured():
+@pytest.mark.parametrize("translate", [False, True])
+def test_a_step_can_be_captured(translate, monkeypatch):
+    if translate:
+        monkeypatch.delenv("ACCEL_RL_TRANSLATE")
     env = env_of(game="breakout", randomness="counter")
     device_game = make_device_game(env, True, False, "cuda")
     eager, captured = DeviceEnvs(device_game, [0, 1]), DeviceEnvs(device_game, [0, 1])

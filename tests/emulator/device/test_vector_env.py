@@ -145,8 +145,22 @@ def test_a_reset_of_some_environments() -> None:
     assert torch.equal(some[0], first[0]) and torch.equal(some[1:], obs[1:])
     again, _ = envs.reset(options={"reset_mask": torch.tensor([True, False, True])})
     assert not torch.equal(again[0], first[0]) and torch.equal(again[1], obs[1])
+    last, _ = envs.reset(seed=2**31 - 1, options={"reset_mask": np.array([False, False, True])})
+    all_of_them, _ = envs.reset(seed=2**31 - 1, options={"reset_mask": np.ones(3, bool)})
+    assert torch.equal(last[2], all_of_them[0])  # The first environment that is reset has the seed.
     with pytest.raises(ValueError, match="reset_mask"):
         envs.reset(options={"reset_mask": [True]})
+
+
+def test_a_lost_life_shows_the_last_observation_of_a_game_that_continues() -> None:
+    envs = DeviceVectorEnv("breakout", 2, life_loss_info=True, **CPU)
+    envs.reset(seed=0)
+    for _ in range(200):
+        obs, _, terminated, _, info = envs.step([0, 1])
+        if terminated.any():
+            break
+    assert terminated.any() and torch.equal(info["_final_obs"], terminated)
+    assert torch.equal(info["final_obs"][terminated], obs[terminated])
 
 
 def test_the_same_seed_gives_the_same_games():

@@ -260,7 +260,7 @@ struct LaneCpu {
     HD bool jumps(u32 work, u32 kind, u32 address) const {
         if (work == WORK_JSR) return sp >= (kind == JUMP_BRK ? 0x83 : 0x81);
         if (work == WORK_RTS) return sp >= 0x80 && sp <= (kind == JUMP_RTI ? 0xFC : 0xFD);
-        return kind == JUMP_PLAIN || (in_ram(address) && address != 0xFF);
+        return kind == JUMP_PLAIN || (in_ram(address) && (address & 0xFF) != 0xFF);
     }
     HD static u32 word(const u8* ram, u32 at) { return ram[at & 0x7F] | u32(ram[(at + 1) & 0x7F]) << 8; }
     HD void push(u8* ram, u32 value) {

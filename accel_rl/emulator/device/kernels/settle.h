@@ -35,7 +35,10 @@ struct LaneTia {
         searched = t.settled;
     }
     // The picture of a frame that has ended is unknown.
-    HD void skip_frame() { row_clock = stop = NEVER; }
+    HD void skip_frame() {
+        stop = NEVER;
+        row_clock = NEVER - LINE_CLOCKS;
+    }
     // Stores the registers of the frame's end.
     HD void end_frame() { store(r, t); }
 
