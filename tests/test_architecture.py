@@ -46,7 +46,7 @@ CONFINED = {
     "subprocess": (
         "accel_rl/samplers/workers/", "accel_rl/ranks/", "accel_rl/run/run_folder.py",
         "accel_rl/gorila/ray_session.py", "accel_rl/processes/child.py", "accel_rl/processes/guard.py",
-        "accel_rl/emulator/rom_compiler.py",
+        "accel_rl/emulator/rom_compiler.py", "accel_rl/emulator/device/block_kernel.py",
         "accel_rl/machine/visible_gpus.py",
         "accel_rl/sweeps/", "benchmarks/", "experiments/sampling.py",
     ),
@@ -56,7 +56,8 @@ CONFINED = {
     "threading": (
         "accel_rl/gorila/", "accel_rl/kernels/", "accel_rl/samplers/", "accel_rl/speed/",
         "accel_rl/run/", "accel_rl/training/", "accel_rl/ranks/", "accel_rl/checkpoints/writer.py",
-        "accel_rl/sweeps/", "accel_rl/distributed/patient_store.py", "accel_rl/emulator/translation.py", "benchmarks/",
+        "accel_rl/sweeps/", "accel_rl/distributed/patient_store.py", "accel_rl/emulator/translation.py",
+        "accel_rl/emulator/device/block_kernel.py", "benchmarks/",
     ),
     "ctypes": (
         "accel_rl/kernels/native.py", "accel_rl/distributed/robust_lock.py", "accel_rl/processes/process.py",

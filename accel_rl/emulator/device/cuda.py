@@ -65,9 +65,9 @@ class CudaKernels:
         """Wait until a game's kernel is compiled, and load it, unless this has been done."""
         if game in self._kernels:
             return
-        own = block_kernel.begin(game, torch.cuda.get_device_capability(self._device)).result()
+        built = block_kernel.begin(game, torch.cuda.get_device_capability(self._device)).result()
         with self._on_device():
-            (self._kernels[game],) = self._loaded(own.code, block_kernel.KERNEL) if own else [None]
+            (self._kernels[game],) = self._loaded(built.code, block_kernel.KERNEL) if built else [None]
 
     def has_blocks(self, game: str) -> bool:
         """Return whether the game has a kernel of its own, which has been loaded."""
