@@ -132,7 +132,8 @@ class DeviceVectorEnv(EmulatedVectorEnv):
         seeds = [int(first) + i for i in range(self.num_envs)]
         if self._envs is None:
             self._envs = DeviceEnvs(self._game, seeds)
-        self._envs.reseed(seeds)
+        else:
+            self._envs.reseed(seeds)
         self._envs.begin(self._out)
         self._ended = torch.zeros_like(self._ended)
         self._obs = self._first_observations()

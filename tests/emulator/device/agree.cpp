@@ -84,13 +84,8 @@ class Program6507 {
 
 Play powered_on(const std::string& rom, CartridgeKind kind) {
     Play play{};
-    TiaLog log{};
-    Console console{
-        play.state, rom_of(reinterpret_cast<const u8*>(rom.data()), kind), Picture{nullptr, 34, 210, true}, NTSC_LAST_LINE, log,
-        false};
     centre_controllers(play.state, JOYSTICKS);
-    console.reset(u8(25 + below(75)));
-    for (u32 frame = 0; frame < 3; frame++) console.run_frame(nullptr, false);
+    power_on(play.state, rom, kind, 3);
     return play;
 }
 

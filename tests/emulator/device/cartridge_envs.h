@@ -135,6 +135,16 @@ class Envs {
     std::vector<u8> start_frame_;
 };
 
+// Switches a console on, and runs some frames.
+void power_on(State& state, const std::string& rom, CartridgeKind kind, u32 frames) {
+    TiaLog log{};
+    Console console{
+        state, rom_of(reinterpret_cast<const u8*>(rom.data()), kind), Picture{nullptr, 34, 210, true}, NTSC_LAST_LINE, log,
+        false};
+    console.reset(u8(25 + below(75)));
+    for (u32 frame = 0; frame < frames; frame++) console.run_frame(nullptr, false);
+}
+
 Play loaded(const std::string& rom, CartridgeKind kind) {
     Emulator emulator(rom, kind, plain_game(JOYSTICKS), 1, 0);
     emulator.load();

@@ -28,13 +28,9 @@ bool run(CartridgeKind kind, const std::string& rom, int steps) {
 
 Play powered_on(const std::string& rom, CartridgeKind kind) {
     Play play{};
-    TiaLog log{};
-    Console console{
-        play.state, rom_of(reinterpret_cast<const u8*>(rom.data()), kind), Picture{nullptr, 34, 210, true}, NTSC_LAST_LINE, log,
-        false};
     for (u8& b : play.state.ram) b = u8(below(256));
     centre_controllers(play.state, Controllers(below(CONTROLLERS)));
-    console.reset(u8(25 + below(75)));
+    power_on(play.state, rom, kind, 0);
     return play;
 }
 

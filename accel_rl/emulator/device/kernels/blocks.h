@@ -71,28 +71,15 @@ struct BlockConsole {
     HD u32 rom_offset(u32 address) const { return bus.rom_offset(address); }
 };
 
-struct BlockCpu {
-    u32 a, x, y, sp, nz, c, v, d;
-    u32 pc, zero;  // Outside blocks and at the frame's end, the program counter is pc - zero.
-    u32 block, end;
-    i32 cycle, line, line_end;  // WSYNC last waited for the scan line that begins at cycle `line`.
-    u64 slices;
+// Outside blocks and at the frame's end, the program counter is pc - zero.
+struct BlockCpu : LaneRegisters {
+    u32 zero, block;
+    i32 line;                  // WSYNC last waited for the scan line that begins at cycle `line`.
     u32 iterations, slow = 0;  // The host build counts instructions, and those of the plain interpreter.
 
-    HD void load(const State& s) {
-        a = s.cpu.a, x = s.cpu.x, y = s.cpu.y, sp = s.cpu.sp, c = s.cpu.c, d = s.cpu.d;
-        v = u32(s.cpu.v) << 7;
-        nz = (s.cpu.n & 0x80u) << 8 | (s.cpu.z ? 1 : 0);
-        cycle = s.cycle;
-        slices = 0;
-        for (u32 i = 0; i < 4; i++) slices |= u64(s.cartridge.slice[i]) << (16 * i);
-    }
     HD void store(State& s) const {
-        s.cpu.a = u8(a), s.cpu.x = u8(x), s.cpu.y = u8(y), s.cpu.sp = u8(sp), s.cpu.c = u8(c), s.cpu.d = u8(d);
-        s.cpu.v = v & 0x80 ? 1 : 0;
-        s.cpu.n = nz & 0x8080 ? 0x80 : 0;
-        s.cpu.z = nz & 0xFF ? 1 : 0;
-        s.cycle = cycle, s.cpu.pc = u16(pc - zero);
+        LaneRegisters::store(s);
+        s.cpu.pc = u16(pc - zero);
     }
 
     HD void begin_frame(State& s) {
@@ -119,25 +106,11 @@ struct BlockCpu {
     }
 
     HD bool goes() const { return end == RUNNING && cycle < line_end; }
-    // Ends the scan line, and returns whether the frame continues.
-    HD bool end_line(const FastBus& bus) {
-        line_end += LINE_CYCLES;
-        if (end == OVER && cycle > bus.give_up + 100) end = ABANDONED;
-        if (end == RUNNING && (cycle > bus.give_up || bus.log.count + LINE_CYCLES > MOST_LOGGED)) end = ABANDONED;
-        return end == RUNNING;
-    }
-
     HD void run_slow(State& s, FastBus& bus) {
         COUNT(slow)
         store(s);
-        if (cycle > bus.give_up || bus.writes_twice()) {
-            end = ABANDONED;
-            return;
-        }
-        bus.step_slow();
-        load(s);
-        if (bus.frame_over) end = OVER;
-        go(s, s.cpu.pc, s.bus);
+        run_plain(s, bus);
+        if (end != ABANDONED) go(s, s.cpu.pc, s.bus);
     }
 
     // clang-format off

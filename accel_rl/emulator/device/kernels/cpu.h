@@ -58,12 +58,12 @@ struct LaneCounts {
 };
 #endif
 
-struct LaneCpu {
+// The registers of a lane's 6507, and how far it has run.
+struct LaneRegisters {
     u32 a, x, y, sp, nz, c, v, d, pc;
     i32 cycle, line_end;
-    u64 slices;  // The offsets of the cartridge's four slices have 16 bits each.
     u32 end;
-    LaneCounts counts;
+    u64 slices;  // The offsets of the cartridge's four slices have 16 bits each.
 
     HD void load(const State& s) {
         a = s.cpu.a, x = s.cpu.x, y = s.cpu.y, sp = s.cpu.sp, c = s.cpu.c, d = s.cpu.d;
@@ -83,6 +83,27 @@ struct LaneCpu {
         slices = 0;
         for (u32 i = 0; i < 4; i++) slices |= u64(cartridge.slice[i]) << (16 * i);
     }
+    // Ends the scan line, and returns whether the frame continues.
+    HD bool end_line(const FastBus& bus) {
+        line_end += LINE_CYCLES;
+        if (end == OVER && cycle > bus.give_up + 100) end = ABANDONED;
+        if (end == RUNNING && (cycle > bus.give_up || bus.log.count + LINE_CYCLES > MOST_LOGGED)) end = ABANDONED;
+        return end == RUNNING;
+    }
+    // The plain interpreter runs an instruction of the stored state `s`, or the frame is given up.
+    HD void run_plain(State& s, FastBus& bus) {
+        if (cycle > bus.give_up || bus.writes_twice()) {
+            end = ABANDONED;
+            return;
+        }
+        bus.step_slow();
+        load(s);
+        if (bus.frame_over) end = OVER;
+    }
+};
+
+struct LaneCpu : LaneRegisters {
+    LaneCounts counts;
 
     HD void begin_frame(const State& s) {
         load(s);
@@ -105,11 +126,9 @@ struct LaneCpu {
         LaneCpu cpu = *this;
         cpu.counts.begin_line();
         while (cpu.end == RUNNING && cpu.cycle < cpu.line_end) cpu.counts.add(cpu.step(s, bus, plain, program));
-        cpu.line_end += LINE_CYCLES;
-        if (cpu.end == OVER && cpu.cycle > bus.give_up + 100) cpu.end = ABANDONED;
-        if (cpu.end == RUNNING && (cpu.cycle > bus.give_up || bus.log.count + LINE_CYCLES > MOST_LOGGED)) cpu.end = ABANDONED;
+        const bool continues = cpu.end_line(bus);
         *this = cpu;
-        return end == RUNNING;
+        return continues;
     }
 
     // Runs an instruction, and returns whether the plain interpreter ran it.
@@ -149,7 +168,8 @@ struct LaneCpu {
         const i32 there = offset_of(plain, address);
         slow |= work >= WORK_JMP && !jumps(work, stages.extra(), address);
         if (slow) {
-            step_slow(s, bus);
+            store(s);
+            run_plain(s, bus);
             return true;
         }
 
@@ -296,17 +316,6 @@ struct LaneCpu {
     HD void jump(State& s, u32 target) {
         pc = target;
         s.bus = u8(target >> 8);
-    }
-
-    HD void step_slow(State& s, FastBus& bus) {
-        store(s);
-        if (cycle > bus.give_up || bus.writes_twice()) {
-            end = ABANDONED;
-            return;
-        }
-        bus.step_slow();
-        load(s);
-        if (bus.frame_over) end = OVER;
     }
 
     // Executes a polling loop in one iteration, with reads of INTIM until the branch is not taken.
