@@ -3,6 +3,7 @@ operations."""
 
 import contextlib
 import ctypes
+import sys
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -23,6 +24,11 @@ STEP_WARPS = 2
 LEAST_LANES = 4  # A warp of the kernel step plays at least four environments, or all if there are fewer.
 REJECTED = ("CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "CUDA_ERROR_NO_BINARY_FOR_GPU", "CUDA_ERROR_INVALID_IMAGE")
 OLDEST = (8, 0)  # A GPU must have compute capability 8.0 or higher.
+
+
+def gpu_index(device: torch.device | str) -> int:
+    index = torch.device(device).index
+    return torch.cuda.current_device() if index is None else index
 
 
 def check(device: str) -> None:
@@ -53,36 +59,51 @@ class CudaKernels:
         with torch.cuda.device(device):
             torch.cuda.current_stream().synchronize()  # The torch call `synchronize` creates the GPU's CUDA context.
             self._context = self._checked(driver.cuCtxGetCurrent())
-            code = compiled(torch.cuda.get_device_capability(device)).code
+            self.code = compiled(torch.cuda.get_device_capability(device)).code
             names = ("step", "rows", "draw", "finish", "begin")
-            self._kernels = dict(zip(names, self._loaded(code, *names), strict=True))
+            self._kernels = dict(zip(names, self._loaded(self.code, *names), strict=True))
+        self.warps = STEP_WARPS * self._properties.multi_processor_count
+        """The most warps of few environments"""
+        self.trials: dict[str, block_kernel.Trial] = {}
+        """Of games whose own kernels have been loaded. Without its trial, a game's own kernel is always used."""
 
     def _loaded(self, code: bytes, *names: str) -> list[Any]:
         module = self._checked(self._driver.cuModuleLoadData(code), "loading the compiled emulator")
         return [self._checked(self._driver.cuModuleGetFunction(module, name.encode())) for name in names]
 
     def load_blocks(self, game: str) -> None:
-        """Wait until a game's kernel is compiled, and load it, unless this has been done."""
+        """Wait until a game's kernel is compiled and tried, and load it, unless this has been done."""
         if game in self._kernels:
             return
-        built = block_kernel.begin(game, torch.cuda.get_device_capability(self._device)).result()
-        with self._on_device():
-            (self._kernels[game],) = self._loaded(built.code, block_kernel.KERNEL) if built else [None]
+        built = block_kernel.begin(game, gpu_index(self._device)).result()
+        if built is None:
+            self._kernels[game] = None
+            return
+        self.load(game, built.compiled.code)
+        self.trials[game] = built.trial
+        if built.trial.differs:
+            print(f"{game} on {self._properties.name}: {built.trial}", file=sys.stderr)
 
-    def has_blocks(self, game: str) -> bool:
-        """Return whether the game has a kernel of its own, which has been loaded."""
-        return self._kernels.get(game) is not None
+    def load(self, game: str, code: bytes) -> None:
+        """Load a game's own kernel."""
+        with self._on_device():
+            (self._kernels[game],) = self._loaded(code, block_kernel.KERNEL)
+
+    def has_blocks(self, game: str, lanes: int = WARP) -> bool:
+        """Return whether the game has a kernel of its own, which has been loaded, and which is used if each warp has so
+        many environments."""
+        trial = self.trials.get(game)
+        return self._kernels.get(game) is not None and (trial is None or trial.prefers_own(lanes))
 
     def step(self, a: StepArguments, game: str = "") -> None:
         """Launch the kernel `step`, which plays one agent step. Each environment has one thread, and each block has one
         warp. If the environments are few, they are spread evenly over two warps per multiprocessor, because a warp with
         fewer lanes diverges less. On an H100, more warps with even fewer lanes were slower. The kernel of a `game` that
-        is translated is launched in place of `step`."""
+        is translated is launched in place of `step`, unless it was slower in its trial."""
         rom_words = (a.tables.rom_bytes + 5) // 4
-        is_translated = self.has_blocks(game)
+        lanes = min(WARP, max(LEAST_LANES, -(-a.envs.n // self.warps)))
+        is_translated = self.has_blocks(game, lanes)
         shared = 4 * (rom_words if is_translated else 256 + 2 * rom_words)
-        warps = STEP_WARPS * self._properties.multi_processor_count
-        lanes = min(WARP, max(LEAST_LANES, -(-a.envs.n // warps)))
         self._launch(game if is_translated else "step", -(-a.envs.n // lanes), WARP, shared, a)
 
     def draw(self, a: StepArguments) -> None:

@@ -103,7 +103,7 @@ class DeviceVectorEnv(EmulatedVectorEnv):
     def __init__(self, options: DeviceOptions) -> None:
         super().__init__(options)
         self.device = options.torch_device()
-        self._game = _load(options, self.action_codes, self.device)
+        self._game = load_game(options, self.action_codes, self.device)
         self._mode = AutoresetMode(options.autoreset_mode)
         self._envs: DeviceEnvs | None = None
         self._ended = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)  # The next reset is due.
@@ -189,7 +189,8 @@ def _rows(mask: Tensor) -> Tensor:
     return mask[(..., *[None] * (4 - mask.dim()))]
 
 
-def _load(o: DeviceOptions, codes: list[int], device: torch.device) -> DeviceGame:
+def load_game(o: DeviceOptions, codes: list[int], device: torch.device) -> DeviceGame:
+    """Return the tables of a game with the given actions."""
     frame = FRAMES[o.img_height, o.img_width]
     max_steps = -(-o.max_num_frames_per_episode // o.frameskip)
     rules = (o.frameskip, max_steps, o.life_loss_info, o.repeat_action_probability)

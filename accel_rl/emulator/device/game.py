@@ -49,11 +49,11 @@ def begin_translation(game: str, device: torch.device | str, translate: bool = T
     translated. Return the game's name, or "" if the kernel of all games plays it."""
     if torch.device(device).type != "cuda":
         return ""
-    from accel_rl.emulator.device import block_kernel
+    from accel_rl.emulator.device import block_kernel, cuda
 
     if not block_kernel.is_on(translate):
         return ""
-    block_kernel.begin(game, torch.cuda.get_device_capability(device))
+    block_kernel.begin(game, cuda.gpu_index(device))
     return game
 
 

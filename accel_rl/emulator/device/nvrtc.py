@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from accel_rl.emulator.rom_compiler import VERSIONS
 from accel_rl.files import code_cache
 from accel_rl.files.code_cache import cache_folder
 from accel_rl.text.errors import ConfigError, RunError
@@ -228,6 +229,10 @@ def unpacked(content: bytes) -> Compiled:
 
 
 def _write(file: Path, result: Compiled) -> None:
-    """Write compiled kernels to a cached file, if the cache folder is writable."""
-    with contextlib.suppress(OSError):
-        code_cache.write(file, packed(result))
+    """Write compiled kernels to a cached file, if the cache folder is writable. Of older versions, the newest are
+    kept."""
+    with contextlib.suppress(OSError), code_cache.opened(file.parent, create=True) as cache:
+        code_cache.write_in(cache, file, packed(result))
+        versions = cache.glob(f"{file.name.rpartition('-')[0]}-*")
+        for older in sorted(versions, key=lambda path: path.stat().st_mtime_ns)[:-VERSIONS]:
+            older.unlink(missing_ok=True)

@@ -92,14 +92,15 @@ static bool equal(const Open<Lane>& x, const Open<BlockLane>& y) {
                          !bytes_differ(log.writes, other.writes, sizeof(FastWrite) * log.count));
 }
 
-// Both warps play one agent step, each of its own environments.
-static void play(const StepArguments& staged, const StepArguments& blocks, u32 first, Counts& counts) {
+// Both warps play one agent step, each of its own environments, which are on their first `lanes` lanes.
+static void play(const StepArguments& staged, const StepArguments& blocks, u32 first, u32 lanes, Counts& counts) {
     const Program program{blocks.tables.rom, blocks.tables.code, blocks.tables.stages};
     StagedWarp warp{{}, program, counts};
     BlockWarp block_warp{{}, counts};
     for (u32 k = 0; k < 32; k++) {
-        warp.lanes[k].emplace(staged, program, first + k);
-        block_warp.lanes[k].emplace(blocks, program, first + k);
+        const u32 i = k < lanes ? first + k : blocks.envs.n;
+        warp.lanes[k].emplace(staged, program, i);
+        block_warp.lanes[k].emplace(blocks, program, i);
     }
     const auto each = [&](auto function) {
         for (u32 k = 0; k < 32; k++) function(*warp.lanes[k]), function(*block_warp.lanes[k]);
@@ -111,7 +112,7 @@ static void play(const StepArguments& staged, const StepArguments& blocks, u32 f
         block_warp.run_frame();
         each([frame](auto& lane) { lane.end_frame(frame); });
         counts.frames++;
-        for (u32 k = 0; k < 32 && first + k < blocks.envs.n; k++) {
+        for (u32 k = 0; k < lanes && first + k < blocks.envs.n; k++) {
             counts.compared++, counts.differing += !equal(*warp.lanes[k], *block_warp.lanes[k]);
             counts.writes += block_warp.lanes[k]->bus_.log.count;
         }
@@ -121,6 +122,7 @@ static void play(const StepArguments& staged, const StepArguments& blocks, u32 f
 
 }  // namespace accel
 
-extern "C" void play_both(const accel::StepArguments* staged, const accel::StepArguments* blocks, accel::Counts* counts) {
-    for (accel::u32 first = 0; first < blocks->envs.n; first += 32) accel::play(*staged, *blocks, first, *counts);
+extern "C" void play_both(const accel::StepArguments* staged, const accel::StepArguments* blocks, accel::Counts* counts,
+                          accel::u32 lanes) {
+    for (accel::u32 first = 0; first < blocks->envs.n; first += lanes) accel::play(*staged, *blocks, first, lanes, *counts);
 }

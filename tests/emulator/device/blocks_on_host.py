@@ -1,11 +1,11 @@
 """A game's blocks (emulator/device/blocks.py) against the lanes of the host build, step by step, and what a warp does.
 
-    python -m tests.emulator.device.blocks_on_host [GAMES] [--steps 300]
+    python -m tests.emulator.device.blocks_on_host [GAMES] [--steps 300] [--lanes 4]
 
 Prints one JSON line per game, with counts per frame of a warp:
 
     dispatches, issued   blocks, and 6507 instructions of the lane that executes most of them in a block
-    efficiency           instructions of all lanes / (32 x issued)
+    efficiency           instructions of all lanes / (lanes x issued)
     slow                 dispatches of the plain interpreter
     stages               iterations of the staged loop, which `dispatches` replace
 
@@ -39,7 +39,7 @@ from tests.env_settings import env_of
 
 HERE = Path(__file__).resolve().parent
 FLAGS = ("-std=c++17", "-O1", "-w", "-fwrapv", "-ffp-contract=off", "-fPIC", "-shared", "-Wl,-Bsymbolic")
-STICKY = 0.25
+ENVS, STICKY = 32, 0.25
 
 
 class Counts(ctypes.Structure):
@@ -59,6 +59,7 @@ class Played:
     game: str
     blocks: Blocks
     counts: Counts
+    lanes: int  # of a warp, with an environment
     differs: list[str] = field(default_factory=list)
     ended: int = 0
     plain: int = 0  # steps of the plain core
@@ -71,7 +72,7 @@ class Played:
             "instructions": len(self.blocks.instructions),
             "dispatches": round(c.dispatches / frames, 1),
             "issued": round(c.issued / frames, 1),
-            "efficiency": round(c.instructions / max(1, 32 * c.issued), 3),
+            "efficiency": round(c.instructions / max(1, self.lanes * c.issued), 3),
             "slow": round(c.slow_dispatches / frames, 2),
             "slow_lanes": round(c.slow / frames, 2),
             "stages": round(c.stages / frames, 1),
@@ -92,25 +93,25 @@ def compiled(blocks: Blocks, folder: Path, sources: Path = HERE) -> ctypes.CDLL:
 
 
 def play(game: str, library: ctypes.CDLL, blocks: Blocks, steps: int, warmup: int = 0, lanes: int = 32) -> Played:
-    """Play `steps` agent steps on both sides, or up to the first difference. The first `warmup` steps are compared, but
-    not counted."""
+    """Play `steps` agent steps of 32 environments on both sides, or up to the first difference. Each warp has an
+    environment on its first `lanes` lanes. The first `warmup` steps are compared, but not counted."""
     env = env_of(game=game, frame="84x84", randomness="counter", repeat_action_probability=STICKY)
     device_game, actions = make_device_game(env, True, True, "cpu"), make_spec(env, training=True).n_actions
-    sides = [DeviceEnvs(device_game, list(range(1, lanes + 1))) for _ in range(2)]
-    outs = [DeviceStep.empty(lanes, device_game) for _ in sides]
+    sides = [DeviceEnvs(device_game, list(range(1, ENVS + 1))) for _ in range(2)]
+    outs = [DeviceStep.empty(ENVS, device_game) for _ in sides]
     for side, out in zip(sides, outs, strict=True):
         side.begin(out)
-    played, rng = Played(game, blocks, Counts()), np.random.default_rng(5)
-    delays = torch.arange(lanes) * min(50, steps // 2) // lanes  # The environments begin one after another.
+    played, rng = Played(game, blocks, Counts(), lanes), np.random.default_rng(5)
+    delays = torch.arange(ENVS) * min(50, steps // 2) // ENVS  # The environments begin one after another.
     for t in range(steps):
         if t == warmup:
             played.counts = Counts(compared=played.counts.compared, differing=played.counts.differing)
-        action = torch.from_numpy(rng.integers(0, actions, lanes)).masked_fill(delays > t, -1)
+        action = torch.from_numpy(rng.integers(0, actions, ENVS)).masked_fill(delays > t, -1)
         given = [
             bytes(step_arguments(action, side._state, list(out), side._tables, side._rules, STICKY))
             for side, out in zip(sides, outs, strict=True)
         ]
-        library.play_both(*given, ctypes.byref(played.counts))
+        library.play_both(*given, ctypes.byref(played.counts), lanes)
         for arguments in given:
             core().device.draw(arguments)
             core().device.finish(arguments)
@@ -141,12 +142,13 @@ def main() -> None:
     parser.add_argument("games", nargs="*", default=ATARI_57)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--warmup", type=int, default=100, help="steps that are compared, but not counted")
+    parser.add_argument("--lanes", type=int, default=32)
     wanted, failed = parser.parse_args(), False
     torch.set_num_threads(1)
     for game in wanted.games:
         blocks = blocks_of(game)
         with tempfile.TemporaryDirectory() as folder:
-            played = play(game, compiled(blocks, Path(folder)), blocks, wanted.steps, wanted.warmup)
+            played = play(game, compiled(blocks, Path(folder)), blocks, wanted.steps, wanted.warmup, wanted.lanes)
         print(json.dumps(played.summary()), *played.differs[:4], flush=True)
         failed |= played.summary()["differing"] > 0
     sys.exit(failed)

@@ -2,8 +2,9 @@
 
     LD_LIBRARY_PATH=FOLDER python -m tests.emulator.device.on_libcuda '[{"game": "pong", "n": 33, "steps": 3}]'
 
-FOLDER contains libcuda.so.1, for "translated": true compiled with the game's blocks. Prints one JSON list with the
-`Found` of each case. The comparison needs a process of its own, because a process loads only one libcuda.so.1.
+FOLDER contains libcuda.so.1, for "translated": true and for a trial compiled with the game's blocks. Prints one JSON
+list with the `Found` of each case; a case that names only a game is a trial of its kernel. The comparison needs a
+process of its own, because a process loads only one libcuda.so.1.
 """
 
 import contextlib
@@ -16,8 +17,9 @@ from typing import Any
 
 import torch
 
-from accel_rl.emulator.device import block_kernel, cuda, step
+from accel_rl.emulator.device import block_kernel, cuda, kernel_trial, step
 from accel_rl.emulator.device import envs as device_envs
+from accel_rl.emulator.device.block_kernel import GameKernel, Trial
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
 from accel_rl.emulator.device.nvrtc import Compiled
 from accel_rl.envs.make import make_spec
@@ -26,7 +28,8 @@ from tests.env_settings import env_of
 
 STREAM, CONTEXT = 0x77, 0x55  # libcuda.cpp refuses any other stream, and a thread without a context.
 # A warp of `step` has 5 of 33 environments, and 32 of 1,000.
-GPU = SimpleNamespace(multi_processor_count=4)
+GPU = SimpleNamespace(multi_processor_count=4, name="a stand-in")
+IMAGE = Compiled(b"\x7fELF", "")
 
 
 @dataclass
@@ -53,10 +56,13 @@ def install() -> None:
     torch.cuda.device = lambda device: contextlib.nullcontext()
     torch.cuda.get_device_capability = lambda device=None: (9, 0)
     torch.cuda.get_device_properties = lambda device: GPU
-    image: Future[Compiled | None] = Future()
-    image.set_result(Compiled(b"\x7fELF", ""))
-    cuda.compiled = lambda capability: image.result()
-    block_kernel.begin = lambda game, capability: image
+    torch.cuda.get_device_name = lambda device: GPU.name
+    torch.cuda.synchronize = lambda device=None: None
+    torch.cuda.current_device = lambda: 0
+    kernel: Future[GameKernel | None] = Future()
+    kernel.set_result(GameKernel(IMAGE, Trial([[1, 2], [1, 2]])))
+    cuda.compiled = lambda capability: IMAGE
+    block_kernel.begin = lambda game, gpu: kernel
 
 
 @contextlib.contextmanager
@@ -111,6 +117,14 @@ def check(found: Found, when: str, outs: list[DeviceStep], ended: torch.Tensor) 
             found.differs.append(f"{when}: {name}")
 
 
+def tried(game: str) -> list[Trial]:
+    """Try the game's kernel, and read the stored trial."""
+    kernel_trial.PLAYED, kernel_trial.STEPS = 12, 4
+    with on_libcuda():
+        return [kernel_trial.stored(game, IMAGE, torch.device("cpu")) for _ in range(2)]
+
+
 if __name__ == "__main__":
     install()
-    print(json.dumps([asdict(compare(**case)) for case in json.loads(sys.argv[1])]))
+    cases = json.loads(sys.argv[1])
+    print(json.dumps([tried(**case) if "n" not in case else asdict(compare(**case)) for case in cases]))

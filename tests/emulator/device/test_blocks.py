@@ -139,7 +139,7 @@ def test_a_game_that_cannot_be_compiled_is_interpreted(
         (tmp_path / f"cuda/{file}.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     block_kernel.begin.cache_clear()
-    assert block_kernel.begin("pong", (9, 0)).result(60) is None
+    assert block_kernel.begin("pong", 0).result(60) is None
     block_kernel.begin.cache_clear()
     why = "pong is interpreted on the GPU: the emulator on a GPU needs NVRTC (ImportError): "
     assert capfd.readouterr().err.startswith(why)

@@ -212,6 +212,16 @@ def test_a_changed_source_is_compiled(small: dict[str, str]) -> None:
 
 
 @NEEDS_NVRTC
+def test_the_newest_versions_are_kept(small: dict[str, str]) -> None:
+    codes = []
+    for number in (3, 4, 5):
+        small["part.h"] = f"#define TWO {number}\n"
+        codes.append(nvrtc.compiled(90).code)
+    kept = [file.read_bytes() for file in nvrtc.cache_folder().iterdir()]
+    assert [sum(code in content for content in kept) for code in codes] == [0, 1, 1]
+
+
+@NEEDS_NVRTC
 @pytest.mark.parametrize("damage", [b"", b"\0" * 100, b"cut"])
 def test_a_damaged_file_is_compiled_again(small: dict[str, str], damage: bytes) -> None:
     first = nvrtc.compiled(90).code

@@ -65,6 +65,8 @@ Cost warp_cost(const std::vector<const Trace*>& lanes, u32 most) {
     return cost;
 }
 
+u32 lanes_of_warp = 32;  // that have an environment
+
 // The lanes' traces of a phase: the settlings of each lane, in order. Lanes settle together for the first time, the second ...
 void add_settles(Counts& counts, std::vector<std::vector<Trace>>& lanes) {
     size_t most = 0;
@@ -75,8 +77,8 @@ void add_settles(Counts& counts, std::vector<std::vector<Trace>>& lanes) {
             if (lane.size() > k) together.push_back(&lane[k]);
         const Cost cost = warp_cost(together, MOST_TURNS);
         counts.settles++;
-        counts.turns += cost.turns, counts.cases += cost.cases, counts.lane_turns += cost.lane_turns / 32;
-        counts.searches += cost.actions[0], counts.lane_searches += cost.lane_actions[0] / 32;
+        counts.turns += cost.turns, counts.cases += cost.cases, counts.lane_turns += cost.lane_turns / lanes_of_warp;
+        counts.searches += cost.actions[0], counts.lane_searches += cost.lane_actions[0] / lanes_of_warp;
     }
     for (auto& lane : lanes) lane.clear();
 }
@@ -157,11 +159,12 @@ void draw(const StepArguments& a, Counts& counts) {
 
 }  // namespace
 
-extern "C" void count_step(const StepArguments* a, Counts* counts) {
+extern "C" void count_step(const StepArguments* a, Counts* counts, u32 lanes) {
+    lanes_of_warp = lanes;
     const Program program{a->tables.rom, a->tables.code, a->tables.stages};
-    for (u32 first = 0; first < a->envs.n; first += 32) {
+    for (u32 first = 0; first < a->envs.n; first += lanes) {
         TracedWarp warp{*counts, {{}, program}};
-        for (u32 k = 0; k < 32; k++) warp.warp.lanes[k].emplace(*a, program, first + k);
+        for (u32 k = 0; k < 32; k++) warp.warp.lanes[k].emplace(*a, program, k < lanes ? first + k : a->envs.n);
         step_warp<Lane>(warp, a->rules.frame_skip);
         counts->frames += a->rules.frame_skip;
     }

@@ -1,6 +1,6 @@
-"""What a warp of 32 environments executes to settle the TIA and to draw, by game, counted on the host:
+"""What a warp executes to settle the TIA and to draw, by game, counted on the host:
 
-    python -m tests.emulator.device.tia_counts [--games pong,breakout] [--after 400] [--steps 15] [--out FILE.json]
+    python -m tests.emulator.device.tia_counts [--games pong,breakout] [--after 400] [--steps 15] [--lanes 4]
 
 | turn     all lanes apply a write each            case     a turn, and once more for each of: HMOVE, RESxx, RESMPx
 | search   collisions of all lanes that need them  compose, flush    colours of pixels, pixels
@@ -25,7 +25,7 @@ from accel_rl.envs.colors import luminance
 from tests.emulator.device.compare import HostEnvs, make_starts
 from tests.emulator.device.test_cuda_on_cpu import copied, plant
 
-LANES, TIMERS, NOOPS = 32, 5, 31
+ENVS, TIMERS, NOOPS = 32, 5, 31
 STEP = ("settles", "turns", "cases", "lane_turns", "searches", "lane_searches")
 DRAW = (
     "rows", "recorded", "rows_turns", "lane_rows_turns", "bands", "draw_turns", "lane_draw_turns", "composes",
@@ -54,9 +54,10 @@ def library(folder: Path) -> ctypes.CDLL:
     return ctypes.CDLL(str(program))
 
 
-def counted(counter: ctypes.CDLL, game: str, after: int, steps: int) -> dict[str, float]:
-    """Play `after` steps of 32 environments with random actions, and count `steps` more."""
-    envs = HostEnvs(game, range(LANES), "84x84", 0.25, max_steps=10**6, life_loss=False)
+def counted(counter: ctypes.CDLL, game: str, after: int, steps: int, lanes: int = 32) -> dict[str, float]:
+    """Play `after` steps of 32 environments with random actions, and count `steps` more. Each warp has an environment
+    on its first `lanes` lanes."""
+    envs = HostEnvs(game, range(ENVS), "84x84", 0.25, max_steps=10**6, life_loss=False)
     core = make_env_core(game, "84x84", luminance(210), 4, max_steps=10**6, life_loss=False)
     _, plays, frames = make_starts(core, "84x84", TIMERS, NOOPS)
     envs.set_starts(plays, frames, TIMERS, NOOPS)
@@ -65,13 +66,13 @@ def counted(counter: ctypes.CDLL, game: str, after: int, steps: int) -> dict[str
     names = ("frames", *STEP, "pictures", *DRAW)
     total = (ctypes.c_double * len(names))()
     for t in range(after + steps):
-        action = rng.choice(games()[game]["actions"], LANES)
+        action = rng.choice(games()[game]["actions"], ENVS)
         if t < after:
             envs.step(action, draws=False)
             envs.begin(False)
             continue
         envs.action[:] = action
-        counter.count_step(bytes(envs.arguments), total)
+        counter.count_step(bytes(envs.arguments), total, lanes)
     count = dict(zip(names, total, strict=True))
     result = {name: count[name] / count["frames"] for name in STEP}
     result |= {name: count[name] / count["pictures"] for name in DRAW}
@@ -83,16 +84,13 @@ def main() -> None:
     parser.add_argument("--games", default=",".join(ATARI_57))
     parser.add_argument("--after", type=int, default=400)
     parser.add_argument("--steps", type=int, default=15)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--lanes", type=int, default=32)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         counter = library(Path(folder))
-        counts = {}
         for game in chosen.games.split(","):
-            counts[game] = counted(counter, game, chosen.after, chosen.steps)
-            print(game, json.dumps(counts[game]), flush=True)
-    if chosen.out:
-        chosen.out.write_text(json.dumps(counts, indent=1) + "\n")
+            count = counted(counter, game, chosen.after, chosen.steps, chosen.lanes)
+            print(json.dumps({game: count}), flush=True)
 
 
 if __name__ == "__main__":

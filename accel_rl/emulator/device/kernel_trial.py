@@ -1,0 +1,141 @@
+"""Before a game's own kernel is used on a model of GPU, the GPU itself shows that it is equal and faster.
+
+    | child process  compile (block_kernel.py) -> both kernels play the same steps -> the trial is stored in the cache
+    | run            uses the game's kernel if it was equal, and faster with as many environments per warp
+
+The environments are in the middle of the game, and each in another part of it.
+"""
+
+import contextlib
+import copy
+import hashlib
+import json
+import os
+import signal
+import sys
+import time
+from statistics import median
+
+import torch
+
+from accel_rl.emulator import rom_compiler
+from accel_rl.emulator.device import block_kernel, nvrtc
+from accel_rl.emulator.device.block_kernel import GameKernel, Trial
+from accel_rl.emulator.device.cuda import LEAST_LANES, WARP, CudaKernels, kernels_of
+from accel_rl.emulator.device.device_vector_env import DeviceOptions, load_game
+from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
+from accel_rl.emulator.device.game import DeviceGame
+from accel_rl.emulator.games import games
+from accel_rl.files import code_cache
+from accel_rl.files.code_cache import cache_folder
+from accel_rl.processes.child import accept_signals
+from accel_rl.processes.process import watch_parent
+from accel_rl.text.errors import ConfigError, RunError
+
+PLAYED = 150
+"""Agent steps before the trial."""
+STEPS = 16
+STICKY = 0.25
+
+
+def main(game: str, index: str, parent_pid: str) -> int:
+    """Compile a game for a GPU and try its kernel there, or wait until another process has done this, and write the
+    result to the standard output."""
+    accept_signals()
+    os.nice(rom_compiler.NICE)
+    if not watch_parent(int(parent_pid), signal.SIGTERM):
+        return 1
+    try:
+        nvrtc.version()
+        device = torch.device("cuda", int(index))
+        capability = torch.cuda.get_device_capability(device)
+        lock = cache_folder() / f"emulator-{game}-{capability[0]}{capability[1]}"
+        with contextlib.ExitStack() as stack:
+            with contextlib.suppress(OSError, ConfigError):  # Without a cache, each process compiles.
+                stack.enter_context(rom_compiler.turn(lock))
+            compiled = block_kernel.compiled(game, capability)
+            trial = stored(game, compiled, device)
+    except (ConfigError, RunError, OSError, RuntimeError) as error:
+        print(f"{game} is interpreted on the GPU: {error}", file=sys.stderr)
+        return 1
+    sys.stdout.buffer.write(block_kernel.packed(GameKernel(compiled, trial)))
+    return 0
+
+
+def stored(game: str, compiled: nvrtc.Compiled, device: torch.device) -> Trial:
+    """Read the trial of a compiled game on this model of GPU from the cache folder, or try the game, and store the
+    trial."""
+    kernels, gpu = kernels_of(device), torch.cuda.get_device_name(device)
+    key = hashlib.sha256(repr((compiled.code, kernels.code, gpu)).encode()).hexdigest()[:32]
+    file = cache_folder() / f"emulator-{game}-trial-{key}"
+    is_refused = code_cache.refusal(file.parent)
+    if not is_refused and (content := code_cache.read(file)) is not None:
+        return Trial(**json.loads(content))
+    trial = play(game, compiled, kernels, device)
+    print(f"{game} on {gpu}: {trial}", file=sys.stderr)
+    if not is_refused:
+        with contextlib.suppress(OSError):
+            code_cache.write(file, json.dumps(trial._asdict()).encode())
+    return trial
+
+
+def play(game: str, compiled: nvrtc.Compiled, kernels: CudaKernels, device: torch.device) -> Trial:
+    """Play the game by both kernels, with few and with all lanes of each warp."""
+    codes = games()[game]["actions"]
+    few = LEAST_LANES * kernels.warps
+    options = DeviceOptions(game, few, repeat_action_probability=STICKY, device=str(device), translate=False)
+    tables = load_game(options, codes, device)
+    translated = copy.copy(tables)
+    translated.translated = game
+    kernels.load(game, compiled.code)
+    generator = torch.Generator(device).manual_seed(0)
+    envs, out = DeviceEnvs(tables, list(range(few))), DeviceStep.empty(few, tables)
+    envs.begin(out)
+    delays = torch.arange(few, device=device) * (PLAYED // 2) // few
+    for t in range(PLAYED):
+        action = torch.randint(len(codes), (few,), generator=generator, device=device)
+        envs.step(torch.where(delays > t, -1, action), out)
+    milliseconds = []
+    for lanes in (LEAST_LANES, WARP):
+        n = lanes * kernels.warps
+        sides = [
+            _Side(side, envs.state["envs"][:, torch.arange(n, device=device) % few]) for side in (translated, tables)
+        ]
+        for t in range(STEPS):
+            action = torch.randint(len(codes), (n,), generator=generator, device=device)
+            for side in sides[:: 1 if t % 2 else -1]:
+                side.step(action)
+            if name := sides[0].differs_from(sides[1]):
+                return Trial([], f"{name} in step {t} of {n:,} environments")
+        # The first step loads the kernel.
+        milliseconds.append([round(1e3 * median(side.seconds[1:]), 3) for side in sides])
+    return Trial(milliseconds)
+
+
+class _Side:
+    """The environments of one kernel."""
+
+    def __init__(self, game: DeviceGame, states: torch.Tensor) -> None:
+        n = states.shape[1]
+        self._envs, self._out = DeviceEnvs(game, [0] * n), DeviceStep.empty(n, game)
+        self._envs.state["envs"].copy_(states)
+        self.seconds: list[float] = []
+
+    def step(self, action: torch.Tensor) -> None:
+        torch.cuda.synchronize()
+        begun = time.perf_counter()
+        self._envs.step(action, self._out)
+        torch.cuda.synchronize()
+        self.seconds.append(time.perf_counter() - begun)
+
+    def differs_from(self, other: "_Side") -> str:
+        """Return the name of an output that is not equal, or ""."""
+        for name, x, y in zip(DeviceStep._fields, self._out, other._out, strict=True):
+            rows = self._out.ended if name == "final_frame" else slice(None)
+            if not torch.equal(x[rows], y[rows]):
+                return name
+        return "" if torch.equal(self._envs.state["envs"], other._envs.state["envs"]) else "state"
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
