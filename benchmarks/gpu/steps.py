@@ -10,6 +10,7 @@ from accel_rl.emulator.device import block_kernel
 from accel_rl.emulator.device.cuda import kernels_of
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
 from accel_rl.emulator.device.game import DeviceGame, begin_translation
+from accel_rl.emulator.device.kernel_trial import in_play
 from accel_rl.samplers.device_games import make_device_game
 from benchmarks.cuda_emulator import FRAMES, Load
 from benchmarks.gpu.bench import Bench, Goal, Result
@@ -66,13 +67,7 @@ def times(game: DeviceGame, n_actions: int, bench: Bench) -> list[float]:
     """Return the seconds of a step, by number of environments, with random actions."""
     generator = torch.Generator().manual_seed(0)
     played = min(PLAYED, max(bench.sizes.step_envs))
-    envs, out = DeviceEnvs(game, list(range(played))), DeviceStep.empty(played, game)
-    envs.begin(out)
-    actions = torch.randint(n_actions, (bench.sizes.emulated_steps, played), generator=generator).to(game.device)
-    # The environments begin one after the other, so that they are in different parts of their games.
-    delays = torch.arange(played, device=game.device) * (len(actions) // 2) // played
-    for t, action in enumerate(actions):
-        envs.step(torch.where(delays > t, -1, action), out)
+    envs = in_play(game, played, n_actions, bench.sizes.emulated_steps)
     result = []
     for n in bench.sizes.step_envs:
         more, out = DeviceEnvs(game, list(range(n))), DeviceStep.empty(n, game)

@@ -49,6 +49,7 @@ struct HostWarp {
     void run_frame() { run_lines(*this, program); }
 
     u64 iterations = 0, slow = 0;
+    SettlingPace pace;
 };
 
 struct HostBlock {

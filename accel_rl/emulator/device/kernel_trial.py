@@ -89,12 +89,7 @@ def play(game: str, compiled: nvrtc.Compiled, kernels: CudaKernels, device: torc
     translated.translated = game
     kernels.load(game, compiled.code)
     generator = torch.Generator(device).manual_seed(0)
-    envs, out = DeviceEnvs(tables, list(range(few))), DeviceStep.empty(few, tables)
-    envs.begin(out)
-    delays = torch.arange(few, device=device) * (PLAYED // 2) // few
-    for t in range(PLAYED):
-        action = torch.randint(len(codes), (few,), generator=generator, device=device)
-        envs.step(torch.where(delays > t, -1, action), out)
+    envs = in_play(tables, few, len(codes), PLAYED)
     milliseconds = []
     for lanes in (LEAST_LANES, WARP):
         n = lanes * kernels.warps
@@ -110,6 +105,18 @@ def play(game: str, compiled: nvrtc.Compiled, kernels: CudaKernels, device: torc
         # The first step loads the kernel.
         milliseconds.append([round(1e3 * median(side.seconds[1:]), 3) for side in sides])
     return Trial(milliseconds)
+
+
+def in_play(game: DeviceGame, n: int, n_actions: int, steps: int) -> DeviceEnvs:
+    """Return n environments that have played half of the `steps` to all of them with random actions."""
+    generator = torch.Generator(game.device).manual_seed(1)
+    envs, out = DeviceEnvs(game, list(range(n))), DeviceStep.empty(n, game)
+    envs.begin(out)
+    delays = torch.arange(n, device=game.device) * (steps // 2) // n
+    for t in range(steps):
+        action = torch.randint(n_actions, (n,), generator=generator, device=game.device)
+        envs.step(torch.where(delays > t, -1, action), out)
+    return envs
 
 
 class _Side:

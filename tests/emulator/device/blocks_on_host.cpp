@@ -47,11 +47,14 @@ struct StagedWarp {
         for (auto& lane : lanes) function(*lane);
     }
     void run_frame() { run_lines(*this, program); }
+
+    SettlingPace pace;
 };
 
 struct BlockWarp {
     std::optional<Open<BlockLane>> lanes[32];
     Counts& counts;
+    SettlingPace pace;
 
     // Returns a lane that goes on with the least cycle, or null.
     Open<BlockLane>* least() {
@@ -74,12 +77,13 @@ struct BlockWarp {
         counts.dispatches++, counts.issued += most, counts.slow_dispatches += now == NO_BLOCK;
     }
     void run_frame() {
-        bool any = true;
-        for (u32 lines = 1; any; lines++) {
+        pace.begin_frame();
+        for (bool any = true; any;) {
             while (Open<BlockLane>* const chosen = least()) run_block(chosen->cpu_.block);
             any = false;
-            for (auto& lane : lanes) any |= lane->end_line(lane->cpu_);
-            if (any && lines % SETTLED_LINES == 0)
+            bool looked = false;
+            for (auto& lane : lanes) any |= lane->end_line(lane->cpu_), looked |= lane->has_looked();
+            if (any && pace.is_due(looked))
                 for (auto& lane : lanes) lane->settle_writes();
         }
     }
@@ -95,8 +99,8 @@ static bool equal(const Open<Lane>& x, const Open<BlockLane>& y) {
 // Both warps play one agent step, each of its own environments, which are on their first `lanes` lanes.
 static void play(const StepArguments& staged, const StepArguments& blocks, u32 first, u32 lanes, Counts& counts) {
     const Program program{blocks.tables.rom, blocks.tables.code, blocks.tables.stages};
-    StagedWarp warp{{}, program, counts};
-    BlockWarp block_warp{{}, counts};
+    StagedWarp warp{{}, program, counts, {}};
+    BlockWarp block_warp{{}, counts, {}};
     for (u32 k = 0; k < 32; k++) {
         const u32 i = k < lanes ? first + k : blocks.envs.n;
         warp.lanes[k].emplace(staged, program, i);

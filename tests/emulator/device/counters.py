@@ -1,10 +1,11 @@
 """What a warp of the emulator's kernels executes per frame, counted on a CPU.
 
     python -m tests.emulator.device.counters --games pong,breakout       # or --games all57
-    python -m tests.emulator.device.counters --estimate                  # frames/s from the recorded counts
+    python -m tests.emulator.device.counters --estimate                  # times from the recorded counts
 
 32 environments, which have played different numbers of steps, play random actions as one warp. The record,
-counters.json, also has counts of tia_counts.py (`tia`) and blocks_on_host.py (`blocks`).
+counters.json, also has counts of tia_counts.py (`tia`) and blocks_on_host.py (`blocks`), and those of both programs
+with `--lanes 4` (`few`).
 """
 
 import argparse
@@ -19,7 +20,7 @@ from accel_rl.emulator.games import games
 from accel_rl.envs.atari_games import ATARI_57
 from tests.emulator.device.compare import FRAME_SKIP, HostEnvs, luminance, make_starts
 
-CLOCK_HZ, ENVS = 1.755e9, 8_192
+CLOCK_HZ, FEW_ENVS, ENVS = 1.755e9, 1_024, 8_192
 FILE = Path(__file__).parent / "counters.json"
 LANES, TIMERS, NOOPS = 32, 5, 31
 WARM_UP, STEPS = 200, 50
@@ -57,24 +58,25 @@ def counters(game: str) -> dict[str, float]:
     }
 
 
-def estimate(count: dict[str, Any], blocks: bool) -> float:
-    """Return an estimate of the frames/s of 8,192 environments on an H100, by a game's own kernel or by that of all
-    games. It has never been compared with a measurement of these kernels.
+def estimate(count: dict[str, Any], blocks: bool, envs: int) -> float:
+    """Return an estimate of the milliseconds of an agent step of 1,024 or 8,192 environments on an H100, by a game's
+    own kernel or by that of all games. It has never been compared with a measurement of these kernels.
 
     The instructions of an iteration (350), of a choice of a block and of an instruction in it (25, 12.5), and of a turn
     and a search for collisions (300, 600) are read off the machine code. A warp's instruction takes 3.2 cycles, as in
-    the version of 2026-11-22, whose measured steps were fitted to 7.5 %. An observation takes 75,000 instructions at
-    half the rate at which all multiprocessors can begin instructions.
+    the version of 2026-11-22, whose measured steps were fitted to 7.5 %. Both numbers of environments have two warps
+    per multiprocessor: of 4 and of 32 environments. An observation takes 75,000 instructions at half the rate at which
+    all multiprocessors can begin instructions.
     """
-    tia = count["tia"]
-    instructions = 300 * tia["turns"] + 600 * tia["searches"]
+    warp = count["few"] if envs == FEW_ENVS else {**count, **count["tia"], **count["blocks"]}
+    instructions = 300 * warp["turns"] + 600 * warp["searches"]
     if blocks:
-        instructions += 25 * count["blocks"]["dispatches"] + 12.5 * count["blocks"]["issued"]
+        instructions += 25 * warp["dispatches"] + 12.5 * warp["issued"]
     else:
-        instructions += 350 * count["iterations"]
+        instructions += 350 * warp["iterations"]
     step = FRAME_SKIP * instructions * 3.2 / CLOCK_HZ
-    draw = ENVS * 75_000 / (0.5 * 132 * 4 * CLOCK_HZ)
-    return ENVS * FRAME_SKIP / (step + draw)
+    draw = envs * 75_000 / (0.5 * 132 * 4 * CLOCK_HZ)
+    return 1e3 * (step + draw)
 
 
 def main() -> None:
@@ -85,11 +87,14 @@ def main() -> None:
     for game in ATARI_57 if wanted.games == "all57" else wanted.games.split(","):
         if not wanted.estimate:
             print(json.dumps({game: counters(game)}), flush=True)
-        elif "tia" in (count := json.loads(FILE.read_text())[game]):
-            own = f"{estimate(count, True) / 1e6:.1f} M" if "blocks" in count else "-"
-            print(
-                f"{game}: {own} frames/s by its own kernel, {estimate(count, False) / 1e6:.1f} M by that of all games"
-            )
+            continue
+        count = json.loads(FILE.read_text())[game]
+        few, most = ([estimate(count, blocks, n) for blocks in (True, False)] for n in (FEW_ENVS, ENVS))
+        frames = [1e-3 * ENVS * FRAME_SKIP / ms for ms in most]
+        print(
+            f"{game}: {few[0]:.1f} ms a step of {FEW_ENVS:,} environments by its own kernel, {few[1]:.1f} by that of "
+            f"all games; {frames[0]:.1f} and {frames[1]:.1f} M frames/s of {ENVS:,}"
+        )
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         "lost",
     ),
     "the plain core": ({"game": "qbert", "n": 33, "steps": 1, "noop_max": 0, "frame_skip": 2}, "finished"),
-    "1,000 environments": ({"game": "seaquest", "n": 1000, "steps": 1, "frame": "84x84"}, "skipped"),
+    "300 environments": ({"game": "seaquest", "n": 300, "steps": 1, "frame": "84x84"}, "skipped"),
 }  # fmt: skip
 
 
@@ -110,7 +110,7 @@ def test_kernels_equal_their_host_build(found: dict[str, dict[str, Any]], case: 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_all_games_equal_their_host_build(tmp_path: Path) -> None:
-    sticky = {"n": 33, "steps": 3, "repeat_action_probability": 0.25, "max_episode_steps": 22, "played_before": 20}
+    sticky = {"n": 21, "steps": 3, "repeat_action_probability": 0.25, "max_episode_steps": 22, "played_before": 20}
     cases = [{"game": game, "frame": frame, **sticky} for game in ATARI_57 for frame in ("84x84", "104x80")]
     found = played(libcuda(tmp_path), cases)
     assert not [(case["game"], one["differs"]) for case, one in zip(cases, found, strict=True) if one["differs"]]
@@ -122,9 +122,9 @@ def test_all_games_equal_their_host_build(tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("game", ATARI_57)
 def test_translated_games_equal_the_host_build(tmp_path: Path, game: str) -> None:
-    """Warps of 5 and of 32 lanes, with lanes that have no environment, that skip a step, and whose episode ends."""
+    """Warps of 5 and of 31 lanes, with lanes that have no environment, that skip a step, and whose episode ends."""
     sticky = {"steps": 3, "repeat_action_probability": 0.25, "max_episode_steps": 22, "played_before": 20}
-    cases = [{"game": game, "n": n, "frame": "84x84", "translated": True, **sticky} for n in (33, 250)]
+    cases = [{"game": game, "n": n, "frame": "84x84", "translated": True, **sticky} for n in (9, 61)]
     for one in played(libcuda(tmp_path, translated=game), cases):
         assert not one["differs"]
         assert one["translated"] == 3 and one["ended"] and one["skipped"]

@@ -108,6 +108,8 @@ struct TracedWarp {
         return result;
     }
     void run_frame() { run_lines(*this, warp.program); }
+
+    SettlingPace pace;
 };
 
 Trace taken() {

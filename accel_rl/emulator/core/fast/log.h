@@ -85,9 +85,11 @@ struct WritesAtOnce : LastWrites {
 struct FastLog : LastWrites {
     FastWrite* writes;
     u32 count, settled;  // The log has `count` writes, and the TIA's state contains the first `settled` writes.
+    bool looked;         // The TIA has computed collisions since settle_writes was called.
 
     HD void begin_frame(const Tia& t) {
         count = settled = 0;
+        looked = false;
         LastWrites::begin_frame(t);
     }
     template <class Chip>
@@ -101,11 +103,13 @@ struct FastLog : LastWrites {
     HD void settle_writes(Chip& tia) {
         tia.settle_writes(writes + settled, count - settled);
         settled = count;
+        looked = false;
     }
     template <class Chip>
     HD void settle(Chip& tia, i32 until) {
         tia.settle(writes + settled, count - settled, until);
         settled = count;
+        looked = true;
     }
     template <class Chip>
     HD void look(Chip& tia, i32 until) {

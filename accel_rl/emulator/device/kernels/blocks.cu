@@ -12,14 +12,16 @@ constexpr u32 ALL_LANES = 0xFFFFFFFF, NONE_GOES = 0xFFFFFFFF;
 
 struct BlockWarp {
     BlockLane& lane;
+    SettlingPace pace;
 
     template <class Function>
     __device__ void each(Function function) {
         function(lane);
     }
     __device__ void run_frame() {
+        pace.begin_frame();
         BlockCpu cpu = lane.cpu();  // No called function receives the copy's address, so that it stays in registers.
-        for (u32 lines = 1;; lines++) {
+        for (;;) {
             for (;;) {
                 const bool goes = cpu.goes();
                 const u32 least = __reduce_min_sync(ALL_LANES, goes ? u32(cpu.cycle) << 5 | threadIdx.x : NONE_GOES);
@@ -29,7 +31,7 @@ struct BlockWarp {
                 __syncwarp();
             }
             if (!__any_sync(ALL_LANES, lane.end_line(cpu))) break;
-            if (lines % SETTLED_LINES == 0) lane.settle_writes();
+            if (pace.is_due(__any_sync(ALL_LANES, lane.has_looked()))) lane.settle_writes();
         }
         lane.cpu() = cpu;
     }
@@ -47,6 +49,6 @@ extern "C" __global__ void __launch_bounds__(32, 12) step_blocks(const __grid_co
     const Program program{reinterpret_cast<const u8*>(shared), nullptr, nullptr};
     const u32 lanes = (a.envs.n + gridDim.x - 1) / gridDim.x;
     BlockLane lane(a, program, threadIdx.x < lanes ? blockIdx.x * lanes + threadIdx.x : a.envs.n);
-    BlockWarp warp{lane};
+    BlockWarp warp{lane, {}};
     step_warp<BlockLane>(warp, a.rules.frame_skip);
 }

@@ -16,6 +16,7 @@ namespace accel {
 struct DeviceWarp {
     Lane& lane;
     const Program& program;
+    SettlingPace pace;
 
     template <class Function>
     __device__ void each(Function function) {
@@ -60,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(32, 12) step(const __grid_constant_
     // Few environments fill only some lanes of more warps, in which fewer lanes diverge. The other lanes have no environment.
     const u32 lanes = (a.envs.n + gridDim.x - 1) / gridDim.x;
     Lane lane(a, program, threadIdx.x < lanes ? blockIdx.x * lanes + threadIdx.x : a.envs.n);
-    DeviceWarp warp{lane, program};
+    DeviceWarp warp{lane, program, {}};
     step_warp<Lane>(warp, a.rules.frame_skip);
 }
 

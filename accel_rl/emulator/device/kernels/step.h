@@ -64,6 +64,7 @@ class LaneOf {
     }
 
     HD bool run_line(const Program& program) { return cpu_.run_line(env_.play.state, bus_, program); }
+    HD bool has_looked() const { return plays_ && bus_.log.looked; }
     HD void settle_writes() {
         if (plays_) bus_.log.settle_writes(bus_.tia);
     }
@@ -135,9 +136,6 @@ class LaneOf {
 
 using Lane = LaneOf<LaneCpu>;
 
-// A lane that reads collisions settles alone. By settling from time to time, the lanes have few writes left then.
-constexpr u32 SETTLED_LINES = 16;
-
 // `warp` calls a function on each lane, an AnyLane (`each`), and runs the program on all lanes until no lane's frame goes on (`run_frame`).
 template <class AnyLane, class Warp>
 HD void step_warp(Warp& warp, u32 frame_skip) {
@@ -150,11 +148,31 @@ HD void step_warp(Warp& warp, u32 frame_skip) {
     warp.each([](AnyLane& lane) { lane.store(); });
 }
 
-// Runs a frame of LaneCpu by scan lines. `any` tests whether a function returns true on any lane.
+// A lane that reads collisions settles its writes alone. So that the others have few writes left when they read, all lanes
+// settle at the end of such a line, or every second line if lanes read in many lines of this frame or of the last one.
+struct SettlingPace {
+    static constexpr u32 MANY = 16;
+    u32 line = 0, looked = 0, looked_before = 0;
+
+    HD void begin_frame() {
+        looked_before = looked;
+        line = looked = 0;
+    }
+    // Returns whether all lanes settle at the end of a line, in which a lane `has_looked`, or none.
+    HD bool is_due(bool has_looked) {
+        line++;
+        looked += has_looked;
+        return looked > MANY || looked_before > MANY ? line % 2 == 0 : has_looked;
+    }
+};
+
+// Runs a frame of LaneCpu by scan lines. `any` tests whether a function returns true on any lane, and `pace` is a SettlingPace.
 template <class Warp>
 HD void run_lines(Warp& warp, const Program& program) {
-    for (u32 line = 1; warp.any([&program](Lane& lane) { return lane.run_line(program); }); line++)
-        if (line % SETTLED_LINES == 0) warp.each([](Lane& lane) { lane.settle_writes(); });
+    warp.pace.begin_frame();
+    while (warp.any([&program](Lane& lane) { return lane.run_line(program); }))
+        if (warp.pace.is_due(warp.any([](Lane& lane) { return lane.has_looked(); })))
+            warp.each([](Lane& lane) { lane.settle_writes(); });
 }
 
 }  // namespace accel
