@@ -14,7 +14,7 @@ BUDGETS = {
     "accel_rl": 116,  # IQN, BTR, R2D2, ReplayBuffer
     "agents": 274,  # policies of several numbers; LastStepAgent, for R2D2; FunctionAgent
     "algos": 1_478,  # reward_norm.py; types of settings in subclasses; QR-DQN, IQN, BTR, R2D2, Munchausen's term
-    "api": 1_452,  # clipped actions; notebook.py; budget.py: a trial run measures how many env steps fit into a time
+    "api": 1_450,  # clipped actions; notebook.py; budget.py: a trial run measures how many env steps fit into a time
     "checkpoints": 475,  # saved_steps.py: lists of runs read it without torch
     "cli": 1_050,  # train --help without torch; --config, --quiet; words of other libraries; hidden modules
     "compat": 563,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value; an EnvPool's text
@@ -34,15 +34,15 @@ BUDGETS = {
     "optim": 391,  # the root of zero takes MKL 20 times as long as others
     "papers": 1_519,  # how many env steps a published training score is of
     "parsing": 190,  # help without cut sentences, at any width
-    "planning": 323,  # faster settings of Q-learning on a GPU are named
+    "planning": 330,  # a plan has the settings of each rank, made once
     "processes": 246,  # run_program: no program hangs in a destructor of torch; watch_parent
-    "ranks": 899,
+    "ranks": 895,
     "replays": 1_035,  # buffer.py, the replay alone; sequences.py and their stored states
     "report": 1_687,  # pictures and tables for phones; dark pages
     "results": 251,  # settings that are lists; mean_score, of the episodes of a window
     "run": 636,  # listed_runs.py: what lists of runs read without torch, from report and sweeps
     "samplers": 2_319,  # device_vectorized.py: simulators on the GPU; the last reward in a recurrent state
-    "settings": 1_629,  # which network small pictures have; presets, one line for each setting of a source
+    "settings": 1_640,  # which network small pictures have; presets, one line for each setting of a source
     "speed": 805,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
     "sweeps": 2_509,  # launch_command.py, script_folder.py: scripts of other libraries
     "text": 294,  # help at any width; outputs without UTF-8; a removed folder
