@@ -10,7 +10,7 @@ from dataclasses import replace
 from accel_rl.envs.atari_games import ATARI_26
 from accel_rl.settings.presets import with_preset
 from accel_rl.settings.train import default_config
-from accel_rl.sweeps.grid import Grid, Member
+from accel_rl.sweeps.grid import Grid, GridMember
 
 EPISODES = 100
 """Number of episodes of the evaluation at the end of each run (Agarwal et al. 2021, arXiv:2108.13264)."""
@@ -22,7 +22,7 @@ def rainbow(seeds: tuple[int, ...] = (1,)) -> Grid:
     evaluation = replace(config.evaluation, interval=config.env_steps, episodes=EPISODES)
     return Grid(
         tuple(
-            Member(
+            GridMember(
                 replace(config, env=replace(config.env, game=game), seed=seed, evaluation=evaluation),
                 {"game": game, "seed": str(seed)},
             )

@@ -21,7 +21,7 @@ from accel_rl.papers.daley.daley_tables import daley_differences, daley_hours
 from accel_rl.papers.dalton import dalton_tables
 from accel_rl.parsing.arguments import parse, stdout
 from accel_rl.results import run_settings
-from accel_rl.sweeps.grid import Member, find_grid
+from accel_rl.sweeps.grid import GridMember, find_grid
 from accel_rl.text.errors import ConfigError
 
 EXPERIMENTS = (
@@ -64,7 +64,7 @@ def of(settings: Mapping[str, Any], table: Mapping[str, float]) -> float | None:
     return table.get(name, table.get(family))
 
 
-def by_rates(members: tuple[Member, ...], rates: Mapping[str, float]) -> float | None:
+def by_rates(members: tuple[GridMember, ...], rates: Mapping[str, float]) -> float | None:
     """Hours of all runs in sequence, by their env steps/s, or None if the rate of a run is unknown."""
     hours = 0.0
     for m in members:
@@ -75,7 +75,7 @@ def by_rates(members: tuple[Member, ...], rates: Mapping[str, float]) -> float |
     return hours
 
 
-def on_the_papers(members: tuple[Member, ...], gpus: int) -> float | None:
+def on_the_papers(members: tuple[GridMember, ...], gpus: int) -> float | None:
     """Hours of all runs on `gpus` of the paper's GPUs, by its printed hours for 50 M env steps, or None if it prints
     none for a run. Learners that share one GPU take as long in total as one learner."""
     hours = 0.0

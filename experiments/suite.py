@@ -11,7 +11,7 @@ from pathlib import Path
 
 from accel_rl.settings.presets import with_preset
 from accel_rl.settings.train import TrainConfig, default_config
-from accel_rl.sweeps.grid import Grid, Member
+from accel_rl.sweeps.grid import Grid, GridMember
 
 GAMES = ("pong", "breakout", "space_invaders", "beam_rider", "ms_pacman", "seaquest", "qbert", "freeway")
 POLICY_GRADIENTS = ("a2c", "pqn", "ppo")
@@ -70,7 +70,7 @@ def cpu() -> Grid:
         labels = {"algorithm": config.algorithm, "game": config.env.game, "seed": str(config.seed)}
         if config.preset and config.algorithm not in FROM_REPLAY:
             labels["preset"] = config.preset
-        members.append(Member(config, labels))
+        members.append(GridMember(config, labels))
     return Grid(tuple(members))
 
 
@@ -83,7 +83,7 @@ def early() -> Grid:
             config = with_preset(default_config(algorithm), "dopamine")
             evaluation = replace(config.evaluation, interval=0)
             config = replace(config, env=replace(config.env, game=game), env_steps=EARLY, seed=1, evaluation=evaluation)
-            members.append(Member(config, {"algorithm": algorithm, "game": game, "seed": "1"}))
+            members.append(GridMember(config, {"algorithm": algorithm, "game": game, "seed": "1"}))
     return Grid(tuple(members))
 
 
@@ -93,7 +93,7 @@ def missing() -> Grid:
     return Grid(tuple(m for m in cpu().members if recorded_name(m) not in recorded))
 
 
-def recorded_name(member: Member) -> str:
+def recorded_name(member: GridMember) -> str:
     """The folder of a finished run in RECORDED, such as ppo_beam_rider_seed1, or dqn_dopamine_pong_seed1."""
     config = member.config
     return "_".join([config.algorithm, *filter(None, [config.preset]), config.env.game, f"seed{config.seed}"])

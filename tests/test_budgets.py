@@ -14,17 +14,17 @@ BUDGETS = {
     "accel_rl": 116,  # IQN, BTR, R2D2, ReplayBuffer
     "agents": 274,  # policies of several numbers; LastStepAgent, for R2D2; FunctionAgent
     "algos": 1_478,  # reward_norm.py; types of settings in subclasses; QR-DQN, IQN, BTR, R2D2, Munchausen's term
-    "api": 1_452,  # clipped actions; notebook.py; budget.py: a trial run measures how many env steps fit into a time
+    "api": 1_440,  # clipped actions; notebook.py; budget.py: a trial run measures how many env steps fit into a time
     "checkpoints": 475,  # saved_steps.py: lists of runs read it without torch
-    "cli": 1_050,  # train --help without torch; --config, --quiet; words of other libraries; hidden modules
+    "cli": 1_022,  # train --help without torch; --config, --quiet; words of other libraries; hidden modules
     "compat": 563,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value; an EnvPool's text
     "data": 464,  # Step.clear, from envs; actions of several numbers; the picture of an observation
     "distributed": 1_058,
-    "emulator": 2_352,  # device/block_*.py: a ROM as a kernel of a GPU, and kernel_trial.py; autoreset modes
+    "emulator": 2_358,  # device/block_*.py: a ROM as a kernel of a GPU, and kernel_trial.py; autoreset modes
     "envs": 2_364,  # several_games.py, info_mask.py; env.restore; pictures of floats and bools, and in a Dict
     "experiments": 515,  # suite.early; recall in a stack of four; atari_100k: 26 games, 100,000 env steps
     "files": 346,  # the system cache of a container image, and who could write to it
-    "gorila": 1_991,  # a single game; the global replay stores no recurrent states
+    "gorila": 1_989,  # a single game; the global replay stores no recurrent states
     "kernels": 727,
     "launch": 14,  # each command's exit code
     "machine": 826,  # visible_gpus.py: GPUs by UUID and MIG; cores_of_rank: ranks by NUMA node and physical core
@@ -32,19 +32,19 @@ BUDGETS = {
     "models": 948,  # body.py: a user's module; implicit quantiles; hadamax; BTR's network; sequence_q_network.py
     "ops": 298,  # policies.py; quantiles.py; Munchausen's target; sequences.py; sampled_kl
     "optim": 391,  # the root of zero takes MKL 20 times as long as others
-    "papers": 1_519,  # how many env steps a published training score is of
-    "parsing": 190,  # help without cut sentences, at any width
-    "planning": 323,  # faster settings of Q-learning on a GPU are named
+    "papers": 1_601,  # paper.py: papers register what a report takes; sections of Gorila's figures, from report
+    "parsing": 195,  # words and options of a command, from cli
+    "planning": 330,  # a plan has the settings of each rank, made once
     "processes": 246,  # run_program: no program hangs in a destructor of torch; watch_parent
-    "ranks": 899,
+    "ranks": 895,
     "replays": 1_035,  # buffer.py, the replay alone; sequences.py and their stored states
-    "report": 1_687,  # pictures and tables for phones; dark pages
-    "results": 251,  # settings that are lists; mean_score, of the episodes of a window
+    "report": 1_647,  # pictures and tables for phones; dark pages
+    "results": 268,  # section.py, from report
     "run": 636,  # listed_runs.py: what lists of runs read without torch, from report and sweeps
     "samplers": 2_319,  # device_vectorized.py: simulators on the GPU; the last reward in a recurrent state
-    "settings": 1_629,  # which network small pictures have; presets, one line for each setting of a source
+    "settings": 1_637,  # which network small pictures have; presets, one line for each setting of a source
     "speed": 805,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
-    "sweeps": 2_509,  # launch_command.py, script_folder.py: scripts of other libraries
+    "sweeps": 2_506,  # launch_command.py, script_folder.py: scripts of other libraries
     "text": 294,  # help at any width; outputs without UTF-8; a removed folder
     "training": 2_048,  # Learner.ingest, whose advantages are captured; after_phase
 }

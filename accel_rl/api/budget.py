@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
-from accel_rl.api.launch import checked, run_new
+from accel_rl.api.launch import run_new
+from accel_rl.api.preparation import checked
 from accel_rl.data.rollout import Rollout
 from accel_rl.metrics.progress import tell
 from accel_rl.planning.plan import RunPlan

@@ -92,7 +92,7 @@ class VideoEvery(Callback):
 
     def on_start(self, training: Training) -> None:
         self._next = (training.env_steps // self.env_steps + 1) * self.env_steps
-        episode = video.Episode(training.config, training.agent, self.seed, max_steps=0)
+        episode = video.FilmedEpisode(training.config, training.agent, self.seed, max_steps=0)
         # A first frame is rendered, so that a run whose environment cannot be rendered ends before training.
         next(episode.pictures())
         episode.env.close()
@@ -104,7 +104,7 @@ class VideoEvery(Callback):
         agent = training.agent.evaluating(training.config.evaluation.greedy)
         path = video.default_path(training.path, training.env_steps)
         with own_generator(str(training.learner.algo.device), self.seed), buffers_kept(agent.model):
-            episode = video.Episode(training.config, agent, self.seed, self.max_steps)
+            episode = video.FilmedEpisode(training.config, agent, self.seed, self.max_steps)
             video.write(episode.pictures(), path, episode.fps)
         training.event(f"video {path}: score {episode.score:g} in {episode.length:,} env steps")
 

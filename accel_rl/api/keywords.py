@@ -13,7 +13,7 @@ import numpy as np
 
 from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig
 from accel_rl.settings.flags import full_name, with_setting
-from accel_rl.settings.presets import on_gorila, with_preset
+from accel_rl.settings.presets import with_chosen
 from accel_rl.settings.registry import ALGORITHMS
 from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.text.errors import ConfigError
@@ -30,10 +30,7 @@ def settings(what: What, env: str | Callable[..., Any] | None, values: dict[str,
     config = plain(_base(what))
     if env is not None:
         values = {**values, "env__id": _id_of(env)}
-    if preset := values.get("preset"):
-        config = with_preset(config, preset)
-    if values.get("cluster") == "gorila":
-        config = on_gorila(config, is_atari="env__id" not in values)
+    config = with_chosen(config, values.get("preset"), values.get("cluster"), is_atari="env__id" not in values)
     config = with_values(config, values)
     if not config.env.game and not config.env.id:
         raise ConfigError("the environment is missing: game='pong' for Atari, env='CartPole-v1' for Gymnasium")

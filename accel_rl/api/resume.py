@@ -7,15 +7,15 @@ from shlex import quote
 from types import MappingProxyType
 from typing import Any
 
-from accel_rl.api.launch import check_device, checked, run_to_end
+from accel_rl.api.launch import run_to_end
 from accel_rl.api.options import ResumeOptions
+from accel_rl.api.preparation import check_machine, checked
 from accel_rl.api.trained_agent import read_state
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.checkpoints.model_folder import ModelFolder
 from accel_rl.metrics.nested import flat
 from accel_rl.metrics.progress import tell
 from accel_rl.planning.plan import RunPlan
-from accel_rl.planning.rank_config import rank_config
 from accel_rl.ranks import torchrun
 from accel_rl.run import launches
 from accel_rl.run.rewind import rewind
@@ -57,13 +57,13 @@ def _resume(
     placed = checked(dataclasses.replace(changed, sampler=dataclasses.replace(changed.sampler, cores=cores)))
     config = dataclasses.replace(placed, sampler=dataclasses.replace(placed.sampler, cores=own_cores))
     plan = RunPlan.resolve(placed)
-    check_device(placed, plan.ranks[0])
+    check_machine(plan)
     state = read_state(run, changes.checkpoint)
     recorded = _recorded_changes(run, config)
     if torchrun.rank_info() is not None:
         raise ConfigError("resume with torchrun: give it the command that began the run, with its --run-dir")
     if state is not None:
-        _check_state(run, config, state, recorded)
+        _check_state(run, plan.rank_configs[0], state, recorded)
         _check_unfinished(run, config, state)
     run.write_json("config.json", config.to_dict())
     launches.record(run, state["env_steps"] if state else 0, recorded)
@@ -77,7 +77,7 @@ def _resume(
         run.event(f"continued on {config.device}")
     if state is None:
         tell(f"{run.path} has no checkpoint yet: starting from the beginning")
-    return run_to_end(placed, plan, run, state, objects)
+    return run_to_end(plan, run, state, objects)
 
 
 def _changed(run: RunFolder, config: TrainConfig, changes: ResumeOptions) -> TrainConfig:
@@ -135,9 +135,9 @@ def _schedule_lines(config: Resolved, changes: Mapping[str, tuple[Any, Any]]) ->
 def _check_state(
     run: RunFolder, config: Resolved, state: dict[str, Any], changes: Mapping[str, tuple[Any, Any]]
 ) -> None:
-    """Raise ConfigError if the checkpoint belongs to another run. `changes` maps the settings that this resume changes
-    to (old value, new value); they are not recorded yet."""
-    saved, of_rank = (dict(flat(x)) for x in (state["config"], rank_config(config, 0).identity()))
+    """Raise ConfigError if the checkpoint belongs to another run. `config` has the settings of rank 0. `changes` maps
+    the settings that this resume changes to (old value, new value); they are not recorded yet."""
+    saved, of_rank = (dict(flat(x)) for x in (state["config"], config.identity()))
     for name in saved:
         # The checkpoint of another version of accel_rl may have settings that this version does not have.
         if name in of_rank and saved[name] != of_rank[name]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from accel_rl.agents.agent import Agent, FunctionAgent, RandomAgent
 from accel_rl.api.keywords import What, settings
-from accel_rl.api.launch import checked
+from accel_rl.api.preparation import checked
 from accel_rl.api.run import Run
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec

@@ -4,9 +4,9 @@ experiments/models."""
 import os
 from pathlib import Path
 
+from accel_rl.settings.registry import SUITE_PREFIX
 from accel_rl.text.errors import ConfigError, nearest
 
-SUITE_PREFIX = "suite/"  # The trained agents of the project have names suite/ALGORITHM-GAME.
 SUITE = Path(__file__).parents[2] / "experiments" / "models"  # In a clone; a wheel has no experiments.
 
 

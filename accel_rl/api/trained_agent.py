@@ -131,7 +131,7 @@ def _random(config: TrainConfig, o: EvaluateOptions) -> tuple[Evaluation, dict[s
     return result, {"env_steps": 0, "agent": "random"}
 
 
-def watch(run: RunFolder, config: TrainConfig, o: WatchOptions) -> tuple[Path, int, video.Episode]:
+def watch(run: RunFolder, config: TrainConfig, o: WatchOptions) -> tuple[Path, int, video.FilmedEpisode]:
     """Return the video's file, its number of pictures and the episode. Raises ConfigError."""
     o.check()
     if o.game and o.game not in (games := config.env.games):
@@ -141,7 +141,7 @@ def watch(run: RunFolder, config: TrainConfig, o: WatchOptions) -> tuple[Path, i
     config = replace(config, env=replace(config.env, game=o.game or (*config.env.games, "")[0]))
     config, state, agent, _ = trained_agent(run, config, o.checkpoint, o.greedy, o.best, o.device, o.env.backend)
     out = Path(o.out).expanduser() if o.out else video.default_path(run.path, state["env_steps"])
-    episode = video.Episode(config, agent, o.seed, o.steps)
+    episode = video.FilmedEpisode(config, agent, o.seed, o.steps)
     return out, video.write(episode.pictures(), out, episode.fps), episode
 
 

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from accel_rl.api.suite_models import SUITE_PREFIX, run_path
+from accel_rl.api.suite_models import run_path
 from accel_rl.api.trained_agent import read_agent
 from accel_rl.checkpoints import checkpoint
 from accel_rl.checkpoints.model_folder import ModelFolder
-from accel_rl.planning.rank_config import rank_config
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.config_file import read_file
 from accel_rl.settings.resolved import Resolved
@@ -18,15 +17,8 @@ from accel_rl.training.learner import build_algorithm
 from accel_rl.training.seeds import own_generator
 
 
-def absolute(init: str) -> str:
-    """The value of --init in config.json: an absolute path, or the name of an agent of the suite."""
-    if not init or (init.startswith(SUITE_PREFIX) and not Path(init).exists()):
-        return init
-    return str(Path(init).expanduser().absolute())
-
-
 def initial_network(config: Resolved) -> InitialNetwork | None:
-    """A comparison of the network of --init with the run's network. None without --init. Raises ConfigError, with a
+    """A comparison of the network of --init with the network of a rank. None without --init. Raises ConfigError, with a
     message of one line, if no layer fits."""
     if not config.init:
         return None
@@ -36,7 +28,7 @@ def initial_network(config: Resolved) -> InitialNetwork | None:
     except ConfigError as e:
         raise ConfigError(f"--init {e}") from e
     with own_generator("cpu", seed=0):
-        model = build_algorithm(rank_config(config, 0), config.spec, "cpu").agent.model
+        model = build_algorithm(config, config.spec, "cpu").agent.model
     source = f"{config.init} ({_about(path)}{state['env_steps']:,} env steps)"
     return InitialNetwork.of(source, state["learner"]["network"], model, config.init_only)
 

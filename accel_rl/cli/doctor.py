@@ -230,7 +230,7 @@ def _plan(machine: Machine, words: list[str]) -> tuple[list[str], list[str], lis
     """(facts, warnings, problems) for the plan of one run."""
     with hardware.described(machine) as said:
         config = resolve(parse_train(words, "accel-rl doctor", "Plan a run."))
-        facts, warnings, problems = plan_report.report(config, RunPlan.resolve(config))
+        facts, warnings, problems = plan_report.report(RunPlan.resolve(config))
     return facts, [*said, *warnings], problems
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from accel_rl.envs.atari_games import table
 from accel_rl.files import folder_lock
 from accel_rl.metrics.progress import human_score, human_time, of_total
-from accel_rl.parsing.arguments import parse, positionals, stdout
+from accel_rl.parsing.arguments import command, stdout
 from accel_rl.run.listed_runs import Progress, find_runs, read_progress, updates_in
 from accel_rl.settings.config_file import read_plain
 from accel_rl.text.counts import Count, counted
@@ -159,9 +159,8 @@ def _listing(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def runs_command(argv: list[str]) -> int:
-    words, rest = positionals(argv, [], "accel-rl runs", many=True)
     does = "List the runs in folders, by default in runs, and the settings in which they differ."
-    chosen = parse(RunsOptions, rest, "accel-rl runs [FOLDER ...]", does)
+    words, chosen = command(RunsOptions, argv, "accel-rl runs [FOLDER ...]", does, many=True)
     folders = [Path(word).expanduser() for word in words or ["runs"]]
     folder_of = {path: folder for folder in folders for path in find_runs([folder])}
     runs = _ordered(

@@ -4,22 +4,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from accel_rl.envs.atari_games import named_games
 from accel_rl.metrics.plot import columns_of, draw, gather
-from accel_rl.parsing.arguments import parse, positionals, stdout
+from accel_rl.parsing.arguments import command, stdout
 from accel_rl.report.labels import labelled
 from accel_rl.report.report import ReportOptions, write_report
 from accel_rl.report.runs import read_csv, read_runs
-from accel_rl.results.trained_run import Run, distinct
+from accel_rl.results.trained_run import TrainedRun, distinct
 from accel_rl.run.listed_runs import find_runs
 from accel_rl.settings.train import read_settings
 from accel_rl.text.counts import counted
 from accel_rl.text.errors import ConfigError
 from accel_rl.text.output import escaped
-
-Chosen = TypeVar("Chosen")
 
 
 @dataclass(frozen=True)
@@ -34,14 +31,13 @@ class PlotOptions:
 
 
 def plot_command(argv: list[str]) -> int:
-    folders, chosen = _parsed(
-        argv,
-        PlotOptions,
-        "plot RUN [RUN ...]",
+    does = (
         "Draw learning curves as a PNG: a panel for each game, and in it a curve for each setting with the spread over "
-        "its seeds.",
-        ["a folder of a run or a sweep"],
+        "its seeds."
     )
+    required = ("a folder of a run or a sweep",)
+    words, chosen = command(PlotOptions, argv, "accel-rl plot RUN [RUN ...]", does, required, many=True)
+    folders = [Path(word).expanduser() for word in words]
     columns = columns_of(find_runs(folders), chosen.x, chosen.y)
     curves = gather(columns, labelled([read_settings(run) for run in columns]))
     out = Path(chosen.out).expanduser() if chosen.out else (folders[0] if len(folders) == 1 else Path()) / "curve.png"
@@ -63,12 +59,11 @@ class ReportCommandOptions(ReportOptions):
 
 
 def report_command(argv: list[str]) -> int:
-    folders, chosen = _parsed(
-        argv,
-        ReportCommandOptions,
-        "report RUNS",
-        "Compare runs (folders of runs or sweeps) with published results in tables and plots: one HTML page, and CSV.",
+    does = (
+        "Compare runs (folders of runs or sweeps) with published results in tables and plots: one HTML page, and CSV."
     )
+    words, chosen = command(ReportCommandOptions, argv, "accel-rl report RUNS", does, many=True)
+    folders = [Path(word).expanduser() for word in words]
     if not folders and not chosen.csv:
         raise ConfigError("accel-rl report: a folder of runs is missing (or --csv FILE)")
     if chosen.reps < 1:
@@ -90,7 +85,7 @@ def report_command(argv: list[str]) -> int:
     return 0
 
 
-def of_games(runs: Sequence[Run], names: Sequence[str]) -> list[Run]:
+def of_games(runs: Sequence[TrainedRun], names: Sequence[str]) -> list[TrainedRun]:
     """The runs of the games that `names` name. Raises ConfigError for an unknown name, or if no run is left."""
     present = list(dict.fromkeys(run.game for run in runs))
     wanted: set[str] = set()
@@ -103,10 +98,3 @@ def of_games(runs: Sequence[Run], names: Sequence[str]) -> list[Run]:
     if not (result := [run for run in runs if run.game in wanted]):
         raise ConfigError(f"--games {' '.join(names)}: no run of these games; the runs have: {', '.join(present)}")
     return result
-
-
-def _parsed(
-    argv: list[str], options: type[Chosen], usage: str, does: str, required: list[str] | None = None
-) -> tuple[list[Path], Chosen]:
-    words, rest = positionals(argv, required or [], f"accel-rl {usage.partition(' ')[0]}", many=True)
-    return [Path(word).expanduser() for word in words], parse(options, rest, f"accel-rl {usage}", does)

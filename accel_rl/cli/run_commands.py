@@ -15,7 +15,7 @@ from accel_rl.api.trained_agent import evaluate, trained_agent, watch
 from accel_rl.cli.train_command import reported
 from accel_rl.envs.start_points import NOTE
 from accel_rl.metrics.progress import quiet_run
-from accel_rl.parsing.arguments import parse, positionals, split, stdout
+from accel_rl.parsing.arguments import command, parse, positionals, split, stdout
 from accel_rl.parsing.help import HELP
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.changeable import CHANGEABLE, changed_settings, flag
@@ -27,6 +27,7 @@ from accel_rl.text.counts import Count
 from accel_rl.text.errors import ConfigError
 from accel_rl.training.record_starts import KEEP, STICKY_RANDOM, record
 
+RUN = ("the run folder",)
 MAY_CHANGE = (
     "The resumed run may also change these settings, which the run folder records in launches.json: "
     f"{', '.join(map(flag, CHANGEABLE))}."
@@ -34,7 +35,7 @@ MAY_CHANGE = (
 
 
 def resume_command(argv: list[str]) -> int:
-    words, options = positionals(argv, ["the run folder"], "accel-rl resume")
+    words, options = positionals(argv, RUN, "accel-rl resume")
     flags = flags_of(ResumeOptions)
     of_command, others = split(options, {*flags, *(f"--{name}" for name in flags.values()), *HELP})
     prog = "accel-rl resume RUN"
@@ -47,14 +48,9 @@ def resume_command(argv: list[str]) -> int:
 
 
 def evaluate_command(argv: list[str]) -> int:
-    words, options = positionals(argv, ["the run folder"], "accel-rl evaluate")
-    chosen = parse(
-        EvaluateOptions,
-        options,
-        "accel-rl evaluate RUN",
-        "Score the agent of a run, or of the suite (suite/ppo-breakout), on fresh episodes.",
-    )
-    run, config = RunFolder.open(run_path(words[0]), chosen.trust)
+    does = "Score the agent of a run, or of the suite (suite/ppo-breakout), on fresh episodes."
+    (name,), chosen = command(EvaluateOptions, argv, "accel-rl evaluate RUN", does, RUN)
+    run, config = RunFolder.open(run_path(name), chosen.trust)
     result, of_agent = evaluate(run, config, chosen)
     played_by = (
         "random actions at 10 Hz" if chosen.random else f"{config.algorithm} at {of_agent['env_steps']:,} env steps"
@@ -68,26 +64,19 @@ def evaluate_command(argv: list[str]) -> int:
 
 
 def watch_command(argv: list[str]) -> int:
-    words, options = positionals(argv, ["the run folder"], "accel-rl watch")
-    chosen = parse(
-        WatchOptions,
-        options,
-        "accel-rl watch RUN",
-        "Make a video of one episode, played by the agent of a run or of the suite (suite/ppo-breakout).",
-    )
+    does = "Make a video of one episode, played by the agent of a run or of the suite (suite/ppo-breakout)."
+    (name,), chosen = command(WatchOptions, argv, "accel-rl watch RUN", does, RUN)
     chosen.check()
-    run, config = RunFolder.open(run_path(words[0]), chosen.trust)
+    run, config = RunFolder.open(run_path(name), chosen.trust)
     out, n, episode = watch(run, config, chosen)
     stdout(f"{out}: {n} pictures, score {episode.score:g} in {episode.length:,} env steps")
     return 0
 
 
 def export_command(argv: list[str]) -> int:
-    words, options = positionals(argv, ["the run folder"], "accel-rl export")
-    chosen = parse(
-        ExportOptions, options, "accel-rl export RUN", "Write the network of a run as a model that others can load."
-    )
-    run, config = RunFolder.open(Path(words[0]).expanduser(), chosen.trust)
+    does = "Write the network of a run as a model that others can load."
+    (folder,), chosen = command(ExportOptions, argv, "accel-rl export RUN", does, RUN)
+    run, config = RunFolder.open(Path(folder).expanduser(), chosen.trust)
     out, about = export(run, config, chosen)
     evaluation = about["evaluation"]
     score = f", score {evaluation['score_mean']:.2f}" if evaluation else ", not evaluated"
@@ -104,13 +93,10 @@ class PushOptions:
 
 
 def push_command(argv: list[str]) -> int:
-    words, options = positionals(
-        argv, ["the folder of a model (accel-rl export)", "NAME/MODEL on the hub, or a new folder"], "accel-rl push"
-    )
-    chosen = parse(
-        PushOptions, options, "accel-rl push MODEL NAME/MODEL", "Upload a model to a model hub. Needs the extra hub."
-    )
-    stdout(push(Path(words[0]).expanduser(), words[1], chosen.private))
+    words = ("the folder of a model (accel-rl export)", "NAME/MODEL on the hub, or a new folder")
+    does = "Upload a model to a model hub. Needs the extra hub."
+    (model, place), chosen = command(PushOptions, argv, "accel-rl push MODEL NAME/MODEL", does, words)
+    stdout(push(Path(model).expanduser(), place, chosen.private))
     return 0
 
 
@@ -121,12 +107,11 @@ class PullOptions:
 
 
 def pull_command(argv: list[str]) -> int:
-    words, options = positionals(argv, ["NAME/MODEL on the hub, or the folder of a model"], "accel-rl pull")
-    chosen = parse(
-        PullOptions, options, "accel-rl pull NAME/MODEL", "Download a model from a model hub. Needs the extra hub."
-    )
-    out = Path(chosen.out).expanduser() if chosen.out else Path("models") / words[0].strip("/.~")
-    pull(words[0], out)
+    does = "Download a model from a model hub. Needs the extra hub."
+    words = ("NAME/MODEL on the hub, or the folder of a model",)
+    (place,), chosen = command(PullOptions, argv, "accel-rl pull NAME/MODEL", does, words)
+    out = Path(chosen.out).expanduser() if chosen.out else Path("models") / place.strip("/.~")
+    pull(place, out)
     name = quote(str(out))
     stdout(f"{out}\nnext:\n  accel-rl evaluate {name}\n  accel-rl watch {name}")
     return 0
@@ -153,16 +138,13 @@ class StartsOptions(TrustOptions):
 
 
 def starts_command(argv: list[str]) -> int:
-    words, options = positionals(argv, ["the game, or a run folder"], "accel-rl starts")
-    chosen = parse(
-        StartsOptions,
-        options,
-        "accel-rl starts GAME",
+    does = (
         f"Record start points for evaluations ({NOTE}). With a game, sticky random play is recorded; with a run's "
-        "folder, its agent plays. The same arguments give the same points.",
+        "folder, its agent plays. The same arguments give the same points."
     )
-    is_run = Path(words[0]).expanduser().is_dir()
-    config, agent, policy = _agent_of_run(Path(words[0]), chosen) if is_run else _random_play(words[0], chosen)
+    (name,), chosen = command(StartsOptions, argv, "accel-rl starts GAME", does, ("the game, or a run folder",))
+    is_run = Path(name).expanduser().is_dir()
+    config, agent, policy = _agent_of_run(Path(name), chosen) if is_run else _random_play(name, chosen)
     if len(config.env.games) > 1:
         raise ConfigError(f"start points are of a single game, not of {config.env.game}")
     out = Path(chosen.out).expanduser() if chosen.out else Path(f"{config.env.game}.starts.json")

@@ -12,7 +12,7 @@ from accel_rl.parsing.arguments import parse, positionals, split, stdout, value_
 from accel_rl.settings import advice
 from accel_rl.settings.config_file import read_json
 from accel_rl.settings.flags import flags_of
-from accel_rl.settings.presets import on_gorila, with_preset
+from accel_rl.settings.presets import with_chosen
 from accel_rl.settings.registry import ALGORITHMS, NAMES_WITH_REPLAY
 from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.settings.trust import TrustOptions, check_trust, code_names
@@ -111,10 +111,8 @@ def parse_train(argv: list[str], prog: str, does: str, chosen: TrainOptions | No
     # `--env CartPole-v1` is short for --env.id, which names a Gymnasium environment. An Atari game is named by --game.
     options = ["--env.id" + o[5:] if o == "--env" or o.startswith("--env=") else o for o in options]
     default = from_file(chosen, argv) if chosen and chosen.config else default_config(words[0])
-    if preset := value_of(options, "--preset"):
-        default = with_preset(default, preset)
-    if value_of(options, "--cluster") == "gorila":
-        default = on_gorila(default, is_atari=value_of(options, "--env.id") is None)
+    preset, cluster, env = (value_of(options, flag) for flag in ("--preset", "--cluster", "--env.id"))
+    default = with_chosen(default, preset, cluster, is_atari=env is None)
     config = parse(
         TrainConfig,
         options,

@@ -23,7 +23,7 @@ NOTE = "our start points, not the paper's: those are not public"
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class StartPoint:
     """The moment after `steps` steps of a recorded game. `ram` is the CRC-32 of the console's RAM at that moment."""
 
     game: int
@@ -47,7 +47,7 @@ class StartPoints:
     mode: int | None
     difficulty: int | None
     games: tuple[bytes, ...]
-    points: tuple[Point, ...]
+    points: tuple[StartPoint, ...]
 
     def __len__(self) -> int:
         return len(self.points)
@@ -115,7 +115,7 @@ def load_starts(path: Path) -> StartPoints:
             raise ConfigError(f"{path} is damaged (its sha256 is not the recorded one)")
         names = ("game", "policy", "seed", "frame_skip", "mode", "difficulty")
         games = tuple(base64.b64decode(text) for text in result["games"])
-        points = tuple(Point(*point) for point in result["points"])
+        points = tuple(StartPoint(*point) for point in result["points"])
         return StartPoints(**{name: result[name] for name in names}, games=games, points=points)
     except ConfigError:
         raise

@@ -102,7 +102,7 @@ class Board:
         return Answer(env_steps, self._stop, time.monotonic() - self._heard)
 
     def read(self, stop: bool) -> list[MemberCount]:
-        """Return the counts of each cluster member. The driver calls `read` regularly; the members end if these calls
+        """The counts of each cluster member. The driver calls `read` regularly; the members end if these calls
         stop. If `stop` is true, the board requests every member to end."""
         self._heard, self._stop = time.monotonic(), stop or self._stop
         return self._members
@@ -145,12 +145,10 @@ class BoardKeeper:
 
     @property
     def total(self) -> Work:
-        """Return the total counts of all cluster members."""
         return sum((m.work for m in self.members), Work())
 
     @property
     def recent(self) -> list[Recent]:
-        """Return the recent episodes of all cluster members."""
         return [e for m in self.members for e in m.recent]
 
     def close(self) -> None:
@@ -184,12 +182,12 @@ class BoardLine:
 
     @property
     def lost(self) -> bool:
-        """Return whether the driver has not called the board for LOST_S seconds."""
+        """Whether the driver has not called the board for LOST_S seconds."""
         return time.monotonic() - self._heard_at > LOST_S
 
     @property
     def ended(self) -> bool:
-        """Return whether the member ends because the run ends, and not because the driver is lost."""
+        """Whether the member ends because the run ends, and not because the driver is lost."""
         return self.answer.stop or not self.lost
 
     def tell(self, work: Work, recent: list[Recent]) -> None:

@@ -108,12 +108,11 @@ class Driver:
         return counts
 
     def _counts(self) -> tuple[list[Recent], int, int]:
-        """Return the recent episodes, the number of episodes and the number of updates of all members."""
+        """The recent episodes, the number of episodes and the number of updates of all members."""
         return list(self.board.recent), self.board.total.episodes, self.updates
 
     @property
     def updates(self) -> int:
-        """Return the number of parameter updates that the first shard has made."""
         return self.shards.status[0][0].updates
 
     def train(self) -> Result:
@@ -326,7 +325,7 @@ class PushReport:
         self._said = False
 
     def since_last(self, shards: Sequence[Counter[str]], work: Work) -> Row:
-        """Return the run's total counts, and push rates and mean delay since the last row.
+        """The run's total counts, and push rates and mean delay since the last row.
 
         The metric `push_delay` is the mean number of other pushes that a shard accepted between a learner's pull and
         the push of the gradient at the pulled parameters.
@@ -352,7 +351,7 @@ class PushReport:
         return row
 
     def stale(self, limit: int) -> str:
-        """Return a warning if more than STALE_SHARE of all pushes so far were too old, and otherwise "". The warning is
+        """A warning if more than STALE_SHARE of all pushes so far were too old, and otherwise "". The warning is
         returned only once. `limit` is the maximum age of a push, counted in other pushes."""
         stale = self._last["stale"]
         pushes = self._last["accepted"] + stale
@@ -410,9 +409,8 @@ def _check_network(config: Resolved) -> None:
         )
 
 
-def launch(
-    config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None, objects: Observers | None
-) -> Result:
+def launch(plan: RunPlan, run: RunFolder, state: dict[str, Any] | None, objects: Observers | None) -> Result:
     """Train from a checkpoint's state, or from the beginning if `state` is None."""
+    config = plan.config
     with connected(config.address, hardware.usable_cores(config.sampler.cores)) as ray:
         return Driver(ray, config, run, state, objects or Observers.of(config)).train()

@@ -58,11 +58,10 @@ class GlobalReplay:
         return self.size()
 
     def size(self) -> int:
-        """Return the number of transitions in the replay."""
         return sum(len(replay) for _, replay in self._parts.values())
 
     def sample(self, N: int) -> tuple[int, dict[str, Any]]:
-        """Return the number of transitions in the replay and a batch of N transitions, or an empty batch if the replay
+        """The number of transitions in the replay and a batch of N transitions, or an empty batch if the replay
         is empty."""
         replays = [replay for _, replay in self._parts.values() if len(replay)]
         if not replays:
@@ -79,7 +78,7 @@ _FIELDS = ("frames", "age", "action", "reward", "terminated", "truncated", "ende
 
 
 def to_message(rollout: Rollout) -> dict[str, Any]:
-    """Return the parts of a rollout that a replay stores. The message contains only the final frames of episodes that
+    """The parts of a rollout that a replay stores. The message contains only the final frames of episodes that
     ended."""
     host = rollout.on_host
     message = {name: getattr(host, name).numpy() for name in _FIELDS}
@@ -126,7 +125,7 @@ class RemoteReplay(Replay):
         self._size, self._looked_at = 0, 0.0
 
     def _replay(self) -> Any:
-        """Return the Ray actor of the global replay. Raises RunError if the actor stays unavailable."""
+        """The Ray actor of the global replay. Raises RunError if the actor stays unavailable."""
         deadline = time.monotonic() + self._timeout_s
         while self._actor is None:
             try:
@@ -162,7 +161,7 @@ class RemoteReplay(Replay):
         self._sent.append(self._replay().append.remote(self._member, self._life, message))
 
     def sample(self, N: int) -> ReplayBatch:
-        """Return a batch of N transitions. If the global replay has been replaced, the last batch is returned again
+        """A batch of N transitions. If the global replay has been replaced, the last batch is returned again
         until the replacement has enough transitions: members that waited for a new batch would send no rollouts. Raises
         RunError if no batch is available within timeout_s."""
         deadline = time.monotonic() + self._timeout_s
@@ -182,7 +181,7 @@ class RemoteReplay(Replay):
             time.sleep(LOOK_S)
 
     def __len__(self) -> int:
-        """Return the number of transitions in the global replay, or 0 if there are fewer than `start`."""
+        """The number of transitions in the global replay, or 0 if there are fewer than `start`."""
         if self._size < self._start and time.monotonic() - self._looked_at > SIZE_S:
             self._looked_at = time.monotonic()
             self._size = self._answer(self._replay().size.remote()) or 0

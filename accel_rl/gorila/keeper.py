@@ -16,7 +16,7 @@ MAX_PAUSE_S = 30.0  # The longest pause before a dead process is replaced
 
 
 def pause_after(deaths: int) -> float:
-    """Return the seconds to wait before a process is replaced after `deaths` consecutive deaths."""
+    """The seconds to wait before a process is replaced after `deaths` consecutive deaths."""
     return min(2.0 ** (deaths - MOST), MAX_PAUSE_S) if deaths >= MOST else 0.0
 
 
@@ -40,7 +40,7 @@ class Deaths:
 
 
 def task_error(what: str, error: Any) -> ConfigError | RunError:
-    """Return the error that a Ray actor raised in a call, with the actor's description."""
+    """The error that a Ray actor raised in a call, with the actor's description."""
     cause = error.cause
     if isinstance(cause, ConfigError | RunError):
         return type(cause)(f"{what}: {cause}")

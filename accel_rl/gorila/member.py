@@ -40,7 +40,7 @@ class Member:
         self._role = role
 
     def place(self) -> Place:
-        """Return the Ray node and the machine on which this process runs."""
+        """The Ray node and the machine on which this process runs."""
         return Place.of_process(load_ray())
 
     def run(self, slot: int, slots: int) -> bool:
@@ -75,7 +75,7 @@ class Member:
         )  # fmt: skip
 
     def _folder(self) -> RunFolder:
-        """Return the folder of the member's files, which has no config.json."""
+        """The folder of the member's files, which has no config.json."""
         path = self._setup.member_folder(self._index)
         path.mkdir(parents=True, exist_ok=True)
         return RunFolder(path)
@@ -230,7 +230,7 @@ class MemberBarrier(Barrier):
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Return a context manager in which a member writes a checkpoint. The member's counts are reported to the board
+        """A context manager in which a member writes a checkpoint. The member's counts are reported to the board
         first."""
         if not self._line.lost:
             self._line.ask(*self._clock.last)

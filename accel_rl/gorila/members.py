@@ -95,12 +95,11 @@ class Members:
 
     @property
     def running(self) -> int:
-        """Return the number of members with a running process."""
         return sum(seat.running is not None and not seat.ended for seat in self.seats)
 
     @property
     def ended(self) -> bool:
-        """Return whether all cluster members have ended and are not replaced."""
+        """Whether all cluster members have ended and are not replaced."""
         return all(seat.ended for seat in self.seats)
 
     def look(self, counts: Sequence[MemberCount], ending: bool) -> None:
@@ -198,7 +197,7 @@ class Nodes:
         return len(self._alive)
 
     def _now(self) -> dict[str, dict[str, float]]:
-        """Return the resources of each living node of the cluster. A key consists of the node's host and id."""
+        """The resources of each living node of the cluster. A key consists of the node's host and id."""
         nodes = [node for node in self._ray.nodes() if node["Alive"]]
         return {f"{node['NodeManagerHostname']} ({node['NodeID'][:8]})": node["Resources"] for node in nodes}
 
@@ -212,7 +211,7 @@ class Nodes:
         self._alive = now
 
     def share(self, config: Resolved) -> dict[str, float]:
-        """Return the resources that Ray reserves for each member. Raises ConfigError if the cluster is too small."""
+        """The resources that Ray reserves for each member. Raises ConfigError if the cluster is too small."""
         g, n = config.gorila, config.gorila.members
         cpus, gpus = ([node.get(name, 0.0) for node in self._alive.values()] for name in ("CPU", "GPU"))
         wants_gpu = config.device != "cpu" and sum(gpus) > 0
@@ -223,7 +222,7 @@ class Nodes:
 
 
 def fitting_share(nodes: Sequence[float], members: int) -> float:
-    """Return the largest number of cores (or GPUs) per member with which all `members` members fit on the nodes: a
+    """The largest number of cores (or GPUs) per member with which all `members` members fit on the nodes: a
     whole number, 1/k, or 0 if the nodes have none. `nodes` lists the number of cores (or GPUs) of each node."""
     if not (total := sum(int(n) for n in nodes)):
         return 0.0
@@ -234,7 +233,7 @@ def fitting_share(nodes: Sequence[float], members: int) -> float:
 
 
 def share_of(nodes: Sequence[float], members: int, wanted: float, flag: str, what: str) -> float:
-    """Return the number of cores or GPUs per member: `wanted`, or the largest possible number if `wanted` is 0. Raises
+    """The number of cores or GPUs per member: `wanted`, or the largest possible number if `wanted` is 0. Raises
     ConfigError if the nodes have too few cores or GPUs."""
     if not wanted:
         return fitting_share(nodes, members)

@@ -38,10 +38,9 @@ def train(config: Resolved, ray: Any, run: RunFolder, strategy: str = "PACK", en
     return train_with_restarts(config, run, env_steps, partial(RayStarter, config, ray, run, strategy))
 
 
-def launch(
-    config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None, objects: Observers | None
-) -> Result:
+def launch(plan: RunPlan, run: RunFolder, state: dict[str, Any] | None, objects: Observers | None) -> Result:
     """Train on the Ray cluster of --address, or start Ray on this machine and train there."""
+    config = plan.config
     with connected(config.address, hardware.usable_cores(config.sampler.cores)) as ray:
         return train(config, ray, run, env_steps=state["env_steps"] if state else None)
 

@@ -169,7 +169,7 @@ def start_named(ray: Any, cls: type, name: str, *arguments: Any, **options: Any)
 
 
 def beside(ray: Any) -> Any:
-    """Return a Ray scheduling strategy that places an actor on this process's node if the node has free resources."""
+    """A Ray scheduling strategy that places an actor on this process's node if the node has free resources."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     return NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
@@ -227,7 +227,6 @@ def watched(folder: str = "") -> Iterator[None]:
 
 
 def members(folder: str) -> set[psutil.Process]:
-    """Return the living processes of a Ray session and their descendants."""
     result: list[psutil.Process] = []
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
@@ -237,7 +236,7 @@ def members(folder: str) -> set[psutil.Process]:
 
 
 def _belongs(process: psutil.Process, folder: str) -> bool:
-    """Return whether a process belongs to a Ray session. A process belongs to the session if its environment contains
+    """Whether a process belongs to a Ray session. A process belongs to the session if its environment contains
     the session's variable. Ray's own processes, which may overwrite their environment, belong to the session if they
     write a log in the session's folder."""
     if process.environ().get(MARK) == folder:

@@ -76,7 +76,7 @@ class Place:
 
 
 def member_config(config: Resolved, index: int, slot: int, slots: int) -> Resolved:
-    """Return the settings of the cluster member number `index`. The cores of the member's machine are divided into
+    """The settings of the cluster member number `index`. The cores of the member's machine are divided into
     `slots` equal shares, of which the member uses number `slot`. A member plays no evaluations, and has neither sinks
     nor callbacks."""
     cores = share_of_cores(hardware.usable_cores(config.sampler.cores), slots, slot)

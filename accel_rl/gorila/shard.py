@@ -39,7 +39,7 @@ class Version(NamedTuple):
 
 
 def tensor_over(array: Any) -> Tensor:
-    """Return a read-only tensor over the memory of an array that Ray has received."""
+    """A read-only tensor over the memory of an array that Ray has received."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(array)
@@ -126,7 +126,7 @@ class Shard:
         self.version = Version(_new_epoch(), 0, 0)
 
     def join(self, learner: str) -> int:
-        """Return the sequence number of a learner's last push, or 0 for a new learner."""
+        """The sequence number of a learner's last push, or 0 for a new learner."""
         return self._sequences.get(learner, 0)
 
     def push(self, push: Push) -> Answer:
@@ -153,15 +153,14 @@ class Shard:
         return "accepted"
 
     def pull(self, since: Version | None) -> Pulled:
-        """Return the current version, and the parameters if they are newer than the version `since`."""
+        """The current version, and the parameters if they are newer than the version `since`."""
         return Pulled(self.version, None if since == self.version else _host_copy(self._parameters))
 
     def status(self) -> tuple[Version, Counter[str]]:
-        """Return the current version of the parameters, and the counts of pushes so far."""
+        """The current version of the parameters, and the counts of pushes so far."""
         return self.version, self.counts.copy()
 
     def snapshot(self) -> Snapshot:
-        """Return a copy of the shard's state on the host."""
         return Snapshot(
             _host_copy(self._parameters),
             _copy(self.optimizer.state_dict()),

@@ -54,7 +54,6 @@ class RayShards:
         return ActorCall(self._ray, self.names[i], self._actors[i].call.remote(method))
 
     def transport(self) -> ActorTransport:
-        """Return a transport to the shards for this process."""
         return ActorTransport(self._ray, self.names)
 
     def save(self, timeout_s: float) -> list[Snapshot]:

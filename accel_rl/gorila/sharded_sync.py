@@ -118,7 +118,7 @@ class ShardedSync(GradientSync):
 
     @property
     def server_updates(self) -> int:
-        """Return the number of updates of the parameter server, which the first shard reported with its last pulled
+        """The number of updates of the parameter server, which the first shard reported with its last pulled
         parameters."""
         version = self._versions[0]
         return version.updates if version is not None else 0
@@ -190,7 +190,7 @@ class ShardedSync(GradientSync):
         return self.state_of([])
 
     def state_of(self, snapshots: list[Snapshot]) -> dict[str, Any]:
-        """Return the state of the learner and of the shards. `snapshots` contains one snapshot per shard, or is empty
+        """The state of the learner and of the shards. `snapshots` contains one snapshot per shard, or is empty
         if the state of the shards is not saved."""
         shards = from_snapshots(snapshots) if snapshots else {"parameters": self.flat.data}
         return {
@@ -243,7 +243,7 @@ class OutlierGuard:
 
     @property
     def bound(self) -> float:
-        """Return the |loss| above which the next loss is an outlier."""
+        """The |loss| above which the next loss is an outlier."""
         return self._mean + max(self.deviations * math.sqrt(self._variance), self.usual)
 
     def is_outlier(self, loss: float) -> bool:

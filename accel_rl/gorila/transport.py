@@ -29,7 +29,7 @@ class ActorCall:
         self._lost = lost
 
     def done(self) -> bool:
-        """Return whether the answer has arrived or the call has failed."""
+        """Whether the answer has arrived or the call has failed."""
         return self._ref is None or bool(self._ray.wait([self._ref], timeout=0)[0])
 
     def result(self, timeout_s: float) -> Any:

@@ -1,7 +1,7 @@
 """Command-line arguments are parsed into dataclasses of settings, and every mistake is reported in one line."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -57,6 +57,15 @@ def parse(
     return replaced(config, values)
 
 
+def command(
+    cls: type[C], argv: list[str], usage: str, does: str, words: Sequence[str] = (), many: bool = False
+) -> tuple[list[str], C]:
+    """The leading words and the options of a command, whose `usage` is such as "accel-rl evaluate RUN". `words`
+    describes the required words. Raises ConfigError."""
+    given, options = positionals(argv, words, " ".join(usage.split()[:2]), many)
+    return given, parse(cls, options, usage, does)
+
+
 def _refuse(words: list[str], flags: Iterable[str]) -> None:
     for word in words:
         near = nearest(word, flags) if word.startswith("-") else ""
@@ -91,7 +100,7 @@ def value_of(argv: list[str], flag: str) -> str | None:
     return next((words[0] for name, words in reversed(grouped(argv)) if name == flag and words), None)
 
 
-def positionals(argv: list[str], names: list[str], prog: str, many: bool = False) -> tuple[list[str], list[str]]:
+def positionals(argv: list[str], names: Sequence[str], prog: str, many: bool = False) -> tuple[list[str], list[str]]:
     """Leading words and options. Raises ConfigError if a word is missing."""
     n = next((i for i, arg in enumerate(argv) if arg.startswith("-")), len(argv))
     if n < len(names) and not asked(argv):

@@ -1,12 +1,14 @@
 """Decides on which cores and devices the processes, threads and environments of a run are placed.
 
-A `RunPlan` has a `RankPlan` for each rank (each training process).
+A `RunPlan` has the settings and a `RankPlan` of each rank (each training process). It is made once, before the run
+folder; the parts of a run receive their rank's settings and plan.
 
 A `RankPlan` has a `SamplerPlan` for the rank's training environments. The `RankPlan` also derives the `SamplerPlan` of
 an evaluation.
 """
 
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from accel_rl.envs.make import ResolvedEnv
@@ -138,13 +140,20 @@ class RankPlan:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
+    config: Resolved
+    rank_configs: tuple[Resolved, ...]
     ranks: tuple[RankPlan, ...]
 
     @classmethod
     def resolve(cls, config: Resolved) -> "RunPlan":
         """Raises ConfigError for impossible settings."""
         size = config.distributed.size
-        return cls(tuple(RankPlan.resolve(rank_config(config, r), r, size) for r in range(size)))
+        configs = tuple(rank_config(config, r) for r in range(size))
+        return cls(config, configs, tuple(RankPlan.resolve(c, r, size) for r, c in enumerate(configs)))
+
+    def in_folder(self, path: Path) -> "RunPlan":
+        config, *configs = (replace(c, run_dir=str(path)) for c in (self.config, *self.rank_configs))
+        return RunPlan(config, tuple(configs), self.ranks)
 
     def lines(self) -> list[str]:
         return [line for rank in self.ranks for line in rank.lines()]

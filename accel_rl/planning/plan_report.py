@@ -9,7 +9,6 @@ from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.data.rollout_arrays import rollout_layout
 from accel_rl.machine import hardware
 from accel_rl.planning.plan import RankPlan, RunPlan
-from accel_rl.planning.rank_config import rank_config
 from accel_rl.samplers.memory_budget import DEVICE_EMULATOR_BYTES, bound
 from accel_rl.settings.resolved import Resolved
 from accel_rl.text.counts import counted
@@ -67,9 +66,9 @@ class RankMemory:
         return replay + host + (self.rollouts if device in ("cpu", rank_device) else 0)
 
 
-def report(config: Resolved, plan: RunPlan) -> tuple[list[str], list[str], list[str]]:
+def report(plan: RunPlan) -> tuple[list[str], list[str], list[str]]:
     """(facts, warnings, problems), as lines of text. Insufficient memory is a problem."""
-    memories = [RankMemory.of(rank_config(config, rank.rank), rank) for rank in plan.ranks]
+    config, memories = plan.config, _memories(plan)
     pairs = list(zip(plan.ranks, memories, strict=True))
     facts = [line for rank, memory in pairs for line in (*rank.lines(), *_details(rank, memory))]
     is_q_learning = isinstance(config.algo, ReplayAlgorithmConfig)
@@ -78,12 +77,15 @@ def report(config: Resolved, plan: RunPlan) -> tuple[list[str], list[str], list[
     return facts, _warnings(plan), _problems(plan, memories)
 
 
-def check_memory(config: Resolved, plan: RunPlan) -> None:
+def check_memory(plan: RunPlan) -> None:
     """Raise ConfigError if a run does not fit in this machine's memory: the rollouts, the replay, and the least memory
     that its processes can need."""
-    memories = [RankMemory.of(rank_config(config, rank.rank), rank).at_least() for rank in plan.ranks]
-    for line in _problems(plan, memories):
+    for line in _problems(plan, [memory.at_least() for memory in _memories(plan)]):
         raise ConfigError(line)
+
+
+def _memories(plan: RunPlan) -> list[RankMemory]:
+    return [RankMemory.of(config, rank) for config, rank in zip(plan.rank_configs, plan.ranks, strict=True)]
 
 
 def _problems(plan: RunPlan, memories: list[RankMemory]) -> list[str]:

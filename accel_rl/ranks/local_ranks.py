@@ -16,19 +16,15 @@ from accel_rl.processes import child
 from accel_rl.ranks.group import RankProcess, train_with_restarts
 from accel_rl.ranks.shared_counters import SharedCounters
 from accel_rl.run.run_folder import RunFolder
-from accel_rl.settings.resolved import Resolved
 from accel_rl.training.evaluation import Result
 from accel_rl.training.observers import Observers
 
 
-def launch(
-    config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None, objects: Observers | None
-) -> Result:
+def launch(plan: RunPlan, run: RunFolder, state: dict[str, Any] | None, objects: Observers | None) -> Result:
     """Train from a checkpoint's state, or from the beginning if `state` is None. Rank 0 builds callbacks and sinks by
     their names, because `objects` cannot be sent to its process. Raises RunError with the number of the failed rank."""
-
     steps = state["env_steps"] if state else None
-    return train_with_restarts(config, run, steps, partial(LocalStarter, config, plan, run))
+    return train_with_restarts(plan.config, run, steps, partial(LocalStarter, plan, run))
 
 
 class LocalStarter:
@@ -37,8 +33,9 @@ class LocalStarter:
 
     settle_s = 0.5
 
-    def __init__(self, config: Resolved, plan: RunPlan, run: RunFolder, env_steps: int | None):
-        self._plan, size, is_async = plan, config.distributed.size, config.distributed.is_async
+    def __init__(self, plan: RunPlan, run: RunFolder, env_steps: int | None):
+        self._plan, config = plan, plan.config
+        size, is_async = config.distributed.size, config.distributed.is_async
         self.counters = SharedCounters(size, config.window) if is_async else None
         # The file through which synchronous ranks connect, or the central parameters
         self._memory = os.memfd_create("accel_rl_ranks", os.MFD_CLOEXEC)

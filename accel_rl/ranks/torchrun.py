@@ -16,7 +16,7 @@ from pathlib import Path
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.distributed.patient_store import PatientStore
 from accel_rl.distributed.process_group import JOIN, choose_interface, environment_store
-from accel_rl.planning.plan import RankPlan
+from accel_rl.planning.plan import RankPlan, RunPlan
 from accel_rl.planning.rank_config import rank_config
 from accel_rl.processes.process import die_with_parent
 from accel_rl.ranks import async_context, sync_context
@@ -53,11 +53,10 @@ class RankInfo:
             raise ConfigError("--run-dir: needed with torchrun --max-restarts, so that a restart finds the run")
         return replace(config, distributed=replace(g, ranks=self.size))
 
-    def config(self, config: Resolved) -> Resolved:
-        return rank_config(config, self.rank, self.local_rank, self.local_size)
-
-    def plan(self, config: Resolved) -> RankPlan:
-        return RankPlan.resolve(self.config(config), self.rank, self.size)
+    def plan(self, config: Resolved) -> RunPlan:
+        """The plan of this rank alone."""
+        of_rank = rank_config(config, self.rank, self.local_rank, self.local_size)
+        return RunPlan(config, (of_rank,), (RankPlan.resolve(of_rank, self.rank, self.size),))
 
 
 def rank_info() -> RankInfo | None:
@@ -75,11 +74,10 @@ def rank_info() -> RankInfo | None:
 
 
 def train(
-    info: RankInfo, config: Resolved, plan: RankPlan, path: Path | None, network: InitialNetwork | None = None
+    info: RankInfo, config: Resolved, path: Path | None, network: InitialNetwork | None = None
 ) -> tuple[Resolved, RunFolder, Result | None]:
-    """Run this rank's part of a new run, or resume an existing run. Only rank 0 returns a result. If the settings of an
-    existing run differ from `config`, a new plan replaces `plan`. Rank 0 has the `network` with which a new run
-    begins."""
+    """Run this rank's part of a new run, or resume an existing run. Only rank 0 returns a result. An existing
+    run is trained with its own settings instead of `config`. Rank 0 has the `network` with which a new run begins."""
     die_with_parent(os.getppid())  # If torchrun's agent process is killed, its ranks also end.
     store, rank = environment_store(), info.rank
     answers = PatientStore(store, JOIN.total_seconds())
@@ -94,10 +92,9 @@ def train(
             steps = int(answers.get("steps"))
             run, saved = RunFolder.open(path, code_names(config.to_dict()))
             begun = resolve(saved)
-        of_rank = info.config(begun)
-        if replace(config, run_dir=begun.run_dir) != begun:
-            plan = info.plan(begun)
-        common = of_rank, plan, run.of_rank(rank), steps if steps >= 0 else None
+        plan = info.plan(begun)
+        of_rank = plan.rank_configs[0]
+        common = of_rank, plan.ranks[0], run.of_rank(rank), steps if steps >= 0 else None
         if begun.distributed.is_async:
             result = async_context.train(*common, *async_context.connect(answers, rank, of_rank))
         else:

@@ -19,7 +19,8 @@ from accel_rl.report.aggregates import (
     seeds,
     summarise,
 )
-from accel_rl.report.page import NARROW, Picture, Section
+from accel_rl.report.page import NARROW
+from accel_rl.results.section import Picture, Section
 from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import BySetting
 

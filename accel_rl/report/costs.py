@@ -10,7 +10,7 @@ import numpy as np
 from accel_rl.envs.atari_games import GAMES
 from accel_rl.metrics.plot import Column
 from accel_rl.results.table import Table, number
-from accel_rl.results.trained_run import FULL_LENGTH, BySetting, Run
+from accel_rl.results.trained_run import FULL_LENGTH, BySetting, TrainedRun
 from accel_rl.run import launches
 from accel_rl.run.run_folder import RunFolder
 
@@ -26,7 +26,7 @@ class LaunchCosts:
     entry in launches.json, and `number` is its place there, from 1 of `count` on. `columns` are the columns TIMES of
     the run, whose values count from the beginning of the run, except steps_per_s."""
 
-    run: Run
+    run: TrainedRun
     recorded: Mapping[str, Any]
     number: int
     count: int
@@ -95,7 +95,7 @@ class LaunchCosts:
         ]
 
 
-def launch_costs(run: Run) -> Iterator[LaunchCosts]:
+def launch_costs(run: TrainedRun) -> Iterator[LaunchCosts]:
     """The launches that made env steps. A run without launches.json counts as one launch."""
     recorded = launches.read(RunFolder(run.path)) if run.path else []
     columns = run.columns(TIMES)
@@ -109,7 +109,7 @@ def launch_costs(run: Run) -> Iterator[LaunchCosts]:
 def costs_table(settings: BySetting, price: float) -> Table:
     """A row for each launch of each run. `price` is the price of a core-hour, or 0."""
     by_game = [r for games in settings.values() for _, same in sorted(games.items()) for r in same]
-    runs: Sequence[Run] = [r for r in by_game if r.part <= 1]
+    runs: Sequence[TrainedRun] = [r for r in by_game if r.part <= 1]
     rows = []
     for launch in (x for run in runs for x in launch_costs(run)):
         if launch.spent("wall_s") > 0:

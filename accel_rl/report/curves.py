@@ -10,7 +10,7 @@ import numpy as np
 from accel_rl.metrics.plot import Column, spread
 from accel_rl.results import run_settings
 from accel_rl.results.table import Table, number
-from accel_rl.results.trained_run import BySetting, Run
+from accel_rl.results.trained_run import BySetting, TrainedRun
 
 POINTS = 100
 KINDS = ("training", "evaluation")
@@ -33,7 +33,7 @@ class Band:
     is_finished: bool = True
 
 
-def band(columns: Sequence[tuple[Run, Column]], what: str = "", over: Over = "env steps") -> Band | None:
+def band(columns: Sequence[tuple[TrainedRun, Column]], what: str = "", over: Over = "env steps") -> Band | None:
     """The learning curve of one column of metrics.csv from several runs, up to the end of the longest run. The grid
     consists of equally spaced numbers of env steps, or of minutes (`over`). Return None if no run has values."""
     drawable = [(run, c) for run, c in columns if c[0].size and (over == "env steps" or run.clock[0].size)]
@@ -54,7 +54,7 @@ def band(columns: Sequence[tuple[Run, Column]], what: str = "", over: Over = "en
     return Band(steps, minutes, mean, low, high, len(drawable), what, is_finished)
 
 
-def shows_evaluations(runs: Sequence[Run], curve: str) -> bool:
+def shows_evaluations(runs: Sequence[TrainedRun], curve: str) -> bool:
     """Whether a panel shows evaluations instead of training scores. `curve` is online, evaluation or auto. For policy
     gradients, auto means training scores. For other algorithms, auto means evaluations if every run has at least three
     evaluations, and otherwise training scores. Runs without training scores have curves of evaluations."""

@@ -21,11 +21,11 @@ from accel_rl.report.non_inferiority import (
     verdict,
     welch,
 )
-from accel_rl.report.page import Section
-from accel_rl.report.panels import Panel, Point, pictures
+from accel_rl.report.panels import Panel, PublishedScore, pictures
 from accel_rl.report.pooled import LEAST_GAMES, chance, pooled
+from accel_rl.results.section import Section
 from accel_rl.results.table import Table, number
-from accel_rl.results.trained_run import BySetting, Run
+from accel_rl.results.trained_run import BySetting, TrainedRun
 
 TOLERANCE = 0.01
 """Numbers of env steps count as equal if they differ by at most this fraction: a run of 9.9 M env steps may be compared
@@ -41,28 +41,28 @@ class Comparison:
 
     game: str
     setting: str
-    runs: Sequence[Run]
+    runs: Sequence[TrainedRun]
     published: LibraryScore
     scale: str
 
     @property
-    def arrived(self) -> list[Run]:
+    def arrived(self) -> list[TrainedRun]:
         """The runs that have scores and have reached the number of env steps of the published score."""
         least = (1 - TOLERANCE) * self.published.env_steps
         scored = [r for r in self.runs if r.env_steps >= least]
         return [r for r in scored if self.of_run(r) is not None]
 
-    def of_run(self, run: Run) -> float | None:
+    def of_run(self, run: TrainedRun) -> float | None:
         """The run's score of the published kind, training or evaluation, until the published number of env steps."""
         return self.training(run) if self.published.kind == "training" else self.evaluation(run)
 
-    def training(self, run: Run) -> float | None:
+    def training(self, run: TrainedRun) -> float | None:
         p = self.published
         if p.window and (mean := run.mean_score(p.env_steps - p.window, (1 + TOLERANCE) * p.env_steps)) is not None:
             return mean
         return float(np.interp(self.published.env_steps, *run.online)) if run.online[0].size else None
 
-    def evaluation(self, run: Run) -> float | None:
+    def evaluation(self, run: TrainedRun) -> float | None:
         steps, scores = (x[~run.short] for x in run.evaluations)
         until = scores[steps <= (1 + TOLERANCE) * self.published.env_steps]
         return float(until[-1]) if until.size else None
@@ -264,7 +264,9 @@ def equal_steps_sections(settings: BySetting, reps: int, scale: str) -> list[Sec
     panels = []
     for game in games:
         points = [
-            Point(c.setting, c.published.env_steps, c.published.mean, c.published.deviation or 0.0, c.published.source)
+            PublishedScore(
+                c.setting, c.published.env_steps, c.published.mean, c.published.deviation or 0.0, c.published.source
+            )
             for c in compared
             if c.game == game and c.setting in bands.get(game, {}) and c.published.kind == "training"
         ]

@@ -6,7 +6,7 @@ from typing import Any
 
 from accel_rl.metrics.nested import flat
 from accel_rl.metrics.plot import Labelled
-from accel_rl.papers.daley.daley_tables import daley_name
+from accel_rl.papers.paper import reported_papers
 from accel_rl.results import run_settings
 from accel_rl.run.listed_runs import updates_in
 
@@ -26,7 +26,7 @@ def labels(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     differ. `settings` are those of each run by full names."""
     # A setting that a run of an earlier version lacks has its default value.
     settings = [{**s, **_missing(s)} for s in settings]
-    names = [daley_name(s) or run_settings.name(s) or str(s.get("algorithm", "?")) for s in settings]
+    names = [_name_in_papers(s) or run_settings.name(s) or str(s.get("algorithm", "?")) for s in settings]
     differing: dict[str, list[str]] = {}
     for name in set(names):
         same = [s for s, n in zip(settings, names, strict=True) if n == name]
@@ -38,6 +38,10 @@ def labels(settings: Sequence[Mapping[str, Any]]) -> list[str]:
         ", ".join([name, *(f"{_short(k)}={_named(s.get(k))}" for k in differing[name])])
         for s, name in zip(settings, names, strict=True)
     ]
+
+
+def _name_in_papers(settings: Mapping[str, Any]) -> str:
+    return next(filter(None, (paper.run_name(settings) for paper in reported_papers())), "")
 
 
 def _missing(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import numpy as np
 from accel_rl.metrics.plot import colours
 from accel_rl.report.curves import Band, band
 from accel_rl.report.panels import Panel, wrapped
-from accel_rl.results.trained_run import Run, by_setting
+from accel_rl.results.trained_run import TrainedRun, by_setting
 
 LAYERS = {"Conv-0": "body.conv_0.weight", "FC-0": "advantage.hidden.weight"}
 NORMS = {"weights": "param_norm", "gradients": "grad_norm", "steps": "step_norm"}
@@ -23,7 +23,7 @@ def titles() -> dict[str, str]:
     return result
 
 
-def learners(run: Run) -> dict[str, str]:
+def learners(run: TrainedRun) -> dict[str, str]:
     """{prefix of columns: name of the learner with its batch size}"""
     settings = run.settings
     if batch := settings.get("secondary.batch"):
@@ -32,11 +32,11 @@ def learners(run: Run) -> dict[str, str]:
     return {"": ""}
 
 
-def has_norms(run: Run) -> bool:
+def has_norms(run: TrainedRun) -> bool:
     return bool(run.settings.get("log.norms"))
 
 
-def learner_bands(runs: Sequence[Run], columns: Mapping[str, str]) -> dict[str, dict[str, Band]]:
+def learner_bands(runs: Sequence[TrainedRun], columns: Mapping[str, str]) -> dict[str, dict[str, Band]]:
     """The curves {learner: {title: band}} of runs that differ only by seed."""
     result: dict[str, dict[str, Band]] = {}
     for prefix, learner in learners(runs[0]).items():
@@ -48,20 +48,20 @@ def learner_bands(runs: Sequence[Run], columns: Mapping[str, str]) -> dict[str, 
     return result
 
 
-def short_names(runs: Sequence[Run]) -> dict[str, str]:
+def short_names(runs: Sequence[TrainedRun]) -> dict[str, str]:
     """{setting: label}. A label consists of optimizer, batch size and learning rate, as in Figure 9. If these labels
     are not unique, the labels are the names of the settings."""
     names = {r.setting: _optimizer(r) for r in runs}
     return names if len(set(names.values())) == len(names) else {setting: setting for setting in names}
 
 
-def _optimizer(run: Run) -> str:
+def _optimizer(run: TrainedRun) -> str:
     s = run.settings
     optimizer = "Adam" if str(s.get("algo.optimizer")).startswith("adam") else "RMSProp"
     return f"{optimizer}, {s.get('algo.batch_size', '')}, {s.get('algo.learning_rate')}"
 
 
-def panels(runs: Sequence[Run]) -> list[Panel]:
+def panels(runs: Sequence[TrainedRun]) -> list[Panel]:
     """A panel for each measured quantity of one game, with a curve for each setting and learner."""
     names = short_names(runs)
     lines: dict[str, dict[str, Band]] = {}
@@ -89,11 +89,11 @@ QUANTITIES = {"evaluation score": "eval_score", "norm of the parameters": "param
 SHORT = {"": "sampler-learner", SECONDARY: "secondary learner"}
 
 
-def has_secondary(run: Run) -> bool:
+def has_secondary(run: TrainedRun) -> bool:
     return bool(run.settings.get("secondary.batch"))
 
 
-def secondary_panels(runs: Sequence[Run]) -> dict[str, list[Panel]]:
+def secondary_panels(runs: Sequence[TrainedRun]) -> dict[str, list[Panel]]:
     """{quantity: panels}, with a panel for each setting and game. A panel has a curve for each learner, which is the
     mean over seeds."""
     result: dict[str, list[Panel]] = {quantity: [] for quantity in QUANTITIES}

@@ -4,11 +4,11 @@ import base64
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 
+from accel_rl.results.section import Picture, Section
 from accel_rl.results.table import Table
-from accel_rl.results.trained_run import Run
+from accel_rl.results.trained_run import TrainedRun
 from accel_rl.text.counts import counted
 from accel_rl.version import __version__
 
@@ -57,26 +57,7 @@ NARROW = 4.4
 """The width of a picture for a phone, in inches."""
 
 
-@dataclass(frozen=True)
-class Picture:
-    """`narrow` is the PNG for a phone, if it differs."""
-
-    png: bytes
-    caption: str
-    narrow: bytes = b""
-
-
-@dataclass(frozen=True)
-class Section:
-    """Notes, followed by pictures, followed by tables."""
-
-    title: str
-    pictures: Sequence[Picture] = ()
-    tables: Sequence[Table] = ()
-    notes: Sequence[str] = ()
-
-
-def page(runs: Sequence[Run], sections: Sequence[Section], notes: Sequence[str]) -> str:
+def page(runs: Sequence[TrainedRun], sections: Sequence[Section], notes: Sequence[str]) -> str:
     games = {r.game for r in runs}
     numbers = (
         (len({r.path or r.name for r in runs}), "run"),

@@ -9,8 +9,9 @@ from accel_rl.metrics.plot import colours, counts, literal, mark_unfinished, pic
 from accel_rl.papers.published import published
 from accel_rl.papers.stooke.stooke_tables import stooke_figures
 from accel_rl.report.curves import Band, Over, score_bands
-from accel_rl.report.page import NARROW, Picture
+from accel_rl.report.page import NARROW
 from accel_rl.results import run_settings
+from accel_rl.results.section import Picture
 from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import BySetting
 
@@ -27,7 +28,7 @@ REFERENCES = (
 
 
 @dataclass(frozen=True)
-class Point:
+class PublishedScore:
     """A published score after a number of env steps, drawn with its standard deviation, in the colour of the line to
     which it belongs."""
 
@@ -48,7 +49,7 @@ class Panel:
     over: Over = "env steps"
     game: str = ""
     quantity: str = ""
-    points: Sequence[Point] = ()
+    points: Sequence[PublishedScore] = ()
 
 
 def wrapped(

@@ -9,12 +9,8 @@ import numpy as np
 
 from accel_rl.envs.atari_games import GAMES, human_scale
 from accel_rl.metrics.plot import colours
-from accel_rl.papers.daley import daley_tables
-from accel_rl.papers.dalton import dalton_tables
-from accel_rl.papers.gorila import gorila_figures, gorila_tables
-from accel_rl.papers.gorila.gorila_scores import KINDS, NAMES, OURS, PAPER
+from accel_rl.papers.paper import reported_papers
 from accel_rl.papers.published import published, rule_differences, table_of_49
-from accel_rl.papers.stooke import stooke_tables
 from accel_rl.papers.stooke.stooke_tables import claims, shown_figures, title
 from accel_rl.report import layer_norms, panels, searched_trials
 from accel_rl.report.aggregate_section import aggregate_section
@@ -22,14 +18,15 @@ from accel_rl.report.aggregates import Scores
 from accel_rl.report.costs import costs_table
 from accel_rl.report.curves import Over, curves_table
 from accel_rl.report.equal_steps import equal_steps_sections
-from accel_rl.report.page import Picture, Section, page
+from accel_rl.report.page import page
 from accel_rl.report.panels import panels_table
 from accel_rl.report.panels import pictures as pictures_of
 from accel_rl.report.sample_efficiency import efficiency_section
 from accel_rl.report.scores import scores_table, throughput_table
 from accel_rl.results import run_settings
+from accel_rl.results.section import Picture, Section
 from accel_rl.results.table import Table
-from accel_rl.results.trained_run import BySetting, Run, by_setting
+from accel_rl.results.trained_run import BySetting, TrainedRun, by_setting
 from accel_rl.text.counts import Count, counted
 
 MOST_NOTES = 10  # A report shows at most ten notes of one kind.
@@ -59,7 +56,7 @@ class ReportOptions:
     no prices are reported."""
 
 
-def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]:
+def write_report(runs: Sequence[TrainedRun], out: Path, o: ReportOptions) -> list[Path]:
     """Write index.html and its tables as CSV, and return the files. `runs` is a result of the function `distinct`."""
     settings = by_setting(runs)
     learners = [r for r in runs if not run_settings.samples_only(r.settings)]
@@ -73,14 +70,14 @@ def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]
     ):
         drawn += sections
         hidden += tables
-    of_papers = paper_tables(runs, learnt)
+    of_papers = [section for paper in reported_papers() for section in paper.sections(runs, learnt)]
     aggregated, profiles, normalised = aggregate_section(learnt, o.score, o.reps, o.human)
     scores, throughput = scores_table(learnt, o.score, o.human), throughput_table(settings)
     costs = costs_table(settings, o.core_hour_price)
     have = {table.name for section in of_papers for table in section.tables}
     published_only = [
         t
-        for t in (table_of_49(), *daley_tables.published_tables(), *stooke_tables.published_tables())
+        for t in (table_of_49(), *(t for paper in reported_papers() for t in paper.published_tables()))
         if t.name not in have and any(r.game in GAMES for r in runs)
     ]
     of_tables = any(r.experiment for r in runs) and not shown_figures(runs)
@@ -88,12 +85,12 @@ def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]
         *searches(runs),
         *equal_steps_sections(learnt, o.reps, o.human),
         *(of_papers + drawn if of_tables else drawn + of_papers),
-        Section(scores.title, tables=[scores]),
+        Section.of(scores),
         aggregated,
         *efficiency_section(learnt, o.curve, o.reps, o.human),
-        Section(throughput.title, tables=[throughput]),
-        *([Section(costs.title, tables=[costs])] if costs.rows else []),
-        *(Section(t.title, tables=[t]) for t in published_only),
+        Section.of(throughput),
+        *([Section.of(costs)] if costs.rows else []),
+        *map(Section.of, published_only),
     ]
     out.mkdir(parents=True, exist_ok=True)
     shown = [t for section in sections for t in section.tables]
@@ -103,7 +100,7 @@ def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]
     return [index, *written]
 
 
-def notes(runs: Sequence[Run], normalised: Mapping[str, Scores], scale: str) -> list[str]:
+def notes(runs: Sequence[TrainedRun], normalised: Mapping[str, Scores], scale: str) -> list[str]:
     result = _some([f"{r.setting} in {r.game}: {r.repeated}" for r in runs if r.repeated])
     result += _some([f"{r.name}: unfinished, {r.unfinished}" for r in runs if r.unfinished and r.part <= 1])
     result += _some([f"{r.name}: {text}" for r in runs if (text := _short_evaluations(r))])
@@ -121,7 +118,7 @@ def notes(runs: Sequence[Run], normalised: Mapping[str, Scores], scale: str) -> 
     return result
 
 
-def _short_evaluations(run: Run) -> str:
+def _short_evaluations(run: TrainedRun) -> str:
     """Evaluations of few episodes are not used as scores. "" if the run has none."""
     if not (n := int(run.short.sum())):
         return ""
@@ -165,7 +162,7 @@ def learning_curves(settings: BySetting, curve: str) -> Shown:
     return sections, hidden
 
 
-def secondary_learners(runs: Sequence[Run]) -> Shown:
+def secondary_learners(runs: Sequence[TrainedRun]) -> Shown:
     """Figures 6 to 8 of Stooke & Abbeel 2018."""
     sections, hidden = [], []
     with_secondary = [r for r in runs if layer_norms.has_secondary(r)]
@@ -185,7 +182,7 @@ def secondary_learners(runs: Sequence[Run]) -> Shown:
     return sections, hidden
 
 
-def norms_of_layers(runs: Sequence[Run]) -> Shown:
+def norms_of_layers(runs: Sequence[TrainedRun]) -> Shown:
     """Figure 9 of Stooke & Abbeel 2018, with a picture for each game."""
     sections, hidden = [], []
     with_norms = [r for r in runs if layer_norms.has_norms(r) and not layer_norms.has_secondary(r)]
@@ -200,7 +197,7 @@ def norms_of_layers(runs: Sequence[Run]) -> Shown:
     return sections, hidden
 
 
-def searches(runs: Sequence[Run]) -> list[Section]:
+def searches(runs: Sequence[TrainedRun]) -> list[Section]:
     result = []
     for one in searched_trials.searches(runs):
         table = one.table()
@@ -208,32 +205,4 @@ def searches(runs: Sequence[Run]) -> list[Section]:
         has_points = table.columns[3:] and any(row[2] for row in table.rows)
         pictures = [Picture(one.drawn(), caption)] if has_points else []
         result.append(Section(table.title, pictures, [table]))
-    return result
-
-
-def paper_tables(runs: Sequence[Run], settings: BySetting) -> list[Section]:
-    result = [
-        Section(t.title, tables=[t])
-        for t in (*stooke_tables.tables(runs), *daley_tables.speed_tables(runs), *dalton_tables.tables(runs))
-    ]
-    result += [Section(t.title, tables=(t, counts)) for t, counts in daley_tables.suite_tables(settings)]
-    return result + gorila_sections(settings)
-
-
-def gorila_sections(settings: BySetting) -> list[Section]:
-    """Tables 1 to 4 and figures 3 to 5 of Nair et al. 2015."""
-    result = []
-    for setting in gorila_tables.settings_with_scores(settings):
-        result += [Section(t.title, tables=[t]) for t in setting.tables()]
-        pictures = [
-            Picture(gorila_figures.drawn_bars(bars, label), caption)
-            for bars, label, caption in gorila_figures.bars(setting)
-        ]
-        title = f"{PAPER}, figures 3 and 4 ({setting.name})"
-        result.append(Section(title, pictures, notes=[OURS]))
-        for starts, kind in KINDS.items():
-            if (progress := gorila_figures.progress(setting, starts)) is not None:
-                png, table = gorila_figures.figure_5(progress, setting)
-                title = f"{PAPER}, figure 5: {NAMES[kind]} ({setting.name})"
-                result.append(Section(title, [Picture(png, f"Share of games over time ({table.name}.csv)")], [table]))
     return result

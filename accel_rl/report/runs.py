@@ -14,7 +14,7 @@ from accel_rl.envs.make import MOST_NAMED
 from accel_rl.metrics.nested import flat
 from accel_rl.metrics.plot import Column, read_columns
 from accel_rl.report.labels import labels
-from accel_rl.results.trained_run import Run, no_column
+from accel_rl.results.trained_run import TrainedRun, no_column
 from accel_rl.run.listed_runs import find_runs
 from accel_rl.settings.train import read_settings
 from accel_rl.text.errors import ConfigError, nearest
@@ -22,7 +22,7 @@ from accel_rl.text.errors import ConfigError, nearest
 CSV_COLUMNS = ("game", "seed", "step", "score", "tool", "wall_s")
 
 
-def read_runs(folders: Sequence[Path]) -> list[Run]:
+def read_runs(folders: Sequence[Path]) -> list[TrainedRun]:
     """Raises ConfigError for a damaged file."""
     runs = [_read(p) for p in find_runs(folders)]
     for run, label in zip(runs, labels([run.settings for run in runs]), strict=True):
@@ -30,7 +30,7 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
     return [part for run in runs for part in _parts(run)]
 
 
-def _parts(run: Run) -> list[Run]:
+def _parts(run: TrainedRun) -> list[TrainedRun]:
     """The run, or its part of each of several games."""
     if len(games := run.games.split(",")) == 1 or not run.settings.get("env.game"):
         return [run]
@@ -44,7 +44,7 @@ def _parts(run: Run) -> list[Run]:
     return parts
 
 
-def _read(path: Path) -> Run:
+def _read(path: Path) -> TrainedRun:
     config = read_settings(path)
     try:
         settings = dict(flat(config))
@@ -56,7 +56,7 @@ def _read(path: Path) -> Run:
     names = ("score", "eval_score", "eval_score_std", "eval_episodes", "wall_s", "cpu_s", "joules", "steps_per_s")
     columns = read_columns(path, "env_steps", names)
     steps, wall = columns["wall_s"]
-    run = Run(
+    run = TrainedRun(
         name=path.name,
         game=settings.get("env.game") or settings.get("env.id") or "?",
         seed=seed,
@@ -96,7 +96,7 @@ def _experiment(folder: Path) -> str:
         return ""
 
 
-def read_csv(file: Path) -> list[Run]:
+def read_csv(file: Path) -> list[TrainedRun]:
     """The results of another tool, with one measurement per row. Raises ConfigError with the number of the wrong line.
     The columns of the CSV file are game, seed, step, score, and optionally tool and wall_s."""
     try:
@@ -124,7 +124,7 @@ def read_csv(file: Path) -> list[Run]:
     for (tool, game, seed), measured in series.items():
         a = np.array(sorted(measured))
         runs.append(
-            Run(
+            TrainedRun(
                 name=f"{file.name} {game} {seed}",
                 game=game,
                 seed=seed,

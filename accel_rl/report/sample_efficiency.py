@@ -9,9 +9,10 @@ from accel_rl.envs.atari_games import human_scale
 from accel_rl.metrics.plot import Column, colours, counts, literal, picture, subplots
 from accel_rl.report.aggregates import Scores, iqm, normalised, percentiles, resampled, seeds, weights
 from accel_rl.report.curves import shows_evaluations
-from accel_rl.report.page import NARROW, Picture, Section
+from accel_rl.report.page import NARROW
+from accel_rl.results.section import Picture, Section
 from accel_rl.results.table import Table, number
-from accel_rl.results.trained_run import BySetting, Run
+from accel_rl.results.trained_run import BySetting, TrainedRun
 
 POINTS = 40
 
@@ -30,7 +31,9 @@ class EfficiencyCurve:
     what: str
 
 
-def efficiency_curve(games: Mapping[str, Sequence[Run]], curve: str, reps: int, scale: str) -> EfficiencyCurve | None:
+def efficiency_curve(
+    games: Mapping[str, Sequence[TrainedRun]], curve: str, reps: int, scale: str
+) -> EfficiencyCurve | None:
     """The curve of one setting, as far as each game has a run, from the first env step at which every run has a score.
     Return None if fewer than four runs have scores."""
     usable = {game: runs for game, runs in games.items() if human_scale(game, scale)}

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from accel_rl.envs.atari_games import GAMES, OF_HUMAN, human_normalized, human_scale
-from accel_rl.papers.daley.daley_tables import daley_differences, daley_hours
+from accel_rl.papers.paper import reported_papers
 from accel_rl.papers.published import published
-from accel_rl.papers.stooke.stooke_tables import stooke_differences, stooke_hours
 from accel_rl.results import run_settings
 from accel_rl.results.table import Table, number
 from accel_rl.results.trained_run import FULL_LENGTH, BySetting
@@ -67,6 +66,7 @@ def _episodes(counts: Sequence[int | None]) -> str:
 
 def throughput_table(settings: BySetting) -> Table:
     """Env steps/s and the hours for 50 M env steps, beside the hours that the papers report."""
+    papers = {paper.name: paper for paper in reported_papers() if paper.hours}
     rows = []
     for setting, result in settings.items():
         for game, runs in sorted(result.items()):
@@ -83,33 +83,21 @@ def throughput_table(settings: BySetting) -> Table:
                     number(rate, 0),
                     number(stats.stdev(rates), 0) if len(rates) > 1 else "",
                     number(FULL_LENGTH / rate / 3600, 2) if game in GAMES else "",
-                    number(stooke_hours(timed[0].settings)),
-                    number(daley_hours(timed[0].settings)),
+                    *(number(paper.hours(timed[0].settings)) for paper in papers.values()),  # type: ignore[misc]
                     _differences(timed[0].settings),
                 ]
             )
-    columns = [
-        "setting",
-        "game",
-        "runs",
-        "env steps/s",
-        "deviation",
-        "hours for 50 M",
-        "Stooke & Abbeel",
-        "Daley & Amato",
-        "differs from the paper",
-    ]
+    columns = ["setting", "game", "runs", "env steps/s", "deviation", "hours for 50 M"]
+    compared = [*papers, "differs from the paper"]
     note = (
         "Whole runs, evaluations and checkpoints included, on the cores and GPUs of each run; next to them the papers' "
-        "hours, if printed, and the settings in which the runs differ from the papers'. Stooke & Abbeel: the cell of "
-        "their tables 2 and 3 with the same algorithm, batch size, update mode and number of ranks (a P100 and 5 cores "
-        "each), for Atari; policy gradients with 16 (A2C, A3C) or 8 environments per rank (PPO, APPO). Daley & Amato: "
-        "one GTX 1080 and 8 threads."
+        "hours, if printed, and the settings in which the runs differ from the papers'."
     )
-    return Table("throughput", "Throughput", columns, rows, note).without_empty(columns[-4:])
+    note += "".join(f" {name}: {paper.hours_note}." for name, paper in papers.items())
+    table = Table("throughput", "Throughput", [*columns, *compared], rows, note)
+    return table.without_empty([columns[-1], *compared])
 
 
 def _differences(settings: run_settings.Settings) -> str:
-    papers = (("Stooke & Abbeel", stooke_differences), ("Daley & Amato", daley_differences))
-    texts = {paper: ", ".join(differences(settings)) for paper, differences in papers}
+    texts = {paper.name: ", ".join(paper.differences(settings)) for paper in reported_papers()}
     return "; ".join(f"{paper}: {text}" for paper, text in texts.items() if text)

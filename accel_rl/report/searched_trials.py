@@ -10,7 +10,7 @@ from typing import Any
 
 from accel_rl.metrics.plot import picture
 from accel_rl.results.table import Table
-from accel_rl.results.trained_run import Run
+from accel_rl.results.trained_run import TrainedRun
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Search:
             return picture(figure)
 
 
-def searches(runs: Sequence[Run]) -> list[Search]:
+def searches(runs: Sequence[TrainedRun]) -> list[Search]:
     """Read the searches (`accel-rl search`) to which the given runs belong."""
     folders = dict.fromkeys(run.path.parent for run in runs if run.path)
     searched = [folder for folder in folders if (folder / "study.log").exists()]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from accel_rl.results.run_settings import Settings
-from accel_rl.results.trained_run import Run
+from accel_rl.results.trained_run import TrainedRun
 from accel_rl.text.output import escaped
 
 
@@ -84,11 +84,11 @@ class Alike:
     """The runs that are compared with one published number. `mark` is "" if all these runs have the settings that are
     published with the number, and MARK if no run has these settings."""
 
-    runs: Sequence[Run]
+    runs: Sequence[TrainedRun]
     mark: str
 
 
-def alike(runs: Sequence[Run], differences: Differences) -> Alike:
+def alike(runs: Sequence[TrainedRun], differences: Differences) -> Alike:
     """The runs that have the settings of the published number, or all runs, with the mark MARK, if no run has them."""
     same = [r for r in runs if not differences(r.settings)]
     return Alike(same, "") if same else Alike(runs, MARK)
@@ -99,7 +99,7 @@ def marked(groups: Iterable[Alike], differences: Differences) -> str:
     return sentence([r for group in groups if group.mark for r in group.runs], differences)
 
 
-def sentence(runs: Iterable[Run], differences: Differences, head: str = f"{MARK} differs from the paper") -> str:
+def sentence(runs: Iterable[TrainedRun], differences: Differences, head: str = f"{MARK} differs from the paper") -> str:
     """A sentence for a note about the settings in which runs differ from the published settings, or "" if the runs do
     not differ."""
     texts = {run.setting: ", ".join(result) for run in runs if (result := differences(run.settings))}

@@ -22,7 +22,7 @@ def no_column() -> Column:
 
 
 @dataclass
-class Run:
+class TrainedRun:
     """`setting` is the label of all runs with the same settings in any game and with any seed. `experiment` is the
     experiment of the run's sweep.
 
@@ -142,11 +142,11 @@ class Run:
         return {name: columns[column] for name, column in in_file.items()}
 
 
-BySetting = Mapping[str, Mapping[str, Sequence[Run]]]
+BySetting = Mapping[str, Mapping[str, Sequence[TrainedRun]]]
 """{setting: {game: runs}}"""
 
 
-def distinct(runs: Sequence[Run]) -> list[Run]:
+def distinct(runs: Sequence[TrainedRun]) -> list[TrainedRun]:
     """Only the longest run for each setting, game and seed. Its `repeated` names the others."""
     once = counted_once([(r.setting, r.game, r.seed) for r in runs], [r.env_steps for r in runs])
     for i, others in once.items():
@@ -155,10 +155,10 @@ def distinct(runs: Sequence[Run]) -> list[Run]:
     return [runs[i] for i in once]
 
 
-def by_setting(runs: Sequence[Run]) -> dict[str, dict[str, list[Run]]]:
+def by_setting(runs: Sequence[TrainedRun]) -> dict[str, dict[str, list[TrainedRun]]]:
     """{setting: {game: runs}}, with runs in the order of seeds. Settings are ordered by family, in the papers' order,
     and by the numbers in their names: A2C-16env precedes A2C-128env."""
-    result: dict[str, dict[str, list[Run]]] = {}
+    result: dict[str, dict[str, list[TrainedRun]]] = {}
     for run in sorted(runs, key=_order):
         result.setdefault(run.setting, {}).setdefault(run.game, []).append(run)
     for games in result.values():
@@ -167,7 +167,7 @@ def by_setting(runs: Sequence[Run]) -> dict[str, dict[str, list[Run]]]:
     return result
 
 
-def _order(run: Run) -> tuple[int, list[tuple[float, str]]]:
+def _order(run: TrainedRun) -> tuple[int, list[tuple[float, str]]]:
     family = run_settings.family(run.settings)
     place = run_settings.FAMILIES.index(family) if family else len(run_settings.FAMILIES)
     words = re.split(r"(\d+\.?\d*(?:e-?\d+)?)", run.setting)

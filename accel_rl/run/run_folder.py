@@ -241,7 +241,7 @@ class RunFolder:
         file = self.path / name
         if file.parent != self.path:
             refuse_link(file.parent)
-        file.parent.mkdir(exist_ok=True)
+            file.parent.mkdir(exist_ok=True)
         write_durably(file, _text(value).encode())
 
     def event(self, line: str) -> None:

@@ -26,7 +26,7 @@ LARGE = 400  # Pictures with a height of at most 400 pixels are enlarged.
 INSTALL = "pip install 'accel_rl[video]'"
 
 
-class Episode:
+class FilmedEpisode:
     """One evaluation episode in this process, as screens in colour."""
 
     def __init__(self, config: Resolved, agent: Agent, seed: int, max_steps: int):

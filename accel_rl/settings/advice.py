@@ -35,10 +35,6 @@ def _async(config: Resolved) -> bool:
     return config.distributed.is_async
 
 
-def _explores_by_epsilon(config: Resolved) -> bool:
-    return getattr(config.algo, "explores_by_epsilon", True)
-
-
 def _network(config: Resolved) -> type[Any]:
     return find_network(config.algo.network)  # type: ignore[attr-defined]
 
@@ -125,7 +121,7 @@ CONDITIONS = (
     ),
     Condition(
         ("algo.epsilon", "algo.epsilon_final", "algo.epsilon_steps", "algo.epsilon_spread", "algo.epsilon_unit"),
-        _explores_by_epsilon,
+        lambda c: getattr(c.algo, "explores_by_epsilon", True),
         "exploration by epsilon (--no-noisy)",
     ),
     Condition(
@@ -150,6 +146,12 @@ CONDITIONS = (
         "--learning-rate-scaling",
     ),
 )
+
+
+def lines(given: TrainConfig, resolved: Resolved) -> list[str]:
+    """The warnings with which a run begins. `resolved` is `given` after resolution."""
+    of_run = filter(None, (warning(given), other_network(given, resolved)))
+    return [*of_run, *inactive(given, resolved), *clamped(resolved)]
 
 
 FILLED = {"env.randomness": "sequence"}

@@ -8,7 +8,7 @@ class Mode:
     """Which processes train a run: the process that began it, ranks, or the members of Gorila."""
 
     module: str = ""
-    """Module with the function `launch(config, plan, run, state, objects)`, which starts the other processes and trains
+    """Module with the function `launch(plan, run, state, objects)`, which starts the other processes and trains
     to the end of the run. In a mode over Ray, the module also has the function `check(config)`. The module is imported
     only in its mode."""
     check: str = ""

@@ -437,6 +437,12 @@ def with_preset(config: TrainConfig, name: str) -> TrainConfig:
     return with_setting(config, "preset", name)
 
 
+def with_chosen(config: TrainConfig, preset: str | None, cluster: str | None, is_atari: bool) -> TrainConfig:
+    """The defaults for --preset and --cluster, which other settings override. Raises ConfigError."""
+    config = with_preset(config, preset) if preset else config
+    return on_gorila(config, is_atari) if cluster == "gorila" else config
+
+
 def on_gorila(config: TrainConfig, is_atari: bool = True) -> TrainConfig:
     """Settings for --cluster gorila, in which schedules count the updates of the parameters.
 

@@ -51,12 +51,10 @@ def _implementations(classes: list[type], name: str) -> list[FunctionType]:
 def _functions(modules: set[str], name: str) -> list[FunctionType]:
     """The function, or the methods of the class, that one of the modules defines under a name."""
     values = [vars(sys.modules[m]).get(name) for m in modules if m in sys.modules]
-    defined = [v for v in values if getattr(v, "__module__", "") in modules and not _is_part(v)]
+    parts = (Algorithm, AlgorithmConfig)
+    defined = [v for v in values if getattr(v, "__module__", "") in modules]
+    defined = [v for v in defined if not (isinstance(v, type) and issubclass(v, parts))]
     return [f for v in defined for member in (vars(v).values() if isinstance(v, type) else [v]) for f in _of(member)]
-
-
-def _is_part(value: Any) -> bool:
-    return isinstance(value, type) and issubclass(value, Algorithm | AlgorithmConfig)
 
 
 def _of(member: Any) -> Iterator[FunctionType]:

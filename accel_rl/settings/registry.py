@@ -29,6 +29,8 @@ ALGORITHMS = {
 WITH_REPLAY = ("dqn", "c51", "qrdqn", "iqn", "btr", "rainbow", "r2d2")
 """The algorithms with a replay and a target network."""
 NAMES_WITH_REPLAY = f"{', '.join(WITH_REPLAY[:-1])} and {WITH_REPLAY[-1]}"
+SUITE_PREFIX = "suite/"
+"""The trained agents of the project have names suite/ALGORITHM-GAME."""
 PAPERS = "accel_rl.papers"
 """The package `PAPERS` contains the papers' experiments: `stooke:figure_3` is defined in accel_rl.papers.stooke."""
 PAPER_PREFIXES = ("", "experiments.", f"{PAPERS}.")

@@ -17,7 +17,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import ResolvedEnv, make_spec, resolve_env
 from accel_rl.envs.start_points import load_starts
 from accel_rl.models.networks import SMALL, fits
-from accel_rl.settings.registry import find_algorithm
+from accel_rl.settings.registry import SUITE_PREFIX, find_algorithm
 from accel_rl.settings.sampler_config import SamplerConfig
 from accel_rl.settings.train import OF_RANK, TrainConfig
 from accel_rl.text.counts import counted
@@ -117,16 +117,21 @@ def resolve(config: TrainConfig) -> Resolved:
 def fill_in(config: TrainConfig) -> Resolved:
     """Compute the settings that follow from others, without checking combinations. Raises ConfigError."""
     randomness = "counter" if config.sampler.on_device and config.env.game else "sequence"
-    file = config.evaluation.starts_file
-    if file:  # Paths are made absolute, because other processes may have another current folder.
-        file = str(Path(file).expanduser().absolute())
     chosen: dict[str, Any] = {
         "env": resolve_env(config.env, randomness),
         "algo": config.algo.for_env(bool(config.env.game)).for_run(config.env_steps),
         "sampler": ResolvedSampler(**_values(config.sampler) | {"horizon": config.T}),
-        "evaluation": replace(config.evaluation, starts_file=file),
+        "evaluation": replace(config.evaluation, starts_file=_absolute(config.evaluation.starts_file)),
+        "init": _absolute(config.init),
     }
     return Resolved(**_values(config) | chosen)
+
+
+def _absolute(path: str) -> str:
+    """Other processes may have another current folder. The name of an agent of the suite stays as it is."""
+    if not path or (path.startswith(SUITE_PREFIX) and not Path(path).exists()):
+        return path
+    return str(Path(path).expanduser().absolute())
 
 
 def for_small_pictures(config: Resolved) -> Resolved:

@@ -41,7 +41,7 @@ class Item(NamedTuple):
 
 
 class Carried:
-    """`Carried` reads the folder of --carry, and adds items to it. All files together have at most `total_bytes`."""
+    """Reads the folder of --carry, and adds items to it. All files together have at most `total_bytes`."""
 
     def __init__(self, path: Path, total_bytes: int, file_bytes: int = FILE_BYTES):
         self.path, self.total_bytes = path, total_bytes
@@ -76,16 +76,15 @@ class Carried:
 
     @property
     def items(self) -> list[Item]:
-        """Return the items whose pieces are all present."""
         return [item for item, (n, pieces) in self._pieces().items() if len(pieces) == n]
 
     def newest(self, name: str) -> Item | None:
-        """Return the item of a run with the most env steps, or None."""
+        """The item of a run with the most env steps, or None."""
         same = [item for item in self.items if item.name == name]
         return max(same, key=lambda item: (item.env_steps, item.is_finished), default=None)
 
     def _pieces(self) -> dict[Item, tuple[int, dict[int, bytes]]]:
-        """Return {item: (number of its pieces, {piece number: content})}."""
+        """{item: (number of its pieces, {piece number: content})}."""
         result: dict[Item, tuple[int, dict[int, bytes]]] = {}
         for members in self._files.values():
             for member, data in members.items():
@@ -165,7 +164,6 @@ def _divided(size: int, rooms: Mapping[int, int]) -> list[tuple[int, int]]:
 
 
 def _size(members: Members) -> int:
-    """Return the size of a zip file in bytes."""
     return 22 + sum(76 + 2 * len(name.encode()) + len(data) for name, data in members.items())
 
 

@@ -22,7 +22,7 @@ PREFIXES = ("rom-", "emulator-")
 
 
 def files_of(games: Iterable[str], carried: Carried) -> list[Path]:
-    """Return files of this machine's cache folder: the translations of games, the newest compiled kernels, and what was
+    """Files of this machine's cache folder: the translations of games, the newest compiled kernels, and what was
     carried in, since another machine may have another compiler or GPU. Files that others may have written are not
     returned."""
     if code_cache.refusal(cache_folder()):
@@ -36,13 +36,13 @@ def files_of(games: Iterable[str], carried: Carried) -> list[Path]:
 
 
 def item_of(files: Iterable[Path]) -> Item:
-    """Return the item of --carry that holds exactly these files. Its number is a hash of their names."""
+    """The item of --carry that holds exactly these files. Its number is a hash of their names."""
     names = "\n".join(file.name for file in files)
     return Item(NAME, int(hashlib.sha256(names.encode()).hexdigest()[:12], 16))
 
 
 def pack(files: Iterable[Path]) -> bytes:
-    """Return the files as a zip, without those that others may have written meanwhile."""
+    """The files as a zip, without those that others may have written meanwhile."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as z:
         for file in files:

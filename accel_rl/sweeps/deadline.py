@@ -38,7 +38,7 @@ Kind = tuple[str, Host | None]
 
 
 class Deadline:
-    """A `Deadline` decides which runs of a sweep start, and which are stopped early."""
+    """Decides which runs of a sweep start, and which are stopped early."""
 
     def __init__(self, folder: SweepFolder, layout: Layout, minutes: float, began: float, rates: Mapping[str, float]):
         """The deadline is `minutes` after `began` (Unix time). `rates` maps algorithms to env steps/s, for kinds of
@@ -67,17 +67,15 @@ class Deadline:
 
     @property
     def over(self) -> bool:
-        """Return whether all runs must be stopped now."""
         return time.time() >= self.ends
 
     @property
     def left_s(self) -> float:
-        """Return the time in which runs can train."""
         return self.ends - time.time()
 
     @property
     def patience_s(self) -> float:
-        """Return the time in which stopped runs must save their checkpoints, so that some is left for packing."""
+        """The time in which stopped runs must save their checkpoints, so that some is left for packing."""
         return min(PATIENCE_S, max(2.0, 0.6 * (self.due - time.time())))
 
     def step(self, feeder: Feeder) -> None:
@@ -105,7 +103,7 @@ class Deadline:
                 return
 
     def _frees(self, slot: Slot, waiting: Sequence[str], late: Sequence[Running]) -> bool:
-        """Return whether stopping the run in a slot helps a waiting run or another late run to finish."""
+        """Whether stopping the run in a slot helps a waiting run or another late run to finish."""
         slots = [s for name in waiting for s in self._layout.slots[self._layout.sizes[name]]]
         return any(not set(slot.held).isdisjoint(s.held) for s in slots) or any(
             not set(slot.gpus).isdisjoint(other.slot.gpus) for other in late
@@ -120,12 +118,11 @@ class Deadline:
                 self._paces[name] = pace
 
     def _kind(self, name: str) -> Kind:
-        """Return the kind of a run in one of its slots on this machine."""
         slot = self._layout.slots[self._layout.sizes[name]][0]
         return self._alike[name], Host(self._cpu, len(slot.cores), len(slot.gpus))
 
     def _measured(self, name: str) -> list[Pace]:
-        """Return the paces of the runs of a run's kind, of those that run now if there are any."""
+        """The paces of the runs of a run's kind, of those that run now if there are any."""
         kind = self._kind(name)
         same = {
             n: p
@@ -136,11 +133,11 @@ class Deadline:
         return now or list(same.values())
 
     def rate(self, name: str) -> float:
-        """Return the expected env steps/s of a run, or NaN if nothing is known about its kind."""
+        """The expected env steps/s of a run, or NaN if nothing is known about its kind."""
         return _median([p.rate for p in self._measured(name)], self._rates.get(name, math.nan))
 
     def needed_s(self, name: str) -> float:
-        """Return the seconds that a waiting run needs until its end, or NaN if nothing is known about its kind."""
+        """The seconds that a waiting run needs until its end, or NaN if nothing is known about its kind."""
         return self._overhead_s() + self._remaining_s(name, self._folder.saved_at(name), self.rate(name))
 
     def _remaining_s(self, name: str, env_steps: int, rate: float) -> float:
@@ -150,7 +147,6 @@ class Deadline:
         return (length - env_steps) / rate + evaluations * evaluation_s
 
     def _overhead_s(self) -> float:
-        """Return the time that starting and ending a run takes."""
         records = self._folder.records
         ended = [(self._paces[n], records[n]) for n in self._launched & set(self._paces) if records[n].status == "done"]
         return _median([r.ended - r.started - p.wall_s for p, r in ended if r.ended and r.started], OVERHEAD_S)
@@ -178,7 +174,7 @@ class Deadline:
     # -- text ------------------------------------------------------------
 
     def plan(self, waiting: Sequence[str]) -> list[str]:
-        """Return a line of text for each waiting run: when it would start and end by what is known now."""
+        """A line of text for each waiting run: when it would start and end by what is known now."""
         left_s, clock, pending = self.left_s, 0.0, list(waiting)
         running: list[tuple[float, Slot]] = []
         lines = {}
@@ -206,7 +202,6 @@ class Deadline:
         return [head, *(lines[name] for name in waiting)]
 
     def outcome(self) -> list[str]:
-        """Return a line of text for each run, and a line with the total."""
         ended = "the time was over" if self.over else "the sweep was stopped"
         lines, finished = [], 0
         for name, record in self._folder.records.items():

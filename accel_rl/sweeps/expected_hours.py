@@ -46,7 +46,7 @@ def given_rates(words: Iterable[str]) -> dict[str, float]:
 
 
 def describe(configs: Iterable[TrainConfig], rates: Mapping[str, float], at_once: int) -> list[str]:
-    """Return a line with the hours that the runs need if `at_once` runs train at the same time, and a line that lists
+    """A line with the hours that the runs need if `at_once` runs train at the same time, and a line that lists
     the algorithms without a rate. Runs on a cluster are ignored."""
     hours, unknown = dict[str, float](), dict[str, int]()
     for config in configs:

@@ -31,7 +31,7 @@ class Running:
 
 
 class Feeder:
-    """A `Feeder` assigns slots (sets of cores and GPUs) to the waiting runs of a sweep.
+    """Assigns slots (sets of cores and GPUs) to the waiting runs of a sweep.
 
     `runs` maps the name of each run to its length in env steps. Runs that request the most GPUs and cores start first.
     `lock` is the file descriptor of the sweep folder's lock, which every run's process inherits.

@@ -30,7 +30,8 @@ from accel_rl.settings.registry import check_call, find
 from accel_rl.settings.resolved import resolve
 from accel_rl.settings.train import TrainConfig
 from accel_rl.settings.types import settings_in
-from accel_rl.sweeps.layout import Needs, needs_of
+from accel_rl.sweeps.idle import patient
+from accel_rl.sweeps.layout import Needs, RunOptions, needs_of
 from accel_rl.text.errors import ConfigError, nearest
 
 Make = Callable[..., TrainConfig]
@@ -53,7 +54,7 @@ class Level:
     cores: Sequence[int] = ()
 
     def positions(self) -> list["Position"]:
-        """Return the level's positions in order. Raises ConfigError for an invalid level."""
+        """The level's positions in order. Raises ConfigError for an invalid level."""
         lengths = {key: len(values) for key, values in self.values.items()}
         if not lengths or not all(lengths.values()):
             empty = next((key for key, n in lengths.items() if not n), "{}")
@@ -105,8 +106,8 @@ def named(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Member:
-    """A `Member` is one run of a grid. `labels` maps the name of each level to the run's value, and is unique in the
+class GridMember:
+    """A run of a grid. `labels` maps the name of each level to the run's value, and is unique in the
     grid. `gpus` and `cores` are the numbers that the run requests; with 0, the run's configuration determines the
     number."""
 
@@ -122,16 +123,16 @@ class Member:
 
     @property
     def name(self) -> str:
-        """Return the name of the run's folder, such as pong,envs=16,seed=0."""
+        """The name of the run's folder, such as pong,envs=16,seed=0."""
         parts = [v if k in PLAIN else f"{k.rpartition('.')[2]}={v}" for k, v in self.labels.items()]
         return ",".join(parts) or "run"
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A `Grid` is a set of training runs with unique names. The sum of two grids contains the runs of both grids."""
+    """A set of training runs with unique names. The sum of two grids contains the runs of both grids."""
 
-    members: tuple[Member, ...]
+    members: tuple[GridMember, ...]
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
@@ -144,7 +145,7 @@ class Grid:
         return Grid(self.members + other.members)
 
     def only(self, chosen: Mapping[str, Sequence[str]]) -> "Grid":
-        """Return a grid of the runs that have one of the chosen values at each level in `chosen`. The name of a list of
+        """A grid of the runs that have one of the chosen values at each level in `chosen`. The name of a list of
         games, such as atari5, stands for those of its games that the grid has. Raises ConfigError for an unknown level
         or value, and for a list of which the grid has no game."""
         members = list(self.members)
@@ -169,7 +170,7 @@ class Grid:
 def grid(
     base: TrainConfig | Make, *crossed: Level | Mapping[str, Sequence[Any]], seeds: Sequence[int] | None = None
 ) -> Grid:
-    """Return the grid of all combinations of the levels and the seeds. Raises ConfigError."""
+    """The grid of all combinations of the levels and the seeds. Raises ConfigError."""
     stages = [x if isinstance(x, Level) else Level(x) for x in crossed]
     if seeds is not None:
         stages.append(Level({"seed": tuple(seeds)}))
@@ -182,7 +183,7 @@ def grid(
         config = set_all({k: v for p in combination for k, v in p.values.items()})
         labels = {k: v for p in combination for k, v in p.labels.items()}
         gpus, cores = (max((getattr(p, what) for p in combination), default=0) for what in ("gpus", "cores"))
-        members.append(Member(config, labels, gpus, cores))
+        members.append(GridMember(config, labels, gpus, cores))
     return Grid(tuple(members))
 
 
@@ -212,7 +213,7 @@ def _parameters(make: Make, keys: Sequence[str]) -> Callable[[dict[str, Any]], T
 
 
 def levels(*crossed: Level | Mapping[str, Sequence[Any]], seeds: Sequence[int] = (0, 1)) -> Callable[[M], M]:
-    """Return a decorator for a function that returns a TrainConfig. The decorator stores the levels and seeds of the
+    """A decorator for a function that returns a TrainConfig. The decorator stores the levels and seeds of the
     function's sweep."""
 
     def mark(make: M) -> M:
@@ -223,7 +224,7 @@ def levels(*crossed: Level | Mapping[str, Sequence[Any]], seeds: Sequence[int] =
 
 
 def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
-    """Return the grid of the experiment `name`, a function `module:function`. If the function is decorated with
+    """The grid of the experiment `name`, a function `module:function`. If the function is decorated with
     `@levels`, the grid consists of these levels. Otherwise the function returns a grid, or the configuration of a
     single run. `seeds`, if not empty, replaces the seeds in `@levels`; a function that returns a grid receives the
     seeds as its parameter `seeds`."""
@@ -272,7 +273,7 @@ PERIODS = 20
 
 
 def full_name(config: TrainConfig, key: str) -> str:
-    """Return a setting's full name, such as env.game for game. If the setting is unknown, raise a ConfigError that
+    """A setting's full name, such as env.game for game. If the setting is unknown, raise a ConfigError that
     suggests similar names."""
     try:
         return flags.full_name(config, key)
@@ -288,7 +289,7 @@ def parsed(config: TrainConfig, key: str, text: str) -> tuple[str, Any]:
 
 
 def scaled(config: TrainConfig, scale: float) -> TrainConfig:
-    """Return a run's settings with the length multiplied by `scale`, for a test on a small machine.
+    """A run's settings with the length multiplied by `scale`, for a test on a small machine.
 
     The length of the run, the interval and length of evaluations, the capacity of a replay and the decay of epsilon
     are scaled. Networks, batch sizes, learning rates and target-network intervals are not scaled. Four limits apply:
@@ -348,13 +349,15 @@ def pairs(flag: str, words: Sequence[str]) -> dict[str, str]:
     return result
 
 
-def prepared(grid: Grid, scale: float, override: Sequence[str]) -> Grid:
-    """Scale the runs of a grid, apply the settings of --override, and check the runs."""
-    if not 0 < scale <= 1:
-        raise ConfigError(f"--scale {scale}: must be above 0 and at most 1")
-    if scale != 1:
-        grid = grid.changed(lambda config: scaled(config, scale))
-    grid = overridden(grid, pairs("--override", override))
+def prepared(grid: Grid, o: RunOptions) -> Grid:
+    """Apply --scale, --override and --idle to the runs of a grid, and check the runs."""
+    if not 0 < o.scale <= 1:
+        raise ConfigError(f"--scale {o.scale}: must be above 0 and at most 1")
+    if o.scale != 1:
+        grid = grid.changed(lambda config: scaled(config, o.scale))
+    grid = overridden(grid, pairs("--override", o.override))
+    if o.idle:
+        grid = grid.changed(patient)
     for member in grid.members:
         try:
             # Warnings about cores are suppressed, because the sweep assigns the cores.

@@ -13,7 +13,7 @@ all cores for minutes."""
 
 
 def patient(config: TrainConfig) -> TrainConfig:
-    """Return a run's settings with timeouts of at least TIMEOUT_S, because the run's processes may get no CPU time for
+    """A run's settings with timeouts of at least TIMEOUT_S, because the run's processes may get no CPU time for
     minutes."""
     sampler = replace(config.sampler, timeout_s=max(config.sampler.timeout_s, TIMEOUT_S))
     distributed = replace(config.distributed, timeout_s=max(config.distributed.timeout_s, TIMEOUT_S))

@@ -16,22 +16,17 @@ import shlex
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from accel_rl.machine.machine import numbers
 from accel_rl.parsing.arguments import parse, positionals, stdout
-from accel_rl.sweeps import idle, mps, pause
-from accel_rl.sweeps.feeder import LOOK_S, Feeder
+from accel_rl.sweeps import pause, sweep_loop
 from accel_rl.sweeps.grid import pairs
-from accel_rl.sweeps.layout import Layout, Needs, Placing, lay_out, placing, with_placing
+from accel_rl.sweeps.layout import LoopOptions, Needs, lay_out, placing, with_placing
 from accel_rl.sweeps.script_folder import ScriptFolder
-from accel_rl.sweeps.sweep_display import Display, View
-from accel_rl.text import output
 from accel_rl.text.counts import Count, OptionalCount
 from accel_rl.text.errors import ConfigError, nearest
-from accel_rl.training.signals import StopRequest
 
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 FOLDER = "folder"
@@ -41,17 +36,13 @@ MOST_BYTES = 255
 
 
 @dataclass(frozen=True)
-class LaunchOptions(Placing):
+class LaunchOptions(LoopOptions):
     gpus_per_run: OptionalCount = None
     """Number of GPUs of every script, by default 1 if the machine has GPUs."""
     cores_per_run: OptionalCount = None
     """Number of physical cores of every script without GPUs, by default 1."""
-    out: str = ""
-    """Folder to create, by default runs/SCRIPT-TIME."""
     retries: Count = 0
     """Number of times that a failed script is started again."""
-    mps: bool = True
-    """Start CUDA's Multi-Process Service, if runs share a GPU and the service is not running."""
     resume: str = ""
     """Run the scripts in this folder that have not ended with exit code 0. A script begins again unless it continues
     from its own files."""
@@ -87,9 +78,7 @@ def launch(argv: list[str]) -> int:
     with folder.locked() as lock:
         if not is_resumed:
             create(folder, commands, o)
-        if o.idle:
-            idle.use_idle_time()
-        return run(folder, layout, o, lock)
+        return sweep_loop.run(folder, layout, o, lock)
 
 
 def create(folder: ScriptFolder, commands: Mapping[str, Sequence[str]], o: LaunchOptions) -> None:
@@ -97,30 +86,6 @@ def create(folder: ScriptFolder, commands: Mapping[str, Sequence[str]], o: Launc
         folder.run(name).mkdir(parents=True, exist_ok=True)
     plan = {"script": True, "placing": placing(o), "runs": {name: {} for name in commands}, "commands": commands}
     folder.write("sweep.json", {**plan, "slurm": False, "created": time.time()})
-
-
-def run(folder: ScriptFolder, layout: Layout, o: LaunchOptions, lock: int) -> int:
-    """The exit code is 0 if all scripts are done, 1 if one failed, and 130 after Ctrl-C."""
-    view = View(folder)
-    with Display(view) as display, StopRequest() as stop, output.written(display.event, display.event):
-        folder.load_records()
-        feeder = Feeder(folder, layout, view.lengths, o.retries, lock)
-        with mps.shared_gpus(layout, display.event) if o.mps else nullcontext():
-            try:
-                while not (feeder.over or stop):
-                    feeder.step()
-                    display.update()
-                    time.sleep(LOOK_S)
-            finally:
-                feeder.stop()
-    stdout(view.summary(folder.records))
-    failed = [name for name, record in folder.records.items() if record.status == "failed"]
-    for name in failed:
-        stdout(f"  {name} failed: {folder.log(name)}")
-    if all(record.status == "done" for record in folder.records.values()):
-        return 0
-    stdout(f"next: accel-rl launch --resume {shlex.quote(str(folder.path))}    run the scripts that are not done")
-    return stop.exit_code or int(bool(failed))
 
 
 def values_of(words: Sequence[str], template: str) -> dict[str, list[str]]:

@@ -18,7 +18,7 @@ from accel_rl.text.errors import ConfigError
 
 @dataclass(frozen=True)
 class Needs:
-    """`Needs` are the numbers of GPUs and cores that a training run requests. A run that requests more than the machine
+    """The numbers of GPUs and cores that a training run requests. A run that requests more than the machine
     has is assigned the whole machine. `cores` applies only to runs without GPUs.
 
     If the run has one rank per assigned GPU, the number of GPUs must divide `shared`, the number of environments,
@@ -30,7 +30,7 @@ class Needs:
     shared: int = field(default=0, compare=False)
 
     def gpus_of(self, available: int) -> int:
-        """Return the largest number of GPUs, out of `available` GPUs, that the run can use."""
+        """The largest number of GPUs, out of `available` GPUs, that the run can use."""
         n = min(self.gpus, available)
         while n and self.shared % n:
             n -= 1
@@ -39,7 +39,7 @@ class Needs:
 
 @dataclass(frozen=True, order=True)
 class Size:
-    """A `Size` is the size of a slot: `gpus` GPUs with their share of the NUMA nodes' cores, or only `cores` cores."""
+    """The size of a slot: `gpus` GPUs with their share of the NUMA nodes' cores, or only `cores` cores."""
 
     gpus: int
     cores: int = 0
@@ -49,7 +49,7 @@ class Size:
 
 
 def needs_of(config: TrainConfig) -> Needs:
-    """Return the GPUs and cores that a run requests: one GPU per rank, and one core per worker of --sampler.workers or
+    """The GPUs and cores that a run requests: one GPU per rank, and one core per worker of --sampler.workers or
     otherwise per rank.
 
     A Gorila run that starts Ray on this machine requests --gorila.bundle-cpus cores per member (one core if the setting
@@ -77,7 +77,7 @@ def named_members(config: TrainConfig) -> str:
 
 @dataclass(frozen=True)
 class Placing:
-    """`Placing` contains the options that place a sweep's runs on the machine. The options are stored in the sweep's
+    """Options that place a sweep's runs on the machine. They are stored in the sweep's
     folder for --resume."""
 
     gpus: str = "all"
@@ -100,22 +100,27 @@ class Placing:
 
     @property
     def gpu_list(self) -> list[int] | None:
-        """Return the list of GPUs that the runs use, or None for all GPUs."""
         return None if self.gpus == "all" else [] if self.gpus == "none" else numbers(self.gpus)
 
 
 @dataclass(frozen=True)
-class RunOptions(Placing, TrustOptions):
-    """Options of a sweep's and a search's runs."""
+class LoopOptions(Placing):
+    """Options of all runs in slots: of a sweep, a search, or scripts."""
 
     out: str = ""
     """Folder to create, by default runs/NAME-TIME."""
+    retries: Count = 2
+    """Number of times that a failed run is restarted from its checkpoint."""
+    mps: bool = True
+    """Start CUDA's Multi-Process Service, if runs share a GPU and the service is not running."""
+
+
+@dataclass(frozen=True)
+class RunOptions(LoopOptions, TrustOptions):
     override: tuple[str, ...] = ()
     """Settings of every run, as on the command line of accel-rl train, such as env-steps=20000 sampler.envs=8."""
     scale: float = 1.0
     """Factor by which each run's length, intervals, replay and epsilon schedule are multiplied."""
-    retries: Count = 2
-    """Number of times that a failed run is restarted from its checkpoint."""
 
 
 Chosen = TypeVar("Chosen", bound=Placing)
@@ -132,7 +137,7 @@ def with_placing(o: Chosen, stored: Mapping[str, Any]) -> Chosen:
 
 
 def size_of(needs: Needs, o: Placing, gpus: int, cores: int) -> Size:
-    """Return the size of the slot for a run with the requests `needs`, on a machine with `gpus` GPUs and `cores`
+    """The size of the slot for a run with the requests `needs`, on a machine with `gpus` GPUs and `cores`
     cores."""
     for flag, value in (("--gpus-per-run", o.gpus_per_run), ("--cores-per-run", o.cores_per_run)):
         if value is not None and value < 1:
@@ -143,7 +148,7 @@ def size_of(needs: Needs, o: Placing, gpus: int, cores: int) -> Size:
 
 
 def on_gpus(config: TrainConfig, n: int) -> TrainConfig:
-    """Return the configuration of a run on n GPUs, which the run's processes see as GPUs 0 to n - 1.
+    """The configuration of a run on n GPUs, which the run's processes see as GPUs 0 to n - 1.
 
     The run has one rank per GPU, unless the configuration names the GPUs itself. If the configuration requests more
     ranks than GPUs, the ranks share the GPUs. Raises ConfigError if the batch or the environments cannot be divided
@@ -161,7 +166,7 @@ def on_gpus(config: TrainConfig, n: int) -> TrainConfig:
 
 
 def needs_of_begun(config: TrainConfig, size: Mapping[str, Mapping[str, int]]) -> Needs:
-    """Return the GPUs and cores that a run requests when it is resumed, computed from its configuration and from
+    """The GPUs and cores that a run requests when it is resumed, computed from its configuration and from
     `size`, its entry in sweep.json."""
     return Needs(len(_named(config)) or 1, size["gets"]["cores"] or size["asks"]["cores"])
 
@@ -189,11 +194,10 @@ class Layout:
 
     @property
     def most_runs(self) -> int:
-        """Return the largest number of slots of one size, which is the maximum number of runs at the same time."""
+        """The largest number of slots of one size, which is the maximum number of runs at the same time."""
         return max((len(slots) for slots in self.slots.values()), default=1)
 
     def cores(self, size: Size) -> int:
-        """Return the number of physical cores of a slot of the given size."""
         return self.machine.cores_of(self.slots[size][0].held)
 
     def describe(self) -> list[str]:
@@ -229,7 +233,7 @@ def in_order(waiting: Iterable[str], sizes: Mapping[str, Size]) -> list[str]:
 def starts(
     waiting: Iterable[str], sizes: Mapping[str, Size], slots: Mapping[Size, Sequence[Slot]], in_use: Iterable[Slot]
 ) -> list[tuple[str, Slot]]:
-    """Return the runs of a sweep that can start now, each with its slot.
+    """The runs of a sweep that can start now, each with its slot.
 
     If no slot of a run's size is free, the slot in which the fewest processors are in use is reserved for the run.
     Smaller runs may not use reserved slots, so that they do not delay a larger run.

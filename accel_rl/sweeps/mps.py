@@ -13,10 +13,11 @@ TIMEOUT_S = 20.0
 
 
 @contextmanager
-def shared_gpus(layout: Layout, say: Callable[[str], None]) -> Iterator[None]:
-    """Return a context manager that starts MPS, if runs of a sweep share a GPU and MPS is not running yet, and ends MPS
-    after the runs. `say` gets a line about it. After a SIGKILL, MPS stays running, and the next sweep uses it."""
-    if not any(_is_shared([gpu for slot in slots for gpu in slot.gpus]) for slots in layout.slots.values()):
+def shared_gpus(layout: Layout, say: Callable[[str], None], is_wanted: bool = True) -> Iterator[None]:
+    """A context that starts MPS if it is wanted, runs share a GPU and MPS is not running yet, and ends MPS after the
+    runs. `say` gets a line about it. After a SIGKILL, MPS stays running, and the next sweep uses it."""
+    gpus = [[gpu for slot in slots for gpu in slot.gpus] for slots in layout.slots.values()]
+    if not is_wanted or not any(len(set(names)) < len(names) for names in gpus):
         yield
         return
     is_started = _start(say)
@@ -25,10 +26,6 @@ def shared_gpus(layout: Layout, say: Callable[[str], None]) -> Iterator[None]:
     finally:
         if is_started:
             _control("quit")
-
-
-def _is_shared(gpus: list[int]) -> bool:
-    return len(set(gpus)) < len(gpus)
 
 
 def _start(say: Callable[[str], None]) -> bool:

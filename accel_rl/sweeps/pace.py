@@ -38,7 +38,7 @@ class Pace:
 
 
 def kind_of(settings: dict[str, Any]) -> str:
-    """Return a text that is equal for runs of equal speed: their settings without game, seed, length and folder."""
+    """A text that is equal for runs of equal speed: their settings without game, seed, length and folder."""
     alike = {k: v for k, v in settings.items() if k not in ("seed", "env_steps", "run_dir")}
     alike["env"] = {k: v for k, v in settings["env"].items() if k != "game"}
     alike["evaluation"] = {k: v for k, v in settings["evaluation"].items() if k != "interval"}

@@ -33,7 +33,7 @@ COMPARED_OF_SAMPLER = ("envs", "horizon", "reset", "decorrelation_steps")
 
 
 def pack(run: Path, is_finished: bool) -> bytes:
-    """Return the files of a run as a zip. Raises ConfigError if its newest checkpoint is damaged."""
+    """The files of a run as a zip. Raises ConfigError if its newest checkpoint is damaged."""
     files = {file.relative_to(run).as_posix(): file for pattern in FILES for file in sorted(run.glob(pattern))}
     if not is_finished:
         return zipped(files | {file.relative_to(run).as_posix(): file for file in of_checkpoint(run)}, FAST)
@@ -45,7 +45,7 @@ def pack(run: Path, is_finished: bool) -> bytes:
 
 
 def of_checkpoint(run: Path) -> Iterator[Path]:
-    """Return the files of a run's newest checkpoint, including its segments and the parts of all ranks."""
+    """The files of a run's newest checkpoint, including its segments and the parts of all ranks."""
     for folder in (run, *run.glob("ranks/*")):
         checkpoints = Checkpoints(folder / "checkpoints")
         if steps := checkpoints.steps():
@@ -67,7 +67,7 @@ def _write_model(run: Path, folder: Path) -> None:
 
 
 def zipped(files: Mapping[str, Path], level: int | None = None) -> bytes:
-    """Return the files, given by their names in the zip, as a zip. Raises ConfigError if a file is a link."""
+    """The files, given by their names in the zip, as a zip. Raises ConfigError if a file is a link."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=level) as z:
         for name, file in files.items():
@@ -88,7 +88,7 @@ def check_same(data: bytes, settings: Mapping[str, Any], source: str) -> None:
 
 
 def _identity(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that determine a run's results, by name, of one level."""
+    """The settings that determine a run's results, by name, of one level."""
     values: dict[str, Any] = {}
     for name in COMPARED:
         value = settings.get(name)

@@ -28,7 +28,7 @@ def check_carried(carried: Carried, settings: Mapping[str, Mapping[str, Any]]) -
 
 
 class Packing:
-    """`Packing` moves runs between a sweep's folder and the folder of --carry."""
+    """Moves runs between a sweep's folder and the folder of --carry."""
 
     def __init__(self, folder: SweepFolder, carried: Carried):
         self._folder, self._carried = folder, carried
@@ -49,7 +49,7 @@ class Packing:
         return False
 
     def _unpacked(self) -> Iterator[str]:
-        """Return the finished runs that are not packed."""
+        """The finished runs that are not packed."""
         for name, record in self._folder.records.items():
             if record.status == "done" and name not in self._left_out:
                 item = self._carried.newest(name)

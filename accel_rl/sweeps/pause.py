@@ -69,7 +69,7 @@ def release(folder: Path) -> None:
 
 
 def _paused(path: Path) -> Sequence[psutil.Process]:
-    """Return the sweep's paused processes that still exist. The sweep's own process is the first."""
+    """The sweep's paused processes that still exist. The sweep's own process is the first."""
     try:
         entries = json.loads((path / PAUSED).read_text())
     except (OSError, ValueError):

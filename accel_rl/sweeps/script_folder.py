@@ -14,7 +14,9 @@ class ScriptFolder(SweepFolder):
     """A folder of scripts, which have no settings, checkpoints or length in env steps. `sweep.json` has the words of
     each run's command."""
 
+    COMMAND = "launch"
     AGAIN = "started again"
+    has_report = False
 
     def command(self, name: str, cores: Sequence[int]) -> list[str]:
         return list(self.plan["commands"][name])

@@ -29,8 +29,9 @@ from accel_rl.parsing.arguments import parse, positionals, stdout
 from accel_rl.settings.registry import find
 from accel_rl.settings.train import TrainConfig
 from accel_rl.settings.trust import check_trust
+from accel_rl.sweeps import idle, mps
 from accel_rl.sweeps.feeder import Feeder
-from accel_rl.sweeps.grid import Grid, Member, prepared
+from accel_rl.sweeps.grid import Grid, GridMember, prepared
 from accel_rl.sweeps.layout import Layout, RunOptions, lay_out, needs_of, placing
 from accel_rl.sweeps.sweep_display import Display, View
 from accel_rl.sweeps.sweep_folder import PRUNED, SweepFolder
@@ -161,8 +162,8 @@ def name_of(trial: Any) -> str:
     return f"trial={trial.number:03d}"
 
 
-def as_member(trial: Any, space: Space, o: SearchOptions) -> Member:
-    """Return the run of a trial, with --scale and --override applied to the settings that the space returns. Raises
+def as_member(trial: Any, space: Space, o: SearchOptions) -> GridMember:
+    """The run of a trial, with --scale and --override applied to the settings that the space returns. Raises
     ConfigError if the settings are impossible."""
     try:
         config = space(trial)
@@ -170,7 +171,7 @@ def as_member(trial: Any, space: Space, o: SearchOptions) -> Member:
         raise ConfigError(str(e)) from e
     if not isinstance(config, TrainConfig):
         raise ConfigError(f"the space returns {type(config).__name__}, not a TrainConfig")
-    return prepared(Grid((Member(config, {"trial": f"{trial.number:03d}"}),)), o.scale, o.override).members[0]
+    return prepared(Grid((GridMember(config, {"trial": f"{trial.number:03d}"}),)), o).members[0]
 
 
 def check(space: Space, o: SearchOptions) -> Layout:
@@ -205,6 +206,8 @@ def search(argv: list[str]) -> int:
         raise ConfigError(f"{name!r} is no function of an optuna.Trial that returns the settings of a run")
     layout = check(space, o)
     with folder.locked() as lock:
+        if o.idle:
+            idle.use_idle_time()
         search = {"trials": o.trials, "override": o.override, "scale": o.scale}
         plan = {"experiment": name, "placing": placing(o), "slurm": False, "search": search}
         if resuming:
@@ -212,7 +215,12 @@ def search(argv: list[str]) -> int:
         else:
             folder.create({}, {}, plan)
         trials = Search(folder, space, o, layout, lock)
-        with trials.display as display, StopRequest() as stop, output.written(display.event, display.event):
+        with (
+            trials.display as display,
+            StopRequest() as stop,
+            output.written(display.event, display.event),
+            mps.shared_gpus(layout, display.event, o.mps),
+        ):
             trials.run(stop)
     has_score, path = trials.report(), quote(str(folder.path))
     remaining = f"search --resume {path} --trust    continue with the remaining trials"

@@ -14,7 +14,7 @@ from accel_rl.parsing.arguments import stdout
 from accel_rl.processes import child
 from accel_rl.sweeps.layout import Needs, Size, size_of
 from accel_rl.sweeps.sweep_folder import SweepFolder
-from accel_rl.sweeps.sweep_plan import Run
+from accel_rl.sweeps.sweep_plan import PlannedRun
 from accel_rl.text.counts import counted
 from accel_rl.text.errors import ConfigError
 
@@ -24,7 +24,7 @@ INSTALL = "pip install 'accel_rl[slurm]'"
 
 
 class Job:
-    """A `Job` is the function of a Slurm job: it starts one run, or resumes it from its checkpoint. Submitit pickles
+    """The function of a Slurm job: it starts one run, or resumes it from its checkpoint. Submitit pickles
     the class by value, so that the node does not need to import this module."""
 
     def __init__(self, run: str, retries: int, command: list[str], variables: dict[str, str]):
@@ -64,7 +64,7 @@ def check(cluster: str = "slurm") -> None:
 
 
 def sizes(needs: Mapping[str, Needs], o: Any) -> dict[str, Size]:
-    """Return the GPUs and cores that each run's Slurm job requests. `o` contains the options of the sweep, of which
+    """The GPUs and cores that each run's Slurm job requests. `o` contains the options of the sweep, of which
     --gpus lists the GPUs of a node."""
     gpus = sys.maxsize if o.gpu_list is None else len(o.gpu_list)
     result = {}
@@ -77,7 +77,7 @@ def _asked(size: Size) -> str:
     return (f"{counted(size.gpus, 'GPU')}, " if size.gpus else "") + counted(size.cores, "core")
 
 
-def describe(runs: Mapping[str, Run]) -> list[str]:
+def describe(runs: Mapping[str, PlannedRun]) -> list[str]:
     """Describe each Slurm job in a line of text."""
     jobs = [f"  {n:<40}  {r.config.env_steps:>13,} env steps  {_asked(r.size)}" for n, r in runs.items()]
     return [f"{counted(len(runs), 'job')}, each asking Slurm for:", *jobs]

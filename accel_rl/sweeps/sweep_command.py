@@ -12,17 +12,13 @@ The exit code is 0 if all runs are done or the time of --minutes is over, 1 if a
 run was started), and 130 after Ctrl-C.
 """
 
-import contextlib
-import math
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from shlex import quote
 
 from accel_rl.metrics.wandb import check_wandb
 from accel_rl.parsing.arguments import parse, positionals, stdout, value_of
@@ -30,32 +26,26 @@ from accel_rl.settings.config_file import read_file
 from accel_rl.settings.registry import papers
 from accel_rl.settings.resolved import fill_in
 from accel_rl.settings.trust import code_names
-from accel_rl.sweeps import carried_code, expected_hours, idle, mps, pause
+from accel_rl.sweeps import carried_code, expected_hours, pause, sweep_loop
 from accel_rl.sweeps.carried import Carried
 from accel_rl.sweeps.deadline import Deadline, check_minutes
-from accel_rl.sweeps.feeder import LOOK_S, PATIENCE_S, Feeder
 from accel_rl.sweeps.grid import Grid, find_grid, pairs, prepared
 from accel_rl.sweeps.layout import Layout, RunOptions, lay_out, needs_of_begun, placing, with_placing
 from accel_rl.sweeps.packing import MB, Packing, check_carried
-from accel_rl.sweeps.sweep_display import Display, View, status
 from accel_rl.sweeps.sweep_folder import SweepFolder, prune
-from accel_rl.sweeps.sweep_plan import Run, begun, describe, planned, shortages
-from accel_rl.text import output
+from accel_rl.sweeps.sweep_plan import PlannedRun, begun, describe, planned, shortages
 from accel_rl.text.counts import Count
 from accel_rl.text.errors import ConfigError, ended
-from accel_rl.training.signals import StopRequest
 
 
 @dataclass(frozen=True)
-class Options(RunOptions):
+class SweepOptions(RunOptions):
     only: tuple[str, ...] = ()
     """Run only the grid's runs with the given values of levels, such as game=pong,breakout envs=16. The lists of games
     atari5, atari10, atari26, atari49 and atari57 stand for those of their games that the grid has."""
     seeds: tuple[int, ...] = ()
     """Seeds of the runs, which replace the experiment's seeds. A function that returns a grid receives the seeds as its
     parameter `seeds`."""
-    mps: bool = True
-    """Start CUDA's Multi-Process Service for the sweep, if runs share a GPU and the service is not running."""
     resume: str = ""
     """Resume the sweep in this folder. If an experiment but no folder is given, --resume continues the sweep in --out
     (by default runs/MODULE-NAME), or starts the sweep if this folder does not exist. Runs may import the code that the
@@ -105,13 +95,13 @@ class Options(RunOptions):
     """Maximum number of jobs of an array that Slurm runs at the same time, or 0 for no maximum."""
 
 
-def make_grid(experiment: str, o: Options) -> Grid:
+def make_grid(experiment: str, o: SweepOptions) -> Grid:
     """Build and check the runs of an experiment with the given options."""
     grid = find_grid(experiment, o.seeds)
     grid = grid.only({key: value.split(",") for key, value in pairs("--only", o.only).items()})
     if not grid.members:
         raise ConfigError("the grid is empty: no run has all of the values that --only names")
-    return prepared(grid, o.scale, o.override)
+    return prepared(grid, o)
 
 
 def show(lines: Sequence[str]) -> int:
@@ -121,21 +111,19 @@ def show(lines: Sequence[str]) -> int:
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code: 0 done, 1 a run failed, 2 wrong settings, 130 stopped by Ctrl-C."""
+    """The exit code: 0 done, 1 a run failed, 2 wrong settings, 130 stopped by Ctrl-C."""
     return ended("accel-rl sweep", sweep, argv)
 
 
 def sweep(argv: list[str], began: float | None = None) -> int:
     """The command began at `began` (Unix time), or begins now."""
     began = time.time() if began is None else began
-    if argv[:1] == ["status"]:
-        return status(argv[1:])
     argv = with_default_folder(argv)
     existing = any(a.partition("=")[0] in ("--resume", "--pause", "--unpause", "--prune") for a in argv)
     named = argv[:1] and not argv[0].startswith("-") and any(a.partition("=")[0] == "--resume" for a in argv)
     names = [f"the experiment (module:function; the papers are {', '.join(papers())})"] if named or not existing else []
     words, options = positionals(argv, names, "accel-rl sweep")
-    o = parse(Options, options, "accel-rl sweep EXPERIMENT", __doc__ or "")
+    o = parse(SweepOptions, options, "accel-rl sweep EXPERIMENT", __doc__ or "")
     if o.pause:
         return show([pause.pause(Path(o.pause).expanduser())])
     if o.unpause:
@@ -153,8 +141,6 @@ def sweep(argv: list[str], began: float | None = None) -> int:
         raise ConfigError("--resume, --pause, --unpause and --prune need a sweep's folder, and got ''")
     carried = read_carried(o)
     grid = make_grid(words[0], o)
-    if o.idle:
-        grid = grid.changed(idle.patient)
     folder = SweepFolder.new(o.out, words[0])
     needs = {m.name: m.needs for m in grid.members}
     labels = {m.name: m.labels for m in grid.members}
@@ -184,10 +170,7 @@ def sweep(argv: list[str], began: float | None = None) -> int:
         folder.create(runs, labels, {"experiment": words[0], "placing": placing(o), "slurm": o.slurm})
         if o.slurm:
             return slurm.submit(folder, {n: r.size for n, r in runs.items()}, o)
-        if o.idle:
-            idle.use_idle_time()
-        exit_code = run(folder, layout, shortages(runs.values()), o, lock, began, carried)
-        return done(folder, exit_code, o.when_done)
+        return run(folder, layout, shortages(runs.values()), o, lock, began, carried)
 
 
 def with_default_folder(argv: list[str]) -> list[str]:
@@ -210,7 +193,7 @@ def with_default_folder(argv: list[str]) -> list[str]:
     return [*(a for a in rest if not a.startswith("--out=")), "--resume", out]
 
 
-def resume(o: Options, began: float, experiments: Sequence[str] = ()) -> int:
+def resume(o: SweepOptions, began: float, experiments: Sequence[str] = ()) -> int:
     """Resume the sweep in the folder --resume. The command began at `began` (Unix time). The sweep's stored options
     apply unless new options are given. The code that the runs of `experiments` name is trusted."""
     members = [m for name in experiments for m in find_grid(name).members]
@@ -249,12 +232,10 @@ def resume(o: Options, began: float, experiments: Sequence[str] = ()) -> int:
     if carried is not None:
         carried.open()
     with folder.locked() as lock:
-        if o.idle:
-            idle.use_idle_time()
-        return done(folder, run(folder, layout, [], o, lock, began, carried), o.when_done)
+        return run(folder, layout, [], o, lock, began, carried)
 
 
-def read_carried(o: Options) -> Carried | None:
+def read_carried(o: SweepOptions) -> Carried | None:
     """Read the folder --carry, and let games that are played from now on use its compiled code."""
     if o.carry_mb < 1:
         raise ConfigError(f"--carry-mb {o.carry_mb}: must be at least 1")
@@ -266,8 +247,8 @@ def read_carried(o: Options) -> Carried | None:
     return carried
 
 
-def choice(folder: SweepFolder, layout: Layout, o: Options, began: float, carried: Carried | None) -> list[str]:
-    """Return lines of text about the runs that --minutes would start by what is known now."""
+def choice(folder: SweepFolder, layout: Layout, o: SweepOptions, began: float, carried: Carried | None) -> list[str]:
+    """Lines of text about the runs that --minutes would start by what is known now."""
     if o.minutes is None:
         return []
     if carried is not None:
@@ -276,8 +257,8 @@ def choice(folder: SweepFolder, layout: Layout, o: Options, began: float, carrie
     return Deadline(folder, layout, o.minutes, began, expected_hours.given_rates(o.rate)).plan(waiting)
 
 
-def hours(runs: Mapping[str, Run], o: Options, at_once: int) -> list[str]:
-    """Return lines of text with the expected hours of the runs, computed from --rate and from the runs in --rates."""
+def hours(runs: Mapping[str, PlannedRun], o: SweepOptions, at_once: int) -> list[str]:
+    """Lines of text with the expected hours of the runs, computed from --rate and from the runs in --rates."""
     rates = {**expected_hours.measured_rates(Path(o.rates).expanduser()), **expected_hours.given_rates(o.rate)}
     return expected_hours.describe([run.config for run in runs.values()], rates, at_once)
 
@@ -296,53 +277,17 @@ def run(
     folder: SweepFolder,
     layout: Layout,
     notes: Sequence[str],
-    o: Options,
+    o: SweepOptions,
     lock: int,
     began: float,
     carried: Carried | None,
 ) -> int:
     """Run the unfinished runs of a sweep's folder to their end, or until --minutes after `began` (Unix time), and
     return the sweep's exit code."""
-    view, packing = View(folder), Packing(folder, carried) if carried is not None else None
-    with Display(view) as display, StopRequest() as stop, output.written(display.event, display.event):
-        for line in notes:
-            display.say(f"note: {line}")
-        if packing is not None:
-            packing.unpack()
-        feeder = Feeder(folder, layout, view.lengths, o.retries, lock)
-        deadline = None
-        if o.minutes is not None:
-            deadline = Deadline(folder, layout, o.minutes, began, expected_hours.given_rates(o.rate))
-            deadline.announce()
-        with mps.shared_gpus(layout, display.event) if o.mps else contextlib.nullcontext():
-            try:
-                while not (feeder.over or stop or (deadline and deadline.over)):
-                    if deadline:
-                        deadline.step(feeder)
-                    feeder.step()
-                    if packing:
-                        packing.step()
-                    display.update()
-                    time.sleep(LOOK_S)
-            finally:  # Stop all runs when the sweep ends.
-                feeder.stop(deadline.patience_s if deadline else PATIENCE_S)
-            lines = packing.end(deadline.due if deadline and not stop else math.inf) if packing else []
-    show([*(deadline.outcome() if deadline else []), *lines])
-    return _report(folder, view, stop.exit_code, deadline is not None)
-
-
-def _report(folder: SweepFolder, view: View, stopped: int, has_deadline: bool) -> int:
-    records = folder.records
-    stdout(view.summary(records))
-    failed = [name for name, record in records.items() if record.status == "failed"]
-    for name in failed:
-        stdout(f"  {name} failed: {folder.log(name)}")
-    if all(r.status == "done" for r in records.values()):
-        stdout(f"next: accel-rl report {quote(str(folder.path))}")
-        return 0
-    stdout(f"next: accel-rl sweep --resume {quote(str(folder.path))}    continue with the remaining runs")
-    return stopped or int(bool(failed) or not has_deadline)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    packing = deadline = None
+    if carried is not None:
+        packing = Packing(folder, carried)
+        packing.unpack()
+    if o.minutes is not None:
+        deadline = Deadline(folder, layout, o.minutes, began, expected_hours.given_rates(o.rate))
+    return done(folder, sweep_loop.run(folder, layout, o, lock, notes, deadline, packing), o.when_done)

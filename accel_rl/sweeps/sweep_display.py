@@ -3,7 +3,6 @@ terminal."""
 
 import contextlib
 import math
-import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from accel_rl.metrics.progress import human_score, human_time, of_total
-from accel_rl.parsing.arguments import parse, positionals
+from accel_rl.parsing.arguments import command
 from accel_rl.run.listed_runs import Progress, read_progress
 from accel_rl.sweeps.script_folder import opened
 from accel_rl.sweeps.sweep_folder import Record, SweepFolder
@@ -33,7 +32,7 @@ PLAIN_WIDTH = 200
 
 
 class View:
-    """A `View` reads the progress of a sweep's runs from their folders."""
+    """Reads the progress of a sweep's runs from their folders."""
 
     def __init__(self, folder: SweepFolder):
         self.folder = folder
@@ -112,7 +111,7 @@ def differing_parts(names: Sequence[str]) -> dict[str, str]:
 
 
 class Display:
-    """`Display` is a context manager that displays a live table of runs on a terminal. If stderr is not a terminal,
+    """A context manager that displays a live table of runs on a terminal. If stderr is not a terminal,
     `Display` prints lines.
 
     The display starts no thread: with PR_SET_PDEATHSIG, a run receives a signal when the thread that started the run
@@ -157,13 +156,13 @@ class Display:
 
 
 @dataclass(frozen=True)
-class Options:
+class StatusOptions:
     watch: bool = False
     """Refresh the display every two seconds until Ctrl-C."""
 
 
 def records(folder: SweepFolder, view: View) -> dict[str, Record]:
-    """Return the record of each run of a sweep. If the sweep is not running, its interrupted runs count as stopped.
+    """The record of each run of a sweep. If the sweep is not running, its interrupted runs count as stopped.
     Runs on Slurm have no records, so their status is read from their folders."""
     result = folder.load_records()
     alive = folder.holder() is not None
@@ -178,9 +177,9 @@ def records(folder: SweepFolder, view: View) -> dict[str, Record]:
 
 
 def status(argv: list[str]) -> int:
-    words, options = positionals(argv, ["the sweep's folder"], "accel-rl status")
-    o = parse(Options, options, "accel-rl status FOLDER", "Show the state of a sweep.")
-    folder = opened(Path(words[0]).expanduser())
+    usage = "accel-rl status FOLDER"
+    (name,), o = command(StatusOptions, argv, usage, "Show the state of a sweep.", ("the sweep's folder",))
+    folder = opened(Path(name).expanduser())
     view, console = View(folder), Console()
     if not console.is_terminal:
         console.width = PLAIN_WIDTH
@@ -194,9 +193,5 @@ def status(argv: list[str]) -> int:
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code: 0 displayed, 2 wrong settings, 130 stopped by Ctrl-C."""
+    """The exit code: 0 displayed, 2 wrong settings, 130 stopped by Ctrl-C."""
     return ended("accel-rl status", status, argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -34,16 +34,16 @@ from accel_rl.text.errors import ConfigError
 
 if TYPE_CHECKING:  # `accel-rl status` does not wait until torch is imported.
     from accel_rl.settings.train import TrainConfig
-    from accel_rl.sweeps.sweep_plan import Run
+    from accel_rl.sweeps.sweep_plan import PlannedRun
 
 DEADLINE = "deadline.json"
 PRUNED = "pruned"
-"""`PRUNED` is the status of a run that a search has ended early because of a low score."""
+"""The status of a run that a search has ended early because of a low score."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """A `Record` is a sweep's record of one run. `slot` names the GPUs or cores of the run's slot."""
+    """A sweep's record of one run. `slot` names the GPUs or cores of the run's slot."""
 
     status: str = "waiting"
     attempts: int = 0
@@ -55,6 +55,8 @@ class Record:
 
 
 class SweepFolder:
+    COMMAND = "sweep"
+    has_report = True
     AGAIN = "goes on from its last checkpoint"
     """What a run does that is started again after a failure."""
 
@@ -66,7 +68,7 @@ class SweepFolder:
 
     @property
     def plan(self) -> dict[str, Any]:
-        """Return the contents of sweep.json. Raises ConfigError if sweep.json does not exist."""
+        """The contents of sweep.json. Raises ConfigError if sweep.json does not exist."""
         try:
             return dict(json.loads((self.path / "sweep.json").read_text()))
         except FileNotFoundError as e:
@@ -76,7 +78,7 @@ class SweepFolder:
 
     @property
     def names(self) -> list[str]:
-        """Return the names of the runs. Raises ConfigError if a name leads out of the sweep's folder."""
+        """The names of the runs. Raises ConfigError if a name leads out of the sweep's folder."""
         result = list(self.plan["runs"])
         for name in result:
             if Path(name).is_absolute() or ".." in Path(name).parts:
@@ -99,21 +101,21 @@ class SweepFolder:
         process.send_signal(number)
 
     def config(self, name: str, trust: Trust = False) -> "TrainConfig":
-        """Return the configuration with which a run of the sweep was started. Raises ConfigError if the configuration
+        """The configuration with which a run of the sweep was started. Raises ConfigError if the configuration
         names code of a user that is not trusted (`trust`)."""
         return RunFolder.open(self.run(name), trust)[1]
 
     def env_steps(self, name: str) -> int:
-        """Return the length of a run in env steps, without importing a user's code."""
+        """The length of a run in env steps, without importing a user's code."""
         return int(read_plain(self.run(name))["env_steps"])
 
     def left(self, trust: Trust) -> "dict[str, TrainConfig]":
-        """Return {name: configuration} of the sweep's unfinished runs. The method `config` explains `trust`."""
+        """{name: configuration} of the sweep's unfinished runs. The method `config` explains `trust`."""
         configs = {name: self.config(name, trust) for name in self.names}
         return {name: c for name, c in configs.items() if not self.finished(name, c.env_steps)}
 
     def saved_at(self, name: str) -> int:
-        """Return the env steps of a run's newest checkpoint, or 0 without a checkpoint. A finished run that was carried
+        """The env steps of a run's newest checkpoint, or 0 without a checkpoint. A finished run that was carried
         from another machine has its network (`ModelFolder`) in place of checkpoints."""
         run = self.run(name)
         if steps := checkpoint_steps(run / "checkpoints"):
@@ -124,7 +126,7 @@ class SweepFolder:
             return 0
 
     def finished(self, name: str, env_steps: int, exit_code: int | None = None) -> bool:
-        """Return whether a run is finished, with any exit code: its newest checkpoint has at least `env_steps` env
+        """Whether a run is finished, with any exit code: its newest checkpoint has at least `env_steps` env
         steps. If the run's length is a number of updates, the last row of metrics.csv must have this number of updates
         instead."""
         steps = self.saved_at(name)
@@ -139,7 +141,7 @@ class SweepFolder:
 
     @classmethod
     def new(cls, path: str, name: str) -> Self:
-        """Return the folder `path` of a new sweep, by default a folder that is named after the experiment `name`.
+        """The folder `path` of a new sweep, by default a folder that is named after the experiment `name`.
         Raises ConfigError if a sweep cannot start in it."""
         default = f"runs/{name.rpartition(':')[2]}-{time.strftime('%Y%m%d-%H%M%S')}"
         folder = cls(Path(path or default).expanduser())
@@ -171,7 +173,7 @@ class SweepFolder:
         return f"{self.path} is in use by {who}"
 
     def create(
-        self, runs: "Mapping[str, Run]", labels: Mapping[str, Mapping[str, str]], placed: Mapping[str, Any]
+        self, runs: "Mapping[str, PlannedRun]", labels: Mapping[str, Mapping[str, str]], placed: Mapping[str, Any]
     ) -> None:
         """Write the configuration of every run before any run starts, so that a killed sweep can be resumed. `labels`
         maps each run to its labels in the grid. Raises ConfigError if the folder contains a sweep."""
@@ -180,7 +182,7 @@ class SweepFolder:
         named = {name: dict(labels[name]) for name in runs}
         self.write("sweep.json", {**placed, "created": time.time(), "runs": named, "sizes": sizes})
 
-    def add(self, name: str, run: "Run", labels: Mapping[str, str]) -> None:
+    def add(self, name: str, run: "PlannedRun", labels: Mapping[str, str]) -> None:
         """Add a run to a sweep that has begun."""
         plan = self.plan
         sizes = {**plan["sizes"], name: self._begun(name, run)}
@@ -188,7 +190,7 @@ class SweepFolder:
         self.records[name] = Record()
         self._save()
 
-    def _begun(self, name: str, run: "Run") -> dict[str, Any]:
+    def _begun(self, name: str, run: "PlannedRun") -> dict[str, Any]:
         """Write a run's configuration, and return the run's entry of sweep.json."""
         from accel_rl.settings.resolved import fill_in
 
@@ -228,7 +230,7 @@ class SweepFolder:
         RunFolder(self.path).event(line)
 
     def deadline_s(self) -> float:
-        """Return the seconds until the sweep's deadline. The result is infinite without a deadline, or if the deadline
+        """The seconds until the sweep's deadline. The result is infinite without a deadline, or if the deadline
         was that of an earlier command."""
         try:
             left_s = float(json.loads((self.path / DEADLINE).read_text())["due"]) - time.time()
@@ -251,7 +253,7 @@ class SweepFolder:
             yield descriptor
 
     def holder(self) -> int | None:
-        """Return the process id of the sweep that is running in this folder, or None."""
+        """The process id of the sweep that is running in this folder, or None."""
         holder = folder_lock.holder(self.path)
         return None if holder is None else holder.pid
 

@@ -18,9 +18,8 @@ from accel_rl.text.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class Run:
-    """A `Run` is one run of a sweep's plan. `config` is the run's configuration, with its number of ranks adapted to
-    the assigned GPUs."""
+class PlannedRun:
+    """`config` has as many ranks as fit the assigned GPUs."""
 
     config: TrainConfig
     needs: Needs
@@ -46,34 +45,36 @@ class Run:
         return asked, got, f"{self.ranks} ranks share {self.size}" if shared else ""
 
 
-def planned(grid: Grid, sizes: Mapping[str, Size]) -> dict[str, Run]:
+def planned(grid: Grid, sizes: Mapping[str, Size]) -> dict[str, PlannedRun]:
     """Plan the runs of a grid in slots of the given sizes."""
     result = {}
     for m in grid.members:
         with _of_run(m.name):
-            result[m.name] = Run(on_gpus(m.config, sizes[m.name].gpus), m.needs, sizes[m.name])
+            result[m.name] = PlannedRun(on_gpus(m.config, sizes[m.name].gpus), m.needs, sizes[m.name])
     return result
 
 
-def begun(configs: Mapping[str, TrainConfig], needs: Mapping[str, Needs], sizes: Mapping[str, Size]) -> dict[str, Run]:
+def begun(
+    configs: Mapping[str, TrainConfig], needs: Mapping[str, Needs], sizes: Mapping[str, Size]
+) -> dict[str, PlannedRun]:
     """Plan to resume runs of an earlier sweep in slots of the given sizes. Raises ConfigError if a run cannot be
     resumed in its slot."""
     for name, config in configs.items():
         with _of_run(name):
             check_begun(config, sizes[name])
-    return {name: Run(config, needs[name], sizes[name]) for name, config in configs.items()}
+    return {name: PlannedRun(config, needs[name], sizes[name]) for name, config in configs.items()}
 
 
 @contextmanager
 def _of_run(name: str) -> Iterator[None]:
-    """Return a context manager that adds a run's name to the text of a ConfigError."""
+    """A context manager that adds a run's name to the text of a ConfigError."""
     try:
         yield
     except ConfigError as e:
         raise ConfigError(f"run {name}: {e}") from e
 
 
-def describe(layout: Layout, runs: Mapping[str, Run]) -> list[str]:
+def describe(layout: Layout, runs: Mapping[str, PlannedRun]) -> list[str]:
     """Describe the machine, the slots of each size, and the runs in the order of their start, as lines of text."""
     names = in_order(runs, layout.sizes)
     rows = [("run", "env steps", "asks for", "gets")]
@@ -91,8 +92,8 @@ def describe(layout: Layout, runs: Mapping[str, Run]) -> list[str]:
     ]
 
 
-def shortages(runs: Iterable[Run]) -> list[str]:
-    """Return a line of text for each group of runs that are assigned fewer GPUs or cores than they request."""
+def shortages(runs: Iterable[PlannedRun]) -> list[str]:
+    """A line of text for each group of runs that are assigned fewer GPUs or cores than they request."""
     lines = []
     for (asked, got, sharing), n in Counter(run.shortage for run in runs if run.shortage).items():
         line = f"1 run asks for {asked} and gets {got}" if n == 1 else f"{n} runs ask for {asked} each and get {got}"
@@ -104,7 +105,7 @@ def _asked(needs: Needs) -> str:
     return f"{counted(needs.gpus, 'GPU')}, " * bool(needs.gpus) + counted(needs.cores, "core")
 
 
-def _got(layout: Layout, run: Run) -> str:
+def _got(layout: Layout, run: PlannedRun) -> str:
     cores = counted(layout.cores(run.size), "core")
     ranks = f", {run.ranks} ranks" if run.ranks > 1 else ""
     if run.config.mode.has_members:
@@ -118,7 +119,7 @@ SHARE_OF_MEMORY = 0.95  # The replays of a run may use 95 % of the free memory.
 
 @dataclass(frozen=True)
 class ClusterNeeds:
-    """`ClusterNeeds` are the resources that a Gorila run needs on all of its machines together.
+    """The resources that a Gorila run needs on all of its machines together.
 
     `members` and `shards` are numbers, and `named` describes the members. `cores` is the number of cores of each
     member. `replay` is the size in bytes of each bundle's replay, and `shared` is the size of the global replay.
@@ -179,7 +180,7 @@ class ClusterNeeds:
 
 
 def cluster_needs(config: TrainConfig, machine: Machine) -> ClusterNeeds | None:
-    """Return the resources that a Gorila run needs on its cluster, or None for other runs."""
+    """The resources that a Gorila run needs on its cluster, or None for other runs."""
     if not config.mode.has_members:
         return None
     g, replay = config.gorila, 0.0

@@ -6,8 +6,8 @@ from dataclasses import replace
 from accel_rl.agents.agent import Agent
 from accel_rl.envs.ale import AtariEnv
 from accel_rl.envs.make import ResolvedEnv
-from accel_rl.envs.start_points import Point, StartPoints, draw_moments
-from accel_rl.run.video import Episode
+from accel_rl.envs.start_points import StartPoint, StartPoints, draw_moments
+from accel_rl.run.video import FilmedEpisode
 from accel_rl.settings.resolved import Resolved
 from accel_rl.text.errors import ConfigError
 
@@ -37,7 +37,7 @@ def record(
     limited = replace(config, env=replace(env, backend="ale", max_evaluation_steps=steps))
     played, rams = [], []
     for game in range(games):
-        episode = Episode(limited, agent, seed + game, steps)
+        episode = FilmedEpisode(limited, agent, seed + game, steps)
         assert isinstance(episode.env, AtariEnv)
         rams.append([zlib.crc32(episode.env.ram()) for _ in episode.pictures()])
         played.append(episode.env.actions)
@@ -50,5 +50,5 @@ def record(
         mode=rules.mode,
         difficulty=rules.difficulty,
         games=tuple(played),
-        points=tuple(Point(game, n, rams[game][n]) for game, n in moments),
+        points=tuple(StartPoint(game, n, rams[game][n]) for game, n in moments),
     )

@@ -18,7 +18,7 @@ from accel_rl.report.costs import costs_table
 from accel_rl.report.equal_steps import comparisons, equal_steps_table, pooled_table
 from accel_rl.report.runs import read_runs
 from accel_rl.results.table import Table
-from accel_rl.results.trained_run import BySetting, Run, by_setting
+from accel_rl.results.trained_run import BySetting, TrainedRun, by_setting
 
 RESULTS = Path(__file__).parents[2] / "experiments/results"
 EPISODES = 10  # Evaluations of fewer episodes are omitted.
@@ -46,7 +46,7 @@ def suite(folder: Path = RESULTS / "suite") -> BySetting:
     return by_setting([replace(run, setting=_name(run)) for run in runs])
 
 
-def _name(run: Run) -> str:
+def _name(run: TrainedRun) -> str:
     preset = run.settings.get("preset")
     return run.algorithm.upper() + (f", {preset}" if preset else "")
 

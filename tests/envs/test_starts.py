@@ -10,7 +10,7 @@ import pytest
 
 from accel_rl.data.rollout_arrays import Step
 from accel_rl.envs.make import ResolvedEnv, make_batch, make_env
-from accel_rl.envs.start_points import NOTE, Point, StartPoints, draw_moments, load_starts
+from accel_rl.envs.start_points import NOTE, StartPoint, StartPoints, draw_moments, load_starts
 from accel_rl.envs.starts import StartOrder
 from accel_rl.text.errors import ConfigError, RunError
 from tests.env_settings import env_of
@@ -33,7 +33,7 @@ def recorded(game: str, lengths: tuple[int, ...] = (60, 90), points: int = 6) ->
             rams[-1].append(zlib.crc32(env.ram()))
         played.append(env.actions)
     moments = draw_moments(list(lengths), points, 1)
-    found = tuple(Point(g, n, rams[g][n]) for g, n in moments)
+    found = tuple(StartPoint(g, n, rams[g][n]) for g, n in moments)
     return StartPoints(game, "random play", 0, SKIP, None, None, tuple(played), found)
 
 

@@ -14,7 +14,7 @@ from accel_rl.parsing.help import options_of
 from accel_rl.settings.train import default_config
 from accel_rl.settings.trust import CODE, code_names
 from accel_rl.sweeps.layout import Size
-from accel_rl.sweeps.sweep_command import Options, make_grid
+from accel_rl.sweeps.sweep_command import SweepOptions, make_grid
 from accel_rl.sweeps.sweep_folder import SweepFolder
 from accel_rl.sweeps.sweep_plan import planned
 from accel_rl.text.errors import ConfigError
@@ -142,7 +142,7 @@ def sweep(folder):
     code += "    return dataclasses.replace(default_config('evil:X'), env=env, env_steps=1000)\n"
     (folder / "mine.py").write_text(code)
     result = SweepFolder(folder / "sweep")
-    runs = planned(make_grid("mine:settings", Options()), {"seed=0": Size(0)})
+    runs = planned(make_grid("mine:settings", SweepOptions()), {"seed=0": Size(0)})
     plan = {"experiment": "mine:settings", "placing": {}, "slurm": False}
     result.create(runs, {name: {} for name in runs}, plan)
     _forget_modules()

@@ -8,13 +8,13 @@ import pytest
 from accel_rl.metrics.nested import flat
 from accel_rl.papers.dalton import COLUMNS, dalton_tables, table_3
 from accel_rl.papers.published import published_by
-from accel_rl.results.trained_run import Run
+from accel_rl.results.trained_run import TrainedRun
 
 
-def run_of(column: str, game: str = "pong", scores=(-21.0, 17.0, 18.5), minutes=(1.0, 2.0, 3.0)) -> Run:
+def run_of(column: str, game: str = "pong", scores=(-21.0, 17.0, 18.5), minutes=(1.0, 2.0, 3.0)) -> TrainedRun:
     settings = dict(flat(table_3(game, column).to_dict()))
     steps = np.array([250_000.0, 500_000.0, 1_000_000.0])
-    return Run(
+    return TrainedRun(
         name=column, game=game, seed=0, setting=column, online=(steps, np.array(scores)),
         evaluations=(steps, np.array(scores)), clock=(steps, np.array(minutes)), env_steps=1e6, wall_s=180.0,
         settings=settings,

@@ -13,7 +13,7 @@ from accel_rl.metrics.sinks import CsvSink
 from accel_rl.papers.libraries import library_scores
 from accel_rl.papers.libraries.sources import read_sources
 from accel_rl.report.equal_steps import ASSUMED_DEVIATION, Comparison, comparisons, verdicts
-from accel_rl.results.trained_run import Run, no_column
+from accel_rl.results.trained_run import TrainedRun, no_column
 from accel_rl.run import launches
 from accel_rl.run.run_folder import RunFolder
 from experiments import suite
@@ -138,7 +138,7 @@ def made_up(scores, game="pong"):
     settings = dict(flat(suite.run("ppo", game, 1).to_dict()))
     columns = [(np.array([1e5, 1e7]), np.array([x, x])) for x in scores]
     runs = [
-        Run(f"{i}", game, i, "setting", column, no_column(), env_steps=1e7, algorithm="ppo", settings=settings)
+        TrainedRun(f"{i}", game, i, "setting", column, no_column(), env_steps=1e7, algorithm="ppo", settings=settings)
         for i, column in enumerate(columns)
     ]
     return {"setting": {game: runs}}
@@ -199,7 +199,7 @@ def test_a_training_score_is_of_the_episodes_of_the_sources_window(tmp_path):
     rows = [(100_000, 4, -21.0), (300_000, 6, -18.0), (400_000, 6, ""), (500_000, 9, -12.0), (600_000, 12, 0.0)]
     text = "\n".join(f"{steps},{count},{new},-20.0" for steps, count, new in rows)
     (tmp_path / "metrics.csv").write_text(f"env_steps,episodes,new_score,score\n{text}\n")
-    run = Run("0", "pong", 0, "setting", (np.array([6e5]), np.array([-20.0])), no_column(), path=tmp_path)
+    run = TrainedRun("0", "pong", 0, "setting", (np.array([6e5]), np.array([-20.0])), no_column(), path=tmp_path)
     assert run.mean_score(250_000, 505_000) == pytest.approx((2 * -18 + 3 * -12) / 5)
     assert run.mean_score(600_000, 700_000) is None
     settings = dict(flat(suite.run("dqn", "pong", 1).to_dict()))

@@ -1,16 +1,22 @@
 """The published tables, against what the papers print of them elsewhere."""
 
 import statistics
+import sys
 
 import pytest
 
+from accel_rl import papers
 from accel_rl.envs.atari_games import ATARI_49
 from accel_rl.metrics.nested import flat
 from accel_rl.papers.daley import daley_tables
 from accel_rl.papers.daley.daley_tables import daley_hours
+from accel_rl.papers.paper import reported_papers
 from accel_rl.papers.published import percent, published, published_by, table_of_49
 from accel_rl.papers.stooke import stooke_tables
 from accel_rl.papers.stooke.stooke_tables import stooke_hours
+from accel_rl.report.labels import labels
+from accel_rl.report.scores import throughput_table
+from accel_rl.results.trained_run import TrainedRun, by_setting, no_column
 from accel_rl.settings.train import default_config
 from accel_rl.sweeps.grid import find_grid
 
@@ -64,3 +70,34 @@ def test_the_table_shows_the_papers_numbers():
 
 def test_percent():
     assert percent("pong", 9.3) == pytest.approx(100) and percent("pong", -20.7) == pytest.approx(0)
+
+
+OWN_PAPER = """
+from accel_rl.papers.paper import Paper
+from accel_rl.results.section import Section
+from accel_rl.results.table import Table
+
+REPORT = __name__
+PAPER = Paper(
+    "Own et al.", 2016, lambda runs, settings: [Section.of(Table("own", "Own", ["runs"], [[str(len(runs))]]))],
+    hours=lambda settings: 7.0, hours_note="one core", run_name=lambda settings: "Own-" + settings["algorithm"],
+)
+"""
+
+
+def test_a_new_paper_is_a_folder_and_no_edit_elsewhere(tmp_path, monkeypatch):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "__init__.py").write_text(OWN_PAPER)
+    monkeypatch.setattr(papers, "__path__", [*papers.__path__, str(tmp_path)])
+    reported_papers.cache_clear()
+    try:
+        assert [paper.year for paper in reported_papers()] == [2015, 2016, 2018, 2020, 2021]
+        (section,) = reported_papers()[1].sections([], {})
+        assert section.tables[0].rows == [["0"]]
+        assert labels([{"algorithm": "ppo"}]) == ["Own-ppo"]
+        run = TrainedRun("a", "pong", 0, "ppo", no_column(), no_column(), env_steps=100.0, wall_s=10.0)
+        table = throughput_table(by_setting([run]))
+        assert "Own et al." in table.columns and "7" in table.rows[0] and "Own et al.: one core." in table.note
+    finally:
+        reported_papers.cache_clear()
+        sys.modules.pop("accel_rl.papers.own", None)

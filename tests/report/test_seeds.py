@@ -12,7 +12,7 @@ from accel_rl.cli.main import main
 from accel_rl.metrics.plot import columns_of, counted_once, gather
 from accel_rl.report.labels import labelled
 from accel_rl.report.runs import read_runs
-from accel_rl.results.trained_run import Run, distinct
+from accel_rl.results.trained_run import TrainedRun, distinct
 from accel_rl.run.listed_runs import find_runs
 from accel_rl.settings.train import default_config, read_settings
 from accel_rl.text.errors import ConfigError
@@ -102,7 +102,7 @@ def test_evaluations_that_are_all_short_count(tmp_path):
     named = evaluated(tmp_path, (1.0, 2.0, 3.0), (30, 30, 10), "named", episodes=30)
     assert named.score("final") == 2.0
     empty = (np.zeros(1), np.ones(1))
-    assert Run("a", "pong", 0, "a", empty, empty).score("final") == 1.0, "without numbers of episodes"
+    assert TrainedRun("a", "pong", 0, "a", empty, empty).score("final") == 1.0, "without numbers of episodes"
 
 
 def test_the_scores_show_the_number_of_episodes(tmp_path):

@@ -87,7 +87,7 @@ def test_an_episode_is_what_the_agent_sees():
     """The same stacks as a plain list of frames of the same environment gives, from the first step on."""
     torch.manual_seed(0)
     agent = Remembering(ActorCritic(CONFIG.spec))
-    episode = video.Episode(CONFIG, agent, seed=5, max_steps=7)
+    episode = video.FilmedEpisode(CONFIG, agent, seed=5, max_steps=7)
     shown = list(episode.pictures())
     assert len(shown) == 8 and episode.length == 7 and {p.shape for p in shown} == {(210, 160, 3)}
     env = AtariEnv("pong", CONFIG.env.rules(), 5, training=False)
@@ -107,14 +107,14 @@ def test_an_episode_is_what_the_agent_sees():
 def test_the_emulators_frames_need_no_opencv(monkeypatch):
     monkeypatch.setitem(sys.modules, "cv2", None)
     config = fill_in(replace(CONFIG, env=replace(CONFIG.env, game="breakout", frame="84x84", backend="emulator")))
-    episode = video.Episode(config, Remembering(ActorCritic(config.spec)), seed=5, max_steps=3)
+    episode = video.FilmedEpisode(config, Remembering(ActorCritic(config.spec)), seed=5, max_steps=3)
     assert len(list(episode.pictures())) == 4
 
 
-def shown(name: str) -> video.Episode:
+def shown(name: str) -> video.FilmedEpisode:
     config = replace(CONFIG, env=env_of(id=f"tests.environments:{name}"))
     agent = CategoricalPolicyAgent(ActorCritic(config.spec))
-    return video.Episode(config, agent, seed=0, max_steps=100)
+    return video.FilmedEpisode(config, agent, seed=0, max_steps=100)
 
 
 def test_an_environment_of_gymnasium_is_rendered():

@@ -20,7 +20,7 @@ from accel_rl.checkpoints.model_folder import ModelFolder
 from accel_rl.machine import hardware
 from accel_rl.machine.machine import Machine, Node
 from accel_rl.machine.placement import Slot
-from accel_rl.sweeps import mps
+from accel_rl.sweeps import mps, sweep_loop
 from accel_rl.sweeps import sweep_command as sweep
 from accel_rl.sweeps.carried import Carried
 from accel_rl.sweeps.deadline import Deadline
@@ -30,7 +30,7 @@ from accel_rl.sweeps.pace import read_pace
 from accel_rl.sweeps.sweep_display import View
 from accel_rl.sweeps.sweep_display import main as status
 from accel_rl.sweeps.sweep_folder import SweepFolder
-from accel_rl.sweeps.sweep_plan import Run
+from accel_rl.sweeps.sweep_plan import PlannedRun
 from tests.integration.runs import checkpoint_bytes, progressed, rows, wait_for
 from tests.integration.runs import run as run_module
 from tests.integration.runs import start as start_module
@@ -75,10 +75,11 @@ def fresh(tmp_path: Path, lengths: dict[str, int], slots: list[Slot], interval: 
     config = grids.cartpole()
     evaluation = replace(config.evaluation, interval=interval)
     runs = {
-        name: Run(replace(config, env_steps=n, seed=i, evaluation=evaluation), Needs(1, 1), size)
+        name: PlannedRun(replace(config, env_steps=n, seed=i, evaluation=evaluation), Needs(1, 1), size)
         for i, (name, n) in enumerate(lengths.items())
     }
     folder = SweepFolder(tmp_path / "sweep")
+    folder.path.mkdir()
     folder.create(runs, {name: {} for name in runs}, {})
     node = Node(tuple((c,) for c in range(8)), (0,))
     return folder, Layout(Machine((node,)), {name: size for name in runs}, {size: slots})
@@ -231,7 +232,7 @@ def test_a_sweep_starts_mps_unless_it_is_told_not_to(mps, calls, tmp_path, contr
     log = control()
     folder.load_records()
     with folder.locked() as lock:
-        assert sweep.run(folder, layout, [], sweep.Options(mps=mps), lock, 0.0, None) == 0
+        assert sweep_loop.run(folder, layout, sweep.SweepOptions(mps=mps), lock) == 0
     assert (log.read_text().split() if log.exists() else []) == calls
 
 

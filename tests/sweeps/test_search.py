@@ -17,7 +17,7 @@ from accel_rl.sweeps.feeder import Feeder
 from accel_rl.sweeps.layout import Needs, Placing, lay_out
 from accel_rl.sweeps.search_command import FIRST_TRIALS, PERIODS, WARM_UP, Search, SearchOptions, check, open_study
 from accel_rl.sweeps.sweep_folder import PRUNED, SweepFolder
-from accel_rl.sweeps.sweep_plan import Run
+from accel_rl.sweeps.sweep_plan import PlannedRun
 from tests.integration.runs import progressed, wait_for
 from tests.integration.runs import start as start_module
 from tests.marks import slow
@@ -159,7 +159,7 @@ def test_a_pruned_run_ends_early_and_is_not_retried(tmp_path):
     with folder.locked() as lock:
         feeder = Feeder(folder, lay_out(Placing(gpus="none"), {}), {}, 2, lock)
         layout = lay_out(Placing(gpus="none"), {"a": Needs(0, 1)})
-        folder.add("a", Run(config, Needs(0, 1), layout.sizes["a"]), {})
+        folder.add("a", PlannedRun(config, Needs(0, 1), layout.sizes["a"]), {})
         feeder.add("a", config.env_steps, layout)
         feeder.step()
         wait_for(lambda: progressed(folder.run("a"), 2))

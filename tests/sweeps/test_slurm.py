@@ -61,21 +61,21 @@ def test_each_size_is_an_array_of_its_own(tmp_path, monkeypatch, capsys):
 
 def test_given_sizes_and_a_nodes_gpus_limit_what_a_job_asks_for():
     needs = {"a": Needs(32, 32), "b": Needs(1, 8)}
-    assert slurm.sizes(needs, sweep.Options()) == {"a": Size(32, 32), "b": Size(1, 8)}
-    assert slurm.sizes(needs, sweep.Options(gpus="0-7")) == {"a": Size(8, 32), "b": Size(1, 8)}
-    assert slurm.sizes(needs, sweep.Options(gpus_per_run=2, cores_per_run=3)) == {"a": Size(2, 3), "b": Size(2, 3)}
+    assert slurm.sizes(needs, sweep.SweepOptions()) == {"a": Size(32, 32), "b": Size(1, 8)}
+    assert slurm.sizes(needs, sweep.SweepOptions(gpus="0-7")) == {"a": Size(8, 32), "b": Size(1, 8)}
+    assert slurm.sizes(needs, sweep.SweepOptions(gpus_per_run=2, cores_per_run=3)) == {"a": Size(2, 3), "b": Size(2, 3)}
     with pytest.raises(ConfigError, match="--gpus-per-run 0"):
-        slurm.sizes(needs, sweep.Options(gpus_per_run=0))
+        slurm.sizes(needs, sweep.SweepOptions(gpus_per_run=0))
 
 
 def test_a_job_ends_as_its_run(tmp_path, capsys):
     """By submitit's executor for this machine: all but Slurm itself."""
     grid = find_grid("tests.sweeps.grids:seeded").only({"seed": ["0"]}).changed(lambda c: replace(c, env_steps=400))
-    sizes = slurm.sizes({m.name: m.needs for m in grid.members}, sweep.Options(gpus="none"))
+    sizes = slurm.sizes({m.name: m.needs for m in grid.members}, sweep.SweepOptions(gpus="none"))
     folder = SweepFolder(tmp_path / "sweep")
     folder.path.mkdir()
     folder.create(planned(grid, sizes), {n: {} for n in sizes}, {"placing": {}, "slurm": True})
-    assert slurm.submit(folder, sizes, sweep.Options(), cluster="local") == 0
+    assert slurm.submit(folder, sizes, sweep.SweepOptions(), cluster="local") == 0
     wait_for(lambda: all(folder.finished(n, 400) for n in sizes), 100, "the jobs")
     assert "1 job" in capsys.readouterr().out
     assert sweep.main(["--resume", str(folder.path)]) == 2 and "--slurm" in capsys.readouterr().err
@@ -109,7 +109,7 @@ def test_a_folders_name_adds_no_variable_to_a_job(tmp_path, monkeypatch, name):
     monkeypatch.setattr(submitit, "AutoExecutor", Executor)
     monkeypatch.setattr(Executor, "submitted", [])
     folder = SweepFolder(tmp_path / name)
-    slurm.submit(folder, {"a": Size(0, 1)}, sweep.Options())
+    slurm.submit(folder, {"a": Size(0, 1)}, sweep.SweepOptions())
     ((parameters, _),) = Executor.submitted
     keys = {"name": "job_name", "slurm_setup": "setup", "slurm_additional_parameters": "additional_parameters"}
     script = submitit.slurm.slurm._make_sbatch_string(
@@ -130,4 +130,4 @@ def test_a_folders_name_adds_no_variable_to_a_job(tmp_path, monkeypatch, name):
 
 def test_a_path_with_a_line_break_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="line break"):
-        slurm.submit(SweepFolder(tmp_path / "a\n#SBATCH --export=B"), {"a": Size(0, 1)}, sweep.Options())
+        slurm.submit(SweepFolder(tmp_path / "a\n#SBATCH --export=B"), {"a": Size(0, 1)}, sweep.SweepOptions())

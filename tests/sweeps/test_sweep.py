@@ -22,7 +22,7 @@ from accel_rl.sweeps.layout import Needs, Size, needs_of_begun, on_gpus
 from accel_rl.sweeps.pinned_run import main as child
 from accel_rl.sweeps.sweep_display import main as status
 from accel_rl.sweeps.sweep_folder import SweepFolder
-from accel_rl.sweeps.sweep_plan import Run
+from accel_rl.sweeps.sweep_plan import PlannedRun
 from accel_rl.text.errors import ConfigError
 from tests.integration.runs import checkpoint_bytes, progressed, rows, wait_for
 from tests.integration.runs import run as run_module
@@ -168,8 +168,10 @@ def test_a_run_goes_on_with_the_gpus_that_it_was_begun_on(tmp_path, monkeypatch,
     config = grids.cartpole()
     folder = SweepFolder(tmp_path / "sweep")
     folder.path.mkdir()
-    two = Run(replace(config, distributed=replace(config.distributed, ranks=2, gpus="0,1")), Needs(4, 4), Size(2))
-    one = Run(config, Needs(1, 1), Size(1))
+    two = PlannedRun(
+        replace(config, distributed=replace(config.distributed, ranks=2, gpus="0,1")), Needs(4, 4), Size(2)
+    )
+    one = PlannedRun(config, Needs(1, 1), Size(1))
     folder.create({"two": two, "one": one}, {"two": {}, "one": {}}, {"placing": {}, "slurm": False})
     needs = {n: needs_of_begun(c, folder.plan["sizes"][n]) for n, c in folder.left(trust=False).items()}
     assert needs == {"two": Needs(2, 4), "one": Needs(1, 1)}

@@ -7,7 +7,8 @@ Like torch's own operators, the step runs on the current stream, and can be capt
 """
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -94,22 +95,27 @@ def step_arguments(
     rules: Sequence[int],
     repeat_probability: float,
 ) -> StepArguments:
-    """Return the argument of the kernels, which contains the arrays' addresses in the device's memory, and the
-    rules."""
+    """The argument of the kernels: the arrays' addresses in the device's memory, and the rules."""
     assert all(x.is_contiguous() for x in (action, *state, *out))
-    address = {f"state.{k}": x.data_ptr() for k, x in zip(STATE, state, strict=True)}
-    address |= {f"table.{k}": x.data_ptr() for k, x in zip(TABLES, tables, strict=True)}
+    envs, table, outputs = (_addresses(*pair) for pair in ((STATE, state), (TABLES, tables), (OUT, out)))
     r = dict(zip(RULES, rules, strict=True))
     a = StepArguments()
-    a.envs = EnvArrays(len(action), *(address[f"state.{k}"] for k in STATE[:-1]))
-    a.tables = GameTables(*(address[f"table.{k}"] for k in TABLES[:5]), r["rom_bytes"], r["kind"])
-    a.rules = Rules(r["frame_skip"], r["max_steps"], bool(r["life_loss"]), repeat_probability, r["observation"])
-    a.rules.one_life = bool(r["one_life"])
-    tables_of_starts = (address[f"table.{k}"] for k in ("starts", "start_frames", "continued"))
-    a.starts = Starts(*tables_of_starts, r["start_rows"], r["start_columns"])
+    a.envs = _filled(EnvArrays, {"n": len(action), **envs})
+    a.tables = _filled(GameTables, table | r)
+    a.rules = _filled(Rules, {"repeat_probability": repeat_probability, **r})
+    a.starts = Starts(table["starts"], table["start_frames"], table["continued"], r["start_rows"], r["start_columns"])
     a.action = action.data_ptr()
-    a.codes = address["table.codes"]
+    a.codes = table["codes"]
     a.oldest = r["oldest"]
-    a.out = StepOutputs(*(x.data_ptr() for x in out))
+    a.out = _filled(StepOutputs, outputs)
     assert ctypes.sizeof(a) == core().device.sizes["arguments"]
     return a
+
+
+def _addresses(names: Sequence[str], tensors: Sequence[Tensor]) -> dict[str, int]:
+    return {name: x.data_ptr() for name, x in zip(names, tensors, strict=True)}
+
+
+def _filled(structure: Any, values: Mapping[str, float]) -> Any:
+    """`values` may have more than the structure's fields."""
+    return structure(**{name: values[name] for name, *_ in structure._fields_})

@@ -17,6 +17,7 @@ from accel_rl.envs.atari_games import ATARI_49
 from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.sweeps.grid import Level, levels
 
+REPORT = "accel_rl.papers.daley.daley_tables"
 THREADS = (1, 2, 4, 8)
 VARIANTS = ("standard", "concurrent", "synchronized", "both")
 FILL = 50_000

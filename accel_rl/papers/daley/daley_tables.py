@@ -8,10 +8,12 @@ from functools import partial
 import numpy as np
 
 from accel_rl.envs.atari_games import ATARI_49
+from accel_rl.papers.paper import Paper
 from accel_rl.papers.published import percent_of, published_by, wanted
 from accel_rl.results.run_settings import Settings, asynchronous, differences, plays_atari, ranks
+from accel_rl.results.section import Section
 from accel_rl.results.table import Pair, Table, alike, marked, number, paper_table, sentence
-from accel_rl.results.trained_run import BySetting, Run
+from accel_rl.results.trained_run import BySetting, TrainedRun
 
 MNIH = "mnih2015"  # Daley & Amato use the protocol of Mnih et al. 2015.
 TITLE = "Daley & Amato 2021, table {}"
@@ -20,13 +22,13 @@ HUMAN_LEVEL = 75  # A game is at human level above 75 % of the way from random t
 Hours = Mapping[tuple[str, str], list[float]]  # Maps the cell (threads, variant) of a table to the hours of its runs.
 
 
-def speed_tables(runs: Sequence[Run]) -> list[Table]:
+def speed_tables(runs: Sequence[TrainedRun]) -> list[Table]:
     """Tables 1 to 3, for each number of threads and variant: the hours for 50 M env steps, the hours in percent, and
     the speed-up. Tables 2 and 3 are relative to the standard variant with one thread. If there are runs without
     evaluations, only these are used, as in the paper."""
     timed = [r for r in runs if daley_cell(r.settings) and not math.isnan(hours_counted(r))]
     measured = [r for r in timed if not r.settings.get("evaluation.interval")] or timed
-    cells: dict[tuple[str, str], list[Run]] = {}
+    cells: dict[tuple[str, str], list[TrainedRun]] = {}
     for run in measured:
         cells.setdefault(daley_cell(run.settings), []).append(run)  # type: ignore[arg-type]
     if not cells:
@@ -66,7 +68,7 @@ def speed_tables(runs: Sequence[Run]) -> list[Table]:
     return result
 
 
-def hours_counted(run: Run) -> float:
+def hours_counted(run: TrainedRun) -> float:
     """The time of the random actions that fill the replay (Algorithm 1) is not counted."""
     return run.hours_past(float(run.settings.get("algo.replay.start", 0)))
 
@@ -114,11 +116,11 @@ def suite_tables(settings: BySetting) -> list[tuple[Table, Table]]:
     return result
 
 
-def _is_of_suite(run: Run) -> bool:
+def _is_of_suite(run: TrainedRun) -> bool:
     return run.evaluated and is_daleys_dqn(run.settings) and run.settings.get("env.protocol") == MNIH
 
 
-def best(runs: Sequence[Run]) -> tuple[float, float, int]:
+def best(runs: Sequence[TrainedRun]) -> tuple[float, float, int]:
     """(mean, standard deviation, number of episodes) of the best evaluation of each run. The mean is over the runs, and
     the standard deviation is over all episodes of these evaluations."""
     means = []
@@ -134,7 +136,7 @@ def best(runs: Sequence[Run]) -> tuple[float, float, int]:
     return mean, math.sqrt(float(np.mean(variances)) + float(np.var(means))), episodes
 
 
-def _suite_table(setting: str, played: Mapping[str, Sequence[Run]], suffix: str) -> Table:
+def _suite_table(setting: str, played: Mapping[str, Sequence[TrainedRun]], suffix: str) -> Table:
     rows, counts = [], set()
     for game, runs in played.items():
         random, human, dqn, dqn_std, theirs, theirs_std, dqn_percent, their_percent = _printed(game)
@@ -156,7 +158,7 @@ def _suite_table(setting: str, played: Mapping[str, Sequence[Run]], suffix: str)
     return Table(f"daley_table_4{suffix}", TITLE.format(4) + f" ({setting})", columns, rows, note)
 
 
-def _counts_table(played: Mapping[str, Sequence[Run]], suffix: str) -> Table:
+def _counts_table(played: Mapping[str, Sequence[TrainedRun]], suffix: str) -> Table:
     ours = {game: best(runs)[0] for game, runs in played.items()}
     level = {g: percent_of(s, *_printed(g)[:2]) >= HUMAN_LEVEL for g, s in ours.items()}
     above = {g: s > _printed(g)[2] for g, s in ours.items()}
@@ -261,3 +263,20 @@ def published_tables() -> list[Table]:
         ]
         result.append(Table(f"daley_table_{i}", TITLE.format(i), names, rows, t["unit"]))
     return result
+
+
+def sections(runs: Sequence[TrainedRun], settings: BySetting) -> list[Section]:
+    of_suite = [Section.of(table, counts) for table, counts in suite_tables(settings)]
+    return [*map(Section.of, speed_tables(runs)), *of_suite]
+
+
+PAPER = Paper(
+    "Daley & Amato",
+    2021,
+    sections,
+    published_tables,
+    daley_hours,
+    "one GTX 1080 and 8 threads",
+    daley_differences,
+    daley_name,
+)

@@ -13,6 +13,7 @@ from accel_rl.papers.stooke.stooke_settings import together
 from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.sweeps.grid import Level, levels
 
+REPORT = "accel_rl.papers.dalton.dalton_tables"
 GAMES = ("assault", "asterix", "ms_pacman", "pong")
 STEPS = 20_000_000
 """The length of a run is 20 million env steps, which are 80 million emulated frames. The slowest run in the paper

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from accel_rl.papers.paper import Paper
 from accel_rl.papers.published import published_by, wanted
 from accel_rl.results.run_settings import Settings, differences, ranks
+from accel_rl.results.section import Section
 from accel_rl.results.table import Pair, Table, alike, marked, number, paper_table
-from accel_rl.results.trained_run import FULL_LENGTH, Run
+from accel_rl.results.trained_run import FULL_LENGTH, TrainedRun
 
 
 def column(settings: Settings) -> str:
@@ -39,14 +41,14 @@ def hours(settings: Settings) -> float | None:
     return FULL_LENGTH / (1e3 * game["rows"][0][printed["columns"].index(result)]) / 3600
 
 
-def tables(runs: Sequence[Run]) -> list[Table]:
+def tables(runs: Sequence[TrainedRun]) -> list[Table]:
     measured_runs = [run for run in runs if column(run.settings)]
     return [
         _table(game, [r for r in measured_runs if r.game == game]) for game in sorted({r.game for r in measured_runs})
     ]
 
 
-def measured(run: Run, score: float | None) -> list[float]:
+def measured(run: TrainedRun, score: float | None) -> list[float]:
     """Thousands of frames per second, updates per second, and the minutes and the millions of frames until the score
     was reached (NaN if the score was not reached). A frame is a training frame, one per env step, which is a quarter of
     the emulated frames (footnote 2 of the paper)."""
@@ -58,7 +60,7 @@ def measured(run: Run, score: float | None) -> list[float]:
     return [run.steps_per_s / 1e3, run.steps_per_s / per_update, minutes, first / 1e6]
 
 
-def _table(game: str, runs: Sequence[Run]) -> Table:
+def _table(game: str, runs: Sequence[TrainedRun]) -> Table:
     printed = published_by("dalton")["table_3"]
     theirs = printed["games"].get(game, {"score": None, "rows": [[None] * len(printed["columns"])] * 4})
     groups = {
@@ -89,3 +91,6 @@ def _table(game: str, runs: Sequence[Run]) -> Table:
 def _mean(values: Sequence[float], mark: str) -> str:
     known = [v for v in values if not math.isnan(v)]
     return number(stats.mean(known), 1) + mark if known else ""
+
+
+PAPER = Paper("Dalton & Frosio", 2020, lambda runs, settings: list(map(Section.of, tables(runs))))

@@ -20,6 +20,7 @@ from accel_rl.settings.presets import on_gorila
 from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.sweeps.grid import levels
 
+REPORT = "accel_rl.papers.gorila.gorila_figures"
 BUNDLES, SHARDS = 100, 31  # section 5.1
 ENV_STEPS = 200_000_000
 """The total number of env steps of all bundles. This project chose the number of env steps, because the paper reports

@@ -1,7 +1,8 @@
-"""Figures 3 to 5 of Nair et al. 2015 (Gorila) for given runs, together with the paper's values."""
+"""Figures 3 to 5 of Nair et al. 2015 (Gorila) for given runs, together with the paper's values, and the sections of a
+report."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +11,23 @@ import numpy as np
 from accel_rl.envs.atari_games import ATARI_49
 from accel_rl.envs.atari_games import scores as published_scores
 from accel_rl.metrics.plot import picture, subplots
-from accel_rl.papers.gorila.gorila_scores import KINDS, NAMES, Score, Starts, during_training, is_gorila, percent_of_dqn
-from accel_rl.papers.gorila.gorila_tables import Setting
+from accel_rl.papers.gorila.gorila_scores import (
+    KINDS,
+    NAMES,
+    OURS,
+    TITLE,
+    GameScore,
+    Starts,
+    during_training,
+    is_gorila,
+    percent_of_dqn,
+)
+from accel_rl.papers.gorila.gorila_tables import Setting, settings_with_scores
+from accel_rl.papers.paper import Paper
 from accel_rl.papers.published import percent_of, published_by
+from accel_rl.results.section import Picture, Section
 from accel_rl.results.table import Table
-from accel_rl.results.trained_run import Run
+from accel_rl.results.trained_run import BySetting, TrainedRun
 
 # In the text beside figure 5, Nair et al. 2015 report results after 6, 12, 24 and 36 hours of training.
 HOURS = (6.0, 12.0, 24.0, 36.0)
@@ -24,7 +37,7 @@ Bars = Mapping[str, Mapping[str, float]]
 """`Bars` maps the label of each bar to {game: percent}. A percentage of NaN is not drawn."""
 
 
-def figure_3(scores: Mapping[str, Score]) -> Bars:
+def figure_3(scores: Mapping[str, GameScore]) -> Bars:
     """Human-normalized scores of DQN, Gorila and the given runs. As in the paper, games whose human score is not above
     the random score are omitted, and scores of DQN below the random score are not drawn."""
     result: dict[str, dict[str, float]] = {"DQN (paper)": {}, "Gorila (paper)": {}, "ours": {}}
@@ -38,7 +51,7 @@ def figure_3(scores: Mapping[str, Score]) -> Bars:
     return result
 
 
-def figure_4(by_starts: Mapping[Starts, Mapping[str, Score]]) -> Bars:
+def figure_4(by_starts: Mapping[Starts, Mapping[str, GameScore]]) -> Bars:
     """Scores of Gorila and of the given runs, in percent of DQN's score from the same kind of starts."""
     result: dict[str, dict[str, float]] = {}
     games = [game for game in ATARI_49 if any(game in scores for scores in by_starts.values())]
@@ -93,7 +106,7 @@ def drawn_bars(groups: Bars, label: str) -> bytes:
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingHours:
     """Maps each game to the training hours until a run passes DQN's score (`passed`), and until it reaches its own best
     score (`peak`). The hours of a game are medians over runs, or infinity if the score is never reached."""
 
@@ -107,17 +120,17 @@ class Progress:
         return sum(h <= hours for h in self.passed.values()), sum(h <= hours for h in self.peak.values())
 
 
-def progress(setting: Setting, starts: Starts) -> Progress | None:
+def progress(setting: Setting, starts: Starts) -> TrainingHours | None:
     """None if no evaluation during training has a time."""
     passed, peak = {}, {}
     for game in ATARI_49:
         both = [h for r in setting.games.get(game, ()) if is_gorila(r) and (h := _hours(r, starts)) is not None]
         if both:
             passed[game], peak[game] = (float(np.median(hours)) for hours in zip(*both, strict=True))
-    return Progress(starts, passed, peak) if peak else None
+    return TrainingHours(starts, passed, peak) if peak else None
 
 
-def _hours(run: Run, starts: Starts) -> tuple[float, float] | None:
+def _hours(run: TrainedRun, starts: Starts) -> tuple[float, float] | None:
     result = [r for r in during_training(run, starts) if not math.isnan(r.hours)]
     if not result:
         return None
@@ -126,7 +139,7 @@ def _hours(run: Run, starts: Starts) -> tuple[float, float] | None:
     return passed, max(result, key=lambda r: r.score).hours
 
 
-def figure_5(p: Progress, setting: Setting) -> tuple[bytes, Table]:
+def figure_5(p: TrainingHours, setting: Setting) -> tuple[bytes, Table]:
     """Plot two curves over training hours: the share of games in which the runs have passed DQN's score, and the share
     in which they have reached their own best score. The table has the numbers of the picture."""
     n, text = len(p.peak), published_by("gorila")["figure_5"]
@@ -160,3 +173,21 @@ def _steps(axis: Any, hours: Mapping[str, float], n: int, color: str, label: str
     finite = sorted(h for h in hours.values() if math.isfinite(h))
     shares = [100 * (i + 1) / n for i in range(len(finite))]
     axis.step([0.0, *finite], [0.0, *shares], where="post", color=color, label=label)
+
+
+def sections(runs: Sequence[TrainedRun], settings: BySetting) -> list[Section]:
+    """Tables 1 to 4 and figures 3 to 5."""
+    result: list[Section] = []
+    for setting in settings_with_scores(settings):
+        result += map(Section.of, setting.tables())
+        pictures = [Picture(drawn_bars(groups, label), caption) for groups, label, caption in bars(setting)]
+        result.append(Section(f"{TITLE}, figures 3 and 4 ({setting.name})", pictures, notes=[OURS]))
+        for starts, kind in KINDS.items():
+            if (hours := progress(setting, starts)) is not None:
+                png, table = figure_5(hours, setting)
+                title = f"{TITLE}, figure 5: {NAMES[kind]} ({setting.name})"
+                result.append(Section(title, [Picture(png, f"Share of games over time ({table.name}.csv)")], [table]))
+    return result
+
+
+PAPER = Paper("Nair et al.", 2015, sections)

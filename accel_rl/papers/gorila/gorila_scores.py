@@ -28,7 +28,7 @@ from accel_rl.envs.atari_games import ATARI_49
 from accel_rl.envs.atari_games import scores as published_scores
 from accel_rl.papers.published import percent_of, wanted
 from accel_rl.results.run_settings import Settings, differences
-from accel_rl.results.trained_run import Run
+from accel_rl.results.trained_run import TrainedRun
 from accel_rl.settings.registry import experiment_of
 from accel_rl.text.errors import ConfigError
 
@@ -36,7 +36,7 @@ Starts = Literal["noop", "saved"]
 
 
 @dataclass(frozen=True)
-class Result:
+class RunEvaluation:
     """One evaluation of a run. `hours` is the time since the run's start, or NaN if unknown. `points` is the checksum
     of the saved starts, or ""."""
 
@@ -49,22 +49,22 @@ class Result:
     agent: str = ""
 
 
-def final(run: Run, starts: Starts) -> Result | None:
+def final(run: TrainedRun, starts: Starts) -> RunEvaluation | None:
     return _one(run, starts, starts)
 
 
-def random_play(run: Run, starts: Starts) -> Result | None:
+def random_play(run: TrainedRun, starts: Starts) -> RunEvaluation | None:
     """The evaluation of random play at 10 Hz that is stored in the run's folder."""
     return _one(run, f"random-{starts}", starts)
 
 
-def during_training(run: Run, starts: Starts) -> list[Result]:
+def during_training(run: TrainedRun, starts: Starts) -> list[RunEvaluation]:
     """Results are in the order of training."""
     result = [] if run.path is None else [_read(p) for p in sorted((run.path / "evaluations").glob("*.json"))]
     return [_timed(r, run) for r in result if r.starts == starts and not math.isnan(r.score)]
 
 
-def score(run: Run, starts: Starts) -> tuple[Result, bool] | None:
+def score(run: TrainedRun, starts: Starts) -> tuple[RunEvaluation, bool] | None:
     """The evaluation that the tables use, and whether it is a final evaluation. If there is no final evaluation, the
     best evaluation during training is used, although its mean is slightly too high."""
     if (result := final(run, starts)) is not None:
@@ -73,12 +73,12 @@ def score(run: Run, starts: Starts) -> tuple[Result, bool] | None:
     return (max(in_training, key=lambda r: r.score), False) if in_training else None
 
 
-def mean_score(results: Sequence[Result]) -> float:
+def mean_score(results: Sequence[RunEvaluation]) -> float:
     """NaN without results."""
     return float(np.mean([r.score for r in results])) if results else math.nan
 
 
-def _one(run: Run, name: str, starts: Starts) -> Result | None:
+def _one(run: TrainedRun, name: str, starts: Starts) -> RunEvaluation | None:
     path = run.path / "final" / f"{name}.json" if run.path is not None else None
     if path is None or not path.exists():
         return None
@@ -88,19 +88,19 @@ def _one(run: Run, name: str, starts: Starts) -> Result | None:
     return None if math.isnan(result.score) else result
 
 
-def _timed(result: Result, run: Run) -> Result:
+def _timed(result: RunEvaluation, run: TrainedRun) -> RunEvaluation:
     if not math.isnan(result.hours):
         return result
     hours = float(run.minutes(np.array([result.env_steps]))[0]) / 60
-    return Result(**{**result.__dict__, "hours": hours})
+    return RunEvaluation(**{**result.__dict__, "hours": hours})
 
 
 @cache
-def _read(path: Path) -> Result:
+def _read(path: Path) -> RunEvaluation:
     try:
         result: dict[str, Any] = json.loads(path.read_text())
         protocol = result["protocol"]
-        return Result(
+        return RunEvaluation(
             score=float(result["score_mean"]),
             episodes=int(result["episodes"]),
             env_steps=int(result["env_steps"]),
@@ -113,7 +113,7 @@ def _read(path: Path) -> Result:
         raise ConfigError(f"{path} is no evaluation ({type(e).__name__}: {e})") from e
 
 
-PAPER = "Nair et al. 2015"
+TITLE = "Nair et al. 2015"
 HUMAN_LEVEL = 75  # A game is at human level if its human-normalized score is at least 75 % (section 6).
 KINDS: dict[Starts, str] = {"noop": "null_op", "saved": "human"}
 """`KINDS` maps the kinds of starts in this project's evaluations to the corresponding names in scores.json."""
@@ -124,7 +124,7 @@ OURS = (
 )
 
 
-def is_gorila(run: Run) -> bool:
+def is_gorila(run: TrainedRun) -> bool:
     settings = run.settings
     of_paper = bool(experiment_of("gorila", run.experiment)) or settings.get("cluster") == "gorila"
     from_saved = settings.get("evaluation.starts") == "saved"
@@ -138,14 +138,14 @@ def gorila_differences(settings: Settings, kind: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Score:
+class GameScore:
     """This project's score in one game: the mean over runs. `random` is the score of this project's random play, or NaN
     if it was not measured."""
 
     game: str
     kind: str
-    runs: tuple[Run, ...]
-    results: tuple[Result, ...]
+    runs: tuple[TrainedRun, ...]
+    results: tuple[RunEvaluation, ...]
     finals: int
     random: float
 
@@ -177,7 +177,7 @@ def percent_of_dqn(game: str, kind: str, value: float) -> float:
     return percent_of(value, random, row["dqn"]) if row["dqn"] > random else math.nan
 
 
-def own_scores(games: Mapping[str, Sequence[Run]], starts: Starts) -> dict[str, Score]:
+def own_scores(games: Mapping[str, Sequence[TrainedRun]], starts: Starts) -> dict[str, GameScore]:
     """{game: score} of the runs of one setting, in the paper's order of games."""
     scores = {}
     for game in ATARI_49:
@@ -187,5 +187,5 @@ def own_scores(games: Mapping[str, Sequence[Run]], starts: Starts) -> dict[str, 
             random = mean_score([x for r in runs if (x := random_play(r, starts)) is not None])
             results = tuple(result for _, (result, _) in scored)
             finals = sum(is_final for _, (_, is_final) in scored)
-            scores[game] = Score(game, KINDS[starts], tuple(r for r, _ in scored), results, finals, random)
+            scores[game] = GameScore(game, KINDS[starts], tuple(r for r, _ in scored), results, finals, random)
     return scores

@@ -11,15 +11,15 @@ from accel_rl.papers.gorila.gorila_scores import (
     KINDS,
     NAMES,
     OURS,
-    PAPER,
-    Score,
+    TITLE,
+    GameScore,
     Starts,
     gorila_differences,
     own_scores,
 )
 from accel_rl.papers.published import percent_of, published_by
 from accel_rl.results.table import Table, number, sentence
-from accel_rl.results.trained_run import BySetting, Run
+from accel_rl.results.trained_run import BySetting, TrainedRun
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Setting:
 
     name: str
     suffix: str
-    games: Mapping[str, Sequence[Run]]
-    by_starts: Mapping[Starts, Mapping[str, Score]]
+    games: Mapping[str, Sequence[TrainedRun]]
+    by_starts: Mapping[Starts, Mapping[str, GameScore]]
 
     def tables(self) -> list[Table]:
         """Those of the paper's tables 1 to 4 for which there are scores, and a table with the counts of section 6."""
@@ -50,7 +50,7 @@ def settings_with_scores(settings: BySetting) -> list[Setting]:
     return result
 
 
-def _normalized(i: int, setting: str, scores: Mapping[str, Score], suffix: str) -> Table:
+def _normalized(i: int, setting: str, scores: Mapping[str, GameScore], suffix: str) -> Table:
     """Table 1 or 2 of Nair et al. 2015, which report normalized scores."""
     printed = published_by("gorila")[f"table_{i}"]
     rows = []
@@ -60,13 +60,13 @@ def _normalized(i: int, setting: str, scores: Mapping[str, Score], suffix: str) 
         rows.append([game, *(number(x, 2) or "-" for x in printed["games"][game]), *ours])
     note = (
         "%: 100 (score - random) / (human - random). % of DQN: 100 (score - random) / (DQN - random), with the paper's "
-        f"random and DQN. {PAPER}: as printed. {_note(setting, scores)}"
+        f"random and DQN. {TITLE}: as printed. {_note(setting, scores)}"
     )
     columns = ["game", *printed["columns"], "Ours %", "Ours, % of DQN"]
     return Table(f"gorila_table_{i}{suffix}", _title(i, printed["starts"], "normalized", setting), columns, rows, note)
 
 
-def _raw(i: int, setting: str, scores: Mapping[str, Score], suffix: str) -> Table:
+def _raw(i: int, setting: str, scores: Mapping[str, GameScore], suffix: str) -> Table:
     """Table 3 or 4 of Nair et al. 2015, which report raw scores."""
     kind = next(iter(scores.values())).kind
     rows = []
@@ -75,7 +75,7 @@ def _raw(i: int, setting: str, scores: Mapping[str, Score], suffix: str) -> Tabl
         ours = [number(s.random), number(s.mean), str(len(s.results))] if s else ["", "", ""]
         rows.append([game, *(number(row[c]) for c in ("random", "human", "dqn", "gorila")), *ours])
     columns = ["game", "Random", "Human", "DQN", "Gorila", "Random (ours)", "Ours", "runs"]
-    note = f"Random, Human, DQN and Gorila: {PAPER}, as printed. {_note(setting, scores)}"
+    note = f"Random, Human, DQN and Gorila: {TITLE}, as printed. {_note(setting, scores)}"
     return Table(f"gorila_table_{i}{suffix}", _title(i, kind, "raw", setting), columns, rows, note)
 
 
@@ -89,10 +89,10 @@ LAYOUT: tuple[tuple[int, Starts, Callable[..., Table]], ...] = (
 
 
 def _title(i: int, kind: str, what: str, setting: str) -> str:
-    return f"{PAPER}, table {i}: {NAMES[kind]}, {what} ({setting})"
+    return f"{TITLE}, table {i}: {NAMES[kind]}, {what} ({setting})"
 
 
-def _note(setting: str, scores: Mapping[str, Score]) -> str:
+def _note(setting: str, scores: Mapping[str, GameScore]) -> str:
     episodes = sorted({r.episodes for s in scores.values() for r in s.results})
     counts = f"{episodes[0]}" if len(episodes) == 1 else f"{episodes[0]} to {episodes[-1]}"
     said = [f"Ours: {setting}, mean over runs (5 in the paper) of {counts} episodes each."]
@@ -111,7 +111,7 @@ def _note(setting: str, scores: Mapping[str, Score]) -> str:
     return " ".join(filter(None, said))
 
 
-def _counts(setting: str, by_starts: Mapping[Starts, Mapping[str, Score]], suffix: str) -> Table:
+def _counts(setting: str, by_starts: Mapping[Starts, Mapping[str, GameScore]], suffix: str) -> Table:
     """Counts as in section 6 of Nair et al. 2015: the games with scores above DQN, and at human level."""
     rows = []
     for starts, scores in by_starts.items():
@@ -137,17 +137,17 @@ def _counts(setting: str, by_starts: Mapping[Starts, Mapping[str, Score]], suffi
         )
     columns = ["number of games", "of", "Ours", "Gorila", "Gorila, of 49"]
     note = f"Ours ({setting}), and Gorila in the same games by the paper's raw scores. Of 49: section 6 of the paper."
-    return Table(f"gorila_counts{suffix}", f"{PAPER}, section 6: number of games ({setting})", columns, rows, note)
+    return Table(f"gorila_counts{suffix}", f"{TITLE}, section 6: number of games ({setting})", columns, rows, note)
 
 
-def is_human_level(s: Score, score: float, percent: float) -> bool:
+def is_human_level(s: GameScore, score: float, percent: float) -> bool:
     """Whether the human-normalized value `percent` of a score is at least 75. If the human score is not above the
     random score, the score must be at least the human score instead."""
     row = s.printed
     return percent >= HUMAN_LEVEL if row["human"] > row["random"] else score >= row["human"]
 
 
-def _percent_of_gorila(s: Score) -> float:
+def _percent_of_gorila(s: GameScore) -> float:
     return percent_of(s.printed["gorila"], s.printed["random"], s.printed["human"])
 
 

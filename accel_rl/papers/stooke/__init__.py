@@ -56,6 +56,7 @@ from accel_rl.papers.stooke.figure_experiments import (
 )
 from accel_rl.papers.stooke.table_experiments import table_1, table_2, table_3
 
+REPORT = "accel_rl.papers.stooke.stooke_tables"
 __all__ = [
     "a2c_ranks",
     "a2c_scaling",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from accel_rl.papers.paper import Paper
 from accel_rl.papers.published import published_by, wanted
 from accel_rl.results import run_settings
 from accel_rl.results.run_settings import (
@@ -18,8 +19,9 @@ from accel_rl.results.run_settings import (
     ranks,
     total_envs,
 )
+from accel_rl.results.section import Section
 from accel_rl.results.table import Alike, Pair, Table, alike, marked, number, paper_table
-from accel_rl.results.trained_run import Run
+from accel_rl.results.trained_run import TrainedRun
 from accel_rl.settings.registry import experiment_of
 
 # The numbers of environments are from the caption of table 2.
@@ -31,20 +33,20 @@ Cell = tuple[int, str, int]  # A cell of the paper's tables is identified by (ta
 TITLE = "Stooke & Abbeel 2018, table {}"
 
 
-def tables(runs: Sequence[Run]) -> list[Table]:
+def tables(runs: Sequence[TrainedRun]) -> list[Table]:
     """Those of the tables 1 to 3 to which at least one of the runs belongs."""
     result = [sampling_table(runs), hours_table(2, runs), hours_table(3, runs)]
     return [t for t in result if t is not None]
 
 
-def sampling_rate(run: Run) -> float:
+def sampling_rate(run: TrainedRun) -> float:
     """Median env steps/s of a run's rows of metrics, without the first row; of a run with fewer than three rows, the
     env steps/s of the whole run, and NaN without rows."""
     rates = run.speeds[1]
     return float(np.median(rates[1:])) if len(rates) > 2 else run.steps_per_s
 
 
-def sampling_table(runs: Sequence[Run]) -> Table | None:
+def sampling_table(runs: Sequence[TrainedRun]) -> Table | None:
     """Table 1, from the runs that sample without learning."""
     rates: dict[tuple[int, str], list[float]] = {}
     for run in runs:
@@ -72,11 +74,11 @@ def sampling_table(runs: Sequence[Run]) -> Table | None:
     return paper_table("stooke_table_1", TITLE.format(1), "simulators", printed["columns"], rows, note)
 
 
-def hours_table(table: int, runs: Sequence[Run]) -> Table | None:
+def hours_table(table: int, runs: Sequence[TrainedRun]) -> Table | None:
     """Table 2 (policy gradients) or 3 (Q-learning): the hours for 50 M env steps, for each algorithm and number of
     ranks."""
     timed = [r for r in runs if not math.isnan(r.hours)]
-    cells: dict[Cell, list[Run]] = {}
+    cells: dict[Cell, list[TrainedRun]] = {}
     for run in timed:
         if (cell := stooke_cell(run.settings)) is not None and cell[0] == table:
             cells.setdefault(cell, []).append(run)
@@ -111,7 +113,7 @@ def _mean(values: Sequence[float] | None, digits: int) -> str:
     return number(stats.mean(values), digits) if values else ""
 
 
-def _ranks_of(runs: Sequence[Run]) -> str:
+def _ranks_of(runs: Sequence[TrainedRun]) -> str:
     counts = sorted({run_settings.ranks(r.settings) for r in runs})
     return f" of {', '.join(map(str, counts))} ranks"
 
@@ -183,7 +185,7 @@ def stooke_figures(experiment: str) -> list[str]:
     return [n for n, figure in published_by("stooke")["figures"].items() if function in figure["experiments"]]
 
 
-def shown_figures(runs: Sequence[Run]) -> list[str]:
+def shown_figures(runs: Sequence[TrainedRun]) -> list[str]:
     """The figures that the given runs reproduce, in the paper's order."""
     result = {n for r in runs for n in stooke_figures(r.experiment)}
     return sorted(result, key=int)
@@ -197,3 +199,15 @@ def claims(figures: Sequence[str]) -> list[str]:
 def title(figures: Sequence[str]) -> str:
     printed = published_by("stooke")["figures"]
     return "Stooke & Abbeel 2018, " + "; ".join(f"figure {n}: {printed[n]['title']}" for n in figures)
+
+
+PAPER = Paper(
+    "Stooke & Abbeel",
+    2018,
+    lambda runs, settings: list(map(Section.of, tables(runs))),
+    published_tables,
+    stooke_hours,
+    "the cell of their tables 2 and 3 with the same algorithm, batch size, update mode and number of ranks (a P100 and "
+    "5 cores each), for Atari; policy gradients with 16 (A2C, A3C) or 8 environments per rank (PPO, APPO)",
+    stooke_differences,
+)
