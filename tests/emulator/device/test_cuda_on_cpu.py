@@ -123,7 +123,7 @@ def test_all_games_equal_their_host_build(tmp_path: Path) -> None:
 @pytest.mark.parametrize("game", ATARI_57)
 def test_translated_games_equal_the_host_build(tmp_path: Path, game: str) -> None:
     """Warps of 5 and of 31 lanes, with lanes that have no environment, that skip a step, and whose episode ends."""
-    sticky = {"steps": 3, "repeat_action_probability": 0.25, "max_episode_steps": 22, "played_before": 20}
+    sticky = {"steps": 3, "repeat_action_probability": 0.25, "max_episode_steps": 20, "played_before": 20}
     cases = [{"game": game, "n": n, "frame": "84x84", "translated": True, **sticky} for n in (9, 61)]
     for one in played(libcuda(tmp_path, translated=game), cases):
         assert not one["differs"]
