@@ -123,16 +123,16 @@ class Learner:
             for batch in self.algo.batches():
                 yield [UpdateMetrics.of(self.update(batch))]
 
-    def update(self, batch: Any) -> dict[str, Tensor]:
-        """Returns metrics as scalars []."""
-        if not self.algo.on_policy:
+    def update(self, batch: Any, algo: Algorithm | None = None) -> dict[str, Tensor]:
+        """Returns metrics as scalars []. `algo` replaces the algorithm while a capture records what an update reads."""
+        algo = algo or self.algo
+        if not algo.on_policy:
             self.gradient_sync.pull()
-        with autocast_for(self.precision, self.algo.device):
-            loss = self.algo.loss(batch)
+        with autocast_for(self.precision, algo.device):
+            loss = algo.loss(batch)
         before = self.flat.data.clone() if self.norms else None
-        learning_rate = self.algo.now.learning_rate
-        grad_norm = self.gradient_sync.update(loss.total, loss.samples, learning_rate)
-        self.algo.after_update(batch, loss)
+        grad_norm = self.gradient_sync.update(loss.total, loss.samples, algo.now.learning_rate)
+        algo.after_update(batch, loss)
         norms = {"grad_norm": grad_norm, **self._norms(before)}
         if twice := norms.keys() & loss.metrics.keys():
             raise ConfigError(f"metric {min(twice)!r}: every update has a metric of this name; give the metric another")
