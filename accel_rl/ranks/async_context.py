@@ -26,12 +26,12 @@ from accel_rl.planning.plan import RankPlan
 from accel_rl.ranks.shared_counters import SharedCounters, StalledRanks
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.samplers.episodes import EpisodeTracker, Recent
+from accel_rl.samplers.inference.pulling_agent import PullingAgent
 from accel_rl.settings.resolved import Resolved
 from accel_rl.text.errors import ConfigError, RunError
 from accel_rl.training.context import Barrier, Clock, Exchange, RankContext
 from accel_rl.training.evaluation import Result
 from accel_rl.training.observers import Observers
-from accel_rl.training.pulling_agent import PullingAgent
 from accel_rl.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)

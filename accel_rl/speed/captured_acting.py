@@ -5,8 +5,10 @@ from collections.abc import Hashable, Sequence
 import torch
 
 from accel_rl.agents.agent import Agent
+from accel_rl.models.precision import Precision
 from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
-from accel_rl.samplers.inference.inference import Acceleration, Act, Play
+from accel_rl.samplers.inference.inference import Acceleration, Play
+from accel_rl.samplers.inference.pulling_agent import PullingAgent
 from accel_rl.speed import capturable
 from accel_rl.speed.captured_inference import CapturedInference
 from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs, Replay
@@ -48,7 +50,7 @@ class CapturedRollouts:
     def _may_capture(self, agent: Agent | None, settings: Hashable) -> bool:
         if agent is None:
             return self._enabled
-        if getattr(agent, "before_act", None) is not None:
+        if isinstance(agent, PullingAgent):
             self._eligibility.refuse("asynchronous ranks pull parameters within a rollout")
             return False
         if self._eligibility.use(agent, settings):
@@ -78,8 +80,8 @@ class CapturedActing(Acceleration):
     def on_cpu(self, groups: Sequence[slice]) -> CapturedInference:
         return CapturedInference(groups, self._enabled)
 
-    def on_gpu(self, groups: Sequence[slice], gpu: DeviceRollouts, act: Act) -> CudaGraphInference:
-        return CudaGraphInference(groups, gpu, act, self._enabled)
+    def on_gpu(self, groups: Sequence[slice], gpu: DeviceRollouts, precision: Precision) -> CudaGraphInference:
+        return CudaGraphInference(groups, gpu, precision, self._enabled)
 
     def player(self, device: torch.device) -> CapturedRollouts:
         return CapturedRollouts(device, self._enabled)

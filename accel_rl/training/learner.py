@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.agents.agent import Agent
+from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
 from accel_rl.algos.algorithm import Algorithm, set_schedules
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.data.rollout import Rollout
@@ -30,7 +31,7 @@ from accel_rl.optim.flat import FlatParameters, l2_norm
 from accel_rl.optim.torch_optimizer import uncapturable
 from accel_rl.settings.doors import find_gradient_sync
 from accel_rl.settings.registry import find_algorithm
-from accel_rl.settings.resolved import Resolved, ResolvedSampler
+from accel_rl.settings.resolved import Resolved
 from accel_rl.speed.captured_updates import CapturedUpdates, ScheduledTensors
 from accel_rl.text.errors import ConfigError
 from accel_rl.training.context import Exchange
@@ -224,11 +225,12 @@ def _reordered(sync: dict[str, Any], order: Tensor) -> dict[str, Any]:
 
 def build_algorithm(config: Resolved, spec: EnvSpec, device: str) -> Algorithm:
     cls: type[Algorithm] = find_algorithm(config.algorithm)
+    c: Any = config.algo
     sampler = config.sampler
-    algo = cls(config.algo, spec, T=config.T, B=sampler.envs, device=device)
-    if isinstance(sampler, ResolvedSampler) and sampler.run_envs and getattr(algo.agent, "powers", None) is not None:
-        agent: Any = algo.agent  # Its ladder of epsilons is that of all ranks (Horgan et al. 2018).
-        c: Any = algo.config
+    algo = cls(c, spec, T=config.T, B=sampler.envs, device=device)
+    agent = algo.agent
+    if sampler.run_envs and isinstance(agent, EpsilonGreedyAgent) and agent.powers is not None:
+        # The ladder of epsilons is that of all ranks (Horgan et al. 2018).
         agent.spread(spread_powers(c.epsilon_spread, sampler.first_env, algo.B, sampler.run_envs, algo.device))
     return algo
 

@@ -275,7 +275,7 @@ class Trainer:
             self._verify()
             self.reporter.row(
                 counters, self.learner, self.sampler.episodes, evaluations, self.callbacks.row,
-                getattr(self.schedule, "acting_age", 0),
+                self.schedule.acting_age,
             )  # fmt: skip
             counters.logged_at = counters.env_steps
         is_late = self._is_save_due and counters.saved_at != counters.env_steps

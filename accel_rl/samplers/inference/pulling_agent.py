@@ -10,8 +10,9 @@ from accel_rl.distributed.locked_chunk import LockedChunks
 
 
 class PullingAgent:
-    """Pulls the central parameters after every `steps` steps of each environment.
+    """Wraps an agent, and pulls the central parameters after every `steps` steps of each environment.
 
+    The action server calls `before_act(b)` before each `act` for the environments b, and `act` within `acting()`.
     Several threads may act at the same time, each for its own group of environments. A pull waits until no thread is
     acting, and no thread begins to act during a pull, so that inference never reads partly replaced parameters.
     """
