@@ -19,7 +19,7 @@ BUDGETS = {
     "cli": 1_050,  # train --help without torch; --config, --quiet; words of other libraries; hidden modules
     "compat": 563,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value; an EnvPool's text
     "data": 464,  # Step.clear, from envs; actions of several numbers; the picture of an observation
-    "distributed": 1_058,
+    "distributed": 1_057,
     "emulator": 2_222,  # device/blocks.py, block_kernel.py, block_jumps.py: a ROM as a kernel of a GPU; autoreset modes
     "envs": 2_364,  # several_games.py, info_mask.py; env.restore; pictures of floats and bools, and in a Dict
     "experiments": 515,  # suite.early; recall in a stack of four; atari_100k: 26 games, 100,000 env steps
@@ -41,12 +41,12 @@ BUDGETS = {
     "report": 1_687,  # pictures and tables for phones; dark pages
     "results": 251,  # settings that are lists; mean_score, of the episodes of a window
     "run": 636,  # listed_runs.py: what lists of runs read without torch, from report and sweeps
-    "samplers": 2_319,  # device_vectorized.py: simulators on the GPU; the last reward in a recurrent state
+    "samplers": 2_346,  # pulling_agent.py, from training; device_vectorized.py: simulators on the GPU
     "settings": 1_629,  # which network small pictures have; presets, one line for each setting of a source
     "speed": 805,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
     "sweeps": 2_509,  # launch_command.py, script_folder.py: scripts of other libraries
     "text": 294,  # help at any width; outputs without UTF-8; a removed folder
-    "training": 2_048,  # Learner.ingest, whose advantages are captured; after_phase
+    "training": 1_967,  # Learner.ingest, whose advantages are captured; after_phase
 }
 
 

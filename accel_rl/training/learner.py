@@ -63,7 +63,11 @@ class Learner:
         if device.queues_work:
             self.algo.now = ScheduledTensors(self.algo.device)
         set_schedules(self.algo)
-        self.gradient_sync = self._build_gradient_sync(config, exchange)
+        self.gradient_sync: GradientSync
+        if name := config.distributed.sync_class:
+            self.gradient_sync = find_gradient_sync(name)(self.flat, self.algo, exchange.communicator)
+        else:
+            self.gradient_sync = exchange.gradient_sync(self.flat, self.algo)
         self.updates = 0
         self.norms = config.log.norms
         self.precision = config.precision
@@ -72,12 +76,6 @@ class Learner:
         if device.queues_work and exchange.captures_updates:
             why = uncapturable(config.algo.optimizer) if config.capture_updates else "--no-capture-updates"
             self._captured = CapturedUpdates(self.algo, self.update, why)
-
-    def _build_gradient_sync(self, config: Resolved, exchange: Exchange) -> GradientSync:
-        if name := config.distributed.sync_class:
-            result: GradientSync = find_gradient_sync(name)(self.flat, self.algo, exchange.communicator)
-            return result
-        return exchange.gradient_sync(self.flat, self.algo)
 
     def ingest(self, rollout: Rollout) -> None:
         (self._captured or self.algo).ingest(rollout)
