@@ -46,7 +46,7 @@ class _Copy:
 
 
 class Central:
-    """`Central` gives a rank access to the chunks of the central parameters and of the optimizer state
+    """Gives a rank access to the chunks of the central parameters and of the optimizer state
     (`Optimizer.state_dict`) in shared memory."""
 
     def __init__(
@@ -82,17 +82,17 @@ class Central:
         return len(self.parts)
 
     def version(self, k: int) -> int:
-        """Return the version number of chunk k. The caller does not need to hold the chunk's lock."""
+        """The version number of chunk k. The caller does not need to hold the chunk's lock."""
         return int(self._words[k, 0]) >> 1
 
     def updates(self, k: int) -> int:
-        """Return the number of updates of chunk k. The caller does not need to hold the chunk's lock. One write of a
+        """The number of updates of chunk k. The caller does not need to hold the chunk's lock. One write of a
         chunk can contain several updates."""
         return int(self._words[k, 1])
 
     @contextmanager
     def held(self, k: int, timeout_s: float) -> Iterator[None]:
-        """Return a context manager that holds the lock of chunk k. Raises RunError if the lock is not free after
+        """A context manager that holds the lock of chunk k. Raises RunError if the lock is not free after
         timeout_s."""
         self.locks.acquire(k, timeout_s)
         try:
@@ -101,7 +101,7 @@ class Central:
             self.locks.release(k)
 
     def read(self, k: int) -> tuple[Tensor, dict[str, Any]]:
-        """Return views of the current parameters [n] and optimizer state of chunk k. The caller must hold the chunk's
+        """Views of the current parameters [n] and optimizer state of chunk k. The caller must hold the chunk's
         lock."""
         copy = self._copies[k][int(self._words[k, 0]) & 1]
         tensors = dict(copy.tensors)
@@ -120,7 +120,7 @@ class Central:
         self.publish_spare(k, numbers, updates)
 
     def spare(self, k: int) -> dict[str, Tensor]:
-        """Return views {name: [n]} of the copy of chunk k that is not current, to which the next version is written.
+        """Views {name: [n]} of the copy of chunk k that is not current, to which the next version is written.
         One of the names is "parameters". The caller must hold the chunk's lock."""
         return self._copies[k][int(self._words[k, 0]) & 1 ^ 1].tensors
 
@@ -139,11 +139,11 @@ class Central:
         self._words[k, 1] += np.uint64(updates)
 
     def tensors(self) -> list[Tensor]:
-        """Return views of all parameters and optimizer state in the shared memory."""
+        """Views of all parameters and optimizer state in the shared memory."""
         return [x for copies in self._copies for copy in copies for x in copy.tensors.values()]
 
     def verify(self, k: int, timeout_s: float = 10.0) -> int:
-        """Return the version of chunk k. Raises AssertionError if the chunk's checksum is wrong (with `checks`)."""
+        """The version of chunk k. Raises AssertionError if the chunk's checksum is wrong (with `checks`)."""
         with self.held(k, timeout_s):
             word = int(self._words[k, 0])
             copy, version = self._copies[k][word & 1], word >> 1

@@ -63,7 +63,7 @@ class OwnBatches(SingleProcess):
 
 @dataclass
 class AsyncClock(Clock):
-    """An `AsyncClock` counts env steps in the counters that all ranks share.
+    """Counts env steps in the counters that all ranks share.
 
     `watch` has the other ranks' processes, unless a `RankGroup` replaces lost ranks. This rank kills the processes in
     `watch` that stall. If a process is lost before the end of the run, the run stops.
@@ -100,7 +100,7 @@ class AsyncClock(Clock):
 
 @dataclass
 class AsyncExchange(Exchange):
-    """An `AsyncExchange` applies each gradient to central parameters in shared memory."""
+    """Applies each gradient to central parameters in shared memory."""
 
     counters: SharedCounters
     rank: int

@@ -32,7 +32,7 @@ def launch(
 
 
 class LocalStarter:
-    """A `LocalStarter` starts rank processes with their shared memory. Synchronous ranks share the file through which
+    """Starts rank processes with their shared memory. Synchronous ranks share the file through which
     they connect. Asynchronous ranks share the counters and the central parameters."""
 
     settle_s = 0.5
