@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "accel_rl": 116,  # IQN, BTR, R2D2, ReplayBuffer
     "agents": 274,  # policies of several numbers; LastStepAgent, for R2D2; FunctionAgent
-    "algos": 1_478,  # reward_norm.py; types of settings in subclasses; QR-DQN, IQN, BTR, R2D2, Munchausen's term
+    "algos": 1_479,  # connect: nothing is assigned from outside; reward_norm.py; QR-DQN, IQN, BTR, R2D2, Munchausen
     "api": 1_452,  # clipped actions; notebook.py; budget.py: a trial run measures how many env steps fit into a time
     "checkpoints": 475,  # saved_steps.py: lists of runs read it without torch
     "cli": 1_050,  # train --help without torch; --config, --quiet; words of other libraries; hidden modules
@@ -43,10 +43,10 @@ BUDGETS = {
     "run": 636,  # listed_runs.py: what lists of runs read without torch, from report and sweeps
     "samplers": 2_346,  # pulling_agent.py, from training; device_vectorized.py: simulators on the GPU
     "settings": 1_629,  # which network small pictures have; presets, one line for each setting of a source
-    "speed": 805,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
+    "speed": 804,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
     "sweeps": 2_509,  # launch_command.py, script_folder.py: scripts of other libraries
     "text": 294,  # help at any width; outputs without UTF-8; a removed folder
-    "training": 1_967,  # Learner.ingest, whose advantages are captured; after_phase
+    "training": 1_966,  # Learner.ingest, whose advantages are captured; after_phase
 }
 
 

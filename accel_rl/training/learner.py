@@ -10,7 +10,7 @@ from torch import Tensor
 
 from accel_rl.agents.agent import Agent
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
-from accel_rl.algos.algorithm import Algorithm, set_schedules
+from accel_rl.algos.algorithm import Algorithm, Schedules, set_schedules
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
@@ -59,9 +59,8 @@ class Learner:
         self._has_modes = has_modes(self.algo.agent.model)
         self._has_statistics = bool(statistics(self.algo.agent.model))
         self.flat = FlatParameters(self.algo.agent.model)
-        self.algo.communicator = exchange.communicator
-        if device.queues_work:
-            self.algo.now = ScheduledTensors(self.algo.device)
+        now = ScheduledTensors(self.algo.device) if device.queues_work else Schedules()
+        self.algo.connect(exchange.communicator, now)
         set_schedules(self.algo)
         self.gradient_sync: GradientSync
         if name := config.distributed.sync_class:
