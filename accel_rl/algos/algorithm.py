@@ -168,10 +168,6 @@ class Algorithm(ABC, Generic[C]):
         check_parameters(self.agent.model)
         self.agent.model.to(self.device).eval()  # `Learner` switches the model to train mode during updates only.
 
-    def connect(self, communicator: Communicator, now: Schedules) -> None:
-        """The runner connects an algorithm to other ranks, and to the schedules that a GPU reads, before `begin`."""
-        self.communicator, self.now = communicator, now
-
     @abstractmethod
     def build_agent(self, spec: EnvSpec) -> Agent:
         """The parameters of the agent's model are trained."""

@@ -1,6 +1,8 @@
 """This engine, the reference for the other engines, steps the environments in the main process, one group after
 another."""
 
+from functools import partial
+
 from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.envs.environment import BatchEnv
 from accel_rl.envs.make import make_batch
@@ -50,7 +52,7 @@ class InProcessEngine(WithoutWorkers):
 
     def reseed(self, seed: int) -> None:
         for g, stepper in enumerate(self._steppers):
-            stepper.replace(lambda g=g: self._build(seed, g))  # type: ignore[misc]
+            stepper.replace(partial(self._build, seed, g))
         self._has_joined = False
 
     def close(self) -> None:

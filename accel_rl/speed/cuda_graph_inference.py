@@ -35,13 +35,7 @@ class CudaGraphInference(Inference):
     the reason is logged once.
     """
 
-    def __init__(
-        self,
-        groups: Sequence[slice],
-        gpu: DeviceRollouts,
-        precision: Precision,
-        enabled: bool = True,
-    ):
+    def __init__(self, groups: Sequence[slice], gpu: DeviceRollouts, precision: Precision, enabled: bool = True):
         self._groups = groups
         self._gpu = gpu
         self._precision = precision

@@ -25,13 +25,7 @@ NICE_BESIDE_SERVER = 10
 
 
 def build_sampler(
-    plan: SamplerPlan,
-    env: ResolvedEnv,
-    spec: EnvSpec,
-    config: Resolved,
-    *,
-    seed: int,
-    training: bool,
+    plan: SamplerPlan, env: ResolvedEnv, spec: EnvSpec, config: Resolved, *, seed: int, training: bool
 ) -> RolloutSampler:
     s, grouping = config.sampler, plan.grouping
     reset = s.reset if training else "immediate"

@@ -45,12 +45,7 @@ class Evaluator:
         self._sampler: RolloutSampler | None = None
 
     def evaluate(
-        self,
-        agent: Agent,
-        *,
-        steps: int,
-        seed: int,
-        stop: Callable[[], bool] = lambda: False,
+        self, agent: Agent, *, steps: int, seed: int, stop: Callable[[], bool] = lambda: False
     ) -> Evaluation | None:
         """The result depends only on parameters, settings and seed. Returns None if `stop()` returned True.
 

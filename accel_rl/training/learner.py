@@ -10,7 +10,7 @@ from torch import Tensor
 
 from accel_rl.agents.agent import Agent
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
-from accel_rl.algos.algorithm import Algorithm, Schedules, set_schedules
+from accel_rl.algos.algorithm import Algorithm, set_schedules
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
@@ -18,13 +18,7 @@ from accel_rl.distributed.communicator import average_buffers
 from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.machine.devices import Device
 from accel_rl.metrics.update_metrics import UpdateMetrics
-from accel_rl.models.network_state import (
-    has_modes,
-    load_network,
-    network_state,
-    statistics,
-    training_mode,
-)
+from accel_rl.models.network_state import has_modes, load_network, network_state, statistics, training_mode
 from accel_rl.models.precision import autocast_for
 from accel_rl.ops.q_learning import spread_powers
 from accel_rl.optim.flat import FlatParameters, l2_norm
@@ -44,14 +38,7 @@ logger = logging.getLogger(__name__)
 class Learner:
     """A network with its algorithm and optimizer."""
 
-    def __init__(
-        self,
-        config: Resolved,
-        spec: EnvSpec,
-        device: str,
-        seed: int,
-        exchange: Exchange | None = None,
-    ):
+    def __init__(self, config: Resolved, spec: EnvSpec, device: str, seed: int, exchange: Exchange | None = None):
         """`exchange` connects the learner to the learners of other ranks; None means a single rank."""
         device, exchange = Device(device), exchange or Exchange()
         torch.manual_seed(seed)
@@ -59,8 +46,9 @@ class Learner:
         self._has_modes = has_modes(self.algo.agent.model)
         self._has_statistics = bool(statistics(self.algo.agent.model))
         self.flat = FlatParameters(self.algo.agent.model)
-        now = ScheduledTensors(self.algo.device) if device.queues_work else Schedules()
-        self.algo.connect(exchange.communicator, now)
+        self.algo.communicator = exchange.communicator
+        if device.queues_work:
+            self.algo.now = ScheduledTensors(self.algo.device)
         set_schedules(self.algo)
         self.gradient_sync: GradientSync
         if name := config.distributed.sync_class:
