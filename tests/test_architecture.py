@@ -255,9 +255,9 @@ def test_the_command_line_loads_no_mode() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     modes = tuple(f"accel_rl.{room}" for room in ("gorila", "sweeps", "papers", "emulator.device", "report"))
-    # 233 with reward_norm, speed.captures and speed.fixed_addresses, policies, the networks that captures know, several
-    # games, and masks in info
-    for line, most in zip(done.stdout.splitlines(), (142, 233), strict=True):
+    # 234 with reward_norm, speed.captures and speed.fixed_addresses, policies, the networks that captures know, several
+    # games, masks in info, and the agent that pulls parameters
+    for line, most in zip(done.stdout.splitlines(), (142, 234), strict=True):
         found = line.split()
         assert len(found) <= most and not [m for m in found if m.startswith(modes)], sorted(found)
 

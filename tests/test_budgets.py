@@ -13,13 +13,13 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "accel_rl": 116,  # IQN, BTR, R2D2, ReplayBuffer
     "agents": 274,  # policies of several numbers; LastStepAgent, for R2D2; FunctionAgent
-    "algos": 1_478,  # reward_norm.py; types of settings in subclasses; QR-DQN, IQN, BTR, R2D2, Munchausen's term
+    "algos": 1_464,  # reward_norm.py; types of settings in subclasses; QR-DQN, IQN, BTR, R2D2, Munchausen
     "api": 1_440,  # clipped actions; notebook.py; budget.py: a trial run measures how many env steps fit into a time
     "checkpoints": 475,  # saved_steps.py: lists of runs read it without torch
     "cli": 1_022,  # train --help without torch; --config, --quiet; words of other libraries; hidden modules
     "compat": 563,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value; an EnvPool's text
     "data": 464,  # Step.clear, from envs; actions of several numbers; the picture of an observation
-    "distributed": 1_058,
+    "distributed": 1_036,
     "emulator": 2_358,  # device/block_*.py: a ROM as a kernel of a GPU, and kernel_trial.py; autoreset modes
     "envs": 2_364,  # several_games.py, info_mask.py; env.restore; pictures of floats and bools, and in a Dict
     "experiments": 515,  # suite.early; recall in a stack of four; atari_100k: 26 games, 100,000 env steps
@@ -41,12 +41,12 @@ BUDGETS = {
     "report": 1_647,  # pictures and tables for phones; dark pages
     "results": 268,  # section.py, from report
     "run": 636,  # listed_runs.py: what lists of runs read without torch, from report and sweeps
-    "samplers": 2_319,  # device_vectorized.py: simulators on the GPU; the last reward in a recurrent state
+    "samplers": 2_346,  # pulling_agent.py, from training; device_vectorized.py: simulators on the GPU
     "settings": 1_637,  # which network small pictures have; presets, one line for each setting of a source
-    "speed": 805,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
+    "speed": 794,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
     "sweeps": 2_506,  # launch_command.py, script_folder.py: scripts of other libraries
     "text": 294,  # help at any width; outputs without UTF-8; a removed folder
-    "training": 2_048,  # Learner.ingest, whose advantages are captured; after_phase
+    "training": 1_924,  # Learner.ingest, whose advantages are captured; after_phase
 }
 
 

@@ -17,11 +17,6 @@ class Agent(Protocol):
     """`act` chooses actions for a batch of observations. An agent draws no random numbers: `act` receives one uniform
     random number per environment.
 
-    An agent whose parameters another process changes (`runners.pulling_agent`) has two more methods. The method
-    `before_act(b)` is called before each `act` for the environments b, and may replace the parameters. Each call of
-    `act` runs inside the context manager `acting()`. Parameters must not be replaced while any thread is inside
-    `acting()`. An agent with `before_act` wraps another agent, its attribute `wrapped`, which chooses the actions.
-
     An agent with the attribute `reads_reward` set has a recurrent state whose last number is the last reward, which the
     caller of `act` writes.
 

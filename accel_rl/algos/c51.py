@@ -47,10 +47,7 @@ class C51Config(DQNConfig):
 
     def check(self) -> None:
         super().check()
-        require(
-            self,
-            v_max=(-math.inf < self.v_min < self.v_max < math.inf, f"above --algo.v-min {self.v_min}"),
-        )
+        require(self, v_max=(-math.inf < self.v_min < self.v_max < math.inf, f"above --algo.v-min {self.v_min}"))
 
 
 C = TypeVar("C", bound=C51Config, default=C51Config, covariant=True)

@@ -138,8 +138,7 @@ class PolicyGradient(Algorithm[C]):
     @property
     def policy(self) -> Policy:
         """The distribution whose outputs the agent's network computes. A user's agent without one has logits."""
-        policy: Policy = getattr(self.agent, "policy", LOGITS)
-        return policy
+        return getattr(self.agent, "policy", LOGITS)
 
     def ingest(self, rollout: Rollout) -> None:
         self.samples = self.prepare(rollout)

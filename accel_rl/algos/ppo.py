@@ -15,13 +15,7 @@ from accel_rl.algos.algorithm import Loss, remaining
 from accel_rl.algos.minibatches import Minibatches
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig, Samples
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
-from accel_rl.ops.policy_loss import (
-    clipped_surrogate,
-    clipped_value_error,
-    explained_variance,
-    mean_over,
-    sampled_kl,
-)
+from accel_rl.ops.policy_loss import clipped_surrogate, clipped_value_error, explained_variance, mean_over, sampled_kl
 from accel_rl.text.bounds import NonNegative, Positive, PositiveCount, Share
 
 

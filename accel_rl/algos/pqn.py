@@ -122,9 +122,5 @@ class PQN(PolicyGradient[C]):
         mean = mean_over(batch.valid)
         value = batched_index(q, batch.action)
         total = 0.5 * mean(mse_loss(value, batch.target, reduction="none"))
-        metrics = {
-            "loss": total,
-            "td_error": mean((batch.target - value).abs()),
-            "q": mean(q.amax(-1)),
-        }
+        metrics = {"loss": total, "td_error": mean((batch.target - value).abs()), "q": mean(q.amax(-1))}
         return Loss(total, {name: x.detach() for name, x in metrics.items()}, samples=batch.samples)

@@ -20,7 +20,7 @@ WIDE = 1 << 16  # A layer is all-reduced during the backward pass only if it has
 
 
 class GradientMean(Protocol):
-    """A `GradientMean` averages the gradients of all ranks. The implementations of `GradientMean` are `CollectiveMean`,
+    """Averages the gradients of all ranks. The implementations of `GradientMean` are `CollectiveMean`,
     and `SharedMemoryMean` for CPU ranks on one machine."""
 
     communicator: Collective
@@ -34,7 +34,7 @@ class GradientMean(Protocol):
 
 
 class AllReduce(GradientSync):
-    """`AllReduce` averages the gradients of all ranks, so that every rank makes the same update, and parameters stay
+    """Averages the gradients of all ranks, so that every rank makes the same update, and parameters stay
     identical. To detect differences, the ranks compare a hash of the parameters: on CPUs every `check_interval`
     updates, and on GPUs once for each row of metrics."""
 
@@ -70,7 +70,7 @@ class AllReduce(GradientSync):
 
 
 class CollectiveMean:
-    """A `CollectiveMean` averages gradients over torch's process group, by NCCL on GPUs and gloo on CPUs.
+    """Averages gradients over torch's process group, by NCCL on GPUs and gloo on CPUs.
 
     Each rank is weighted by its number of valid samples. The gradient, the number of samples and the loss share one
     collective, so that all ranks detect a non-finite number in the same update. On CPUs, if one layer holds most
@@ -126,7 +126,7 @@ class CollectiveMean:
 
 
 def _wide(flat: FlatParameters) -> str | None:
-    """Return the name of the parameter tensor that contains more than half of all parameters and at least WIDE
+    """The name of the parameter tensor that contains more than half of all parameters and at least WIDE
     parameters, or None if there is none. On a GPU, return None, because there the all-reduce does not use a CPU
     core."""
     name = max(flat.slices, key=lambda name: len(flat.data[flat.slices[name]]))
@@ -147,6 +147,6 @@ def compare_ranks(flat: FlatParameters, communicator: Collective, updates: int, 
 
 
 def digest(data: Tensor) -> str:
-    """Return a hash of all bits of data [...]."""
+    """A hash of all bits of data [...]."""
     complete = data.detach().cpu().contiguous().reshape(-1)
     return hashlib.sha256(complete.view(torch.uint8).numpy().tobytes()).hexdigest()[:16]

@@ -8,7 +8,6 @@ A writer fills the second copy of a chunk, and then publishes this copy by stori
 the chunk's current copy is still complete.
 """
 
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,28 +33,16 @@ def chunks(size: int, k: int) -> list[slice]:
 class _Copy:
     tensors: dict[str, Tensor]  # Views of the shared memory, including "parameters"
     numbers: dict[str, np.ndarray]  # [1] float64 each
-    check: np.ndarray  # [1] uint64
-
-    def checksum(self, version: int) -> int:
-        sums = version
-        for x in self.tensors.values():
-            sums = zlib.crc32(x.numpy().data, sums & 0xFFFFFFFF)
-        for n in self.numbers.values():
-            sums = zlib.crc32(n.tobytes(), sums)
-        return sums
 
 
 class Central:
-    """`Central` gives a rank access to the chunks of the central parameters and of the optimizer state
+    """Gives a rank access to the chunks of the central parameters and of the optimizer state
     (`Optimizer.state_dict`) in shared memory."""
 
-    def __init__(
-        self, parts: list[slice], states: list[dict[str, Any]], fd: int, *, create: bool, checks: bool = False
-    ):
+    def __init__(self, parts: list[slice], states: list[dict[str, Any]], fd: int, *, create: bool):
         """`fd` is the descriptor of an open file that all ranks share. With `create`, set the file's size, and
-        initialise its locks. Exactly one process must pass `create`, before other processes use the file. With
-        `checks`, a checksum of every version is stored (for tests)."""
-        self.parts, self._checks = parts, checks
+        initialise its locks. Exactly one process must pass `create`, before other processes use the file."""
+        self.parts = parts
         layout: Layout = {"locks": ("uint8", (len(parts), LOCK_BYTES)), "words": ("uint64", (len(parts), 8))}
         for k, (part, state) in enumerate(zip(parts, states, strict=True)):
             for copy in (0, 1):
@@ -63,7 +50,6 @@ class Central:
                     layout[f"{k}/{copy}/{name}"] = ("float32", (part.stop - part.start,))
                 for name in (n for n, v in state.items() if not isinstance(v, Tensor)):
                     layout[f"{k}/{copy}/#{name}"] = ("float64", (1,))
-                layout[f"{k}/{copy}/!"] = ("uint64", (1,))
         self._memory = SharedArrays.over(layout, fd) if create else SharedArrays.attach(layout, fd)
         self._words = self._memory["words"]
         self._copies = [[self._view(k, copy) for copy in (0, 1)] for k in range(len(parts))]
@@ -73,26 +59,25 @@ class Central:
         prefix, names = f"{k}/{copy}/", [n for n in self._memory.layout if n.startswith(f"{k}/{copy}/")]
         bare = {n.removeprefix(prefix): self._memory[n] for n in names}
         return _Copy(
-            {n: torch.from_numpy(a) for n, a in bare.items() if n[0] not in "#!"},
+            {n: torch.from_numpy(a) for n, a in bare.items() if n[0] != "#"},
             {n[1:]: a for n, a in bare.items() if n[0] == "#"},
-            bare["!"],
         )
 
     def __len__(self) -> int:
         return len(self.parts)
 
     def version(self, k: int) -> int:
-        """Return the version number of chunk k. The caller does not need to hold the chunk's lock."""
+        """The version number of chunk k. The caller does not need to hold the chunk's lock."""
         return int(self._words[k, 0]) >> 1
 
     def updates(self, k: int) -> int:
-        """Return the number of updates of chunk k. The caller does not need to hold the chunk's lock. One write of a
+        """The number of updates of chunk k. The caller does not need to hold the chunk's lock. One write of a
         chunk can contain several updates."""
         return int(self._words[k, 1])
 
     @contextmanager
     def held(self, k: int, timeout_s: float) -> Iterator[None]:
-        """Return a context manager that holds the lock of chunk k. Raises RunError if the lock is not free after
+        """A context manager that holds the lock of chunk k. Raises RunError if the lock is not free after
         timeout_s."""
         self.locks.acquire(k, timeout_s)
         try:
@@ -101,7 +86,7 @@ class Central:
             self.locks.release(k)
 
     def read(self, k: int) -> tuple[Tensor, dict[str, Any]]:
-        """Return views of the current parameters [n] and optimizer state of chunk k. The caller must hold the chunk's
+        """Views of the current parameters [n] and optimizer state of chunk k. The caller must hold the chunk's
         lock."""
         copy = self._copies[k][int(self._words[k, 0]) & 1]
         tensors = dict(copy.tensors)
@@ -120,7 +105,7 @@ class Central:
         self.publish_spare(k, numbers, updates)
 
     def spare(self, k: int) -> dict[str, Tensor]:
-        """Return views {name: [n]} of the copy of chunk k that is not current, to which the next version is written.
+        """Views {name: [n]} of the copy of chunk k that is not current, to which the next version is written.
         One of the names is "parameters". The caller must hold the chunk's lock."""
         return self._copies[k][int(self._words[k, 0]) & 1 ^ 1].tensors
 
@@ -133,19 +118,9 @@ class Central:
         copy = self._copies[k][spare]
         for name, value in numbers.items():
             copy.numbers[name][0] = value
-        if self._checks:
-            copy.check[0] = copy.checksum(version)
         self._words[k, 0] = version << 1 | spare  # One aligned store publishes the new version of the chunk.
         self._words[k, 1] += np.uint64(updates)
 
     def tensors(self) -> list[Tensor]:
-        """Return views of all parameters and optimizer state in the shared memory."""
+        """Views of all parameters and optimizer state in the shared memory."""
         return [x for copies in self._copies for copy in copies for x in copy.tensors.values()]
-
-    def verify(self, k: int, timeout_s: float = 10.0) -> int:
-        """Return the version of chunk k. Raises AssertionError if the chunk's checksum is wrong (with `checks`)."""
-        with self.held(k, timeout_s):
-            word = int(self._words[k, 0])
-            copy, version = self._copies[k][word & 1], word >> 1
-            assert int(copy.check[0]) == copy.checksum(version), f"chunk {k} is torn at version {version}"
-            return version

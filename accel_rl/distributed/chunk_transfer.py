@@ -16,7 +16,7 @@ PARAMETERS = "parameters"
 
 
 class ChunkTransfer:
-    """A `ChunkTransfer` copies chunks of the central parameters from and to a GPU, on a separate CUDA stream. The host
+    """Copies chunks of the central parameters from and to a GPU, on a separate CUDA stream. The host
     synchronizes with the GPU once for each chunk that is written to the central parameters.
 
         own stream      | central copy -> GPU |                  | GPU -> spare copy |

@@ -22,7 +22,7 @@ from accel_rl.text.errors import RunError
 
 
 class Watch:
-    """A `Watch` reports which of the processes {rank: pid} have ended. A pidfd also works for a process that is not a
+    """Reports which of the processes {rank: pid} have ended. A pidfd also works for a process that is not a
     child process, and never refers to a later process with the same pid."""
 
     def __init__(self, pids: dict[int, int]):
@@ -41,7 +41,7 @@ class Watch:
                 self._poll.register(fd, select.POLLIN)
 
     def gone(self) -> list[int]:
-        """Return the ranks whose processes have ended."""
+        """The ranks whose processes have ended."""
         for fd, _ in self._poll.poll(0) if self._ranks else ():
             self._poll.unregister(fd)
             self._gone.add(self._ranks.pop(fd))
@@ -49,7 +49,7 @@ class Watch:
         return sorted(self._gone)
 
     def pids(self) -> dict[int, int]:
-        """Return {rank: pid} of the processes that have not ended."""
+        """{rank: pid} of the processes that have not ended."""
         return {rank: self._pids[rank] for rank in self._ranks.values()}
 
     def kill(self, rank: int) -> None:
@@ -64,7 +64,7 @@ ANSWER_S = 2.0  # The ranks' store must answer within `ANSWER_S` seconds.
 
 
 class Collective:
-    """A `Collective` is a `Communicator` over torch's default process group. Tensors in host memory use gloo, and
+    """A `Communicator` over torch's default process group. Tensors in host memory use gloo, and
     tensors on the group's device use the group's own backend. Raises RunError if a rank has ended or does not answer
     within the group's timeout."""
 
@@ -80,7 +80,7 @@ class Collective:
 
     @property
     def on_gpu(self) -> bool:
-        """Return whether collectives of GPU tensors run on the GPU (NCCL), so that the host does not wait for them."""
+        """Whether collectives of GPU tensors run on the GPU (NCCL), so that the host does not wait for them."""
         return "nccl" in dist.get_backend_config()
 
     def all_reduce_sum(self, x: Tensor) -> Tensor:
@@ -102,11 +102,11 @@ class Collective:
         return self.all_reduce_sum(rows).tolist()
 
     def updates(self, of_rank: int) -> int:
-        """Return `of_rank`, because synchronous ranks make every update together."""
+        """`of_rank`, because synchronous ranks make every update together."""
         return of_rank
 
     def gather(self, x: Any) -> list[Any]:
-        """Return the values x (lists, numbers and strings) of all ranks, in the order of ranks. The values are sent as
+        """The values x (lists, numbers and strings) of all ranks, in the order of ranks. The values are sent as
         JSON, because unpickling another machine's bytes could run code."""
         data = torch.frombuffer(bytearray(json.dumps(x).encode()), dtype=torch.uint8)
         sizes = [n for (n,) in self.all_gather([len(data)])]
@@ -132,7 +132,7 @@ class Collective:
         return x
 
     def failed(self, what: str, why: str) -> RunError:
-        """Return the error of a failed collective operation, which names the ranks that have ended or hang. Each
+        """The error of a failed collective operation, which names the ranks that have ended or hang. Each
         healthy rank sets a key in the process group's store; a rank whose key is missing has ended or hangs."""
         return RunError(f"{self._missing()}: {what} could not be exchanged (rank {self.rank}: {why})")
 
@@ -147,7 +147,7 @@ class Collective:
         return f"rank {self._names(missing)} is gone or hangs" if missing else "the ranks lost each other"
 
     def _without_key(self, others: list[int]) -> list[int]:
-        """Return those of the ranks `others` that do not set their keys within SETTLE_S seconds. Raises RunError if the
+        """Those of the ranks `others` that do not set their keys within SETTLE_S seconds. Raises RunError if the
         store does not answer."""
         deadline = time.monotonic() + SETTLE_S
         self.store.set(f"well/{self.rank}", "1")
@@ -157,13 +157,13 @@ class Collective:
         return others
 
     def _names(self, ranks: list[int]) -> str:
-        """Return a text with the numbers of the ranks, and with their hosts if the run uses several hosts."""
+        """A text with the numbers of the ranks, and with their hosts if the run uses several hosts."""
         several = len(set(self._hosts)) > 1
         return ", ".join(f"{r} ({self._hosts[r]})" if several else str(r) for r in ranks)
 
 
 class _Named:
-    """`_Named` is a context manager that converts the failure of a collective operation into a RunError with a message
+    """Converts the failure of a collective operation into a RunError with a message
     of one line."""
 
     def __init__(self, group: Collective, what: str):

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class CountedSteps(NamedTuple):
-    """`CountedSteps` contains the numbers of env steps since the last call of `Communicator.count`."""
+    """The numbers of env steps since the last call of `Communicator.count`."""
 
     of_run: int
     """`of_run` counts the env steps of all ranks, which advance the schedules (exploration, target network, learning
@@ -18,7 +18,7 @@ class CountedSteps(NamedTuple):
 
 
 class Communicator(Protocol):
-    """A `Communicator` provides collective operations for the `size` ranks that share each batch. All ranks must call
+    """Collective operations of the `size` ranks that share each batch. All ranks must call
     the same operations in the same order."""
 
     size: int
@@ -33,18 +33,18 @@ class Communicator(Protocol):
         """Compute the maximum of x [...] over the ranks that share a batch, in place."""
 
     def all_reduce_min(self, n: int) -> int:
-        """Return the minimum of n over the ranks that share a batch."""
+        """The minimum of n over the ranks that share a batch."""
 
     def all_gather(self, numbers: Sequence[int]) -> list[list[int]]:
-        """Return the numbers [N] of each rank, in the order of ranks, without synchronizing with a GPU."""
+        """The numbers [N] of each rank, in the order of ranks, without synchronizing with a GPU."""
 
     def updates(self, of_rank: int) -> int:
-        """Return the number of parameter updates on which schedules are based. `of_rank` is the number of updates that
+        """The number of parameter updates on which schedules are based. `of_rank` is the number of updates that
         this rank's learner has made."""
 
 
 class SingleProcess:
-    """`SingleProcess` is the communicator of a single process, in which each operation returns its argument."""
+    """Each operation returns its argument."""
 
     size = 1
 

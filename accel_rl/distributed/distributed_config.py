@@ -47,18 +47,18 @@ class DistributedConfig:
 
     @property
     def is_async(self) -> bool:
-        """Return whether each rank is a separate learner, which applies its gradients to central parameters."""
+        """Whether each rank is a separate learner, which applies its gradients to central parameters."""
         return self.update == "async"
 
     @property
     def sync_class(self) -> str:
-        """Return the name of the user's class that exchanges gradients, `module:Class`, or "" for the built-in
+        """The name of the user's class that exchanges gradients, `module:Class`, or "" for the built-in
         exchanges."""
         return self.update if ":" in self.update else ""
 
     @property
     def named_gpus(self) -> list[int]:
-        """Return the GPU indices of --gpus, without a check that the GPUs exist. Raises ConfigError for other text than
+        """The GPU indices of --gpus, without a check that the GPUs exist. Raises ConfigError for other text than
         a list such as 0-3,8."""
         try:
             return numbers(self.gpus.replace(" ", ",")) if self.gpus else []
@@ -67,7 +67,7 @@ class DistributedConfig:
 
     @property
     def gpu_list(self) -> list[int]:
-        """Return the GPU indices of --gpus. Raises ConfigError for a GPU that is not available."""
+        """The GPU indices of --gpus. Raises ConfigError for a GPU that is not available."""
         for n in self.named_gpus:
             hardware.available_device(hardware.gpu_name(n), "--gpus")
         return self.named_gpus
@@ -78,16 +78,16 @@ class DistributedConfig:
 
     @property
     def several(self) -> bool:
-        """Return whether each rank runs in a separate process."""
+        """Whether each rank runs in a separate process."""
         return self.size > 1 or self.is_async
 
     @property
     def shares_batches(self) -> bool:
-        """Return whether several ranks make each update together."""
+        """Whether several ranks make each update together."""
         return self.size > 1 and not self.is_async
 
     def device(self, rank: int, ranks: int, other: str) -> str:
-        """Return the device of one of the machine's `ranks` ranks, or `other` if --gpus is empty."""
+        """The device of one of the machine's `ranks` ranks, or `other` if --gpus is empty."""
         gpus = self.gpu_list
         return hardware.gpu_name(gpus[gpu_of_rank(rank, ranks, len(gpus))]) if gpus else other
 

@@ -1,4 +1,4 @@
-"""A `GradientSync` computes an update of the parameters from a loss. This module defines the interface `GradientSync`,
+"""Computes an update of the parameters from a loss. This module defines the interface `GradientSync`,
 and the implementation for a single learner."""
 
 from abc import ABC, abstractmethod
@@ -12,7 +12,7 @@ from accel_rl.optim.optimizer import Rate
 
 
 class GradientSync(ABC):
-    """A `GradientSync` computes from a loss one update of the parameters `flat.data`, and exchanges gradients or
+    """Computes from a loss one update of the parameters `flat.data`, and exchanges gradients or
     parameters with other learners.
 
     A user's class, `--update module:Class`, is built as `Class(flat, algo, communicator)` by every synchronous rank
@@ -56,7 +56,7 @@ class GradientSync(ABC):
         synchronizes with the GPU."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of parameters [P], optimizer and skipped updates, as flat vectors."""
+        """The state of parameters [P], optimizer and skipped updates, as flat vectors."""
         return self.guarded.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -64,7 +64,7 @@ class GradientSync(ABC):
 
 
 class Local(GradientSync):
-    """`Local` is the gradient sync of a single learner, which clips the gradient and steps the optimizer."""
+    """Of a single learner: clips the gradient and steps the optimizer."""
 
     def step(self, learning_rate: Rate, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
         return self.guarded(learning_rate, loss)

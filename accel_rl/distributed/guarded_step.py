@@ -13,7 +13,7 @@ from accel_rl.optim.optimizer import Optimizer, Rate
 
 
 class SkippedUpdates:
-    """`SkippedUpdates` counts the updates that were skipped because of a non-finite loss or gradient. The counts are
+    """Counts the updates that were skipped because of a non-finite loss or gradient. The counts are
     stored on the parameters' device."""
 
     def __init__(self, device: torch.device):
@@ -30,17 +30,17 @@ class SkippedUpdates:
 
     @property
     def total(self) -> int:
-        """Return the number of skipped updates. Synchronizes with a GPU."""
+        """The number of skipped updates. Synchronizes with a GPU."""
         return int(self._total)
 
     @property
     def in_a_row(self) -> int:
-        """Return the number of consecutive updates that have been skipped until now. Synchronizes with a GPU."""
+        """The number of consecutive updates that have been skipped until now. Synchronizes with a GPU."""
         return int(self._in_a_row)
 
     @property
     def seen_in_a_row(self) -> int:
-        """Return the number of consecutive skipped updates at the last copy to the host (`show`)."""
+        """The number of consecutive skipped updates at the last copy to the host (`show`)."""
         return int(self._seen[1])
 
     def show(self) -> None:
@@ -59,7 +59,7 @@ class SkippedUpdates:
 
 
 class GuardedStep:
-    """A `GuardedStep` clips the gradient in `flat.grad`, and steps the optimizer unless the loss or the gradient is not
+    """Clips the gradient in `flat.grad`, and steps the optimizer unless the loss or the gradient is not
     finite.
 
     On a GPU, the GPU checks whether loss and gradient are finite, and the host does not wait for the result. If an

@@ -25,7 +25,7 @@ LOCK_S = 60.0  # Time limit for acquiring a lock, which is usually held for a mi
 
 
 class LockedChunks(GradientSync):
-    """`LockedChunks` applies gradients to the central parameters, one locked chunk at a time. `connect` must be called
+    """Applies gradients to the central parameters, one locked chunk at a time. `connect` must be called
     before the first update."""
 
     def __init__(
@@ -56,7 +56,7 @@ class LockedChunks(GradientSync):
     # -- parameters ------------------------------------------------------------
 
     def states(self) -> list[dict[str, Any]]:
-        """Return the states of the chunks' optimizers in this rank."""
+        """The states of the chunks' optimizers in this rank."""
         return [optimizer.state_dict() for optimizer in self.optimizers]
 
     def connect(self, central: Central, publish: bool) -> None:
@@ -95,7 +95,7 @@ class LockedChunks(GradientSync):
 
     @property
     def _is_warming_up(self) -> bool:
-        """Return whether this rank's gradients are dropped, because only rank 0 makes the first updates."""
+        """Whether this rank's gradients are dropped, because only rank 0 makes the first updates."""
         central_updates = map(self.central.updates, range(len(self.parts)))
         return bool(self._rank and self.warmup_updates and min(central_updates) < self.warmup_updates)
 
@@ -172,7 +172,7 @@ class LockedChunks(GradientSync):
     # -- checkpoints ------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the central parameters. The optimizer's step count becomes a list, with one number per
+        """The state of the central parameters. The optimizer's step count becomes a list, with one number per
         chunk."""
         for k in range(len(self.parts)):
             with self.central.held(k, LOCK_S):
@@ -200,7 +200,7 @@ class LockedChunks(GradientSync):
 
 
 class EachChunk:
-    """`EachChunk` has the interface of an optimizer, and steps the optimizers of all chunks."""
+    """An optimizer that steps the optimizers of all chunks."""
 
     def __init__(self, chunks: LockedChunks):
         self._chunks = chunks

@@ -17,7 +17,7 @@ from accel_rl.optim.optimizers import Adam
 
 
 class MultiStepAdam(LockedChunks):
-    """A `MultiStepAdam` makes n = `local_updates` local Adam updates between two pushes. Each local update adds its
+    """Makes n = `local_updates` local Adam updates between two pushes. Each local update adds its
     gradient g and step s to sums:
 
     V: a_g <- beta_1 a_g + g; a_g2 <- beta_2 a_g2 + g^2; a_s <- a_s + s

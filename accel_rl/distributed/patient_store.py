@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 class PatientStore:
-    """A `PatientStore` wraps torch's key-value store, through which ranks find each other. Each call raises RunError if
+    """Wraps torch's key-value store, through which ranks find each other. Each call raises RunError if
     the store's process has ended, or if the store does not answer within `timeout_s` seconds."""
 
     def __init__(self, store: Any, timeout_s: float) -> None:
@@ -28,7 +28,7 @@ class PatientStore:
         return self._call(lambda: self._store.get(key).decode(), waits_s)
 
     def check(self, key: str) -> bool:
-        """Return whether a key is set."""
+        """Whether a key is set."""
         return self._call(lambda: bool(self._store.check([key])))
 
     def add(self, key: str, n: int) -> int:
@@ -40,7 +40,7 @@ class PatientStore:
         self._call(lambda: self._store.wait(keys, timedelta(seconds=seconds)), seconds)
 
     def _call(self, call: Callable[[], Result], waits_s: float = 0.0) -> Result:
-        """Return the result of `call`, which may wait for up to `waits_s` seconds if the store works."""
+        """The result of `call`, which may wait for up to `waits_s` seconds if the store works."""
         results: list[Result] = []
         errors: list[RuntimeError] = []
 

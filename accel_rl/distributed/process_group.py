@@ -62,7 +62,7 @@ def choose_interface(host: str, one_machine: bool) -> None:
 
 
 def _interface_to(host: str) -> str | None:
-    """Return the name of the network interface through which this machine reaches a host, or None if there is no
+    """The name of the network interface through which this machine reaches a host, or None if there is no
     route."""
     try:
         kind, _, _, _, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
@@ -80,7 +80,7 @@ def _is_loopback(name: str) -> bool:
 
 
 def backend(device: str, gpus: int, ranks: int) -> str:
-    """Return the backend of collective operations: gloo for CPU tensors, and for CUDA tensors NCCL if each rank has its
+    """The backend of collective operations: gloo for CPU tensors, and for CUDA tensors NCCL if each rank has its
     own GPU, and otherwise gloo. Ranks of NCCL cannot share a GPU. `gpus` is the number of GPUs that the `ranks` ranks
     of this machine use."""
     if torch.device(device).type != "cuda" or ranks > gpus or not dist.is_nccl_available():
@@ -90,7 +90,7 @@ def backend(device: str, gpus: int, ranks: int) -> str:
 
 @contextmanager
 def process_group(store: Any, rank: int, size: int, name: str, device: str, timeout_s: float) -> Iterator[None]:
-    """Return a context manager that forms torch's default process group. Raises RunError if not all ranks join the
+    """A context manager that forms torch's default process group. Raises RunError if not all ranks join the
     process group."""
     Device(device).use()  # NCCL uses torch's current GPU for barriers and for sending objects.
     try:

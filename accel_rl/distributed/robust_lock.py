@@ -21,12 +21,12 @@ class _Timespec(ctypes.Structure):
 
 
 def supported() -> bool:
-    """Return whether the operating system supports robust mutexes between processes. Only Linux does."""
+    """Whether the operating system supports robust mutexes between processes. Only Linux does."""
     return sys.platform == "linux"
 
 
 class RobustLocks:
-    """`RobustLocks` are k locks in a shared array [k, LOCK_BYTES] uint8. With `create`, the locks are initialised;
+    """k locks in a shared array [k, LOCK_BYTES] uint8. With `create`, the locks are initialised;
     exactly one process must pass `create`, before any other process uses the array."""
 
     def __init__(self, memory: np.ndarray, create: bool = False):

@@ -28,7 +28,7 @@ _SLEEP_S = 2e-4
 
 
 class SharedMemoryMean:
-    """A `SharedMemoryMean` computes the mean of all ranks' gradients in shared memory. The mean is bitwise identical on
+    """Computes the mean of all ranks' gradients in shared memory. The mean is bitwise identical on
     every rank."""
 
     def __init__(self, flat: FlatParameters, communicator: Collective, fd: int, timeout_s: float):

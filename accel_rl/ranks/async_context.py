@@ -26,12 +26,12 @@ from accel_rl.planning.plan import RankPlan
 from accel_rl.ranks.shared_counters import SharedCounters, StalledRanks
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.samplers.episodes import EpisodeTracker, Recent
+from accel_rl.samplers.inference.pulling_agent import PullingAgent
 from accel_rl.settings.resolved import Resolved
 from accel_rl.text.errors import ConfigError, RunError
 from accel_rl.training.context import Barrier, Clock, Exchange, RankContext
 from accel_rl.training.evaluation import Result
 from accel_rl.training.observers import Observers
-from accel_rl.training.pulling_agent import PullingAgent
 from accel_rl.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class OwnBatches(SingleProcess):
 
 @dataclass
 class AsyncClock(Clock):
-    """An `AsyncClock` counts env steps in the counters that all ranks share.
+    """Counts env steps in the counters that all ranks share.
 
     `watch` has the other ranks' processes, unless a `RankGroup` replaces lost ranks. This rank kills the processes in
     `watch` that stall. If a process is lost before the end of the run, the run stops.
@@ -100,7 +100,7 @@ class AsyncClock(Clock):
 
 @dataclass
 class AsyncExchange(Exchange):
-    """An `AsyncExchange` applies each gradient to central parameters in shared memory."""
+    """Applies each gradient to central parameters in shared memory."""
 
     counters: SharedCounters
     rank: int

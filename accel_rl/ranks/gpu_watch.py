@@ -16,7 +16,7 @@ from accel_rl.machine.usage import LOOK_S, Stall
 
 @contextmanager
 def watched(device: torch.device | str, timeout_s: float, hangs: Callable[[], None]) -> Iterator[None]:
-    """Return a context manager in which a thread calls `hangs` if work that was queued on a GPU's default stream is not
+    """A context manager in which a thread calls `hangs` if work that was queued on a GPU's default stream is not
     completed within `timeout_s` seconds."""
     gpu, ended = runtime(device), threading.Event()
 

@@ -1,4 +1,4 @@
-"""A `RankGroup` starts a run's rank processes together, watches them, and replaces or restarts a killed rank.
+"""Starts a run's rank processes together, watches them, and replaces or restarts a killed rank.
 
     | with RankGroup(run, starter, config) as group:      spawns every rank
     |     result = group.train()                          watches all ranks to their end
@@ -29,7 +29,7 @@ MAX_FAILED_STARTS = 3
 
 
 class RankLost(RuntimeError):
-    """`RankLost` is raised if a rank's process was killed by a signal."""
+    """A rank's process was killed by a signal."""
 
 
 class RankProcess:
@@ -58,7 +58,7 @@ class RankProcess:
         """Read the process's new output, its exit code and its reply."""
 
     def is_suspended(self) -> bool:
-        """Return whether the process is known to be stopped by SIGSTOP, so that it obeys no request."""
+        """Whether the process is known to be stopped by SIGSTOP, so that it obeys no request."""
         return False
 
     def stop(self) -> None:
@@ -76,7 +76,7 @@ class Starter(Protocol):
 
     @property
     def counters(self) -> SharedCounters | None:
-        """Return the counters of asynchronous ranks."""
+        """The counters of asynchronous ranks."""
 
     def start(self, ranks: Iterable[int]) -> Sequence[RankProcess]:
         """Start the processes of the given ranks. Raises RunError or ConfigError."""
@@ -85,7 +85,7 @@ class Starter(Protocol):
 
 
 class RankGroup:
-    """A `RankGroup` has the processes of all ranks. If a rank fails, all ranks end. If the starter has counters, the
+    """The processes of all ranks. If a rank fails, all ranks end. If the starter has counters, the
     ranks are asynchronous: a rank that stalls is killed, and a killed rank is replaced while the others continue."""
 
     def __init__(self, run: RunFolder, starter: Starter, config: Resolved):
@@ -163,7 +163,7 @@ class RankGroup:
                 rank.kill()
 
     def _stop_code(self) -> int:
-        """Return the exit code of a rank that was stopped by a signal, or 0 if no rank was stopped."""
+        """The exit code of a rank that was stopped by a signal, or 0 if no rank was stopped."""
         return max(r.reply.get("exit_code", 0) if r.code == 0 else 0 for r in self._ranks)
 
     def _failed(self, rank: RankProcess, stop: StopRequest) -> None:
@@ -175,7 +175,7 @@ class RankGroup:
         self._replace(rank, stop, self._counters)
 
     def _killed(self) -> RankProcess | None:
-        """Return a killed rank. After a rank has failed, it may take a while until the loss of another is noticed."""
+        """A killed rank. After a rank has failed, it may take a while until the loss of another is noticed."""
         deadline = time.monotonic() + self._starter.settle_s
         while True:
             for rank in self._ranks:

@@ -28,7 +28,7 @@ def launch(plan: RunPlan, run: RunFolder, state: dict[str, Any] | None, objects:
 
 
 class LocalStarter:
-    """A `LocalStarter` starts rank processes with their shared memory. Synchronous ranks share the file through which
+    """Starts rank processes with their shared memory. Synchronous ranks share the file through which
     they connect. Asynchronous ranks share the counters and the central parameters."""
 
     settle_s = 0.5

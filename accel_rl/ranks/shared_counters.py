@@ -18,7 +18,7 @@ _BEGUN, _FROM, _STOP = range(3)
 
 
 def share(window: int, ranks: int) -> int:
-    """Return how many recent episodes of each rank the online score averages. Over all ranks, these are about `window`
+    """How many recent episodes of each rank the online score averages. Over all ranks, these are about `window`
     episodes."""
     return -(-window // ranks)
 
@@ -30,7 +30,7 @@ class Totals(NamedTuple):
 
 
 class SharedCounters:
-    """`SharedCounters` has the env steps, updates and recent episodes of each rank."""
+    """The env steps, updates and recent episodes of each rank."""
 
     def __init__(self, ranks: int, window: int, fd: int | None = None):
         """Create the counters, or attach to those of another process in the file `fd`."""
@@ -69,7 +69,7 @@ class SharedCounters:
         return Totals(int(self._run[_FROM] + sums[_STEPS]), int(sums[_EPISODES]), int(sums[_UPDATES]))
 
     def of_rank(self, rank: int) -> int:
-        """Return the env steps of a rank, including its earlier processes."""
+        """The env steps of a rank, including its earlier processes."""
         return int(self._counts[rank, _STEPS])
 
     def add(self, rank: int, env_steps: int, updates: int, episodes: EpisodeTracker) -> None:
@@ -92,12 +92,12 @@ class SharedCounters:
         self._beats[rank] = 0
 
     def beats(self, rank: int) -> int:
-        """Return a number that changes whenever the rank acts or learns, or 0 from a call of `rest` until the rank acts
+        """A number that changes whenever the rank acts or learns, or 0 from a call of `rest` until the rank acts
         or learns again."""
         return int(self._beats[rank])
 
     def recent(self) -> list[Recent]:
-        """Return the recent episodes of all ranks, in the order of the ranks."""
+        """The recent episodes of all ranks, in the order of the ranks."""
         window = self._recent.shape[1]
         ends = [int(n) for n in self._written[:, 0]]
         places = ((rank, i % window) for rank, end in enumerate(ends) for i in range(max(0, end - window), end))
@@ -109,7 +109,7 @@ class SharedCounters:
 
 
 class StalledRanks:
-    """`StalledRanks` finds the ranks that stall, from another process of the same machine."""
+    """Finds the ranks that stall, from another process of the same machine."""
 
     def __init__(self, counters: SharedCounters, config: Resolved):
         """A rank is stalled if it uses no CPU time for --distributed.timeout-s. A rank that neither acts nor learns
@@ -122,7 +122,7 @@ class StalledRanks:
         self._looked_at = time.monotonic()
 
     def find(self, pids: Mapping[int, int]) -> dict[int, str]:
-        """Return {rank: line that explains why the rank counts as stalled}. The ranks are checked at most once every
+        """{rank: line that explains why the rank counts as stalled}. The ranks are checked at most once every
         LOOK_S seconds; between two checks, the result is {}. `pids` maps ranks to process ids."""
         if time.monotonic() - self._looked_at < LOOK_S:
             return {}

@@ -48,7 +48,7 @@ class SyncClock(Clock):
         return env_steps + self._communicator.count(taken).of_run
 
     def agree(self, stop: bool, save: bool) -> tuple[bool, bool]:
-        """Return the decision of any rank to stop, and of rank 0's clock to save. A run that ends is saved anyway."""
+        """The decision of any rank to stop, and of rank 0's clock to save. A run that ends is saved anyway."""
         wanted = 2 if stop else int(save and self._communicator.rank == 0)
         decided = int(self._communicator.all_reduce_max(torch.tensor(wanted)))
         return decided == 2, decided == 1
@@ -66,7 +66,7 @@ class SyncClock(Clock):
 
 
 class SyncExchange(Exchange):
-    """A `SyncExchange` averages the gradients of all ranks."""
+    """Averages the gradients of all ranks."""
 
     communicator: Collective
 
@@ -77,7 +77,7 @@ class SyncExchange(Exchange):
 
     @property
     def captures_updates(self) -> bool:
-        """Return whether collectives run on the GPU (NCCL), so that updates can be captured, and not in the host's
+        """Whether collectives run on the GPU (NCCL), so that updates can be captured, and not in the host's
         memory (gloo)."""
         return self.communicator.on_gpu
 
@@ -126,7 +126,7 @@ class SyncBarrier(Barrier):
 
     @contextmanager
     def _beating(self) -> Iterator[None]:
-        """Return a context manager in which a thread signals that this rank is working, for at most SAVE_S seconds."""
+        """A context manager in which a thread signals that this rank is working, for at most SAVE_S seconds."""
         ended = threading.Event()
 
         def beat() -> None:
@@ -143,7 +143,7 @@ class SyncBarrier(Barrier):
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Return a context manager in which this rank writes its part of a checkpoint. Rank 0 writes last, so a
+        """A context manager in which this rank writes its part of a checkpoint. Rank 0 writes last, so a
         checkpoint of rank 0 implies the checkpoints of all ranks."""
         self._turns += 1
         part, complete = f"part/{self._turns}/", f"complete/{self._turns}"
@@ -184,7 +184,7 @@ class SyncBarrier(Barrier):
 
 
 def sync_context(store: Any, timeout_s: float, hash_interval: int) -> RankContext:
-    """Return this rank's `RankContext` in torch's default process group, which was formed through `store`."""
+    """This rank's `RankContext` in torch's default process group, which was formed through `store`."""
     communicator = Collective(store)
     return RankContext(
         SyncClock(communicator),

@@ -35,7 +35,7 @@ _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 @dataclass(frozen=True, slots=True)
 class RankInfo:
-    """A `RankInfo` has the rank of this process and the number of ranks, both in the whole run and on this machine."""
+    """The rank of this process and the number of ranks, both in the whole run and on this machine."""
 
     rank: int
     size: int
@@ -44,7 +44,7 @@ class RankInfo:
     max_restarts: int
 
     def fit(self, config: TrainConfig) -> TrainConfig:
-        """Return the settings with torchrun's number of ranks. Raises ConfigError if the settings name a different
+        """The settings with torchrun's number of ranks. Raises ConfigError if the settings name a different
         number of ranks."""
         g = config.distributed
         if g.ranks not in (None, self.size):

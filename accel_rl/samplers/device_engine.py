@@ -4,7 +4,7 @@ tensors. On a GPU, frames are not copied to the host.
 On a CPU, the device engine runs the same kernels compiled for the host, for tests and for machines without a GPU.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
@@ -18,7 +18,7 @@ from accel_rl.emulator.games import benchmark_games
 from accel_rl.envs.atari_games import check_game
 from accel_rl.envs.vectorized import is_vectorized
 from accel_rl.machine.devices import Device
-from accel_rl.samplers.engine import EngineSetup
+from accel_rl.samplers.engine import EngineSetup, WithoutWorkers
 from accel_rl.samplers.grouping import env_seed
 from accel_rl.samplers.inference.resident import resident_rollout
 from accel_rl.samplers.rollout_memory import HostMemory, ResidentMemory, RolloutMemory
@@ -50,7 +50,7 @@ MakeBatch = Callable[[list[int], int], DeviceBatch]
 """Makes the environments of one group from their seeds and the index of the first in the run."""
 
 
-class DeviceEngine:
+class DeviceEngine(WithoutWorkers):
     """On a GPU, the host queues the inference of actions, and then the environments' step with these actions, without
     waiting for the GPU."""
 
@@ -68,7 +68,6 @@ class DeviceEngine:
         firsts = (setup.first_index + group.start for group in self._groups)
         self._envs = [make(seeds, first) for seeds, first in zip(self._seeds(), firsts, strict=True)]
         self._outs = [[[_cells(r, t, b) for b in self._groups] for t in range(T)] for r in self.memory.rollouts]
-        self._joined = False
 
     def _seeds(self) -> list[list[int]]:
         first = self.setup.first_index
@@ -76,17 +75,6 @@ class DeviceEngine:
 
     def start(self, restore: bool = False) -> None:
         """`release` begins the first episodes."""
-
-    def join(self) -> list[int]:
-        """[0] at the first call, like a `WorkerPool` with one worker process."""
-        joined, self._joined = ([] if self._joined else [0]), True
-        return joined
-
-    def absent(self) -> list[slice]:
-        return []
-
-    def check(self) -> None:
-        """No workers that could die."""
 
     @torch.no_grad()
     def release(self, group: int, step_index: int, n: int = 1, workers: list[int] | None = None) -> None:
@@ -104,12 +92,6 @@ class DeviceEngine:
         rollout.frames[rollout.stack - 1, self._groups[g]] = self._envs[g].begin()
         rollout.age[0, self._groups[g]] = 0
 
-    def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
-        return groups[0]
-
-    def is_ready(self, group: int) -> bool:
-        return True
-
     def late_resets(self) -> int:
         return 0
 
@@ -124,7 +106,7 @@ class DeviceEngine:
             envs.set_state(states[b])
 
     def reseed(self, seed: int) -> None:
-        self._seed, self._joined = seed, False
+        self._seed, self._has_joined = seed, False
         for envs, seeds in zip(self._envs, self._seeds(), strict=True):
             envs.reseed(seeds)
 

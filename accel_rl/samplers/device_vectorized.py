@@ -115,14 +115,11 @@ class DeviceVectorized:
         return self._host.get_state()
 
     def set_state(self, states: list[bytes]) -> None:
-        self._host.set_state(states)
-        for mine, saved in (
-            (self._age, self._host.age),
-            (self._over, self._host.over),
-            (self._newest, self._host.newest),
-        ):
+        host = self._host
+        host.set_state(states)
+        for mine, saved in ((self._age, host.age), (self._over, host.over), (self._newest, host.newest)):
             mine.copy_(torch.as_tensor(saved))
-        self._is_lost = self._host.is_lost
+        self._is_lost = host.is_lost
 
     def _frames(self, obs: Any) -> Tensor:
         """[n, *frame_shape]"""

@@ -83,3 +83,26 @@ class Engine(Protocol):
         """Rebuild all environments, also those of dead workers, from another seed, and begin new episodes."""
 
     def close(self) -> None: ...
+
+
+class WithoutWorkers:
+    """The part of an engine whose steps are done, or queued on a GPU, when `release` returns."""
+
+    _has_joined = False
+
+    def join(self) -> list[int]:
+        """[0] at the first call, like a `WorkerPool` with one worker process."""
+        joined, self._has_joined = ([] if self._has_joined else [0]), True
+        return joined
+
+    def absent(self) -> list[slice]:
+        return []
+
+    def check(self) -> None:
+        """No workers that could die."""
+
+    def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
+        return groups[0]
+
+    def is_ready(self, group: int) -> bool:
+        return True

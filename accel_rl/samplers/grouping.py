@@ -66,11 +66,8 @@ class Grouping:
         return slice(start, start + self.n)
 
 
-def most_workers(B: int, groups: int, cores: int, dedicated_workers: bool = False) -> int:
-    """The result is at most one per core, and divides B environments in `groups` groups evenly. If no number does that,
-    return 0 with `dedicated_workers`, and otherwise 1."""
-    if dedicated_workers:
-        return max((w for w in range(groups, cores + 1, groups) if B % w == 0), default=0)
+def most_workers(B: int, groups: int, cores: int) -> int:
+    """At most one per core, dividing B environments in `groups` groups evenly, or 1 if no number does that."""
     return max((w for w in range(1, cores + 1) if B % (groups * w) == 0), default=1)
 
 
@@ -78,9 +75,6 @@ def env_seed(seed: int, index: int, generation: int = 0) -> int:
     """`index` is counted over all ranks. When a worker process dies, `generation` is increased for the environments of
     its replacement, which therefore get new seeds."""
     return int(np.random.SeedSequence(seed, spawn_key=(index, generation)).generate_state(1, np.uint32)[0] >> 1)
-
-
-DEVICE_ENGINES = ("device",)
 
 
 class NamesEngine:
@@ -95,4 +89,4 @@ class NamesEngine:
 
     @property
     def on_device(self) -> bool:
-        return self.engine in DEVICE_ENGINES
+        return self.engine == "device"

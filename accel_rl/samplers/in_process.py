@@ -1,25 +1,24 @@
 """This engine, the reference for the other engines, steps the environments in the main process, one group after
 another."""
 
-from collections.abc import Sequence
+from functools import partial
 
 from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.envs.environment import BatchEnv
 from accel_rl.envs.make import make_batch
 from accel_rl.envs.starts import StartOrder
-from accel_rl.samplers.engine import EngineSetup
+from accel_rl.samplers.engine import EngineSetup, WithoutWorkers
 from accel_rl.samplers.grouping import env_seed
 from accel_rl.samplers.workers.stepper import GroupStepper
 
 
-class InProcessEngine:
+class InProcessEngine(WithoutWorkers):
     """Steps environments without worker processes, for tests and debugging."""
 
     def __init__(self, setup: EngineSetup):
         grouping = setup.grouping
         self.setup, self.grouping = setup, grouping
         self.buffers = [RolloutArrays.zeros(setup.spec, setup.T, grouping.B) for _ in range(setup.buffers)]
-        self._joined = False
 
         def build(seed: int, g: int) -> BatchEnv:
             b = grouping.group(g)
@@ -37,26 +36,9 @@ class InProcessEngine:
         for stepper in self._steppers if not restore else ():
             stepper.start()
 
-    def join(self) -> list[int]:
-        """[0] at the first call, like a `WorkerPool` with one worker process."""
-        joined, self._joined = ([] if self._joined else [0]), True
-        return joined
-
-    def absent(self) -> list[slice]:
-        return []
-
-    def check(self) -> None:
-        pass
-
     def release(self, group: int, step_index: int, n: int = 1, workers: list[int] | None = None) -> None:
         for k in range(n):
             self._steppers[group].do(step_index + k)
-
-    def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
-        return groups[0]
-
-    def is_ready(self, group: int) -> bool:
-        return True
 
     def late_resets(self) -> int:
         return sum(stepper.env.late_resets for stepper in self._steppers)
@@ -70,8 +52,8 @@ class InProcessEngine:
 
     def reseed(self, seed: int) -> None:
         for g, stepper in enumerate(self._steppers):
-            stepper.replace(lambda g=g: self._build(seed, g))  # type: ignore[misc]
-        self._joined = False
+            stepper.replace(partial(self._build, seed, g))
+        self._has_joined = False
 
     def close(self) -> None:
         for stepper in self._steppers:

@@ -7,6 +7,7 @@ InTurns     the calling thread computes the actions of the groups in turns
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from torch import Tensor
 
@@ -78,7 +79,7 @@ class InTurns(Serving):
         with self.memory.side_by_side(side_by_side):
             for t, g in self._turns():
                 with self.memory.turn(g):
-                    self.serve(agent, buffer, t, g, lambda t=t, g=g: self._prefetch(buffer, t, g))  # type: ignore[misc]
+                    self.serve(agent, buffer, t, g, partial(self._prefetch, buffer, t, g))
 
     def _turns(self) -> Iterator[tuple[int, int]]:
         """Yield (t, group) as soon as a group's observations of step t are ready. With dedicated workers, groups are

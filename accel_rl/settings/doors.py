@@ -13,7 +13,7 @@ ENGINES = ("workers", "in-process", "device")
 UPDATES = ("all-reduce", "async")
 SCHEDULES = ("lockstep", "concurrent")
 ENGINE_METHODS = sorted(name for name in vars(Engine) if not name.startswith("_"))
-SCHEDULE_METHODS = ("cycle", "state_dict", "load_state_dict", "close")
+SCHEDULE_METHODS = ("acting_age", "close", "cycle", "load_state_dict", "pending", "state_dict")
 
 
 def find_engine(name: str) -> Callable[[EngineSetup], Engine]:

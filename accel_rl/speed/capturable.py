@@ -78,14 +78,8 @@ def register_agent(cls: type, depends_on: Callable[[Any], Hashable] = lambda age
     return cls
 
 
-def acting(agent: Agent) -> Any:
-    """The agent whose `act` selects actions: `agent`, or the agent that it wraps to replace its parameters."""
-    return getattr(agent, "wrapped", agent)
-
-
 def refusal(agent: Agent) -> str | None:
     """Why the agent's inference is not captured, or None if it may be."""
-    agent = acting(agent)
     if _registered(type(agent), _AGENTS, ("act", "forward", "logits", "value")) is None:
         return f"{type(agent).__name__} is not registered as capturable"
     if "act" in vars(agent) or "forward" in vars(agent):
@@ -163,7 +157,6 @@ class Eligibility:
 
 
 def _key(agent: Agent, settings: Hashable) -> Hashable:
-    agent = acting(agent)
     registered = _registered(type(agent), _AGENTS, ("act", "forward", "logits", "value"))
     assert registered is not None
     return type(agent), _AGENTS[registered](agent), settings, agent.model

@@ -1,12 +1,15 @@
 """Samplers replay captured inference instead of calling the agent at every step."""
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 
 import torch
 
 from accel_rl.agents.agent import Agent
+from accel_rl.models.precision import Precision
 from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
-from accel_rl.samplers.inference.inference import Acceleration, Act, Play
+from accel_rl.samplers.inference.inference import Acceleration, Play
+from accel_rl.samplers.inference.pulling_agent import PullingAgent
 from accel_rl.speed import capturable
 from accel_rl.speed.captured_inference import CapturedInference
 from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs, Replay
@@ -24,7 +27,7 @@ class CapturedRollouts:
         self._enabled = enabled
         # Maps (whether all actions are drawn before the rollout, buffer) to the captured rollout.
         self._replays: dict[tuple[bool, int], Replay] = {}
-        self._played: dict[tuple[bool, int], int] = {}  # Counts the rollouts that were launched from Python.
+        self._played: Counter[tuple[bool, int]] = Counter()  # Rollouts that were launched from Python
 
     def play(self, agent: Agent | None, buffer: int, settings: Hashable, play: Play) -> None:
         """`agent` is None if all actions are drawn before the rollout. `settings` are other values on which the rollout
@@ -32,23 +35,19 @@ class CapturedRollouts:
         key = agent is None, buffer
         if not self._may_capture(agent, settings):
             play(False)
-            return
-        if key not in self._replays and self._played.get(key, 0) >= WARM_UP:
-            self._capture(key, play)
-        elif key not in self._replays:
-            self._played[key] = self._played.get(key, 0) + 1
+        elif key not in self._replays and self._played[key] < WARM_UP:
+            self._played[key] += 1
             with self._graphs.warming_up():
                 play(False)
-            return
-        if key in self._replays:
+        elif key in self._replays or self._captures(key, play):
             self._replays[key]()
         else:
-            play(False)  # The capture has failed, so the rollout runs from Python.
+            play(False)
 
     def _may_capture(self, agent: Agent | None, settings: Hashable) -> bool:
         if agent is None:
             return self._enabled
-        if getattr(agent, "before_act", None) is not None:
+        if isinstance(agent, PullingAgent):
             self._eligibility.refuse("asynchronous ranks pull parameters within a rollout")
             return False
         if self._eligibility.use(agent, settings):
@@ -57,15 +56,18 @@ class CapturedRollouts:
                     del known[key]
         return self._eligibility.key is not None
 
-    def _capture(self, key: tuple[bool, int], play: Play) -> None:
+    def _captures(self, key: tuple[bool, int], play: Play) -> bool:
+        """Whether the capture succeeds. If it fails, rollouts run from Python."""
         try:
             self._replays[key] = self._graphs.capture(lambda: play(True))
+            return True
         except RuntimeError as e:
             why = " ".join(str(e).split())[:300]
             why = f"rollouts are not captured as CUDA graphs, Python runs at every step: {why}"
             self._eligibility.fail(why)
             self._enabled = False
             say_once(why)
+            return False
 
 
 class CapturedActing(Acceleration):
@@ -78,8 +80,8 @@ class CapturedActing(Acceleration):
     def on_cpu(self, groups: Sequence[slice]) -> CapturedInference:
         return CapturedInference(groups, self._enabled)
 
-    def on_gpu(self, groups: Sequence[slice], gpu: DeviceRollouts, act: Act) -> CudaGraphInference:
-        return CudaGraphInference(groups, gpu, act, self._enabled)
+    def on_gpu(self, groups: Sequence[slice], gpu: DeviceRollouts, precision: Precision) -> CudaGraphInference:
+        return CudaGraphInference(groups, gpu, precision, self._enabled)
 
     def player(self, device: torch.device) -> CapturedRollouts:
         return CapturedRollouts(device, self._enabled)

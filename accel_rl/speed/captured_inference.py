@@ -107,11 +107,7 @@ class CapturedInference(Inference):
     operations other than kernels, are not captured, and the reason is logged once.
     """
 
-    def __init__(
-        self,
-        groups: Sequence[slice],
-        enabled: bool = True,
-    ):
+    def __init__(self, groups: Sequence[slice], enabled: bool = True):
         self._groups = groups
         never = "" if enabled else "--sampler.no-capture"
         if native.compiled() is None:

@@ -21,12 +21,14 @@ from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.data.rollout import Rollout
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.speed.capturable import hook_of
-from accel_rl.speed.captures import Captures, Key
+from accel_rl.speed.captures import Captures, Generators, Key
 from accel_rl.speed.cuda_graph import CudaGraphs
 from accel_rl.speed.fixed_addresses import FixedAddresses, kind_of
 
-Update = Callable[[Any], Mapping[str, Tensor | float]]
-"""`Update` is a function that makes one update from a batch, and returns the metrics."""
+Update = Callable[[Any, Any], Mapping[str, Tensor | float]]
+"""`Update` is a function (batch, algorithm) that makes one update, and returns the metrics."""
+Draw = Callable[[Any, Any], Any]
+"""`Draw` is a function (algorithm, x) that returns a batch."""
 _Names = tuple[str, ...]
 
 
@@ -54,24 +56,24 @@ class CapturedUpdates:
             last, samples = algo.samples, algo.prepare(rollout)
             samples.advantage, samples.target = last.advantage, last.target  # The memory that the graph writes
             (key,) = self.advantages.keys([id(algo.samples) if self._fix(algo, samples) else None])
-            self.advantages.run(key, lambda: algo.ingest(rollout), lambda: _store_advantages(algo))
+            self.advantages.run(key, lambda: algo.ingest(rollout), _store_advantages)
         else:
             algo.ingest(rollout)
 
     def phase(self) -> Iterator[None]:
         """Yield after each update, without synchronizing with the GPU. `metrics` returns the updates' metrics."""
-        algo = self._algo
+        algo, batches = self._algo, type(self._algo).batches
         if self.updates.why:
             self._samples = FixedAddresses()  # Frees the copy of a rollout.
-        elif isinstance(algo, PolicyGradient) and type(algo).batches is PolicyGradient.batches:
+        elif isinstance(algo, PolicyGradient) and batches is PolicyGradient.batches:
             yield from self._minibatches(algo)
             return
-        elif isinstance(algo, ReplayAlgorithm) and _draws_on_the_gpu(algo):
+        elif isinstance(algo, ReplayAlgorithm) and batches is ReplayAlgorithm.batches and algo.replay.is_capturable:
             yield from self._draws(algo)
             return
         for batch in algo.batches():
             (key,) = self.updates.keys([kind := self._kind_of(batch)])
-            self._make(key, lambda x: x, kind, batch)
+            self._make(key, lambda algo, x: x, kind, batch)
             yield
 
     def _minibatches(self, algo: PolicyGradient) -> Iterator[None]:
@@ -82,7 +84,7 @@ class CapturedUpdates:
         for index, kind, key in zip(indices, kinds, self.updates.keys(kinds) if kinds else [], strict=True):
             if algo.stopped:
                 break
-            self._make(key, algo.batch, kind, index)
+            self._make(key, lambda algo, x: algo.batch(x), kind, index)
             yield
 
     def _draws(self, algo: ReplayAlgorithm) -> Iterator[None]:
@@ -92,7 +94,7 @@ class CapturedUpdates:
         for update, _ in enumerate(algo.phase()):
             if not (update and is_constant):
                 (key,) = self.updates.keys([algo.replay.key], limited=False)
-            self._make(key, lambda _: algo.draw())
+            self._make(key, lambda algo, _: algo.draw(), generators=[algo.replay.generator])
             yield
 
     def metrics(self) -> list[UpdateMetrics]:
@@ -118,29 +120,28 @@ class CapturedUpdates:
             algo.samples = self._fixed = self._samples.load(kind, samples)
         return algo.samples is self._fixed
 
-    def _make(self, key: Key | None, draw: Callable[[Any], Any], kind: Hashable = None, x: Any = None) -> None:
-        """One update of the batch draw(x). `kind` is the kind of x."""
+    def _make(
+        self, key: Key | None, draw: Draw, kind: Hashable = None, x: Any = None, generators: Generators = ()
+    ) -> None:
+        """One update of the batch draw(algo, x). `kind` is the kind of x. `draw` may use the random `generators`."""
         fixed: list[Any] = []
         names = self.updates.run(
-            key, lambda: self._update_from(draw(x), torch.zeros_like), lambda: self._update_from(draw(fixed[0])),
-            lambda: fixed.append(self._inputs.load(kind, x)),
+            key, lambda: self._update_from(self._algo, draw(self._algo, x), torch.zeros_like),
+            lambda algo: self._update_from(algo, draw(algo, fixed[0])),
+            lambda: fixed.append(self._inputs.load(kind, x)), generators,
         )  # fmt: skip
         self._counts[names] += 1
 
-    def _update_from(self, batch: Any, allocate: Callable[[Tensor], Tensor] | None = None) -> _Names:
+    def _update_from(self, algo: Any, batch: Any, allocate: Callable[[Tensor], Tensor] | None = None) -> _Names:
         """Add the metrics of an update to their sums, and return their names. Sums are not allocated in a graph, whose
         memory other graphs use."""
-        metrics = UpdateMetrics.of(self._update(batch))
+        metrics = UpdateMetrics.of(self._update(batch, algo))
         if metrics.names not in self._sums:
             if allocate is None:
                 raise RuntimeError("its metrics have other names than those of the first updates")
             self._sums[metrics.names] = allocate(metrics.sums)
         self._sums[metrics.names].add_(metrics.sums)
         return metrics.names
-
-
-def _draws_on_the_gpu(algo: ReplayAlgorithm) -> bool:
-    return type(algo).batches is ReplayAlgorithm.batches and algo.replay.is_capturable
 
 
 def _store_advantages(algo: PolicyGradient) -> None:

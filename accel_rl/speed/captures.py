@@ -2,14 +2,14 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Sequence
+from types import MethodType
 from typing import Any, NamedTuple
 
+import torch
 from torch import nn
 
 from accel_rl.algos.algorithm import Algorithm
-from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs, Replay
 from accel_rl.text.errors import RunError
 from accel_rl.text.notes import say_once
@@ -19,6 +19,9 @@ logger = logging.getLogger(__name__)
 MOST = 16
 """At most `MOST` kinds of computations have CUDA graphs; others run from Python."""
 Work = Callable[[], Any]
+Captured = Callable[[Any], Any]
+"""A function of the algorithm, whose operations a graph has"""
+Generators = Sequence[torch.Generator]
 _NUMBERS = (bool, int, float, str, type(None))
 
 
@@ -29,24 +32,23 @@ class Reads:
         self._algo = algo
         self._values: dict[str, Any] = {}
 
-    @contextmanager
-    def recording(self) -> Iterator[None]:
-        algo = self._algo
-        cls = type(self._algo)
-        values = self._values
+    def recorder(self) -> Algorithm:
+        """A second object that shares the algorithm's attributes and methods, and records which attributes are read
+        from it. What an update reads from the algorithm itself is not recorded."""
+        algo, values, attributes = self._algo, self._values, vars(self._algo)
 
-        def read(instance: Any, name: str) -> Any:
-            value = object.__getattribute__(instance, name)
-            if name in object.__getattribute__(instance, "__dict__"):
-                values.setdefault(name, value)
-            return value
+        class Recorder(type(algo)):  # type: ignore[misc]
+            def __getattribute__(self, name: str) -> Any:
+                value = object.__getattribute__(self, name)
+                if name in attributes:
+                    values.setdefault(name, value)
+                    if isinstance(value, MethodType) and value.__self__ is algo:
+                        return MethodType(value.__func__, self)
+                return value
 
-        make_class: Any = type(cls)
-        algo.__class__ = make_class(cls.__name__, (cls,), {"__getattribute__": read})
-        try:
-            yield
-        finally:
-            algo.__class__ = cls
+        recorder: Algorithm = object.__new__(Recorder)
+        recorder.__dict__ = attributes
+        return recorder
 
     def changed(self) -> str:
         """The name of an attribute whose value has changed, or ""."""
@@ -120,11 +122,13 @@ class Captures:
         ranks = [numbers] if communicator.size == 1 else communicator.all_gather(numbers)
         return [Key(number, tuple(key)) if all(key) else None for number, *key in zip(numbers, *ranks, strict=True)]
 
-    def run(self, key: Key | None, python: Work, captured: Work, load: Work = bool) -> Any:
+    def run(
+        self, key: Key | None, python: Work, captured: Captured, load: Work = bool, generators: Generators = ()
+    ) -> Any:
         """Replay a graph if possible, and return the result of `python` or `captured`.
 
-        `python` makes the computation from Python. A graph has the operations of `captured`. Before each replay, `load`
-        copies its inputs to fixed addresses."""
+        `python` makes the computation from Python. `captured` may also draw from `generators`. Before each replay,
+        `load` copies its inputs to fixed addresses."""
         if key is None or self.why:
             return python()
         if key.ranks not in self._captures and self._warm_ups[key.ranks] < WARM_UP:
@@ -132,7 +136,7 @@ class Captures:
             with self._graphs.warming_up():
                 return self._checked(python)
         load()
-        if key.ranks not in self._captures and not self._capture(key, captured):
+        if key.ranks not in self._captures and not self._capture(key, captured, generators):
             return python()
         replay, result = self._captures[key.ranks]
         replay()
@@ -152,18 +156,13 @@ class Captures:
             return 0
         return number
 
-    def _capture(self, key: Key, captured: Work) -> bool:
+    def _capture(self, key: Key, captured: Captured, generators: Generators) -> bool:
         """Return whether all ranks succeeded. After a failed capture on any rank, no rank captures such
         computations."""
         why, reads, results, algo = "", Reads(self._algo), list[Any](), self._algo
-        is_drawn = isinstance(algo, ReplayAlgorithm) and algo.replay.is_capturable
-
-        def work() -> None:
-            with reads.recording():
-                results.append(captured())
-
+        recorder = reads.recorder()
         try:
-            replay = self._graphs.capture(work, [algo.replay.generator] if is_drawn else [])  # type: ignore[attr-defined]
+            replay = self._graphs.capture(lambda: results.append(captured(recorder)), generators)
             self._captures[key.ranks] = replay, results[0]
             if changed := reads.changed():
                 why = f"an update changes {changed!r} of {type(algo).__name__}"

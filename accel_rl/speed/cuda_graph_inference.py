@@ -11,8 +11,9 @@ from torch import Tensor
 from accel_rl.agents.agent import Agent
 from accel_rl.data.rollout import RnnState
 from accel_rl.kernels.frames import gather_stacks
+from accel_rl.models.precision import Precision, autocast_for
 from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
-from accel_rl.samplers.inference.inference import Act, Inference
+from accel_rl.samplers.inference.inference import Inference
 from accel_rl.speed import capturable
 from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs, Replay
 from accel_rl.text.notes import say_once
@@ -34,16 +35,10 @@ class CudaGraphInference(Inference):
     the reason is logged once.
     """
 
-    def __init__(
-        self,
-        groups: Sequence[slice],
-        gpu: DeviceRollouts,
-        act: Act,
-        enabled: bool = True,
-    ):
+    def __init__(self, groups: Sequence[slice], gpu: DeviceRollouts, precision: Precision, enabled: bool = True):
         self._groups = groups
         self._gpu = gpu
-        self._act = act
+        self._precision = precision
         self._graphs = CudaGraphs(gpu.frames.device)
         self._eligibility = capturable.Eligibility("" if enabled else "--sampler.no-capture")
         self._captures: dict[int, _Capture] = {}
@@ -107,7 +102,8 @@ class CudaGraphInference(Inference):
             age = gpu.age[rows, envs]
             memory = None if state is None else RnnState(state[b], (age == 0).unsqueeze(0))
             obs = gather_stacks(gpu.frames, rows, envs, age, gpu.stack)
-            action, recorded = self._act(agent, obs, gpu.random[rows, envs], b, memory)
+            with autocast_for(self._precision, gpu.frames.device):
+                action, recorded = agent.act(obs, gpu.random[rows, envs], memory, b)
             chosen.copy_(action)
             for name, value in recorded.items():
                 gpu.recorded[name].index_put_((rows, envs), value)

@@ -1,7 +1,6 @@
 """Builds a sampler from a configuration and a plan."""
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -26,13 +25,7 @@ NICE_BESIDE_SERVER = 10
 
 
 def build_sampler(
-    plan: SamplerPlan,
-    env: ResolvedEnv,
-    spec: EnvSpec,
-    config: Resolved,
-    *,
-    seed: int,
-    training: bool,
+    plan: SamplerPlan, env: ResolvedEnv, spec: EnvSpec, config: Resolved, *, seed: int, training: bool
 ) -> RolloutSampler:
     s, grouping = config.sampler, plan.grouping
     reset = s.reset if training else "immediate"
@@ -47,15 +40,6 @@ def build_sampler(
         columns = EnvShare(first_index, s.run_envs)
     elif first_index:
         action_seed = int(np.random.SeedSequence(seed, spawn_key=(first_index,)).generate_state(1)[0])
-    inference: dict[str, Any] = {
-        "act_threads": plan.act_threads,
-        "precision": config.precision if training else "float32",
-        "window": config.window,
-        "games": len(env.games) or 1,
-        "first_game": first_index,
-        # The code of a user's vector environment is not captured, so its steps are launched from Python.
-        "acceleration": PLAIN if plan.on_device and env.id else CapturedActing(s.capture),
-    }
     setup = EngineSetup(
         env, spec, grouping, plan.T, seed, training, reset, decorrelation, first_index, plan.buffers, starts_file
     )
@@ -70,8 +54,12 @@ def build_sampler(
         assert isinstance(engine, WorkerPool)
         threads = InferenceThreads(engine, plan.inference_cores, plan.act_threads)
     return Sampler(
-        engine, spec, action_seed, reset=reset, device=plan.device, act_cores=plan.act_cores,
-        partial_starts=decorrelation > 0, share=columns, threads=threads, memory=memory, **inference,
+        engine, spec, action_seed, reset=reset, device=plan.device, act_threads=plan.act_threads,
+        act_cores=plan.act_cores, precision=config.precision if training else "float32",
+        # The code of a user's vector environment is not captured, so its steps are launched from Python.
+        acceleration=PLAIN if plan.on_device and env.id else CapturedActing(s.capture),
+        window=config.window, games=len(env.games) or 1, first_game=first_index,
+        partial_starts=decorrelation > 0, share=columns, threads=threads, memory=memory,
     )  # fmt: skip
 
 

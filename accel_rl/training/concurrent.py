@@ -29,7 +29,7 @@ from accel_rl.settings.registry import NAMES_WITH_REPLAY
 from accel_rl.settings.resolved import Resolved
 from accel_rl.text.errors import ConfigError
 from accel_rl.training.learner import Learner
-from accel_rl.training.schedule import with_names
+from accel_rl.training.schedule import Schedule, with_names
 
 # While the sampler waits for the trainer, the sampler checks every LOOK_S seconds whether the run must end.
 LOOK_S = 0.2
@@ -51,14 +51,12 @@ def check(config: Resolved) -> None:
         )
 
 
-class Concurrent:
+class Concurrent(Schedule):
     """A schedule for algorithms with a replay and a target network. One cycle is one period of C env steps.
 
     Sampled steps are appended to the replay at the next synchronization, so the replay does not change while the
     trainer reads it.
     """
-
-    acting_age = 0
 
     def __init__(
         self,
@@ -108,7 +106,7 @@ class Concurrent:
     def pending(self) -> bool:
         return self._rollouts > 0
 
-    def cycle(self, remaining: int) -> tuple[int, list[UpdateMetrics]]:
+    def cycle(self, remaining: int = 0) -> tuple[int, list[UpdateMetrics]]:
         """Run one period, or the rest of an interrupted period. Returns (0, []) if the period is interrupted.
         `remaining` is the number of env steps until the end of the run."""
         for algo in self.algos:

@@ -45,13 +45,7 @@ class Evaluator:
         self._sampler: RolloutSampler | None = None
 
     def evaluate(
-        self,
-        agent: Agent,
-        *,
-        steps: int,
-        seed: int,
-        stop: Callable[[], bool] = lambda: False,
-        progress: Callable[[int], None] = lambda env_steps: None,
+        self, agent: Agent, *, steps: int, seed: int, stop: Callable[[], bool] = lambda: False
     ) -> Evaluation | None:
         """The result depends only on parameters, settings and seed. Returns None if `stop()` returned True.
 
@@ -69,7 +63,7 @@ class Evaluator:
             while True:
                 with own_generator(self.plan.device, seed), buffers_kept(agent.model):
                     sampler = self._fresh_sampler(B, seed)
-                    result = self._play(agent, sampler, Quota(B, steps, episodes), stop, progress)
+                    result = self._play(agent, sampler, Quota(B, steps, episodes), stop)
                 # The environments of a replaced worker process restart at their first saved starts, so the evaluation
                 # is repeated.
                 if result is None or self._starts is None or not sampler.dropped:
@@ -99,14 +93,7 @@ class Evaluator:
             has = "no time limit" if of_env is None else f"a time limit of {of_env:,} steps"
             say_once(f"{spec.name} has {has}: evaluation episodes end after {limit:,} (--evaluation.max-episode-steps)")
 
-    def _play(
-        self,
-        agent: Agent,
-        sampler: RolloutSampler,
-        quota: Quota,
-        stop: Callable[[], bool],
-        progress: Callable[[int], None],
-    ) -> Evaluation | None:
+    def _play(self, agent: Agent, sampler: RolloutSampler, quota: Quota, stop: Callable[[], bool]) -> Evaluation | None:
         counted: list[Episode] = []
         while not quota.idle.all():
             if stop():
@@ -114,7 +101,6 @@ class Evaluator:
             sampler.idle = quota.idle
             sampler.collect(agent)
             counted += quota.count(sampler.finished)
-            progress(sum(x.length for x in counted))
         protocol = {**sampler.spec.protocol, **(self._starts.label() if self._starts else {})}
         scores, lengths, played = (tuple(getattr(x, name) for x in counted) for name in ("score", "length", "game"))
         return Evaluation(scores, lengths, protocol, self.config.env.games, played)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.agents.agent import Agent
+from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
 from accel_rl.algos.algorithm import Algorithm, set_schedules
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.data.rollout import Rollout
@@ -17,20 +18,14 @@ from accel_rl.distributed.communicator import average_buffers
 from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.machine.devices import Device
 from accel_rl.metrics.update_metrics import UpdateMetrics
-from accel_rl.models.network_state import (
-    has_modes,
-    load_network,
-    network_state,
-    statistics,
-    training_mode,
-)
+from accel_rl.models.network_state import has_modes, load_network, network_state, statistics, training_mode
 from accel_rl.models.precision import autocast_for
 from accel_rl.ops.q_learning import spread_powers
 from accel_rl.optim.flat import FlatParameters, l2_norm
 from accel_rl.optim.torch_optimizer import uncapturable
 from accel_rl.settings.doors import find_gradient_sync
 from accel_rl.settings.registry import find_algorithm
-from accel_rl.settings.resolved import Resolved, ResolvedSampler
+from accel_rl.settings.resolved import Resolved
 from accel_rl.speed.captured_updates import CapturedUpdates, ScheduledTensors
 from accel_rl.text.errors import ConfigError
 from accel_rl.training.context import Exchange
@@ -43,14 +38,7 @@ logger = logging.getLogger(__name__)
 class Learner:
     """A network with its algorithm and optimizer."""
 
-    def __init__(
-        self,
-        config: Resolved,
-        spec: EnvSpec,
-        device: str,
-        seed: int,
-        exchange: Exchange | None = None,
-    ):
+    def __init__(self, config: Resolved, spec: EnvSpec, device: str, seed: int, exchange: Exchange | None = None):
         """`exchange` connects the learner to the learners of other ranks; None means a single rank."""
         device, exchange = Device(device), exchange or Exchange()
         torch.manual_seed(seed)
@@ -62,7 +50,11 @@ class Learner:
         if device.queues_work:
             self.algo.now = ScheduledTensors(self.algo.device)
         set_schedules(self.algo)
-        self.gradient_sync = self._build_gradient_sync(config, exchange)
+        self.gradient_sync: GradientSync
+        if name := config.distributed.sync_class:
+            self.gradient_sync = find_gradient_sync(name)(self.flat, self.algo, exchange.communicator)
+        else:
+            self.gradient_sync = exchange.gradient_sync(self.flat, self.algo)
         self.updates = 0
         self.norms = config.log.norms
         self.precision = config.precision
@@ -71,12 +63,6 @@ class Learner:
         if device.queues_work and exchange.captures_updates:
             why = uncapturable(config.algo.optimizer) if config.capture_updates else "--no-capture-updates"
             self._captured = CapturedUpdates(self.algo, self.update, why)
-
-    def _build_gradient_sync(self, config: Resolved, exchange: Exchange) -> GradientSync:
-        if name := config.distributed.sync_class:
-            result: GradientSync = find_gradient_sync(name)(self.flat, self.algo, exchange.communicator)
-            return result
-        return exchange.gradient_sync(self.flat, self.algo)
 
     def ingest(self, rollout: Rollout) -> None:
         (self._captured or self.algo).ingest(rollout)
@@ -123,16 +109,16 @@ class Learner:
             for batch in self.algo.batches():
                 yield [UpdateMetrics.of(self.update(batch))]
 
-    def update(self, batch: Any) -> dict[str, Tensor]:
-        """Returns metrics as scalars []."""
-        if not self.algo.on_policy:
+    def update(self, batch: Any, algo: Algorithm | None = None) -> dict[str, Tensor]:
+        """Returns metrics as scalars []. `algo` replaces the algorithm while a capture records what an update reads."""
+        algo = algo or self.algo
+        if not algo.on_policy:
             self.gradient_sync.pull()
-        with autocast_for(self.precision, self.algo.device):
-            loss = self.algo.loss(batch)
+        with autocast_for(self.precision, algo.device):
+            loss = algo.loss(batch)
         before = self.flat.data.clone() if self.norms else None
-        learning_rate = self.algo.now.learning_rate
-        grad_norm = self.gradient_sync.update(loss.total, loss.samples, learning_rate)
-        self.algo.after_update(batch, loss)
+        grad_norm = self.gradient_sync.update(loss.total, loss.samples, algo.now.learning_rate)
+        algo.after_update(batch, loss)
         norms = {"grad_norm": grad_norm, **self._norms(before)}
         if twice := norms.keys() & loss.metrics.keys():
             raise ConfigError(f"metric {min(twice)!r}: every update has a metric of this name; give the metric another")
@@ -224,11 +210,12 @@ def _reordered(sync: dict[str, Any], order: Tensor) -> dict[str, Any]:
 
 def build_algorithm(config: Resolved, spec: EnvSpec, device: str) -> Algorithm:
     cls: type[Algorithm] = find_algorithm(config.algorithm)
+    c: Any = config.algo
     sampler = config.sampler
-    algo = cls(config.algo, spec, T=config.T, B=sampler.envs, device=device)
-    if isinstance(sampler, ResolvedSampler) and sampler.run_envs and getattr(algo.agent, "powers", None) is not None:
-        agent: Any = algo.agent  # Its ladder of epsilons is that of all ranks (Horgan et al. 2018).
-        c: Any = algo.config
+    algo = cls(c, spec, T=config.T, B=sampler.envs, device=device)
+    agent = algo.agent
+    if sampler.run_envs and isinstance(agent, EpsilonGreedyAgent) and agent.powers is not None:
+        # The ladder of epsilons is that of all ranks (Horgan et al. 2018).
         agent.spread(spread_powers(c.epsilon_spread, sampler.first_env, algo.B, sampler.run_envs, algo.device))
     return algo
 

@@ -46,9 +46,7 @@ class LoopResult:
 
 
 def train(
-    given: TrainConfig,
-    groups: int = 1,
-    updated: Callable[[int, Any, Loss], None] = lambda env_steps, batch, loss: None,
+    given: TrainConfig, groups: int = 1, updated: Callable[[int, Any, Loss], None] = lambda env_steps, batch, loss: None
 ) -> LoopResult:
     """Train one learner on this process's CPU, with the lockstep schedule, to the last env step. `groups` is the number
     of groups of environments. The result depends on it, because each group's actions are a separate batch. `updated` is

@@ -41,12 +41,7 @@ class Reporter:
     """Only rank 0 displays progress."""
 
     def __init__(
-        self,
-        config: Resolved,
-        run: RunFolder,
-        context: RankContext,
-        sinks: Sequence[Sink] = (),
-        device: str = "cpu",
+        self, config: Resolved, run: RunFolder, context: RankContext, sinks: Sequence[Sink] = (), device: str = "cpu"
     ):
         """`sinks` are added to those that the settings enable. `device` is the device that trains."""
         self.config = config

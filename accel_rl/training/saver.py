@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,34 +23,23 @@ from accel_rl.training.reporter import Counters, Reporter
 from accel_rl.training.schedule import Schedule
 
 
+@dataclass
 class Saver:
     """Saves and restores the state of a rank's parts (learner, sampler, replay, counters)."""
 
-    def __init__(
-        self,
-        config: Resolved,
-        run: RunFolder,
-        context: RankContext,
-        counters: Counters,
-        learner: Learner,
-        secondary: Learner | None,
-        sampler: RolloutSampler,
-        schedule: Schedule,
-        reporter: Reporter,
-        callbacks: Callbacks,
-    ):
-        self.config = config
-        self.run_folder = run
-        self.context = context
-        self.counters = counters
-        self.learner = learner
-        self.secondary = secondary
-        self.sampler = sampler
-        self.schedule = schedule
-        self.reporter = reporter
-        self.callbacks = callbacks
-        self.checkpoints = self._checkpoints()
+    config: Resolved
+    run_folder: RunFolder
+    context: RankContext
+    counters: Counters
+    learner: Learner
+    secondary: Learner | None
+    sampler: RolloutSampler
+    schedule: Schedule
+    reporter: Reporter
+    callbacks: Callbacks
 
+    def __post_init__(self) -> None:
+        self.checkpoints = self._checkpoints()
         self._writer: CheckpointWriter | None = None
         self._saved_s = time.monotonic()
 

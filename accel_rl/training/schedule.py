@@ -1,7 +1,8 @@
 """A schedule determines when a rank samples and when it learns."""
 
 import time
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from typing import Any
 
 from accel_rl.algos.algorithm import advance
 from accel_rl.metrics.update_metrics import UpdateMetrics
@@ -10,34 +11,37 @@ from accel_rl.training.context import Exchange
 from accel_rl.training.learner import Learner
 
 
-class Schedule(Protocol):
-    """`Lockstep`, `Concurrent` or a user's class, `--schedule module:Class`, which is built like `Lockstep`."""
+class Schedule(ABC):
+    """A user's class, `--schedule module:Class`, is built like `Lockstep`. A schedule without state between cycles
+    defines only `cycle`."""
 
-    acting_age: int
+    acting_age = 0
     """Number of updates made between the copy of the parameters that selected the newest rollout's actions and the end
     of this rollout."""
 
     @property
     def pending(self) -> bool:
         """Whether the last cycle ended early. The next call of `cycle` then continues it."""
+        return False
 
-    def cycle(self, remaining: int) -> tuple[int, list[UpdateMetrics]]:
+    @abstractmethod
+    def cycle(self, remaining: int = 0) -> tuple[int, list[UpdateMetrics]]:
         """Return the number of env steps and the updates' metrics. `remaining` is the number of env steps until the end
         of the run."""
 
-    def state_dict(self) -> dict[str, Any] | None: ...
+    def state_dict(self) -> dict[str, Any] | None:
+        return None
 
-    def load_state_dict(self, state: dict[str, Any] | None) -> None: ...
+    def load_state_dict(self, state: dict[str, Any] | None) -> None:
+        assert state is None
 
-    def close(self) -> None: ...
+    def close(self) -> None:  # noqa: B027  optional
+        """Free threads and memory."""
 
 
-class Lockstep:
+class Lockstep(Schedule):
     """Sample a rollout, learn from it, and sample the next rollout. The first learner's agent selects all actions. A
     second learner learns from the same rollouts, after the first learner."""
-
-    pending = False
-    acting_age = 0
 
     def __init__(
         self,
@@ -64,15 +68,6 @@ class Lockstep:
             learner.ingest(rollout)
             metrics += [m.prefixed(prefix) for m in learner.learn(self.sampler.check)]
         return rollout.env_steps, metrics
-
-    def state_dict(self) -> None:
-        """No state between cycles."""
-
-    def load_state_dict(self, state: dict[str, Any] | None) -> None:
-        assert state is None
-
-    def close(self) -> None:
-        pass
 
 
 def with_names(learner: Learner, secondary: Learner | None) -> list[tuple[str, Learner]]:

@@ -16,26 +16,13 @@ from accel_rl.samplers.episodes import Episode, EpisodeTracker
 from accel_rl.samplers.rollout_sampler import RolloutSampler
 from accel_rl.training.context import Exchange
 from accel_rl.training.learner import Learner
+from accel_rl.training.schedule import Schedule
 
 WAIT_S = 0.05  # The replay is polled every WAIT_S seconds while it has too few transitions.
 UPDATES_A_CYCLE = 8
 
 
-class _Part:
-    pending = False
-    acting_age = 0
-
-    def state_dict(self) -> None:
-        """No state between cycles."""
-
-    def load_state_dict(self, state: dict[str, Any] | None) -> None:
-        assert state is None
-
-    def close(self) -> None:
-        pass
-
-
-class Sampling(_Part):
+class Sampling(Schedule):
     """Stores rollouts in the replay, while other ranks learn."""
 
     def __init__(self, sampler: RolloutSampler, learner: Learner, exchange: Exchange):
@@ -52,7 +39,7 @@ class Sampling(_Part):
         return rollout.env_steps, []
 
 
-class Learning(_Part):
+class Learning(Schedule):
     """Learns from the replay as fast as possible, while other ranks sample."""
 
     def __init__(self, learner: Learner):

@@ -98,15 +98,8 @@ class Trainer:
         self.evaluation: Evaluation | None = None  # `evaluation` has the result of the run's last evaluation.
 
     def _build_sampler(self) -> RolloutSampler:
-        config = self.config
-        return build_sampler(
-            self.plan.sampler,
-            config.env,
-            self.spec,
-            config,
-            seed=derived_seed(config.seed, Stream.SAMPLER),
-            training=True,
-        )
+        seed = derived_seed(self.config.seed, Stream.SAMPLER)
+        return build_sampler(self.plan.sampler, self.config.env, self.spec, self.config, seed=seed, training=True)
 
     def _build_secondary(self) -> Learner | None:
         """The secondary learner (Stooke & Abbeel 2018, section 5.4.2) starts with the first learner's parameters, and
@@ -118,13 +111,8 @@ class Trainer:
             return None
         assert isinstance(algo, ReplayAlgorithmConfig) and isinstance(first, ReplayAlgorithm)
         algo = replace(algo, batch_size=c.batch, learning_rate=c.rate or algo.learning_rate)
-        secondary = Learner(
-            replace(self.config, algo=algo),
-            self.spec,
-            self.plan.device,
-            derived_seed(self.config.seed, Stream.SECONDARY),
-            self.context.exchange,
-        )
+        config, seed = replace(self.config, algo=algo), derived_seed(self.config.seed, Stream.SECONDARY)
+        secondary = Learner(config, self.spec, self.plan.device, seed, self.context.exchange)
         if self.context.rank:  # Each rank draws different batches from the replay.
             torch.manual_seed(derived_seed(self.config.seed, Stream.SECONDARY, self.context.rank))
         copy_network(self.learner.algo.agent.model, secondary.algo.agent.model)
@@ -275,7 +263,7 @@ class Trainer:
             self._verify()
             self.reporter.row(
                 counters, self.learner, self.sampler.episodes, evaluations, self.callbacks.row,
-                getattr(self.schedule, "acting_age", 0),
+                self.schedule.acting_age,
             )  # fmt: skip
             counters.logged_at = counters.env_steps
         is_late = self._is_save_due and counters.saved_at != counters.env_steps

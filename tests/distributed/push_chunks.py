@@ -12,12 +12,12 @@ import sys
 import numpy as np
 import torch
 
-from accel_rl.distributed.central import Central
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.distributed.multi_step_adam import MultiStepAdam
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizers import Adam
 from accel_rl.processes.process import die_with_parent
+from tests.distributed.checked_central import CheckedCentral
 
 
 def exchange_of(parameters, chunks, rank=0, local_updates=1):
@@ -30,7 +30,7 @@ def exchange_of(parameters, chunks, rank=0, local_updates=1):
 
 
 def central_of(gradient_sync, fd, create):
-    return Central(gradient_sync.parts, gradient_sync.states(), fd, create=create, checks=True)
+    return CheckedCentral(gradient_sync.parts, gradient_sync.states(), fd, create=create)
 
 
 def push(rank, fd, progress, parameters, chunks, local_updates, create):

@@ -13,13 +13,13 @@ from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizers import Adam
 from accel_rl.planning.plan import RankPlan
 from accel_rl.ranks.async_context import connect
+from accel_rl.samplers.inference.pulling_agent import PullingAgent
 from accel_rl.settings.resolved import fill_in
 from accel_rl.settings.train import default_config
 from accel_rl.text.errors import ConfigError, RunError
 from accel_rl.training.build import build_sampler
 from accel_rl.training.context import Exchange
 from accel_rl.training.learner import Learner
-from accel_rl.training.pulling_agent import PullingAgent
 
 
 class Shows:

@@ -4,7 +4,7 @@ import threading
 import time
 
 from accel_rl.agents.policy import CategoricalPolicyAgent
-from accel_rl.training.pulling_agent import PullingAgent
+from accel_rl.samplers.inference.pulling_agent import PullingAgent
 from tests.env_settings import env_of
 from tests.samplers.conftest import make_agent, make_sampler
 

@@ -15,13 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from accel_rl.distributed import central, locked_chunk, multi_step_adam, shared_reduce
-from accel_rl.distributed.central import Central
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.distributed.multi_step_adam import MultiStepAdam
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizer import ALIGNMENT
 from accel_rl.optim.optimizers import Adam, RMSProp
 from accel_rl.processes import process
+from tests.distributed.checked_central import CheckedCentral, is_complete
 from tests.schedules.system import System, replaced
 from tests.schedules.world import Actor, View, World
 
@@ -157,7 +157,7 @@ class AsynchronousRanks:
         if self.local_updates > 1:
             kind, more = MultiStepAdam, {"local_updates": self.local_updates}
         sync = kind(flat, self.build, None, self.k, rank, **more)
-        shared = Central(sync.parts, sync.states(), self._fd, create=create, checks=True)
+        shared = CheckedCentral(sync.parts, sync.states(), self._fd, create=create)
         shared._words = Words(self.world, self._publish)
         shared.locks = self._locks
         for k, copies in enumerate(shared._copies):
@@ -182,8 +182,8 @@ class AsynchronousRanks:
         copy = self._shared._copies[k][word & 1]
         with torch._C.DisableTorchFunctionSubclass():
             parameters = copy.tensors["parameters"].as_subclass(Tensor).clone()
-            is_complete = int(copy.check[0]) == copy.checksum(word >> 1)
-        self.history.append((k, rank, self._update[rank], parameters, is_complete))
+            complete = is_complete(copy, word >> 1)
+        self.history.append((k, rank, self._update[rank], parameters, complete))
 
     def _check(self, sync: LockedChunks) -> None:
         for k, part in enumerate(sync.parts):

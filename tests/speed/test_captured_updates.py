@@ -51,6 +51,22 @@ class Replacing(A2C):
         return loss
 
 
+class ReplacingInAMethod(Replacing):
+    """The method that reads the tensor is stored as an attribute."""
+
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.weight = self.scaled
+
+    def scaled(self):
+        return self.scale
+
+    def loss(self, batch):
+        loss = A2C.loss(self, batch)
+        loss.total = loss.total * self.weight()
+        return loss
+
+
 class CountingUpdates(A2C):
     """Its step length depends on a count in Python."""
 
@@ -101,6 +117,7 @@ class ManyKinds(PPO):
         ("WithABonus", ""),
         ("Waiting", "operation"),
         slow("Replacing", "'scale' of Replacing, which its update reads, changes"),
+        slow("ReplacingInAMethod", "'scale' of ReplacingInAMethod, which its update reads, changes"),
         slow("CountingUpdates", "an update changes 'made' of CountingUpdates"),
         ("CountingNetwork", "an update changes CountingNet.passes"),
     ],

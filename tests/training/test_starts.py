@@ -71,14 +71,15 @@ def test_a_lost_worker_does_not_change_which_starts_are_played(tmp_path):
     with closing(Evaluator(config, RankPlan.resolve(config, device="cpu"))) as evaluator:
         wanted = evaluator.evaluate(agent, steps=1_000, seed=3)
         pool = evaluator._sampler.engine
-        pids, played = pool.pids(), []
+        pids, killed = pool.pids(), []
 
-        def kill_once(env_steps: int) -> None:
-            if env_steps and not any(played):
+        def kill_after_an_episode() -> bool:
+            if evaluator._sampler.episodes.count and not killed:
                 os.kill(pids[0], signal.SIGKILL)
-            played.append(env_steps)
+                killed.append(pids[0])
+            return False
 
-        found = evaluator.evaluate(agent, steps=1_000, seed=3, progress=kill_once)
+        found = evaluator.evaluate(agent, steps=1_000, seed=3, stop=kill_after_an_episode)
         assert found == wanted and pids[0] not in pool.pids()
 
 

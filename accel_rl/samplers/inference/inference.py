@@ -13,11 +13,10 @@ import torch
 from torch import Tensor
 
 from accel_rl.agents.agent import Agent
-from accel_rl.data.rollout import RnnState, Rollout
+from accel_rl.data.rollout import Rollout
+from accel_rl.models.precision import Precision
 from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
 
-Act = Callable[[Agent, Tensor, Tensor, slice, RnnState | None], tuple[Tensor, dict[str, Tensor]]]
-"""`Act` is a function (agent, obs, uniform, environments, recurrent state) -> (action, values to record)."""
 Play = Callable[[bool], None]
 """`Play` is a function that launches the GPU operations of one rollout. If its argument is true, groups of environments
 run in parallel."""
@@ -65,8 +64,8 @@ class Acceleration:
         """Rollouts are in host memory. `groups` lists the slice of environments of each group."""
         return Inference()
 
-    def on_gpu(self, groups: Sequence[slice], gpu: DeviceRollouts, act: Act) -> Inference:
-        """Rollouts are copied to a GPU."""
+    def on_gpu(self, groups: Sequence[slice], gpu: DeviceRollouts, precision: Precision) -> Inference:
+        """Rollouts are copied to a GPU, on which the agent acts in the given precision."""
         return Inference()
 
     def player(self, device: torch.device) -> RolloutPlayer | None:

@@ -1,7 +1,7 @@
 """The actions of a group of environments are computed as one batch, from the group's newest frames."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from threading import Lock
 from typing import Any
 
@@ -15,6 +15,7 @@ from accel_rl.models.precision import Precision, autocast_for
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
 from accel_rl.samplers.inference.inference import PLAIN, Acceleration, Inference
+from accel_rl.samplers.inference.pulling_agent import PullingAgent
 from accel_rl.samplers.inference.resident import ResidentRollouts
 
 
@@ -59,7 +60,7 @@ class ActionServer:
             self._gpu = ResidentRollouts(host, self._groups, self.device)
         else:
             self._gpu = DeviceRollouts(host, self._groups, self.device)
-            self._inference = acceleration.on_gpu(self._groups, self._gpu, self._act_on)
+            self._inference = acceleration.on_gpu(self._groups, self._gpu, precision)
         self.rollouts = host if self._gpu is None else self._gpu.rollouts
         self.state: torch.Tensor | None = None  # The agent's recurrent state [B, Z], or None
         self._uniform: dict[int, torch.Tensor] = {}  # Maps each buffer to its uniform random numbers [T, B].
@@ -92,11 +93,9 @@ class ActionServer:
         if agent.state_size and self.state is None:
             self.state = torch.zeros(rollout.B, agent.state_size, device=self.device)
         self._reads_reward = getattr(agent, "reads_reward", False)
-        self._inference.use(agent, torch.is_autocast_enabled(self.device.type), self.state)
-        self._before_act: Callable[[slice], None] | None = getattr(agent, "before_act", None)
-        self._acting: Callable[[], AbstractContextManager[None]] = nullcontext
-        if self._before_act is not None:
-            self._acting = getattr(agent, "acting", nullcontext)
+        self._pulling = agent if isinstance(agent, PullingAgent) else None
+        acting = agent.wrapped if isinstance(agent, PullingAgent) else agent
+        self._inference.use(acting, torch.is_autocast_enabled(self.device.type), self.state)
         rollout.state = self._copied_state(rollout.state)
         # While worker processes are stepping, inference uses fewer threads than the learner.
         self._learner_threads = torch.get_num_threads()
@@ -117,11 +116,11 @@ class ActionServer:
         if self._cores:
             pin((self._cores[self._turn],))
             self._turn = (self._turn + 1) % len(self._cores)
-        if self._before_act is not None:
-            self._before_act(b)
+        if self._pulling is not None:
+            self._pulling.before_act(b)
         if t:
             self._write_reward(buffer, t - 1, b)
-        with self._acting():
+        with nullcontext() if self._pulling is None else self._pulling.acting():
             if not self._inference.replay(buffer, t, group):
                 self._act(agent, buffer, t, group)
         if self._gpu is not None:
@@ -141,7 +140,8 @@ class ActionServer:
         elif agent.needs_obs:
             obs = rollout.observations(t, b=b)
         with self._inference.capturing(buffer, t, group):
-            action, recorded = self._act_on(agent, obs, self._uniform[buffer][t, b], b, memory)
+            with autocast_for(self._precision, self.device), nullcontext() if agent.reentrant else self._one_at_a_time:
+                action, recorded = agent.act(obs, self._uniform[buffer][t, b], memory, b)
             if self._gpu is None:
                 self._inference.store(self.host[buffer].action[t, b], action)
             else:
@@ -154,12 +154,6 @@ class ActionServer:
                     # `setdefault` is atomic, because another thread may store this array at the same time.
                     rollout.recorded.setdefault(name, complete)
                 self._inference.store(rollout.recorded[name][t, b], value)
-
-    def _act_on(
-        self, agent: Agent, obs: Any, uniform: torch.Tensor, b: slice, memory: RnnState | None = None
-    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        with autocast_for(self._precision, self.device), nullcontext() if agent.reentrant else self._one_at_a_time:
-            return agent.act(obs, uniform, memory, b)
 
     def can_go_ahead(self, agent: Agent) -> bool:
         """Whether a rollout may begin before the previous one has ended: without a recurrent state, on the CPU."""

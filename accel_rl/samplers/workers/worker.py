@@ -12,6 +12,7 @@ import sys
 import time
 import traceback
 import warnings
+from functools import partial
 
 from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.data.shared_memory import SharedArrays
@@ -117,7 +118,7 @@ def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -
         control.send(Reply(late_resets=sum(stepper.env.late_resets for stepper in steppers)))
     elif request.kind == "reseed":
         for stepper, (first, _), seeds in zip(steppers, setup.slices, request.seeds, strict=True):
-            stepper.replace(lambda first=first, seeds=seeds: _batch(setup, first, list(seeds)))  # type: ignore[misc]
+            stepper.replace(partial(_batch, setup, first, list(seeds)))
         control.send(Reply(is_ready=True))
     elif request.kind == "close":
         for stepper in steppers:

@@ -3,20 +3,23 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Condition, Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from accel_rl.agents.agent import Agent
-from accel_rl.distributed.locked_chunk import LockedChunks
+
+if TYPE_CHECKING:
+    from accel_rl.distributed.locked_chunk import LockedChunks  # Runs of one rank do not load it.
 
 
 class PullingAgent:
-    """Pulls the central parameters after every `steps` steps of each environment.
+    """Wraps an agent, and pulls the central parameters after every `steps` steps of each environment.
 
+    The action server calls `before_act(b)` before each `act` for the environments b, and `act` within `acting()`.
     Several threads may act at the same time, each for its own group of environments. A pull waits until no thread is
     acting, and no thread begins to act during a pull, so that inference never reads partly replaced parameters.
     """
 
-    def __init__(self, agent: Agent, gradient_sync: LockedChunks, steps: int):
+    def __init__(self, agent: Agent, gradient_sync: "LockedChunks", steps: int):
         self.wrapped = agent
         self._gradient_sync = gradient_sync
         self._steps = steps

@@ -17,8 +17,8 @@ from accel_rl.optim.optimizers import Adam
 from accel_rl.samplers.engine import EngineSetup
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
+from accel_rl.samplers.inference.pulling_agent import PullingAgent
 from accel_rl.samplers.sampler import Sampler
-from accel_rl.training.pulling_agent import PullingAgent
 from tests.env_settings import env_of
 
 T, B = 8, 8
