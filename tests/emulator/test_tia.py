@@ -150,7 +150,7 @@ bottom: sta WSYNC
 
 @pytest.mark.parametrize("seed", [0, *map(slow, (1, 2, 3))])
 def test_stars(seed: int, tmp_path) -> None:
-    """HMM0 from 7 to 6 in the 21st cycle after HMOVE, and what is written on the lines after it."""
+    """HMM0 changes from 7 to 6 in the 21st cycle after HMOVE, and registers are written on the lines after it."""
     rng, code = random.Random(seed), ""
     for _ in range(18):
         since = rng.choice([21, 21, 21, 20, 22])

@@ -29,8 +29,8 @@ def rates(share, seeds, theirs, deviation, draws=1_000):
     "seeds, theirs, deviation", [*(slow(*x) for x in ((1, 3, 0.2), (1, 5, 0.1), (3, 3, 0.2), (2, 3, 0.4)))]
 )
 def test_error_and_power(seeds, theirs, deviation):
-    """True ratio 0.75: not inferior in at most 5 % (and 2 standard errors) of 1,000 draws. True ratio 1: never
-    inferior, and as often not inferior as `chance` says. True ratio 0.5: never not inferior."""
+    """If the true ratio is 0.75, at most 5 % (and 2 standard errors) of 1,000 draws are "not inferior". If it is 1, no
+    draw is "inferior", and as many are "not inferior" as `chance` says. If it is 0.5, none is "not inferior"."""
     assert rates(0.75, seeds, theirs, deviation)["not inferior"] <= 0.065
     equal = rates(1.0, seeds, theirs, deviation)
     published = [Sample(float(m), deviation * float(m), theirs) for m in MEANS]

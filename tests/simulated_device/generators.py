@@ -18,7 +18,7 @@ from tests.simulated_device import streams
 HostGenerator = torch._C.Generator
 _known: "weakref.WeakValueDictionary[int, DeviceGenerator]" = weakref.WeakValueDictionary()
 _N = 624  # words of a Mersenne Twister
-_TWISTER = 5016  # bytes of its part of a host generator's state: seed, left, seeded, next, words
+_TWISTER = 5016  # its bytes in the state of a CPU's generator: seed, left, seeded, next, words
 _MOST = 1 << 28  # words that a generator may have drawn: the host skips 5 ns each
 
 
@@ -107,7 +107,7 @@ def _bytes(x: bytes) -> Tensor:
 
 
 def _next_word(state: Tensor) -> int:
-    """Return the index of the next of a host state's words."""
+    """Return the index of the word that a CPU's generator in this state uses next."""
     return int(state[16:24].view(torch.int64))
 
 

@@ -93,8 +93,8 @@ def begun(tmp_path):
 
 
 def ran(search: Search, scores: list[float]) -> tuple[str, bool]:
-    """Ask a trial, and write the rows of its run one after another, PERIODS rows a run. Return the trial's name, and
-    whether it was to be pruned at the last row."""
+    """Begin a trial, and write the rows of its run's metrics, PERIODS rows a run. Return the trial's name, and whether
+    the search stopped it after its last row."""
     search._ask()
     name, is_bad = list(search._running)[-1], False
     search._lengths[name] = PERIODS * 100
