@@ -22,7 +22,7 @@ def masked(x: Tensor, obs: Tensor, n: int) -> Tensor:
 
 
 def random_allowed(uniform: Tensor, known: Tensor) -> Tensor:
-    """Draw an allowed action [N] in each row of the mask `known` [N, n], from random numbers `uniform` [N] in [0, 1)."""
+    """Draw an allowed action [N] in each row of the mask `known` [N, n] by random numbers `uniform` [N] in [0, 1)."""
     count = known.sum(-1)
     k = torch.minimum((uniform * count).long(), count - 1)
     return (known.cumsum(-1) <= k.unsqueeze(-1)).sum(-1)

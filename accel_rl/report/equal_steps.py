@@ -95,7 +95,8 @@ class Comparison:
 
     @property
     def margin(self) -> float:
-        """By how much a score may be lower than the published one, and still be not inferior. NaN without a human score."""
+        """By how much a score may be lower than the published one and still be not inferior; NaN without a human
+        score."""
         return MARGIN * abs(self.published.mean - self.random)
 
     @property
