@@ -81,7 +81,7 @@ struct WritesAtOnce : LastWrites {
     }
 };
 
-// Each write enters the log of a frame.
+// Records all writes of a frame to the TIA, which are applied later.
 struct FastLog : LastWrites {
     FastWrite* writes;
     u32 count, settled;  // The log has `count` writes, and the TIA's state contains the first `settled` writes.

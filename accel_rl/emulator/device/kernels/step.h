@@ -105,7 +105,8 @@ class LaneOf {
         if (a_.rules.repeat_probability <= 0) return 1;
         return sticky_draw(env_.seed, env_.number, env_.episode.steps, frame, a_.rules.frame_skip);
     }
-    // Replaces a start state within a frame by the frame's end. Returns false if the table has no end, or the frame is drawn.
+    // Replaces a start state in the middle of a frame by the state at the end of this frame. Returns false if the table has no
+    // such state, or the frame is drawn.
     HD bool continue_start(u32 frame) {
         State& s = env_.play.state;
         if (!a_.starts.continued || env_.episode.steps || frame || a_.rules.frame_skip < 3) return false;
