@@ -118,7 +118,7 @@ def test_parameters_may_not_move():
         play(policy_agent(), between=replace)
 
 
-@pytest.mark.parametrize("network", [{"is_dueling": True}, slow({"noisy": True})])
+@pytest.mark.parametrize("network", [{"is_dueling": True}, slow({"sigma": 0.5})])
 def test_networks_with_more_than_is_compiled_are_called(called, network):
     acts = called(lambda: q_agent(**network))
     assert not acts._captures and acts._uncapturable
@@ -204,7 +204,7 @@ def test_a_users_module_can_opt_in(called):
     [
         (lambda: policy_agent(), {"capture": False}, "--sampler.no-capture"),
         (lambda: Counting(policy_agent().model), {}, "Counting is not registered as capturable"),
-        slow(lambda: q_agent(noisy=True), {}, "no kernel computes"),
+        slow(lambda: q_agent(sigma=0.5), {}, "no kernel computes"),
         (lambda: q_agent(is_dueling=True), {}, "no kernel computes"),
     ],
 )
