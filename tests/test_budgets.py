@@ -43,7 +43,7 @@ BUDGETS = {
     "run": 636,  # listed_runs.py: what lists of runs read without torch, from report and sweeps
     "samplers": 2_346,  # pulling_agent.py, from training; device_vectorized.py: simulators on the GPU
     "settings": 1_637,  # which network small pictures have; presets, one line for each setting of a source
-    "speed": 794,  # batches and advantages in graphs, metrics summed in them; kinds exchanged once per rollout
+    "speed": 803,  # hooks of gradients; advantages in graphs, metrics summed in them; kinds exchanged once per rollout
     "sweeps": 2_506,  # launch_command.py, script_folder.py: scripts of other libraries
     "text": 294,  # help at any width; outputs without UTF-8; a removed folder
     "training": 1_924,  # Learner.ingest, whose advantages are captured; after_phase

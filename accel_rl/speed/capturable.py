@@ -113,6 +113,18 @@ def hook_of(model: nn.Module) -> str | None:
     return None
 
 
+def backward_hook_of(model: nn.Module) -> str | None:
+    """The network's first hook of gradients. What such a hook reads from an algorithm is not recorded, because it holds
+    the algorithm itself."""
+    for name, m in model.named_modules():
+        if m._backward_hooks or m._backward_pre_hooks:
+            return f"{name or 'the network'} has a backward hook"
+    for name, p in model.named_parameters():
+        if p._backward_hooks:
+            return f"the gradient of {name} has a hook"
+    return None
+
+
 class Eligibility:
     """Decides whether an agent's inference may be captured, and which captures can be reused.
 

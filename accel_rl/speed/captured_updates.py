@@ -20,7 +20,7 @@ from accel_rl.algos.policy_gradient import PolicyGradient, Samples
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.data.rollout import Rollout
 from accel_rl.metrics.update_metrics import UpdateMetrics
-from accel_rl.speed.capturable import hook_of
+from accel_rl.speed.capturable import backward_hook_of, hook_of
 from accel_rl.speed.captures import Captures, Generators, Key
 from accel_rl.speed.cuda_graph import CudaGraphs
 from accel_rl.speed.fixed_addresses import FixedAddresses, kind_of
@@ -39,7 +39,8 @@ class CapturedUpdates:
         """`never` is the reason why no update may be captured, or ""."""
         self._algo = algo
         self._update = update
-        never, graphs = never or hook_of(algo.agent.model) or "", CudaGraphs(algo.device)
+        model, graphs = algo.agent.model, CudaGraphs(algo.device)
+        never = never or hook_of(model) or backward_hook_of(model) or ""
         self.advantages = Captures(algo, graphs, "advantages", never)
         self.updates = Captures(algo, graphs, "updates", never)
         self._samples = FixedAddresses()  # Of rollouts

@@ -67,6 +67,18 @@ class ReplacingInAMethod(Replacing):
         return loss
 
 
+class HookedGradients(A2C):
+    """A hook of a gradient reads a number that each update changes."""
+
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.share = 1.0
+        next(self.agent.model.parameters()).register_hook(lambda grad: grad * self.share)
+
+    def after_update(self, batch, loss):
+        self.share *= 0.9
+
+
 class CountingUpdates(A2C):
     """Its step length depends on a count in Python."""
 
@@ -118,6 +130,7 @@ class ManyKinds(PPO):
         ("Waiting", "operation"),
         slow("Replacing", "'scale' of Replacing, which its update reads, changes"),
         slow("ReplacingInAMethod", "'scale' of ReplacingInAMethod, which its update reads, changes"),
+        slow("HookedGradients", "the gradient of body.layers.0.weight has a hook"),
         slow("CountingUpdates", "an update changes 'made' of CountingUpdates"),
         ("CountingNetwork", "an update changes CountingNet.passes"),
     ],
