@@ -46,7 +46,7 @@ BUDGETS = {
     "speed": 803,  # hooks of gradients; advantages in graphs, metrics summed in them; kinds exchanged once per rollout
     "sweeps": 2_506,  # launch_command.py, script_folder.py: scripts of other libraries
     "text": 294,  # help at any width; outputs without UTF-8; a removed folder
-    "training": 1_924,  # Learner.ingest, whose advantages are captured; after_phase
+    "training": 1_925,  # Learner.ingest, whose advantages are captured; after_phase
 }
 
 

@@ -25,7 +25,7 @@ from accel_rl.optim.flat import FlatParameters, l2_norm
 from accel_rl.optim.torch_optimizer import uncapturable
 from accel_rl.settings.doors import find_gradient_sync
 from accel_rl.settings.registry import find_algorithm
-from accel_rl.settings.resolved import Resolved
+from accel_rl.settings.resolved import Resolved, ResolvedSampler
 from accel_rl.speed.captured_updates import CapturedUpdates, ScheduledTensors
 from accel_rl.text.errors import ConfigError
 from accel_rl.training.context import Exchange
@@ -214,7 +214,8 @@ def build_algorithm(config: Resolved, spec: EnvSpec, device: str) -> Algorithm:
     sampler = config.sampler
     algo = cls(c, spec, T=config.T, B=sampler.envs, device=device)
     agent = algo.agent
-    if sampler.run_envs and isinstance(agent, EpsilonGreedyAgent) and agent.powers is not None:
+    shares = isinstance(sampler, ResolvedSampler) and sampler.run_envs
+    if shares and isinstance(agent, EpsilonGreedyAgent) and agent.powers is not None:
         # The ladder of epsilons is that of all ranks (Horgan et al. 2018).
         agent.spread(spread_powers(c.epsilon_spread, sampler.first_env, algo.B, sampler.run_envs, algo.device))
     return algo
