@@ -4,8 +4,8 @@
     python -m tests.emulator.device.counters --estimate                  # times from the recorded counts
 
 32 environments, which have played different numbers of steps, play random actions as one warp. The record,
-counters.json, also has counts of tia_counts.py (`tia`) and blocks_on_host.py (`blocks`), and those of both programs
-with `--lanes 4` (`few`).
+counters.json, also has counts of tia_counts.py (`tia`), also with `--lanes 4` (`few`), and of blocks_on_host.py
+(`blocks`).
 """
 
 import argparse
@@ -65,10 +65,11 @@ def estimate(count: dict[str, Any], blocks: bool, envs: int) -> float:
     The instructions of an iteration (350), of a choice of a block and of an instruction in it (25, 12.5), and of a turn
     and a search for collisions (300, 600) are read off the machine code. A warp's instruction takes 3.2 cycles, as in
     the version of 2026-11-22, whose measured steps were fitted to 7.5 %. Both numbers of environments have two warps
-    per multiprocessor: of 4 and of 32 environments. An observation takes 75,000 instructions at half the rate at which
-    all multiprocessors can begin instructions.
+    per multiprocessor: of 4 and of 32 environments, but iterations, choices and instructions are those of 32, which is
+    too many for 4. An observation takes 75,000 instructions at half the rate at which all multiprocessors can begin
+    instructions.
     """
-    warp = count["few"] if envs == FEW_ENVS else {**count, **count["tia"], **count["blocks"]}
+    warp = {**count, **count["blocks"], **count["few" if envs == FEW_ENVS else "tia"]}
     instructions = 300 * warp["turns"] + 600 * warp["searches"]
     if blocks:
         instructions += 25 * warp["dispatches"] + 12.5 * warp["issued"]

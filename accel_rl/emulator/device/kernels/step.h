@@ -149,10 +149,11 @@ HD void step_warp(Warp& warp, u32 frame_skip) {
     warp.each([](AnyLane& lane) { lane.store(); });
 }
 
-// A lane that reads collisions settles its writes alone. So that the others have few writes left when they read, all lanes
-// settle at the end of such a line, or every second line if lanes read in many lines of this frame or of the last one.
+// Lanes settle their writes together every 16 lines: over more lines, they drift apart. A lane that reads collisions settles
+// its writes alone. So that the others have few writes left when they read, all lanes also settle at the end of such a line,
+// and every second line instead if lanes read in many lines of this frame or of the last one.
 struct SettlingPace {
-    static constexpr u32 MANY = 16;
+    static constexpr u32 LINES = 16, MANY = 16;
     u32 line = 0, looked = 0, looked_before = 0;
 
     HD void begin_frame() {
@@ -163,7 +164,7 @@ struct SettlingPace {
     HD bool is_due(bool has_looked) {
         line++;
         looked += has_looked;
-        return looked > MANY || looked_before > MANY ? line % 2 == 0 : has_looked;
+        return looked > MANY || looked_before > MANY ? line % 2 == 0 : has_looked || line % LINES == 0;
     }
 };
 
