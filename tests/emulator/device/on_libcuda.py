@@ -89,7 +89,7 @@ def compare(game: str, n: int, steps: int, played_before: int = 0, translated: b
     check(found, "begin", outs, torch.zeros(n, dtype=torch.bool))
     for t in range(played_before + steps):
         action = torch.randint(actions, (n,), generator=generator)
-        action[t % n] = -1
+        action[t % n] = -1 if n > 1 else 0
         if t == played_before:
             other.set_state(host.get_state())
         host.step(action, outs[0])
