@@ -10,7 +10,8 @@ pytest.importorskip("ale_py")
 pytest.importorskip("accel_rl.emulator._core")
 
 from accel_rl.envs.atari_games import ATARI_57
-from tests.emulator.device.counters import FILE, counters
+from tests.emulator.device.compare import FRAME_SKIP
+from tests.emulator.device.counters import ENVS, FEW_ENVS, FILE, counters, estimate
 from tests.marks import slow
 
 RECORDED = json.loads(FILE.read_text())
@@ -21,6 +22,8 @@ def test_the_record_has_all_games_within_the_bounds() -> None:
     assert median(c["iterations"] / c["lane_iterations"] for c in RECORDED.values()) <= 1.15
     assert median(c["iterations"] for c in RECORDED.values()) <= 5500
     assert max(c["slow_percent"] for c in RECORDED.values()) < 0.1
+    times = {envs: median(estimate(c, True, envs) for c in RECORDED.values()) for envs in (FEW_ENVS, ENVS)}
+    assert times[FEW_ENVS] <= 4.0 and times[ENVS] <= 1e3 * ENVS * FRAME_SKIP / 5e6
 
 
 # Asteroids uses PHP, JMP () and (zp,X), Tutankham runs code beside the bank switches, Up 'n Down reads there, and
