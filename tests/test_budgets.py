@@ -20,7 +20,7 @@ BUDGETS = {
     "compat": 563,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value; an EnvPool's text
     "data": 464,  # Step.clear, from envs; actions of several numbers; the picture of an observation
     "distributed": 1_036,
-    "emulator": 2_358,  # device/block_*.py: a ROM as a kernel of a GPU, and kernel_trial.py; autoreset modes
+    "emulator": 2_359,  # device/block_*.py: a ROM as a kernel of a GPU, and kernel_trial.py; autoreset modes
     "envs": 2_364,  # several_games.py, info_mask.py; env.restore; pictures of floats and bools, and in a Dict
     "experiments": 515,  # suite.early; recall in a stack of four; atari_100k: 26 games, 100,000 env steps
     "files": 346,  # the system cache of a container image, and who could write to it

@@ -65,7 +65,7 @@ class CudaKernels:
         self.warps = STEP_WARPS * self._properties.multi_processor_count
         """The most warps of few environments"""
         self.trials: dict[str, block_kernel.Trial] = {}
-        """Of games whose own kernels have been loaded. Without its trial, a game's own kernel is always used."""
+        """The trials of loaded kernels, by game. Without its trial, a game's own kernel is always used."""
 
     def _loaded(self, code: bytes, *names: str) -> list[Any]:
         module = self._checked(self._driver.cuModuleLoadData(code), "loading the compiled emulator")

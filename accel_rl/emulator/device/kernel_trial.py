@@ -72,7 +72,8 @@ def stored(game: str, compiled: nvrtc.Compiled, device: torch.device) -> Trial:
     if not is_refused and (content := code_cache.read(file)) is not None:
         return Trial(**json.loads(content))
     trial = play(game, compiled, kernels, device)
-    print(f"{game} on {gpu}: {trial}", file=sys.stderr)
+    if not trial.differs:  # Each run reports a difference when it loads the kernel.
+        print(f"{game} on {gpu}: {trial}", file=sys.stderr)
     if not is_refused:
         with contextlib.suppress(OSError):
             code_cache.write(file, json.dumps(trial._asdict()).encode())
