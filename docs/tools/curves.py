@@ -19,6 +19,8 @@ from accel_rl.report.equal_steps import comparisons, equal_steps_table, pooled_t
 from accel_rl.report.runs import read_runs
 from accel_rl.results.table import Table
 from accel_rl.results.trained_run import BySetting, TrainedRun, by_setting
+from accel_rl.settings.presets import with_preset
+from accel_rl.settings.train import default_config
 
 RESULTS = Path(__file__).parents[2] / "experiments/results"
 EPISODES = 10  # Evaluations of fewer episodes are omitted.
@@ -40,15 +42,18 @@ STYLE = {
 
 
 def suite(folder: Path = RESULTS / "suite") -> BySetting:
-    """Return the finished runs of the suite by algorithm, with the preset if any, and game. Their other settings are
-    the defaults of their revision."""
+    """Return the finished runs of the suite by algorithm, with the preset if any, and game. The name has the network if
+    it is not the preset's. The other settings are the defaults of the run's revision."""
     runs = [run for run in read_runs([folder]) if not run.unfinished]
     return by_setting([replace(run, setting=_name(run)) for run in runs])
 
 
 def _name(run: TrainedRun) -> str:
-    preset = run.settings.get("preset")
-    return run.algorithm.upper() + (f", {preset}" if preset else "")
+    if not (preset := str(run.settings.get("preset") or "")):
+        return run.algorithm.upper()
+    network = run.settings.get("algo.network")
+    usual = with_preset(default_config(run.algorithm), preset).algo.network
+    return ", ".join([run.algorithm.upper(), preset, *([str(network)] if network != usual else [])])
 
 
 def pictures(runs: BySetting) -> dict[str, str]:

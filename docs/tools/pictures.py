@@ -150,11 +150,13 @@ BLOCK = re.compile(r"(<!-- (\w+), by docs/tools/pictures.py -->\n).*?(<!-- end -
 
 def written() -> dict[str, str]:
     """Return every picture, and the pages with curves or tables of the suite, by their path in the repository."""
-    runs = curves.suite()
+    runs, short = curves.suite(), curves.suite(curves.RESULTS / "atari_100k")
     found = {name: draw() for name, draw in PICTURES.items()} | curves.pictures(runs)
     pages = {}
     for page, folder in PAGES.items():
-        blocks = {"gallery": curves.gallery(runs, folder), "tables": curves.tables(runs)}
+        blocks = {
+            "gallery": curves.gallery(runs, folder), "tables": curves.tables(runs), "atari_100k": curves.tables(short),
+        }  # fmt: skip
         pages[page] = BLOCK.sub(lambda m: m[1] + blocks[m[2]] + "\n" + m[3], (ROOT / page).read_text())  # noqa: B023
     return {f"docs/pictures/{name}.svg": text for name, text in found.items()} | pages
 
