@@ -139,7 +139,7 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("name", ["ppo", slow("impala"), "dqn"])
+@pytest.mark.parametrize("name", ["ppo", slow("impala"), slow("dqn")])
 def test_captured_updates_equal_python(simulated_gpu, tmp_path, name):
     run = RUNS[name]
     captured = play(run, GPU, tmp_path / "captured")

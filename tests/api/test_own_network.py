@@ -31,7 +31,7 @@ WAYS = {
     "mixed": ("dqn", {**REPLAY, "env": f"{__name__}:Mixed", "network": Pictures}),
     "async": ("a2c", {**ON_POLICY, "ranks": 2, "update": "async"}),
 }
-SLOW = ("pqn", "iqn", "ranks", "mixed", "async")
+SLOW = ("lstm", "pqn", "iqn", "concurrent", "ranks", "bools", "mixed", "async")
 
 
 class Floats(Pixels):
@@ -99,7 +99,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path, way):
     assert all(torch.equal(x, resumed[name]) for name, x in state["learner"]["network"].items())
 
 
-@pytest.mark.parametrize("env", ["Floats", "Bools", "Mixed", slow("Pixels")])
+@pytest.mark.parametrize("env", ["Mixed", slow("Floats"), slow("Bools"), slow("Pixels")])
 def test_pictures_are_trained_exported_and_evaluated(tmp_path, env, capsys):
     chosen = {"network": Pictures} if env in ("Pixels", "Mixed") else {}
     id = f"{'tests.api.small_envs' if env == 'Pixels' else __name__}:{env}"

@@ -101,6 +101,7 @@ def test_the_trial_has_the_runs_settings_without_its_outputs():
     assert replace(trial.algo, replay=config.algo.replay) == config.algo
 
 
+@pytest.mark.slow
 def test_a_run_with_a_budget_is_the_run_of_its_env_steps(tmp_path):
     options = (
         *("train", "ppo", "--env", "CartPole-v1", "--seed", 1, "--envs", 4, "--horizon", 16, "--minibatch", 32),

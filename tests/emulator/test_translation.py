@@ -25,6 +25,7 @@ from accel_rl.envs.emulator import EmulatorEnv
 from accel_rl.envs.protocols import PROTOCOLS
 from accel_rl.text.errors import ConfigError
 from tests.integration.runs import wait_for
+from tests.marks import slow
 
 pytestmark = pytest.mark.skipif(not rom_compiler.compilers(), reason="no C++ compiler")
 
@@ -262,7 +263,7 @@ def test_the_next_compiler_is_used_if_one_fails(cache, tmp_path):
     assert (tmp_path / "calls").read_text().count("call") == 1
 
 
-@pytest.mark.parametrize("writes", ["echo garbage > $out", "true", f"cp {_ctypes.__file__} $out"])
+@pytest.mark.parametrize("writes", ["true", slow("echo garbage > $out"), slow(f"cp {_ctypes.__file__} $out")])
 def test_what_a_compiler_writes_is_loaded_before_it_is_stored(cache, tmp_path, writes):
     """A compiler may end without an error, and write something that is no library, nothing, or another library."""
     cache.unlink()
@@ -352,6 +353,7 @@ def test_a_game_is_translated_when_a_short_program_starts_again(tmp_path):
     assert run_short(tmp_path) == "True\n" and not processes_of(str(tmp_path))
 
 
+@pytest.mark.slow
 def test_short_programs_begin_one_compiler(tmp_path):
     """The later programs wait for the compiler of the first one, which has ended."""
     (tmp_path / "bin").mkdir()
@@ -480,6 +482,7 @@ AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a pr
 OTHER = 65534
 
 
+@pytest.mark.slow
 @AS_ROOT
 def test_another_user_plays_what_root_has_translated_into_the_system_cache(cache):
     """As in a container image: root translates at its build; its user has no compiler, and a home without write

@@ -117,7 +117,7 @@ def test_settings_mean_what_they_mean_to_the_peer(settings: dict[str, Any]) -> N
     assert ends > 0 or not {"episodic_life", "life_loss_info", "max_num_frames_per_episode"} & set(settings)
 
 
-@pytest.mark.parametrize("limit", [108_000, 100], ids=["game over", "time limit"])
+@pytest.mark.parametrize("limit", [slow(108_000), 100], ids=["game over", "time limit"])
 def test_the_last_screen_is_shown(limit: int) -> None:
     """Where an episode ends, by ALEInterface itself: ours shows what is then seen, the peer what it had before.
 

@@ -137,6 +137,7 @@ ARGS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [(), slow(("--ranks", 2)), slow(("--sampler.engine", "in-process"))])
 def test_a_resumed_run_equals_an_uninterrupted_one(more, tmp_path):
     assert resumed_equals(tmp_path, *ARGS, *more)

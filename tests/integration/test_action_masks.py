@@ -16,19 +16,20 @@ from accel_rl.training.learner import build_algorithm
 from tests.action_spaces import taxis_without_masks
 from tests.golden.runs import config
 from tests.integration.runs import resumed_equals
-from tests.marks import slow
+from tests.marks import slow, slow_unless
 
 ENV = "tests.action_spaces:masks"
 SMALL = {"engine": "in-process", "envs": 8, "decorrelation_steps": 9, "torch_threads": 1, "seed": 2}
 REPLAY = {"replay__size": 4_000, "replay__start": 200, "batch_size": 32}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "options", "least"),
     [
         ("ppo", {"horizon": 64, "minibatch": 64, "learning_rate": 2e-3, "gamma": 0.0, "entropy_coefficient": 0.0}, 0.9),
         ("dqn", {**REPLAY, "learning_rate": 1e-3, "gamma": 0.0, "intensity": 16, "target_interval": 200}, 0.9),
-        slow("pqn", {"horizon": 64, "minibatch": 64, "learning_rate": 2e-3, "gamma": 0.0, "exploration": 0.3}, 0.85),
+        ("pqn", {"horizon": 64, "minibatch": 64, "learning_rate": 2e-3, "gamma": 0.0, "exploration": 0.3}, 0.85),
     ],
 )
 def test_it_learns_the_best_allowed_actions(algorithm, options, least, tmp_path):
@@ -40,7 +41,7 @@ def test_it_learns_the_best_allowed_actions(algorithm, options, least, tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["vector", slow("picture")])
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", slow_unless(("ppo", "pqn", "dqn", "r2d2").__contains__, ALGORITHMS))
 def test_every_algorithm_chooses_allowed_actions(algorithm, kind, tmp_path):
     more = dict(REPLAY) if algorithm in WITH_REPLAY else {}
     if algorithm == "r2d2":
@@ -107,7 +108,8 @@ ARGS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("ranks", [1, slow(2)])
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [1, 2])
 def test_a_resumed_run_equals_an_uninterrupted_one(ranks, tmp_path):
     assert resumed_equals(tmp_path, *ARGS, "--ranks", ranks)
 

@@ -15,8 +15,9 @@ SMALL = {
 LEARNS = {"horizon": 64, "minibatch": 64, "learning_rate": 2e-3, "entropy_coefficient": 0.0, "gamma": 0.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("env", "least"), [("numbers", 0.93), ("choices", 0.95), slow("bits", 0.95)]
+    ("env", "least"), [("numbers", 0.93), ("choices", 0.95), ("bits", 0.95)]
 )  # fmt: skip
 def test_ppo_finds_the_best_actions(env, least, tmp_path):
     trained = accel_rl.train(

@@ -75,8 +75,8 @@ def score_on_catch(run_dir, algorithm, seed, env_steps=None, more=()):
     return float(rows(run_dir)[-1]["score"])
 
 
-# The golden curves hold the updates of all algorithms to the bit: on and off policy, one learns in the fast set.
-@pytest.mark.parametrize("algorithm", slow_unless(("ppo", "rainbow").__contains__, ON_CATCH))
+# The golden curves hold the updates of all algorithms to the bit: one of them learns in the fast set.
+@pytest.mark.parametrize("algorithm", slow_unless("rainbow".__eq__, ON_CATCH))
 def test_catch_is_learned(tmp_path, algorithm):
     """The training games count, not an evaluation: a schedule of exploration that never ends is seen."""
     assert score_on_catch(tmp_path / "run", algorithm, seed=1) > ON_CATCH[algorithm][1]

@@ -62,6 +62,7 @@ def test_two_ranks_stop_and_resume_bit_for_bit(whole, tmp_path):
     assert checkpoint_bytes(whole) != checkpoint_bytes(whole / "ranks/1")  # other environments
 
 
+@pytest.mark.slow
 def test_rank_0_decides_by_its_clock_when_all_ranks_save(tmp_path):
     folder = tmp_path / "run"
     options = ("--checkpoint.minutes", 0.005, "--checkpoint.keep", 1_000, "--evaluation.interval", 0)
@@ -151,7 +152,8 @@ def test_a_rank_that_hangs_is_named(tmp_path):
     assert gone(children)
 
 
-@pytest.mark.parametrize("update", ["all-reduce", slow("async")])
+@pytest.mark.slow
+@pytest.mark.parametrize("update", ["all-reduce", "async"])
 def test_a_suspended_rank_does_not_delay_a_stop(tmp_path, update):
     """The default time limit of a rank is 240 s, and containers are killed 10 s after SIGTERM."""
     process = start("train", "a2c", *LONG, "--ranks", 2, "--update", update, "--run-dir", tmp_path / "run")

@@ -10,6 +10,7 @@ from accel_rl.models.body import body
 from accel_rl.models.layers import RunningNorm
 from accel_rl.settings.registry import ALGORITHMS, find_algorithm
 from accel_rl.text.errors import ConfigError
+from tests.marks import slow
 from tests.models.users_networks import Pictures, Vectors
 
 USERS = "tests.models.users_networks"
@@ -131,7 +132,7 @@ REPLAY = {"replay__start": 100, "replay__size": 2_000}
     ("algorithm", "more"),
     [
         ("ppo", {"horizon": 32}),
-        ("dqn", REPLAY),
+        slow("dqn", REPLAY),
         ("r2d2", {**REPLAY, "length": 8, "burn_in": 4, "period": 4, "batch_size": 4, "lstm": 8}),
     ],
 )

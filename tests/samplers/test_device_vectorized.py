@@ -81,6 +81,7 @@ def test_observations_must_be_a_box():
         made_on_device(setup, torch.device("cpu"), [0, 1], 0)
 
 
+@pytest.mark.slow
 def test_a_run_trains_and_resumes(tmp_path):
     args = ("train", "a2c", "--env", TENSORS, "--engine", "device", "--device", "cpu", "--envs", 8, "--horizon", 8)
     assert run(*args, "--env-steps", 512, "--evaluation.interval", 256, "--run-dir", tmp_path / "run").returncode == 0

@@ -23,7 +23,7 @@ def quiet():
 def test_no_order_goes_wrong(kind, weak):
     from tests.schedules.__main__ import run_one
 
-    points = [run_one(kind, n, 5, weak) for n in range(8 if kind == "threads" else 30)]
+    points = [run_one(kind, n, 5, weak) for n in range(8 if kind == "threads" else 12)]
     assert run_one(kind, 7, 5, weak) == points[7] and len(set(points)) > 5
 
 

@@ -71,6 +71,7 @@ def test_scripts_that_were_stopped_run_again(tmp_path):
     assert launch(["--resume", str(folder), "--dry-run"]) == 0
 
 
+@pytest.mark.slow
 def test_the_child_processes_of_a_script_stop_with_it(tmp_path):
     (tmp_path / "run.sh").write_text("sleep 98765 &\necho $! > $1/child\nwait\n")
     words = [sys.executable, "-m", "accel_rl", "launch", f"sh {tmp_path}/run.sh {{folder}}", "--out", tmp_path / "runs"]

@@ -20,7 +20,6 @@ from accel_rl.sweeps.sweep_folder import PRUNED, SweepFolder
 from accel_rl.sweeps.sweep_plan import PlannedRun
 from tests.integration.runs import progressed, wait_for
 from tests.integration.runs import start as start_module
-from tests.marks import slow
 from tests.sweeps import grids, spaces
 
 pytestmark = pytest.mark.needs("optuna")
@@ -39,7 +38,8 @@ def trials(folder: Path) -> list[Any]:
     return list(open_study(folder / "study.log")[1].trials)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, slow(signal.SIGKILL)])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_stopped_search_goes_on_with_the_run_that_it_had_begun_and_is_in_the_report(number, tmp_path, capsys):
     """Impossible settings of the second trial fail the trial, but not the search."""
     folder = tmp_path / "search"

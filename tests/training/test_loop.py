@@ -20,7 +20,8 @@ NAMES = [
     "ppo, pong", "impala, pong", "dqn, pong", "dqn, double, dueling, three steps, time limits", "c51, pong",
     "rainbow, time limits", "r2d2, time limits",
 ]  # fmt: skip
-SLOW = ("c51, pong", "ppo, pong", "dqn, pong")  # Other runs of these algorithms, or of DQN's kind, are fast.
+SLOW = ("a2c, LSTM and GAE, time limits", "ppo, KL", "c51, pong", "ppo, pong", "dqn, pong")
+"""Other runs of these algorithms, or of DQN's kind, are fast."""
 
 
 @pytest.mark.parametrize("name", [slow(n) if n in SLOW else n for n in NAMES])

@@ -33,6 +33,7 @@ def agree(folder: Path, programs: int, root: Path = ROOT) -> subprocess.Complete
     return subprocess.run([str(folder / "agree"), str(programs), "1"], capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_random_programs_agree(tmp_path: Path) -> None:
     done = agree(tmp_path, 60)
     assert done.returncode == 0, done.stdout

@@ -15,7 +15,7 @@ from accel_rl.emulator.device.block_kernel import blocks_of
 from accel_rl.envs.atari_games import ATARI_57
 from accel_rl.text.errors import ConfigError, RunError
 from tests.emulator.device.blocks_by_nvrtc import measured
-from tests.marks import slow, slow_unless
+from tests.marks import slow
 
 NEEDS_NVRTC = pytest.mark.needs("cuda.bindings.nvrtc")
 KERNELS = nvrtc.EMULATOR / "device" / "kernels" / "kernels.cu"
@@ -71,9 +71,10 @@ def check_blocks(needs: dict[str, Any]) -> None:
     assert needs["sass"] <= SASS_OF_FUNCTIONS + SASS_PER_INSTRUCTION * needs["instructions"], needs
 
 
+@pytest.mark.slow
 @NEEDS_NVRTC
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("game", slow_unless(lambda game: game == "freeway", ATARI_57))
+@pytest.mark.parametrize("game", ATARI_57)
 def test_translated_games_compile_by_nvrtc(game: str) -> None:
     check_blocks(measured(game, "sm_90"))
 
