@@ -1,4 +1,4 @@
-"""What a notebook shows of a run: settings, score and curve, and videos."""
+"""Displays a run's settings, score, learning curve and videos in a notebook."""
 
 import base64
 import html
@@ -14,11 +14,11 @@ from accel_rl.settings.train import TrainConfig
 from accel_rl.text.errors import ConfigError
 
 MOST_VIDEO = 30 * 2**20
-"""Longer videos are not copied into the notebook's file."""
+"""Videos of more bytes are not copied into the notebook's file."""
 
 
 class Picture(bytes):
-    """A PNG, which a notebook shows."""
+    """A PNG picture that a notebook displays."""
 
     def _repr_png_(self) -> bytes:
         return self
@@ -33,7 +33,7 @@ class Picture(bytes):
 
 
 class Video(type(Path())):  # type: ignore[misc]  # Path is an abstract class before Python 3.12.
-    """The path of a video, which a notebook shows."""
+    """The path of a video that a notebook displays."""
 
     def _repr_html_(self) -> str:
         if self.stat().st_size > MOST_VIDEO:

@@ -67,7 +67,7 @@ class RolloutSource:
         return self.sampler.collect(self.agent)
 
     def __iter__(self) -> Iterator[Rollout]:
-        """Rollouts without end. The environments do not pause between them."""
+        """Yield rollouts endlessly. The environments do not pause between rollouts."""
         return self.sampler.rollouts(self.agent, fixed=True)
 
     @property

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from accel_rl.api.train_settings import ResumeSettings, TrainSettings
 
 
-# A run needs gradients, also where the caller has switched them off.
+# Training needs gradients, even if the caller has disabled them.
 @torch.inference_mode(False)
 @torch.enable_grad()
 def train(

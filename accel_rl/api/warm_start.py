@@ -18,8 +18,8 @@ from accel_rl.training.seeds import own_generator
 
 
 def initial_network(config: Resolved) -> InitialNetwork | None:
-    """A comparison of the network of --init with the network of a rank. None without --init. Raises ConfigError, with a
-    message of one line, if no layer fits."""
+    """The network of --init, compared layer by layer with the network of a rank. None without --init. Raises
+    ConfigError, with a message of one line, if no layer has the same shape."""
     if not config.init:
         return None
     try:

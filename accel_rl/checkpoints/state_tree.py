@@ -48,7 +48,7 @@ def encode(tree: dict[str, Any], put: Callable[[Segment], str] | None = None) ->
     tensors: dict[str, Tensor] = {}
 
     def ref(kind: str, path: str, tensor: Tensor) -> dict[str, Any]:
-        path = f"{len(tensors)}{path}"  # The number makes the name unique, because keys may contain slashes.
+        path = f"{len(tensors)}{path}"  # A number makes the tensor's name unique, because keys may contain slashes.
         tensors[path] = tensor.detach().cpu().contiguous().clone()
         return {_REF: [kind, path]}
 

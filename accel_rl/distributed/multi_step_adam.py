@@ -17,8 +17,8 @@ from accel_rl.optim.optimizers import Adam
 
 
 class MultiStepAdam(LockedChunks):
-    """Makes n = `local_updates` local Adam updates between two pushes. Each local update adds its
-    gradient g and step s to sums:
+    """Makes n = `local_updates` local Adam updates between two pushes. Each local update adds its gradient g, the
+    square of g, and its step s to sums:
 
     V: a_g <- beta_1 a_g + g; a_g2 <- beta_2 a_g2 + g^2; a_s <- a_s + s
 

@@ -41,11 +41,11 @@ def check_renames(folder: Path) -> str:
 
 
 def _kind(folder: Path) -> str:
-    """The type of the FUSE file system that holds a folder, or of another file system."""
+    """The type of the file system that contains a folder. For FUSE, the name of the program, such as s3fs."""
     path = folder.resolve()
     mounts = [m for m in psutil.disk_partitions(all=True) if path.is_relative_to(m.mountpoint)]
     if not mounts:
         return ""
     mount = max(mounts, key=lambda m: len(m.mountpoint))
-    # Some programs name themselves as the device of the plain type "fuse".
+    # If the type is only "fuse", some programs write their name in the field of the device.
     return mount.device if mount.fstype == "fuse" else mount.fstype.removeprefix("fuse.")

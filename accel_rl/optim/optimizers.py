@@ -23,7 +23,7 @@ SETTLED = 1e-14  # When beta_2^t is below SETTLED, the factors of step t's learn
 
 
 class Adam(ElementWise):
-    """Torch's fused operation, with bias-corrected moments and epsilon outside the root.
+    """Adam (Kingma & Ba 2015) by torch's fused operation, with bias-corrected moments and epsilon outside the root.
 
     The two forms of Adam add epsilon to the root of different second moments. Algorithm 1 (torch) adds epsilon to the
     root of the bias-corrected moment:
@@ -238,7 +238,7 @@ class RMSProp(ElementWise):
         variance = square.mul_(alpha).addcmul_(grad, grad, value=1 - self.alpha)
         if self.mean is not None:
             mean = self.mean[part].mul_(alpha).add_(grad, alpha=1 - self.alpha)
-            # Rounding can make the variance negative.
+            # Rounding errors can make the variance negative.
             variance = torch.addcmul(square, mean, mean, value=-1).clamp_(min=0)
         if self.epsilon_inside:
             denominator = variance.add(self.epsilon).sqrt_()
