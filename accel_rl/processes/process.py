@@ -39,7 +39,7 @@ def before_torch() -> None:
         mallopt = ctypes.CDLL(None).mallopt
     # On Windows, CDLL(None) raises TypeError.
     except (AttributeError, OSError, TypeError):
-        return  # With another C library than glibc, memory is not tuned, and only the speed suffers.
+        return  # Other C libraries than glibc lack `mallopt`, which only affects the speed.
     mallopt(_M_MMAP_THRESHOLD, 2**30)
     mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
     mallopt(_M_TOP_PAD, 64 * 2**20)
@@ -87,11 +87,11 @@ STOP_PATIENCE_S = 5.0
 """Longest wait for another process after a stop request. Containers are killed 10 s after SIGTERM, and jobs of Slurm
 30 s."""
 _stop: list[object] = []
-"""The stop requests of this process (`runners.signals`) that are being obeyed."""
+"""The stop requests of this process (`training/signals.py`) that are being obeyed."""
 
 
 def obey_stop(request: object) -> None:
-    """Waits of this process are short until `stop_obeyed`."""
+    """Limit this process's waits for other processes to STOP_PATIENCE_S until `stop_obeyed` is called."""
     _stop.append(request)
 
 
@@ -116,7 +116,8 @@ class Patience:
         self.left = seconds
 
     def spend(self, wait: Callable[[float], Result]) -> Result:
-        """`wait` gets at most SLICE_S seconds."""
+        """Call `wait` with a time limit of at most SLICE_S seconds, and subtract the time that it took from the
+        budget."""
         began = time.monotonic()
         result = wait(max(0.0, min(self.left, SLICE_S)))
         self.left -= min(time.monotonic() - began, SLICE_S)

@@ -1,4 +1,4 @@
-"""Derives, from a run's settings, those with which its trained network acts on this machine."""
+"""Derives, from a run's settings, the settings with which its trained network acts on this machine."""
 
 from dataclasses import dataclass, replace
 

@@ -46,7 +46,7 @@ class CallRecorder(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """False, so that torch does not import torch._dynamo, which takes seconds."""
+        """Return False, so that torch does not import torch._dynamo, which takes seconds."""
         return False
 
     def __enter__(self) -> "CallRecorder":
@@ -118,7 +118,7 @@ class CapturedInference(Inference):
         self._served: set[int] = set()  # The groups that have acted since the key changed
         # Maps each buffer to (number of the rollout, rollout, uniform random numbers).
         self._rollouts: dict[int, tuple[int, Rollout, Tensor]] = {}
-        self._placed: dict[int, int] = {}  # Maps each group to the rollout at whose addresses it is placed.
+        self._placed: dict[int, int] = {}  # Maps each group to the rollout whose addresses its calls use.
         self._count = 0
 
     def begin(self, buffer: int, rollout: Rollout, uniform: Tensor) -> None:
@@ -126,7 +126,7 @@ class CapturedInference(Inference):
         self._rollouts[buffer] = self._count, rollout, uniform
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
-        """An agent with a recurrent `state` is not captured."""
+        """Prepare for inference of `agent`. Inference with a recurrent `state` is not captured."""
         if self._eligibility.use(agent, settings):
             for of_agent in (self._captures, self._uncapturable, self._served):
                 of_agent.clear()

@@ -15,7 +15,7 @@ from accel_rl.text.errors import ConfigError
 
 
 def import_user_module(name: str) -> ModuleType:
-    """The current folder is searched first, as by `python -m`. Raises ImportError.
+    """Import a user's module. The current folder is searched first, as by `python -m`. Raises ImportError.
 
     `name` is the name of a module, or the path of its file (`grids/sizes.py`), whose folder is then searched first.
 
@@ -44,7 +44,7 @@ def import_user_module(name: str) -> ModuleType:
 
 
 def failure(e: BaseException) -> str:
-    """The error of an import in one line, with its place in the user's file unless the message names it."""
+    """The error of an import in one line, with the line in the user's file unless the error's message names it."""
     text = " ".join(str(e).split())
     if isinstance(e, ImportError):
         return text

@@ -87,7 +87,7 @@ def train(
 
 
 def build_sampler(config: Resolved, groups: int) -> Sampler:
-    """Steps the environments one after another, and calls the agent directly."""
+    """A sampler that steps the environments one after another, and calls the agent directly."""
     s, seed = config.sampler, derived_seed(config.seed, Stream.SAMPLER)
     spec = config.spec
     setup = EngineSetup(

@@ -54,8 +54,8 @@ class Saver:
         return self.config.checkpoint.is_due(time.monotonic() - self._saved_s)
 
     def save(self) -> None:
-        """Begin to write a checkpoint in a thread. `save` waits for its end only if ranks save together, or if
-        callbacks handle the checkpoint, for which the run is still at these env steps."""
+        """Begin to write a checkpoint in a thread. `save` waits until the checkpoint is complete only if ranks save
+        together, or if callbacks handle the checkpoint, because they may read the run's state at these env steps."""
         self.finish()
         self.run_folder.follow()
         if self.run_folder.moved:
@@ -82,8 +82,8 @@ class Saver:
             self._writer = None
 
     def _succeeds(self, call: Callable[[], bool | None]) -> bool:
-        """Whether the checkpoint is complete. One that could not be written because the folder was moved counts as not
-        saved."""
+        """Whether the checkpoint is complete. A checkpoint that could not be written because the folder was moved is
+        not counted as saved."""
         writer = self._writer
         assert writer is not None
         try:

@@ -7,7 +7,7 @@
 | Table 5: hyperparameters | `dqn` |
 
 The command `accel-rl sweep daley:table_4 --gpus 0-3 --scale 0.02` runs Table 4 at a reduced scale. `python -m
-benchmarks.gpu --part daley` measures the rates of the 14 variants on a GPU, in turns.
+benchmarks.gpu --part daley` measures the env steps/s of the 14 variants on a GPU, one after another.
 """
 
 from dataclasses import replace
@@ -91,7 +91,8 @@ def speed_test(threads: int = 8, variant: str = "both", seed: int = 0) -> TrainC
 
 @levels({"game": ATARI_49}, seeds=(0,))  # Section 5.2 reports one trial.
 def suite(game: str = "pong", seed: int = 0) -> TrainConfig:
-    """Table 4: the fastest variant in one of the 49 games. The score of a game is that of the best evaluation."""
+    """Table 4: the fastest variant in one of the 49 games. The score of a game is the score of the run's best
+    evaluation."""
     return dqn(game, 8, "both", seed)
 
 

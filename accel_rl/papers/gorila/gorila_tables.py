@@ -33,7 +33,8 @@ class Setting:
     by_starts: Mapping[Starts, Mapping[str, GameScore]]
 
     def tables(self) -> list[Table]:
-        """Those of the paper's tables 1 to 4 for which there are scores, and a table with the counts of section 6."""
+        """Each of the paper's tables 1 to 4 for which this setting has scores, and a table with the counts of section
+        6."""
         result = [
             build(i, self.name, self.by_starts[starts], self.suffix)
             for i, starts, build in LAYOUT

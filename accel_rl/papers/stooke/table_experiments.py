@@ -60,7 +60,7 @@ class SamplingOnly(PolicyGradient[SamplingOnlyConfig]):
 
 
 def sampling_only(game: str, envs: int, horizon: int, policy: str = "", seed: int = 0) -> TrainConfig:
-    """A3C-Net acts in `envs` environments."""
+    """A run in which A3C-Net acts in `envs` environments, without learning."""
     base = default_config("accel_rl.papers.stooke.table_experiments:SamplingOnly")
     return replace(
         base,
