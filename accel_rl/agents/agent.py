@@ -85,8 +85,8 @@ class RandomAgent:
 
 
 class FunctionAgent(RandomAgent):
-    """A user's function chooses the actions. It maps observations [N, ...] to actions [N], or to (actions, {name:
-    values [N] to record})."""
+    """A user's function chooses the actions. The function maps observations [N, ...] to actions [N], or to (actions,
+    {name: values [N] to record})."""
 
     reentrant = False
 

@@ -35,7 +35,7 @@ class EpsilonGreedyAgent:
         self._powers: Tensor | None = None
         self.epsilon = epsilon
         self.mask: int = getattr(model, "mask", 0)  # Number of actions of the observations' mask, or 0 without a mask
-        self.explores = True  # If true, a noisy network adds noise to its weights when the agent acts.
+        self.explores = True  # Whether the agent explores, so that a noisy network adds noise to its weights
 
     def spread(self, powers: Tensor) -> None:
         """Exponents [B] of epsilon, one per environment."""

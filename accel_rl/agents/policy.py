@@ -78,8 +78,8 @@ class RecurrentPolicyAgent(CategoricalPolicyAgent):
 
 
 class PolicyAgent:
-    """Samples actions from the softmax of its network's logits [N, n_actions], and records nothing. Its algorithms
-    learn from a replay. With probability `epsilon` an action is uniformly random."""
+    """Samples actions from the softmax of its network's logits [N, n_actions], and records nothing. The agent belongs
+    to algorithms that learn from a replay. With probability `epsilon` an action is uniformly random."""
 
     reentrant = True
     state_size = 0
@@ -111,7 +111,7 @@ class PolicyAgent:
             return logits.argmax(-1), {}
         if not self.epsilon:
             return sample_categorical(logits, uniform)[0], {}
-        # Numbers below epsilon, divided by epsilon, are uniform in [0, 1). So are the others, after the same rescaling.
+        # Numbers below epsilon are uniform in [0, 1) after a division by epsilon; the other numbers are rescaled, too.
         action, _ = sample_categorical(logits, (uniform - self.epsilon).clamp(min=0) / (1 - self.epsilon))
         return torch.where(uniform < self.epsilon, uniform_action(uniform / self.epsilon, self.n_actions), action), {}
 

@@ -180,7 +180,7 @@ class Algorithm(ABC, Generic[C]):
 
     def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
         """All numbers that change over the run, by name, including `learning_rate`. Before each optimisation phase,
-        they become attributes of `now`. The number named `epsilon` also becomes the agent's epsilon. The class
+        these numbers become attributes of `now`. The number named `epsilon` also becomes the agent's epsilon. The class
         `Schedules` explains `progress` and `env_steps`."""
         c = self.config
         return {"learning_rate": c.learning_rate * remaining(c.learning_rate_schedule, progress)}

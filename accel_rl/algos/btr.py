@@ -68,8 +68,8 @@ class BTRConfig(IQNConfig):
     epsilon_until: NonNegativeCount = 25_000_000
     """Env steps after which epsilon is 0 (Clark et al. 2024: 100 M frames)."""
     network: str = "btr"
-    """Network for image observations: `btr` is the residual network of Clark et al. 2024. Other names are those of
-    `dqn`."""
+    """Network for image observations: `btr` is the residual network of Clark et al. 2024. The other names are the same
+    as for `dqn`."""
 
     @property
     def explores_by_epsilon(self) -> bool:

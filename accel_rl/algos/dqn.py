@@ -86,8 +86,8 @@ class DQNConfig(NetworkConfig, ReplayAlgorithmConfig):
     network: str = "dqn"
 
     def usual_loss(self) -> float:
-        """The loss for an error of twice the largest clipped reward. If the agent wins a point that it was expected to
-        lose, the error is twice the clipped reward."""
+        """The loss for an error of twice the largest clipped reward. If the agent wins a point although its value
+        predicted a lost point, the error is twice the clipped reward."""
         error = torch.tensor(2 * (self.reward_clip or 0.0))
         return float(huber(error, self.huber)) / self.batch_size
 

@@ -162,7 +162,8 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
         return replace(self, replay=replace(self.replay, size=-(-self.replay.size // ranks)))
 
     def horizon(self, B: int) -> int:
-        """The horizon at which one update is due per cycle. It is at least 2, so that acting and stepping overlap."""
+        """The horizon at which one update is due per cycle. The horizon is at least 2, so that acting and stepping
+        overlap."""
         return max(2, round(self.transitions_per_update / (self.intensity * B)))
 
 

@@ -8,7 +8,7 @@ from accel_rl.distributed.communicator import Communicator
 
 
 def clipped(reward: Tensor, clip: float | None) -> Tensor:
-    """Clip rewards [...] to +- clip, unless it is 0."""
+    """Clip rewards [...] to +- clip, or return them unchanged if clip is 0."""
     return reward.clamp(-clip, clip) if clip else reward
 
 
@@ -18,8 +18,8 @@ class RewardNorm(nn.Module):
     after a lost life that ends the return.
 
     The variance is that of all R so far, of all environments and of all ranks that share batches. OpenAI baselines
-    start the statistics with 1e-4 samples of variance 1, and update them at every step. Here the statistics start with
-    the first rollout, and each rollout updates them before its rewards are divided.
+    start the statistics with 1e-4 samples of variance 1, and update them at every step. In this project, the statistics
+    start with the first rollout, and each rollout updates the statistics before its rewards are divided.
     """
 
     def __init__(self, B: int, gamma: float):
@@ -35,7 +35,7 @@ class RewardNorm(nn.Module):
 
     def forward(self, reward: Tensor) -> Tensor:
         """Divide reward [...] by the current standard deviation. An infinite reward becomes NaN, so that updates from
-        it are skipped."""
+        this reward are skipped."""
         scaled = reward / (self.variance + 1e-8).sqrt()
         return torch.where(scaled.isinf(), torch.nan, scaled.clamp(-10, 10))
 
@@ -57,6 +57,6 @@ class RewardNorm(nn.Module):
         n, total, squares = communicator.all_reduce_sum(sums)
         count = (self.count + n).clamp(min=1)
         spread = self.variance * self.count + squares - total.square() / count
-        self.variance.copy_(spread.clamp(min=0) / count)  # Rounding errors may make it negative.
+        self.variance.copy_(spread.clamp(min=0) / count)  # Rounding errors may make `spread` negative.
         self.mean.add_(total / count)
         self.count.add_(n)

@@ -54,7 +54,8 @@ class StopAtScore(Callback):
 class SaveBest(Callback):
     """At each checkpoint, store the network if the mean score of the last --log.window training episodes is the best so
     far. The network is stored in best-training/ of the run folder. `accel-rl evaluate RUN --checkpoint
-    RUN/best-training/checkpoints/NUMBER` evaluates it. The network of the best evaluation is always stored, in best/.
+    RUN/best-training/checkpoints/NUMBER` evaluates this network. The network of the best evaluation is always stored,
+    in best/.
     """
 
     def on_start(self, training: Training) -> None:

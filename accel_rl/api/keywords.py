@@ -118,7 +118,8 @@ def _base(what: What) -> TrainConfig:
 
 
 def _class_of(config: AlgorithmConfig) -> type[Algorithm]:
-    """The algorithm whose own settings are of this type. Raises ConfigError unless there is exactly one."""
+    """The algorithm whose own settings are of this type. Raises ConfigError unless exactly one algorithm has settings
+    of this type."""
     result = [cls for cls in _subclasses(Algorithm) if cls.__dict__.get("Config") is type(config)]
     if len(result) != 1:
         name = type(config).__name__

@@ -45,7 +45,7 @@ class Video(type(Path())):  # type: ignore[misc]  # Path is an abstract class be
 
 
 def curve(path: Path, config: TrainConfig, y: str, x: str) -> Picture:
-    """The column `y` of metrics.csv over the column `x`. Raises ConfigError if there are no values yet."""
+    """The column `y` of metrics.csv over the column `x`. Raises ConfigError if the column has no values yet."""
     return Picture(drawn(gather(columns_of([path], x, y), labelled([config.to_dict()])), x, y))
 
 
@@ -67,7 +67,8 @@ def run_html(path: Path, config: TrainConfig, metrics: dict[str, Any]) -> str:
 
 
 def changed_settings(config: TrainConfig) -> list[str]:
-    """`name=value` of the settings that are not the algorithm's defaults, without those that other rows show."""
+    """`name=value` of the settings that differ from the algorithm's defaults, except settings that other rows of the
+    notebook's table contain."""
     usual, values = defaults(config.algorithm), dict(flat(config.to_dict()))
     shown = {"env.game", "env.id", "seed", "env_steps", "run_dir"}
     changed = [name for name, value in values.items() if usual and name not in shown and value != usual.get(name)]

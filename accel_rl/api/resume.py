@@ -102,7 +102,7 @@ def _changed(run: RunFolder, config: TrainConfig, changes: ResumeOptions) -> Tra
 
 def _recorded_changes(run: RunFolder, config: Resolved) -> dict[str, tuple[Any, Any]]:
     """The settings of the run's config.json that differ from `config`, as {name: (old value, new value)}."""
-    # Trust is no risk here, because the user already trusted the settings in `config`.
+    # trust=True is safe, because the user already trusted the code that `config` names.
     begun = RunFolder.open(run.path, trust=True)[1]
     before, now = (dict(flat(c.to_dict())) for c in (begun, config))
     # A resume that changes the run's length stores the default interval as a number, which is not a change.
@@ -137,7 +137,7 @@ def _check_state(
     run: RunFolder, config: Resolved, state: dict[str, Any], changes: Mapping[str, tuple[Any, Any]]
 ) -> None:
     """Raise ConfigError if the checkpoint belongs to another run. `config` has the settings of rank 0. `changes` maps
-    the settings that this resume changes to (old value, new value); they are not recorded yet."""
+    the settings that this resume changes to (old value, new value); these changes are not recorded yet."""
     saved, of_rank = (dict(flat(x)) for x in (state["config"], config.identity()))
     for name in saved:
         # The checkpoint of another version of accel_rl may have settings that this version does not have.
@@ -151,8 +151,8 @@ def _check_state(
 
 
 def _check_unfinished(run: RunFolder, config: Resolved, state: dict[str, Any]) -> None:
-    """Raise ConfigError if the checkpoint is at the end of the run. Also remove temporary files and unused segments of
-    the checkpoints."""
+    """Raise ConfigError if the checkpoint is at the end of the run. In this case, remove temporary files and unused
+    segments of the checkpoints."""
     steps, updates = state["env_steps"], config.updates
     if updates:
         if (done := state["learner"]["updates"]) < updates:

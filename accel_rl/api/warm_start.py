@@ -46,8 +46,8 @@ def _state(path: Path) -> Mapping[str, Any]:
 
 
 def _about(path: Path) -> str:
-    """The algorithm, the environment and the network of a run or a model, if the folder has its settings. The settings
-    are only read: a user's class that they name is not imported."""
+    """The algorithm, the environment and the network of a run or a model, if the folder has its settings. A user's
+    class that the settings name is not imported."""
     try:
         values = read_file(path)
     except ConfigError:

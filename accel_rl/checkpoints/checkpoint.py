@@ -84,7 +84,7 @@ class Checkpoints:
         return final
 
     def remove(self, steps: Iterable[int]) -> None:
-        """Also remove the segments to which no other checkpoint refers."""
+        """Remove checkpoints, and the segments to which no other checkpoint refers."""
         for env_steps in steps:
             self._remove(self.path(env_steps))
         self._collect()
@@ -145,7 +145,8 @@ class Checkpoints:
         self._collect()
 
     def load_latest(self) -> tuple[int, dict[str, Any]] | None:
-        """Verify the newest checkpoint: (env steps, state). Raises ConfigError if it is damaged."""
+        """Verify the newest checkpoint, and return (env steps, state). Raises ConfigError if the checkpoint is
+        damaged."""
         steps = self.steps()
         return (steps[-1], load(self.path(steps[-1]))) if steps else None
 

@@ -1,5 +1,5 @@
-"""The env steps at which checkpoints of a run were saved. `accel-rl status` and similar lists of runs read them without
-importing torch."""
+"""The env steps at which checkpoints of a run were saved. Lists of runs, such as `accel-rl status`, use this module,
+because it does not import torch."""
 
 import json
 import re

@@ -3,8 +3,8 @@
     caller  | copies the state | trains, and reads segments between its cycles           | is notified of the end
     thread  |                  | hashes and writes segments, state and manifest, renames |
 
-Segments are not copied together with the state, because they may be as large as a whole replay. They are read by the
-caller, whose own thread changes the replay.
+Segments are not copied together with the state, because they may be as large as a whole replay. The caller reads the
+segments, because the caller's thread also changes the replay.
 """
 
 import queue
@@ -73,7 +73,7 @@ class CheckpointWriter:
         return True
 
     def finish(self) -> None:
-        """Wait until the checkpoint is complete. Raises RunError if it could not be written."""
+        """Wait until the checkpoint is complete. Raises RunError if the checkpoint could not be written."""
         while not self.step():
             wait([self._done], LOOK_S if self._unread else None)
 

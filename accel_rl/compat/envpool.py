@@ -10,7 +10,7 @@
     envs.send(actions, info["env_id"])
 
 Options, episodes, random numbers and results are those of EnvPool 1.2.5: with the same seed and the same actions, all
-returned arrays are equal. These are the differences:
+returned arrays are equal. The differences from EnvPool are:
 
 - Options that the emulator does not have raise a ConfigError, as do bad values.
 - With batch_size below num_envs, send() without `env_id` sends actions to the environments of the last recv().

@@ -114,7 +114,7 @@ class Pool:
         self._sent = ids
 
     def recv(self, reset: bool = False, return_info: bool = True) -> Any:
-        """With `reset`, the results are those of a reset."""
+        """Receive the results of a batch. With `reset`, receive the first observations after a reset."""
         if self._first is not None:
             (obs, numbers), self._first = self._first, None
             points = np.zeros(len(obs), np.int32)

@@ -60,7 +60,7 @@ class ArraySpec(NamedTuple):
     maximum: float
 
 
-class players(NamedTuple):  # The names of this class and of the next are those of EnvPool's states.
+class players(NamedTuple):  # The names of `players` and `State` are EnvPool's.
     env_id: Any
 
 

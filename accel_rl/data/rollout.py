@@ -124,8 +124,8 @@ class Rollout:
         return gather_stacks(self.frames, t, b, self.age[t, b], self.stack)
 
     def observations(self, t: int, T: int = 1, b: slice = slice(None)) -> Tensor:
-        """Observations [T * n, S, *frame_shape] of T successive steps of environments `b`, beginning at step t. They
-        may include the observation after the rollout's last step."""
+        """Observations [T * n, S, *frame_shape] of T successive steps of environments `b`, beginning at step t. The T
+        observations may include the observation after the rollout's last step."""
         if self.stack == 1:
             return self.frames[t : t + T, b].flatten(0, 1)
         return self.frame_stacks(t, T, b).gather()

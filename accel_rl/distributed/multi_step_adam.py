@@ -111,7 +111,7 @@ class MultiStepAdam(LockedChunks):
         for k in self._free():
             part, optimizer = self.parts[k], self.optimizers[k]
             assert isinstance(optimizer, Adam)
-            # The local updates have changed the chunk, so it is read again even if the central version is the same.
+            # Local updates have changed the chunk, so the chunk is read again even if the central version is the same.
             self._parameters[k] = self._states[k] = -1
             self._read_parameters(k, is_held=True)
             self._read_state(k, is_held=True)

@@ -183,7 +183,7 @@ def write_in(folder: Path, file: Path, content: bytes) -> None:
         with os.fdopen(handle, "wb") as f:
             f.write(content + hashlib.sha256(content).digest())
             if file.parent == system_folder():
-                os.fchmod(f.fileno(), 0o644)  # Other users load it.
+                os.fchmod(f.fileno(), 0o644)  # Other users load this file.
         os.replace(name, folder / file.name)
     except BaseException:
         os.unlink(name)

@@ -10,12 +10,12 @@ from accel_rl.files.durable_files import remove_folder
 from accel_rl.text.errors import ConfigError
 
 COPIES = ("s3fs", "goofys", "gcsfuse", "blobfuse", "blobfuse2", "rclone", "mountpoint-s3")
-"""Names of FUSE file systems over object stores. They rename a folder by copying each of its files."""
+"""Names of FUSE file systems over object stores. These file systems rename a folder by copying each of its files."""
 
 
 def check_renames(folder: Path) -> str:
     """A warning if the folder's file system does not rename folders atomically, and otherwise "". Raises ConfigError if
-    it cannot rename a folder, or replace a file, at all."""
+    the file system cannot rename folders or replace files at all."""
     probe = folder / f".probe-{uuid.uuid4().hex}"
     try:
         (probe / "written").mkdir(parents=True)

@@ -1,5 +1,5 @@
-"""Locks the folder of a run or a sweep, so that only one process at a time writes its files. Also detects that the
-folder was removed or moved."""
+"""Locks the folder of a run or a sweep, so that only one process at a time writes its files. Detects that the folder
+was removed or moved."""
 
 import errno
 import fcntl
@@ -72,8 +72,8 @@ def locked(folder: Path, message: Callable[[Holder], str]) -> Iterator[int]:
 
 
 def _claim(folder: Path, message: Callable[[Holder], str]) -> Path:
-    """Create the file OWNER. Raises ConfigError if another process has it. The file of a process of this host that has
-    ended is replaced."""
+    """Create the file OWNER. Raises ConfigError if another process holds the lock by this file. The file of a process
+    of this host that has ended is replaced."""
     file = folder / OWNER
     logger.warning(f"{folder} is on a file system without locks: {OWNER} takes their place")
     if (other := _owner(folder)) is not None:
@@ -146,8 +146,8 @@ class HeldFolder:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
 
     def is_at(self, path: Path) -> bool:
-        """Whether the folder is still at this path. It is not if nothing or another folder is at the path; other errors
-        do not count."""
+        """Whether the folder is still at this path. The result is false only if the path does not exist or is another
+        folder; after any other error, it is true."""
         try:
             return os.path.samestat(os.stat(path), os.fstat(self._descriptor))
         except OSError as error:

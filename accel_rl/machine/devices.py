@@ -37,7 +37,7 @@ class HostStream:
     """A stream of the CPU, whose operations run in order on the host."""
 
     def wait_stream(self, other: object) -> None:
-        """Nothing to wait for: operations on the CPU are complete when they return."""
+        """Return immediately, because operations on the CPU are complete when they return."""
 
     def synchronize(self) -> None: ...
 

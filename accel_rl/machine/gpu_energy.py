@@ -52,7 +52,7 @@ class GpuEnergy:
 
 
 def _load(library: str) -> ctypes.CDLL | None:
-    """The initialized library NVML, or None if it is missing or has no energy counters. NVML's functions return 0 on
+    """The initialized library NVML, or None if NVML is missing or has no energy counters. NVML's functions return 0 on
     success."""
     try:
         nvml = ctypes.CDLL(library)

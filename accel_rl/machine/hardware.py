@@ -26,8 +26,8 @@ _described: ContextVar[Machine | None] = ContextVar("described", default=None)
 
 @contextlib.contextmanager
 def described(machine: Machine) -> Iterator[list[str]]:
-    """A context in which this process plans runs for `machine` instead of this machine. It yields the list in which
-    `say_once` collects messages."""
+    """A context in which this process plans runs for `machine` instead of this machine. The context manager yields the
+    list in which `say_once` collects messages."""
     token = _described.set(machine)
     try:
         with collected() as messages:

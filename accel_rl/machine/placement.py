@@ -106,7 +106,7 @@ def share_of_cores(cores: Sequence[X], ranks: int, rank: int) -> tuple[X, ...]:
 
 def cores_of_rank(cores: Sequence[int], gpus: Sequence[int], ranks: int, rank: int) -> tuple[int, ...]:
     """The logical processors of a rank: all that belong to the rank's physical cores among `cores`. Ranks do not share
-    physical cores, unless they outnumber the cores.
+    physical cores, unless there are more ranks than cores.
 
     `gpus` are the GPUs of the run, as CUDA numbers them. The ranks whose GPUs belong to one NUMA node divide the node's
     cores evenly. Without GPUs, or if their nodes are unknown, all ranks divide all cores. The result lists the first
@@ -139,7 +139,8 @@ class Slot:
 
     @property
     def held(self) -> tuple[int, ...]:
-        """All logical processors, including idle ones. No other run may use them at the same time."""
+        """All logical processors, including idle ones. No other run may use these logical processors at the same
+        time."""
         return self.cores + self.idle
 
     def __str__(self) -> str:

@@ -34,8 +34,8 @@ class Stall:
         self.seconds = 0.0
 
     def look(self) -> float:
-        """Read the counter. Return the seconds since its last change, without the time during which this process itself
-        was stopped."""
+        """Read the counter. Return the seconds since the counter's last change, without the time during which this
+        process itself was stopped."""
         now, value = time.monotonic(), self._counter()
         waited = min(now - self._looked_at, 2 * LOOK_S)
         self.seconds = self.seconds + waited if value == self._value else 0.0

@@ -65,9 +65,9 @@ def visible_gpus(visible: str, uuids: Mapping[str, int]) -> dict[int, int]:
     """{number: index} of the GPUs that are visible with the value `visible` of CUDA_VISIBLE_DEVICES. `uuids` maps the
     UUID of each GPU, and of each part of a GPU (MIG), to the GPU's index.
 
-    If `visible` names a GPU by its index, the number is this index. If it names a GPU by the beginning of its UUID, the
-    number is the position of the name in `visible`. As in the driver, a name that no GPU has (such as -1) ends the
-    list, and a list that names a GPU twice is empty.
+    If `visible` names a GPU by its index, the number is this index. If `visible` names a GPU by the beginning of the
+    GPU's UUID, the number is the position of the name in `visible`. As in the driver, a name that no GPU has (such as
+    -1) ends the list, and a list that names a GPU twice is empty.
     """
     names, result = _names(visible), dict[int, str]()
     by_index = all(map(_is_index, names))

@@ -40,7 +40,7 @@ def repeated(kept: str, others: Sequence[str], seed: object) -> str:
 
 
 Column = tuple[np.ndarray, np.ndarray]  # A Column contains the x values and the y values of a curve.
-MINUTES = "minutes"  # This column is not in the file, but computed as wall_s / 60.
+MINUTES = "minutes"  # The column `minutes` is not in metrics.csv, but computed as wall_s / 60.
 LONG = 50  # Titles have fewer characters; longer titles are cut.
 COLUMNS = 3  # Number of panels in a row of the figure
 X_LABELS = {"env_steps": "env steps (agent steps)", "wall_s": "seconds", MINUTES: "minutes"}
@@ -69,7 +69,7 @@ class Labelled(NamedTuple):
     game: str
     seed: str
     length: int = 0
-    """Length of the run in env steps, or 0 if it is a number of updates"""
+    """Length of the run in env steps, or 0 if the length is a number of updates"""
 
 
 @dataclass(slots=True)

@@ -113,7 +113,7 @@ class CsvSink(Sink):
             replaced, self._file = self._file, None
             if replaced is not None:
                 replaced.close()
-        # The file is reopened if it was replaced, even if an earlier call then failed.
+        # metrics.csv is reopened if an earlier call replaced the file and then failed.
         file = self._file = self._file or self._opened()
         lines = io.StringIO(newline="")
         csv.DictWriter(lines, self._columns, restval="", lineterminator="\n").writerows(self._unwritten)

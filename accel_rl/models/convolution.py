@@ -27,8 +27,8 @@ def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
 
 def padded(x: Tensor | FrameStacks, kernel: int, stride: int) -> tuple[Tensor, int]:
     """SAME padding of x [N, C, H, W]. Returns (x, padding): if the padding is equal on all sides, the convolution adds
-    `padding` zeros on each side itself. Otherwise, x is padded and `padding` is 0. Frames of bytes are always padded,
-    because kernels that read bytes do not pad."""
+    `padding` zeros on each side itself. If the padding differs between sides, x is padded and `padding` is 0. Frames of
+    bytes are always padded, because kernels that read bytes do not pad."""
     x = x.gather() if isinstance(x, FrameStacks) else x
     rows, columns = (same_padding(size, kernel, stride) for size in x.shape[2:])
     if x.dtype != torch.uint8 and rows == columns and rows[0] == rows[1]:
@@ -162,7 +162,7 @@ class ConvNet(nn.Module):
 
     @classmethod
     def initialize_head_(cls, layer: nn.Linear) -> nn.Linear:
-        """Set the weights of the last layer of action values, so that they are nearly zero."""
+        """Set the weights of the last layer of action values, so that action values are nearly zero."""
         return orthogonal_(layer, 0.01)
 
     @classmethod

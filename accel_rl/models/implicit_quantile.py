@@ -19,7 +19,8 @@ STREAMS = 4
 class CosineEmbedding(nn.Module):
     """ReLU(sum_i w_ij cos(pi i tau) + b_j) from tau [N, n] (eq. 4), [N, n, features].
 
-    In the paper, i runs from 0 to `cosines` - 1. Its authors' code begins at 1, because cos(0) is the same for all tau.
+    In the paper, i runs from 0 to `cosines` - 1. In the authors' code, i begins at 1, because cos(0) is the same for
+    all tau.
     """
 
     def __init__(self, features: int, cosines: int, first: int):

@@ -29,8 +29,8 @@ def autocast_for(precision: Precision, device: torch.device) -> AbstractContextM
 
 
 def multiply_in(precision: Precision, device: torch.device | str) -> None:
-    """Set the precision in which a GPU multiplies float32 numbers, for the whole process. This is necessary even for
-    float32, because torch by default computes convolutions in tfloat32."""
+    """Set the precision in which a GPU multiplies float32 numbers, for the whole process. Setting the precision is
+    necessary even for float32, because torch by default computes convolutions in tfloat32."""
     if precision == "tfloat32" and not Device(device).queues_work:
         say_once("--precision tfloat32: only GPUs multiply in it; float32 is used here")
     # torch.export and torch.compile fail if torch's newer setting `fp32_precision` differs from its older settings.

@@ -14,8 +14,8 @@ class SpectralNorm(nn.Module):
 
     In train mode, each call first makes one power iteration. In eval mode, the vectors u [D] and v [inputs] do not
     change, so acting, evaluations and target networks change no state. In BTR's code, acting, evaluations and target
-    networks iterate, too. u and v are buffers, which checkpoints and copies of the network contain. They are changed in
-    place, for CUDA graphs.
+    networks iterate, too. u and v are buffers, which checkpoints and copies of the network contain. u and v are changed
+    in place, because CUDA graphs read them at fixed addresses.
     """
 
     has_mode = True

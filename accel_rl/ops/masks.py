@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 LEAST = -1e9
-"""The logit or the value of an action that is not allowed. It is finite, so that the logarithm of the action's
+"""The logit or the value of an action that is not allowed. LEAST is finite, so that the logarithm of the action's
 probability of 0 is finite."""
 
 

@@ -14,8 +14,8 @@ from accel_rl.optim.torch_optimizer import FLAG, PREFIX, find_torch_optimizer, m
 from accel_rl.text.errors import ConfigError, nearest
 from accel_rl.text.notes import say_once
 
-# The fused operation is called directly, because torch.optim adds overhead to each step. The operation is private, so
-# a later torch may lack it.
+# The fused operation is called directly, because torch.optim adds overhead to each step. The fused operation is
+# private, so later versions of torch may lack it.
 FUSED_ADAM: Any = getattr(torch, "_fused_adam_", None)
 BETA_2 = 0.999
 SMALLEST = torch.finfo(torch.float32).tiny
@@ -262,8 +262,8 @@ AdamName = Literal["adam", "adam-epsilon-hat", "radam"]
 """Forms of Adam. `adam-epsilon-hat` adds epsilon to the root of the second moment without bias correction. `radam` is
 rectified Adam."""
 OptimizerName = Literal[AdamName, "rmsprop", "rmsprop-torch", "rmsprop-centered", "rmsprop-centered-torch", "adagrad"]
-"""All optimizers. Those whose names contain -torch add epsilon outside the root, as in torch.optim.RMSprop. `adagrad`
-follows Nair et al. 2015."""
+"""All optimizers. Optimizers whose names contain -torch add epsilon outside the root, as in torch.optim.RMSprop.
+`adagrad` follows Nair et al. 2015."""
 
 
 AnyOptimizer = OptimizerName | str

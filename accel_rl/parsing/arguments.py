@@ -27,9 +27,9 @@ def parse(
     cls: type[C], argv: list[str], prog: str, description: str, default: C | None = None,
     further: Any = None, main: Mapping[str, str] = NONE, modes: Mapping[str, str] = NONE,
 ) -> C:  # fmt: skip
-    """Raises ConfigError, with a message of one line, for invalid arguments. The options `further` are parsed elsewhere
-    (see `split`): the message about an unknown flag may suggest them. With --help, print the help, arranged by `main`
-    and `modes` (see `help_text`), and raise HelpPrinted. --help-all omits nothing."""
+    """Raises ConfigError, with a message of one line, for invalid arguments. The options `further` are parsed by
+    another call (see `split`), but the message about an unknown flag may suggest these options. With --help, print the
+    help, arranged by `main` and `modes` (see `help_text`), and raise HelpPrinted. --help-all omits nothing."""
     config, similar = cls() if default is None else default, options_of(further) if further else []
     if asked(argv):
         options, everything = [*similar, *options_of(config)], "--help-all" in argv

@@ -35,7 +35,7 @@ class RankMemory:
     processes: int  # The worker processes and the rank's own process, if not this one, need at least `processes` bytes.
     replay: int  # The replay buffer needs `replay` bytes.
     replay_device: str
-    on_device: bool = False  # If true, environments and rollouts are only on the rank's device.
+    on_device: bool = False  # Whether environments and rollouts are only on the rank's device.
 
     @classmethod
     def of(cls, config: Resolved, plan: RankPlan) -> "RankMemory":

@@ -29,9 +29,10 @@ def before_torch() -> None:
     if "torch" not in sys.modules:
         # OpenMP threads spin for about 0.1 ms, the time between two operations.
         os.environ.setdefault("GOMP_SPINCOUNT", "6000")
-        # NumPy's OpenBLAS starts a thread for each core while it is imported, and nothing uses them. If such a thread
-        # cannot be started, OpenBLAS sends SIGINT to the process, and at the exit of the process it waits for a thread
-        # with the number that the failed thread would have had, which may be a thread of torch that never ends.
+        # During its import, NumPy's OpenBLAS starts a thread for each core, and no code of this project uses these
+        # threads. If OpenBLAS cannot start such a thread, it sends SIGINT to the process. When the process exits,
+        # OpenBLAS then waits for the thread with the failed thread's number, which may be a thread of torch that never
+        # ends.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if os.environ.get("LD_PRELOAD", "").find("malloc") >= 0:
         return

@@ -2,10 +2,10 @@
 
     | torchrun --nproc-per-node 2 -m accel_rl train a2c --game pong --run-dir runs/pong
 
-If a rank dies, torchrun's agent on the rank's machine ends the machine's other ranks. The agent sends SIGTERM, at which
-asynchronous ranks save, and 30 seconds later SIGKILL. Asynchronous ranks on other machines save when they notice the
-loss, and all ranks end. With torchrun's --max-restarts, every agent then restarts its ranks, which continue from their
-checkpoints.
+If a rank dies, torchrun's agent on the rank's machine ends the machine's other ranks. torchrun's agent sends SIGTERM to
+the ranks, at which asynchronous ranks save a checkpoint, and 30 seconds later SIGKILL. Asynchronous ranks on other
+machines save a checkpoint when they notice the loss, and all ranks end. With torchrun's --max-restarts, every agent
+then restarts its ranks, which continue from their checkpoints.
 """
 
 import os

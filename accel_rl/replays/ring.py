@@ -200,7 +200,8 @@ class FrameRing:
 
     @property
     def steps(self) -> "FrameRing":
-        """The ring that stores the steps: this ring itself (`SequenceRing.steps` is another ring)."""
+        """The ring that stores the steps, which is this ring itself. A `SequenceRing` stores its steps in another
+        ring."""
         return self
 
     @property

@@ -57,7 +57,7 @@ class Summary:
 
 
 def weights(scores: Scores) -> np.ndarray:
-    """The weight of each run [runs], in the order of games and seeds. Their sum is 1."""
+    """The weight of each run [runs], in the order of games and seeds. The sum of all weights is 1."""
     return np.concatenate([np.full(len(x), 1 / (len(x) * len(scores))) for x in scores.values()])
 
 

@@ -57,7 +57,7 @@ def student_quantile(p: float, freedom: float) -> float:
 
 def not_lower(difference: np.ndarray, variances: Sequence[np.ndarray], freedoms: Sequence[np.ndarray]) -> np.ndarray:
     """The p-values [...] of Welch's one-sided test of the hypothesis that a difference of two means is at most 0.
-    `variances` are those of the two means, and `freedoms` their degrees of freedom."""
+    `variances` are the variances of the two means, and `freedoms` are the degrees of freedom of these variances."""
     variance = variances[0] + variances[1]
     parts = [(v**2 / f) for v, f in zip(variances, freedoms, strict=True)]
     freedom = variance**2 / np.maximum(parts[0] + parts[1], 1e-300)

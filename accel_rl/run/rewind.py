@@ -1,5 +1,6 @@
 """A run that continues from a checkpoint moves the files of its abandoned part to a folder abandoned-1, abandoned-2 ...
-Otherwise the best network or an evaluation could belong to the abandoned part, which metrics.csv no longer contains."""
+If these files were not moved, the best network or an evaluation could belong to the abandoned part, which metrics.csv
+no longer contains."""
 
 import json
 from collections.abc import Iterator
@@ -45,12 +46,12 @@ def _derived(run: Path, env_steps: int) -> Iterator[Path]:
         try:
             later = json.loads(path.read_text())["env_steps"] > env_steps
         except (OSError, ValueError, LookupError, TypeError):
-            later = False  # This project has not written the file.
+            later = False  # The file was not written by this project.
         if later:
             yield path
 
 
 def _aside(run: Path, has_checkpoints: bool) -> Path:
-    """The folder abandoned-N of this rewind. It already exists if checkpoints were moved."""
+    """The folder abandoned-N of this rewind. The folder already exists if checkpoints were moved."""
     n = len(list(run.glob("abandoned-*")))
     return run / f"abandoned-{n if has_checkpoints else n + 1}"

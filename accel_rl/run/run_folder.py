@@ -224,11 +224,12 @@ class RunFolder:
 
     @property
     def of_run(self) -> Path:
-        """The folder of the whole run. It differs from `path` if this folder stores only one rank's checkpoints."""
+        """The folder of the whole run. The run's folder differs from `path` if this folder stores only one rank's
+        checkpoints."""
         return self.path.parent.parent if self._rank else self.path
 
     def of_rank(self, rank: int) -> "RunFolder":
-        """The folder of one rank's checkpoints. For rank 0, it is the run folder itself."""
+        """The folder of one rank's checkpoints. The folder of rank 0 is the run folder itself."""
         if rank == 0:
             return self
         folder = RunFolder(self.path / "ranks" / str(rank), rank)

@@ -360,7 +360,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "env_steps": 50_000_000,
                 "sampler.decorrelation_steps": 0,
                 "sampler.envs": 64,
-                # The algorithm's default settings are those of the source.
+                # The source's settings are the algorithm's defaults.
             }
         },
     ),

@@ -77,7 +77,7 @@ class Resolved(TrainConfig):
         return values
 
     def identity(self) -> dict[str, Any]:
-        """The settings that a run never changes, as plain JSON. Each checkpoint records them."""
+        """The settings that a run never changes, as plain JSON. Each checkpoint records these settings."""
         sampler = {name: getattr(self.sampler, name) for name in ("envs", "horizon", "reset", "decorrelation_steps")}
         values = {"algorithm": self.algorithm, "env": self.env.to_dict(), "seed": self.seed}
         result: dict[str, Any] = json.loads(json.dumps(values | {"algo": asdict(self.algo), "sampler": sampler}))

@@ -34,10 +34,10 @@ class SamplerConfig(NamesEngine):
     allow."""
     reset: Literal["immediate", "wait", "swap", "cached"] = "immediate"
     """When an environment is reset after its episode has ended (section 4.1). With `immediate`, the environment is
-    reset within the same step. With `wait`, the environment is reset during the next optimisation phase, and skipped
-    until then. With `swap`, a spare environment plays until the environment is reset during the next optimisation
-    phase; spare environments double the number of emulators. With `cached`, a stored start state is restored within the
-    same step."""
+    reset within the same step. With `wait`, the environment is reset during the next optimisation phase, and not
+    stepped before this phase. With `swap`, a spare environment plays until the environment is reset during the next
+    optimisation phase; spare environments double the number of emulators. With `cached`, a stored start state is
+    restored within the same step."""
     decorrelation_steps: NonNegativeCount = 300
     """Maximum number of uniformly random actions that each environment plays before its first rollout (section 5.3,
     decorrelation)."""

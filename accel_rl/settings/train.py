@@ -28,8 +28,8 @@ OF_RANK = "of rank"
 
 @dataclass(frozen=True)
 class SecondaryConfig:
-    """A second learner, for Q-learning, which never acts. It starts with the first learner's parameters, and learns
-    from the same replay at the same training intensity (Stooke & Abbeel, section 5.4.2)."""
+    """A second learner, for Q-learning, which never acts. The second learner starts with the first learner's
+    parameters, and learns from the same replay at the same training intensity (Stooke & Abbeel, section 5.4.2)."""
 
     batch: NonNegativeCount = 0
     """Batch size of the second learner, in transitions. With 0, the run has no second learner."""

@@ -33,8 +33,8 @@ class Reads:
         self._values: dict[str, Any] = {}
 
     def recorder(self) -> Algorithm:
-        """A second object that shares the algorithm's attributes and methods, and records which attributes are read
-        from it. Attributes that an update reads directly from the algorithm are not recorded."""
+        """A second object that shares the algorithm's attributes and methods, and records which of its attributes are
+        read. Attributes that an update reads directly from the algorithm are not recorded."""
         algo, values, attributes = self._algo, self._values, vars(self._algo)
 
         class Recorder(type(algo)):  # type: ignore[misc]
@@ -181,8 +181,8 @@ class Captures:
         return False
 
     def _checked(self, python: Work) -> Any:
-        """Run the computation from Python. If it changes plain Python values of the agent or of its network, stop
-        capturing."""
+        """Run the computation from Python. If the computation changes plain Python values of the agent or of its
+        network, stop capturing."""
         before = numbers_of(self._algo)
         result = python()
         after = numbers_of(self._algo)

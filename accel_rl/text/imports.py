@@ -1,4 +1,4 @@
-"""Imports a user's module by its name. Also parses settings that name a class with arguments, such as
+"""Imports a user's module by its name. Parses settings that name a class with arguments, such as
 StopAtScore(score=18)."""
 
 import ast
@@ -19,8 +19,8 @@ def import_user_module(name: str) -> ModuleType:
 
     `name` is the name of a module, or the path of its file (`grids/sizes.py`), whose folder is then searched first.
 
-    The current folder is added to the search path only here. If the current folder were always in the search path, a
-    file random.py there would replace Python's own module.
+    Only this function adds the current folder to the search path. If the current folder were always in the search path,
+    a user's file random.py would replace Python's own module.
     """
     if not name or name.startswith("."):
         raise ModuleNotFoundError(f"{name!r} is no name of a module", name=name)

@@ -1,5 +1,5 @@
-"""Writes log messages to events.log and to the display. Also keeps a run training if output to a terminal, a pipe or a
-log file fails.
+"""Writes log messages to events.log and to the display. If output to a terminal, a pipe or a log file fails, training
+continues.
 
 `logger.warning` writes a message to events.log and to the display, and `logger.info` writes only to events.log.
 """
@@ -19,7 +19,7 @@ from typing import Any, TextIO
 def open_standard_descriptors() -> None:
     """Open /dev/null as each of the descriptors 0, 1 and 2 that is closed. If a standard descriptor stayed closed, the
     next opened file, such as the rollouts' shared memory, would get its number, and a process would print into this
-    memory. Also make stdout and stderr print characters that their encoding lacks as escape sequences."""
+    memory. After this call, stdout and stderr print characters that their encoding lacks as escape sequences."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(descriptor)
@@ -65,8 +65,8 @@ def print_help(text: str) -> None:
 
 
 class SteadyStream:
-    """Wraps a stream. After an error, for example a closed terminal, a pipe whose reader has ended, or a full disk, it
-    writes to /dev/null instead. All other attributes are those of the wrapped stream."""
+    """Wraps a stream. After an error, for example a closed terminal, a pipe whose reader has ended, or a full disk, the
+    `SteadyStream` writes to /dev/null instead. All other attributes are those of the wrapped stream."""
 
     def __init__(self, stream: TextIO, on_error: Callable[[str], None]):
         """`on_error` is called with a line that describes the error."""

@@ -196,8 +196,8 @@ class Callbacks:
         return bool(self._methods[method])
 
     def __call__(self, method: str, *args: Any) -> None:
-        """Call `method` of all callbacks. If it raises an error, raises a RunError that names the callback and the
-        method."""
+        """Call `method` of all callbacks. If a callback raises an error, raise a RunError that names the callback and
+        the method."""
         for callback in self._methods[method]:
             name = f"{type(callback).__name__}.{method}"
             try:
@@ -244,8 +244,8 @@ class _ObservedSampler:
 
 
 def failed(name: str, error: Exception) -> RunError:
-    """The error with which a run ends if a user's object or a device, described by `name`, raised `error`. Its note is
-    the traceback, which the run writes to events.log."""
+    """The error with which a run ends if a user's object or a device, described by `name`, raised `error`. The error's
+    note is the traceback, which the run writes to events.log."""
     result = RunError(f"{name} failed: {type(error).__name__}: {' '.join(str(error).split())}")
     result.add_note("".join(traceback.format_exception(error)))
     return result

@@ -51,7 +51,8 @@ class Exchange:
 
     @property
     def captures_updates(self) -> bool:
-        """Whether updates can be captured as CUDA graphs. They cannot if gradients pass through the host's memory."""
+        """Whether updates can be captured as CUDA graphs, which is false if gradients pass through the host's
+        memory."""
         return True
 
     @property

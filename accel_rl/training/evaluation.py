@@ -1,5 +1,5 @@
-"""Decides which episodes an evaluation counts, so that the mean score is not biased. Also defines the results of
-evaluations and runs."""
+"""Decides which episodes an evaluation counts, so that the mean score is not biased. Defines the results of evaluations
+and runs."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any

@@ -34,7 +34,7 @@ def evaluation_env(config: Resolved) -> ResolvedEnv:
 
 
 class Evaluator:
-    """Evaluates agents. Its worker processes run from the first evaluation until `close` is called."""
+    """Evaluates agents in worker processes that run from the first evaluation until `close` is called."""
 
     def __init__(self, config: Resolved, plan: RankPlan):
         self.config = config
@@ -75,7 +75,8 @@ class Evaluator:
             raise
 
     def _fresh_sampler(self, B: int, seed: int) -> RolloutSampler:
-        """A sampler for B environments. If the previous evaluation's sampler has B environments, it is restarted."""
+        """A sampler for B environments. If the previous evaluation's sampler has B environments, this sampler is
+        restarted instead of building a new one."""
         if self._sampler is not None and self._sampler.B == B:
             self._sampler.reseed(seed)
             return self._sampler

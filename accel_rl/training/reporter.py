@@ -20,8 +20,8 @@ from accel_rl.training.learner import Learner
 
 @dataclass(slots=True)
 class Counters:
-    """The env steps of the run, and those at the last evaluation, report and checkpoint. `logged_episodes` is the
-    number of episodes at the last report."""
+    """The current number of env steps of the run, and the numbers of env steps at the last evaluation, report and
+    checkpoint. `logged_episodes` is the number of episodes at the last report."""
 
     env_steps: int = 0
     evaluated_at: int = 0
@@ -30,20 +30,20 @@ class Counters:
     saved_at: int = 0
 
     def due(self, last: int, interval: int, done: bool) -> bool:
-        """Whether an activity is due. It is due every `interval` env steps, or with 0 only at the end of the run, where
-        `done` is true. `last` is the env step at which it was done last."""
+        """Whether an activity, such as an evaluation, is due. An activity is due every `interval` env steps and at the
+        end of the run (`done`), or with `interval` 0 only at the end. `last` is the env step of the last time."""
         if self.env_steps == last:
             return False
         return done or (interval > 0 and self.env_steps // interval > last // interval)
 
 
 class Reporter:
-    """Writes rows of metrics to sinks, and events to events.log. On rank 0, it also displays progress."""
+    """Writes rows of metrics to sinks, and events to events.log. Only the reporter of rank 0 displays progress."""
 
     def __init__(
         self, config: Resolved, run: RunFolder, context: RankContext, sinks: Sequence[Sink] = (), device: str = "cpu"
     ):
-        """`sinks` are added to those that the settings enable. `device` is the device that trains."""
+        """`sinks` are used in addition to the sinks that the settings enable. `device` is the device that trains."""
         self.config = config
         self.run_folder = run
         self.context = context

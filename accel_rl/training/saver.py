@@ -71,12 +71,13 @@ class Saver:
             self.callbacks("on_checkpoint", self.checkpoints.path(self.counters.env_steps))
 
     def step(self) -> None:
-        """Continue with the checkpoint that is being written. Raises RunError if it could not be written."""
+        """Continue with the checkpoint that is being written. Raises RunError if the checkpoint could not be
+        written."""
         if self._writer is not None and self._succeeds(self._writer.step):
             self._writer = None
 
     def finish(self) -> None:
-        """Wait for the checkpoint that is being written. Raises RunError if it could not be written."""
+        """Wait for the checkpoint that is being written. Raises RunError if the checkpoint could not be written."""
         if self._writer is not None:
             self._succeeds(self._writer.finish)
             self._writer = None
@@ -98,7 +99,7 @@ class Saver:
             return True
 
     def close(self) -> None:
-        """Complete the checkpoint that is being written when an error ends the run, or abandon it."""
+        """When an error ends the run, complete the checkpoint that is being written, or abandon this checkpoint."""
         with suppress(Exception):
             self.finish()
 

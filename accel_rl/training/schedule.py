@@ -21,7 +21,7 @@ class Schedule(ABC):
 
     @property
     def pending(self) -> bool:
-        """Whether the last cycle ended early. The next call of `cycle` then continues it."""
+        """Whether the last cycle ended early. The next call of `cycle` then continues the interrupted cycle."""
         return False
 
     @abstractmethod

@@ -11,8 +11,8 @@ from accel_rl.machine.devices import Device
 
 
 class Stream(IntEnum):
-    """The purpose of a random generator. The numbers must not change, because the random numbers of recorded runs
-    depend on them."""
+    """The purpose of a random generator. The values of this enumeration must not change, because the random numbers of
+    recorded runs depend on them."""
 
     SAMPLER = 0
     MODEL = 1

@@ -115,8 +115,8 @@ class TrainingHours:
     peak: Mapping[str, float]
 
     def games(self, hours: float) -> tuple[int, int]:
-        """(games in which the runs passed DQN's score within the given hours, games in which they reached their own
-        best score)."""
+        """Two numbers of games: those in which the runs passed DQN's score within the given hours, and those in which
+        the runs reached their own best score."""
         return sum(h <= hours for h in self.passed.values()), sum(h <= hours for h in self.peak.values())
 
 
