@@ -65,8 +65,8 @@ class AlgorithmConfig:
     environments."""
     normalize_rewards: bool = False
     """Divide rewards, after the clipping, by the running standard deviation of the discounted return, and clip the
-    results to +- 10 (OpenAI baselines' VecNormalize). Scores are not changed. With a replay, a batch's n-step returns
-    are divided by the current standard deviation, as in Stable-Baselines3."""
+    results to +- 10 (OpenAI baselines' VecNormalize). Episode scores are not changed. With a replay, a batch's n-step
+    returns are divided by the current standard deviation, as in Stable-Baselines3."""
     clip_grad_norm: NonNegative = 0.0
     """L2 norm to which the gradient of all parameters is clipped. With 0, the gradient is not clipped."""
     optimizer: AnyOptimizer = "adam"

@@ -54,8 +54,8 @@ class BTRConfig(IQNConfig):
     """A noisy network explores by learned noise in the fully connected layers (Fortunato et al. 2018). BTR also
     explores epsilon-greedily."""
     munchausen: NonNegative = 0.9
-    """Weight of the scaled log-policy that is added to the reward (Vieillard et al. 2020: 0.9). With 0, nothing is
-    added."""
+    """Weight of the scaled log-policy that is added to the reward (Vieillard et al. 2020: 0.9). With 0, the log-policy
+    is not added."""
     munchausen_policy: Literal["target", "online"] = "online"
     """Network whose log-policy is added to the reward: the online network (the code of Clark et al. 2024), or the
     target network (their paper, eq. E1)."""
@@ -68,8 +68,8 @@ class BTRConfig(IQNConfig):
     epsilon_until: NonNegativeCount = 25_000_000
     """Env steps after which epsilon is 0 (Clark et al. 2024: 100 M frames)."""
     network: str = "btr"
-    """Network for image observations: `btr` is the residual network of Clark et al. 2024. The other names are the same
-    as for `dqn`."""
+    """Network for image observations: `btr` is the residual network of Clark et al. 2024. The other names of networks
+    are the same as for `dqn`."""
 
     @property
     def explores_by_epsilon(self) -> bool:

@@ -46,8 +46,9 @@ class DQNConfig(NetworkConfig, ReplayAlgorithmConfig):
     """Initial standard deviation of a weight's noise, in units of 1 / sqrt(number of inputs) (Fortunato et al. 2018:
     0.5)."""
     munchausen: NonNegative = 0.0
-    """Weight of the scaled log-policy that is added to the reward (Vieillard et al. 2020: 0.9). With 0, nothing is
-    added. With a weight above 0, the bootstrap value is the mean over a softmax policy, plus the policy's entropy."""
+    """Weight of the scaled log-policy that is added to the reward (Vieillard et al. 2020: 0.9). With 0, the log-policy
+    is not added. With a weight above 0, the bootstrap value is the mean over a softmax policy, plus the policy's
+    entropy."""
     munchausen_temperature: Positive = 0.03
     """Temperature of the softmax policy (Vieillard et al. 2020: 0.03)."""
     munchausen_policy: Literal["target", "online"] = "target"
@@ -124,7 +125,7 @@ class DQN(ReplayAlgorithm[C]):
         return self.explorer(EpsilonGreedyAgent(self.build_model(spec), 1.0, self.config.epsilon_evaluation))
 
     def explorer(self, agent: EpsilonGreedyAgent) -> EpsilonGreedyAgent:
-        """The given agent. With the setting epsilon_spread, each of its environments has a different epsilon."""
+        """The given agent, with a different epsilon in each environment if epsilon_spread is set."""
         c = self.config
         if c.epsilon_spread and c.explores_by_epsilon:
             agent.spread(spread_powers(c.epsilon_spread, 0, self.B, self.B, self.device))

@@ -75,7 +75,7 @@ class R2D2Config(DQNConfig):
     learning_rate: Positive = 1e-4
     """Learning rate of Adam (Kapturowski et al. 2019: 1e-4)."""
     optimizer: AnyOptimizer = "adam"
-    """Optimizer of the parameters (Kapturowski et al. 2019: Adam). The choices are the same as for `c51`."""
+    """Optimizer of the parameters (Kapturowski et al. 2019: Adam). The allowed optimizers are the same as for `c51`."""
     optimizer_eps: Positive = 1e-3
     """Epsilon of the optimizer (Kapturowski et al. 2019: 1e-3)."""
     clip_grad_norm: NonNegative = 40.0
@@ -93,8 +93,8 @@ class R2D2Config(DQNConfig):
     epsilon_evaluation: Share = 0.001
     """Epsilon in evaluations (Espeholt et al. 2020: 0.001)."""
     network: str = "nature"
-    """Network for image observations, whose output the LSTM reads. The names are the same as for `dqn`. Kapturowski et
-    al. 2019 use `nature`."""
+    """Network for image observations, whose output the LSTM reads. The names of networks are the same as for `dqn`.
+    Kapturowski et al. 2019 use `nature`."""
 
     @property
     def transitions_per_update(self) -> int:

@@ -62,8 +62,8 @@ def with_values(config: TrainConfig, values: Mapping[str, Any]) -> TrainConfig:
 
 
 def _full_name(config: TrainConfig, name: str) -> str:
-    """env.game for game. For an unknown setting, raises a ConfigError that suggests similar names, in the spelling of
-    Python keywords."""
+    """The full name of a setting, such as env.game for game. For an unknown setting, raises a ConfigError that suggests
+    similar names, in the spelling of Python keywords."""
     try:
         return full_name(config, name.replace("__", ".").replace("_", "-"))
     except ConfigError as e:

@@ -11,7 +11,7 @@ SUITE = Path(__file__).parents[2] / "experiments" / "models"  # Only a clone has
 
 
 def model_names() -> list[str]:
-    """Names such as ppo-breakout."""
+    """The names of the suite's agents, such as ppo-breakout."""
     return sorted(file.parent.name for file in SUITE.glob("*/model.safetensors"))
 
 

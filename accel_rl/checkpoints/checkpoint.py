@@ -77,9 +77,9 @@ class Checkpoints:
             raise RunError(f"could not write checkpoint {final}: {e.strerror or e}; the earlier ones are whole") from e
         try:
             self.remove(old for old in self.steps()[: -self.keep] if old != env_steps)
-            for doomed in self.folder.glob(f".writing-{os.getpid()}-old-*"):  # An earlier removal failed.
+            for doomed in self.folder.glob(f".writing-{os.getpid()}-old-*"):  # Left by a failed removal
                 remove_folder(doomed)
-        except OSError as e:  # The next `save` tries again.
+        except OSError as e:  # The next `save` tries to remove it.
             logger.warning(f"an old checkpoint in {self.folder} could not be removed: {e.strerror or e}")
         return final
 

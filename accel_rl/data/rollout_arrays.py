@@ -82,7 +82,8 @@ def is_skipped(action: np.ndarray) -> np.ndarray:
 
 
 def rollout_layout(spec: EnvSpec, T: int, B: int, prefix: str = "") -> Layout:
-    """Names, dtypes and shapes. The array `frames` begins with the stack - 1 frames before the first step."""
+    """The name, dtype and shape of each array of a rollout. The array `frames` begins with the stack - 1 frames before
+    the first step."""
     fields: Layout = {
         "frames": (spec.frame_dtype, (spec.stack - 1 + T + 1, B, *spec.frame_shape)),
         "final_frames": (spec.frame_dtype, (T, B, *spec.frame_shape)),
@@ -120,7 +121,7 @@ class RolloutArrays:
 
     @classmethod
     def zeros(cls, spec: EnvSpec, T: int, B: int) -> "RolloutArrays":
-        """Arrays in private memory."""
+        """Arrays of zeros in private memory."""
         return cls.of(private_arrays(rollout_layout(spec, T, B)), spec.stack)
 
     def fill_sentinels(self) -> None:

@@ -42,7 +42,7 @@ class ChunkTransfer:
         self._staging = Staging(self._device)
         self._is_finite = page_locked_zeros((1,), torch.bool, self._device)
         locked = PageLocked(central.tensors(), self._device)
-        weakref.finalize(self, locked.close).atexit = False  # Not called at exit, when the system frees the memory.
+        weakref.finalize(self, locked.close).atexit = False  # At exit, the system frees the memory.
 
     def pull(self, k: int, parameters: bool = True, state: bool = False, is_held: bool = False) -> None:
         """Copy the central chunk k to the GPU. The caller must hold the chunk's lock. Later operations on the current

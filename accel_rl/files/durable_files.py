@@ -1,5 +1,5 @@
 """Files survive a power failure, because their bytes and their names are synced to the disk. No file is written through
-a link: in a folder of somebody else, a link could lead to any file of the user."""
+a link, because a link in another user's folder could lead to any of the user's files."""
 
 import contextlib
 import os

@@ -41,7 +41,7 @@ def repeated(kept: str, others: Sequence[str], seed: object) -> str:
 
 Column = tuple[np.ndarray, np.ndarray]  # A Column contains the x values and the y values of a curve.
 MINUTES = "minutes"  # The column `minutes` is not in metrics.csv, but computed as wall_s / 60.
-LONG = 50  # Titles have fewer characters; longer titles are cut.
+LONG = 50  # Titles with at least LONG characters are cut.
 COLUMNS = 3  # Number of panels in a row of the figure
 X_LABELS = {"env_steps": "env steps (agent steps)", "wall_s": "seconds", MINUTES: "minutes"}
 Y_LABELS = {"score": "score, last 100 episodes", "eval_score": "evaluation score"}

@@ -45,7 +45,7 @@ class ActorCritic(nn.Module):
     """
 
     def __init__(self, spec: EnvSpec, network: str = "a3c", **layers: Any):
-        """`layers` are those of `body`: layer_norm, hidden and activation."""
+        """`layers` are options of the function `body`: layer_norm, hidden and activation."""
         super().__init__()
         self.body, features = body(spec, network, **layers)
         self.value_body = None if spec.picture else body(spec, network, **layers)[0]

@@ -135,8 +135,8 @@ def l2_norm(x: Tensor) -> Tensor:
 
 def clip_by_norm_(grad: Tensor, max_norm: float | None, count: Tensor | None = None) -> Tensor:
     """Clip grad [P] in place, without synchronising with a GPU, and return the norm before clipping. `count` [] is the
-    number of samples in the sum `grad`. If `count` is given, `grad` is divided by `count`, and the norm is that of the
-    mean."""
+    number of samples in the sum `grad`. If `count` is given, `grad` is divided by `count`, and the norm of the mean
+    gradient is returned."""
     norm = l2_norm(grad)
     if count is not None:
         norm = norm / count

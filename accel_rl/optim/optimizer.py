@@ -26,7 +26,7 @@ class Optimizer(Protocol):
     """Updates parameters [P] in place from their gradient [P]. The state consists of flat vectors."""
 
     def step(self, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None = None) -> None:
-        """`finite` [] bool, on a GPU, is true if loss and gradient are finite. The host does not know the value. If
+        """`finite` [] bool, on a GPU, is true if loss and gradient are finite; the host does not know its value. If
         `finite` is false, the gradient is all zeros, and parameters and state must not change. None means that loss and
         gradient are finite."""
 

@@ -94,7 +94,7 @@ class Adam(ElementWise):
             FUSED_ADAM([data], [grad], [mean], [square], [], [step], **settings)
         else:
             say_once("torch has no _fused_adam_: torch.optim makes the steps of Adam, which is slower")
-            adam([data], [grad], [mean], [square], [], [step - 1], fused=True, **settings)  # adam counts the step.
+            adam([data], [grad], [mean], [square], [], [step - 1], fused=True, **settings)  # `adam` adds 1 to the step.
 
     def _update_on_gpu(
         self, data: Tensor, grad: Tensor, mean: Tensor, square: Tensor, learning_rate: Rate, finite: Tensor | None

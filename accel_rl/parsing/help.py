@@ -136,7 +136,7 @@ def help_text(prog: str, does: str, options: list[Option], main: Mapping[str, st
     Without `main`, all options are described. `modes` maps each group of options that the text omits to the condition
     under which they have an effect."""
     width, lines = help_width(), [f"usage: {prog} [options]"]
-    for paragraph in does.strip().split("\n\n"):  # Indented paragraphs are commands.
+    for paragraph in does.strip().split("\n\n"):  # An indented paragraph contains commands.
         lines += ["", paragraph if paragraph.startswith(" ") else " ".join(paragraph.split())]
     by_flag, groups = {option.flag: option for option in options}, dict.fromkeys(option.group for option in options)
     if main:

@@ -38,7 +38,7 @@ class SamplerPlan(NamesEngine):
     shares_cores: bool
     act_threads: int  # Each inference operation uses `act_threads` threads.
     act_cores: tuple[int, ...] = ()  # The inference thread is pinned to `act_cores`, or not pinned if empty.
-    # The cores of each group's inference thread. () means one inference thread for all groups.
+    # The cores of each group's inference thread, or () if one inference thread serves all groups
     inference_cores: tuple[tuple[int, ...], ...] = ()
 
     @property

@@ -151,7 +151,7 @@ class Replay:
 
     Several replays may use the same ring, but only one of them writes to it.
 
-    If the ring and the batches are on the same GPU, no method synchronizes with the GPU. In this case, `sample` and
+    If the ring and the batches are on the same GPU, no method synchronizes with the GPU. On a single GPU, `sample` and
     `update` can be captured as a CUDA graph for a fixed number of transitions. The random generator `generator` must be
     registered with the graph, and a new graph must be captured whenever `key` changes.
     """
@@ -211,7 +211,7 @@ class Replay:
         return torch.full((), int(seed), device=self.device) if self._is_moving else seed
 
     def update(self, batch: ReplayBatch, error: Tensor) -> None:
-        """`error` is [N]."""
+        """Set the priorities of a batch from its errors [N]."""
         if self.selection.has_priorities:
             self.selection.update(batch.cell, error.to(self.ring.device))
 

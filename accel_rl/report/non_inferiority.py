@@ -47,7 +47,7 @@ def student(t: np.ndarray, freedom: np.ndarray) -> np.ndarray:
 
 @cache
 def student_quantile(p: float, freedom: float) -> float:
-    """`p` is above 0.5."""
+    """The quantile of Student's t distribution for a probability `p` above 0.5."""
     low, high = 0.0, 1e4
     for _ in range(60):
         middle = (low + high) / 2

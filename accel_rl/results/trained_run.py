@@ -61,9 +61,9 @@ class TrainedRun:
     """A note about data that are missing because the run is unfinished, or ""."""
 
     def score(self, which: str) -> float:
-        """NaN if the run has no such score. `which` is "final" (the last evaluation that is not `short`), "best" (the
-        best evaluation that is not `short`) or "online" (the last training score). For a run without evaluations,
-        training scores are used instead."""
+        """A score of the run, or NaN if the run has no such score. `which` is "final" (the last evaluation that is not
+        `short`), "best" (the best evaluation that is not `short`) or "online" (the last training score). For a run
+        without evaluations, training scores are used instead."""
         if which == "online" or not self.evaluated:
             values = self.online[1]
             return math.nan if not values.size else float(values.max() if which == "best" else values[-1])

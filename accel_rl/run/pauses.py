@@ -31,9 +31,9 @@ class Pauses:
 
     If a measurement comes late, the delay is a pause, minus the time during which the process ran or could have run. In
     the idle scheduling class, waiting for a core is also a pause, because other programs have priority. In other
-    scheduling classes, waiting for a core is not a pause, but the cost of sharing cores. Waiting never counts while the
-    watched tasks use the cores themselves. The watched tasks are the thread that created this object and the main
-    threads of the child processes.
+    scheduling classes, waiting for a core is not a pause, but the cost of sharing cores. Waiting for a core is never a
+    pause while the watched tasks themselves use the cores. The watched tasks are the thread that created this object
+    and the main threads of the child processes.
     """
 
     def __init__(self) -> None:

@@ -47,7 +47,7 @@ PARTS = (
 )  # fmt: skip
 _NESTED = ("best", "best-training")
 _IN_PLACE = (folder_lock.FILE, EVENTS)
-"""The files that a run changes in place. All other files are replaced."""
+"""The files that a run changes in place. A run never changes other files in place, but replaces them."""
 _BEGINNING = (
     folder_lock.FILE, folder_lock.OWNER, "config.json", "versions.json", "launches.json", "protocol.json", EVENTS,
     "init.safetensors",
@@ -164,7 +164,7 @@ class RunFolder:
         for name in _IN_PLACE:
             refuse_link(self.path / name)
         ranks = self.path / "ranks"
-        # These folders contain checkpoints, too.
+        # The folders of best networks and of other ranks contain checkpoints, too.
         for folder in (*(self.path / name for name in _NESTED), *(ranks.iterdir() if ranks.is_dir() else ())):
             refuse_link(folder)
             if folder.is_dir():

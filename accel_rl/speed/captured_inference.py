@@ -126,7 +126,7 @@ class CapturedInference(Inference):
         self._rollouts[buffer] = self._count, rollout, uniform
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
-        """Prepare for inference of `agent`. Inference with a recurrent `state` is not captured."""
+        """Prepare for inference of `agent`. If the agent has a recurrent `state`, inference is not captured."""
         if self._eligibility.use(agent, settings):
             for of_agent in (self._captures, self._uncapturable, self._served):
                 of_agent.clear()
@@ -173,7 +173,7 @@ class CapturedInference(Inference):
     def _step_memory(self, group: int, r: Rollout, uniform: Tensor, capture: _Capture) -> list[_StepMemory]:
         b = self._groups[group]
         for name, dtype in capture.recorded.items():
-            if name not in r.recorded:  # The buffer's first rollout
+            if name not in r.recorded:  # This is the first rollout in the buffer.
                 r.recorded.setdefault(name, torch.zeros(r.T, r.B, dtype=dtype))
         # The kernel reads the frames of all environments, and selects some by an index.
         memory = [_StepMemory.of(r.frames, slice(0, r.B), r.stack)]
@@ -183,7 +183,7 @@ class CapturedInference(Inference):
 
 
 def copy_(out: Tensor, source: Tensor) -> None:
-    """Arrays are [n]."""
+    """Copy an array [n] of values of a step, by a kernel if the arrays allow it."""
     module = native.compiled() if _are_alike(out, source) else None
     if module is None:
         out.copy_(source)

@@ -63,7 +63,7 @@ def ended(name: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
     warnings.showwarning = show_warning
     try:
         os.getcwd()
-    except FileNotFoundError:  # torch could not be imported.
+    except FileNotFoundError:  # Without a current folder, torch cannot be imported.
         return _told(name, "the current folder was removed: change to another one", 2)
     try:
         return run(argv)

@@ -167,7 +167,7 @@ class Callback:
 METHODS = tuple(name for name in vars(Callback) if name.startswith("on_"))
 GORILA = ("on_start", "on_evaluation", "on_checkpoint", "on_end")
 """Methods that the driver of --cluster gorila calls. Rollouts and updates are made in other processes, so the driver
-does not call the other methods."""
+does not call methods such as `on_rollout` and `on_update`."""
 
 
 def check_methods(cls: type[Callback], on_gorila: bool = False) -> None:

@@ -197,7 +197,7 @@ class Concurrent(Schedule):
     # -- checkpoints ------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Includes an interrupted period."""
+        """The state of the schedule, including an interrupted period."""
         return {
             "rollouts": self._rollouts,
             "owed": self._owed,

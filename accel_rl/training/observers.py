@@ -138,7 +138,7 @@ def _is_plain(value: Any) -> bool:
 def with_observers(
     config: TrainConfig, callbacks: Iterable[Any], sinks: Iterable[Any]
 ) -> tuple[TrainConfig, Observers]:
-    """The settings that also name all callbacks and sinks that have a text. Raises ConfigError."""
+    """The settings, to which the texts of all given callbacks and sinks are added. Raises ConfigError."""
     callback_objects, callback_texts = _of_kind("callback", Callback, config, callbacks)
     sink_objects, sink_texts = _of_kind("sink", Sink, config, sinks)
     config = dataclasses.replace(config, callback=callback_texts, sink=sink_texts)

@@ -99,7 +99,7 @@ class Saver:
             return True
 
     def close(self) -> None:
-        """When an error ends the run, complete the checkpoint that is being written, or abandon this checkpoint."""
+        """Complete the checkpoint that is being written when an error ends the run, or abandon this checkpoint."""
         with suppress(Exception):
             self.finish()
 

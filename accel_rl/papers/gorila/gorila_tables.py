@@ -24,8 +24,8 @@ from accel_rl.results.trained_run import BySetting, TrainedRun
 
 @dataclass(frozen=True)
 class Setting:
-    """The runs with the same settings (`games`), and their scores (`by_starts`). `suffix` is appended to the names of
-    the tables, and is "" for the first setting."""
+    """Runs with the same settings: `games` maps each game to its runs, and `by_starts` maps each kind of starts to the
+    scores. `suffix` is appended to the names of the tables, and is "" for the first setting."""
 
     name: str
     suffix: str

@@ -20,10 +20,10 @@ class LibraryScore:
 
     `mean` and `deviation` (the standard deviation) are over `seeds` seeds. The deviation is None if the source does not
     publish a deviation or the score is of one run. The number of seeds is None if the source does not publish this
-    number. `kind` is the kind of episodes. `protocol` names the rules of the source's environment, and is "" if the
-    source does not state them. `differences` lists the differences between the rules of the source and the rules of the
-    run. With `interpolated`, the score is between two published points. If `window` is not 0, the score is the mean of
-    the episodes that ended in the last `window` env steps.
+    number. `kind` is the kind of the score's episodes, training or evaluation. `protocol` names the rules of the
+    source's environment, and is "" if the source does not state them. `differences` lists the differences between the
+    rules of the source and the rules of the run. With `interpolated`, the score is between two published points. If
+    `window` is not 0, the score is the mean of the episodes that ended in the last `window` env steps.
     """
 
     source: str
