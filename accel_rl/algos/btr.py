@@ -15,7 +15,7 @@ from accel_rl.text.bounds import BelowOne, NonNegative, NonNegativeCount, Positi
 
 @dataclass(frozen=True)
 class BTRConfig(IQNConfig):
-    """The defaults are those of Clark et al. 2024, table D6, and of their code where the table is silent."""
+    """The defaults are those of Clark et al. 2024, table D6, and of their code where the table reports no value."""
 
     replay: ReplayConfig = field(
         default_factory=lambda: ReplayConfig(

@@ -57,7 +57,7 @@ def format_cell(value: float | int | str | None) -> str:
 
 class CsvSink(Sink):
     """The sink of metrics.csv writes a header, then the rows. Each row is written immediately, or, if the disk is full,
-    as soon as there is room. If a row has a new column, metrics.csv is rewritten atomically."""
+    as soon as the disk has free space. If a row has a new column, metrics.csv is rewritten atomically."""
 
     def __init__(self, path: Path, rows: int | None = None):
         """`rows` is the number of rows of an existing file that are kept. Later rows of the file are removed, because

@@ -104,7 +104,7 @@ class Captures:
         self._graphs = graphs
         self._what = what
         self._numbers: dict[Hashable, int] = {}  # Maps each kind to its number, from 1
-        self._reads: dict[int, Reads] = {}  # Maps the number of each captured kind to what its graphs have read.
+        self._reads: dict[int, Reads] = {}  # Maps the number of each captured kind to the attributes read by its graphs
         # Maps `Key.ranks` to (graph, result of the captured function). The result contains no tensors.
         self._captures: dict[tuple[int, ...], tuple[Replay, Any]] = {}
         self._warm_ups: Counter[tuple[int, ...]] = Counter()
