@@ -68,8 +68,8 @@ class R2D2Config(DQNConfig):
     """Threshold of the Huber loss, which is quadratic for errors up to the threshold and linear beyond. With 0, the
     loss is the squared error (Kapturowski et al. 2019)."""
     target_interval: PositiveCount = 2_500
-    """Number of updates between two copies to the target network (Kapturowski et al. 2019: 2,500), or number of env
-    steps if target_unit is `env-steps`."""
+    """Number of updates between two copies to the target network (Kapturowski et al. 2019: 2,500). If target_unit is
+    `env-steps`, the number of env steps."""
     target_unit: Literal["env-steps", "updates"] = "updates"
     """Unit of target_interval."""
     learning_rate: Positive = 1e-4
