@@ -6,8 +6,8 @@
     run.evaluate(episodes=30).mean
 
 Worker processes import this module and must start in a fraction of a second, so this module imports nothing large.
-Names of the Python interface, such as accel_rl.train, are imported at their first use; that of accel_rl.gym registers
-Gymnasium's ids.
+Names of the Python interface, such as accel_rl.train, are imported at their first use. The first use of accel_rl.gym
+registers Gymnasium's ids.
 """
 
 import importlib

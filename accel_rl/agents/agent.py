@@ -17,8 +17,8 @@ class Agent(Protocol):
     """`act` chooses actions for a batch of observations. An agent draws no random numbers: `act` receives one uniform
     random number per environment.
 
-    An agent with the attribute `reads_reward` set has a recurrent state whose last number is the last reward, which the
-    caller of `act` writes.
+    If an agent sets the attribute `reads_reward`, the caller of `act` writes the last reward to the last number of the
+    agent's recurrent state.
 
     The runner sets an agent's attribute `epsilon`, if the agent has one, to the current value of the algorithm's
     schedule `epsilon`.
@@ -29,7 +29,7 @@ class Agent(Protocol):
 
     @property
     def needs_obs(self) -> bool:
-        """If false, no observations are gathered, and `obs` of `act` is None."""
+        """Whether `act` reads observations. If not, the argument `obs` of `act` is None."""
 
     @property
     def reentrant(self) -> bool:
@@ -47,7 +47,7 @@ class Agent(Protocol):
         agent without a recurrent state. `act` advances the recurrent state in place."""
 
     def evaluating(self, greedy: bool = False) -> "Agent":
-        """An agent with the same parameters that acts as in an evaluation, and greedily if `greedy` is true."""
+        """An agent with the same parameters that acts as in an evaluation. With `greedy`, this agent acts greedily."""
 
     def state_dict(self) -> dict[str, Any]:
         """State on which acting depends in addition to the parameters, such as an exploration schedule."""
@@ -62,7 +62,7 @@ class RandomAgent:
     state_size = 0
 
     def __init__(self, n_actions: int, policy: Policy | None = None):
-        """`policy` is the distribution of actions that are not one of n."""
+        """`policy` is the distribution of actions, by default a categorical distribution over `n_actions`."""
         self.n_actions, self.model, self.policy = n_actions, nn.Identity(), policy or Categorical(n_actions)
         self.needs_obs = self.policy.mask > 0
 
@@ -85,7 +85,7 @@ class RandomAgent:
 
 
 class FunctionAgent(RandomAgent):
-    """A user's function chooses the actions: from the observations [N, ...], it returns the actions [N], or (actions,
+    """A user's function chooses the actions. The function maps observations [N, ...] to actions [N], or to (actions,
     {name: values [N] to record})."""
 
     reentrant = False
@@ -97,7 +97,7 @@ class FunctionAgent(RandomAgent):
     def act(
         self, obs: Tensor | None, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Raises RunError for a result of another form."""
+        """Raises RunError if the user's function returns actions of a wrong shape, type or range."""
         assert obs is not None
         result = self.function(obs)
         values, recorded = result if isinstance(result, tuple) else (result, {})

@@ -35,7 +35,7 @@ class EpsilonGreedyAgent:
         self._powers: Tensor | None = None
         self.epsilon = epsilon
         self.mask: int = getattr(model, "mask", 0)  # Number of actions of the observations' mask, or 0 without a mask
-        self.explores = True  # If true, a noisy network adds noise to its weights when the agent acts.
+        self.explores = True  # Whether the agent explores, so that a noisy network adds noise to its weights
 
     def spread(self, powers: Tensor) -> None:
         """Exponents [B] of epsilon, one per environment."""
@@ -63,7 +63,7 @@ class EpsilonGreedyAgent:
             # Epsilon is changed in place, because a captured inference step reads epsilon from a fixed address.
             old.copy_(value)
         else:
-            old.fill_(value)  # Filling epsilon is queued on the GPU, so the host does not wait.
+            old.fill_(value)  # `fill_` is queued on the GPU, so the host does not wait.
 
     @property
     def needs_obs(self) -> bool:
@@ -173,6 +173,6 @@ class LastStepAgent(EpsilonGreedyAgent):
 
 
 def _seed(uniform: Tensor) -> Tensor:
-    """The seed [] of a step's noise, from the step's uniform numbers [N]. It does not depend on the order of groups."""
-    # The uniform numbers are multiples of 2^-24, so their sum is exact.
+    """The seed [] of a step's noise, computed from the step's uniform random numbers [N]."""
+    # The random numbers are multiples of 2^-24, so their sum is exact and does not depend on their order.
     return (uniform.sum(dtype=torch.float64) * 2**24).long()

@@ -53,7 +53,8 @@ class CategoricalPolicyAgent:
         return self.forward(obs, memory)[1]
 
     def evaluating(self, greedy: bool = False) -> "CategoricalPolicyAgent":
-        """This agent itself, because A2C and PPO also sample actions in evaluations, or a greedy copy."""
+        """This agent itself, because A2C and PPO also sample actions in evaluations. With `greedy`, a copy that acts
+        greedily."""
         return type(self)(self.model, greedy, self.policy)
 
     def state_dict(self) -> dict[str, Any]:
@@ -77,8 +78,8 @@ class RecurrentPolicyAgent(CategoricalPolicyAgent):
 
 
 class PolicyAgent:
-    """Samples actions from the softmax of its network's logits [N, n_actions], and records nothing. Its algorithms
-    learn from a replay. With probability `epsilon` an action is uniformly random."""
+    """Samples actions from the softmax of its network's logits [N, n_actions], and records nothing. The agent belongs
+    to algorithms that learn from a replay. With probability `epsilon` an action is uniformly random."""
 
     reentrant = True
     state_size = 0
@@ -91,7 +92,8 @@ class PolicyAgent:
         return self.epsilon < 1
 
     def logits(self, obs: Tensor) -> Tensor:
-        """[N, A] of observations [N, ...]. A subclass may derive them from other outputs."""
+        """Logits [N, A] for observations [N, ...]. A subclass may compute the logits from other outputs of its
+        network."""
         logits: Tensor = self.model(obs)
         return logits
 
@@ -99,7 +101,8 @@ class PolicyAgent:
     def act(
         self, obs: Tensor | None, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Actions [N] for obs [N, ...], or without observations, with random numbers `uniform` [N]."""
+        """Choose actions [N] for obs [N, ...] with the random numbers `uniform` [N]. If all actions are random, `obs`
+        may be None."""
         if not self.needs_obs:
             return uniform_action(uniform, self.n_actions), {}
         assert obs is not None
@@ -108,7 +111,7 @@ class PolicyAgent:
             return logits.argmax(-1), {}
         if not self.epsilon:
             return sample_categorical(logits, uniform)[0], {}
-        # The numbers below epsilon, and those above, are again uniform in [0, 1) after they are stretched.
+        # Numbers below epsilon are uniform in [0, 1) after a division by epsilon; the other numbers are rescaled, too.
         action, _ = sample_categorical(logits, (uniform - self.epsilon).clamp(min=0) / (1 - self.epsilon))
         return torch.where(uniform < self.epsilon, uniform_action(uniform / self.epsilon, self.n_actions), action), {}
 

@@ -38,8 +38,8 @@ class A2CConfig(PolicyGradientConfig):
     options.
 
     Gradients of A2C are small: about 2e-4 per parameter in Pong. An epsilon of 1e-5 inside the root is larger than the
-    squared gradients, and makes steps 20 times shorter. With epsilon inside the root, the score on Pong is still -20
-    after 760,000 env steps; with rmsprop-torch, the agent then begins to win.
+    squared gradients, and makes steps 20 times shorter. After 760,000 env steps of Pong, the score is still -20 with
+    epsilon inside the root; with `rmsprop-torch`, the agent begins to win.
     """
 
 

@@ -51,7 +51,7 @@ class Schedules:
 @dataclass(frozen=True)
 class AlgorithmConfig:
     """Settings that every algorithm has. Each field's docstring contains the unit and the source of the default. A type
-    such as `Share` contains the bounds of a number."""
+    such as `Share` defines the smallest and the largest allowed value of a field."""
 
     learning_rate: Positive = 2.5e-4
     """Learning rate."""
@@ -65,8 +65,8 @@ class AlgorithmConfig:
     environments."""
     normalize_rewards: bool = False
     """Divide rewards, after the clipping, by the running standard deviation of the discounted return, and clip the
-    results to +- 10 (OpenAI baselines' VecNormalize). Scores are not changed. With a replay, a batch's n-step returns
-    are divided by the current standard deviation, as in Stable-Baselines3."""
+    results to +- 10 (OpenAI baselines' VecNormalize). Episode scores are not changed. With a replay, a batch's n-step
+    returns are divided by the current standard deviation, as in Stable-Baselines3."""
     clip_grad_norm: NonNegative = 0.0
     """L2 norm to which the gradient of all parameters is clipped. With 0, the gradient is not clipped."""
     optimizer: AnyOptimizer = "adam"
@@ -85,9 +85,9 @@ class AlgorithmConfig:
         return self.clip_grad_norm or None
 
     def usual_loss(self) -> float:
-        """The largest loss that a single surprising reward can add to a batch, or 0 if this loss has no upper bound. A
-        learner on a parameter server discards gradients of unusually large losses (Nair et al. 2015, section 4.2),
-        except losses that one surprising reward explains."""
+        """The most that one sample with a reward that the network did not predict can add to a batch's mean loss, or 0
+        if the loss has no upper bound. A learner on a parameter server discards gradients of unusually large losses
+        (Nair et al. 2015, section 4.2), except losses that one such sample can cause."""
         return 0.0
 
     def check(self) -> None:
@@ -98,8 +98,8 @@ class AlgorithmConfig:
         """Raise ConfigError for values that are incompatible with a horizon T and B environments."""
 
     def check_spec(self, spec: EnvSpec, device: str) -> None:
-        """Raise ConfigError if the algorithm cannot learn in the environment, or, with the missing bytes, if the
-        learner's replay does not fit on its device."""
+        """Raise ConfigError if the algorithm cannot learn in the environment, or if the learner's replay does not fit
+        in its device's memory."""
         if spec.action_shape:
             raise ConfigError(f"{spec.name}: actions of several numbers need a policy gradient: a2c, ppo or impala")
 
@@ -112,7 +112,7 @@ class AlgorithmConfig:
         return self
 
     def of_rank(self, ranks: int) -> "AlgorithmConfig":
-        """The settings of one of `ranks` ranks, among which the replay is divided."""
+        """The settings of one rank. The replay is divided among all `ranks` ranks."""
         return self
 
     def horizon(self, B: int) -> int:
@@ -140,10 +140,10 @@ C = TypeVar("C", bound=AlgorithmConfig, default=AlgorithmConfig, covariant=True)
 class Algorithm(ABC, Generic[C]):
     """Converts rollouts into batches and batches into losses, independently of samplers, ranks, devices and runs.
 
-    A subclass sets `Config`, a dataclass, and `sampling`, the environments and horizon of its paper. With horizon None,
-    `Config.horizon` computes the horizon. A subclass implements the abstract methods. The algorithm's attribute `now`
-    contains the current values of its schedules. A loss reads only its batch, the networks, `now` and `config`, because
-    a GPU captures the loss once and then replays it (`accel_rl.speed`).
+    A subclass sets `Config`, a dataclass, and `sampling`, the number of environments and the horizon of its paper. With
+    horizon None, `Config.horizon` computes the horizon. A subclass implements the abstract methods. The algorithm's
+    attribute `now` contains the current values of its schedules. A loss reads only its batch, the networks, `now` and
+    `config`, because a GPU captures the loss once and then replays it (`accel_rl.speed`).
     """
 
     Config: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
@@ -163,7 +163,7 @@ class Algorithm(ABC, Generic[C]):
         # settings are totals over ranks.
         self.communicator: Communicator = SINGLE_PROCESS
         norm = RewardNorm(B, config.gamma).to(self.device) if config.normalize_rewards else nn.Identity()
-        self.reward_norm: nn.Module = norm  # A function of clipped rewards [...]
+        self.reward_norm: nn.Module = norm  # Maps clipped rewards [...] to normalized rewards
         self.agent = self.build_agent(spec)
         check_parameters(self.agent.model)
         self.agent.model.to(self.device).eval()  # `Learner` switches the model to train mode during updates only.
@@ -180,7 +180,7 @@ class Algorithm(ABC, Generic[C]):
 
     def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
         """All numbers that change over the run, by name, including `learning_rate`. Before each optimisation phase,
-        they become attributes of `now`. The number named `epsilon` also becomes the agent's epsilon. The class
+        these numbers become attributes of `now`. The number named `epsilon` also becomes the agent's epsilon. The class
         `Schedules` explains `progress` and `env_steps`."""
         c = self.config
         return {"learning_rate": c.learning_rate * remaining(c.learning_rate_schedule, progress)}
@@ -227,7 +227,7 @@ def remaining(schedule: str, progress: float) -> float:
 
 
 def set_schedules(algo: Algorithm) -> None:
-    """Called once per phase. Does not synchronize with a GPU."""
+    """Set `now` and the agent's epsilon to the current values of the schedules. Does not synchronize with a GPU."""
     values = algo.schedules(algo.now.progress, algo.now.env_steps)
     algo.now.set(values)
     set_epsilon(algo.agent, values)

@@ -15,7 +15,7 @@ from accel_rl.text.bounds import BelowOne, NonNegative, NonNegativeCount, Positi
 
 @dataclass(frozen=True)
 class BTRConfig(IQNConfig):
-    """The defaults are those of Clark et al. 2024, table D6, and of their code where the table is silent."""
+    """The defaults are those of Clark et al. 2024, table D6, and of their code where the table reports no value."""
 
     replay: ReplayConfig = field(
         default_factory=lambda: ReplayConfig(
@@ -25,8 +25,8 @@ class BTRConfig(IQNConfig):
     batch_size: PositiveCount = 256
     """Number of transitions in one update, summed over all ranks that share the update (Clark et al. 2024: 256)."""
     intensity: Positive = 4.0
-    """Training intensity: the average number of times that each transition is used. 4 is an update on 256 transitions
-    every 64 env steps."""
+    """Training intensity: the average number of times that each transition is used. With an intensity of 4, one update
+    trains on 256 transitions every 64 env steps."""
     learning_rate: Positive = 1e-4
     """Learning rate of Adam (Clark et al. 2024: 1e-4)."""
     optimizer_eps: Positive = 0.005 / 256
@@ -44,17 +44,18 @@ class BTRConfig(IQNConfig):
     quantiles: PositiveCount = 8
     """Number of random quantiles of the action that was played (Clark et al. 2024: 8)."""
     target_quantiles: PositiveCount = 8
-    """Number of random quantiles in the target, whose mean is also the value of the next action (Clark et al. 2024:
-    8)."""
+    """Number of random quantiles in the target. The mean of these quantiles is also the value of the next action (Clark
+    et al. 2024: 8)."""
     value_quantiles: PositiveCount = 8
     """Number of random quantiles whose mean is the value of an action when acting (Clark et al. 2024: 8)."""
     dueling: bool = True
     """A dueling network has separate streams for the state value and the action advantages (Wang et al. 2016)."""
     noisy: bool = True
-    """A noisy network explores by learned noise in the fully connected layers (Fortunato et al. 2018), here beside
-    epsilon."""
+    """A noisy network explores by learned noise in the fully connected layers (Fortunato et al. 2018). BTR also
+    explores epsilon-greedily."""
     munchausen: NonNegative = 0.9
-    """Weight of the scaled log-policy in the reward (Vieillard et al. 2020: 0.9), or 0 for none."""
+    """Weight of the scaled log-policy that is added to the reward (Vieillard et al. 2020: 0.9). With 0, the log-policy
+    is not added."""
     munchausen_policy: Literal["target", "online"] = "online"
     """Network whose log-policy is added to the reward: the online network (the code of Clark et al. 2024), or the
     target network (their paper, eq. E1)."""
@@ -67,8 +68,8 @@ class BTRConfig(IQNConfig):
     epsilon_until: NonNegativeCount = 25_000_000
     """Env steps after which epsilon is 0 (Clark et al. 2024: 100 M frames)."""
     network: str = "btr"
-    """Network for image observations: `btr` is the residual network of Clark et al. 2024. Other names are those of
-    `dqn`."""
+    """Network for image observations: `btr` is the residual network of Clark et al. 2024. The other names of networks
+    are the same as for `dqn`."""
 
     @property
     def explores_by_epsilon(self) -> bool:
@@ -86,7 +87,7 @@ class BTR(IQN[C]):
     sampling = {"envs": 64, "horizon": None}  # noqa: RUF012
 
     def next_values(self, batch: ReplayBatch, features_t: Tensor, quantiles_t: Tensor) -> Tensor:
-        """The target's random quantiles are also those of the policy."""
+        """Without double Q-learning, the values of the next actions are the means of the target's random quantiles."""
         return super().next_values(batch, features_t, quantiles_t) if self.config.double else quantiles_t.mean(-1)
 
     def epsilon_at(self, env_steps: int) -> float:

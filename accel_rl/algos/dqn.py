@@ -43,10 +43,12 @@ class DQNConfig(NetworkConfig, ReplayAlgorithmConfig):
     """A noisy network explores by learned noise in the fully connected layers, and not epsilon-greedily (Fortunato et
     al. 2018)."""
     noisy_sigma: Positive = 0.5
-    """Initial noise of a weight, in units of 1 / sqrt(inputs) (Fortunato et al. 2018: 0.5)."""
+    """Initial standard deviation of a weight's noise, in units of 1 / sqrt(number of inputs) (Fortunato et al. 2018:
+    0.5)."""
     munchausen: NonNegative = 0.0
-    """Weight of the scaled log-policy in the reward (Vieillard et al. 2020: 0.9), or 0 for none. If it is above 0, the
-    bootstrap value is the mean over a softmax policy, plus the policy's entropy."""
+    """Weight of the scaled log-policy that is added to the reward (Vieillard et al. 2020: 0.9). With 0, the log-policy
+    is not added. With a weight above 0, the bootstrap value is the mean over a softmax policy, plus the policy's
+    entropy."""
     munchausen_temperature: Positive = 0.03
     """Temperature of the softmax policy (Vieillard et al. 2020: 0.03)."""
     munchausen_policy: Literal["target", "online"] = "target"
@@ -85,19 +87,20 @@ class DQNConfig(NetworkConfig, ReplayAlgorithmConfig):
     network: str = "dqn"
 
     def usual_loss(self) -> float:
-        """The loss for an error of twice the largest clipped reward. If the agent wins a point that it was expected to
-        lose, the error is twice the clipped reward."""
+        """The loss for an error of twice the largest clipped reward. If the agent wins a point although its value
+        predicted a lost point, the error is twice the clipped reward."""
         error = torch.tensor(2 * (self.reward_clip or 0.0))
         return float(huber(error, self.huber)) / self.batch_size
 
     @property
     def explores_by_epsilon(self) -> bool:
-        """If it is false, epsilon is 0 after the initial random play."""
+        """Whether the agent explores epsilon-greedily. If not, epsilon is 0 after the initial random play."""
         return not self.noisy
 
     @property
     def decay_steps(self) -> int:
-        """epsilon_steps, or its largest default if no run is known."""
+        """The setting epsilon_steps. The default depends on the length of the run; before the length is known, this is
+        the largest default."""
         return self.LONGEST_DECAY if self.epsilon_steps is None else self.epsilon_steps
 
     def for_run(self, env_steps: int) -> Self:
@@ -122,7 +125,7 @@ class DQN(ReplayAlgorithm[C]):
         return self.explorer(EpsilonGreedyAgent(self.build_model(spec), 1.0, self.config.epsilon_evaluation))
 
     def explorer(self, agent: EpsilonGreedyAgent) -> EpsilonGreedyAgent:
-        """The agent, whose environments have different epsilons with epsilon_spread."""
+        """The given agent, with a different epsilon in each environment if epsilon_spread is set."""
         c = self.config
         if c.epsilon_spread and c.explores_by_epsilon:
             agent.spread(spread_powers(c.epsilon_spread, 0, self.B, self.B, self.device))
@@ -146,8 +149,8 @@ class DQN(ReplayAlgorithm[C]):
         return {**super().schedules(progress, env_steps), "epsilon": self.epsilon_at(env_steps)}
 
     def epsilon_at(self, env_steps: int) -> float:
-        """1 during the initial random play, then a linear decay. With a noisy network, 0 after the initial random
-        play."""
+        """Epsilon is 1 during the initial random play, and then decays linearly. With a noisy network, epsilon is 0
+        after the initial random play."""
         c = self.config
         if c.epsilon_unit == "updates":
             done, begun = self.run_updates, self.run_updates > 0
@@ -161,7 +164,8 @@ class DQN(ReplayAlgorithm[C]):
         return c.epsilon_final + (c.epsilon - c.epsilon_final) * self.epsilon_left(done)
 
     def epsilon_left(self, done: int) -> float:
-        """What is left of epsilon's decay, 1 to 0, `done` env steps or updates after the first update."""
+        """The remaining fraction of epsilon's decay, from 1 to 0, `done` env steps or updates after the first
+        update."""
         c = self.config
         return 1 - min(done / c.decay_steps, 1.0) if c.decay_steps else 0.0
 
@@ -179,9 +183,9 @@ class DQN(ReplayAlgorithm[C]):
     def bootstrap(self, batch: ReplayBatch, q_tm1: Tensor, q_t: Tensor, outputs_t: Tensor) -> tuple[Tensor, Tensor]:
         """Return the reward [N] and the value [N] or [N, Z] of the target reward + discount x value.
 
-        The action values q_t [N, A] select among the target network's outputs_t [N, A] or [N, A, Z]: the largest one's
-        action, or with Munchausen's term their softmax policy. `q_tm1` [N, A] are the online network's values before
-        the step."""
+        The value is that of the action with the largest value in q_t [N, A], according to the target network's
+        outputs_t [N, A] or [N, A, Z]. With Munchausen's term, the value is a mean over the softmax policy of q_t.
+        `q_tm1` [N, A] are the online network's values before the step."""
         c, mask = self.config, self.spec.mask
         q_t = masked(q_t, batch.obs_t, mask)
         if not c.munchausen:

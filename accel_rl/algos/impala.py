@@ -32,12 +32,12 @@ class IMPALAConfig(A2CConfig):
     window: PositiveCount = 5
     """Number N of steps in the window on which an update trains, a multiple of the horizon (Table 3: 5 or 20)."""
     batches: PositiveCount = 5
-    """Number of groups of environments. Each update trains on one group, in turns (Table 3: 1, 5 or 20 groups)."""
+    """Number of groups of environments. Each update trains on the next group, in turn (Table 3: 1, 5 or 20 groups)."""
     rho_clip: Positive = 1.0
     """Upper bound of the importance weight of a temporal difference in V-trace, called rho-bar (Espeholt et al. 2018:
     1)."""
     c_clip: Positive = 1.0
-    """Upper bound of the importance weights that carry later temporal differences back in V-trace, called c-bar
+    """Upper bound of the importance weights by which V-trace multiplies later temporal differences, called c-bar
     (Espeholt et al. 2018: 1)."""
 
     def check_sampling(self, T: int, B: int) -> None:
@@ -87,7 +87,7 @@ class IMPALA(A2C[C]):
         assert self.samples is not None
         return self.samples
 
-    def loss(self, batch: Samples) -> Loss:  # type: ignore[override]  # a window, not cells
+    def loss(self, batch: Samples) -> Loss:  # type: ignore[override]  # The batch is a window.
         """-E[log pi(a|s) rho (r + gamma v' - V)] + c_v E[(v - V)^2] - c_e E[H(pi)] (Espeholt et al. 2018, section 4.2):
         policy loss, value loss and entropy bonus. IMPALA's batch is a window of N steps. One forward pass computes
         logits and values of all N + 1 observations."""

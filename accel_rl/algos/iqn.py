@@ -22,21 +22,21 @@ class IQNConfig(QRDQNConfig):
     """The defaults are those of Dabney et al. 2018, IQN."""
 
     quantiles: PositiveCount = 64
-    """Number N of random quantiles of the action that was played (Dabney et al. 2018: 64). With 8 of
-    all three kinds, an update takes a seventh of the time on a CPU."""
+    """Number N of random quantiles of the action that was played (Dabney et al. 2018: 64). With 8 `quantiles`,
+    `target_quantiles` and `value_quantiles`, an update on a CPU takes a seventh of the time."""
     target_quantiles: PositiveCount = 64
     """Number N' of random quantiles in the target (Dabney et al. 2018: 64)."""
     value_quantiles: PositiveCount = 32
     """Number K of random quantiles whose mean is the value of an action (Dabney et al. 2018: 32)."""
     cosines: PositiveCount = 64
-    """Number of cosines in the embedding of a quantile's share (Dabney et al. 2018: 64)."""
+    """Number of cosines in the embedding of a quantile fraction tau (Dabney et al. 2018: 64)."""
 
 
 C = TypeVar("C", bound=IQNConfig, default=IQNConfig, covariant=True)
 
 
 class IQN(QRDQN[C]):
-    """Learns the return's quantiles at random shares, which are inputs of the network."""
+    """Learns the return's quantiles at random fractions tau, which are inputs of the network."""
 
     Config: ClassVar[type[IQNConfig]] = IQNConfig
     FIRST_COSINE: ClassVar[int] = 1
@@ -49,8 +49,8 @@ class IQN(QRDQN[C]):
 
     def loss(self, batch: ReplayBatch) -> Loss:
         """E[w sum_i E_j rho_kappa(r + gamma Z'_tau'_j(s', a*) - Z_tau_i(s, a))], the weighted loss of algorithm 1, with
-        tau and tau' uniform in (0, 1). Of the streams of random shares, 0 selects actions, 1 is tau, 2 is tau', and 3
-        is of the online log-policy."""
+        tau and tau' uniform in (0, 1). Stream 0 of random fractions is used to select actions, stream 1 for tau, stream
+        2 for tau', and stream 3 for the online log-policy."""
         c, model, target, N = self.config, self.agent.model, self.target, len(batch.a_tm1)
         tau, features = model.tau(N, c.quantiles, 1), model.body(batch.obs_tm1)
         quantiles = model.quantiles(features, tau)
@@ -67,14 +67,15 @@ class IQN(QRDQN[C]):
         return self.combine_losses(batch, losses, error, q)
 
     def after_update(self, batch: ReplayBatch, loss: Loss) -> None:
-        """A transition that was drawn twice has two errors, because quantiles are random. The larger one counts."""
+        """A transition that was drawn twice has two errors, because quantiles are random. The larger error determines
+        the transition's priority."""
         if self.config.replay.prioritized and loss.error is not None:
             error = loss.error.to(batch.cell.device)
             loss = replace(loss, error=torch.where(batch.cell[:, None] == batch.cell, error, 0).amax(-1))
         super().after_update(batch, loss)
 
     def next_values(self, batch: ReplayBatch, features_t: Tensor, quantiles_t: Tensor) -> Tensor:
-        """Values of the next actions [N, A], among which the target selects."""
+        """Values [N, A] of the next actions, from which the target selects its action."""
         if self.config.double:
             return self.agent.model.q(batch.obs_t)
         result: Tensor = self.target.mean(features_t, 0)

@@ -25,15 +25,16 @@ class NetworkConfig:
     norm is over the channels of each pixel instead of all features of a layer."""
     hidden: tuple[int, ...] = ()
     """Widths of the network's fully connected layers, such as 64,64. In value learners, the last width is that of each
-    stream. By default, a network has its own: 64,64 for vectors (128,128 in value learners), one layer after
+    stream. The default depends on the network: 64,64 for vectors (128,128 in value learners), one layer after
     convolutions, and none after a user's module."""
     activation: Literal["", "relu", "tanh", "elu", "gelu", "silu"] = ""
-    """Activation of the fully connected layers. By default tanh for vectors, and otherwise the network's own, mostly
-    ReLU."""
+    """Activation of the fully connected layers. The default is tanh for vectors, and otherwise depends on the network
+    (mostly ReLU)."""
 
     normalize: bool = False
     """Vector observations are normalized by the mean and the standard deviation of all observations in updates so far,
-    and clipped to +- 10. These are part of the network, so that evaluations, resumed runs and models have them."""
+    and clipped to +- 10. The mean and the standard deviation are stored with the network's parameters, so evaluations,
+    resumed runs and exported models use them."""
 
     @property
     def layers(self) -> dict[str, Any]:

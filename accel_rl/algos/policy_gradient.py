@@ -31,7 +31,8 @@ class PolicyGradientConfig(NetworkConfig, AlgorithmConfig):
     """Learning rate."""
     learning_rate_schedule: Literal["constant", "linear", "kl"] = "constant"  # type: ignore[assignment]  # it is wider
     """With `linear` the learning rate decays to zero over the run (Mnih et al. 2016). A2C of Stooke & Abbeel uses a
-    `constant` learning rate. With `kl` it follows a KL divergence (--algo.schedule-kl)."""
+    `constant` learning rate. With `kl` the learning rate is adapted to the measured KL divergence
+    (--algo.schedule-kl)."""
     schedule_kl: Positive = 0.01
     """With --algo.learning-rate-schedule kl, the target of KL(old || new), in nats, between the policy that acted and
     the policy after a rollout's updates (Rudin et al. 2022: 0.01). The learning rate is halved if the KL divergence
@@ -124,9 +125,9 @@ class PolicyGradient(Algorithm[C]):
     agent: Any
     rollout: Rollout
     samples: Samples | None = None
-    doublings = 0  # How often the learning rate was doubled, less how often it was halved, by the schedule `kl`
-    DOUBLINGS: ClassVar[tuple[int, int]] = (-7, 4)  # Least and most
-    stopped = False  # Whether the updates of the newest rollout end before its last minibatch
+    doublings = 0  # Number of doublings of the learning rate by the schedule `kl`, minus number of halvings
+    DOUBLINGS: ClassVar[tuple[int, int]] = (-7, 4)  # Bounds of `doublings`
+    stopped = False  # Whether the newest rollout's remaining minibatches are skipped
 
     def build_agent(self, spec: EnvSpec) -> Agent:
         c = self.config
@@ -137,7 +138,8 @@ class PolicyGradient(Algorithm[C]):
 
     @property
     def policy(self) -> Policy:
-        """The distribution whose outputs the agent's network computes. A user's agent without one has logits."""
+        """The distribution whose parameters the agent's network computes. If a user's agent has no `policy`, the
+        parameters are logits."""
         return getattr(self.agent, "policy", LOGITS)
 
     def ingest(self, rollout: Rollout) -> None:
@@ -151,8 +153,9 @@ class PolicyGradient(Algorithm[C]):
             yield self.batch(index)
 
     def minibatches(self) -> Iterator[Tensor | None]:
-        """Which samples of the newest rollout each update has: the argument of `batch`. They do not depend on the
-        updates, because all are drawn before the first update if updates are captured on a GPU."""
+        """For each update, yield the indices of its samples of the newest rollout, the argument of `batch`. The indices
+        must not depend on the updates: if updates are captured on a GPU, all indices are drawn before the first
+        update."""
         yield None
 
     def prepare(self, rollout: Rollout) -> Samples:
@@ -173,7 +176,7 @@ class PolicyGradient(Algorithm[C]):
         if valid is not None:
             value, bootstrap = finite_where_invalid(value, valid), finite_where_invalid(bootstrap, valid[-1])
         advantage = self.advantages(rollout, value, bootstrap)
-        # The value target is computed from the advantage before a normalization, so it is always a return.
+        # The value target is a return, because the advantage has not been normalized yet.
         return advantage, advantage + value
 
     def advantages(self, rollout: Rollout, value: Tensor, bootstrap: Tensor) -> Tensor:
@@ -251,7 +254,7 @@ class PolicyGradient(Algorithm[C]):
         return {**super().schedules(progress, env_steps), "learning_rate": rate}
 
     def rate_share(self, progress: float) -> float:
-        """The learning rate in units of its setting."""
+        """The current learning rate divided by the setting learning_rate."""
         return remaining(self.config.learning_rate_schedule, progress) * 2.0**self.doublings
 
     def after_phase(self) -> None:
@@ -264,7 +267,7 @@ class PolicyGradient(Algorithm[C]):
     @torch.no_grad()
     def measured_kl(self) -> float:
         """KL(old || new), in nats, between the policies that chose the newest samples of all ranks and the current
-        policy. The host waits for a GPU."""
+        policy. If the rollout is on a GPU, the host waits for the result."""
         assert self.samples is not None
         r, valid = self.samples.rollout, self.samples.valid
         units, each = (r.B, r.T) if self.agent.state_size else (r.T * r.B, 1)
@@ -296,7 +299,7 @@ class PolicyGradient(Algorithm[C]):
         **report: Tensor,
     ) -> Loss:
         """policy_loss + c_v value_loss - c_e entropy. The losses and the entropy are scalars [], and means over
-        `samples` samples. `report` has further metrics of the update."""
+        `samples` samples. `report` contains further metrics of the update."""
         c = self.config
         total = policy_loss + c.value_coefficient * value_loss - c.entropy_coefficient * policy_entropy
         parts = {

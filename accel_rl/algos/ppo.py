@@ -22,7 +22,7 @@ from accel_rl.text.bounds import NonNegative, Positive, PositiveCount, Share
 @dataclass(frozen=True)
 class PPOConfig(PolicyGradientConfig):
     """The defaults are those of Stooke & Abbeel 2018, section 5.3, except for the values in the table below. On two CPU
-    cores, PPO reaches a score of 10 on Pong sooner with this project's values, in seconds and in env steps.
+    cores, PPO needs fewer seconds and fewer env steps to reach a score of 10 on Pong with this project's values.
 
     | | Stooke & Abbeel's code | here |
     |---|---|---|
@@ -40,8 +40,8 @@ class PPOConfig(PolicyGradientConfig):
     learning_rate: Positive = 1e-3
     """Learning rate of Adam (Stooke & Abbeel's code: 1e-3)."""
     learning_rate_schedule: Literal["constant", "linear", "kl"] = "linear"
-    """With `linear` the learning rate decays to zero over the run (Schulman et al. 2017, table 5). With `kl` it follows
-    a KL divergence (--algo.schedule-kl)."""
+    """With `linear` the learning rate decays to zero over the run (Schulman et al. 2017, table 5). With `kl` the
+    learning rate is adapted to the measured KL divergence (--algo.schedule-kl)."""
     gae_lambda: Share = 0.95
     """Parameter lambda of generalized advantage estimation (Schulman et al. 2017, table 5)."""
     value_coefficient: NonNegative = 0.5

@@ -28,7 +28,7 @@ class QRDQNConfig(DQNConfig):
     learning_rate: Positive = 5e-5
     """Learning rate of Adam (Dabney et al. 2018: 5e-5)."""
     optimizer: AnyOptimizer = "adam"
-    """Optimizer of the parameters (Dabney et al. 2018: Adam), as for `c51`."""
+    """Optimizer of the parameters (Dabney et al. 2018: Adam). The allowed optimizers are the same as for `c51`."""
     optimizer_eps: Positive = 0.01 / 32
     """Epsilon of the optimizer (Dabney et al. 2018: 0.01 / 32)."""
     epsilon_final: Share = 0.01

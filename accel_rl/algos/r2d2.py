@@ -48,8 +48,8 @@ class R2D2Config(DQNConfig):
     """Number of steps between the beginnings of two sequences, a multiple of the horizon (Kapturowski et al. 2019:
     40)."""
     eta: Share = 0.9
-    """A sequence's priority is eta times the largest error plus 1 - eta times the mean error (Kapturowski et al. 2019:
-    0.9)."""
+    """A sequence's priority is eta times its largest error plus (1 - eta) times its mean error (Kapturowski et al.
+    2019: 0.9)."""
     rescale: NonNegative = 1e-3
     """Epsilon of the rescaled values h(x) = sign(x) (sqrt(|x| + 1) - 1) + epsilon x (Kapturowski et al. 2019: 1e-3).
     With 0, values are not rescaled."""
@@ -68,14 +68,14 @@ class R2D2Config(DQNConfig):
     """Threshold of the Huber loss, which is quadratic for errors up to the threshold and linear beyond. With 0, the
     loss is the squared error (Kapturowski et al. 2019)."""
     target_interval: PositiveCount = 2_500
-    """Updates between updates of the target network (Kapturowski et al. 2019: 2,500), or env steps if target_unit is
-    `env-steps`."""
+    """Number of updates between two copies to the target network (Kapturowski et al. 2019: 2,500). If target_unit is
+    `env-steps`, the number of env steps."""
     target_unit: Literal["env-steps", "updates"] = "updates"
     """Unit of target_interval."""
     learning_rate: Positive = 1e-4
     """Learning rate of Adam (Kapturowski et al. 2019: 1e-4)."""
     optimizer: AnyOptimizer = "adam"
-    """Optimizer of the parameters (Kapturowski et al. 2019: Adam), as for `c51`."""
+    """Optimizer of the parameters (Kapturowski et al. 2019: Adam). The allowed optimizers are the same as for `c51`."""
     optimizer_eps: Positive = 1e-3
     """Epsilon of the optimizer (Kapturowski et al. 2019: 1e-3)."""
     clip_grad_norm: NonNegative = 40.0
@@ -85,15 +85,16 @@ class R2D2Config(DQNConfig):
     epsilon_final: Share = 0.4
     """Final epsilon of epsilon-greedy exploration (Horgan et al. 2018: 0.4)."""
     epsilon_steps: NonNegativeCount | None = 0
-    """Env steps, from the first update, over which epsilon changes linearly to its final value. With 0, it is constant
-    (Horgan et al. 2018)."""
+    """Env steps, from the first update, over which epsilon changes linearly to its final value. With 0, epsilon is
+    constant (Horgan et al. 2018)."""
     epsilon_spread: NonNegative = 7.0
     """Environment i of B explores with epsilon^(1 + spread i / (B - 1)) (Horgan et al. 2018: 7). With 0, all
     environments use the same epsilon."""
     epsilon_evaluation: Share = 0.001
     """Epsilon in evaluations (Espeholt et al. 2020: 0.001)."""
     network: str = "nature"
-    """Network for image observations, before the LSTM, as for `dqn`. Kapturowski et al. 2019 use `nature`."""
+    """Network for image observations, whose output the LSTM reads. The names of networks are the same as for `dqn`.
+    Kapturowski et al. 2019 use `nature`."""
 
     @property
     def transitions_per_update(self) -> int:
@@ -104,7 +105,8 @@ class R2D2Config(DQNConfig):
         return SequenceShape(self.burn_in, self.length, self.period, 2 * self.lstm + 2)
 
     def horizon(self, B: int) -> int:
-        """The largest horizon that divides the period and is at most that of other algorithms with a replay."""
+        """The largest divisor of the period that does not exceed the default horizon of other algorithms with a
+        replay."""
         most = super().horizon(B)
         return next(T for T in range(min(most, self.period), 0, -1) if self.period % T == 0)
 
@@ -113,7 +115,8 @@ class R2D2Config(DQNConfig):
         super().check_sampling(T, B)
 
     def least_rows(self, T: int) -> int:
-        """Always contains a complete sequence, although the ring replaces a rollout's rows at once."""
+        """A replay of this size always contains a complete sequence, although each new rollout overwrites several of
+        its rows."""
         return super().least_rows(T) + self.burn_in + self.length + 2 * self.period
 
 
@@ -166,8 +169,8 @@ class R2D2(DQN[C]):
         return Loss(total, {name: x.detach() for name, x in metrics.items()}, priority)
 
     def _unrolled(self, model: SequenceQNetwork, batch: SequenceBatch) -> tuple[Tensor, Tensor]:
-        """q [length + n, N, A], and the LSTM's state after each step, from the end of the burn-in on. There is no
-        gradient of the burn-in."""
+        """q [length + n, N, A], and the LSTM's state after each step, from the end of the burn-in on. No gradient is
+        computed through the burn-in."""
         begin, last, state = self.config.burn_in, batch.last(), batch.state
         first = batch.age == 0
         if begin:
@@ -180,7 +183,8 @@ class R2D2(DQN[C]):
         return q.unflatten(0, (-1, len(state))), after
 
     def _greedy_value(self, q_t: Tensor, q: Tensor) -> Tensor:
-        """q_t(argmax_a q(a)) [...] of the target network's q_t [..., A], or its maximum without double Q-learning."""
+        """The target network's value q_t(argmax_a q(a)) [...], from q_t and q [..., A]. Without double Q-learning,
+        max_a q_t(a)."""
         chosen = (q if self.config.double else q_t).argmax(-1, keepdim=True)
         return q_t.gather(-1, chosen).squeeze(-1)
 

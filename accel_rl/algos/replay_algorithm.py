@@ -31,15 +31,15 @@ class TargetNetwork:
         self._intervals = 0  # If the unit is "updates", `_intervals` counts the intervals that have begun with a copy.
         self.copies = 0
         """Number of copies so far."""
-        self._pending = 0  # Copies that fall between the updates of the next phase
+        self._pending = 0  # Number of copies to make between the updates of the next phase
 
     def update(self) -> None:
         copy_network(self.online, self.model)
         self.copies += 1
 
     def after_env_steps(self, before: int, now: int) -> None:
-        """Copy if an interval ends between `before` and `now` env steps. If several intervals end, the others end
-        between the updates that these env steps make due (`between_updates`)."""
+        """Copy if an interval ends between `before` and `now` env steps. If several intervals end, the remaining copies
+        are made between the updates that these env steps make due (`between_updates`)."""
         if self.unit == "env-steps" and (ended := now // self.interval - before // self.interval):
             self.update()
             self._pending = ended - 1
@@ -114,7 +114,7 @@ class UpdateBudget:
 @dataclass(frozen=True)
 class ReplayAlgorithmConfig(AlgorithmConfig):
     """Settings of every algorithm with a replay and a target network. The defaults are those of CleanRL's dqn_atari.py,
-    except for the replay's and the target network's."""
+    except for the settings of the replay and of the target network."""
 
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     batch_size: PositiveCount = 32
@@ -162,7 +162,8 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
         return replace(self, replay=replace(self.replay, size=-(-self.replay.size // ranks)))
 
     def horizon(self, B: int) -> int:
-        """One update is due per cycle. The horizon is at least 2, so that acting and stepping overlap."""
+        """The horizon at which one update is due per cycle. The horizon is at least 2, so that acting and stepping
+        overlap."""
         return max(2, round(self.transitions_per_update / (self.intensity * B)))
 
 
@@ -191,11 +192,11 @@ class ReplayAlgorithm(Algorithm[C]):
         return NStep(self.config.n_step, self.config.gamma, self.config.reward_clip or 0.0)
 
     def build_ring(self, spec: EnvSpec, B: int, size: int, returns: NStep, device: str) -> Any:
-        """The ring of the replay, of `size` transitions."""
+        """The ring buffer of the replay, for `size` transitions."""
         return FrameRing(spec, B, size, returns, device)
 
     def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
-        """The learning rate, and an epsilon of 1 during the initial random play, and of 0 afterwards."""
+        """The learning rate, and epsilon, which is 1 during the initial random play and 0 afterwards."""
         return {**super().schedules(progress, env_steps), "epsilon": float(env_steps < self.config.replay.start)}
 
     def resample_noise(self) -> None:
@@ -228,7 +229,7 @@ class ReplayAlgorithm(Algorithm[C]):
 
     @property
     def run_updates(self) -> int:
-        """Updates of the parameters by all learners."""
+        """Number of parameter updates so far, summed over all learners."""
         return self.communicator.updates(self.budget.updates)
 
     def ingest(self, rollout: Rollout) -> None:
@@ -250,13 +251,13 @@ class ReplayAlgorithm(Algorithm[C]):
         return env_steps
 
     def behaviour(self) -> Agent:
-        """Acts with a copy of the target network while the algorithm learns."""
+        """An agent with a copy of the target network, which can act while the algorithm updates its own agent."""
         agent = copy.copy(self.agent)
         agent.model = copy.deepcopy(self.target)
         return agent
 
     def phase(self) -> Iterator[None]:
-        """Yield before each update, and count it as made. An optimisation phase ends when the target network is
+        """Yield before each update, and count the update. An optimisation phase ends when the target network is
         copied."""
         due = self.target_network.before_updates(self.run_updates, self.budget.due())
         for _ in self.target_network.between_updates(due):
@@ -266,7 +267,7 @@ class ReplayAlgorithm(Algorithm[C]):
     def draw(self) -> ReplayBatch:
         self.resample_noise()
         batch = self.replay.sample(self.config.batch_size // self.communicator.size)
-        if isinstance(batch, ReplayBatch):  # The rewards of sequences are also inputs of a network.
+        if isinstance(batch, ReplayBatch):  # In sequences, rewards are also inputs of the network.
             batch.r_t = self.reward_norm(batch.r_t)
         return batch
 

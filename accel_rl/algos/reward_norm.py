@@ -8,7 +8,7 @@ from accel_rl.distributed.communicator import Communicator
 
 
 def clipped(reward: Tensor, clip: float | None) -> Tensor:
-    """Clip rewards [...] to +- clip, unless it is 0."""
+    """Clip rewards [...] to +- clip, or return them unchanged if clip is 0."""
     return reward.clamp(-clip, clip) if clip else reward
 
 
@@ -17,9 +17,9 @@ class RewardNorm(nn.Module):
     (OpenAI baselines' VecNormalize; Gymnasium's NormalizeReward). R begins with 0 after the end of an episode, and
     after a lost life that ends the return.
 
-    The variance is that of all R so far, of all environments and of all ranks that share batches. Baselines begins with
-    1e-4 samples of variance 1, and divides each reward after its own step. Here the first samples are those of the
-    first rollout, and a rollout is added before any of its rewards is divided.
+    The variance is that of all R so far, of all environments and of all ranks that share batches. OpenAI baselines
+    start the statistics with 1e-4 samples of variance 1, and update them at every step. In this project, the statistics
+    start with the first rollout, and each rollout updates the statistics before its rewards are divided.
     """
 
     def __init__(self, B: int, gamma: float):
@@ -35,15 +35,15 @@ class RewardNorm(nn.Module):
 
     def forward(self, reward: Tensor) -> Tensor:
         """Divide reward [...] by the current standard deviation. An infinite reward becomes NaN, so that updates from
-        it are skipped."""
+        this reward are skipped."""
         scaled = reward / (self.variance + 1e-8).sqrt()
         return torch.where(scaled.isinf(), torch.nan, scaled.clamp(-10, 10))
 
     @torch.no_grad()
     def add(self, reward: Tensor, rollout: Rollout, communicator: Communicator) -> None:
-        """Update the statistics with one rollout. Each rank calls this once per rollout. `reward` [T, B] is after
-        --reward-clip. Skipped steps
-        leave R as it is, and a reward that is not finite counts as 0, because the updates from it are skipped."""
+        """Update the statistics with one rollout. Each rank calls this once per rollout. `reward` [T, B] has been
+        clipped (--reward-clip). Skipped steps do not change R. A reward that is not finite counts as 0, because updates
+        from such a reward are skipped."""
         valid, goes_on = rollout.valid, (~rollout.terminated).double()
         carry = torch.where(valid, self.gamma * (rollout.age[:-1] > 0).double(), 1)
         carry[1:] *= goes_on[:-1]
@@ -51,12 +51,12 @@ class RewardNorm(nn.Module):
         for t in range(rollout.T):
             R = returns[t].addcmul_(carry[t], R)
         self.returns.copy_(R * goes_on[-1])
-        # Chan et al. 1979, from sums of deviations from the mean so far, of which the ranks need one all-reduce.
+        # The update of Chan et al. 1979 uses sums of deviations from the previous mean, so one all-reduce is enough.
         deviation = torch.where(valid, returns - self.mean, 0)
         sums = torch.stack([valid.sum(), deviation.sum(), deviation.square().sum()])
         n, total, squares = communicator.all_reduce_sum(sums)
         count = (self.count + n).clamp(min=1)
         spread = self.variance * self.count + squares - total.square() / count
-        self.variance.copy_(spread.clamp(min=0) / count)  # Rounding may leave less than 0 where all returns are equal.
+        self.variance.copy_(spread.clamp(min=0) / count)  # Rounding errors may make `spread` negative.
         self.mean.add_(total / count)
         self.count.add_(n)

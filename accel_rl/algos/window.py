@@ -78,7 +78,7 @@ class RolloutWindow:
         host = self._on_host(recent, b)
         if host is None or self._staging is None:
             valid = _without_breaks(flags["valid"], flags["ended"])
-        else:  # On a GPU the loop over steps would be six launches each.
+        else:  # On a GPU, each step of this loop would launch six kernels.
             valid = self._staging.put(host.valid)
         return Rollout(
             frames=torch.cat(rows)[-(S - 1 + self.N + 1) :],
@@ -132,8 +132,8 @@ class RolloutWindow:
 
 
 def _without_breaks(valid: Tensor, ended: Tensor) -> Tensor:
-    """`valid`, in which steps whose return is unknown are also marked as invalid: the earlier steps of episodes that
-    were interrupted because a worker process died."""
+    """A copy of `valid` that also marks steps with an unknown return as invalid. The return is unknown if the episode
+    was interrupted later in the window, because a worker process died."""
     lost = torch.zeros_like(valid[0])
     valid = valid.clone()
     for t in range(valid.shape[0] - 2, -1, -1):

@@ -24,14 +24,14 @@ from accel_rl.training.callback import Callback, Training
 from accel_rl.training.observers import Observers
 
 TRIAL_START = 2_000
-"""Most env steps of random play in a trial of Q-learning."""
+"""Maximum number of env steps of random play in a trial of Q-learning."""
 LIMIT_S = 120.0
-"""Most seconds of a trial before its first update."""
+"""Maximum number of seconds of a trial before its first update."""
 ENDLESS = 10**12
 
 
 class Rates(NamedTuple):
-    """In env steps/s. `playing` is the rate of the initial random play, before the first update, and infinite if it is
+    """Rates in env steps/s. `playing` is the rate of the initial random play, before the first update, and infinite if
     unknown."""
 
     learning: float

@@ -54,12 +54,13 @@ class StopAtScore(Callback):
 class SaveBest(Callback):
     """At each checkpoint, store the network if the mean score of the last --log.window training episodes is the best so
     far. The network is stored in best-training/ of the run folder. `accel-rl evaluate RUN --checkpoint
-    RUN/best-training/checkpoints/NUMBER` evaluates it. The network of the best evaluation is always stored, in best/.
+    RUN/best-training/checkpoints/NUMBER` evaluates this network. The network of the best evaluation is always stored,
+    in best/.
     """
 
     def on_start(self, training: Training) -> None:
-        """A resumed run compares the network of its checkpoint again, because the process may have been killed between
-        the checkpoint and `on_checkpoint`."""
+        """A resumed run calls `on_checkpoint` again for its checkpoint, because the previous process may have been
+        killed between the checkpoint and the call."""
         self.on_checkpoint(training, training.path)
 
     def on_checkpoint(self, training: Training, path: Path) -> None:
@@ -130,7 +131,7 @@ class WandbArtifacts(Callback):
     def on_end(self, training: Training) -> None:
         self.on_checkpoint(training, training.path)
         folder = training.path / "wandb" / "model"
-        remove_folder(folder)  # A model of an earlier end of the run, before a resume, is removed.
+        remove_folder(folder)  # If the run ended once before and was then resumed, the folder contains an older model.
         run, config = RunFolder.open(training.path, trust=True)
         export(run, config, ExportOptions(out=str(folder)))
         with _uploading("the model"):

@@ -73,8 +73,8 @@ def pull(place: str, out: Path) -> Path:
 
 
 def _check_files(model: Path) -> None:
-    """Raise ConfigError if a model's folder contains anything but files and folders. The content behind a link, such as
-    a private key of the user, would become a part of the model."""
+    """Raise ConfigError if a model's folder contains anything but files and folders. The file to which a link leads,
+    such as a private key of the user, would become a part of the model."""
     for folder, subfolders, files in os.walk(model):
         for path in (Path(folder, name) for name in (*subfolders, *files)):
             mode = path.lstat().st_mode

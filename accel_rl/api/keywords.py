@@ -62,8 +62,8 @@ def with_values(config: TrainConfig, values: Mapping[str, Any]) -> TrainConfig:
 
 
 def _full_name(config: TrainConfig, name: str) -> str:
-    """env.game for game. For an unknown setting, raises a ConfigError that suggests similar names, in the spelling of
-    Python keywords."""
+    """The full name of a setting, such as env.game for game. For an unknown setting, raises a ConfigError that suggests
+    similar names, in the spelling of Python keywords."""
     try:
         return full_name(config, name.replace("__", ".").replace("_", "-"))
     except ConfigError as e:
@@ -118,7 +118,8 @@ def _base(what: What) -> TrainConfig:
 
 
 def _class_of(config: AlgorithmConfig) -> type[Algorithm]:
-    """The algorithm whose own settings are of this type. Raises ConfigError unless there is exactly one."""
+    """The algorithm whose own settings are of this type. Raises ConfigError unless exactly one algorithm has settings
+    of this type."""
     result = [cls for cls in _subclasses(Algorithm) if cls.__dict__.get("Config") is type(config)]
     if len(result) != 1:
         name = type(config).__name__

@@ -1,4 +1,4 @@
-"""What a notebook shows of a run: settings, score and curve, and videos."""
+"""Displays a run's settings, score, learning curve and videos in a notebook."""
 
 import base64
 import html
@@ -14,11 +14,11 @@ from accel_rl.settings.train import TrainConfig
 from accel_rl.text.errors import ConfigError
 
 MOST_VIDEO = 30 * 2**20
-"""Longer videos are not copied into the notebook's file."""
+"""Videos of more bytes are not copied into the notebook's file."""
 
 
 class Picture(bytes):
-    """A PNG, which a notebook shows."""
+    """A PNG picture that a notebook displays."""
 
     def _repr_png_(self) -> bytes:
         return self
@@ -33,7 +33,7 @@ class Picture(bytes):
 
 
 class Video(type(Path())):  # type: ignore[misc]  # Path is an abstract class before Python 3.12.
-    """The path of a video, which a notebook shows."""
+    """The path of a video that a notebook displays."""
 
     def _repr_html_(self) -> str:
         if self.stat().st_size > MOST_VIDEO:
@@ -45,7 +45,7 @@ class Video(type(Path())):  # type: ignore[misc]  # Path is an abstract class be
 
 
 def curve(path: Path, config: TrainConfig, y: str, x: str) -> Picture:
-    """The column `y` of metrics.csv over the column `x`. Raises ConfigError if there are no values yet."""
+    """The column `y` of metrics.csv over the column `x`. Raises ConfigError if the column has no values yet."""
     return Picture(drawn(gather(columns_of([path], x, y), labelled([config.to_dict()])), x, y))
 
 
@@ -67,7 +67,8 @@ def run_html(path: Path, config: TrainConfig, metrics: dict[str, Any]) -> str:
 
 
 def changed_settings(config: TrainConfig) -> list[str]:
-    """`name=value` of the settings that are not the algorithm's defaults, without those that other rows show."""
+    """`name=value` of the settings that differ from the algorithm's defaults, except settings that other rows of the
+    notebook's table contain."""
     usual, values = defaults(config.algorithm), dict(flat(config.to_dict()))
     shown = {"env.game", "env.id", "seed", "env_steps", "run_dir"}
     changed = [name for name, value in values.items() if usual and name not in shown and value != usual.get(name)]

@@ -117,8 +117,8 @@ class ExportOptions(TrustOptions):
     best: bool = False
     """Export the network with the best evaluation instead of the newest checkpoint."""
     float16: bool = False
-    """Store the network's parameters as float16, which halves the size of the file. They are converted back to float32
-    when the model is loaded."""
+    """Store the network's parameters as float16, which halves the size of the file. The parameters are converted back
+    to float32 when the model is loaded."""
     onnx: bool = False
     """Also write the network as policy.onnx, which needs the extra `onnx`."""
 

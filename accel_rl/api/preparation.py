@@ -1,4 +1,4 @@
-"""What is checked before a run's folder exists: the settings, and then what the run's plan needs of this machine."""
+"""Checks before a run's folder is created: first the settings, then whether this machine can execute the run's plan."""
 
 import importlib
 
@@ -30,8 +30,8 @@ def checked(given: TrainConfig) -> Resolved:
 
 
 def check_machine(plan: RunPlan) -> None:
-    """Raise ConfigError if games cannot be emulated on the device, if the network does not fit the observations, or if
-    memory is too small: that of the device for the learner, or this machine's for all ranks."""
+    """Raise ConfigError if games cannot be emulated on the device, if the network cannot process the observations, if
+    the device's memory is too small for the learner, or if this machine's memory is too small for all ranks."""
     config, first = plan.config, plan.ranks[0]
     if first.sampler.on_device and first.device.startswith("cuda"):
         from accel_rl.emulator.device import cuda
@@ -51,7 +51,7 @@ def _check_network(config: Resolved, device: str) -> None:
             algo = build_algorithm(config, config.spec, "meta")
     except ConfigError:
         raise
-    except Exception as e:  # Any other error is ignored here, because the run raises it later.
+    except Exception as e:  # Other errors are ignored, because the run raises them again.
         if "overflow" in str(e):
             raise ConfigError(f"the network is too large: {' '.join(str(e).split())}") from e
         return

@@ -84,7 +84,7 @@ def _changed(run: RunFolder, config: TrainConfig, changes: ResumeOptions) -> Tra
     if changes.env_steps is not None:
         if changes.env_steps < 1:
             raise ConfigError(f"--env-steps {changes.env_steps}: must be at least 1")
-        # The interval between rows stays as it was, though its default depends on the run's length.
+        # The interval between rows of metrics does not change, although its default depends on the run's length.
         config = dataclasses.replace(
             config,
             env_steps=changes.env_steps,
@@ -102,7 +102,7 @@ def _changed(run: RunFolder, config: TrainConfig, changes: ResumeOptions) -> Tra
 
 def _recorded_changes(run: RunFolder, config: Resolved) -> dict[str, tuple[Any, Any]]:
     """The settings of the run's config.json that differ from `config`, as {name: (old value, new value)}."""
-    # Trust is no risk here, because the user already trusted the settings in `config`.
+    # trust=True is safe, because the user already trusted the code that `config` names.
     begun = RunFolder.open(run.path, trust=True)[1]
     before, now = (dict(flat(c.to_dict())) for c in (begun, config))
     # A resume that changes the run's length stores the default interval as a number, which is not a change.
@@ -119,7 +119,8 @@ def _change_lines(changes: Mapping[str, tuple[Any, Any]]) -> list[str]:
 
 
 def _schedule_lines(config: Resolved, changes: Mapping[str, tuple[Any, Any]]) -> list[str]:
-    """When linear schedules end if the run's length is changed; no line if the run has none."""
+    """Lines that report at which env step linear schedules end, if the run's length is changed. Without linear
+    schedules, []."""
     linear = [name for name, value in values_in(config.algo, "algo.").items() if value == "linear"]
     if "env_steps" not in changes or not linear or "schedule_steps" in changes:
         return []
@@ -136,7 +137,7 @@ def _check_state(
     run: RunFolder, config: Resolved, state: dict[str, Any], changes: Mapping[str, tuple[Any, Any]]
 ) -> None:
     """Raise ConfigError if the checkpoint belongs to another run. `config` has the settings of rank 0. `changes` maps
-    the settings that this resume changes to (old value, new value); they are not recorded yet."""
+    the settings that this resume changes to (old value, new value); these changes are not recorded yet."""
     saved, of_rank = (dict(flat(x)) for x in (state["config"], config.identity()))
     for name in saved:
         # The checkpoint of another version of accel_rl may have settings that this version does not have.
@@ -150,7 +151,8 @@ def _check_state(
 
 
 def _check_unfinished(run: RunFolder, config: Resolved, state: dict[str, Any]) -> None:
-    """Raise ConfigError if the checkpoint is at the end of the run. What the run could not remove is removed."""
+    """Raise ConfigError if the checkpoint is at the end of the run. In this case, remove temporary files and unused
+    segments of the checkpoints."""
     steps, updates = state["env_steps"], config.updates
     if updates:
         if (done := state["learner"]["updates"]) < updates:

@@ -31,8 +31,8 @@ def make_sampler(
     env: str | Callable[..., Any] | None = None,
     **values: "Unpack[TrainSettings]",
 ) -> "RolloutSource":
-    """Start worker processes that play, and return a `RolloutSource`. The caller must close it, or use it in a `with`
-    statement.
+    """Start worker processes that play, and return a `RolloutSource`. The caller must close the `RolloutSource`, or use
+    it in a `with` statement.
 
         with accel_rl.make_sampler(game="pong", envs=32, horizon=20) as sampler:
             rollout = sampler.collect()          # rollout.action, .reward, .terminated ... are [20, 32]
@@ -67,7 +67,7 @@ class RolloutSource:
         return self.sampler.collect(self.agent)
 
     def __iter__(self) -> Iterator[Rollout]:
-        """Rollouts without end. The environments do not pause between them."""
+        """Yield rollouts endlessly. The environments do not pause between rollouts."""
         return self.sampler.rollouts(self.agent, fixed=True)
 
     @property

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from accel_rl.api.train_settings import ResumeSettings, TrainSettings
 
 
-# A run needs gradients, also where the caller has switched them off.
+# Training needs gradients, even if the caller has disabled them.
 @torch.inference_mode(False)
 @torch.enable_grad()
 def train(
@@ -196,7 +196,7 @@ class Run:
         return Run(export(*self._open(chosen.trust), chosen)[0], trust=self.trust)
 
     def plot(self, y: str = "score", x: str = "env_steps") -> Picture:
-        """A picture of a column of metrics.csv over another one, or over minutes, which a notebook shows. Raises
+        """A picture, displayed by a notebook, of a column of metrics.csv over another column or over minutes. Raises
         ConfigError."""
         return curve(self.path, self.config, y, x)
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from accel_rl.settings.registry import SUITE_PREFIX
 from accel_rl.text.errors import ConfigError, nearest
 
-SUITE = Path(__file__).parents[2] / "experiments" / "models"  # In a clone; a wheel has no experiments.
+SUITE = Path(__file__).parents[2] / "experiments" / "models"  # Only a clone has this folder, not a wheel.
 
 
 def model_names() -> list[str]:
-    """Names such as ppo-breakout."""
+    """The names of the suite's agents, such as ppo-breakout."""
     return sorted(file.parent.name for file in SUITE.glob("*/model.safetensors"))
 
 

@@ -47,7 +47,7 @@ def read_state(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str
 
 
 def read_agent(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str, Any] | None:
-    """Same as `read_state`, or an exported model if the folder contains a model."""
+    """Same as `read_state`. If the folder contains an exported model, read the model."""
     if not chosen and ModelFolder(run.path).is_there:
         return ModelFolder(run.path).load()
     return read_state(run, chosen, best)
@@ -187,8 +187,8 @@ class TrainedPolicy:
         return action.numpy() if isinstance(obs, np.ndarray) else action
 
     def _checked(self, x: Tensor) -> Tensor:
-        """Raises ValueError for pictures whose type is neither the trained one nor bool, which is stored as 0 and
-        255."""
+        """Convert observations to the dtype with which the agent was trained; bool pictures become 0 and 255. Raises
+        ValueError for any other dtype of pictures."""
         if x.dtype == torch.bool and self._dtype == torch.uint8:
             return x.to(torch.uint8) * 255
         numeric = self._dtype == torch.float32 and (x.is_floating_point() or len(self.obs_shape) == 1)

@@ -18,8 +18,8 @@ from accel_rl.training.seeds import own_generator
 
 
 def initial_network(config: Resolved) -> InitialNetwork | None:
-    """A comparison of the network of --init with the network of a rank. None without --init. Raises ConfigError, with a
-    message of one line, if no layer fits."""
+    """The network of --init, compared layer by layer with the network of a rank. None without --init. Raises
+    ConfigError, with a message of one line, if no layer has the same shape."""
     if not config.init:
         return None
     try:
@@ -46,8 +46,8 @@ def _state(path: Path) -> Mapping[str, Any]:
 
 
 def _about(path: Path) -> str:
-    """The algorithm, the environment and the network of a run or a model, if the folder has its settings. The settings
-    are only read: a user's class that they name is not imported."""
+    """The algorithm, the environment and the network of a run or a model, if the folder has its settings. A user's
+    class that the settings name is not imported."""
     try:
         values = read_file(path)
     except ConfigError:

@@ -68,7 +68,7 @@ class Checkpoints:
             manifest["checksum"] = _checksum(manifest)
             write_synced(temporary / "MANIFEST.json", json.dumps(manifest, indent=1).encode())
             sync_folder(temporary)
-            sync_folder(self.folder.parent)  # It has the names of this folder and of the folder of segments.
+            sync_folder(self.folder.parent)  # Makes the names of the folders of checkpoints and of segments durable.
             self._remove(final)
             os.rename(temporary, final)
             sync_folder(self.folder)
@@ -77,14 +77,14 @@ class Checkpoints:
             raise RunError(f"could not write checkpoint {final}: {e.strerror or e}; the earlier ones are whole") from e
         try:
             self.remove(old for old in self.steps()[: -self.keep] if old != env_steps)
-            for doomed in self.folder.glob(f".writing-{os.getpid()}-old-*"):  # Of an earlier removal that failed.
+            for doomed in self.folder.glob(f".writing-{os.getpid()}-old-*"):  # Left by a failed removal
                 remove_folder(doomed)
-        except OSError as e:  # The next checkpoint tries again.
+        except OSError as e:  # The next `save` tries to remove it.
             logger.warning(f"an old checkpoint in {self.folder} could not be removed: {e.strerror or e}")
         return final
 
     def remove(self, steps: Iterable[int]) -> None:
-        """Also remove the segments to which no other checkpoint refers."""
+        """Remove checkpoints, and the segments to which no other checkpoint refers."""
         for env_steps in steps:
             self._remove(self.path(env_steps))
         self._collect()
@@ -111,11 +111,12 @@ class Checkpoints:
             try:
                 held |= set(_read_manifest(path).get("segments", []))
             except (OSError, ValueError, LookupError, TypeError, RecursionError):
-                return  # No segment is removed, because those of a damaged checkpoint are unknown.
+                return  # No segment is removed, because the segments of a damaged checkpoint are unknown.
         self.segments.keep_only(held)
 
     def renumber(self, env_steps: int, number: int) -> None:
-        """The new number of env steps is `number`. Raises OSError, ValueError or ConfigError for a damaged manifest."""
+        """Change the number of env steps of a checkpoint to `number`. Raises OSError, ValueError or ConfigError for a
+        damaged manifest."""
         temporary = self.folder / f".writing-{os.getpid()}-{number}"
         remove_folder(temporary)
         shutil.copytree(self.path(env_steps), temporary)
@@ -144,7 +145,8 @@ class Checkpoints:
         self._collect()
 
     def load_latest(self) -> tuple[int, dict[str, Any]] | None:
-        """Verify the newest checkpoint: (env steps, state). Raises ConfigError if it is damaged."""
+        """Verify the newest checkpoint, and return (env steps, state). Raises ConfigError if the checkpoint is
+        damaged."""
         steps = self.steps()
         return (steps[-1], load(self.path(steps[-1]))) if steps else None
 

@@ -25,8 +25,8 @@ def seed_from(state: Tensor) -> int:
 
 
 def restore(generator: torch.Generator, state: Tensor) -> None:
-    """`state` is [n] uint8. If it is that of a generator on another kind of device, a new seed is computed from it, and
-    this is logged."""
+    """`state` is [n] uint8. If the state was saved on another kind of device, a new seed is computed from the state,
+    and a message is logged."""
     if len(state) == len(generator.get_state()):
         generator.set_state(state.cpu())
     else:
@@ -35,8 +35,8 @@ def restore(generator: torch.Generator, state: Tensor) -> None:
 
 
 def restore_default(cpu: Tensor, gpu: Tensor | None, device: torch.device | str) -> None:
-    """The GPU is that on which the run continues. `gpu` is None if the run had no GPU. Then the GPU's generator is
-    seeded from the CPU generator's state, and this is logged."""
+    """Restore torch's default generators of the CPU and of the GPU `device`. If `gpu` is None, the run had no GPU; then
+    the GPU's generator is seeded from the CPU generator's state, and a message is logged."""
     torch.set_rng_state(cpu)
     gpus = Device(device)
     if not gpus.queues_work:

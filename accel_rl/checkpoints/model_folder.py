@@ -79,7 +79,7 @@ def _is_agents(name: str) -> bool:
 
 
 def evaluation_at(run: Path, env_steps: int) -> dict[str, Any] | None:
-    """None if the run in the folder `run` was not evaluated at `env_steps`."""
+    """The evaluation of the run in the folder `run` at `env_steps`, or None."""
     try:
         return dict(json.loads((run / "evaluations" / f"{env_steps:012d}.json").read_text()))
     except (OSError, ValueError):

@@ -1,4 +1,5 @@
-"""At which env steps a run was saved. Lists of runs, such as `accel-rl status`, read this without importing torch."""
+"""The env steps at which checkpoints of a run were saved. Lists of runs, such as `accel-rl status`, use this module,
+because it does not import torch."""
 
 import json
 import re

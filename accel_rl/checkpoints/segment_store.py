@@ -57,7 +57,8 @@ class SegmentStore:
         return {"segments": [self._path(*item).name for item in self._used.items()]} if self._used else {}
 
     def get(self, name: str, checksum: str) -> Segment:
-        """Reading the segment raises ConfigError if its file is missing or damaged."""
+        """The segment of this name, which is read later. The read raises ConfigError if the segment's file is missing
+        or damaged."""
         return Segment(name, lambda: self._read(name, checksum), checksum)
 
     def _read(self, name: str, checksum: str) -> dict[str, Tensor]:

@@ -33,7 +33,7 @@ def copied(tree: Any, later: Callable[[Segment], Segment]) -> Any:
 
 
 def _in_order(node: dict[Any, Any]) -> list[tuple[Any, Any]]:
-    if any(type(key) not in (int, str) for key in node):  # `encode` refuses the state.
+    if any(type(key) not in (int, str) for key in node):  # `encode` raises ConfigError for such keys.
         return list(node.items())
     return sorted(node.items(), key=lambda pair: (isinstance(pair[0], str), pair[0]))
 
@@ -48,7 +48,7 @@ def encode(tree: dict[str, Any], put: Callable[[Segment], str] | None = None) ->
     tensors: dict[str, Tensor] = {}
 
     def ref(kind: str, path: str, tensor: Tensor) -> dict[str, Any]:
-        path = f"{len(tensors)}{path}"  # The number makes the name unique, because keys may contain slashes.
+        path = f"{len(tensors)}{path}"  # A number makes the tensor's name unique, because keys may contain slashes.
         tensors[path] = tensor.detach().cpu().contiguous().clone()
         return {_REF: [kind, path]}
 

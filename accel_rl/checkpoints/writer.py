@@ -1,10 +1,10 @@
-"""A checkpoint is written by a thread, while training goes on.
+"""A thread writes a checkpoint while training continues.
 
-    caller  | copies the state | trains, and reads segments between its cycles           | is told of the end
+    caller  | copies the state | trains, and reads segments between its cycles           | is notified of the end
     thread  |                  | hashes and writes segments, state and manifest, renames |
 
-Segments are not copied together with the state, because they may be as large as a whole replay. They are read by the
-caller, whose own thread changes the replay.
+Segments are not copied together with the state, because they may be as large as a whole replay. The caller reads the
+segments, because the caller's thread also changes the replay.
 """
 
 import queue
@@ -22,7 +22,7 @@ from accel_rl.checkpoints.state_tree import copied
 from accel_rl.checkpoints.tensor_file import Segment
 from accel_rl.text.errors import RunError
 
-AHEAD = 8  # At most AHEAD segments, of about 32 MB, have been read and not been written.
+AHEAD = 8  # Maximum number of segments, of about 32 MB each, that have been read and not been written yet
 LOOK_S = 0.1
 
 
@@ -50,7 +50,7 @@ class CheckpointWriter:
         def write() -> None:
             try:
                 self._done.set_result(checkpoints.save(env_steps, copy, times))
-            except BaseException as error:  # The caller's thread raises it.
+            except BaseException as error:  # The caller's thread raises the error.
                 self._done.set_exception(error)
 
         threading.Thread(target=write, name="checkpoint", daemon=True).start()
@@ -73,7 +73,7 @@ class CheckpointWriter:
         return True
 
     def finish(self) -> None:
-        """Wait until the checkpoint is complete. Raises RunError if it could not be written."""
+        """Wait until the checkpoint is complete. Raises RunError if the checkpoint could not be written."""
         while not self.step():
             wait([self._done], LOOK_S if self._unread else None)
 

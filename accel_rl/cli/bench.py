@@ -39,7 +39,7 @@ class BenchOptions:
 
 
 def rate(sampler: RolloutSource, seconds: float) -> float:
-    """Env steps/s. Steps that --sampler.reset wait skips are not counted."""
+    """Env steps/s. Skipped steps (--sampler.reset wait) are not counted."""
     steps = 0
     began = time.perf_counter()
     for rollout in sampler:

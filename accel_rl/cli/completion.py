@@ -31,7 +31,7 @@ Install it once, and begin a new shell:
 
 """ + "\n".join(f"  {line}" for line in SHELLS.values())
 ZSH = "autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n"
-"""Commands with which zsh can run the script for bash."""
+"""These commands let zsh run the script for bash."""
 BASH = r"""# Completion of accel-rl for bash, by `accel-rl completion bash`.
 _accel_rl_words() { awk -F ' = ' -v key="$1" '$1 == key { print $2 }' <<'END'
 @table
@@ -96,7 +96,7 @@ def options(command: str, words: list[str]) -> list[Option]:
 
 
 def of_options(context: str, options: Iterable[Option]) -> Iterator[Word]:
-    """The full name and, if it is unique, the name without its group."""
+    """Words for the full name of each option and, if unique, for the name without its group."""
     flags = [option.flag for option in options]
     for option in options:
         bare = option.flag[2:].rpartition(".")[2]
@@ -111,7 +111,7 @@ def bash(words: Iterable[Word]) -> str:
         key = f"{word.context} {'--' if word.name.startswith('--') else ':'}"
         table.setdefault(key, []).append(word.name)
         table.update({word.name: [*word.values]} if word.values else {})
-    table |= {f"{command} --": table[f"{command} ppo --"] for command in ("train", "doctor")}  # for a user's algorithm
+    table |= {f"{command} --": table[f"{command} ppo --"] for command in ("train", "doctor")}  # for users' algorithms
     return BASH.replace("@table", "\n".join(f"{key} = {' '.join(names)}" for key, names in table.items()))
 
 

@@ -31,7 +31,8 @@ OF_EACH = ("run_dir", "seed", "format")
 """Settings that are not compared, because they differ in every run, or because they are columns of the list."""
 MOST_DIFFERENCES = 20
 FUTURE_S = 60.0
-"""A run whose newest row is later than now by less than this time, as on a file server with another clock, is new."""
+"""On a file server with another clock, a run's newest row may be written later than now. If the difference is less than
+FUTURE_S, the row's age is displayed as 0."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class RunsOptions:
     """List only the runs with this setting, such as `--where algorithm=ppo` or `--where learning-rate=1e-3`, or in this
     state, such as `--where state=running`; may be repeated."""
     sort: Literal["name", "score", "steps", "age"] = "name"
-    """Order of the list: by name, highest score, most env steps or latest row of metrics.csv first."""
+    """Order of the list: by name, by score (highest first), by env steps (most first), or by the time of the newest row
+    of metrics.csv (newest first)."""
     most: Count = 100
     """Maximum number of runs to list."""
 
@@ -67,7 +69,7 @@ class ListedRun:
 
     def cells(self) -> list[str]:
         s = self.settings
-        # A file of a clock that was later changed back, or of another machine, may be of a later time than now.
+        # The file's time may be in the future, if another machine wrote the file or if the clock was set back.
         age = human_time(max(self.age_s, 0)) if self.age_s > -FUTURE_S else "in the future"
         cells = [
             self.name, str(s["algorithm"]), str(s.get("env.game") or s.get("env.id")), str(s["seed"]),
@@ -122,7 +124,8 @@ def _equal(value: Any, text: str) -> bool:
 
 
 def differences(runs: Sequence[ListedRun]) -> list[str]:
-    """A line for each setting that all runs have, but with different values, with the number of runs of each value."""
+    """A line for each setting that all runs have, but with different values. The line contains the number of runs for
+    each value."""
     lines = []
     for name in runs[0].settings if runs else ():
         if name in OF_EACH or not all(name in run.settings for run in runs):

@@ -86,12 +86,12 @@ def report_command(argv: list[str]) -> int:
 
 
 def of_games(runs: Sequence[TrainedRun], names: Sequence[str]) -> list[TrainedRun]:
-    """The runs of the games that `names` name. Raises ConfigError for an unknown name, or if no run is left."""
+    """Select the runs of the games in `names`. Raises ConfigError for an unknown name, or if no run is selected."""
     present = list(dict.fromkeys(run.game for run in runs))
     wanted: set[str] = set()
     for name in names:
         try:
-            # The game of a CSV file or of a Gymnasium id may be no Atari game.
+            # Runs of CSV files and of Gymnasium ids may have games that are not Atari games.
             wanted.update((name,) if name in present else named_games([name]))
         except ConfigError as e:
             raise ConfigError(f"--games {e}") from e

@@ -39,18 +39,18 @@ MAIN = {
     "--config": "--config",
     "--quiet": "--quiet",
 }
-"""The options that the help describes first, in their short form."""
+"""Maps the options that the help describes first to their short forms."""
 
 
 @dataclass(frozen=True)
 class TrainOptions(TrustOptions):
-    """Options of `accel-rl train` that are no settings of a run."""
+    """Options of `accel-rl train` that are not settings of a run."""
 
     budget: str = ""
     """Train for a time in place of --env-steps, such as 30s, 10m or 1.5h."""
     config: str = ""
-    """The config.json of a run, or the run's folder, whose settings are the defaults; other options win. The algorithm
-    can then be left out."""
+    """The config.json of a run, or the run's folder, whose settings are the defaults. Other options override these
+    defaults. With --config, the algorithm can be omitted."""
     quiet: bool = False
     """Print only warnings and errors."""
 
@@ -76,7 +76,7 @@ def train(argv: list[str]) -> int:
 
 
 def seconds_of(budget: str, argv: list[str]) -> float:
-    """The seconds of --budget. Raises ConfigError."""
+    """The value of --budget in seconds. Raises ConfigError."""
     if (steps := value_of(argv, "--env-steps")) is not None:
         raise ConfigError(f"--budget {budget} and --env-steps {steps}: give one of the two")
     try:
@@ -86,7 +86,8 @@ def seconds_of(budget: str, argv: list[str]) -> float:
 
 
 def from_file(chosen: TrainOptions, argv: list[str]) -> TrainConfig:
-    """The settings of --config, without their folder. Code that `argv` names, too, is trusted. Raises ConfigError."""
+    """The settings in the file --config, without the run's folder. A user's code that the file names is trusted only if
+    `argv` also names it. Raises ConfigError."""
     file = Path(chosen.config).expanduser()
     if not file.exists():
         raise ConfigError(f"--config {file}: there is no such file")
@@ -102,7 +103,7 @@ def from_file(chosen: TrainOptions, argv: list[str]) -> TrainConfig:
 
 
 def parse_train(argv: list[str], prog: str, does: str, chosen: TrainOptions | None = None) -> TrainConfig:
-    """`chosen` are the options of `accel-rl train` that are no settings. Raises ConfigError."""
+    """`chosen` are the options of `accel-rl train` that are not settings. Raises ConfigError."""
     if len(argv) > 1 and not any(word.startswith("-") for word in argv[:2]):
         raise ConfigError(
             f"{prog}: unexpected argument {argv[1]!r}: a game is --game pong, an environment --env CartPole-v1"
@@ -130,7 +131,7 @@ def parse_train(argv: list[str], prog: str, does: str, chosen: TrainOptions | No
 
 
 def _modes(default: TrainConfig, options: list[str]) -> dict[str, str]:
-    """{group of options without an effect: condition under which it would have one}"""
+    """Maps each group of options without an effect to the condition under which its options have an effect."""
     flags = {option.partition("=")[0] for option in options}
     cluster = value_of(options, "--cluster")
     result = {}

@@ -1,1 +1,1 @@
-"""The emulator behind the interfaces of other libraries: EnvPool, Stable-Baselines3 and older Gymnasium."""
+"""The emulator with the interfaces of other libraries: EnvPool, Stable-Baselines3 and older Gymnasium."""

@@ -10,7 +10,7 @@
     envs.send(actions, info["env_id"])
 
 Options, episodes, random numbers and results are those of EnvPool 1.2.5: with the same seed and the same actions, all
-returned arrays are equal. These are the differences:
+returned arrays are equal. The differences from EnvPool are:
 
 - Options that the emulator does not have raise a ConfigError, as do bad values.
 - With batch_size below num_envs, send() without `env_id` sends actions to the environments of the last recv().
@@ -85,19 +85,19 @@ class EnvPool(Pool, GymnasiumVectorEnv[np.ndarray, np.ndarray, np.ndarray], gymn
         return (obs, info) if is_reset else (obs, reward, terminated, truncated, info)
 
     def _use_gym(self) -> None:
-        """The spaces, and the API, of the installed Gym, if it is installed."""
+        """Use the spaces and the API of the installed version of Gym. If Gym is not installed, change nothing."""
         try:
             import gym
         except ImportError:
             return
-        self._old_gym = int(gym.__version__.split(".")[1]) < 26  # Gym's last release was 0.26.
+        self._old_gym = int(gym.__version__.split(".")[1]) < 26  # Gym 0.26, the last release, has the new API.
         self.observation_space = gym.spaces.Box(0, 255, self.observation_space.shape, np.uint8)
         self.action_space = gym.spaces.Discrete(self.spec.actions)
 
 
 def make(task_id: str, env_type: str, **options: Any) -> Any:
-    """`task_id` is such as "Pong-v5" or "MsPacman-v5". The `options` are those of envpool_spec.py, and render_mode
-    "rgb_array" and render_env_id. Raises ConfigError."""
+    """`task_id` is such as "Pong-v5" or "MsPacman-v5". The `options` are those of envpool_spec.py, `render_mode`
+    ("rgb_array") and `render_env_id`. Raises ConfigError."""
     if env_type not in ENV_TYPES:
         raise ConfigError(
             f"env_type={env_type!r}: must be one of {', '.join(ENV_TYPES)}" + nearest(env_type, ENV_TYPES)
@@ -113,7 +113,7 @@ def make(task_id: str, env_type: str, **options: Any) -> Any:
 
 
 def make_gym(task_id: str, **options: Any) -> EnvPool:
-    """The interface is that of the installed version of Gym, by default of Gymnasium."""
+    """Games with the interface of the installed version of Gym, or of Gymnasium if Gym is not installed."""
     return make(task_id, "gym", **options)
 
 
@@ -122,7 +122,7 @@ def make_gymnasium(task_id: str, **options: Any) -> EnvPool:
 
 
 def make_dm(task_id: str, **options: Any) -> Any:
-    """The interface is that of dm_env, whose package must be installed."""
+    """Games with the interface of dm_env. The package dm-env must be installed."""
     return make(task_id, "dm", **options)
 
 

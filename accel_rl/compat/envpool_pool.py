@@ -1,4 +1,5 @@
-"""A pool of games with EnvPool's calls, without a form of results."""
+"""A pool of games with EnvPool's calls. Subclasses define the form of the results (Gymnasium's tuples or dm_env's
+TimeSteps)."""
 
 import warnings
 from typing import Any, NamedTuple
@@ -11,13 +12,13 @@ from accel_rl.emulator.vector_options import NO_LIMIT, RAM_BYTES
 
 
 class Games(VectorEnv):
-    """The games of a pool. In `info`, frame_number is 1 if a game is over, and episode_frame_number counts its agent
-    steps (envpool_env.h)."""
+    """The games of a pool. In `info`, frame_number is 1 if a game is over, and episode_frame_number is the number of
+    agent steps of the game (envpool_env.h)."""
 
     _envpool = True
 
     def ram(self, ids: np.ndarray) -> np.ndarray:
-        """[len(ids), 128] uint8, of environments that are not playing."""
+        """The RAM [len(ids), 128] uint8 of the environments `ids`, which must not be playing."""
         out = np.empty((len(ids), RAM_BYTES), np.uint8)
         self._core.ram(ids, out)
         return out
@@ -36,7 +37,7 @@ class Results(NamedTuple):
 
 
 class Pool:
-    """The calls that EnvPool's types of environments share."""
+    """The calls that all of EnvPool's types of environments have."""
 
     spec: Any
     num_envs: int
@@ -77,7 +78,7 @@ class Pool:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.config.items())})"
 
-    __str__ = __repr__  # Gymnasium's has the name of an id.
+    __str__ = __repr__  # Gymnasium's `__str__` would read `spec.id`.
 
     def reset(self, env_id: np.ndarray | None = None) -> Any:
         """Begin all games, or the games `env_id` [n]."""
@@ -88,7 +89,7 @@ class Pool:
         return self.recv(reset=True)
 
     def async_reset(self) -> None:
-        """recv() returns the first observations in batches."""
+        """Begin all games without waiting. recv() then returns the first observations in batches."""
         self._ended[:], self._sent = True, self.all_env_ids
         self._first = self._envs.reset(seed=self._seeds)
         self._seeds = None  # The seeds determine only the first reset.
@@ -98,10 +99,10 @@ class Pool:
         return self.recv()
 
     def send(self, action: Any, env_id: np.ndarray | None = None) -> None:
-        """Send actions [n] for the n environments `env_id`, whose results were received, by default for all
-        environments, or with smaller batches for the environments of the last recv(). Several batches may be received
-        before the first is answered. If a batch has all environments, the next recv() returns the environments
-        `env_id`. `action` may be a dict of "action" and "env_id"."""
+        """Send actions [n] for the n environments `env_id`, whose results were received. The default is all
+        environments, or, if a batch has fewer, the environments of the last recv(). Several batches may be received
+        before the first is answered. If the batch size is the number of environments, the next recv() returns the
+        results of the environments `env_id`. `action` may be a dict of "action" and "env_id"."""
         if isinstance(action, dict):
             action, env_id = action["action"], action.get("env_id", env_id)
         default = self._ids if self.is_async else self.all_env_ids
@@ -113,7 +114,7 @@ class Pool:
         self._sent = ids
 
     def recv(self, reset: bool = False, return_info: bool = True) -> Any:
-        """With `reset`, the results are those of a reset."""
+        """Receive the results of a batch. With `reset`, receive the first observations after a reset."""
         if self._first is not None:
             (obs, numbers), self._first = self._first, None
             points = np.zeros(len(obs), np.int32)
@@ -140,7 +141,8 @@ class Pool:
         warnings.warn("seed() has no effect: envpool.make(..., seed=seed) sets the seed", stacklevel=2)
 
     def render(self, env_ids: Any = None, camera_id: int | None = None) -> Any:
-        """Screens [n, 210, 160, 3] uint8, by default of the one `render_env_id`."""
+        """Screens [n, 210, 160, 3] uint8 of the environments `env_ids`, by default of the environment
+        `render_env_id`."""
         if self.render_mode is None:
             raise RuntimeError("render() without a render mode: make the environments with render_mode='rgb_array'")
         chosen = np.atleast_1d(self._render_env_id if env_ids is None else env_ids)

@@ -1,4 +1,4 @@
-"""The options of EnvPool's Atari games, their checks, and the spec that EnvPool makes of them."""
+"""The options of EnvPool's Atari games, checks of these options, and EnvPool's spec of a task."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -52,7 +52,7 @@ INT = np.iinfo(np.int32)
 
 
 class ArraySpec(NamedTuple):
-    """The axis -1 of a shape is that of the environments, if a game has one player."""
+    """An axis of -1 in a shape is the axis of the environments, because each game has one player."""
 
     dtype: type
     shape: list[int]
@@ -60,7 +60,7 @@ class ArraySpec(NamedTuple):
     maximum: float
 
 
-class players(NamedTuple):  # EnvPool's names of both classes are those of its states.
+class players(NamedTuple):  # The names of `players` and `State` are EnvPool's.
     env_id: Any
 
 
@@ -120,7 +120,7 @@ class Spec:
 
     @property
     def seeds(self) -> np.ndarray:
-        """[num_envs] int64, from 0 to 2^32 - 1."""
+        """The seeds of the environments, [num_envs] int64, from 0 to 2^32 - 1."""
         c = self.config
         return np.array(c.env_seed or c.seed + np.arange(c.num_envs), np.int64) % 2**32
 

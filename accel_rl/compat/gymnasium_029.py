@@ -69,7 +69,7 @@ class EpisodeSums:
         self._points[:] = self._steps[:] = 0
 
     def add(self, points: np.ndarray) -> None:
-        """`points` [n] are those that the agents won in a step."""
+        """`points` [n] are the points that the agents won in a step."""
         self._points += points
         self._steps += 1
 
@@ -95,7 +95,8 @@ class LostLives:
         return actions if self._fire is None else np.where(self._lost, self._fire, actions)
 
     def step(self, lives: np.ndarray, ended: np.ndarray) -> np.ndarray:
-        """Which environments lost a life, bool [num_envs]. `ended` marks environments whose game ended or began."""
+        """Return which environments lost a life, bool [num_envs]. `ended` marks environments whose game ended or
+        began."""
         self._lost = (lives < self._lives) & ~ended & self._count
         self._lives = lives
         return self._lost

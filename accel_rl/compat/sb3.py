@@ -25,7 +25,7 @@ from accel_rl.text.errors import ConfigError
 NOOP = 0
 
 
-class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
+class SB3VecEnv(VecEnv):  # type: ignore[misc]  # The package may be missing.
     """`n_envs` games with the interface of SB3's VecEnv and the arguments of SB3's `make_atari_env` and AtariWrapper.
     Observations are [n_envs, stack_num, 84, 84] uint8; with the default stack of 4, SB3's VecFrameStack is not needed.
 
@@ -156,8 +156,8 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
         return lost
 
     def _begin(self, obs: np.ndarray, info: Any, lost: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, Any]:
-        """Play the first steps (FIRE, no-ops) in the environments in which an episode begins (`new`). In those marked
-        `lost`, the episode begins after a lost life. Return the observations and infos."""
+        """Play the first steps (FIRE, no-ops) in the environments in which an episode begins (`new`). In the
+        environments marked `lost`, the episode begins after a lost life. Return the observations and infos."""
         if lost.any():
             obs, info, _ = self._play(NOOP, lost)
         if self._starts_by_fire:

@@ -20,15 +20,16 @@ NO_CONTEXT = 3, 201
 
 class PageLocks(Protocol):
     def register(self, address: int, size: int) -> int:
-        """`address` must be that of a page; `size` is in bytes. Return CUDA's error code, which is 0 for success."""
+        """Lock `size` bytes from `address` on, which must be the beginning of a page. Return CUDA's error code, which
+        is 0 for success."""
 
     def unregister(self, address: int) -> int:
         """Return CUDA's error code."""
 
 
 class _Driver:
-    """Locks pages through CUDA's driver API. If the runtime's `cudaHostRegister` failed, torch would raise the error
-    again at its next kernel launch."""
+    """Locks pages through CUDA's driver API. CUDA's runtime API is not used, because torch would raise a failure of its
+    `cudaHostRegister` again at the next kernel launch."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL("libcuda.so.1")
@@ -36,7 +37,7 @@ class _Driver:
     def register(self, address: int, size: int) -> int:
         arguments = ctypes.c_void_p(address), ctypes.c_size_t(size), ctypes.c_uint(PORTABLE)
         error = int(self._library.cuMemHostRegister_v2(*arguments))
-        if error in NO_CONTEXT:  # A call of CUDA's runtime creates the thread's missing CUDA context.
+        if error in NO_CONTEXT:  # This call creates the thread's missing CUDA context.
             torch.cuda.current_stream().synchronize()
             error = int(self._library.cuMemHostRegister_v2(*arguments))
         return error
@@ -71,11 +72,11 @@ def whole_pages(tensors: Iterable[Tensor]) -> list[tuple[int, int]]:
 
 class PageLocked:
     """Pages of host tensors are locked until `close`, so that copies from and to a GPU are asynchronous. If the system
-    does not allow page locks, copies are slower, and this is logged once."""
+    does not allow page locks, copies are slower, and a message is logged once."""
 
     def __init__(self, tensors: Iterable[Tensor], device: torch.device | str):
-        """`device` is the GPU from and to which data is copied. Other GPUs may also copy, but locking uses no memory of
-        other GPUs."""
+        """`device` is the GPU from and to which data is copied. Data can also be copied from and to other GPUs, but
+        locking uses no memory of other GPUs."""
         module = Device(device).runtime
         self._locks = page_locks(module)
         self._locked: list[int] = []

@@ -12,7 +12,7 @@ from accel_rl.data.staging import Staging
 from accel_rl.kernels.frames import FrameStacks, gather_stacks, window_stacks
 
 _NOT_IN_BATCHES = {"in_batches": False}
-"""Metadata of the parts of a rollout that batches do not contain."""
+"""Metadata of the fields of a rollout that are not copied to batches."""
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class Rollout:
         return cls(**{n: torch.from_numpy(getattr(arrays, n)) for n in TENSORS}, stack=arrays.stack)  # type: ignore[arg-type]
 
     def state_dict(self) -> dict[str, Any]:
-        """Arrays on the host, for a checkpoint."""
+        """The fields of the rollout in host memory, for a checkpoint."""
         return {name: _map(getattr(self, name), torch.Tensor.cpu) for name in self._saved()}
 
     @classmethod
@@ -82,7 +82,7 @@ class Rollout:
 
     @property
     def on_host(self) -> "Rollout":
-        """Arrays in host memory, without the agent's recorded values, and without synchronizing with a GPU."""
+        """The rollout in host memory, without the agent's recorded values. Does not synchronize with a GPU."""
         return self if self.host is None else self.host
 
     @property
@@ -120,12 +120,12 @@ class Rollout:
         return self.action.shape[1]
 
     def observation(self, t: Tensor, b: Tensor) -> Tensor:
-        """[N, S, *frame_shape] at steps t [N] of environments b [N], where t is at most T."""
+        """Observations [N, S, *frame_shape] at steps t [N] of environments b [N], where t is at most T."""
         return gather_stacks(self.frames, t, b, self.age[t, b], self.stack)
 
     def observations(self, t: int, T: int = 1, b: slice = slice(None)) -> Tensor:
-        """[T * n, S, *frame_shape] of T successive steps of environments `b`, beginning at step t. The last observation
-        may be that after the rollout's last step."""
+        """Observations [T * n, S, *frame_shape] of T successive steps of environments `b`, beginning at step t. The T
+        observations may include the observation after the rollout's last step."""
         if self.stack == 1:
             return self.frames[t : t + T, b].flatten(0, 1)
         return self.frame_stacks(t, T, b).gather()
@@ -135,8 +135,8 @@ class Rollout:
         return window_stacks(self.frames, self.age, t, T, b, self.stack)
 
     def memory(self, t: int = 0, T: int | None = None, b: slice | Tensor = slice(None)) -> RnnState | None:
-        """State of the environments `b` for T steps (None means all steps), beginning at step t, which must be 0 or the
-        rollout's end."""
+        """The recurrent state of the environments `b` for T steps, beginning at step t, which must be 0 or the
+        rollout's end. With None, T is the rollout's length."""
         state = self.state if t == 0 else self.next_state
         if state is None:
             return None

@@ -25,8 +25,9 @@ class Step:
     ends, because the game is over, or because a life was lost and the protocol counts lives. `truncated` [n] bool is
     true if the time limit stopped the episode; the return then bootstraps from the final frame. `ended` [n] bool is
     true if the episode has ended, by game over or time limit, so that the environment must be reset. `valid` [n] bool
-    is false if the environment was not stepped, while it waited for its reset. `info` [n, info_bytes] uint8 has numbers
-    about the episode (envs/episode_info.py), written only where `ended` is true; Atari games report no numbers.
+    is false if the environment was not stepped, because it waited for its reset. `info` [n, info_bytes] uint8 contains
+    the bytes of numbers about the episode (envs/episode_info.py), written only where `ended` is true; Atari games
+    report no numbers.
     """
 
     frame: np.ndarray
@@ -41,7 +42,7 @@ class Step:
 
     @classmethod
     def empty(cls, n: int, spec: EnvSpec) -> "Step":
-        """Private arrays for n environments, for tests, videos and benchmarks."""
+        """Arrays for n environments in private memory, for tests, videos and benchmarks."""
         frame = np.zeros((n, *spec.frame_shape), spec.frame_dtype)
         flags = {k: np.zeros(n, bool) for k in ("terminated", "truncated", "ended", "valid")}
         return cls(
@@ -50,7 +51,7 @@ class Step:
         )  # fmt: skip
 
     def clear(self) -> None:
-        """The values at the start of all episodes, except the frames."""
+        """Set all arrays except the frames to their values at the start of an episode."""
         self.age[:] = 0
         self.reward[:] = 0
         self.terminated[:] = self.truncated[:] = self.ended[:] = False
@@ -63,8 +64,8 @@ class Step:
 
 TENSORS = ("frames", "final_frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
 """`TENSORS` lists the arrays that a `Rollout` has as tensors."""
-# Array elements that were never written have the sentinel values, which tests detect. An environment with the action
-# -1, or NaN if actions are real, is skipped.
+# Actions and rewards that were never written are sentinels, which tests detect. An environment whose action is the
+# sentinel (-1, or NaN if actions are real) is not stepped.
 SENTINEL_ACTION = -1
 SENTINEL_REWARD = float("nan")
 
@@ -75,13 +76,14 @@ def sentinel(action: Any) -> float:
 
 
 def is_skipped(action: np.ndarray) -> np.ndarray:
-    """Whether the actions [n, ...] are sentinels, [n]."""
+    """Whether each of the actions [n, ...] is the sentinel, bool [n]."""
     first = action.reshape(len(action), -1)[:, 0]
     return np.isnan(first) if action.dtype.kind == "f" else first < 0
 
 
 def rollout_layout(spec: EnvSpec, T: int, B: int, prefix: str = "") -> Layout:
-    """Names, dtypes and shapes. The array `frames` begins with the stack - 1 frames before the first step."""
+    """The name, dtype and shape of each array of a rollout. The array `frames` begins with the stack - 1 frames before
+    the first step."""
     fields: Layout = {
         "frames": (spec.frame_dtype, (spec.stack - 1 + T + 1, B, *spec.frame_shape)),
         "final_frames": (spec.frame_dtype, (T, B, *spec.frame_shape)),
@@ -119,7 +121,7 @@ class RolloutArrays:
 
     @classmethod
     def zeros(cls, spec: EnvSpec, T: int, B: int) -> "RolloutArrays":
-        """Arrays in private memory."""
+        """Arrays of zeros in private memory."""
         return cls.of(private_arrays(rollout_layout(spec, T, B)), spec.stack)
 
     def fill_sentinels(self) -> None:

@@ -41,7 +41,7 @@ def _anonymous_file(size: int) -> int:
         except OSError:
             os.close(fd)
             raise
-    except OSError as e:  # For example, `ulimit -f` also limits anonymous files.
+    except OSError as e:  # For example, `ulimit -f` limits the size of anonymous files, too.
         raise ConfigError(
             f"{size / 2**20:.1f} MiB of shared memory cannot be allocated: {reported(e) or e.strerror}"
         ) from e
@@ -78,7 +78,8 @@ def open_at(address: str) -> int:
 
 
 def private_arrays(layout: Layout) -> dict[str, np.ndarray]:
-    """Zeros that no other process sees. The arrays begin on their own pages, so that a GPU can lock them."""
+    """Arrays of zeros in this process's memory. Each array begins on a new page, so that its pages can be locked for a
+    GPU."""
     offsets, size = _offsets(layout)
     return _arrays(layout, offsets, mmap.mmap(-1, size))
 
@@ -115,7 +116,7 @@ class SharedArrays:
 
     @classmethod
     def over(cls, layout: Layout, fd: int) -> "SharedArrays":
-        """The file is empty and already open."""
+        """Arrays over an empty file that is already open."""
         os.ftruncate(fd, _offsets(layout)[1])
         return cls(layout, fd)
 

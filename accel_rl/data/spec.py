@@ -11,13 +11,14 @@ class EnvSpec:
     """The observations and actions of an environment.
 
     An observation consists of `stack` frames. Image observations have the shape [stack, H, W], or [stack, C, H, W] if
-    frames have channels. Other observations are vectors [n], and `stack` is 1. Those of a picture with a vector are
-    bytes [n]: the picture's [*picture_shape] of `picture_dtype`, then the vector's as float32.
+    frames have channels. Other observations are vectors [n], and `stack` is 1. An observation of a picture and a vector
+    consists of bytes [n]: the bytes of the picture [*picture_shape] of `picture_dtype`, then the bytes of the vector,
+    as float32.
 
     An action is one of `n_actions`, or consists of several numbers: with `choices`, number d is one of choices[d], and
     `n_actions` is the sum of all choices; with `low` and `high`, number d is real, the environment clips it to these
-    bounds, and `n_actions` is the number of numbers. With `mask`, the last `n_actions` numbers of an observation say
-    which actions are allowed; `mask` is then `n_actions`, and 0 otherwise.
+    bounds, and `n_actions` is the number of numbers. If `mask` is not 0, it equals `n_actions`, and the last
+    `n_actions` numbers of an observation are 1 for allowed actions and 0 for others.
 
     `info_bytes` is the size, in bytes, of the numbers that an environment reports when an episode ends. `protocol` is
     the resolved set of rules by which the environment plays; it is recorded with every score.
@@ -44,7 +45,7 @@ class EnvSpec:
 
     @property
     def oldest(self) -> int:
-        """Largest value of `age`. At least 1, so that age 0 always marks an episode's first step."""
+        """Largest value of `age`. This value is at least 1, so that age 0 always marks an episode's first step."""
         return max(self.stack - 1, 1)
 
     @property
@@ -64,7 +65,8 @@ class EnvSpec:
 
     @property
     def ranges(self) -> list[tuple[float, float]]:
-        """Bounds of uniformly random numbers of an action. Without bounds, they are -1 and 1."""
+        """The interval of each number of a uniformly random action: the number's bounds, or -1 and 1 if the number is
+        not bounded."""
         return [(a, b) if b - a < UNBOUNDED else (-1.0, 1.0) for a, b in zip(self.low, self.high, strict=True)]
 
     @property

@@ -9,7 +9,8 @@ from accel_rl.data.page_locked import PAGE, PageLocked
 from accel_rl.machine.devices import Device
 
 MOST = 32
-"""A GPU that is `MOST` copies behind is awaited, so that page-locked memory does not grow with rare delays."""
+"""Maximum number of unfinished copies. At this number, `Staging` waits for a copy, so that page-locked memory does not
+grow during rare delays of the GPU."""
 
 
 class _Slot:
@@ -43,7 +44,7 @@ class Staging:
         weakref.finalize(self, _close, self._slots).atexit = False
 
     def put(self, host: Tensor) -> Tensor:
-        """[...] on the device, or the tensor itself if the device is the CPU."""
+        """A copy [...] of the tensor on the device, or the tensor itself if the device is the CPU."""
         if not Device(self.device).queues_work:
             return host
         copy = torch.empty(host.shape, dtype=host.dtype, device=self.device)

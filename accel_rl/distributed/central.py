@@ -32,7 +32,7 @@ def chunks(size: int, k: int) -> list[slice]:
 @dataclass(slots=True)
 class _Copy:
     tensors: dict[str, Tensor]  # Views of the shared memory, including "parameters"
-    numbers: dict[str, np.ndarray]  # [1] float64 each
+    numbers: dict[str, np.ndarray]  # Scalars of the optimizer's state, as arrays [1] float64
 
 
 class Central:

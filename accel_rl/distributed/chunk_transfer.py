@@ -42,7 +42,7 @@ class ChunkTransfer:
         self._staging = Staging(self._device)
         self._is_finite = page_locked_zeros((1,), torch.bool, self._device)
         locked = PageLocked(central.tensors(), self._device)
-        weakref.finalize(self, locked.close).atexit = False  # At the process's exit, the system frees the memory.
+        weakref.finalize(self, locked.close).atexit = False  # At exit, the system frees the memory.
 
     def pull(self, k: int, parameters: bool = True, state: bool = False, is_held: bool = False) -> None:
         """Copy the central chunk k to the GPU. The caller must hold the chunk's lock. Later operations on the current
@@ -56,7 +56,7 @@ class ChunkTransfer:
         if state:
             sources |= {name: x for name, x in values.items() if isinstance(x, Tensor)}
         now = self._runtime.current_stream(self._device)
-        # The copies wait for queued operations that still read the chunk's older values.
+        # The copies wait for queued operations that still read the old values of the chunk.
         self._stream.wait_stream(now)
         with self._runtime.stream(self._stream):
             for name, source in sources.items():

@@ -80,7 +80,8 @@ class Collective:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether collectives of GPU tensors run on the GPU (NCCL), so that the host does not wait for them."""
+        """Whether collective operations on GPU tensors run on the GPU (NCCL), so that the host does not wait for the
+        results."""
         return "nccl" in dist.get_backend_config()
 
     def all_reduce_sum(self, x: Tensor) -> Tensor:
@@ -102,7 +103,7 @@ class Collective:
         return self.all_reduce_sum(rows).tolist()
 
     def updates(self, of_rank: int) -> int:
-        """`of_rank`, because synchronous ranks make every update together."""
+        """Return `of_rank`, because synchronous ranks make every update together."""
         return of_rank
 
     def gather(self, x: Any) -> list[Any]:
@@ -147,8 +148,8 @@ class Collective:
         return f"rank {self._names(missing)} is gone or hangs" if missing else "the ranks lost each other"
 
     def _without_key(self, others: list[int]) -> list[int]:
-        """Those of the ranks `others` that do not set their keys within SETTLE_S seconds. Raises RunError if the
-        store does not answer."""
+        """The ranks in `others` that do not set their keys within SETTLE_S seconds. Raises RunError if the store does
+        not answer."""
         deadline = time.monotonic() + SETTLE_S
         self.store.set(f"well/{self.rank}", "1")
         while set(others) - set(self.watch.gone()) and time.monotonic() < deadline:
@@ -173,5 +174,5 @@ class _Named:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, RuntimeError) and not isinstance(error, RunError):
-            traceback.clear_frames(trace)  # The traceback's frames keep the group's connections open.
+            traceback.clear_frames(trace)  # The stack frames of the traceback would keep the group's connections open.
             raise self.group.failed(self.what, " ".join(str(error).split())[:200]) from error

@@ -11,10 +11,9 @@ class CountedSteps(NamedTuple):
     """The numbers of env steps since the last call of `Communicator.count`."""
 
     of_run: int
-    """`of_run` counts the env steps of all ranks, which advance the schedules (exploration, target network, learning
-    rate)."""
+    """Env steps of all ranks. These env steps advance the schedules (exploration, target network, learning rate)."""
     of_batch: int
-    """`of_batch` counts the env steps of the ranks that share each batch, which determine the number of updates."""
+    """Env steps of the ranks that share each batch. These env steps determine the number of updates."""
 
 
 class Communicator(Protocol):
@@ -82,7 +81,7 @@ def average_buffers(buffers: Sequence[Tensor], communicator: Communicator) -> No
 
 
 def _in_one(buffers: list[Tensor], dtype: torch.dtype, reduce: Callable[[Tensor], Tensor]) -> None:
-    """Reduce all buffers, whatever their shapes, by one collective operation `reduce`, and copy the results to the
+    """Reduce all buffers together by one call of the collective operation `reduce`, and copy the results to the
     buffers."""
     if not buffers:
         return

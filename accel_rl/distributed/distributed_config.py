@@ -32,7 +32,7 @@ class DistributedConfig:
     warmup_updates: NonNegativeCount = 0
     """Number of initial updates that rank 0 makes alone (async). During the warmup, gradients of other ranks are
     dropped. The warmup is an addition of this project to Stooke & Abbeel (2018). The first steps of RMSProp are the
-    longest, and gradients computed from old parameters would repeat these long steps."""
+    longest. Without a warmup, gradients of other ranks, computed from old parameters, would repeat these long steps."""
     pull_steps: PositiveCount = 64
     """Agent steps between two pulls of the central parameters during sampling (async; section 5.3: 64)."""
     hash_interval: NonNegativeCount = 100
@@ -42,8 +42,8 @@ class DistributedConfig:
     """Maximum number of restarts from the checkpoint after a rank was killed (all-reduce). With async, a killed rank is
     always replaced, while the other ranks continue."""
     timeout_s: float = 240.0
-    """Seconds after which a rank that does not answer is considered hung. The default leaves a rank the time to replace
-    a worker process that has not started within --sampler.start-timeout-s."""
+    """Seconds after which a rank that does not answer is considered hung. The default is long enough for a rank to
+    replace a worker process that has not started within --sampler.start-timeout-s."""
 
     @property
     def is_async(self) -> bool:

@@ -21,10 +21,9 @@ class GradientSync(ABC):
 
     flat: FlatParameters
     skips: SkippedUpdates
-    """`skips` counts the updates that were skipped because of a non-finite loss or gradient."""
+    """Counts the updates that were skipped because of a non-finite loss or gradient."""
     times: dict[str, float]
-    """`times` maps each activity of synchronization with other ranks, such as pulling parameters, to the seconds spent
-    on it."""
+    """Seconds spent on each activity of synchronization with other ranks, such as pulling parameters."""
 
     def __init__(self, guarded: GuardedStep):
         self.guarded = guarded
@@ -64,7 +63,7 @@ class GradientSync(ABC):
 
 
 class Local(GradientSync):
-    """Of a single learner: clips the gradient and steps the optimizer."""
+    """The `GradientSync` of a single learner, which only clips the gradient and steps the optimizer."""
 
     def step(self, learning_rate: Rate, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
         return self.guarded(learning_rate, loss)

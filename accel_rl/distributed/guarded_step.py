@@ -44,7 +44,7 @@ class SkippedUpdates:
         return int(self._seen[1])
 
     def show(self) -> None:
-        """Start to copy the counts of skipped updates to the host, without synchronizing with the GPU."""
+        """Start a copy of the counts of skipped updates to the host, without synchronizing with the GPU."""
         if self._seen is not self._counts:
             self._seen.copy_(self._counts, non_blocking=True)
 
@@ -84,7 +84,7 @@ class GuardedStep:
     def of_clipped(self, learning_rate: Rate, total: Tensor) -> None:
         """Make one update from a clipped gradient, unless `total` [], the sum of gradient norm and loss, is not
         finite."""
-        is_finite = total.abs() < math.inf  # `isfinite` would be four operations on a GPU.
+        is_finite = total.abs() < math.inf  # `isfinite` would launch four kernels on a GPU.
         is_skipped = ~is_finite
         self.skips.count(is_skipped)
         data, grad = self.flat.data, self.flat.grad

@@ -49,7 +49,7 @@ class LockedChunks(GradientSync):
         self.warmup_updates = 0
         self._parameters = [-1] * len(self.parts)  # The version of each chunk in this rank's parameters
         self._states = [-1] * len(self.parts)
-        self.refreshed = 0  # Counts the pulls of the parameters.
+        self.refreshed = 0  # Number of pulls of the parameters.
         # `beat` is called before each update, and before each inference call of a `PullingAgent`.
         self.beat: Callable[[], None] = lambda: None
 

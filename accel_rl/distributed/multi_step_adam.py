@@ -17,8 +17,8 @@ from accel_rl.optim.optimizers import Adam
 
 
 class MultiStepAdam(LockedChunks):
-    """Makes n = `local_updates` local Adam updates between two pushes. Each local update adds its
-    gradient g and step s to sums:
+    """Makes n = `local_updates` local Adam updates between two pushes. Each local update adds its gradient g, the
+    square of g, and its step s to sums:
 
     V: a_g <- beta_1 a_g + g; a_g2 <- beta_2 a_g2 + g^2; a_s <- a_s + s
 
@@ -111,7 +111,7 @@ class MultiStepAdam(LockedChunks):
         for k in self._free():
             part, optimizer = self.parts[k], self.optimizers[k]
             assert isinstance(optimizer, Adam)
-            # The local updates have changed the chunk, so it is read again even if the central version is the same.
+            # Local updates have changed the chunk, so the chunk is read again even if the central version is the same.
             self._parameters[k] = self._states[k] = -1
             self._read_parameters(k, is_held=True)
             self._read_state(k, is_held=True)

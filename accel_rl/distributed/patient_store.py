@@ -36,11 +36,12 @@ class PatientStore:
         return self._call(lambda: int(self._store.add(key, n)))
 
     def wait(self, keys: list[str], seconds: float) -> None:
-        """Wait until all keys are set. Raises RunError after the given seconds."""
+        """Wait until all keys are set. Raises RunError if a key is not set after `seconds`."""
         self._call(lambda: self._store.wait(keys, timedelta(seconds=seconds)), seconds)
 
     def _call(self, call: Callable[[], Result], waits_s: float = 0.0) -> Result:
-        """The result of `call`, which may wait for up to `waits_s` seconds if the store works."""
+        """Run `call` in a thread, and return its result. A working store may need up to `waits_s` seconds for the
+        call."""
         results: list[Result] = []
         errors: list[RuntimeError] = []
 

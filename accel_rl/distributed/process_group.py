@@ -20,7 +20,7 @@ from accel_rl.machine.devices import Device
 from accel_rl.text.errors import RunError
 
 JOIN = timedelta(seconds=60)
-"""All ranks must connect to torch's store within a minute."""
+"""Time limit for all ranks to connect to torch's store."""
 
 
 def file_store(fd: int, size: int) -> Any:
@@ -112,7 +112,7 @@ def process_group(store: Any, rank: int, size: int, name: str, device: str, time
 def part(store: Any, rank: int, size: int, timeout_s: float) -> None:
     """Wait until this rank can end without disturbing other ranks. Only rank 0, which may host torch's store, waits for
     the other ranks, at most timeout_s."""
-    with suppress(RunError):  # A rank that is lost after its last update does no harm.
+    with suppress(RunError):  # A lost rank is ignored, because all ranks have made their last update.
         if rank:
             PatientStore(store, timeout_s).set(f"parted/{rank}", "1")
         else:

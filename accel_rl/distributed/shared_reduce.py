@@ -63,7 +63,7 @@ class SharedMemoryMean:
         mine[-2], mine[-1] = samples, loss
         self._meet()
         counts, losses = parts[:, -2].tolist(), parts[:, -1].tolist()
-        n = sum(counts) or float("nan")  # If no rank has samples, NaN makes the update be skipped.
+        n = sum(counts) or float("nan")  # If no rank has samples, the mean is NaN, so that the update is skipped.
         shares = [part[share] for part in parts]
         self._squares[self.communicator.rank, 0] = _weighted_sum(shares, [count / n for count in counts], total[share])
         self._meet()

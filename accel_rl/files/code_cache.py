@@ -2,13 +2,13 @@
 
 Whoever can write a cached file, or exchange its folder, runs code as this user. The folder is therefore opened once and
 checked as ssh checks ~/.ssh: it must belong to this user, and others may not write to it. All files are opened relative
-to the opened folder, without following links. A file is opened once, and what was checked is what is loaded.
+to the opened folder, without following links. Each file is opened once, so that exactly the checked bytes are loaded.
 
-    | $ACCEL_RL_SYSTEM_CACHE   compiled when a container image was built; also root's; runs only read it
-    | cache_folder()           of this user; compiled when something is first used
+    | $ACCEL_RL_SYSTEM_CACHE   code compiled when a container image was built; may belong to root; runs only read it
+    | cache_folder()           code compiled at its first use; belongs to this user
 
-Files are looked up in the system cache first. It is used only if root or this user owns it, and only they can write to
-it and to the folders above it.
+Files are looked up in the system cache first. The system cache is used only if root or this user owns the folder, and
+nobody else can write to this folder or to the folders above.
 """
 
 import atexit
@@ -51,13 +51,13 @@ def is_temporary() -> bool:
 
 
 def system_folder() -> Path | None:
-    """None if the environment names no system cache."""
+    """The folder of the system cache, or None if $ACCEL_RL_SYSTEM_CACHE is not set."""
     return Path(os.path.abspath(name)) if (name := os.environ.get(SYSTEM)) else None
 
 
 def folder_to_fill() -> Path:
-    """What is compiled in advance goes to the system cache if this user may write to it, and otherwise to the cache
-    folder."""
+    """The folder for code that is compiled in advance: the system cache if this user may write to it, and otherwise the
+    cache folder."""
     if (folder := system_folder()) is not None:
         with contextlib.suppress(OSError, ConfigError), opened(folder, create=True) as system:
             if os.access(system, os.W_OK):
@@ -103,8 +103,8 @@ def opened(folder: Path, create: bool = False) -> Iterator[Path]:
 
 
 def _danger(status: os.stat_result, folder: Path | None = None) -> str:
-    """Why others could write to a file or folder with this status, and what to do, or "". Root may own what is in the
-    system cache, if that is the `folder`."""
+    """A text that explains why others could write to a file or folder with this status, and how to fix that, or "". In
+    the system cache, root may own files."""
     is_system = folder is not None and folder == system_folder()
     remedy = f"set {SYSTEM if is_system else 'XDG_CACHE_HOME'} to a folder of your own"
     if status.st_uid != os.geteuid() and not (is_system and status.st_uid == 0):
@@ -127,7 +127,7 @@ def is_private(status: os.stat_result) -> bool:
 
 
 def refusal(folder: Path) -> str:
-    """Why a cache folder is not used, or "" if it can be used or does not exist."""
+    """A text that explains why a cache folder is not used, or "" if it can be used or does not exist."""
     try:
         with opened(folder):
             return ""
@@ -138,14 +138,14 @@ def refusal(folder: Path) -> str:
 
 
 def read(file: Path) -> bytes | None:
-    """None if `contents` has none. Raises ConfigError if others could write to the folder."""
+    """The first of `contents`, or None. Raises ConfigError if others could write to the folder."""
     return next(contents(file), None)
 
 
 def contents(file: Path) -> Iterator[bytes]:
-    """The content of the file of this name in the system cache, and that of the file itself. A file that is missing or
-    damaged, or that others may have written, is left out. Raises ConfigError if others could write to the file's
-    folder."""
+    """Yield the content of the file of this name in the system cache, and then the content of `file`. A file that is
+    missing or damaged, or that others may have written, is skipped. Raises ConfigError if others could write to the
+    file's folder."""
     system = system_folder()
     if system is not None and system != file.parent:
         with contextlib.suppress(ConfigError):  # `refusal` returns the reason.
@@ -154,10 +154,10 @@ def contents(file: Path) -> Iterator[bytes]:
 
 
 def _content(file: Path) -> list[bytes]:
-    """Empty if the file must not be used."""
+    """[content] of a cached file, or [] if the file is missing or must not be used."""
     try:
         with opened(file.parent) as folder:
-            # O_NONBLOCK: the opening of a pipe would wait.
+            # O_NONBLOCK is set because opening a pipe would wait.
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             with open(os.open(folder / file.name, flags), "rb") as f:
                 status, content = os.fstat(f.fileno()), f.read()
@@ -183,7 +183,7 @@ def write_in(folder: Path, file: Path, content: bytes) -> None:
         with os.fdopen(handle, "wb") as f:
             f.write(content + hashlib.sha256(content).digest())
             if file.parent == system_folder():
-                os.fchmod(f.fileno(), 0o644)  # Other users load it.
+                os.fchmod(f.fileno(), 0o644)  # Other users load this file.
         os.replace(name, folder / file.name)
     except BaseException:
         os.unlink(name)
@@ -202,7 +202,7 @@ def _loaded(content: bytes) -> ctypes.CDLL:
     try:
         # The descriptor is never closed: dlopen returns an earlier library for a path that it has loaded before.
         return ctypes.CDLL(f"/proc/self/fd/{_written(os.memfd_create('accel_rl'), content)}")
-    except OSError:  # Some kernels have no memfd, or forbid to run its code.
+    except OSError:  # Some kernels have no memfd, or do not allow code in a memfd to be executed.
         handle, name = tempfile.mkstemp(prefix="accel_rl-", suffix=".so")
         try:
             os.close(_written(handle, content))

@@ -1,5 +1,5 @@
 """Files survive a power failure, because their bytes and their names are synced to the disk. No file is written through
-a link: in a folder of somebody else, a link could lead to any file of the user."""
+a link, because a link in another user's folder could lead to any of the user's files."""
 
 import contextlib
 import os
@@ -43,14 +43,14 @@ def remove_temporaries(folder: Path) -> None:
 
 
 def remove_folder(folder: str | Path) -> None:
-    """Remove as far as possible. No error is raised."""
+    """Remove a folder, ignoring all errors."""
     with contextlib.suppress(OSError):  # Python's rmtree closes a descriptor twice, if closing it failed.
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def place_new(written: Path, file: Path) -> None:
-    """Create `file` with the content of the file `written`. If several processes try this, only one succeeds. Raises
-    FileExistsError if `file` exists."""
+    """Create `file` with the content of the file `written`. If several processes try to create `file`, only one
+    succeeds. Raises FileExistsError if `file` exists."""
     try:
         os.link(written, file)  # A hard link makes the complete file appear atomically.
     except FileExistsError:
@@ -64,7 +64,8 @@ def open_in_place(file: Path, flags: int, mode: int = 0o666) -> int:
     """Open a file that is not replaced but changed in place (`flags` as in `os.open`), and return the descriptor.
     Raises ConfigError if the file is a link or not a regular file, and OSError."""
     refuse_link(file)
-    # O_NOFOLLOW: the file may have become a link since the check. O_NONBLOCK: the opening of a pipe would wait.
+    # O_NOFOLLOW is set because the file may have become a link since the check, and O_NONBLOCK because opening a pipe
+    # would wait.
     descriptor = os.open(file, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)

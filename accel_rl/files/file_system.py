@@ -10,12 +10,12 @@ from accel_rl.files.durable_files import remove_folder
 from accel_rl.text.errors import ConfigError
 
 COPIES = ("s3fs", "goofys", "gcsfuse", "blobfuse", "blobfuse2", "rclone", "mountpoint-s3")
-"""Names of FUSE file systems over object stores. They rename a folder by copying each of its files."""
+"""Names of FUSE file systems over object stores. These file systems rename a folder by copying each of its files."""
 
 
 def check_renames(folder: Path) -> str:
     """A warning if the folder's file system does not rename folders atomically, and otherwise "". Raises ConfigError if
-    it cannot rename a folder, or replace a file, at all."""
+    the file system cannot rename folders or replace files at all."""
     probe = folder / f".probe-{uuid.uuid4().hex}"
     try:
         (probe / "written").mkdir(parents=True)
@@ -41,11 +41,11 @@ def check_renames(folder: Path) -> str:
 
 
 def _kind(folder: Path) -> str:
-    """The type of the FUSE file system that holds a folder, or of another file system."""
+    """The type of the file system that contains a folder. For FUSE, the name of the program, such as s3fs."""
     path = folder.resolve()
     mounts = [m for m in psutil.disk_partitions(all=True) if path.is_relative_to(m.mountpoint)]
     if not mounts:
         return ""
     mount = max(mounts, key=lambda m: len(m.mountpoint))
-    # Some programs name themselves as the device of the plain type "fuse".
+    # If the type is only "fuse", some programs write their name in the field of the device.
     return mount.device if mount.fstype == "fuse" else mount.fstype.removeprefix("fuse.")

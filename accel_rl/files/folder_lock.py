@@ -1,5 +1,5 @@
-"""Locks the folder of a run or a sweep, so that only one process at a time writes its files. Also detects that the
-folder was removed or moved."""
+"""Locks the folder of a run or a sweep, so that only one process at a time writes its files. Detects that the folder
+was removed or moved."""
 
 import errno
 import fcntl
@@ -21,7 +21,7 @@ FILE = ".lock"
 OWNER = ".lock-owner"
 """File that exists while a process holds the lock on a file system without locks."""
 NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
-PATIENCE_S = 0.5  # A lock is tried for this time, because `holder` takes it briefly to test it.
+PATIENCE_S = 0.5  # Locking is tried for this time, because `holder` acquires the lock briefly for a test.
 
 logger = logging.getLogger(__name__)
 
@@ -39,8 +39,8 @@ class Holder(NamedTuple):
 @contextmanager
 def locked(folder: Path, message: Callable[[Holder], str]) -> Iterator[int]:
     """A context that locks a folder, and yields the descriptor of the lock. Raises ConfigError if another process holds
-    the lock, or if the lock file is a link; `message` returns the text about this process. The kernel releases the lock
-    when the last process that inherited the descriptor exits.
+    the lock, or if the lock file is a link. `message` returns the error's text about the other process. The kernel
+    releases the lock when the last process that inherited the descriptor exits.
 
     On a file system without locks (Lustre, NFS without lockd), the file OWNER with the process and its host takes the
     place of the lock."""
@@ -72,8 +72,8 @@ def locked(folder: Path, message: Callable[[Holder], str]) -> Iterator[int]:
 
 
 def _claim(folder: Path, message: Callable[[Holder], str]) -> Path:
-    """Create the file OWNER. Raises ConfigError if another process has it. The file of a process of this host that has
-    ended is replaced."""
+    """Create the file OWNER. Raises ConfigError if another process holds the lock by this file. The file of a process
+    of this host that has ended is replaced."""
     file = folder / OWNER
     logger.warning(f"{folder} is on a file system without locks: {OWNER} takes their place")
     if (other := _owner(folder)) is not None:
@@ -81,7 +81,7 @@ def _claim(folder: Path, message: Callable[[Holder], str]) -> Path:
     file.unlink(missing_ok=True)
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
-    except FileExistsError:  # Another process has created it in this moment.
+    except FileExistsError:  # Another process has just created the file.
         raise ConfigError(message(_owner(folder) or Holder(0, "this host"))) from None
     with open(descriptor, "w") as f:
         f.write(f"{os.getpid()} {platform.node()} {_started(os.getpid())}\n")
@@ -89,7 +89,8 @@ def _claim(folder: Path, message: Callable[[Holder], str]) -> Path:
 
 
 def _owner(folder: Path) -> Holder | None:
-    """The process that has the folder's file OWNER, or None if there is none or it has ended on this host."""
+    """The process that the folder's file OWNER names. None without such a file, or if the process was on this host and
+    has ended."""
     try:
         pid, host, started = (folder / OWNER).read_text(errors="replace").split()
         owner = Holder(int(pid), host)
@@ -102,7 +103,7 @@ def _owner(folder: Path) -> Holder | None:
 
 
 def _started(pid: int) -> str:
-    """The time at which a process was started, which distinguishes it from later processes with its number, or "" if
+    """The time at which a process was started, which distinguishes it from later processes with the same pid, or "" if
     there is no such process."""
     try:
         return f"{psutil.Process(pid).create_time():.2f}"
@@ -111,7 +112,7 @@ def _started(pid: int) -> str:
 
 
 def holder(folder: Path) -> Holder | None:
-    """None if the folder is not locked."""
+    """The process that holds the folder's lock, or None if the folder is not locked."""
     try:
         descriptor = open_in_place(folder / FILE, os.O_RDONLY)
     except (OSError, ConfigError):
@@ -145,7 +146,8 @@ class HeldFolder:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
 
     def is_at(self, path: Path) -> bool:
-        """Errors other than a missing path do not mean that the folder was moved."""
+        """Whether the folder is still at this path. The result is false only if the path does not exist or is another
+        folder; after any other error, it is true."""
         try:
             return os.path.samestat(os.stat(path), os.fstat(self._descriptor))
         except OSError as error:

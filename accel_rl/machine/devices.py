@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def gpu_type() -> str | None:
-    """The type, such as "cuda"; None without GPUs."""
+    """The type of the machine's GPUs, such as "cuda", or None without GPUs."""
     import torch
 
     if not torch.accelerator.is_available():
@@ -22,7 +22,8 @@ def gpu_type() -> str | None:
 
 
 def runtime(device: "torch.device | str") -> Any:
-    """torch.cuda, or the module of another type of GPU, which has streams, events, graphs and memory."""
+    """The module torch.cuda, or that of another type of GPU. The module contains functions for streams, events, graphs
+    and memory."""
     import torch
 
     return torch.get_device_module(torch.device(device))
@@ -36,7 +37,7 @@ class HostStream:
     """A stream of the CPU, whose operations run in order on the host."""
 
     def wait_stream(self, other: object) -> None:
-        """Operations on the CPU are complete when they return."""
+        """Return immediately, because operations on the CPU are complete when they return."""
 
     def synchronize(self) -> None: ...
 
@@ -53,12 +54,12 @@ class Device(str):
 
     @property
     def queues_work(self) -> bool:
-        """Whether the host continues before operations are done."""
+        """Whether operations are queued, so that the host continues before they are complete."""
         return self != "cpu"
 
     @property
     def runtime(self) -> Any:
-        """Streams, events, graphs and memory of the device."""
+        """torch's module for streams, events, graphs and memory of the device."""
         return runtime(self)
 
     def use(self) -> None:
@@ -68,13 +69,13 @@ class Device(str):
             self.runtime.set_device(self)
 
     def stream(self, owner: object) -> Any:
-        """The stream belongs to `owner` as long as this object exists. Without owners, two captures or two threads
-        could use the same stream by accident, because torch has 32 streams per GPU and returns them in turn. If all
-        streams have owners, a stream is shared, and this is logged once."""
+        """A stream that belongs to the object `owner` as long as this object exists. Without owners, two captures or
+        two threads could use the same stream by accident, because torch has 32 streams per GPU and returns them in
+        turn. If all streams have owners, a stream is shared, and a message is logged once."""
         if not self.queues_work:
             return HostStream()
         if (stream := self._free_stream()) is None:
-            gc.collect()  # Frees the streams of earlier runs, whose objects refer to each other.
+            gc.collect()  # Deletes owners of earlier runs that are part of reference cycles.
             stream = self._free_stream()
         if stream is None:
             say_once(
@@ -103,6 +104,6 @@ class Device(str):
         return self.runtime.get_rng_state(self) if self.queues_work else None
 
     def set_random_state(self, state: "torch.Tensor | None") -> None:
-        """No effect on the CPU."""
+        """Set the state of the GPU's default random generator. No effect on the CPU."""
         if self.queues_work:
             self.runtime.set_rng_state(state, self)

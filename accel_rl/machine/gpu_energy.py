@@ -18,11 +18,11 @@ def gpu_id(device: str) -> str:
 
 
 class GpuEnergy:
-    """The energy that GPUs use, including that of other programs. NVML has a counter of each GPU since Volta, which
-    starts when the driver is loaded."""
+    """The energy that GPUs use, including that of other programs. NVML has an energy counter for each GPU since Volta.
+    The counter starts when the driver is loaded."""
 
     def __init__(self, ids: Sequence[str], library: str = LIBRARY):
-        """`ids` are NVML's names of the GPUs. The energy of no GPU is zero."""
+        """`ids` are NVML's names of the GPUs. Without GPUs, the energy is zero."""
         self._nvml = _load(library) if ids else None
         self._ids = tuple(ids)
         self._began = self._read()
@@ -35,7 +35,7 @@ class GpuEnergy:
         return sum(after - before for before, after in zip(self._began, now, strict=True)) / 1e3
 
     def _read(self) -> list[int] | None:
-        """The counter of each GPU in millijoules, or None if NVML does not report all of them."""
+        """The energy counter of each GPU in millijoules, or None if NVML does not report all counters."""
         if not self._ids:
             return []
         if self._nvml is None:
@@ -52,8 +52,8 @@ class GpuEnergy:
 
 
 def _load(library: str) -> ctypes.CDLL | None:
-    """NVML, initialized, or None if the machine lacks it, or has a version without energy counters. NVML's functions
-    return 0 on success."""
+    """The initialized library NVML, or None if NVML is missing or has no energy counters. NVML's functions return 0 on
+    success."""
     try:
         nvml = ctypes.CDLL(library)
         has_counters = hasattr(nvml, "nvmlDeviceGetTotalEnergyConsumption")

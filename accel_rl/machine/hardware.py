@@ -1,7 +1,7 @@
 """Detects the resources that this process may use: allowed cores, cgroup limits, memory and GPUs.
 
 The affinity mask and the cgroup's quota limit the number of cores, but `os.cpu_count` ignores both limits. Within the
-context manager `described`, the functions return the resources of another machine, which a file describes.
+context manager `described`, the functions return the resources of another machine, described by a file.
 """
 
 import contextlib
@@ -26,8 +26,8 @@ _described: ContextVar[Machine | None] = ContextVar("described", default=None)
 
 @contextlib.contextmanager
 def described(machine: Machine) -> Iterator[list[str]]:
-    """A context in which this process plans runs for `machine` instead of this machine. It yields the list in which
-    `say_once` collects messages."""
+    """A context in which this process plans runs for `machine` instead of this machine. The context manager yields the
+    list in which `say_once` collects messages."""
     token = _described.set(machine)
     try:
         with collected() as messages:
@@ -114,7 +114,7 @@ def _cached_files(stat: Path, prefix: str) -> int:
 
 
 def free_memory(device: str = "cpu") -> int:
-    """Bytes free on the host (within the cgroup's limit) or on a GPU."""
+    """Free memory, in bytes, of the host (within the cgroup's limit) or of a GPU."""
     if (machine := _described.get()) is not None:
         return (machine.memory or 0) if device == "cpu" else machine.gpu_memory
     if device != "cpu":
@@ -127,7 +127,7 @@ def free_memory(device: str = "cpu") -> int:
 
 
 def _available_memory() -> int:
-    """Bytes, including caches that the kernel can free."""
+    """Free memory of the host in bytes, including caches that the kernel can free."""
     try:
         with open("/proc/meminfo") as f:
             return next(1024 * int(line.split()[1]) for line in f if line.startswith("MemAvailable:"))
@@ -138,7 +138,7 @@ def _available_memory() -> int:
 
 
 def gpu_count() -> int:
-    """GPUs visible to this process, according to CUDA_VISIBLE_DEVICES."""
+    """Number of GPUs that CUDA_VISIBLE_DEVICES makes visible to this process."""
     if (machine := _described.get()) is not None:
         return len(machine.gpus)
     from accel_rl.machine.devices import gpu_type, runtime
@@ -149,7 +149,8 @@ def gpu_count() -> int:
 
 def cpu_name(cpuinfo: Path = CPUINFO) -> str:
     """The processor's model and its fastest vector instructions, such as AMD EPYC with AVX-512, or the architecture if
-    the system does not report the model. Virtual machines often hide the rest of the model's name."""
+    the system does not report the model. Virtual machines often hide the complete name of the model, such as AMD EPYC
+    9654."""
     values = _first_core(cpuinfo)
     flags = values.get("flags", "").split()
     vectors = next((f" with {name}" for flag, name in VECTOR_INSTRUCTIONS.items() if flag in flags), "")
@@ -158,7 +159,7 @@ def cpu_name(cpuinfo: Path = CPUINFO) -> str:
 
 @functools.cache  # The result is cached, because every step of a rollout needs it.
 def cpu_flags(cpuinfo: Path = CPUINFO) -> frozenset[str]:
-    """Names in /proc/cpuinfo. Empty outside Linux."""
+    """Names of the processor's features in /proc/cpuinfo. Empty outside Linux."""
     values = _first_core(cpuinfo)
     return frozenset(values.get("flags", values.get("Features", "")).split())  # Arm has Features.
 
@@ -212,7 +213,7 @@ def usable_cores(cores: Sequence[int] | None = None) -> list[int]:
 
 
 def _granted() -> int | None:
-    """How many of the allowed cores the cgroup's CPU limit permits to use, or None if it permits all of them."""
+    """Number of allowed cores that may be used within the cgroup's CPU limit, or None if all of them may be used."""
     quota = cgroup_cpus()
     return max(1, int(quota + 0.5)) if quota is not None and quota < len(allowed_cores()) else None
 
@@ -237,7 +238,7 @@ def machine() -> Machine:
 
 
 def gpu_numbers() -> list[int]:
-    """Numbers in the order cuda:0, cuda:1 ...; [] if unknown."""
+    """The numbers of the GPUs in the order cuda:0, cuda:1 ..., or [] if unknown."""
     return list(gpu_nodes()) if (machine := _described.get()) is None else sorted(machine.gpus)
 
 
@@ -268,7 +269,7 @@ def _place(sys_folder: str, core: int) -> tuple[tuple[int, ...], int]:
 
 
 def siblings(processor: int) -> tuple[int, ...]:
-    """The logical processors of the physical core of a processor, of the described machine or of this one."""
+    """All logical processors that share the physical core of `processor`, on the described machine or on this one."""
     if (machine := _described.get()) is not None:
         return next((core for node in machine.nodes for core in node.cores if processor in core), (processor,))
     return hyperthreads(processor)

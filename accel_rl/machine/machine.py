@@ -87,7 +87,7 @@ class Machine:
         return sum(not set(c).isdisjoint(processors) for n in self.nodes for c in n.cores)
 
     def describe(self) -> str:
-        """Such as "machine: 2 NUMA nodes, 40 cores (80 logical processors), GPUs 0-7"."""
+        """A text such as "machine: 2 NUMA nodes, 40 cores (80 logical processors), GPUs 0-7"."""
         gpus = f"GPU{'s' * (len(self.gpus) > 1)} {ranges(self.gpus)}" if self.gpus else "no GPU"
         processors = counted(len(self.processors), "logical processor")
         others = f"; {self.machines} such machines" if self.machines > 1 else ""
@@ -95,7 +95,7 @@ class Machine:
         return f"machine: {nodes}, {counted(self.cores, 'core')} ({processors}), {gpus}{others}"
 
     def resources(self) -> str:
-        """Such as "16 cores, of which the cgroup grants 12.5, 128 GiB of memory, 1 GPU of 80 GiB"."""
+        """A text such as "16 cores, of which the cgroup grants 12.5, 128 GiB of memory, 1 GPU of 80 GiB"."""
         quota = f", of which the cgroup grants {self.quota:g}" if self.quota else ""
         gpus = counted(len(self.gpus), "GPU") if self.gpus else "no GPU"
         each = f" of {self.gpu_memory / 2**30:.0f} GiB" if self.gpus and self.gpu_memory else ""
@@ -103,8 +103,8 @@ class Machine:
         return f"{len(self.processors)} cores{quota}, {memory} of memory, {gpus}{each}"
 
     def restricted(self, processors: Sequence[int]) -> "Machine":
-        """The machine with only the given logical processors. GPUs of a node that has none of them belong to the first
-        node that has some. Raises ConfigError for a processor that the machine does not have."""
+        """The machine with only the given logical processors. If a node has none of these processors, its GPUs are
+        assigned to the first node that has some. Raises ConfigError for a processor that the machine does not have."""
         if outside := sorted(set(processors) - set(self.processors)):
             raise ConfigError(f"--cores: core {outside} is not allowed; allowed: {ranges(sorted(self.processors))}")
         nodes, homeless = list[Node](), list[int]()
@@ -121,7 +121,7 @@ class Machine:
 def of_cores(
     cores: Sequence[int], quota: float | None = None, memory: int | None = None, gpus: int = 0, gpu_memory: int = 0
 ) -> Machine:
-    """One NUMA node with single-threaded cores."""
+    """A machine of one NUMA node, whose cores have one hyperthread each."""
     node = Node(tuple((c,) for c in cores), tuple(range(gpus)))
     return Machine((node,), memory, quota=quota, gpu_memory=gpu_memory)
 

@@ -1,7 +1,8 @@
 """Orders the loads and stores of shared memory, on processors that may reorder them.
 
 On x86-64, every process sees another process's stores in the order of its program. On other processors, such as
-aarch64, a counter can be seen before the data that was written earlier, unless fences order the two.
+aarch64, another process can see a new counter value before data that was written earlier, unless a fence separates the
+two stores.
 """
 
 import importlib
@@ -18,8 +19,8 @@ IS_ORDERED = platform.machine().lower() in ("x86_64", "amd64", "i686", "x86")
 
 
 def fence_of_machine() -> Callable[[], None]:
-    """A memory fence: a function after whose call no process sees a later load or store before an earlier one. Raises
-    RunError if the processor needs the compiled fence, and the extension is missing."""
+    """A function that executes a memory fence: no process sees a load or store after the fence before those that
+    precede the fence. Raises RunError if the processor needs the compiled fence, and the extension is missing."""
     if IS_ORDERED:
         return lambda: None
     try:

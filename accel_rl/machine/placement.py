@@ -25,7 +25,7 @@ Core = tuple[int, ...]
 class Placement:
     """The cores and the numbers of threads of one rank's processes."""
 
-    # The core of each worker process, or None if it is not pinned
+    # The core of each worker process, or None for a process that is not pinned
     worker_cores: tuple[int | None, ...]
     server_cores: tuple[int, ...]  # The action server and the learner run on server_cores.
     torch_threads: int  # Each operation of the learner uses `torch_threads` threads.
@@ -47,9 +47,10 @@ def place_processes(
     torch_threads: int | None = None,
     concurrent: bool = False,
 ) -> Placement:
-    """One worker process on each usable core. With a GPU, the first core is reserved for the process that uses the GPU.
+    """Place one worker process on each usable core. With a GPU, the first core is reserved for the process that uses
+    the GPU.
 
-    By default, all cores are used that the affinity mask and the cgroup's quota allow. If there are more workers than
+    By default, all cores are used that the affinity mask and the cgroup's quota allow. If the workers outnumber the
     cores, workers share cores and a warning is printed. With `concurrent`, the learner uses half of the cores, and
     stepping and acting use the other half; with a GPU, two cores are reserved for the processes that use the GPU.
     Raises ConfigError for a core that is not allowed and for a count below 1.
@@ -64,7 +65,7 @@ def place_processes(
         usable, learning = usable[:-half], usable[-half:]
     if on_gpu and len(usable) > 1:
         server = usable[:1]
-        # The other hyperthreads of a core that drives the GPU stay unused, so that the core is fast.
+        # The other hyperthreads of a core that launches GPU work stay unused, so that this core is fast.
         beside = {t for core in (*server, *learning) for t in hardware.siblings(core)}
         stepping = [core for core in usable[1:] if core not in beside] or usable[1:]
     else:
@@ -81,7 +82,8 @@ def place_processes(
         server_cores=tuple(server),
         torch_threads=threads,
         device=device,
-        # Acting and learning use the same number of threads in a concurrent run, because BLAS has only one number.
+        # In a concurrent run, acting and learning use the same number of threads, because BLAS has one setting for the
+        # whole process.
         act_threads=1 if on_gpu else threads if concurrent else max(1, threads // 2),
         learner_cores=tuple(learning) if pinned else (),
     )
@@ -103,12 +105,12 @@ def share_of_cores(cores: Sequence[X], ranks: int, rank: int) -> tuple[X, ...]:
 
 
 def cores_of_rank(cores: Sequence[int], gpus: Sequence[int], ranks: int, rank: int) -> tuple[int, ...]:
-    """The logical processors of a rank are those of some physical cores among `cores`. No other rank has a processor of
-    these physical cores, unless there are more ranks than cores.
+    """The logical processors of a rank: all that belong to the rank's physical cores among `cores`. Ranks do not share
+    physical cores, unless there are more ranks than cores.
 
     `gpus` are the GPUs of the run, as CUDA numbers them. The ranks whose GPUs belong to one NUMA node divide the node's
-    cores evenly. Without GPUs, or if their nodes are unknown, all ranks divide all cores. Of each physical core the
-    first hyperthread comes first, and the second hyperthreads follow.
+    cores evenly. Without GPUs, or if their nodes are unknown, all ranks divide all cores. The result lists the first
+    hyperthreads of all physical cores before the second hyperthreads.
     """
     machine, numbers = hardware.machine().restricted(cores), hardware.gpu_numbers()
     node_of = {gpu: i for i, node in enumerate(machine.nodes) for gpu in node.gpus}
@@ -137,7 +139,8 @@ class Slot:
 
     @property
     def held(self) -> tuple[int, ...]:
-        """All logical processors, including idle ones. No other run may use them at the same time."""
+        """All logical processors, including idle ones. No other run may use these logical processors at the same
+        time."""
         return self.cores + self.idle
 
     def __str__(self) -> str:
@@ -152,9 +155,9 @@ def slots_of(
     runs_per_gpu: int = 1,
     cores_per_run: int = 1,
 ) -> list[Slot]:
-    """Slots have one size. Raises ConfigError if the machine does not have enough GPUs or cores. `gpus` are the GPUs to
-    use. None means all GPUs, and with an empty sequence the slots consist of cores only; only then does `cores_per_run`
-    apply."""
+    """Divide the machine into slots of equal size. Raises ConfigError if the machine does not have enough GPUs or
+    cores. `gpus` are the GPUs to use, and None means all GPUs. If `gpus` is empty, the slots have no GPUs and
+    `cores_per_run` cores each."""
     for flag, value in (
         ("--gpus-per-run", gpus_per_run),
         ("--runs-per-gpu", runs_per_gpu),

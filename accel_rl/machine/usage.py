@@ -1,5 +1,5 @@
-"""The CPU time of this process and its child processes, for how long another process has stalled, and the energy that
-the CPU packages use."""
+"""Measures the CPU time of this process and its child processes, the time since another process stalled, and the energy
+of the CPU packages."""
 
 import contextlib
 import os
@@ -24,8 +24,8 @@ def cpu_seconds() -> float:
 
 
 class Stall:
-    """Time since another process last changed a counter, such as its CPU time. A process that polls or waits with
-    a timeout uses a little CPU time; a process that is stopped, or blocked for ever, uses none."""
+    """Measures the time since another process last changed a counter, such as its CPU time. A process that polls or
+    waits with a timeout uses a little CPU time; a process that is stopped, or blocked for ever, uses none."""
 
     def __init__(self, counter: Callable[[], int]):
         self._counter = counter
@@ -34,7 +34,8 @@ class Stall:
         self.seconds = 0.0
 
     def look(self) -> float:
-        """Seconds since the counter's last change, without time in which this process itself was stopped."""
+        """Read the counter. Return the seconds since the counter's last change, without the time during which this
+        process itself was stopped."""
         now, value = time.monotonic(), self._counter()
         waited = min(now - self._looked_at, 2 * LOOK_S)
         self.seconds = self.seconds + waited if value == self._value else 0.0
@@ -44,7 +45,7 @@ class Stall:
 
 def cpu_ns(pid: int) -> int:
     """CPU time of all threads of a process. If a thread is ready to run, or if the kernel does not report nanoseconds,
-    the current time instead, which always changes, so that the process is not considered stalled."""
+    return the current time instead: it always changes, so the process is not considered stalled."""
     total = 0
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -59,8 +60,8 @@ def cpu_ns(pid: int) -> int:
 
 
 class PackageEnergy:
-    """The energy that all CPU packages use, by RAPL, including that of other programs. RAPL's counters wrap around, at
-    the earliest after a quarter of an hour, so `joules` must be called more often than that."""
+    """The energy that all CPU packages use, by RAPL, including that of other programs. RAPL's counters wrap around
+    after a quarter of an hour or later, so `joules` must be called at shorter intervals."""
 
     def __init__(self, folder: Path = POWERCAP):
         self._counters = [p for p in sorted(folder.glob("intel-rapl:*")) if p.name.count(":") == 1]

@@ -1,4 +1,5 @@
-"""The GPUs that CUDA_VISIBLE_DEVICES shows to this process and to its child processes, without the start of CUDA."""
+"""Determines the GPUs that CUDA_VISIBLE_DEVICES makes visible to this process and to its child processes, without
+initializing CUDA."""
 
 import functools
 import os
@@ -40,7 +41,7 @@ def _nvidia_smi(*arguments: str) -> list[str]:
     return [] if program is None else _lines(program, *arguments)
 
 
-@functools.cache  # Each rank of a run asks.
+@functools.cache  # Cached, because the function is called for each rank of a run.
 def _lines(*command: str) -> list[str]:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
@@ -61,12 +62,12 @@ def _mig_instances(lines: Iterable[str]) -> dict[str, int]:
 
 
 def visible_gpus(visible: str, uuids: Mapping[str, int]) -> dict[int, int]:
-    """{number: index} of the GPUs that the value `visible` of CUDA_VISIBLE_DEVICES shows. `uuids` maps the UUID of each
-    GPU, and of each part of a GPU (MIG), to the GPU's index.
+    """{number: index} of the GPUs that are visible with the value `visible` of CUDA_VISIBLE_DEVICES. `uuids` maps the
+    UUID of each GPU, and of each part of a GPU (MIG), to the GPU's index.
 
-    A GPU that is named by its index has this index as its number, and a GPU that is named by the beginning of its UUID
-    has the position of its name. As in the driver, a name that no GPU has (such as -1) ends the list, and a list that
-    names a GPU twice is empty.
+    If `visible` names a GPU by its index, the number is this index. If `visible` names a GPU by the beginning of the
+    GPU's UUID, the number is the position of the name in `visible`. As in the driver, a name that no GPU has (such as
+    -1) ends the list, and a list that names a GPU twice is empty.
     """
     names, result = _names(visible), dict[int, str]()
     by_index = all(map(_is_index, names))

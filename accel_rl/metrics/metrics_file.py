@@ -1,4 +1,5 @@
-"""Reading of metrics.csv. The file is derived data: damage to it neither stops a run nor hides its other rows."""
+"""Reads metrics.csv. The file contains only derived data: if a part of the file is damaged, the run continues, and all
+other rows are read."""
 
 import csv
 import math
@@ -11,14 +12,15 @@ from accel_rl.text.counts import counted
 
 @dataclass(frozen=True)
 class MetricsFile:
-    """The columns and the rows of a metrics.csv as text. `lost` is the number of lines that are no rows."""
+    """The columns and the rows of a metrics.csv as text. `lost` is the number of unreadable lines."""
 
     columns: list[str]
     rows: list[dict[str, str]]
     lost: int = 0
 
     def damage(self, names: Sequence[str]) -> str:
-        """Lines that are no rows, and cells of the columns `names` that are no numbers, or "" if there are none."""
+        """A text with the numbers of unreadable lines, and of cells in the columns `names` that are not numbers; "" if
+        the file has neither."""
         cells = [row.get(name) for row in self.rows for name in names]
         unreadable = sum(bool(cell) and cell != "nan" and math.isnan(number(cell)) for cell in cells)
         parts = [counted(n, what) for n, what in ((self.lost, "line"), (unreadable, "cell")) if n]
@@ -26,8 +28,9 @@ class MetricsFile:
 
 
 def read_metrics(path: Path) -> MetricsFile:
-    """Read line by line, so that a damaged byte costs at most its cell, its line, or for a line break two lines. A last
-    line without a line break was cut short by a kill, and is not counted. Raises OSError."""
+    """Read a file line by line, so that a damaged byte destroys only its cell or its line, or two lines if the byte is
+    a line break. A last line without a line break is ignored, because the process was killed while it wrote this line.
+    Raises OSError."""
     header, *lines = path.read_bytes().decode(errors="replace").split("\n")[:-1] or [""]
     columns = cells(header)
     rows = [dict(zip(columns, row, strict=True)) for line in lines if len(row := cells(line)) == len(columns)]
@@ -35,7 +38,7 @@ def read_metrics(path: Path) -> MetricsFile:
 
 
 def cells(line: str) -> list[str]:
-    """[] for a line that is no CSV."""
+    """The cells of a line of CSV, or [] if the line is damaged."""
     try:
         return next(csv.reader([line.replace("\r", "")]), [])
     except csv.Error:
@@ -43,7 +46,7 @@ def cells(line: str) -> list[str]:
 
 
 def number(cell: str | None) -> float:
-    """NaN for an empty or unreadable cell."""
+    """The number in a cell, or NaN if the cell is empty or unreadable."""
     try:
         return float(cell or "nan")
     except ValueError:

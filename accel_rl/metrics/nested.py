@@ -1,4 +1,4 @@
-"""Flattens nested settings, such as those of config.json, so that each has a full name."""
+"""Flattens nested settings, such as those of config.json, so that each setting has a full name."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

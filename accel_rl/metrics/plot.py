@@ -35,21 +35,21 @@ def counted_once(keys: Sequence[Hashable], lengths: Sequence[float]) -> dict[int
 
 
 def repeated(kept: str, others: Sequence[str], seed: object) -> str:
-    """A line that names runs of the same settings and seed."""
+    """A line of text that names runs with the same settings and the same seed."""
     return f"seed {seed} counts once, from {kept}; {counted(len(others), 'more run')} of it: {', '.join(others)}"
 
 
-Column = tuple[np.ndarray, np.ndarray]  # A Column has the values of the x axis and the y axis of a curve.
-MINUTES = "minutes"  # Minutes are not a column of any file, but computed as wall_s / 60.
-LONG = 50  # Titles are cut to fewer characters than this.
-COLUMNS = 3  # A row of the figure has three panels.
+Column = tuple[np.ndarray, np.ndarray]  # A Column contains the x values and the y values of a curve.
+MINUTES = "minutes"  # The column `minutes` is not in metrics.csv, but computed as wall_s / 60.
+LONG = 50  # Titles with at least LONG characters are cut.
+COLUMNS = 3  # Number of panels in a row of the figure
 X_LABELS = {"env_steps": "env steps (agent steps)", "wall_s": "seconds", MINUTES: "minutes"}
 Y_LABELS = {"score": "score, last 100 episodes", "eval_score": "evaluation score"}
 
 
 def spread(columns: Sequence[Column], points: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """x, mean, minimum and maximum of several columns, at `points` values from the smallest to the largest x of all
-    columns. At each x, only the columns that have begun and not ended count. If no column does, the values are NaN."""
+    """x, mean, minimum and maximum of several curves, at `points` values from the smallest to the largest x of all
+    curves. At each x, only curves whose range contains x are averaged. If no range contains x, the values are NaN."""
     low, high = min(x[0] for x, _ in columns), max(x[-1] for x, _ in columns)
     grid = np.linspace(low, high, points) if low < high else np.array([low])
     values = np.ma.masked_invalid([np.interp(grid, x, y, left=np.nan, right=np.nan) for x, y in columns])
@@ -69,7 +69,7 @@ class Labelled(NamedTuple):
     game: str
     seed: str
     length: int = 0
-    """Length of the run in env steps, or 0 if it is a number of updates"""
+    """Length of the run in env steps, or 0 if the length is a number of updates"""
 
 
 @dataclass(slots=True)
@@ -131,8 +131,8 @@ def read_column(run: Path, x: str, y: str) -> Column:
 
 
 def columns_of(runs: Iterable[Path], x: str, y: str) -> dict[Path, Column]:
-    """A run without values, which may just have begun, is logged and left out. Raises ConfigError if no run has
-    values."""
+    """Read a column of several runs. A run without values, which may just have begun, is logged and skipped. Raises
+    ConfigError if no run has values."""
     result, errors = dict[Path, Column](), list[ConfigError]()
     for run in runs:
         try:
@@ -170,7 +170,7 @@ def draw(curves: list[Curve], out: Path, x: str, y: str) -> None:
 
 
 def drawn(curves: list[Curve], x: str, y: str, kind: str = "png") -> bytes:
-    """A panel for each game. A curve is the mean over seeds, with a band from minimum to maximum."""
+    """A figure with one panel per game. Each curve is the mean over seeds, with a band from minimum to maximum."""
     games = list(dict.fromkeys(c.game for c in curves))
     columns = min(COLUMNS, len(games))
     rows = -(-len(games) // columns)
@@ -210,25 +210,26 @@ def drawn(curves: list[Curve], x: str, y: str, kind: str = "png") -> bytes:
 
 
 def mark_unfinished(panel: Any, x: float, y: float, colour: Any) -> None:
-    """An open circle where a curve ends before all of its runs are finished."""
+    """Draw an open circle at the end of a curve that contains an unfinished run."""
     panel.plot([x], [y], color=colour, marker="o", fillstyle="none", markersize=7)
 
 
 def literal(text: str) -> str:
-    """A name for a picture. Names come from the files of runs: between two dollars, matplotlib would read a formula,
-    and control characters have no picture."""
+    """Escape a name for a picture. Names come from files of runs. Matplotlib would read text between two dollar signs
+    as a formula, and cannot draw control characters."""
     return escaped(text).replace("$", r"\$")
 
 
 def counts() -> Any:
-    """500 k and 1.5 M on an axis, instead of 1.5 and a factor of 1e6."""
+    """A formatter that labels an axis with 500 k and 1.5 M, instead of 1.5 and a factor of 1e6."""
     from matplotlib.ticker import EngFormatter
 
     return EngFormatter(sep=" ")
 
 
 def subplots(*shape: int, figsize: tuple[float, float], dpi: int = 100, **options: Any) -> tuple[Any, Any]:
-    """(figure, axes), as of pyplot, whose backend and list of figures belong to the user's program or notebook."""
+    """(figure, axes), as from `pyplot.subplots`. Pyplot is not used, because its backend and its list of figures belong
+    to the user's program or notebook."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=figsize, dpi=dpi, layout="constrained")
@@ -236,7 +237,7 @@ def subplots(*shape: int, figsize: tuple[float, float], dpi: int = 100, **option
 
 
 def picture(figure: Any, kind: str = "png") -> bytes:
-    """The bytes (png, pdf or svg) of a figure."""
+    """A figure as the bytes of a PNG, PDF or SVG file."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format=kind)
     return buffer.getvalue()
@@ -244,11 +245,12 @@ def picture(figure: Any, kind: str = "png") -> bytes:
 
 ALGORITHMS = {"ppo": 0, "pqn": 1, "a2c": 2, "dqn": 3, "c51": 4, "categorical": 4, "rainbow": 5, "qrdqn": 6, "iqn": 7,
               "impala": 8, "btr": 9, "r2d2": 8}  # fmt: skip
-"""The number of an algorithm's colour."""
+"""The number of each algorithm's colour"""
 
 
 def colours(names: Sequence[str]) -> dict[str, object]:
-    """An algorithm has the same colour in all pictures; of several names with an algorithm, the first has it."""
+    """The colour of each name. An algorithm has the same colour in all pictures. If several names contain the same
+    algorithm, only the first gets this colour."""
     import matplotlib
 
     n = len(names)

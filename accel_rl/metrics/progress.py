@@ -60,12 +60,13 @@ def human_score(score: float, unit: str = "") -> str:
 
 
 def of_total(done: int, total: int) -> str:
-    """A run ends with a whole rollout, so the last env steps may exceed the run's length."""
+    """The text done/total. A run ends with a complete rollout, so its last env steps may exceed the length of the
+    run."""
     return f"{done:,}/{max(done, total):,}"
 
 
 def terminal() -> "Console | None":
-    """None unless stderr is a terminal and rich is installed."""
+    """rich's console, or None if stderr is not a terminal or rich is not installed."""
     try:
         from rich.console import Console
     except ImportError:
@@ -117,7 +118,7 @@ class ProgressDisplay:
             self._output = notebook_output()
 
     def update(self, done: int, score: float) -> None:
-        """Cheap enough to be called after every rollout."""
+        """This method is fast enough to be called after every rollout."""
         now = time.monotonic()
         interval_s = BAR_INTERVAL_S if self._bar else NOTEBOOK_INTERVAL_S if self._output else PLAIN_INTERVAL_S
         if now - self._shown < interval_s:
@@ -148,7 +149,8 @@ class ProgressDisplay:
                 self.say(line)
 
     def pause(self, what: str) -> None:
-        """Display `what` the run does instead of training. Its time does not count in the displayed steps/s."""
+        """Display the activity `what`, for which training pauses. The time until `resume` is excluded from the
+        displayed steps/s."""
         if self._bar:
             self._bar.update(self._task, rate=what)
         else:

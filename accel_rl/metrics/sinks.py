@@ -51,13 +51,13 @@ class Sink:
 def format_cell(value: float | int | str | None) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    # A row is one line, so that damage to a quotation mark costs one row.
+    # A row is one line, so that a damaged quotation mark destroys only one row.
     return format(value, ".9g") if isinstance(value, float) else " ".join(str(value).splitlines())
 
 
 class CsvSink(Sink):
     """The sink of metrics.csv writes a header, then the rows. Each row is written immediately, or, if the disk is full,
-    as soon as there is room. If a row has a new column, metrics.csv is rewritten atomically."""
+    as soon as the disk has free space. If a row has a new column, metrics.csv is rewritten atomically."""
 
     def __init__(self, path: Path, rows: int | None = None):
         """`rows` is the number of rows of an existing file that are kept. Later rows of the file are removed, because
@@ -94,14 +94,14 @@ class CsvSink(Sink):
             raise RunError(f"could not write {self.path}: {error.strerror}") from error
 
     def close(self) -> None:
-        # No error is raised here: the last checkpoint has written all rows, or has raised the error.
+        # Errors are ignored, because the last checkpoint has already written all rows or raised the error.
         with contextlib.suppress(OSError):
             self._write_all()
         if self._file is not None:
             self._file.close()
 
     def _write_all(self) -> FileIO:
-        """Returns the file. If an OSError is raised, metrics.csv has its old rows."""
+        """Write all unwritten rows, and return the file. If an OSError is raised, metrics.csv contains its old rows."""
         names = dict.fromkeys(name for row in self._unwritten for name in row)
         if new := [name for name in names if name not in self._columns]:
             rows = read_metrics(self.path).rows
@@ -113,7 +113,7 @@ class CsvSink(Sink):
             replaced, self._file = self._file, None
             if replaced is not None:
                 replaced.close()
-        # The file may have been replaced before an error.
+        # metrics.csv is reopened if an earlier call replaced the file and then failed.
         file = self._file = self._file or self._opened()
         lines = io.StringIO(newline="")
         csv.DictWriter(lines, self._columns, restval="", lineterminator="\n").writerows(self._unwritten)

@@ -46,5 +46,5 @@ OTHER = "metrics"
 
 
 def tag(column: str) -> str:
-    """A name with a slash, such as info/lives, is its own tag."""
+    """The tag of a column. A name with a slash, such as info/lives, is also the tag."""
     return TAGS.get(column) or (column if "/" in column else f"{OTHER}/{column}")

@@ -60,7 +60,8 @@ class UpdateMetrics:
 
 
 def _scalar(name: str, value: Tensor | float, device: torch.device | None) -> Tensor:
-    """A scalar []. Raises ConfigError if the name is that of another column, or if the value is not a scalar."""
+    """The metric as a tensor []. Raises ConfigError if another column has the same name, or if the value is not a
+    scalar."""
     if name in COLUMNS or name.startswith(PREFIXES):
         raise ConfigError(f"metric {name!r}: a row has a column of this name; give the metric another name")
     if not isinstance(value, Tensor):

@@ -65,8 +65,8 @@ class WandbSink(Sink):
 
 def wandb_sink(config: Any, folder: Path) -> list[Sink]:
     """If the server does not answer in time, wandb writes offline files. The list is empty if the sink is disabled, or
-    if wandb cannot start at all (a message is printed once). Raises ConfigError if the run's folder has a file of
-    settings of wandb."""
+    if wandb cannot start at all (a message is printed once). Raises ConfigError if the run's folder contains a settings
+    file of wandb."""
     if config.wandb == "disabled":
         return []
     os.environ.setdefault("WANDB_SILENT", "true")

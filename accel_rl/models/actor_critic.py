@@ -20,8 +20,8 @@ def policy_of(spec: EnvSpec) -> Policy:
 
 
 class Heads(nn.Module):
-    """A policy's outputs [N, K] and value [N] from features [N, F]. At the start of training, a policy of choices is
-    nearly uniform, and a normal distribution has means near 0 and standard deviations of 1."""
+    """A policy's outputs [N, K] and value [N] from features [N, F]. At the start of training, a categorical policy is
+    nearly uniform, and a Gaussian policy has means near 0 and standard deviations of 1."""
 
     def __init__(self, features: int, policy: Policy):
         super().__init__()
@@ -45,7 +45,7 @@ class ActorCritic(nn.Module):
     """
 
     def __init__(self, spec: EnvSpec, network: str = "a3c", **layers: Any):
-        """`layers` are those of `body`: layer_norm, hidden and activation."""
+        """`layers` are options of the function `body`: layer_norm, hidden and activation."""
         super().__init__()
         self.body, features = body(spec, network, **layers)
         self.value_body = None if spec.picture else body(spec, network, **layers)[0]

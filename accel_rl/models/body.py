@@ -25,7 +25,7 @@ class UsersNet(nn.Module):
     height, width), where the channels are those of all stacked frames, and its bytes are divided by 255. A vector has
     the shape (n,). `network` is `module:Class` or `module:Class(width=64)`.
 
-    F is found by a pass of zeros. Raises ConfigError, with a message of one line, if it fails.
+    F is determined by a forward pass of zeros. Raises ConfigError, with a message of one line, if this pass fails.
     """
 
     def __init__(self, network: str, spec: EnvSpec):
@@ -59,7 +59,7 @@ class UsersNet(nn.Module):
 
 
 class MixedNet(nn.Module):
-    """Features [N, F] of a picture, and those of a vector, from frames of bytes [N, n]."""
+    """Features [N, F] of observations that consist of a picture and a vector, from their bytes [N, n]."""
 
     def __init__(self, picture: EnvSpec, spec: EnvSpec, network: str, layer_norm: LayerNorm):
         super().__init__()
@@ -96,9 +96,9 @@ def body_of_streams(
     spec: EnvSpec, network: str, layer_norm: LayerNorm, hidden: tuple[int, ...], activation: str, normalize: bool,
     default: int,
 ) -> tuple[nn.Module, int, int]:  # fmt: skip
-    """`body` without the last of its fully connected layers, the number of features, and the width of that layer, which
-    each stream has for itself; 0 after a user's module without layers. For vectors, both layers have the width
-    `default` unless `hidden` is given."""
+    """`body` without its last fully connected layer, the number of features, and the width of the missing layer, which
+    each stream has separately (0 after a user's module without layers). For vectors, `body` has two layers of the width
+    `default`, unless `hidden` is given."""
     front, features, widths = _front(spec, network, layer_norm, (default, default))
     *first, last = hidden or widths or (0,)
     net, features = _with_layers(front, features, tuple(first), layer_norm, activation)
@@ -112,8 +112,8 @@ def _normalized(net: nn.Module, spec: EnvSpec, normalize: bool) -> nn.Module:
 def _front(
     spec: EnvSpec, network: str, layer_norm: LayerNorm, of_vectors: tuple[int, ...]
 ) -> tuple[nn.Module | None, int, tuple[int, ...]]:
-    """What precedes the fully connected layers (None for vectors), its number of features, and the default widths of
-    the layers."""
+    """The module before the fully connected layers (None for vectors), the number of its features, and the default
+    widths of the layers."""
     cls = find_network(network)
     if spec.picture_shape and (picture := spec.picture):
         mixed = MixedNet(picture, spec, network, layer_norm)

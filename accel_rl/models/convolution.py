@@ -20,14 +20,15 @@ stride) rows. If the number of zeros is odd, the end has one more than the begin
 
 
 def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
-    """Zeros before and after `size` rows."""
+    """Numbers of zero rows that SAME padding adds before and after `size` rows."""
     total = max((-(-size // stride) - 1) * stride + kernel - size, 0)
     return total // 2, total - total // 2
 
 
 def padded(x: Tensor | FrameStacks, kernel: int, stride: int) -> tuple[Tensor, int]:
-    """x [N, C, H, W] with those zeros of SAME padding that a convolution cannot add itself, and the number of zeros
-    that it can add on each side. Frames are padded as bytes, for kernels that read bytes without padding."""
+    """SAME padding of x [N, C, H, W]. Returns (x, padding): if the padding is equal on all sides, the convolution adds
+    `padding` zeros on each side itself. If the padding differs between sides, x is padded and `padding` is 0. Frames of
+    bytes are always padded, because kernels that read bytes do not pad."""
     x = x.gather() if isinstance(x, FrameStacks) else x
     rows, columns = (same_padding(size, kernel, stride) for size in x.shape[2:])
     if x.dtype != torch.uint8 and rows == columns and rows[0] == rows[1]:
@@ -36,8 +37,8 @@ def padded(x: Tensor | FrameStacks, kernel: int, stride: int) -> tuple[Tensor, i
 
 
 class Conv2d(nn.Conv2d):
-    """A square kernel. If `with_relu` is true, a ReLU follows the convolution. If `of_bytes` is true, bytes are divided
-    by 255. If `is_spectral` is true, the weight has a spectral norm of 1."""
+    """A convolution with a square kernel. If `with_relu` is true, a ReLU follows the convolution. If `of_bytes` is
+    true, bytes are divided by 255. If `is_spectral` is true, the weight has a spectral norm of 1."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class Conv2d(nn.Conv2d):
 
 
 class NormConv2d(Conv2d):
-    """A layer norm over all features of the output precedes or follows the ReLU."""
+    """A convolution with a ReLU, and a layer norm over all features of the output before or after the ReLU."""
 
     def __init__(
         self, inputs: int, outputs: int, kernel: int, stride: int, padding: Padding, size: tuple[int, int],
@@ -108,7 +109,7 @@ class ConvNet(nn.Module):
 
     layers: ClassVar[tuple[tuple[int, int, int, Padding], ...]]
     hidden: ClassVar[int] = 512
-    has_own_norms: ClassVar[bool] = False  # Whether the network has layer norms that no setting places
+    has_own_norms: ClassVar[bool] = False  # Whether the class defines layer norms, whatever `layer_norm` is
 
     def __init__(
         self, channels: int, height: int, width: int, hidden: int | None = None, layer_norm: LayerNorm = "none"
@@ -161,7 +162,7 @@ class ConvNet(nn.Module):
 
     @classmethod
     def initialize_head_(cls, layer: nn.Linear) -> nn.Linear:
-        """Set the weights of the last layer of action values, so that they are nearly zero."""
+        """Set the weights of the last layer of action values, so that action values are nearly zero."""
         return orthogonal_(layer, 0.01)
 
     @classmethod
@@ -173,7 +174,7 @@ class ConvNet(nn.Module):
         return size
 
     def forward(self, obs: Tensor | FrameStacks) -> Tensor:
-        x: Tensor = obs  # type: ignore[assignment]  # the first convolution takes both
+        x: Tensor = obs  # type: ignore[assignment]  # The first convolution accepts both types.
         if len(obs.shape) == 5:
             x = (obs.gather() if isinstance(obs, FrameStacks) else obs).flatten(1, 2)
         elif len(obs.shape) == 3:  # Observations of one frame have no stack axis.

@@ -24,8 +24,8 @@ class NormedGELU(nn.Module):
 
 
 class HadamaxBlock(nn.Module):
-    """gelu(norm(conv_0(x))) * gelu(norm(conv_1(x))) and a max pooling, both with SAME padding, from x [N, C, H, W] to
-    [N, D, H / s, W / s] for pools of stride s. The norms are over the channels of each pixel."""
+    """gelu(norm(conv_0(x))) * gelu(norm(conv_1(x))), followed by max pooling with stride s. Maps x [N, C, H, W] to [N,
+    D, H / s, W / s]. Convolutions and pooling have SAME padding. The norms are over the channels of each pixel."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, pool: tuple[int, int], is_first: bool):
         """`pool` has the size and the stride of the pools. If `is_first` is true, x is uint8 pixels or
@@ -54,9 +54,9 @@ def max_pool_same(x: Tensor, size: int, stride: int) -> Tensor:
 class HadamaxNet(ConvNet):
     """Three blocks of 32, 64 and 64 channels, then a fully connected layer of 512 units with a layer norm and a GELU.
 
-    Maps obs [N, S, H, W] uint8 to [N, 512]; 4.12 M parameters at 84x84x4. The first block alone multiplies 35 times as
-    often as the first layer of `NatureNet`. The network has layer norms at fixed places, so that it does not use
-    `layer_norm`."""
+    Maps obs [N, S, H, W] uint8 to [N, 512]; 4.12 M parameters at 84x84x4. The first block needs 35 times as many
+    multiplications as the first layer of `NatureNet`. The network has layer norms at fixed places, so `layer_norm` has
+    no effect."""
 
     layers = ((32, 8, 1, "same"), (64, 4, 1, "same"), (64, 3, 1, "same"))
     pools: ClassVar[tuple[tuple[int, int], ...]] = ((4, 4), (2, 2), (3, 1))

@@ -13,13 +13,14 @@ from accel_rl.ops.quantiles import midpoints
 from accel_rl.ops.random_numbers import hashed_uniform
 
 STREAMS = 4
-"""Number of independent sets of random shares that one seed gives."""
+"""Number of independent streams of random fractions tau for each seed."""
 
 
 class CosineEmbedding(nn.Module):
     """ReLU(sum_i w_ij cos(pi i tau) + b_j) from tau [N, n] (eq. 4), [N, n, features].
 
-    In the paper, i runs from 0 to `cosines` - 1. Its authors' code begins at 1, because cos(0) is the same for all tau.
+    In the paper, i runs from 0 to `cosines` - 1. In the authors' code, i begins at 1, because cos(0) is the same for
+    all tau.
     """
 
     def __init__(self, features: int, cosines: int, first: int):
@@ -33,11 +34,12 @@ class CosineEmbedding(nn.Module):
 
 
 class ImplicitQuantileNetwork(QNetwork):
-    """The quantile of the return at each share tau, from the features of obs times an embedding of tau.
+    """Computes the return's quantile at each fraction tau, from the product of the features of obs and an embedding of
+    tau.
 
-    The shares are random: a function of a seed (`resample`), of the number of the sample and of `stream`. The value of
-    an action is the mean over `samples` random shares, or without noise over the midpoints of equal intervals, which
-    are the same in every call. The gradient from dueling streams into the features is not scaled (Clark et al. 2024).
+    A random fraction is a function of a seed (`resample`), of its index in the batch, and of `stream`. The value of an
+    action is the mean of the quantiles at `samples` random fractions. Without noise, the fractions are the midpoints of
+    equal intervals. The gradient from dueling streams into the features is not scaled (Clark et al. 2024).
     """
 
     def __init__(self, spec: EnvSpec, network: str, samples: int, cosines: int, first_cosine: int, **options: Any):
@@ -49,13 +51,13 @@ class ImplicitQuantileNetwork(QNetwork):
         self.register_buffer("tau_seed", torch.zeros((), dtype=torch.int64), persistent=False)
 
     def tau(self, N: int, n: int, stream: int) -> Tensor:
-        """Shares [N, n], uniform in (0, 1)."""
+        """Random fractions [N, n], uniform in (0, 1)."""
         number = torch.arange(N * n, device=self.tau_seed.device).view(N, n)
-        # The seeds are up to 2^62, so their products wrap around, which is as random.
+        # Seeds are up to 2^62, so the products wrap around. The results are equally random.
         return hashed_uniform(number + ((self.tau_seed * STREAMS + stream) << 24)).float()
 
     def quantiles(self, features: Tensor, tau: Tensor, noise: bool = True) -> Tensor:
-        """[N, A, n] at the shares tau [N, n], from features [N, F] of `body`."""
+        """Quantiles [N, A, n] at the fractions tau [N, n], from features [N, F] of `body`."""
         x = (features[:, None] * self.embedding(tau)).flatten(0, 1)
         out = self.advantage(x, noise)
         if self.value is not None:

@@ -17,7 +17,7 @@ activation, or no layer norm (`none`). With `before-channels`, a norm is over th
 
 def orthogonal_(layer: Layer, gain: float) -> Layer:
     """Orthogonal weights (Saxe et al. 2014) and zero biases."""
-    if not layer.weight.is_meta:  # Without memory there is nothing to set, and torch 2.11 would import its compiler.
+    if not layer.weight.is_meta:  # A meta tensor has no memory, and torch 2.11 would import its compiler.
         nn.init.orthogonal_(layer.weight, gain)
     assert layer.bias is not None
     nn.init.zeros_(layer.bias)
@@ -28,7 +28,7 @@ def variance_scaling_(
     layer: Layer, scale: float, mode: Literal["fan_in", "fan_avg"], distribution: Literal["normal", "uniform"]
 ) -> Layer:
     """Random weights with variance scale / fan, and zero biases, as in jax.nn.initializers. A normal distribution is
-    cut at two standard deviations. The mean of the fans is (inputs + outputs) / 2."""
+    cut at two standard deviations. With `fan_avg`, the fan is the mean of inputs and outputs."""
     inputs, area = layer.weight.shape[1], layer.weight[0, 0].numel()
     fan = area * (inputs if mode == "fan_in" else (inputs + layer.weight.shape[0]) / 2)
     std = math.sqrt(scale / fan)
@@ -36,7 +36,7 @@ def variance_scaling_(
         if distribution == "uniform":
             nn.init.uniform_(layer.weight, -math.sqrt(3) * std, math.sqrt(3) * std)
         else:
-            std /= 0.87962566103423978  # The standard deviation of a normal distribution that is cut at 2 of its own.
+            std /= 0.87962566103423978  # Standard deviation of a standard normal distribution that is cut at +- 2
             nn.init.trunc_normal_(layer.weight, std=std, a=-2 * std, b=2 * std)
     assert layer.bias is not None
     nn.init.zeros_(layer.bias)
@@ -44,8 +44,9 @@ def variance_scaling_(
 
 
 def lstm_(cell: nn.LSTMCell) -> nn.LSTMCell:
-    """Orthogonal weights and zero biases, except for a bias of 1 at the forget gate (Jozefowicz et al. 2015). With a
-    forget bias of 0, an LSTM cell's memory halves in each step, and gradients do not reach back ten steps."""
+    """Initialize an LSTM with orthogonal weights, and with zero biases except for a forget bias of 1 (Jozefowicz et al.
+    2015). With a forget bias of 0, an LSTM cell's memory halves in each step, and gradients do not reach back ten
+    steps."""
     for name, p in cell.named_parameters():
         if name.startswith("weight"):
             nn.init.orthogonal_(p)
@@ -59,8 +60,8 @@ def lstm_(cell: nn.LSTMCell) -> nn.LSTMCell:
 
 
 class RunningNorm(nn.Module):
-    """(x - mean) / deviation of x [N, F], clipped to +- 10, with the mean and deviation of all x in updates so far.
-    These change only in train mode, after the result is computed."""
+    """(x - mean) / deviation of x [N, F], clipped to +- 10, with the mean and the standard deviation of all x in
+    updates so far. In train mode, mean and deviation are updated after the result is computed."""
 
     has_mode = True
 
@@ -81,7 +82,7 @@ class RunningNorm(nn.Module):
         return result
 
     def _add(self, x: Tensor) -> None:
-        """Chan et al. 1979, the sums of two sets of numbers."""
+        """Update mean and variance with the numbers of a new batch (Chan et al. 1979)."""
         n, total = len(x), self.count + len(x)
         share = n / total
         delta = x.mean(0) - self.mean
@@ -106,8 +107,8 @@ class ChannelNorm(Norm):
 
 
 class NormedReLU(nn.Module):
-    """A layer norm before or after the ReLU, or none. The norm is over `shape`, or over the last axis of `shape`. May
-    overwrite its input x [N, *shape]."""
+    """A ReLU with a layer norm before or after it, or without a layer norm. The norm is over `shape`, or over the last
+    axis of `shape`. May overwrite its input x [N, *shape]."""
 
     def __init__(self, shape: tuple[int, ...], layer_norm: LayerNorm):
         super().__init__()
@@ -127,7 +128,8 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 
 
 def activated(width: int, layer_norm: LayerNorm, activation: str) -> list[nn.Module]:
-    """What follows a fully connected layer: an activation, with a layer norm before or after it."""
+    """The modules after a fully connected layer: an activation, with a layer norm before or after it, or without a
+    layer norm."""
     layers: list[nn.Module] = [ACTIVATIONS[activation]()]
     if layer_norm in ("before", "before-channels"):
         layers.insert(0, nn.LayerNorm(width) if layer_norm == "before" else ChannelNorm(width))
@@ -156,7 +158,7 @@ class MLP(nn.Module):
 
 
 class Linear(nn.Linear):
-    """A wide hidden layer, from x [N, F] to [N, G]."""
+    """A fully connected hidden layer, from x [N, F] to [N, G]."""
 
     def forward(self, x: Tensor) -> Tensor:
         return hidden_linear(x, self.weight, self.bias)

@@ -60,8 +60,8 @@ def load_network(model: nn.Module, state: Mapping[str, Tensor], source: str) -> 
 
 
 def check_names(got: Mapping[str, str], want: Mapping[str, str], source: str) -> None:
-    """Raise ConfigError, with a message of one line, if two states differ. Both map the names of tensors to their
-    shapes and dtypes: `got` those of `source`, `want` those of the network."""
+    """Raise ConfigError, with a message of one line, if two states differ. `got` maps the names of the tensors in
+    `source` to shapes and dtypes, and `want` maps the names of the network's tensors."""
     for name, kind in want.items():
         if name not in got:
             others = nearest(name, [n for n in got if n not in want])
@@ -79,7 +79,7 @@ def _kind(x: Tensor) -> str:
 
 @torch.no_grad()
 def copy_network(source: nn.Module, target: nn.Module) -> None:
-    """Copy in place between two networks of the same class."""
+    """Copy the state of `source` into `target`, a network of the same class, in place."""
     copies = target.state_dict()
     for name, x in source.state_dict().items():
         copies[name].copy_(x)

@@ -54,8 +54,8 @@ class NatureSameNet(ConvNet):
 
 
 class DataEfficientNet(ConvNet):
-    """The network of van Hasselt et al. 2019, appendix E. Maps obs [N, S, H, W] uint8 to [N, 256], and costs a sixth of
-    `NatureNet`."""
+    """The network of van Hasselt et al. 2019, appendix E. Maps obs [N, S, H, W] uint8 to [N, 256], and needs a sixth of
+    the computation of `NatureNet`."""
 
     layers = ((32, 5, 5, 0), (64, 5, 5, 0))
     hidden = 256
@@ -74,13 +74,13 @@ NETWORKS: dict[str, type[ConvNet]] = {
     "data-efficient": DataEfficientNet, "impala": ImpalaNet, "btr": BTRNet, "hadamax": HadamaxNet,
     "minatar": MinAtarNet,
 }  # fmt: skip
-SMALL = "minatar"  # The network for pictures that are too small for others
+SMALL = "minatar"  # The network for pictures that are too small for the other networks
 MOST_WIDTH = 16
 
 
 def find_network(name: str) -> type[nn.Module]:
-    """`nature`, `impala-4` or a user's `my_module:MyNet`, with or without `keywords_of`. Raises ConfigError for other
-    names."""
+    """The class of the network `name`, such as `nature`, `impala-4`, or a user's `my_module:MyNet` or
+    `my_module:MyNet(width=64)`. Raises ConfigError for other names."""
     if name in NETWORKS:
         return NETWORKS[name]
     if (wide := re.fullmatch(r"impala-(\d+)", name)) and 1 <= int(wide[1]) <= MOST_WIDTH:
@@ -103,11 +103,11 @@ def find_network(name: str) -> type[nn.Module]:
 
 
 def fits(name: str, height: int, width: int) -> bool:
-    """Whether pictures are large enough for a network. A user's module may be of any size."""
+    """Whether pictures are large enough for a network. A user's module may process pictures of any size."""
     cls = find_network(name)
     return not issubclass(cls, ConvNet) or min(height, width) >= cls.least_size()
 
 
 def keywords_of(name: str) -> dict[str, Any]:
-    """{"width": 64} of `my_module:MyNet(width=64)`. Raises ConfigError."""
+    """The keyword arguments in a network's name: {"width": 64} for `my_module:MyNet(width=64)`. Raises ConfigError."""
     return parse_call(name, "--algo.network", "module:Class")[1]

@@ -31,8 +31,8 @@ class NoisyLinear(nn.Linear):
         y = super().forward(x)
         if not noisy:
             return y
-        # Two products with x [N, inputs] take less time than the sum of the weights and their noise, which has to be
-        # computed anew for each batch.
+        # Two products with x [N, inputs] take less time than adding noise to the weights, which would be necessary for
+        # each batch.
         return y + self.noise_out * F.linear(x * self.noise_in, self.sigma_weight, self.sigma_bias)
 
 

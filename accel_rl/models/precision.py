@@ -12,7 +12,8 @@ from accel_rl.machine.hardware import CPUINFO, cpu_flags
 from accel_rl.text.notes import say_once
 
 Precision = Literal["float32", "tfloat32", "bfloat16"]
-"""With tfloat32, a GPU rounds the factors of products to 10 bits of mantissa, and adds the products in float32."""
+"""With tfloat32, a GPU rounds the factors of matrix products to 10 bits of mantissa, and adds the products in
+float32."""
 # For batches of fewer than 128 rows, converting a layer's weights to bfloat16 takes longer than the multiplication.
 WORTH_CONVERTING = 128
 
@@ -28,8 +29,8 @@ def autocast_for(precision: Precision, device: torch.device) -> AbstractContextM
 
 
 def multiply_in(precision: Precision, device: torch.device | str) -> None:
-    """Set the precision in which a GPU multiplies float32 numbers, for the whole process. This is necessary even for
-    float32, because torch by default computes convolutions in tfloat32."""
+    """Set the precision in which a GPU multiplies float32 numbers, for the whole process. Setting the precision is
+    necessary even for float32, because torch by default computes convolutions in tfloat32."""
     if precision == "tfloat32" and not Device(device).queues_work:
         say_once("--precision tfloat32: only GPUs multiply in it; float32 is used here")
     # torch.export and torch.compile fail if torch's newer setting `fp32_precision` differs from its older settings.
@@ -43,7 +44,8 @@ def gains_from_bfloat16() -> bool:
 
 
 def float32_head(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """A head's output is always float32, because values differ by less than the resolution of bfloat16."""
+    """Compute a head in float32, because the differences between action values are smaller than the resolution of
+    bfloat16."""
     if not torch.is_autocast_enabled(x.device.type):
         return layer(x)
     with torch.autocast(x.device.type, enabled=False):
@@ -51,7 +53,7 @@ def float32_head(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 
 def float32_if_small(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """On a CPU, a small batch of a hidden layer is computed in float32, because converting the weights would take
-    longer."""
+    """Compute a hidden layer. On a CPU, small batches are computed in float32, because converting the weights to
+    bfloat16 would take longer."""
     is_autocast = torch.is_autocast_enabled(x.device.type)
     return layer(x) if not is_autocast or len(x) >= WORTH_CONVERTING or not x.is_cpu else float32_head(layer, x)

@@ -18,8 +18,9 @@ VECTOR_HIDDEN = 128
 
 
 class Stream(nn.Module):
-    """[N, outputs] from features [N, F], with one hidden layer and a ReLU, or the activation and the initialization of
-    `network`. If `hidden` is 0, there is no hidden layer. At the start of training, every output is nearly zero."""
+    """Computes outputs [N, outputs] from features [N, F]. The stream has one hidden layer, whose activation and
+    initialization are those of `network` (by default ReLU). If `hidden` is 0, the stream has no hidden layer. At the
+    start of training, every output is nearly zero."""
 
     def __init__(
         self, inputs: int, hidden: int, outputs: int, sigma: float, layer_norm: LayerNorm = "none",
@@ -69,7 +70,8 @@ class QNetwork(nn.Module):
         normalize: bool = False,
     ):
         """`network` is `nature`, `a3c`, or the name of a user's class (`find_network`). `hidden` are the widths of the
-        fully connected layers, by default those of the network. The last one is that of each stream."""
+        fully connected layers, by default those of the network. The last width is the width of each stream's hidden
+        layer."""
         super().__init__()
         self.n_actions, self.mask = spec.n_actions, spec.mask
         self.atoms = atoms
@@ -94,7 +96,7 @@ class QNetwork(nn.Module):
         return body_of_streams(spec, network, layer_norm, hidden, activation, normalize, VECTOR_HIDDEN)
 
     def outputs(self, obs: Tensor, noise: bool = True) -> Tensor:
-        """[N, A, atoms] from obs [N, ...]. If `noise` is true, the network uses the noise that the last call of
+        """Outputs [N, A, atoms] from obs [N, ...]. If `noise` is true, the network uses the noise that the last call of
         `resample` drew, and otherwise the mean weights."""
         x = self.body(obs)
         if self.value is not None and x.requires_grad:
@@ -102,20 +104,20 @@ class QNetwork(nn.Module):
         return self.heads(x, noise)
 
     def heads(self, x: Tensor, noise: bool) -> Tensor:
-        """[N, A, atoms] from features x [N, F]."""
+        """Outputs [N, A, atoms] from features x [N, F]."""
         out = self.advantage(x, noise).view(-1, self.n_actions, self.atoms)
         if self.value is None:
             return out
         return dueling(self.value(x, noise).view(-1, 1, self.atoms), out)
 
     def q(self, obs: Tensor, noise: bool = True) -> Tensor:
-        """[N, A] from obs [N, ...]."""
+        """Action values [N, A] from obs [N, ...]."""
         return self.outputs(obs, noise).squeeze(-1)
 
     forward = q
 
     def resample(self, seed: Tensor) -> None:
-        """The noise of every noisy layer is a function of a seed [] int64."""
+        """Draw new noise for every noisy layer, as a function of a seed [] int64."""
         draw_noise(self._noisy_layers(), self.first_counter + seed * self.counter_stride)
 
     def _noisy_layers(self) -> list[NoisyLinear]:
@@ -139,7 +141,7 @@ class CategoricalQNetwork(QNetwork):
 
 class QuantileNetwork(QNetwork):
     """Computes, from obs [N, ...], the quantiles [N, A, Z] of the returns of actions (Dabney et al. 2018). The value of
-    an action is their mean."""
+    an action is the mean of its quantiles."""
 
     def q(self, obs: Tensor, noise: bool = True) -> Tensor:
         return self.outputs(obs, noise).mean(-1)

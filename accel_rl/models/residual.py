@@ -76,7 +76,8 @@ class ImpalaNet(ConvNet):
 
 
 def _pool(size: tuple[int, int], to: int) -> nn.Module:
-    """Adaptive max pooling, in the form whose gradient a GPU adds up in a fixed order, if the size is 2 x `to` - 1."""
+    """Adaptive max pooling to the size `to`. If the input size is 2 x `to` - 1, the equal `MaxPool2d` is used, whose
+    gradient a GPU adds up in a fixed order."""
     return nn.MaxPool2d(3, 2, 1) if set(size) == {2 * to - 1} else nn.AdaptiveMaxPool2d(to)
 
 

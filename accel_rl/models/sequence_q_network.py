@@ -14,10 +14,11 @@ from accel_rl.models.recurrent import lstm_steps
 
 class SequenceQNetwork(QNetwork):
     """Action values from an LSTM over the body's features, the last action (one-hot) and the last reward (Kapturowski
-    et al. 2019, section 2.3). At an episode's first step, both are zeros.
+    et al. 2019, section 2.3). At an episode's first step, the last action and the last reward are zeros.
 
     An environment's recurrent state is the concatenation [2 * units + 2] of the LSTM's h and c, the last action and the
-    last reward. `forward` returns only h and c; whoever plays the environments writes the other two.
+    last reward. `forward` returns only h and c; the caller, which steps the environments, writes the last action and
+    the last reward.
     """
 
     def __init__(self, spec: EnvSpec, network: str, units: int, **options: Any):
@@ -36,7 +37,7 @@ class SequenceQNetwork(QNetwork):
     def unroll(self, obs: Tensor, first: Tensor, state: Tensor, last: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """T steps of n environments, time-major. From obs [T * n, ...], first [T, n] bool, state [n, 2 units + 2], and
         the action and reward before each step `last` [T, n, 2], return features [T * n, units], and h and c after each
-        step [T, n, 2 units]. Without `last`, T must be 1, because the state has only one action and reward."""
+        step [T, n, 2 units]. Without `last`, T must be 1, because the state contains only one action and one reward."""
         assert last is not None or len(first) == 1
         x = self.body(obs).float().view(*first.shape, -1)
         with torch.autocast(x.device.type, enabled=False):  # The LSTM computes its recurrent state in float32.
@@ -52,7 +53,7 @@ class SequenceQNetwork(QNetwork):
         return self.heads(x, noise).squeeze(-1), after
 
     def _encoded(self, last: Tensor, first: Tensor) -> Tensor:
-        """[T, n, A + 1] from the last actions and rewards [T, n, 2]."""
+        """The one-hot actions and the rewards [T, n, A + 1], from the last actions and rewards [T, n, 2]."""
         action, reward = last.unbind(-1)
         one_hot = action.unsqueeze(-1) == torch.arange(self.n_actions, device=last.device)
         # A reward that is not finite would stay in the LSTM's state beyond the end of the episode.

@@ -9,12 +9,13 @@ EPSILON = 1e-12
 
 
 class SpectralNorm(nn.Module):
-    """Divides a weight [D, ...] by an estimate of its largest singular value, which is that of the weight as a matrix
-    [D, inputs].
+    """Divides a weight [D, ...] by an estimate of the largest singular value of the matrix [D, inputs] with the same
+    numbers.
 
-    In train mode, each call first makes one power iteration. In eval mode the vectors u [D] and v [inputs] stay as they
-    are, so that acting, evaluations and target networks change nothing. In BTR's code they iterate, too. u and v are
-    buffers, which checkpoints and copies of the network contain. They are changed in place, for CUDA graphs.
+    In train mode, each call first makes one power iteration. In eval mode, the vectors u [D] and v [inputs] do not
+    change, so acting, evaluations and target networks change no state. In BTR's code, acting, evaluations and target
+    networks iterate, too. u and v are buffers, which checkpoints and copies of the network contain. u and v are changed
+    in place, because CUDA graphs read them at fixed addresses.
     """
 
     has_mode = True
@@ -30,7 +31,7 @@ class SpectralNorm(nn.Module):
 
     @torch.no_grad()
     def iterate(self, weight: Tensor, times: int = 1) -> None:
-        if weight.is_meta:  # There is no memory, and torch would import its compiler.
+        if weight.is_meta:  # A meta tensor has no memory, and torch would import its compiler.
             return
         matrix = weight.flatten(1)
         for _ in range(times):

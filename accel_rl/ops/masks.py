@@ -1,16 +1,17 @@
-"""Actions that an environment does not allow in a state. The last n numbers of an observation are its mask, 1 for each
-allowed action and 0 for others."""
+"""Masks of the actions that an environment does not allow in a state. The last n numbers of an observation are the
+mask, 1 for each allowed action and 0 for others."""
 
 import torch
 from torch import Tensor
 
 LEAST = -1e9
-"""A logit or a value of an action that is not allowed: finite, so that probabilities of 0 have finite logarithms."""
+"""The logit or the value of an action that is not allowed. LEAST is finite, so that the logarithm of the action's
+probability of 0 is finite."""
 
 
 def allowed(obs: Tensor, n: int) -> Tensor:
-    """[N, n] bool from observations [N, F] of floats, or of bytes whose last 4 n are floats. If no action is allowed,
-    all are."""
+    """The mask [N, n] bool of observations [N, F], which are float32 numbers, or bytes whose last 4 n bytes are float32
+    numbers. If the mask allows no action, all actions are allowed."""
     mask = obs[:, -n:] if obs.is_floating_point() else obs[:, -4 * n :].contiguous().view(torch.float32)
     known = mask > 0.5
     return known | ~known.any(-1, keepdim=True)

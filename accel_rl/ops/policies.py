@@ -14,8 +14,9 @@ LOG_2_PI = 1.8378770664093453
 
 
 class Policy(Protocol):
-    """Outputs are [..., K], of which the network computes `heads` from the observation. The last `deviations` are
-    parameters that do not depend on it. An action has the shape [...], or [..., D] with D numbers."""
+    """A distribution of actions, given by outputs [..., K] of a network. The network computes the first `heads` outputs
+    from the observation; the last `deviations` outputs are parameters that do not depend on the observation. An action
+    has the shape [...], or [..., D] with D numbers."""
 
     heads: int
     deviations: int
@@ -29,17 +30,17 @@ class Policy(Protocol):
         """H(pi) [...], in nats."""
 
     def sample(self, outputs: Tensor, uniform: Tensor) -> Tensor:
-        """Actions for random numbers `uniform` [...] in [0, 1), multiples of 2^-24."""
+        """Draw actions by random numbers `uniform` [...] in [0, 1), which are multiples of 2^-24."""
 
     def mode(self, outputs: Tensor) -> Tensor:
         """The most likely actions."""
 
     def random(self, uniform: Tensor) -> Tensor:
-        """Uniformly random actions for `uniform` [...]."""
+        """Draw uniformly random actions by random numbers `uniform` [...]."""
 
 
 class Categorical:
-    """One of n actions. With `mask`, observations say which are allowed."""
+    """One of n actions. If `mask` is above 0, observations contain a mask of the allowed actions."""
 
     deviations = 0
 
@@ -63,7 +64,8 @@ class Categorical:
 
 
 class Factorized:
-    """D independent choices, one of choices[d] each. The outputs are their logits, one after the other."""
+    """D independent choices; choice d is one of choices[d]. The outputs are the logits of choice 0, then those of
+    choice 1, and so on."""
 
     deviations = mask = 0
 
@@ -97,7 +99,7 @@ class Gaussian:
     mask = 0
 
     def __init__(self, ranges: Sequence[tuple[float, float]]):
-        """`ranges` are the bounds of uniformly random actions."""
+        """`ranges` are the intervals [low, high] of uniformly random actions."""
         self.heads = self.deviations = len(ranges)
         self._ranges = list(ranges)
 

@@ -66,7 +66,7 @@ def clipped_surrogate(ratio: Tensor, advantage: Tensor, clip: float | Tensor) ->
     objective = ratio * advantage
     bound = ratio.detach().clamp(1 - clip, 1 + clip) * advantage  # type: ignore[arg-type]
     # Where the bound is smaller than the objective, the ratio is clipped, and the bound's gradient is zero. With
-    # torch.minimum, the backward pass would have nine more operations.
+    # torch.minimum, the backward pass would launch nine more kernels.
     return torch.where(bound < objective, bound, objective)
 
 

@@ -1,5 +1,5 @@
 """The equations of Q-learning: targets, losses, dueling heads, and distributions of returns over atoms. As in rlax,
-names that end in `_tm1` are of the time before a step, and names that end in `_t` of the time after the step."""
+names with `_tm1` are values before a step, and names with `_t` are values after the step."""
 
 import torch
 from torch import Tensor
@@ -25,11 +25,12 @@ LEAST_LOG_POLICY = -1.0
 def soft_target(
     r_t: Tensor, discount_t: Tensor, q_t: Tensor, outputs_t: Tensor, temperature: float, log_policy_tm1: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The target of Munchausen learning (Vieillard et al. 2020, eq. 1), as a reward r [N] and a value v [N] or [N, Z],
-    of which r + discount_t v is the target.
+    """The target r + discount_t v of Munchausen learning (Vieillard et al. 2020, eq. 1). Returns the reward r [N] and
+    the value v [N] or [N, Z].
 
-    The policy pi is that of the action values q_t [N, A]. v is the mean of outputs_t [N, A] or [N, A, Z] over pi. The
-    reward has the policy's entropy after the step, and the weighted log-policy [N] of the action before the step.
+    The policy is pi = softmax(q_t / temperature), from action values q_t [N, A]. v is the mean of outputs_t [N, A] or
+    [N, A, Z] over pi. r is the sum of r_t, the policy's entropy after the step, and the weighted log-policy [N] of the
+    action at the step.
     """
     scaled = scaled_log_policy(q_t, temperature)
     pi = (scaled / temperature).exp()
@@ -58,8 +59,9 @@ def uniform_action(uniform: Tensor, n_actions: int) -> Tensor:
 
 
 def spread_powers(spread: float, first: int, B: int, of_all: int, device: torch.device) -> Tensor:
-    """The exponents 1 + spread i / (of_all - 1), [B], of the environments i from `first` on, of `of_all` environments.
-    Environment i explores with epsilon to the power of its exponent (Horgan et al. 2018)."""
+    """The exponents 1 + spread i / (of_all - 1), [B], of the B environments from i = `first` on, where `of_all` is the
+    number of all environments. Environment i explores with epsilon to the power of its exponent (Horgan et al.
+    2018)."""
     return 1 + spread * torch.arange(first, first + B, device=device) / max(of_all - 1, 1)
 
 

@@ -9,14 +9,15 @@ from torch.autograd.function import once_differentiable
 
 
 def midpoints(n: int, device: torch.device) -> Tensor:
-    """(2 i + 1) / (2 n) [n], the shares in the middle of n equal intervals (Dabney et al. 2018, lemma 2)."""
+    """(2 i + 1) / (2 n) [n], the midpoints of n equal intervals of (0, 1) (Dabney et al. 2018, lemma 2)."""
     return (torch.arange(n, device=device) + 0.5) / n
 
 
 def quantile_huber(target: Tensor, quantiles: Tensor, tau: Tensor, kappa: float) -> Tensor:
     """Return sum_i E_j |tau_i - 1{u_ij < 0}| L(u_ij) / kappa [N], where u_ij = target_j - quantile_i, and L is the
-    Huber loss with threshold kappa, or with kappa 0 |u| in place of L / kappa (Dabney et al. 2018, arXiv:1710.10044,
-    eq. 8 to 10). `target` is [N, M] and has no gradient, `quantiles` [N, Z], and their shares `tau` [Z] or [N, Z]."""
+    Huber loss with threshold kappa. If kappa is 0, L / kappa is replaced by |u| (Dabney et al. 2018, arXiv:1710.10044,
+    eq. 8 to 10). `target` is [N, M] and has no gradient, `quantiles` is [N, Z], and their fractions `tau` are [Z] or
+    [N, Z]."""
     loss: Tensor = _QuantileHuber.apply(quantiles, target.detach(), tau, kappa)
     return loss
 

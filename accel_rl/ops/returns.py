@@ -21,10 +21,10 @@ def generalized_advantage(
         A_t = delta_t + discount_t lambda (1 - cut_t) A_{t+1}
 
     `reward`, `value`, `discount` and the advantage are [T, B], and `bootstrap` [B] is V(s_T). `discount` is gamma * (1
-    - terminated). `next_value` [T, B] has V(s_{t+1}) of all steps. It is an argument of its own, because at a time
-    limit s_{t+1} is not the observation in the next row. `cut` [T, B] bool is true at time limits, at which the sum of
-    temporal differences stops, although the discount is not zero. With lambda 1 the advantage is the n-step return (up
-    to the rollout's end) minus the value.
+    - terminated). `next_value` [T, B] has V(s_{t+1}) of all steps. `next_value` is a separate argument, because at a
+    time limit s_{t+1} is not the observation in the next row. `cut` [T, B] bool is true at time limits, at which the
+    sum of temporal differences stops, although the discount is not zero. With lambda 1 the advantage is the n-step
+    return (up to the rollout's end) minus the value.
     """
     if next_value is None:
         next_value = torch.cat([value[1:], bootstrap[None]])

@@ -12,7 +12,7 @@ def rescaled(x: Tensor, epsilon: float) -> Tensor:
 
 def unscaled(x: Tensor, epsilon: float) -> Tensor:
     """The inverse of `rescaled`: sign(x) (y^2 - 1) with y = (sqrt(1 + z) - 1) / (2 epsilon) and z = 4 epsilon (|x| + 1
-    + epsilon). The difference of nearly equal numbers in y is written as a quotient, which loses no digits."""
+    + epsilon). y is computed as a quotient, because the difference of nearly equal numbers would lose digits."""
     if not epsilon:
         return x
     size = x.abs() + 1 + epsilon

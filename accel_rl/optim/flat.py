@@ -26,8 +26,7 @@ class FlatParameters:
         self.named = sorted(named, key=lambda item: item[1].numel() % ALIGNED != 0)
         params = [p for _, p in self.named]
         self.data = torch.cat([p.detach().reshape(-1) for p in params])
-        # `message` consists of the gradient and two more numbers, which are summed over ranks together with the
-        # gradient.
+        # `message` contains the gradient and two more numbers, and is summed over ranks by one collective operation.
         self.message = torch.zeros(len(self.data) + 2, dtype=self.data.dtype, device=self.data.device)
         self.grad = self.message[:-2]
         self.slices: dict[str, slice] = {}
@@ -136,8 +135,8 @@ def l2_norm(x: Tensor) -> Tensor:
 
 def clip_by_norm_(grad: Tensor, max_norm: float | None, count: Tensor | None = None) -> Tensor:
     """Clip grad [P] in place, without synchronising with a GPU, and return the norm before clipping. `count` [] is the
-    number of samples in the sum `grad`. If `count` is given, `grad` is divided by `count`, and the norm is that of the
-    mean."""
+    number of samples in the sum `grad`. If `count` is given, `grad` is divided by `count`, and the norm of the mean
+    gradient is returned."""
     norm = l2_norm(grad)
     if count is not None:
         norm = norm / count

@@ -9,7 +9,7 @@ ALIGNMENT = 64
 """Slices of the parameters are aligned to 64 floats. Updating a slice that begins at a multiple of ALIGNMENT gives the
 same bits as updating the whole vector. At other boundaries, scalar instructions process the end of the slice, and round
 differently from vector instructions."""
-# A piece of a vector has 256 KiB, so that one piece each of four vectors fit together in a core's second-level cache.
+# A piece of a vector has 256 KiB, so that pieces of four vectors fit in a core's second-level cache.
 _PIECE = 1024 * ALIGNMENT
 
 Rate = float | Tensor
@@ -26,9 +26,9 @@ class Optimizer(Protocol):
     """Updates parameters [P] in place from their gradient [P]. The state consists of flat vectors."""
 
     def step(self, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None = None) -> None:
-        """`finite` [] bool, on a GPU, is true if loss and gradient are finite. The host does not know its value. If it
-        is false, the gradient is all zeros, and parameters and state must not change. None means that loss and gradient
-        are finite."""
+        """`finite` [] bool, on a GPU, is true if loss and gradient are finite; the host does not know its value. If
+        `finite` is false, the gradient is all zeros, and parameters and state must not change. None means that loss and
+        gradient are finite."""
 
     def state_dict(self) -> dict[str, Any]: ...
 
@@ -46,5 +46,5 @@ class ElementWise:
             self._update(part, data[part], grad[part], learning_rate, finite)
 
     def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
-        """`data` and `grad` are slices of `part`."""
+        """`data` and `grad` are the slices `part` of the flat vectors."""
         raise NotImplementedError

@@ -14,8 +14,8 @@ from accel_rl.optim.torch_optimizer import FLAG, PREFIX, find_torch_optimizer, m
 from accel_rl.text.errors import ConfigError, nearest
 from accel_rl.text.notes import say_once
 
-# The fused operation is called directly, because torch.optim adds overhead to each step. The operation is private, so
-# a later torch may lack it.
+# The fused operation is called directly, because torch.optim adds overhead to each step. The fused operation is
+# private, so later versions of torch may lack it.
 FUSED_ADAM: Any = getattr(torch, "_fused_adam_", None)
 BETA_2 = 0.999
 SMALLEST = torch.finfo(torch.float32).tiny
@@ -23,7 +23,7 @@ SETTLED = 1e-14  # When beta_2^t is below SETTLED, the factors of step t's learn
 
 
 class Adam(ElementWise):
-    """Torch's fused operation, with bias-corrected moments and epsilon outside the root.
+    """Adam (Kingma & Ba 2015) by torch's fused operation, with bias-corrected moments and epsilon outside the root.
 
     The two forms of Adam add epsilon to the root of different second moments. Algorithm 1 (torch) adds epsilon to the
     root of the bias-corrected moment:
@@ -94,7 +94,7 @@ class Adam(ElementWise):
             FUSED_ADAM([data], [grad], [mean], [square], [], [step], **settings)
         else:
             say_once("torch has no _fused_adam_: torch.optim makes the steps of Adam, which is slower")
-            adam([data], [grad], [mean], [square], [], [step - 1], fused=True, **settings)  # adam counts the step.
+            adam([data], [grad], [mean], [square], [], [step - 1], fused=True, **settings)  # `adam` adds 1 to the step.
 
     def _update_on_gpu(
         self, data: Tensor, grad: Tensor, mean: Tensor, square: Tensor, learning_rate: Rate, finite: Tensor | None
@@ -238,7 +238,7 @@ class RMSProp(ElementWise):
         variance = square.mul_(alpha).addcmul_(grad, grad, value=1 - self.alpha)
         if self.mean is not None:
             mean = self.mean[part].mul_(alpha).add_(grad, alpha=1 - self.alpha)
-            # Rounding can make the variance negative.
+            # Rounding errors can make the variance negative.
             variance = torch.addcmul(square, mean, mean, value=-1).clamp_(min=0)
         if self.epsilon_inside:
             denominator = variance.add(self.epsilon).sqrt_()
@@ -262,8 +262,8 @@ AdamName = Literal["adam", "adam-epsilon-hat", "radam"]
 """Forms of Adam. `adam-epsilon-hat` adds epsilon to the root of the second moment without bias correction. `radam` is
 rectified Adam."""
 OptimizerName = Literal[AdamName, "rmsprop", "rmsprop-torch", "rmsprop-centered", "rmsprop-centered-torch", "adagrad"]
-"""All optimizers. Those whose names contain -torch add epsilon outside the root, as in torch.optim.RMSprop. `adagrad`
-follows Nair et al. 2015."""
+"""All optimizers. Optimizers whose names contain -torch add epsilon outside the root, as in torch.optim.RMSprop.
+`adagrad` follows Nair et al. 2015."""
 
 
 AnyOptimizer = OptimizerName | str

@@ -35,7 +35,7 @@ class TorchOptimizer:
         begin = getattr(self._optimizer, "_init_group", None)
         if begin is None:
             raise ValueError(f"{cls.__name__}: torch.optim optimizers with a state for each parameter are supported")
-        # This call creates the optimizer's state, which torch would otherwise create in the first step.
+        # This call creates the optimizer's state before the first step.
         begin(self._group, *([] for _ in range(len(inspect.signature(begin).parameters) - 1)))
         # torch sets SGD's momentum to the first gradient. A momentum of zero before the first step gives the same
         # result.

@@ -1,4 +1,5 @@
-"""What a report takes from a paper. The folder of a paper names its `Paper` in `REPORT`; there is no list of papers."""
+"""The interface between a report and the papers. Each paper's folder names the module of its `Paper` in `REPORT`, so no
+list of papers exists."""
 
 import importlib
 from collections.abc import Callable, Sequence
@@ -14,10 +15,10 @@ from accel_rl.settings.registry import PAPERS, papers
 
 @dataclass(frozen=True)
 class Paper:
-    """`sections` are those of the paper's tables and figures to which runs belong. `published_tables` have only the
-    numbers in the paper. `hours` is the time in which the paper's run with the same settings made 50 M env steps, if
-    printed, `hours_note` describes the paper's machine, and `differences` are the settings in which a run differs from
-    the paper's. `run_name` is a run's name in the paper's figures, or ""."""
+    """`sections` returns a report's sections about those of the paper's tables and figures to which the given runs
+    belong. `published_tables` contain only the numbers in the paper. `hours` is the printed time for 50 M env steps of
+    the paper's run with the same settings, or None. `hours_note` describes the paper's machine. `differences` are the
+    settings in which a run differs from the paper's run. `run_name` is a run's name in the paper's figures, or ""."""
 
     name: str
     year: int

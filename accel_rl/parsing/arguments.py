@@ -16,7 +16,7 @@ NONE: Mapping[str, str] = {}
 
 
 class HelpPrinted(SystemExit):
-    """Raised after the help of a command with the given options was printed."""
+    """Raised after the help of a command was printed."""
 
     def __init__(self, options: list[Option]):
         super().__init__(0)
@@ -27,9 +27,9 @@ def parse(
     cls: type[C], argv: list[str], prog: str, description: str, default: C | None = None,
     further: Any = None, main: Mapping[str, str] = NONE, modes: Mapping[str, str] = NONE,
 ) -> C:  # fmt: skip
-    """Raises ConfigError, with a message of one line, for invalid arguments. The options `further` are parsed elsewhere
-    (see `split`): the message about an unknown flag may suggest them. With --help, print the help, arranged by `main`
-    and `modes` (see `help_text`), and raise HelpPrinted. --help-all omits nothing."""
+    """Raises ConfigError, with a message of one line, for invalid arguments. The options `further` are parsed by
+    another call (see `split`), but the message about an unknown flag may suggest these options. With --help, print the
+    help, arranged by `main` and `modes` (see `help_text`), and raise HelpPrinted. --help-all omits nothing."""
     config, similar = cls() if default is None else default, options_of(further) if further else []
     if asked(argv):
         options, everything = [*similar, *options_of(config)], "--help-all" in argv
@@ -60,7 +60,7 @@ def parse(
 def command(
     cls: type[C], argv: list[str], usage: str, does: str, words: Sequence[str] = (), many: bool = False
 ) -> tuple[list[str], C]:
-    """The leading words and the options of a command, whose `usage` is such as "accel-rl evaluate RUN". `words`
+    """The leading words and the options of a command. `usage` is a text such as "accel-rl evaluate RUN". `words`
     describes the required words. Raises ConfigError."""
     given, options = positionals(argv, words, " ".join(usage.split()[:2]), many)
     return given, parse(cls, options, usage, does)
@@ -73,7 +73,7 @@ def _refuse(words: list[str], flags: Iterable[str]) -> None:
 
 
 def grouped(argv: Iterable[str]) -> list[tuple[str, list[str]]]:
-    """Pairs (flag, its words). The flag of the first pair is ""; its words precede all flags."""
+    """Pairs (flag, words after this flag). The flag of the first pair is ""; its words precede all flags."""
     result: list[tuple[str, list[str]]] = [("", [])]
     for arg in argv:
         if arg.startswith("--"):
@@ -85,7 +85,7 @@ def grouped(argv: Iterable[str]) -> list[tuple[str, list[str]]]:
 
 
 def split(argv: Iterable[str], flags: Collection[str]) -> tuple[list[str], list[str]]:
-    """The options whose flag is one of `flags`, and all others. Each option stays with its values."""
+    """Split arguments into the options in `flags` and all other options, each with its values."""
     result = known, others = list[str](), list[str]()
     part = others
     for arg in argv:
@@ -96,12 +96,12 @@ def split(argv: Iterable[str], flags: Collection[str]) -> tuple[list[str], list[
 
 
 def value_of(argv: list[str], flag: str) -> str | None:
-    """The last value that the arguments give for a flag."""
+    """The value after the last occurrence of a flag."""
     return next((words[0] for name, words in reversed(grouped(argv)) if name == flag and words), None)
 
 
 def positionals(argv: list[str], names: Sequence[str], prog: str, many: bool = False) -> tuple[list[str], list[str]]:
-    """Leading words and options. Raises ConfigError if a word is missing."""
+    """Split arguments into leading words and options. Raises ConfigError if a word is missing."""
     n = next((i for i, arg in enumerate(argv) if arg.startswith("-")), len(argv))
     if n < len(names) and not asked(argv):
         raise ConfigError(f"{prog}: {names[n]} is missing")

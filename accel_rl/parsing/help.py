@@ -25,8 +25,8 @@ CHOICES = {
     **{"--distributed.update": "settings.doors:UPDATES", "--schedule": "settings.doors:SCHEDULES"},
     **{"--preset": "settings.presets:PRESETS", "--device": "parsing.help:DEVICES"},
 }
-"""Maps each flag to the place of the values that it allows. The place is imported only for a command with the flag,
-because some places import torch."""
+"""Maps each flag to `module:name` of its allowed values. The module is imported only for a command with the flag,
+because some of these modules import torch."""
 USERS = ("--algo.network", "--sampler.engine", "--distributed.update", "--schedule")
 """The flags `USERS` also allow a user's class, module:Class."""
 DEVICES = ("auto", "cpu", "cuda")
@@ -35,7 +35,7 @@ MOST_LISTED = 12
 COLUMN = 34
 """Width of the column of flags in a help text."""
 NARROW = 72
-"""In a terminal that is narrower than `NARROW`, texts are below the flags."""
+"""In a terminal with fewer columns than `NARROW`, texts are printed below the flags."""
 TITLES = {
     **{"": "The run", "algo": "Algorithm", "env": "Environment", "sampler": "Sampler", "evaluation": "Evaluation"},
     **{"checkpoint": "Checkpoints", "log": "Log", "secondary": "Second learner", "distributed": "Ranks"},
@@ -65,7 +65,8 @@ class Option:
         return self.flag[2:].partition(".")[0] if "." in self.flag else ""
 
     def lines(self, typed: str, width: int, brief: bool = False) -> list[str]:
-        """A brief text is the first sentence without sources, or, if it is too long, only the allowed values."""
+        """The option's lines of help. With `brief`, the text is the docstring's first sentence without sources, or only
+        the allowed values if both do not fit in a line."""
         column = COLUMN if width >= NARROW else 6
         is_listed = ", " in self.value and len(typed) + len(self.value) > column - 4
         text, default = self.text, f"[{self.default}]" * (self.default != "")
@@ -85,7 +86,7 @@ class Option:
 
 @cache
 def allowed(flag: str) -> tuple[str, ...]:
-    """The values that a flag allows, or () for any."""
+    """The values that a flag allows, or () if the flag has no list of allowed values."""
     if flag not in CHOICES:
         return ()
     module, _, name = CHOICES[flag].partition(":")
@@ -107,20 +108,20 @@ def options_of(config: Any) -> list[Option]:
 
 
 def _kind(hint: Any) -> str:
-    """N for a whole number, or the values that the type allows."""
+    """The help's text for a type: N for a whole number, or the list of allowed values."""
     args = [a for a in get_args(hint) if a is not NoneType]
     if get_origin(hint) is Literal:
         return ", ".join(filter(None, args))
     if get_origin(hint) is tuple:
         return "N-N,N" if args[0] is int else f"[{_kind(args[0])} [{_kind(args[0])} ...]]"
-    if args and get_origin(args[0]) is Literal and args[1:] == [str]:  # An optimizer of this project, or of torch.
+    if args and get_origin(args[0]) is Literal and args[1:] == [str]:  # AnyOptimizer
         return f"{_kind(args[0])}, torch:CLASS"
     return "|".join(map(_kind, args)) or {int: "N", float: "FLOAT", str: "STR", bool: "True, False"}.get(hint, "VALUE")
 
 
 @cache
 def _texts(cls: type) -> dict[str, str]:
-    """Docstrings below the fields that a class itself declares, without line breaks."""
+    """Maps each field that the class itself declares to the docstring below the field, without line breaks."""
     try:
         body: Any = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
     except (OSError, TypeError, SyntaxError):  # The class was not read from a file.
@@ -135,7 +136,7 @@ def help_text(prog: str, does: str, options: list[Option], main: Mapping[str, st
     Without `main`, all options are described. `modes` maps each group of options that the text omits to the condition
     under which they have an effect."""
     width, lines = help_width(), [f"usage: {prog} [options]"]
-    for paragraph in does.strip().split("\n\n"):  # Indented paragraphs are commands.
+    for paragraph in does.strip().split("\n\n"):  # An indented paragraph contains commands.
         lines += ["", paragraph if paragraph.startswith(" ") else " ".join(paragraph.split())]
     by_flag, groups = {option.flag: option for option in options}, dict.fromkeys(option.group for option in options)
     if main:

@@ -1,7 +1,7 @@
 """Decides on which cores and devices the processes, threads and environments of a run are placed.
 
-A `RunPlan` has the settings and a `RankPlan` of each rank (each training process). It is made once, before the run
-folder; the parts of a run receive their rank's settings and plan.
+A `RunPlan` has the settings and a `RankPlan` of each rank (each training process). The `RunPlan` is made once, before
+the run folder is created. The parts of a run receive the settings and the plan of their rank.
 
 A `RankPlan` has a `SamplerPlan` for the rank's training environments. The `RankPlan` also derives the `SamplerPlan` of
 an evaluation.
@@ -23,7 +23,7 @@ from accel_rl.text.counts import counted
 from accel_rl.text.errors import ConfigError
 from accel_rl.text.notes import say_once
 
-# Two inference threads sampled 1.2 to 1.5 times as fast as one with groups of 4, 8 and 16 environments.
+# With groups of 4, 8 and 16 environments, two inference threads sampled 1.2 to 1.5 times as fast as one.
 MIN_ENVS_PER_THREAD = 4
 
 
@@ -38,7 +38,7 @@ class SamplerPlan(NamesEngine):
     shares_cores: bool
     act_threads: int  # Each inference operation uses `act_threads` threads.
     act_cores: tuple[int, ...] = ()  # The inference thread is pinned to `act_cores`, or not pinned if empty.
-    # Each group's inference thread has its own cores; () means one thread for all groups.
+    # The cores of each group's inference thread, or () if one inference thread serves all groups
     inference_cores: tuple[tuple[int, ...], ...] = ()
 
     @property
@@ -75,7 +75,7 @@ class RankPlan:
     @classmethod
     def resolve(cls, config: Resolved, rank: int = 0, size: int = 1, device: str = "") -> "RankPlan":
         """`config` has the rank's own settings. `device` overrides --device. Raises ConfigError if a device or a core
-        is not available, or the environments cannot be divided evenly."""
+        is not available, or if the groups and workers cannot share the environments evenly."""
         s, device = config.sampler, device or resolve_device(config.device)
         placement = place_processes(s.workers, s.cores, device, config.torch_threads, config.schedule == "concurrent")
         # Worker processes are idle during inference, so inference uses every core.
@@ -90,7 +90,7 @@ class RankPlan:
 
     @classmethod
     def acting(cls, config: Resolved) -> "RankPlan":
-        """An evaluation without training, on all usable cores. Raises ConfigError."""
+        """The plan of an evaluation without training, on all usable cores. Raises ConfigError."""
         # The number of training environments only determines the number of workers; no training environments are built.
         envs = 2 * default_workers(config.device)
         return cls.resolve(replace(config, sampler=replace(config.sampler, envs=envs)))
@@ -219,14 +219,14 @@ def _training_sampler(config: Resolved, placement: Placement, groups: int) -> Sa
 
 
 def _buffers(config: Resolved) -> int:
-    """Two, or, in concurrent training, the number of rollouts per period plus one."""
+    """The number of rollouts in memory: two, or in concurrent training the number of rollouts per period plus one."""
     if config.schedule != "concurrent":
         return BUFFERS
     return config.rank_period // (config.T * config.sampler.envs) + 1
 
 
 def _one_server(placement: Placement, grouping: Grouping, T: int, buffers: int, engine: str) -> SamplerPlan:
-    """One thread infers for all groups of environments."""
+    """The plan of a sampler with one inference thread for all groups of environments."""
     cores = placement.worker_cores[: grouping.workers]
     shared = bool(set(placement.server_cores) & set(placement.worker_cores))
     settles = shared and placement.act_threads == 1 and len(placement.server_cores) > 1

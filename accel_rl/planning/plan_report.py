@@ -1,4 +1,4 @@
-"""A run's groups of environments, and the bytes of memory on the host and on each device."""
+"""Describes a run's groups of environments, and its memory on the host and on each device."""
 
 import math
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ FASTER = (
     "precision: float32; DQN and Rainbow were 1.6 to 1.8 times as fast on an H200 with --precision tfloat32, and 1.2 "
     "to 1.5 times with --schedule concurrent"
 )
-"""Measured with batches of 512 (benchmarks/results/gpu_h200.md). The default computes what the papers do."""
+"""Measured with batches of 512 (benchmarks/results/gpu_h200.md). The default precision is the papers' float32."""
 
 LEAST_WORKER_BYTES, LEAST_RANK_BYTES = 20 * 2**20, 100 * 2**20
 """Lower bounds for the private memory of a worker process and of a rank's process, without environments and
@@ -27,15 +27,15 @@ networks."""
 
 @dataclass(frozen=True, slots=True)
 class RankMemory:
-    """Bytes of one rank. Rollouts are in host memory, with a copy on the GPU if the rank has a GPU. With the device
-    engine, rollouts are only on the device."""
+    """The memory of one rank, in bytes. Rollouts are in host memory, and copied to the GPU if the rank has a GPU. With
+    the device engine, rollouts are only on the device."""
 
     rollouts: int
     simulators: int  # The device engine or the worker processes need at most `simulators` bytes.
     processes: int  # The worker processes and the rank's own process, if not this one, need at least `processes` bytes.
     replay: int  # The replay buffer needs `replay` bytes.
     replay_device: str
-    on_device: bool = False  # If true, environments and rollouts are only on the rank's device.
+    on_device: bool = False  # Whether environments and rollouts are only on the rank's device.
 
     @classmethod
     def of(cls, config: Resolved, plan: RankPlan) -> "RankMemory":
@@ -54,11 +54,11 @@ class RankMemory:
         return cls(s.buffers * rollout, simulators, processes, replay, where, s.on_device)
 
     def at_least(self) -> "RankMemory":
-        """`simulators`, an upper bound, is replaced by the lower bound `processes`."""
+        """A lower bound of the memory: `processes` replaces the upper bound `simulators`."""
         return self if self.on_device else replace(self, simulators=self.processes)
 
     def on(self, device: str, rank_device: str) -> int:
-        """Bytes on a device, "cpu" or the rank's device."""
+        """The rank's memory, in bytes, on a device: "cpu" or the rank's device."""
         replay = self.replay if self.replay_device == device else 0
         if self.on_device:
             return replay + (self.simulators + self.rollouts if device == rank_device else 0)
@@ -89,7 +89,7 @@ def _memories(plan: RunPlan) -> list[RankMemory]:
 
 
 def _problems(plan: RunPlan, memories: list[RankMemory]) -> list[str]:
-    """A line for each device whose free memory is too small. `memories` has that of each rank."""
+    """A line for each device whose free memory is too small. `memories` contains the memory of each rank."""
     needed: dict[str, int] = {}
     for rank, memory in zip(plan.ranks, memories, strict=True):
         for device in dict.fromkeys(("cpu", rank.device, memory.replay_device or "cpu")):

@@ -30,8 +30,8 @@ def check(config: Resolved) -> None:
 
 
 def rank_config(config: Resolved, rank: int, local_rank: int | None = None, local_size: int | None = None) -> Resolved:
-    """One rank's environments, device, part of the replay buffer and share of the machine's cores. `local_rank` and
-    `local_size` are the index and number of the ranks on this machine."""
+    """The settings of one rank: its environments, device, part of the replay buffer and share of the machine's cores.
+    `local_rank` and `local_size` are the index and number of the ranks on this machine."""
     d = config.distributed
     if not d.several:
         return replace(config, device=d.device(0, 1, config.device))

@@ -1,1 +1,1 @@
-"""Child processes, what they leave behind, and waiting for them."""
+"""Starts child processes, waits for them, and kills processes that they leave behind."""

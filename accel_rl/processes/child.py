@@ -35,8 +35,8 @@ removes the variable."""
 
 
 def command(module: str, *arguments: str) -> list[str]:
-    """Runs a module as `python -m` does, with this interpreter and its flags. Must be started with the variables that
-    `environment` returns."""
+    """The command that runs a module as `python -m` does, with this interpreter and its flags. The process must be
+    started with the environment variables that `environment` returns."""
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # also used by multiprocessing
     # With -P, modules in this file's folder do not hide top-level modules of the same name.
     safe = [] if sys.flags.safe_path else ["-P"]
@@ -44,22 +44,22 @@ def command(module: str, *arguments: str) -> list[str]:
 
 
 def environment(variables: Mapping[str, str] = os.environ, packages: Sequence[str] = ()) -> dict[str, str]:
-    """Variables with which a process of `command` imports the same packages as this process: `variables`, extended by
-    VARIABLE. accel_rl and the `packages` are imported from the same folders as in this process."""
+    """Environment variables for a process of `command`: `variables`, extended by VARIABLE. The process imports accel_rl
+    and the `packages` from the same folders as this process."""
     bound = {name: list(sys.modules[name].__path__) for name in ("accel_rl", *packages)}
     imports = {"path": [os.path.abspath(folder) for folder in sys.path], "packages": bound}
     return {**variables, VARIABLE: json.dumps(imports)}
 
 
-_starters: dict[int, Any] = {}  # Maps the id of this process, which may be a fork, to an executor of one thread.
+_starters: dict[int, Any] = {}  # Maps a process id to the process's executor of one thread; a fork needs its own.
 
 
 def start(command: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
     """Start a child process as `subprocess.Popen` does, from a thread that lives as long as this process.
 
-    The thread matters because of PR_SET_PDEATHSIG: the kernel sends its signal when the thread that started the child
-    ends, and not only when the process ends. The child's stop signals are blocked until it calls `accept_signals`, so
-    that a signal to the whole process group does not kill a child that has not set its signal handlers.
+    The thread must not end, because the kernel sends the child's signal of PR_SET_PDEATHSIG when the thread that
+    started the child ends. The child's stop signals are blocked until it calls `accept_signals`, so that a signal to
+    the whole process group does not kill a child that has not set its signal handlers.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -141,13 +141,13 @@ def run_program(run: Callable[[], int | None]) -> None:
     pid, exit_code, leave = os.getpid(), 1, os._exit
 
     def end() -> None:
-        if os.getpid() == pid:  # A fork of this process ends by itself.
+        if os.getpid() == pid:  # A fork of this process ends in the usual way.
             for stream in (sys.stdout, sys.stderr):
                 with contextlib.suppress(AttributeError, OSError, ValueError):
                     stream.flush()
             leave(exit_code)
 
-    atexit.register(end)  # The functions that are registered later are called earlier.
+    atexit.register(end)  # Functions registered later are called earlier.
     try:
         exit_code = run() or 0
     except SystemExit as e:

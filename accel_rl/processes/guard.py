@@ -31,7 +31,7 @@ class Guard:
         self._mark = secrets.token_hex(8)
         self._process = subprocess.Popen(
             # The guard imports only the standard library.
-            # It has its own session, so that signals to the process group do not reach it.
+            # The guard has its own session, so that signals to the process group do not reach it.
             [sys.executable, "-I", "-S", os.path.abspath(__file__), f"{self._mark}-", str(os.getpid())],
             stdin=subprocess.PIPE,
             env={name: value for name, value in os.environ.items() if name != VARIABLE},
@@ -69,7 +69,7 @@ def children_killed() -> Iterator[None]:
 
 
 def kill_marked(mark: str) -> None:
-    """Processes that they start meanwhile are killed too."""
+    """Kill all marked processes, including processes that they start in the meantime."""
     deadline = time.monotonic() + KILL_S
     while _kill_once(f"{VARIABLE}={mark}".encode()) and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -29,9 +29,10 @@ def before_torch() -> None:
     if "torch" not in sys.modules:
         # OpenMP threads spin for about 0.1 ms, the time between two operations.
         os.environ.setdefault("GOMP_SPINCOUNT", "6000")
-        # NumPy's OpenBLAS starts a thread for each core while it is imported, and nothing uses them. If such a thread
-        # cannot be started, OpenBLAS sends SIGINT to the process, and at the exit of the process it waits for a thread
-        # with the number that the failed thread would have had, which may be a thread of torch that never ends.
+        # During its import, NumPy's OpenBLAS starts a thread for each core, and no code of this project uses these
+        # threads. If OpenBLAS cannot start such a thread, it sends SIGINT to the process. When the process exits,
+        # OpenBLAS then waits for the thread with the failed thread's number, which may be a thread of torch that never
+        # ends.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if os.environ.get("LD_PRELOAD", "").find("malloc") >= 0:
         return
@@ -39,7 +40,7 @@ def before_torch() -> None:
         mallopt = ctypes.CDLL(None).mallopt
     # On Windows, CDLL(None) raises TypeError.
     except (AttributeError, OSError, TypeError):
-        return  # With another C library than glibc, memory is not tuned, and only the speed suffers.
+        return  # Other C libraries than glibc lack `mallopt`, which only affects the speed.
     mallopt(_M_MMAP_THRESHOLD, 2**30)
     mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
     mallopt(_M_TOP_PAD, 64 * 2**20)
@@ -87,11 +88,11 @@ STOP_PATIENCE_S = 5.0
 """Longest wait for another process after a stop request. Containers are killed 10 s after SIGTERM, and jobs of Slurm
 30 s."""
 _stop: list[object] = []
-"""The stop requests of this process (`runners.signals`) that are being obeyed."""
+"""The stop requests of this process (`training/signals.py`) that are being obeyed."""
 
 
 def obey_stop(request: object) -> None:
-    """Waits of this process are short until `stop_obeyed`."""
+    """Limit this process's waits for other processes to STOP_PATIENCE_S until `stop_obeyed` is called."""
     _stop.append(request)
 
 
@@ -116,7 +117,8 @@ class Patience:
         self.left = seconds
 
     def spend(self, wait: Callable[[float], Result]) -> Result:
-        """`wait` gets at most SLICE_S seconds."""
+        """Call `wait` with a time limit of at most SLICE_S seconds, and subtract the time that it took from the
+        budget."""
         began = time.monotonic()
         result = wait(max(0.0, min(self.left, SLICE_S)))
         self.left -= min(time.monotonic() - began, SLICE_S)

@@ -1,1 +1,1 @@
-"""Training processes (ranks): their start, their exchange, and their faults."""
+"""Training processes (ranks): starting them, exchanging gradients between them, and handling their failures."""

@@ -33,8 +33,8 @@ class RankLost(RuntimeError):
 
 
 class RankProcess:
-    """The process of one rank. `code`, `reply` and `ending` are those of the last `poll`. No method waits for the
-    process, except `close`."""
+    """The process of one rank. `poll` updates `code`, `reply` and `ending`. No method waits for the process, except
+    `close`."""
 
     code: int | None = None
     """Exit code, negative for a signal, or None while the process runs"""
@@ -85,8 +85,8 @@ class Starter(Protocol):
 
 
 class RankGroup:
-    """The processes of all ranks. If a rank fails, all ranks end. If the starter has counters, the
-    ranks are asynchronous: a rank that stalls is killed, and a killed rank is replaced while the others continue."""
+    """The processes of all ranks. If a rank fails, all ranks end. If the starter has counters, the ranks are
+    asynchronous: a rank that stalls is killed, and a killed rank is replaced while the other ranks continue."""
 
     def __init__(self, run: RunFolder, starter: Starter, config: Resolved):
         self._run, self._starter, self._counters = run, starter, starter.counters
@@ -139,8 +139,9 @@ class RankGroup:
             return replace(result, exit_code=stop.exit_code or self._stop_code())
 
     def _require_stops(self, running: Sequence[RankProcess], deadline: float) -> None:
-        """Raise RunError if a rank that was asked to stop has not ended at `deadline`. A suspended rank cannot save, so
-        an asynchronous one is killed, and synchronous ranks end without a checkpoint."""
+        """Raise RunError if a rank that was asked to stop has not ended at `deadline`. A suspended rank cannot save a
+        checkpoint. A suspended asynchronous rank is therefore killed, and synchronous ranks end without a
+        checkpoint."""
         if time.monotonic() > deadline and running:
             raise RunError(f"rank {', '.join(str(r.index) for r in running)} did not stop within {STOP_S:g} s")
         suspended = [rank for rank in running if rank.is_suspended()]
@@ -175,7 +176,8 @@ class RankGroup:
         self._replace(rank, stop, self._counters)
 
     def _killed(self) -> RankProcess | None:
-        """A killed rank. After a rank has failed, it may take a while until the loss of another is noticed."""
+        """A rank that was killed, or None. Ranks are polled for a while, because another rank may fail before this
+        process notices the killed rank."""
         deadline = time.monotonic() + self._starter.settle_s
         while True:
             for rank in self._ranks:

@@ -18,8 +18,8 @@ _BEGUN, _FROM, _STOP = range(3)
 
 
 def share(window: int, ranks: int) -> int:
-    """How many recent episodes of each rank the online score averages. Over all ranks, these are about `window`
-    episodes."""
+    """Number of recent episodes of each rank over which the online score averages, about `window` for all ranks
+    together."""
     return -(-window // ranks)
 
 
@@ -33,7 +33,7 @@ class SharedCounters:
     """The env steps, updates and recent episodes of each rank."""
 
     def __init__(self, ranks: int, window: int, fd: int | None = None):
-        """Create the counters, or attach to those of another process in the file `fd`."""
+        """Create the counters, or attach to another process's counters in the file `fd`."""
         layout: Layout = {
             "run": ("int64", (_LINE,)),
             "counts": ("int64", (ranks, _LINE)),
@@ -88,7 +88,7 @@ class SharedCounters:
         self._beats[rank] += 1
 
     def rest(self, rank: int) -> None:
-        """Record that a rank will not act or learn for a while, because it starts or saves a checkpoint."""
+        """Record that a rank starts or saves a checkpoint, during which it neither acts nor learns."""
         self._beats[rank] = 0
 
     def beats(self, rank: int) -> int:

@@ -48,7 +48,8 @@ class SyncClock(Clock):
         return env_steps + self._communicator.count(taken).of_run
 
     def agree(self, stop: bool, save: bool) -> tuple[bool, bool]:
-        """The decision of any rank to stop, and of rank 0's clock to save. A run that ends is saved anyway."""
+        """Return whether any rank requests a stop, and otherwise whether rank 0 requests a checkpoint. A run that stops
+        always saves one."""
         wanted = 2 if stop else int(save and self._communicator.rank == 0)
         decided = int(self._communicator.all_reduce_max(torch.tensor(wanted)))
         return decided == 2, decided == 1
@@ -99,15 +100,15 @@ class SyncExchange(Exchange):
 
 
 class SyncBarrier(Barrier):
-    """At a `SyncBarrier`, ranks poll the process group's key-value store, so the timeout of collectives does not
-    apply."""
+    """Ranks that wait at a `SyncBarrier` poll the process group's key-value store, because a wait may last longer than
+    the timeout of collective operations."""
 
     saves_together = True
 
     def __init__(self, communicator: Collective, store: PatientStore, timeout_s: float):
         self._communicator, self._store, self._timeout_s = communicator, store, timeout_s
         self._rank, self._size = communicator.rank, communicator.size
-        self._turns = 0  # Every rank counts the waits at the barrier, and the counts of all ranks are equal.
+        self._turns = 0  # Number of waits at the barrier, equal on all ranks
         self._beaten = 0.0
 
     def agreed(self, done: bool) -> bool:

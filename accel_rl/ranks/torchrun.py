@@ -2,10 +2,10 @@
 
     | torchrun --nproc-per-node 2 -m accel_rl train a2c --game pong --run-dir runs/pong
 
-If a rank dies, torchrun's agent on the rank's machine ends the machine's other ranks. The agent sends SIGTERM, at which
-asynchronous ranks save, and 30 seconds later SIGKILL. Asynchronous ranks on other machines save when they notice the
-loss, and all ranks end. With torchrun's --max-restarts, every agent then restarts its ranks, which continue from their
-checkpoints.
+If a rank dies, torchrun's agent on the rank's machine ends the machine's other ranks. torchrun's agent sends SIGTERM to
+the ranks, at which asynchronous ranks save a checkpoint, and 30 seconds later SIGKILL. Asynchronous ranks on other
+machines save a checkpoint when they notice the loss, and all ranks end. With torchrun's --max-restarts, every agent
+then restarts its ranks, which continue from their checkpoints.
 """
 
 import os
@@ -54,7 +54,7 @@ class RankInfo:
         return replace(config, distributed=replace(g, ranks=self.size))
 
     def plan(self, config: Resolved) -> RunPlan:
-        """The plan of this rank alone."""
+        """A `RunPlan` that contains only this rank."""
         of_rank = rank_config(config, self.rank, self.local_rank, self.local_size)
         return RunPlan(config, (of_rank,), (RankPlan.resolve(of_rank, self.rank, self.size),))
 
@@ -77,7 +77,8 @@ def train(
     info: RankInfo, config: Resolved, path: Path | None, network: InitialNetwork | None = None
 ) -> tuple[Resolved, RunFolder, Result | None]:
     """Run this rank's part of a new run, or resume an existing run. Only rank 0 returns a result. An existing
-    run is trained with its own settings instead of `config`. Rank 0 has the `network` with which a new run begins."""
+    run is trained with its own settings instead of `config`. On rank 0, `network` is the network with which a new run
+    begins."""
     die_with_parent(os.getppid())  # If torchrun's agent process is killed, its ranks also end.
     store, rank = environment_store(), info.rank
     answers = PatientStore(store, JOIN.total_seconds())

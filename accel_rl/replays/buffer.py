@@ -14,9 +14,9 @@ from accel_rl.replays.ring import NStep, ReplayBatch
 from accel_rl.text.errors import ConfigError
 
 Autoreset = Literal["NextStep", "SameStep", "Disabled"]
-"""When an environment begins a new episode, as gymnasium.vector.AutoresetMode."""
+"""When an environment begins a new episode. The names are those of gymnasium.vector.AutoresetMode."""
 MOST_PENDING = 16
-"""At most so many steps wait for the next `sample`, because the ring is faster with several steps at once."""
+"""Maximum number of steps that `add` collects before they are appended to the ring together, which is faster."""
 
 
 class ReplayBuffer:
@@ -26,9 +26,9 @@ class ReplayBuffer:
         buffer.add(obs, action, reward, terminated, truncated)  # the observations before the step, and what followed
         batch = buffer.sample(32)                               # a ReplayBatch: obs_tm1, a_tm1, r_t, discount_t, obs_t
 
-    With `stack` S above 1, the first axis of an observation are its S newest frames. Consecutive observations then
-    share S - 1 frames, and those from before an episode are zeros, as in `accel_rl.VectorEnv`, ale-py's AtariVectorEnv,
-    and Gymnasium's FrameStackObservation with padding_type="zero".
+    If the number `stack` S of frames is above 1, the first axis of an observation is the axis of its S newest frames.
+    Consecutive observations then share S - 1 frames, and frames from before an episode are zeros, as in
+    `accel_rl.VectorEnv`, ale-py's AtariVectorEnv, and Gymnasium's FrameStackObservation with padding_type="zero".
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class ReplayBuffer:
     ):
         """`observation_space` is that of one environment, a Gymnasium Box of uint8, or of floats, which are stored as
         float32. `size` is the capacity in transitions of all environments. `autoreset` is the vector environment's
-        metadata["autoreset_mode"]. Returns have `n_step` rewards, each clipped to +- `reward_clip`, or not clipped with
-        0. `alpha` and `beta` are the exponents of the priorities and the importance weights (Schaul et al. 2016).
-        `device` stores the transitions and the batches. Raises ConfigError."""
+        metadata["autoreset_mode"]. A return is a sum of `n_step` rewards, each clipped to +- `reward_clip`. With
+        `reward_clip` 0, rewards are not clipped. `alpha` and `beta` are the exponents of the priorities and the
+        importance weights (Schaul et al. 2016). `device` stores the transitions and the batches. Raises ConfigError."""
         mode = str(getattr(autoreset, "value", autoreset))
         if mode not in get_args(Autoreset):
             raise ConfigError(f"autoreset={autoreset!r}: must be NextStep, SameStep or Disabled")
@@ -86,7 +86,8 @@ class ReplayBuffer:
         self.replay = config.build(spec, n_envs, NStep(n_step, gamma, reward_clip), device, seed)
         self._spec, self._B = spec, n_envs
         C = min(MOST_PENDING, self.replay.ring.L - n_step - stack)
-        # The steps that wait, as a rollout of up to C steps. The ring reads the frames from row S - 1 on.
+        # A rollout of up to C steps that have not been appended to the ring. The ring reads the frames from row S - 1
+        # on.
         self._frames: NDArray[Any] = np.zeros((stack - 1 + C, n_envs, *frame), self._type)
         self._finals: NDArray[Any] = np.zeros((C, n_envs, *frame), self._type)
         self._action = np.zeros((C, n_envs), np.int64)
@@ -94,15 +95,15 @@ class ReplayBuffer:
         self._age = np.zeros((C, n_envs), np.uint8)
         self._terminated, self._truncated, self._valid = (np.zeros((C, n_envs), bool) for _ in range(3))
         self._pending = 0
-        self._steps: NDArray[np.int64] = np.zeros(n_envs, np.int64)  # Since the episode's first observation
+        self._steps: NDArray[np.int64] = np.zeros(n_envs, np.int64)  # Steps since the episode's first observation
         self._over = np.zeros(n_envs, bool)  # Whether the next step only resets the environment
-        self._last: Any = False  # Pixels of the last observations' newer frames
+        self._last: Any = False  # Some pixels of the last observations' S - 1 newest frames
 
     def add(self, obs: Any, action: Any, reward: Any, terminated: Any, truncated: Any, final_obs: Any = None) -> None:
-        """One step of all environments: the observations [B, ...] before it, and the actions, rewards, terminations and
-        truncations [B]. `final_obs` [B, ...] are the last observations of episodes that ended, or None for other
-        environments, as `info["final_obs"]` of an environment that resets in the same step; with NextStep they are the
-        next `obs`. Raises ValueError."""
+        """Add one step of all environments: the observations [B, ...] before the step, and the actions, rewards,
+        terminations and truncations [B]. With SameStep, `final_obs` is `info["final_obs"]`, which contains the last
+        observations of ended episodes, and None for the other environments. With NextStep, the next `obs` is the last
+        observation of an ended episode. Raises ValueError."""
         x = self._observations("obs", obs)
         action = self._numbers("action", action, "iu").astype(np.int64)
         if action.min() < 0 or action.max() >= self._spec.n_actions:
@@ -134,19 +135,19 @@ class ReplayBuffer:
         self._pending += 1
 
     def sample(self, N: int) -> ReplayBatch:
-        """N transitions. Raises ValueError while there is none."""
+        """Draw N transitions. Raises ValueError if the replay contains no transition."""
         self._flush()
         return self.replay.sample(N)
 
     def update(self, batch: ReplayBatch, error: Tensor) -> None:
-        """New priorities (|error| + 1e-6)^alpha from the errors [N] of a batch. Raises ValueError for a replay without
-        priorities."""
+        """Set the priorities of a batch to (|error| + 1e-6)^alpha, from its errors [N]. Raises ValueError for a replay
+        without priorities."""
         if not self.replay.selection.has_priorities:
             raise ValueError("update: the replay has no priorities; give prioritized=True")
         self.replay.update(batch, torch.as_tensor(error))
 
     def __len__(self) -> int:
-        """Number of transitions that can be drawn. The newest `n_step` steps are not complete."""
+        """Number of transitions that can be drawn. The transitions of the newest `n_step` steps are not complete."""
         self._flush()
         return len(self.replay)
 
@@ -166,7 +167,8 @@ class ReplayBuffer:
         return x
 
     def _check_stacks(self, x: NDArray[Any]) -> None:
-        """Raise ValueError if the older frames are not those of the observation before, in a sample of the pixels."""
+        """Raise ValueError if an observation's older frames differ from those of the previous observation, in a sample
+        of the pixels."""
         S, begins = self._spec.stack, self._steps == 0
         if S == 1:
             return
@@ -181,7 +183,7 @@ class ReplayBuffer:
             )
 
     def _final_observations(self, final_obs: Any, ended: NDArray[np.bool_]) -> dict[int, NDArray[Any]]:
-        """{environment: its last observation} of the episodes that ended."""
+        """{environment: last observation of its ended episode}."""
         if self._is_next_step or not ended.any():
             if final_obs is not None and self._is_next_step:
                 raise ValueError("final_obs: with autoreset='NextStep' it is the next obs; give autoreset='SameStep'")
@@ -197,7 +199,8 @@ class ReplayBuffer:
         return result
 
     def _flush(self) -> None:
-        """Append the waiting steps to the ring. With NextStep, a step that ended an episode waits for the next one."""
+        """Append the collected steps to the ring. With NextStep, a step that ended an episode is appended only after
+        the next step."""
         T, S = self._pending, self._spec.stack
         if self._is_next_step and self._over.any():
             T -= 1

@@ -47,7 +47,7 @@ class ReplayConfig:
         raise ConfigError(f"--replay.size {self.size}: too small for {why}; at least {minimum}")
 
     def where(self, learner: str) -> str:
-        """Raises ConfigError if this machine lacks the device."""
+        """The device that stores the replay. Raises ConfigError if this machine does not have the device."""
         return learner if self.device == "auto" else hardware.available_device(self.device, "--replay.device")
 
     def bytes_each(self, spec: EnvSpec) -> float:
@@ -75,7 +75,7 @@ class ReplayConfig:
         seed: int,
         build_ring: Callable[..., Any] = FrameRing,
     ) -> Replay:
-        """Raises ConfigError if there is not enough memory."""
+        """Create the replay. Raises ConfigError if there is not enough memory."""
         self.check_memory(spec, learner)
         try:
             ring = build_ring(spec, B, self.size, returns, self.where(learner))

@@ -8,8 +8,8 @@ from accel_rl.kernels.ring_arrays import ENDED, SAMPLEABLE, TERMINATED, VALID
 
 
 class HostCells:
-    """The ring's cells form L rows of B cells. If the ring is in host memory, `flags`, `age` and `final` are the ring's
-    own arrays.
+    """The host's copy of the state of the ring's L x B cells. If the ring is in host memory, `flags`, `age` and `final`
+    are the ring's own arrays.
 
     `flags` and `age` are [L * B] uint8, and `final` is [L * B] int32. `refused` [L] int64 is the number of cells in
     each row that cannot be drawn because one of their n steps is missing.
@@ -26,7 +26,8 @@ class HostCells:
         self.refused = torch.zeros(L, dtype=torch.int64)
 
     def mark(self, low: int, high: int) -> None:
-        """The n steps after rows [low, high) must already be in the ring."""
+        """Mark which cells of rows [low, high) can be drawn. The n steps after these rows must already be in the
+        ring."""
         row = torch.arange(low, high)
         cells = row[:, None] * self.B + torch.arange(self.B)
         good = torch.ones_like(cells, dtype=torch.bool)
@@ -35,7 +36,8 @@ class HostCells:
         for k in range(self.n):
             position, after = (cells + k * self.B) % size, (cells + (k + 1) * self.B) % size
             flags = self.flags[position]
-            # If an episode begins although none has ended, a worker process was replaced, and the step is missing.
+            # If an episode begins although the previous one has not ended, a worker process was replaced, and a step is
+            # missing.
             complete = ((flags & VALID) > 0) & (((flags & ENDED) > 0) | (self.age[after] > 0))
             good &= ~goes_on | complete
             goes_on &= (flags & (TERMINATED | ENDED)) == 0
@@ -48,8 +50,8 @@ class HostCells:
         return sum(int(self.refused[part].sum()) for part in self._parts(low, high))
 
     def drawable_before(self, low: int, high: int) -> Tensor:
-        """[L + 1] int64, whose entry i is the number of cells that can be drawn in rows [low, low + i). Constant from
-        row `high` on."""
+        """Cumulative counts [L + 1] int64: entry i is the number of cells that can be drawn in rows [low, low + i),
+        where rows from `high` on count as empty."""
         before = torch.zeros(self.L + 1, dtype=torch.int64)
         drawable = self.B - torch.cat([self.refused[part] for part in self._parts(low, high)])
         before[1 : high - low + 1] = drawable.cumsum(0)

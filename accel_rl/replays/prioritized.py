@@ -35,7 +35,7 @@ class SumTree:
                 break
         self._compiled = host_tree(self.levels, self.fanout)
         from_last = torch.arange(self.fanout, 0, -1, device=device)
-        self._if_above, self._if_below = self.fanout + from_last, -from_last  # `find` takes the argmax of these.
+        self._if_above, self._if_below = self.fanout + from_last, -from_last  # For the argmax in `find`
 
     @property
     def total(self) -> Tensor:
@@ -44,21 +44,22 @@ class SumTree:
 
     @property
     def compiled(self) -> Any:
-        """Kernels, or None if torch operations are used instead."""
+        """The compiled kernels of the tree, or None if torch operations are used instead."""
         return None if native.is_left_out() else self._compiled
 
     def __getitem__(self, i: Tensor | slice) -> Tensor:
         return self.levels[0][i]
 
     def set(self, i: Tensor, weight: Tensor) -> None:
-        """`i` [k] int64, `weight` [k]. An index that occurs several times must have the same weight each time."""
+        """Set the weights [k] of the indices `i` [k] int64. An index that occurs several times must have the same
+        weight each time."""
         self.levels[0][i] = weight.to(torch.float32)
         for below, level in zip(self.levels, self.levels[1:], strict=False):
             i = i // self.fanout
             level[i] = _sum(below.view(-1, self.fanout).index_select(0, i))
 
     def set_range(self, low: int, weight: Tensor) -> None:
-        """The k > 0 indices are low, low + 1 ...; `weight` is [k]."""
+        """Set the weights [k] of the indices low, low + 1 ..., where k > 0."""
         high = low + len(weight)
         self.levels[0][low:high] = weight
         for below, level in zip(self.levels, self.levels[1:], strict=False):
@@ -82,7 +83,7 @@ class SumTree:
         return node
 
     def load(self, levels: list[Tensor]) -> None:
-        """The levels may have another fan-out."""
+        """Load saved levels, which may have another fan-out."""
         if [len(level) for level in levels] == [len(level) for level in self.levels]:
             for level, saved in zip(self.levels, levels, strict=True):
                 level.copy_(saved)
@@ -91,8 +92,8 @@ class SumTree:
 
 
 def _sum(weight: Tensor) -> Tensor:
-    """[...] float64 from weights [..., k]. On a CPU, weights are added in their order, so that compiled kernels and all
-    CPUs round alike."""
+    """Sums [...] float64 of weights [..., k]. On a CPU, the weights are added in order, so that torch and compiled
+    kernels round equally on all CPUs."""
     if weight.is_cpu:
         return weight.cumsum(-1, dtype=torch.float64)[..., -1]
     return weight.sum(-1, dtype=torch.float64)
@@ -143,7 +144,8 @@ class Prioritized:
         return None
 
     def appended(self, before: tuple[int, int]) -> None:
-        """`before` is the range [low, high) of eligible rows before the append."""
+        """Update the priorities after an append. `before` is the range [low, high) of rows that were eligible before
+        the append."""
         self.communicator.all_reduce_max(self.highest)
         low, high = self.ring.eligible
         self._set_rows(before[0], min(low, before[1]), None)
@@ -161,7 +163,7 @@ class Prioritized:
             low = end
 
     def draw(self, N: int) -> tuple[Tensor, Tensor]:
-        """(cells [N] int64, weight [N])"""
+        """Draw N cells. Return (cells [N] int64, importance weights [N])."""
         ring, device = self.ring, self.ring.device
         uniform = torch.rand(N, dtype=torch.float64, generator=self.generator, device=device)
         host, tree = ring.compiled, self.tree.compiled
@@ -178,9 +180,9 @@ class Prioritized:
         return cells, (weight / largest).float()
 
     def update(self, cell: Tensor, error: Tensor) -> None:
-        """`cell` and `error` are [N]; a cell that occurs twice must have the same error. Cells that the ring has
-        overwritten are skipped. If only some errors of the batch are not finite, their transitions are never drawn
-        again."""
+        """Set the priorities of the cells `cell` [N] from `error` [N]; a cell that occurs twice must have the same
+        error. Cells that the ring has overwritten are skipped. If only some errors of the batch are not finite, the
+        transitions with these errors are never drawn again."""
         error = error.detach() if error.requires_grad else error
         weight = error.abs().to(torch.float32).add_(self.epsilon).pow_(self.alpha)
         host, tree = self.ring.compiled, self.tree.compiled

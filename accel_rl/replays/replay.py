@@ -15,7 +15,7 @@ from accel_rl.kernels.ring_arrays import SAMPLEABLE
 from accel_rl.machine.devices import Device
 from accel_rl.replays.ring import NONE, FrameRing, ReplayBatch
 
-SEGMENT_BYTES = 32 * 2**20  # The rows after the last complete segment are written with every checkpoint.
+SEGMENT_BYTES = 32 * 2**20  # Approximate size of a segment
 _CELLS = ("frames", "age", "action", "reward", "flags")
 _KNOWN_TO_HOST = ("age", "flags")  # These arrays are restored in `HostCells`, from which the ring copies them to a GPU.
 
@@ -29,7 +29,7 @@ class History:
         self.rows = max(1, SEGMENT_BYTES // (ring.B * (ring.frames[0].nbytes + 8)))
         # Lists (low, high, segment) of each complete segment, which contains the rows [low, high).
         self._full_segments: list[tuple[int, int, Segment]] = []
-        self._unread: set[_Rows] = set()  # The segments of the newest checkpoint that have not been read
+        self._unread: set[_Rows] = set()  # The rows of the newest checkpoint that have not been read
 
     def state_dict(self) -> dict[str, Any]:
         ring = self.ring
@@ -134,7 +134,7 @@ class _Rows:
         self._kept: dict[str, Tensor] | None = None
 
     def keep(self) -> None:
-        """Read now, because the rows are about to be replaced."""
+        """Read the rows now, because new rows are about to overwrite them."""
         if self._kept is None:
             self._kept = self._history.read(self.low, self._high)
 
@@ -151,9 +151,9 @@ class Replay:
 
     Several replays may use the same ring, but only one of them writes to it.
 
-    If the ring and the batches are on the same GPU, no method synchronizes with the GPU. `sample` and `update` can then
-    be captured as a CUDA graph for a fixed number of transitions. The random generator `generator` must be registered
-    with the graph, and a new graph must be captured whenever `key` changes.
+    If the ring and the batches are on the same GPU, no method synchronizes with the GPU. On a single GPU, `sample` and
+    `update` can be captured as a CUDA graph for a fixed number of transitions. The random generator `generator` must be
+    registered with the graph, and a new graph must be captured whenever `key` changes.
     """
 
     def __init__(
@@ -181,15 +181,16 @@ class Replay:
 
     @property
     def generator(self) -> torch.Generator:
-        """The generator is on the ring's device."""
+        """The random generator of the draws, on the ring's device."""
         return self.selection.generator
 
     def join(self, communicator: Communicator) -> None:
-        """Make this replay this rank's part of a replay that is divided among all ranks."""
+        """Declare this replay to be one rank's part of a replay that is divided among the ranks of `communicator`."""
         self.selection.communicator = communicator
 
     def append(self, rollout: Rollout) -> None:
-        """If another replay writes to the ring, only register the rows that it has appended."""
+        """Append a rollout to the ring. If another replay writes to the ring, only register the rows that the other
+        replay has appended."""
         if self._history is not None:
             self._history.make_room(rollout.T)
             self.ring.append(rollout)
@@ -210,7 +211,7 @@ class Replay:
         return torch.full((), int(seed), device=self.device) if self._is_moving else seed
 
     def update(self, batch: ReplayBatch, error: Tensor) -> None:
-        """`error` is [N]."""
+        """Set the priorities of a batch from its errors [N]."""
         if self.selection.has_priorities:
             self.selection.update(batch.cell, error.to(self.ring.device))
 
@@ -238,7 +239,7 @@ class Replay:
         self.selection.load_state_dict(state["selection"])
 
     def _moved(self, batch: ReplayBatch) -> ReplayBatch:
-        """Copies from the ring's device to that of the batches."""
+        """Copy a batch from the ring's device to the device of the batches."""
         values = {f.name: getattr(batch, f.name) for f in fields(batch) if f.name != "cell"}
         tensors = {name: x for name, x in values.items() if isinstance(x, Tensor)}
         if Device(self.ring.device).queues_work:

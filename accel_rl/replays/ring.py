@@ -64,7 +64,7 @@ class FinalFrames:
         self._free = list(range(len(self.frames) - 1, -1, -1))
 
     def put(self, frames: Tensor) -> Tensor:
-        """Frames are [n, ...], on any device; the slots [n] int32 are on the host."""
+        """Store frames [n, ...] from any device. Return their slots [n] int32 on the host."""
         while len(self._free) < len(frames):
             self._grow()
         slots = torch.tensor([self._free.pop() for _ in range(len(frames))], dtype=torch.int64)
@@ -90,16 +90,16 @@ class FinalFrames:
 
 
 def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """The memory is mapped now instead of during the run. On the host, the tensor uses huge pages if the system
-    provides them, so that random reads miss the TLB less often. Raises OSError or MemoryError if there is not enough
-    memory."""
+    """A tensor of zeros whose memory is mapped immediately instead of during the run. On the host, the tensor uses huge
+    pages if the system provides them, so that random reads cause fewer TLB misses. Raises OSError or MemoryError if
+    memory is insufficient."""
     if device.type != "cpu":
         return torch.zeros(shape, dtype=dtype, device=device)
     n = math.prod(shape)
     private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
     memory = mmap.mmap(-1, max(1, n * dtype.itemsize), **private)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # If there are no huge pages, ordinary pages are used.
+        with contextlib.suppress(OSError):  # Without huge pages, ordinary pages are used.
             memory.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(memory, dtype=dtype, count=n).view(shape).zero_()
 
@@ -115,7 +115,8 @@ class NStep:
 
 
 class StoredStates:
-    """The recurrent states of B simulators before every period-th row, of which a rollout must be the first."""
+    """The recurrent states of B simulators before every period-th row. Each of these rows must be the first row of a
+    rollout."""
 
     def __init__(self, L: int, B: int, period: int, size: int, device: torch.device | str):
         self.period = period
@@ -130,7 +131,7 @@ class StoredStates:
         self.states[self._slots(row, row + 1)[0]].copy_(rollout.state)
 
     def read(self, low: int, high: int) -> Tensor:
-        """The states [n, B, size] before those of the rows [low, high) that have one, on the host."""
+        """The stored states [n, B, size] before the rows [low, high), on the host."""
         return self.states[self._slots(low, high)].cpu()
 
     def load(self, low: int, high: int, states: Tensor) -> None:
@@ -185,7 +186,7 @@ class FrameRing:
         self.finals = FinalFrames(spec, n // STEPS_PER_FINAL + B, self._staging)
         self.host = HostCells(self.L, B, returns.n, self.flags, self.age, self.final)
         self.cursor = 0
-        self.refused = 0  # The number of eligible cells that cannot be drawn, because a step is missing
+        self.refused = 0  # Number of eligible cells that cannot be drawn, because a step is missing
         self.inside = 0, 0  # The range [first, end) of the eligible cells
         self._count = 0
         # int64 tensors [] on the ring's device, which captured draws read
@@ -199,7 +200,8 @@ class FrameRing:
 
     @property
     def steps(self) -> "FrameRing":
-        """The ring that stores the steps of the transitions."""
+        """The ring that stores the steps, which is this ring itself. A `SequenceRing` stores its steps in another
+        ring."""
         return self
 
     @property
@@ -213,40 +215,41 @@ class FrameRing:
         return low, max(low, self.cursor - self.returns.n)
 
     def __len__(self) -> int:
-        """Transitions that can be drawn."""
+        """Number of transitions that can be drawn."""
         return self._count
 
     @property
     def key(self) -> Hashable:
-        """Captured batches become invalid when the key changes."""
+        """A value that changes when captured draws of batches become invalid."""
         return len(self.finals.frames)
 
     def position_of(self, cell: Tensor) -> Tensor:
-        """Positions of cells [...] in the ring's memory."""
+        """The positions of cells [...] in the ring's memory."""
         return cell % (self.L * self.B)
 
     def cell_at(self, position: Tensor) -> Tensor:
-        """Numbers of the cells that are currently stored at positions [...] of the ring's memory."""
+        """The numbers of the cells that are currently stored at positions [...] of the ring's memory."""
         return self.newest - (self.newest - position) % (self.L * self.B)
 
     @property
     def compiled(self) -> Any:
-        """Kernels, or None if torch operations are used instead."""
+        """The compiled kernels of the ring, or None if torch operations are used instead."""
         return None if native.is_left_out() else self._compiled
 
     def sampleable(self, cell: Tensor) -> Tensor:
-        """[...] bool. A cell can be drawn if it has not been overwritten, and none of its n steps is missing."""
+        """Whether cells [...] can be drawn, bool [...]: a cell must not be overwritten, and none of its n steps may be
+        missing."""
         inside = (cell >= self.first) & (cell < self.first + self.eligible_cells)
         return inside & ((self.flags[self.position_of(cell)] & SAMPLEABLE) > 0)
 
     def nth(self, k: Tensor) -> Tensor:
-        """Numbers [N] of the k-th cells that can be drawn, for k [N] int64 in [0, len)."""
+        """The numbers [N] of the k-th cells among those that can be drawn, for k [N] int64 in [0, len)."""
         if not self.refused:
             return self.first + k
         row = torch.searchsorted(self.before, k, right=True) - 1
         start = self.first + row * self.B
         flags = self.flags[self.position_of(start[:, None] + torch.arange(self.B, device=self.device))]
-        number = ((flags & SAMPLEABLE) > 0).cumsum(1)  # Numbers the drawable cells of each row, from 1.
+        number = ((flags & SAMPLEABLE) > 0).cumsum(1)  # The drawable cells of each row, numbered from 1
         return start + (number <= (k - self.before[row])[:, None]).sum(1)
 
     @property
@@ -257,7 +260,7 @@ class FrameRing:
     # -- writing ------------------------------------------------------------
 
     def append(self, rollout: Rollout) -> None:
-        """One block of T steps, or two if the end of the ring is reached."""
+        """Append T steps to the ring, as one block of memory, or as two if they extend past the end of the ring."""
         S = self.spec.stack
         T = rollout.T
         host = self.host
@@ -302,8 +305,8 @@ class FrameRing:
             self._staging.copy(self.before, self.host.drawable_before(low, high))
 
     def _keep_finals(self, frames: Tensor, where: Tensor) -> Tensor:
-        """`where` [T, B] marks the final frames [T, B, *frame_shape] of episodes that ended. Returns their slots [T, B]
-        on the host, or NONE."""
+        """Store the final frames of ended episodes, which `where` [T, B] marks in `frames` [T, B, *frame_shape]. Return
+        their slots [T, B] on the host, and NONE where no episode ended."""
         final = torch.full(where.shape, NONE, dtype=torch.int32)
         ends = torch.nonzero(where)
         if len(ends):
@@ -312,15 +315,15 @@ class FrameRing:
         return final
 
     def _write(self, cells: Tensor, values: Tensor) -> None:
-        """Values [k, ...], from any device, go to cells [k, ...] of the ring's arrays."""
+        """Copy values [k, ...] from any device to cells [k, ...] of one of the ring's arrays."""
         if values.device.type == "cpu":
             self._staging.copy(cells, values)
         else:
             cells.copy_(values, non_blocking=Device(self.device).queues_work)
 
     def _parts(self, low: int, high: int) -> list[tuple[slice, slice]]:
-        """One or two blocks of rows [low, high) that are contiguous in memory: (slice of the cells' positions in
-        memory, slice of the rows counted from `low`)."""
+        """Divide rows [low, high) into one or two blocks that are contiguous in memory. A block is (slice of the cells'
+        positions in memory, slice of the rows, counted from `low`)."""
         begin = low % self.L
         first = min(high - low, self.L - begin)
         parts = [(begin, slice(0, first))] + ([(0, slice(first, high - low))] if first < high - low else [])
@@ -345,6 +348,6 @@ class FrameRing:
 
 
 def bytes_per_transition(spec: EnvSpec) -> float:
-    """Bytes of a ring, including the reserved final frames and excluding priorities."""
+    """Memory of a ring per transition, in bytes, including the reserved final frames, but without priorities."""
     frame = math.prod(spec.frame_shape) * getattr(torch, spec.frame_dtype).itemsize
     return frame * (1 + 1 / STEPS_PER_FINAL) + 1 + (1 if spec.n_actions <= 256 else 2) + 4 + 1 + 4

@@ -62,7 +62,7 @@ class SequenceBatch:
     stack: int
 
     def observations(self, begin: int, end: int) -> Tensor:
-        """[(end - begin) * N, S, *frame_shape] of the steps begin .. end - 1."""
+        """Observations [(end - begin) * N, S, *frame_shape] of the steps begin .. end - 1."""
         if self.stack == 1:
             return self.frames[begin:end].flatten(0, 1)
         return window_stacks(self.frames, self.age, begin, end - begin, slice(None), self.stack).gather()
@@ -103,7 +103,7 @@ class SequenceRing:
         self.first, self.drawable, self.newest = (
             torch.zeros((), dtype=torch.int64, device=self.device) for _ in range(3)
         )
-        self._cuts = torch.zeros(self.L, dtype=torch.int64)  # The most cuts of the sequences of each row, on the host
+        self._cuts = torch.zeros(self.L, dtype=torch.int64)  # The most cuts of a sequence in each row, on the host
         self.most_cuts = 0
         self._show((0, 0))
 
@@ -128,12 +128,13 @@ class SequenceRing:
         self._show(before)
 
     def show(self, low: int) -> None:
-        """Called after the arrays of `steps` were loaded; the rows from `low` on are marked anew."""
+        """Update which rows can be drawn, from row `low` on, after the arrays of `steps` were loaded."""
         self.steps.show(low)
         self._show((0, 0))
 
     def _show(self, before: tuple[int, int]) -> None:
-        """`before` is the range of rows that were eligible until now."""
+        """Update the counts of cuts and of drawable cells. `before` is the range of rows that were eligible until
+        now."""
         low, high = self.eligible
         for row in range(max(low, before[1]), high):
             self._cuts[row % self.L] = self._count_cuts(row)
@@ -194,14 +195,16 @@ class SequenceRing:
         )
 
     def _find_cuts(self, where: Tensor) -> tuple[Tensor, Tensor]:
-        """`cut` and `cut_t` of a batch, from the cuts `where` [R, N], without synchronizing with a GPU."""
+        """`cut` and `cut_t` of a batch. `where` [R, N] marks all cuts of its sequences. Does not synchronize with a
+        GPU."""
         begin = self.shape.burn_in
         later = torch.arange(len(where) - 1, begin, -1, device=where.device)[:, None]
         order, t = (where[begin:-1] * later).topk(self.most_cuts, 0)
         return order > 0, t + begin
 
     def _final_observations(self, frames: Tensor, age: Tensor, t: Tensor, slot: Tensor) -> Tensor:
-        """[C, N, S, *frame_shape] after the steps t [C, N]. `slot` [C, N] are the slots of the last frames."""
+        """The episodes' last observations [C, N, S, *frame_shape] after the steps t [C, N]. `slot` [C, N] are the slots
+        of the last frames."""
         steps = self.steps
         S = steps.spec.stack
         newest = steps.finals.frames.index_select(0, slot.flatten().clamp(min=0))

@@ -25,8 +25,8 @@ class Uniform:
 
     @property
     def key(self) -> Hashable:
-        """Captured draws become invalid when the key changes."""
-        # Without replacement, a replay with fewer than N cells yields a smaller batch.
+        """A value that changes when captured draws become invalid."""
+        # Without replacement, a batch from a replay with fewer than N cells contains all cells.
         few = not self.replacement and len(self.ring) < self._largest
         return self.ring.refused > 0, len(self.ring) if few else None
 
@@ -34,7 +34,8 @@ class Uniform:
         """Uniform draws need no bookkeeping."""
 
     def draw(self, N: int) -> tuple[Tensor, Tensor]:
-        """(cells [N] int64, weights [N]). Without replacement, a replay with only n < N cells returns all n cells."""
+        """Draw N cells. Return (cells [N] int64, weights [N]). Without replacement, a replay with n < N cells returns
+        all n cells."""
         self._largest = max(N, self._largest)
         ring = self.ring
         if self.replacement and (compiled := ring.compiled) is not None:
@@ -61,7 +62,8 @@ class Uniform:
         return self.ring.nth((self._uniform(N) * self.ring.drawable).long())
 
     def _top(self, N: int) -> Tensor:
-        """Without replacement, on a GPU: give each cell a random key, and return the cells with the largest keys."""
+        """Draw without replacement on a GPU: assign a random key to each cell, and return the cells with the largest
+        keys."""
         ring = self.ring
         k = torch.arange(ring.L * ring.B, device=ring.device)
         keys = torch.rand(len(k), dtype=torch.float64, generator=self.generator, device=ring.device)

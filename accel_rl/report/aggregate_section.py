@@ -105,8 +105,7 @@ def improvements_table(raw: Mapping[str, Scores], reps: int) -> Table:
 def aggregate_section(
     learnt: BySetting, which: str, reps: int, scale: str
 ) -> tuple[Section, Table, Mapping[str, Scores]]:
-    """Return the section, the table of performance profiles, which is only written as CSV, and the human-normalised
-    scores."""
+    """Return the section, the table of performance profiles (only written as CSV), and the human-normalised scores."""
     raw = raw_scores(learnt, which)
     scores = normalised_scores(raw, scale)
     summaries = {label: summarise(games, reps) for label, games in scores.items()}
@@ -154,7 +153,7 @@ def intervals(summaries: Mapping[str, Summary], colour: Mapping[str, object], co
 
 
 def profiles(summaries: Mapping[str, Summary], colour: Mapping[str, object], width: float = 8.0) -> bytes:
-    """Performance profiles, the share of runs above a human-normalised score, as a PNG of `width` inches."""
+    """Performance profiles: the fraction of runs above each human-normalised score, as a PNG of `width` inches."""
     columns = 2 if max(map(len, summaries), default=0) > 30 or width < 8 else 3
     # Each line of the legend is 0.19 inches high.
     height = 4.0 + 0.19 * -(-len(summaries) // columns)

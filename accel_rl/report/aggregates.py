@@ -1,7 +1,7 @@
 """Statistics over games, with stratified bootstrap intervals over seeds (Agarwal et al. 2021, arXiv:2108.13264).
 
-A game counts with all its seeds, and all games have equal weight: of n seeds of a game, each run has the weight 1 / n.
-For equal numbers of seeds, the statistics are those of the library rliable.
+All seeds of a game are used, and all games have equal weight: each of the n runs of a game has the weight 1 / n. If all
+games have equally many seeds, the statistics are those of the library rliable.
 """
 
 from collections.abc import Mapping, Sized
@@ -14,15 +14,17 @@ from accel_rl.envs.atari_games import human_scale
 TAUS = np.linspace(0.0, 2.0, 41)
 """Performance profiles are evaluated at the human-normalised scores `TAUS`, where 1 is the human score."""
 SIZE = 95  # Bootstrap intervals cover 95 percent.
-QUARTER = 0.25 + 1e-9  # Sums of weights such as 0.05 are rounded.
+QUARTER = 0.25 + 1e-9  # Slightly above 1 / 4, because sums of weights such as 0.05 are rounded.
 NAMES = ("median", "iqm", "mean", "gap")
 
 Scores = Mapping[str, np.ndarray]
-"""{game: human-normalised scores [seeds]}, where a score of 1 is the human score. Games may differ in their seeds."""
+"""{game: human-normalised scores [seeds]}, where a score of 1 is the human score. The number of seeds may differ
+between games."""
 
 
 def normalised(game: str, scores: np.ndarray, scale: str) -> np.ndarray:
-    """Human-normalised scores [...], where 1 is the human score of the scale, or NaN for a game outside of it."""
+    """Human-normalised scores [...], where 1 is the human score of the scale, or NaN for a game that the scale does not
+    contain."""
     random, human = human_scale(game, scale) or (np.nan, np.nan)
     return (scores - random) / (human - random)
 
@@ -40,8 +42,8 @@ class Interval:
 class Summary:
     """Aggregates of one setting.
 
-    `median` is the median over games of the mean over seeds, `mean` the mean. `iqm` is the interquartile mean over
-    runs. `gap` is the optimality gap, the mean amount by which runs miss the human score. `share` [TAUS] is the
+    `median` and `mean` are the median and the mean over games of the mean over seeds. `iqm` is the interquartile mean
+    over runs. `gap` is the optimality gap, the mean amount by which runs miss the human score. `share` [TAUS] is the
     fraction of runs above each score in TAUS.
     """
 
@@ -55,14 +57,14 @@ class Summary:
 
 
 def weights(scores: Scores) -> np.ndarray:
-    """The weight of each run [runs], in the order of games and seeds. Their sum is 1."""
+    """The weight of each run [runs], in the order of games and seeds. The sum of all weights is 1."""
     return np.concatenate([np.full(len(x), 1 / (len(x) * len(scores))) for x in scores.values()])
 
 
 def iqm(runs: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """The interquartile mean [...] of runs [..., n] with weights [n]. A run is left out if it weighs, together with all
-    lower runs or with all higher runs, at most a quarter. NaN if no run does, as of three runs: the result would be the
-    mean."""
+    """The interquartile mean [...] of runs [..., n] with weights [n]. A run is omitted if its weight, plus the weights
+    of all lower runs or of all higher runs, is at most 1/4. If no run would be omitted, as with three runs, the result
+    would be the mean, so NaN is returned."""
     order = np.argsort(runs, axis=-1)
     ordered, w = np.take_along_axis(runs, order, -1), weight[order]
     kept = w * ((np.cumsum(w, -1) > QUARTER) & (np.cumsum(w[..., ::-1], -1)[..., ::-1] > QUARTER))
@@ -70,8 +72,8 @@ def iqm(runs: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 def statistics(runs: np.ndarray, scores: Scores) -> np.ndarray:
-    """[..., NAMES + TAUS] for runs [..., n] in the order of games and seeds of `scores`: the statistics of a
-    `Summary`."""
+    """The statistics of a `Summary`, [..., NAMES + TAUS], for runs [..., n] in the order of games and seeds of
+    `scores`."""
     weight = weights(scores)
     ends = np.cumsum([len(x) for x in scores.values()])
     of_games = np.stack([x.mean(-1) for x in np.split(runs, ends[:-1], axis=-1)], -1)
@@ -88,7 +90,7 @@ def resampled(scores: Scores, reps: int, seed: int = 0) -> np.ndarray:
 
 
 def summarise(scores: Scores, reps: int) -> Summary:
-    """Human-normalised scores, with intervals from `reps` bootstrap samples."""
+    """The `Summary` of human-normalised scores, with intervals from `reps` bootstrap samples."""
     values = statistics(np.concatenate([*scores.values()]), scores)
     low = high = np.full(len(values), np.nan)
     if max(map(len, scores.values())) > 1:
@@ -99,7 +101,7 @@ def summarise(scores: Scores, reps: int) -> Summary:
 
 
 def percentiles(samples: np.ndarray) -> np.ndarray:
-    """Lower and upper bound [2, ...] of the 95 % percentile interval of samples [reps, ...]."""
+    """The lower and the upper bound [2, ...] of the 95 % percentile interval of samples [reps, ...]."""
     return np.asarray(np.percentile(samples, [50 - SIZE / 2, 50 + SIZE / 2], axis=0))
 
 
@@ -124,6 +126,6 @@ def improvement(x: Scores, y: Scores, reps: int) -> Interval:
 
 
 def seeds(scores: Mapping[str, Sized]) -> str:
-    """The number of seeds of the games, such as 3, or 1 to 3."""
+    """A text with the number of seeds per game, such as "3" or "1 to 3"."""
     counts = [len(x) for x in scores.values()]
     return f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"

@@ -23,8 +23,8 @@ COLUMNS += ["env steps/s", "hours for 200 M frames", "CPU-seconds", "CPU kWh", "
 @dataclass(frozen=True)
 class LaunchCosts:
     """The part of a run that one launch made: the env steps after `first`, up to `last`. `recorded` is the launch's
-    entry in launches.json, and `number` is its place there, from 1 of `count` on. `columns` are the columns TIMES of
-    the run, whose values count from the beginning of the run, except steps_per_s."""
+    entry in launches.json. The launch is number `number` (from 1) of `count` launches. `columns` are the columns TIMES
+    of the run's metrics, whose values, except steps_per_s, are totals since the beginning of the run."""
 
     run: TrainedRun
     recorded: Mapping[str, Any]
@@ -35,7 +35,7 @@ class LaunchCosts:
     columns: Mapping[str, Column]
 
     def spent(self, name: str) -> float:
-        """Growth of a column during the launch, or NaN if it was not recorded then."""
+        """Increase of a column during the launch, or NaN if the launch did not record the column."""
         steps, values = self.columns[name]
         in_launch = (steps > self.first) & (steps <= self.last)
         if not in_launch.any():
@@ -45,14 +45,14 @@ class LaunchCosts:
 
     @property
     def steps_per_s(self) -> float:
-        """The median of the launch's rows, which other work on the machine changes less than the mean."""
+        """The median over the launch's rows, which other programs on the machine affect less than the mean."""
         steps, rates = self.columns["steps_per_s"]
         rates = rates[(steps > self.first) & (steps <= self.last)]
         return float(np.median(rates)) if rates.size else math.nan
 
     @property
     def hours_of_200_m_frames(self) -> float:
-        """NaN if the environment is no Atari game."""
+        """Hours for 200 M frames at the launch's rate, or NaN if the environment is not an Atari game."""
         return FULL_LENGTH / self.steps_per_s / 3600 if self.run.game in GAMES else math.nan
 
     @property
@@ -62,8 +62,8 @@ class LaunchCosts:
 
     @property
     def score(self) -> float:
-        """Score of the last evaluation until the end of the launch, or NaN without an evaluation, and with several
-        games."""
+        """Score of the last evaluation until the end of the launch. NaN without an evaluation, or if the agent plays
+        several games."""
         if self.run.part:
             return math.nan
         steps, scores = (x[~self.run.short] for x in self.run.evaluations)
@@ -107,7 +107,7 @@ def launch_costs(run: TrainedRun) -> Iterator[LaunchCosts]:
 
 
 def costs_table(settings: BySetting, price: float) -> Table:
-    """A row for each launch of each run. `price` is the price of a core-hour, or 0."""
+    """A table with a row for each launch of each run. `price` is the price of a core-hour, or 0."""
     by_game = [r for games in settings.values() for _, same in sorted(games.items()) for r in same]
     runs: Sequence[TrainedRun] = [r for r in by_game if r.part <= 1]
     rows = []

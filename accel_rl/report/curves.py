@@ -42,7 +42,7 @@ def band(columns: Sequence[tuple[TrainedRun, Column]], what: str = "", over: Ove
     xs = [(x if over == "env steps" else run.minutes(x), y) for run, (x, y) in drawable]
     grid, mean, low, high = spread(xs, min(POINTS, len(np.unique(np.concatenate([x for x, _ in xs])))))
     if over == "env steps":
-        # The minutes are averaged over the runs that have reached the number of env steps.
+        # At each number of env steps, the minutes are averaged over the runs that have reached this number.
         reached = [
             np.where(grid <= run.clock[0][-1], run.minutes(grid), np.nan) for run, _ in drawable if run.clock[0].size
         ]

@@ -31,13 +31,14 @@ TOLERANCE = 0.01
 """Numbers of env steps count as equal if they differ by at most this fraction: a run of 9.9 M env steps may be compared
 with a published score at 10 M env steps."""
 ASSUMED_DEVIATION = 0.13
-"""Standard deviation over seeds of a source that publishes none, as a share of its score's distance from random play:
-the median of all published ones (tests/report/test_equal_steps.py)."""
+"""Assumed standard deviation over seeds if a source publishes none, as a fraction of the difference between its score
+and random play: the median of all published deviations (tests/report/test_equal_steps.py)."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The runs of one setting in one game beside one published score, human-normalised by `scale`."""
+    """Compares the runs of one setting in one game with one published score. `scale` names the random and human scores
+    for human-normalisation."""
 
     game: str
     setting: str
@@ -53,7 +54,8 @@ class Comparison:
         return [r for r in scored if self.of_run(r) is not None]
 
     def of_run(self, run: TrainedRun) -> float | None:
-        """The run's score of the published kind, training or evaluation, until the published number of env steps."""
+        """The run's training or evaluation score, whichever kind was published, at the published number of env
+        steps."""
         return self.training(run) if self.published.kind == "training" else self.evaluation(run)
 
     def training(self, run: TrainedRun) -> float | None:
@@ -74,8 +76,8 @@ class Comparison:
 
     @property
     def theirs(self) -> Sample | None:
-        """The published sample, with an assumed deviation if none over seeds is published, or None if it cannot be
-        assumed, because the score of random play is unknown."""
+        """The published sample. If no deviation over seeds is published, a deviation is assumed; without a known score
+        of random play, the result is None."""
         p = self.published
         if p.deviation is not None and p.seeds is not None and p.seeds > 1:
             return Sample(p.mean, p.deviation, p.seeds)
@@ -89,19 +91,19 @@ class Comparison:
 
     @property
     def unit(self) -> float:
-        """The distance from random play to the human score, or NaN."""
+        """The human score minus the score of random play, or NaN."""
         random, human = human_scale(self.game, self.scale) or (np.nan, np.nan)
         return human - random
 
     @property
     def margin(self) -> float:
-        """By how much a score may be lower than the published one and still be not inferior; NaN without a human
-        score."""
+        """The largest difference by which a score may be below the published score without being inferior; NaN without
+        a human score."""
         return MARGIN * abs(self.published.mean - self.random)
 
     @property
     def is_tested(self) -> bool:
-        """Whether the cell can have a verdict of its own: several seeds on both sides, and the same rules."""
+        """Whether this game can be tested separately: both sides have several seeds, and the rules are the same."""
         theirs = self.theirs
         has_seeds = len(self.arrived) > 1 and theirs is not None and not theirs.assumed
         return has_seeds and not self.published.differences and self.margin > 0
@@ -112,8 +114,8 @@ class Comparison:
 
 
 def comparisons(settings: BySetting, scale: str) -> Iterator[Comparison]:
-    """Ordered by game, setting and source. A score at more env steps than a run is to make is left out; a published
-    curve is read where the longest run is."""
+    """All comparisons, ordered by game, setting and source. A published score after more env steps than the runs'
+    length is omitted. A published curve is interpolated at the env steps of the longest run."""
     for game in sorted({game for games in settings.values() for game in games}):
         for setting, games in settings.items():
             if not (runs := games.get(game, ())):
@@ -125,7 +127,7 @@ def comparisons(settings: BySetting, scale: str) -> Iterator[Comparison]:
 
 
 Verdicts = Mapping[tuple[str, str, str], tuple[str, float]]
-"""{(game, setting, source): (verdict, chance of "not inferior" if truly equal)}"""
+"""{(game, setting, source): (verdict, probability of "not inferior" if both sides have the same distribution)}"""
 
 
 def families(compared: Sequence[Comparison]) -> dict[tuple[str, str], list[Comparison]]:
@@ -137,7 +139,7 @@ def families(compared: Sequence[Comparison]) -> dict[tuple[str, str], list[Compa
 
 
 def verdicts(compared: Sequence[Comparison]) -> Verdicts:
-    """Test the cells that can be tested, with Holm's method over the games of a setting and source."""
+    """Test the comparisons that can be tested, with Holm's method over the games of each setting and source."""
     result = {}
     for (setting, source), family in families(compared).items():
         if not (tested := [c for c in family if c.is_tested]):
@@ -152,8 +154,8 @@ def verdicts(compared: Sequence[Comparison]) -> Verdicts:
 
 
 def place(c: Comparison) -> tuple[str, str]:
-    """Whether our mean is above, inside or below the 95 % prediction interval of the source, and the interval, or a
-    pair of empty texts."""
+    """(position, interval): whether our mean is "above", "inside" or "below" the 95 % prediction interval of the
+    source, and this interval. ("", "") without runs, or without a published or assumed deviation."""
     theirs = c.theirs
     if not c.arrived or theirs is None:
         return "", ""
@@ -171,7 +173,7 @@ def _row(c: Comparison, tested: Verdicts) -> list[str]:
     if not c.arrived:
         steps = max((r.env_steps for r in c.runs), default=0.0)
         text = f"{steps / 1e6:.2f} of {p.env_steps / 1e6:g} M env steps"
-    is_above = (p.mean - c.random) * c.unit > 0  # Published scores of early runs may be below random play.
+    is_above = (p.mean - c.random) * c.unit > 0  # Published scores after few env steps may be below random play.
     share = 100 * (stats.mean(scores) - c.random) / (p.mean - c.random) if c.arrived and is_above else None
     return [
         c.game,
@@ -219,7 +221,7 @@ def equal_steps_table(compared: Sequence[Comparison]) -> Table:
 
 
 def pooled_table(compared: Sequence[Comparison], reps: int) -> Table:
-    """One test over all games for each setting and source."""
+    """A table with one test over all games for each setting and source."""
     rows = []
     for (setting, source), family in families(compared).items():
         pairs = [(c, theirs) for c in family if c.arrived and (theirs := c.theirs) and np.isfinite(c.unit)]

@@ -16,15 +16,15 @@ APART = (
     "gorila.timeout_s", "checkpoint.minutes", "checkpoint.interval", "checkpoint.keep", "log.interval",
     "log.tensorboard", "evaluation.interval", "evaluation.parallel", "evaluation.starts_file",
 )  # fmt: skip
-"""Settings that do not change what a run learns, or that a plot or a table shows elsewhere."""
+"""Settings that do not affect learning, or that plots and tables already contain elsewhere."""
 OF_LENGTH = ("algo.warmup", "algo.exploration", "algo.replay.prioritized")
-"""With one of these settings, or with a linear schedule, the length of a run changes what it learns."""
+"""With one of these settings, or with a linear schedule, learning depends on the length of the run."""
 
 
 def labels(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Each run's name in the papers' figures, or its algorithm, followed by the settings in which runs of this name
-    differ. `settings` are those of each run by full names."""
-    # A setting that a run of an earlier version lacks has its default value.
+    """A label for each run: its name in the papers' figures, or its algorithm, followed by the settings in which runs
+    of this name differ. `settings` are those of each run by full names."""
+    # A setting that is missing in a run of an earlier version has its default value.
     settings = [{**s, **_missing(s)} for s in settings]
     names = [_name_in_papers(s) or run_settings.name(s) or str(s.get("algorithm", "?")) for s in settings]
     differing: dict[str, list[str]] = {}
@@ -50,7 +50,7 @@ def _missing(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def labelled(configs: Sequence[Mapping[str, Any]]) -> list[Labelled]:
-    """`configs` are the contents of config.json of each run."""
+    """`configs` contains the content of each run's config.json."""
     settings = [dict(flat(config)) for config in configs]
     return [
         Labelled(
@@ -69,7 +69,7 @@ def _depends_on_length(settings: Mapping[str, Any]) -> bool:
 
 
 def _short(key: str) -> str:
-    """The name without its group, if the group is clear from the name (which is not so for evaluation.steps)."""
+    """The name of a setting without its group, if the name is clear without the group (unlike evaluation.steps)."""
     group, _, name = key.rpartition(".")
     return name if group in ("", "algo", "sampler", "env", "distributed") else key
 

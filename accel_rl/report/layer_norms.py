@@ -1,4 +1,4 @@
-"""Scores and the norms of parameters, gradients and steps, as in Figure 9 of Stooke & Abbeel 2018."""
+"""Plots scores and the norms of parameters, gradients and steps, as Figure 9 of Stooke & Abbeel 2018."""
 
 from collections.abc import Mapping, Sequence
 
@@ -24,7 +24,7 @@ def titles() -> dict[str, str]:
 
 
 def learners(run: TrainedRun) -> dict[str, str]:
-    """{prefix of columns: name of the learner with its batch size}"""
+    """{prefix of the learner's columns: name of the learner with its batch size}"""
     settings = run.settings
     if batch := settings.get("secondary.batch"):
         sampler = f"{settings.get('algo.batch_size')}-sampler-learner"

@@ -1,8 +1,7 @@
-"""Tests whether runs are as good as published ones, from the mean, deviation and number of seeds of both.
-
-A score is not inferior if it is not lower by more than a margin, which is the share MARGIN of the published score's
-distance from random play. The margin therefore depends neither on the unit of the score nor on its sign (Skiing, Double
-Dunk), and can be written in human-normalised units.
+"""Tests whether runs are as good as published runs, from the mean, deviation and number of seeds of both. A score is
+not inferior if it is at most a margin below the published score. The margin is the fraction MARGIN of the difference
+between the published score and random play. The margin therefore depends neither on the unit of the score nor on its
+sign (Skiing, Double Dunk), and can be written in human-normalised units.
 """
 
 from collections.abc import Sequence
@@ -13,16 +12,16 @@ import numpy as np
 
 MARGIN = 0.25
 ERROR = 0.05
-"""One-sided error of a test. The tests of one setting in several games have this error together (Holm 1979)."""
-ASSUMED_FREEDOM = 30  # The assumed deviation is a median over many games.
+"""One-sided error of a test, and family-wise error of the tests of one setting in several games (Holm 1979)."""
+ASSUMED_FREEDOM = 30  # Degrees of freedom of an assumed deviation, which is a median over many games
 DRAWS = 2_000
 NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(64)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """`seeds` scores with the standard deviation `deviation` (n - 1) around their mean. The deviation of a source that
-    publishes none is assumed."""
+    """Mean and standard deviation (with n - 1) of `seeds` scores. If a source publishes no deviation, the deviation is
+    assumed (`assumed`)."""
 
     mean: float
     deviation: float
@@ -48,7 +47,7 @@ def student(t: np.ndarray, freedom: np.ndarray) -> np.ndarray:
 
 @cache
 def student_quantile(p: float, freedom: float) -> float:
-    """`p` is above 0.5."""
+    """The quantile of Student's t distribution for a probability `p` above 0.5."""
     low, high = 0.0, 1e4
     for _ in range(60):
         middle = (low + high) / 2
@@ -58,7 +57,7 @@ def student_quantile(p: float, freedom: float) -> float:
 
 def not_lower(difference: np.ndarray, variances: Sequence[np.ndarray], freedoms: Sequence[np.ndarray]) -> np.ndarray:
     """The p-values [...] of Welch's one-sided test of the hypothesis that a difference of two means is at most 0.
-    `variances` are those of the two means, and `freedoms` their degrees of freedom."""
+    `variances` are the variances of the two means, and `freedoms` are the degrees of freedom of these variances."""
     variance = variances[0] + variances[1]
     parts = [(v**2 / f) for v, f in zip(variances, freedoms, strict=True)]
     freedom = variance**2 / np.maximum(parts[0] + parts[1], 1e-300)
@@ -66,8 +65,8 @@ def not_lower(difference: np.ndarray, variances: Sequence[np.ndarray], freedoms:
 
 
 def welch(ours: Sample, published: Sample, margin: float) -> tuple[float, float, float]:
-    """The p-values of three one-sided tests at `margin` > 0: that `ours` is not inferior, that it is not superior (it
-    is equivalent if both hold), and that it is inferior."""
+    """The p-values of three one-sided tests with `margin` > 0: that `ours` is not inferior, that `ours` is not
+    superior, and that `ours` is inferior. If `ours` is neither inferior nor superior, it is equivalent."""
     samples = (ours, published)
     variances = [np.array(max(s.deviation, 1e-9) ** 2 / s.seeds) for s in samples]
     freedoms = [np.array(float(s.freedom)) for s in samples]
@@ -78,7 +77,7 @@ def welch(ours: Sample, published: Sample, margin: float) -> tuple[float, float,
 
 
 def holm(p: np.ndarray) -> np.ndarray:
-    """Adjusted p-values [..., games] of Holm's step-down method, which holds the error of all games together."""
+    """Adjusted p-values [..., games] of Holm's step-down method, which bounds the family-wise error over all games."""
     n = p.shape[-1]
     order = np.argsort(p, -1)
     steps = np.maximum.accumulate(np.take_along_axis(p, order, -1) * np.arange(n, 0, -1), -1)
@@ -86,8 +85,8 @@ def holm(p: np.ndarray) -> np.ndarray:
 
 
 def chances(published: Sequence[Sample], seeds: Sequence[int], margins: Sequence[float]) -> np.ndarray:
-    """The chance of "not inferior" of each game, with the error of all games held together, if runs have the
-    distribution of the published ones. Estimated from DRAWS simulated sets of runs."""
+    """For each game, the probability of the verdict "not inferior" if runs have the published distribution. The
+    family-wise error over all games is bounded. Estimated from DRAWS simulated sets of runs."""
     rng = np.random.default_rng(0)
     deviations = np.array([s.deviation for s in published])
     counts = [np.array(seeds), np.array([s.seeds for s in published])]
@@ -104,7 +103,7 @@ def prediction_interval(published: Sample, seeds: int) -> tuple[float, float]:
 
 
 def verdict(p: tuple[float, float, float]) -> str:
-    """`p` are the adjusted p-values of `welch`."""
+    """The verdict that follows from the adjusted p-values `p` of `welch`."""
     not_inferior, not_superior, inferior = (x <= ERROR for x in p)
     if not_inferior:
         return "equivalent" if not_superior else "not inferior"

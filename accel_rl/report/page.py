@@ -35,7 +35,8 @@ th[aria-sort=ascending]::after { content: " ▲"; } th[aria-sort=descending]::af
   td::before { content: attr(data-column) " "; color: var(--faint); font-size: 11px; }
 }
 """
-"""A phone has no room for columns: each cell is preceded by its column's name. Dark pictures keep their hues."""
+"""On a phone, columns do not fit, so each cell is preceded by its column's name. On a dark page, pictures are inverted
+without changing their hues."""
 SORT = """
 document.querySelectorAll("th").forEach(head => head.onclick = () => {
   const table = head.closest("table"), column = head.cellIndex, isText = head.className == "text";

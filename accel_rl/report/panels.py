@@ -18,7 +18,7 @@ from accel_rl.results.trained_run import BySetting
 COLUMNS, PANELS = 3, 12  # A picture whose panels are not grouped in rows has at most COLUMNS columns and PANELS panels.
 SIZES = {1: (10.0, 5.2), 2: (6.4, 4.2), 3: (4.2, 2.9)}
 """Maps the number of columns to the width and height of a panel in inches. The page is 13 inches wide."""
-MOST_NAMED = 3  # The names of more published scores would lie on each other.
+MOST_NAMED = 3  # More names of published scores would overlap.
 ROW_COLUMNS = 6  # A picture whose panels are grouped in rows has six panels in each row.
 REFERENCES = (
     ("random", "random", "0.6", ":"),
@@ -55,7 +55,7 @@ class Panel:
 def wrapped(
     panels: Sequence[Panel], colour: Mapping[str, object], columns: int = COLUMNS, kind: str = "png"
 ) -> list[bytes]:
-    """Pictures, each with one legend."""
+    """Pictures of the panels, each with one legend."""
     return [_wrapped(part, colour, columns, kind) for part in _parts(panels)]
 
 
@@ -76,7 +76,7 @@ def _wrapped(
     kind: str = "png",
     size: tuple[float, float] | None = None,
 ) -> bytes:
-    """`size` is that of a panel in inches, by default that of the number of columns."""
+    """`size` is the size of a panel in inches, by default `SIZES` for the number of columns."""
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
     width, height = size or SIZES[min(columns, COLUMNS)]
@@ -87,7 +87,7 @@ def _wrapped(
     for axis, panel in zip(axes.flat, panels, strict=False):
         lines |= _draw(axis, panel, colour)
     longest = max((len(name) for name in lines), default=1)
-    # Widths are in inches.
+    # Number of columns of the legend; 0.5 and 0.075 are inches
     fitting = max(1, min(4, int(width * columns / (0.5 + 0.075 * longest))))
     figure.legend(
         list(lines.values()),
@@ -135,7 +135,7 @@ def _in_rows(rows: Mapping[str, Mapping[str, Panel]], columns: Sequence[str]) ->
 
 
 def _draw(axis: object, panel: Panel, colour: Mapping[str, object]) -> dict[str, object]:
-    """Returns {line: handle for the legend}."""
+    """Draw a panel. Return {line: handle for the legend}."""
     a, lines = axis, {}
     for name, b in panel.lines.items():
         x = b.steps if panel.over == "env steps" else b.minutes

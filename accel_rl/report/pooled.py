@@ -1,9 +1,8 @@
-"""One test over all games of a setting: its interquartile mean against that of a published source.
-
-A single run in each of several games cannot decide a game, but all games together can decide the setting. The runs of a
-source are unknown, but their mean, deviation and number in each game are published. Therefore the stratified bootstrap
-is parametric: in each game, the mean of each side is drawn from a normal distribution, whose variance is estimated from
-the seeds of both sides. tests/report/test_pooled.py measures its error and power.
+"""One test over all games of a setting: its interquartile mean is compared with that of a published source. A single
+run per game is not enough to test one game, but all games together are enough to test the setting. The runs of a source
+are unknown, but their mean, deviation and number in each game are published. Therefore the stratified bootstrap is
+parametric: in each game, the mean of each side is drawn from a normal distribution, whose variance is estimated from
+the seeds of both sides. tests/report/test_pooled.py measures the error and the power of this test.
 """
 
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ import numpy as np
 from accel_rl.report.aggregates import iqm
 from accel_rl.report.non_inferiority import ERROR, MARGIN, Sample
 
-LEAST_GAMES = 4  # The interquartile mean of fewer games is their mean.
+LEAST_GAMES = 4  # With fewer games, the interquartile mean would equal the mean.
 DRAWS = 400
 
 
@@ -22,8 +21,8 @@ DRAWS = 400
 class Pooled:
     """Interquartile means over games, human-normalised.
 
-    `low` and `high` are the bounds of the difference, ours - published, in a 90 % interval; `margin` is the share
-    MARGIN of the published mean. `least` and `most` are the bounds of the difference + margin.
+    `low` and `high` are the bounds of a 90 % interval of the difference, ours - published. `margin` is the fraction
+    MARGIN of the published mean. `least` and `most` are the bounds of a 90 % interval of the difference + margin.
     """
 
     ours: float
@@ -45,15 +44,16 @@ class Pooled:
 
 
 def pooled(ours: Sequence[Sample], published: Sequence[Sample], reps: int) -> Pooled:
-    """Human-normalised scores, one pair of samples for each of at least LEAST_GAMES games."""
+    """Compare human-normalised scores in at least LEAST_GAMES games. The samples `ours[i]` and `published[i]` are of
+    game i."""
     means, deviations, seeds, freedoms = _arrays(ours, published)
     bounds = _bounds(means, deviations, seeds, freedoms, reps, np.random.default_rng(0))
     return Pooled(*map(float, (*_iqm(means), *bounds)))
 
 
 def chance(ours: Sequence[Sample], published: Sequence[Sample], reps: int) -> float:
-    """The chance of "not inferior", if the runs, as many as those of `ours`, have the published distribution. Estimated
-    from DRAWS simulated sets of runs."""
+    """The probability of the verdict "not inferior" for as many runs as in `ours`, if these runs have the published
+    distribution. Estimated from DRAWS simulated sets of runs."""
     rng = np.random.default_rng(1)
     means, deviations, seeds, freedoms = _arrays(ours, published)
     drawn = rng.normal(means[1], deviations[1] / np.sqrt(seeds), (DRAWS, *means.shape))
@@ -69,7 +69,7 @@ def _arrays(*sides: Sequence[Sample]) -> tuple[np.ndarray, ...]:
 
 
 def _iqm(means: np.ndarray) -> np.ndarray:
-    """The mean is over the last axis."""
+    """The interquartile mean over the last axis."""
     games = means.shape[-1]
     return iqm(means, np.full(games, 1 / games))
 
@@ -84,9 +84,10 @@ def _bounds(
 ) -> tuple[np.ndarray, ...]:
     """Lower and upper bounds [...] of the difference of interquartile means, and of the difference + margin, for means
     and deviations [..., 2 sides, games]."""
-    # The sides have one variance in each game, which is estimated from all their seeds; a single run has no part in it.
+    # In each game, both sides have the same variance, which is estimated from the seeds of both; a single run adds
+    # nothing.
     variance = (deviations**2 * freedoms).sum(-2, keepdims=True) / freedoms.sum(0)
-    freedom = freedoms.sum() / 2  # Half, since the interquartile mean has about half of the games.
+    freedom = freedoms.sum() / 2  # The interquartile mean contains about half of the games.
     scale = np.sqrt(freedom / rng.chisquare(freedom, (reps, *(1,) * means.ndim)))
     drawn = means + scale * np.sqrt(variance / seeds) * rng.normal(size=(reps, *means.shape))
     first, second = np.moveaxis(_iqm(drawn), -1, 0)

@@ -39,9 +39,9 @@ class ReportOptions:
     out: str = "report"
     """Folder in which index.html and the CSV files are written."""
     score: Literal["final", "best", "online"] = "final"
-    """Score of each run in the tables. With `final`, the score is that of the run's last evaluation, and with `best` of
-    its best evaluation (Daley & Amato). Evaluations of few episodes are ignored. With `online`, or for runs without
-    evaluations, the score is the last training score."""
+    """Score of each run in the tables. With `final`, the score is that of the run's last evaluation, and with `best`
+    that of its best evaluation (Daley & Amato). Evaluations of few episodes are ignored. With `online`, or for runs
+    without evaluations, the score is the last training score."""
     curve: Literal["auto", "online", "evaluation"] = "auto"
     """Scores in learning curves: training scores (`online`) or evaluations. With `auto`, the curves of policy gradients
     show training scores (Stooke & Abbeel). Curves of other algorithms show evaluations if every run has at least three
@@ -57,7 +57,7 @@ class ReportOptions:
 
 
 def write_report(runs: Sequence[TrainedRun], out: Path, o: ReportOptions) -> list[Path]:
-    """Write index.html and its tables as CSV, and return the files. `runs` is a result of the function `distinct`."""
+    """Write index.html and its tables as CSV, and return the files. `runs` must come from the function `distinct`."""
     settings = by_setting(runs)
     learners = [r for r in runs if not run_settings.samples_only(r.settings)]
     learnt = by_setting(learners)
@@ -119,7 +119,8 @@ def notes(runs: Sequence[TrainedRun], normalised: Mapping[str, Scores], scale: s
 
 
 def _short_evaluations(run: TrainedRun) -> str:
-    """Evaluations of few episodes are not used as scores. "" if the run has none."""
+    """A line about the run's evaluations of few episodes, which are not used as scores, or "" without such
+    evaluations."""
     if not (n := int(run.short.sum())):
         return ""
     fewest = int(run.episodes[1].min())
@@ -127,7 +128,7 @@ def _short_evaluations(run: TrainedRun) -> str:
 
 
 def _some(lines: list[str]) -> list[str]:
-    """The first notes, followed by the number of omitted ones."""
+    """The first notes, followed by the number of omitted notes."""
     return lines if len(lines) <= MOST_NOTES else [*lines[:MOST_NOTES], f"and {len(lines) - MOST_NOTES} more like this"]
 
 
@@ -144,7 +145,7 @@ Shown = tuple[list[Section], list[Table]]
 
 
 def learning_curves(settings: BySetting, curve: str) -> Shown:
-    """Scores against env steps and against minutes."""
+    """Pictures of scores over env steps and over minutes."""
     rows = panels.grouped(settings)
     figures_here = shown_figures([r for games in settings.values() for same in games.values() for r in same])
     named = [n for n in figures_here if n not in (*SECONDARY_FIGURES, *NORM_FIGURES)]

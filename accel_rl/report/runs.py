@@ -31,7 +31,7 @@ def read_runs(folders: Sequence[Path]) -> list[TrainedRun]:
 
 
 def _parts(run: TrainedRun) -> list[TrainedRun]:
-    """The run, or its part of each of several games."""
+    """The run itself, or for an agent that plays several games, one run per game."""
     if len(games := run.games.split(",")) == 1 or not run.settings.get("env.game"):
         return [run]
     named = run.games if len(games) <= MOST_NAMED else f"{', '.join(games[:2])} and {len(games) - 2} more games"
@@ -83,7 +83,7 @@ def _read(path: Path) -> TrainedRun:
 
 
 def _last(column: Column) -> float:
-    """NaN if the column has no value."""
+    """The last value of a column, or NaN if the column has no value."""
     return float(column[1][-1]) if column[1].size else math.nan
 
 

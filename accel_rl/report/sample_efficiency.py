@@ -20,7 +20,8 @@ POINTS = 40
 @dataclass(frozen=True)
 class EfficiencyCurve:
     """The interquartile mean of human-normalised scores [POINTS] after `steps` env steps, with its 95 % bootstrap
-    interval over seeds, or NaN if every game has one seed. `seeds` is that of the curve's first point."""
+    interval over seeds, or NaN if every game has one seed. `seeds` is the number of seeds at the curve's first
+    point."""
 
     steps: np.ndarray
     iqm: np.ndarray
@@ -34,8 +35,8 @@ class EfficiencyCurve:
 def efficiency_curve(
     games: Mapping[str, Sequence[TrainedRun]], curve: str, reps: int, scale: str
 ) -> EfficiencyCurve | None:
-    """The curve of one setting, as far as each game has a run, from the first env step at which every run has a score.
-    Return None if fewer than four runs have scores."""
+    """The curve of one setting. The curve begins at the first env step at which every run has a score, and ends at the
+    last env step that a run of every game has reached. Return None if fewer than four runs have scores."""
     usable = {game: runs for game, runs in games.items() if human_scale(game, scale)}
     evaluated = shows_evaluations([r for runs in usable.values() for r in runs], curve)
     columns: dict[str, list[Column]] = {}
@@ -64,12 +65,12 @@ def efficiency_curve(
 
 
 def _scores_after(step: float, runs: list[Column], game: str, scale: str) -> np.ndarray:
-    """Human-normalised scores after `step` env steps of the runs that have come so far."""
+    """Human-normalised scores after `step` env steps, of the runs that have reached this number."""
     return normalised(game, np.array([np.interp(step, x, y) for x, y in runs if x[-1] >= step]), scale)
 
 
 def efficiency_section(settings: BySetting, curve: str, reps: int, scale: str) -> list[Section]:
-    """The picture and the table of the curves, or [] if no setting has one."""
+    """The section with the picture and the table of the curves, or [] if no setting has a curve."""
     curves = {s: c for s, games in settings.items() if (c := efficiency_curve(games, curve, reps, scale)) is not None}
     if not curves:
         return []

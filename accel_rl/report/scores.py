@@ -1,4 +1,4 @@
-"""The scores of each game and setting, beside published scores."""
+"""Tables of the scores of each game and setting, together with published scores."""
 
 import math
 import statistics as stats
@@ -17,8 +17,8 @@ PAPERS = {"dqn": "DQN", "gorila": "Gorila", "daley": "Daley & Amato"}
 
 
 def scores_table(settings: BySetting, which: str, human: str = "wang2016") -> Table:
-    """A row for each game and setting: score, standard deviation over seeds, human-normalised score, and published
-    scores."""
+    """A table with a row for each game and setting: score, standard deviation over seeds, human-normalised score, and
+    published scores."""
     rows = []
     games = list(dict.fromkeys(g for result in settings.values() for g in result))
     for game in sorted(games):
@@ -65,7 +65,7 @@ def _episodes(counts: Sequence[int | None]) -> str:
 
 
 def throughput_table(settings: BySetting) -> Table:
-    """Env steps/s and the hours for 50 M env steps, beside the hours that the papers report."""
+    """A table of env steps/s and the hours for 50 M env steps, together with the hours that the papers report."""
     papers = {paper.name: paper for paper in reported_papers() if paper.hours}
     rows = []
     for setting, result in settings.items():

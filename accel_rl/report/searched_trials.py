@@ -23,7 +23,7 @@ class Search:
     study: Any
 
     def table(self) -> Table:
-        """Return a row for each ended trial, in the order of their scores. Trials without a score are the last."""
+        """Return a row for each ended trial, in the order of their scores. Trials without a score are listed last."""
         ended = [t for t in self.study.trials if t.state.is_finished()]
         settings = list(dict.fromkeys(name for t in ended for name in t.params))
         scores = {t.number: t.value for t in ended if t.state.name == "COMPLETE"}
@@ -40,7 +40,7 @@ class Search:
         from matplotlib import pyplot
         from optuna.visualization.matplotlib import plot_slice
 
-        # Optuna sets matplotlib's style for all later plots, and calls its own plot experimental.
+        # Optuna would change matplotlib's style for all later plots, and warns that its plot is experimental.
         matplotlib.use("Agg")
         with pyplot.rc_context(), warnings.catch_warnings(action="ignore"):
             plot_slice(self.study, target_name="score")

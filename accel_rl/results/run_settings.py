@@ -45,8 +45,8 @@ def samples_only(settings: Settings) -> bool:
 
 
 def total_envs(settings: Settings) -> int | None:
-    """Environments of all ranks, or None if unknown. `sampler.envs` is the total over synchronous ranks, and the number
-    per asynchronous rank."""
+    """Number of environments of all ranks together, or None if unknown. `sampler.envs` is the total over synchronous
+    ranks, and the number per asynchronous rank."""
     if (envs := settings.get("sampler.envs")) is None:
         return None
     return int(envs) * (ranks(settings) if asynchronous(settings) else 1)
@@ -107,7 +107,7 @@ def complete(settings: Settings) -> dict[str, Any]:
 
 @cache
 def defaults(algorithm: str) -> dict[str, Any]:
-    """The defaults of this package's algorithms. {} for others, because their modules are not imported."""
+    """The defaults of this package's algorithms. {} for a user's algorithms, because their modules are not imported."""
     return dict(flat(default_config(algorithm).to_dict())) if algorithm in ALGORITHMS else {}
 
 
@@ -123,7 +123,7 @@ def _rules(settings: Settings) -> dict[str, Any]:
 
 
 def _horizon(settings: Settings) -> int | None:
-    """The default of an algorithm with a replay."""
+    """The default horizon of an algorithm with a replay."""
     if (batch := settings.get("algo.batch_size")) is None:
         return None
     return max(2, round(int(batch) / (float(settings["algo.intensity"]) * int(settings["sampler.envs"]))))

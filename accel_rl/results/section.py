@@ -8,7 +8,7 @@ from accel_rl.results.table import Table
 
 @dataclass(frozen=True)
 class Picture:
-    """`narrow` is the PNG for a phone, if it differs."""
+    """`narrow` is the PNG for a phone, if phones need another picture."""
 
     png: bytes
     caption: str
@@ -17,7 +17,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Section:
-    """Notes, followed by pictures, followed by tables."""
+    """A section consists of notes, pictures and tables, in this order."""
 
     title: str
     pictures: Sequence[Picture] = ()
@@ -26,5 +26,5 @@ class Section:
 
     @classmethod
     def of(cls, *tables: Table) -> "Section":
-        """The title is that of the first table."""
+        """A section of tables, with the title of the first table."""
         return cls(tables[0].title, tables=tables)

@@ -1,4 +1,4 @@
-"""Tables, whose text is the same in HTML and in CSV files."""
+"""Tables of a report. A table's text is the same in HTML and in CSV files."""
 
 import csv
 import math
@@ -23,7 +23,7 @@ class Table:
     note: str = ""
 
     def without_empty(self, columns: Iterable[str]) -> "Table":
-        """The table without those of the columns in which no row has a text, such as papers' scores of CartPole."""
+        """The table without columns in which all cells are empty, such as papers' scores for CartPole."""
         dropped = {i for i, name in enumerate(self.columns) if name in columns and not any(row[i] for row in self.rows)}
         head, *rows = ([x for i, x in enumerate(row) if i not in dropped] for row in (self.columns, *self.rows))
         return replace(self, columns=head, rows=rows)
@@ -37,7 +37,7 @@ class Table:
 
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""A spreadsheet program computes a cell that begins with one of these characters."""
+"""A spreadsheet program evaluates a cell as a formula if the cell begins with one of these characters."""
 _NUMBER = re.compile(r"[-+]?(\d[\d,]*)?\.?\d*(e[-+]?\d+)?( ?[%*])*", re.ASCII)
 
 
@@ -50,7 +50,8 @@ def _cell(text: str) -> str:
 
 
 def number(value: float | None, digits: int | None = None) -> str:
-    """The given number of decimals, or at most two. NaN becomes an empty text."""
+    """A number as a text, with the given number of decimals, or by default with at most two. NaN becomes an empty
+    text."""
     if value is None or math.isnan(value):
         return ""
     if digits is not None:
@@ -89,7 +90,8 @@ class Alike:
 
 
 def alike(runs: Sequence[TrainedRun], differences: Differences) -> Alike:
-    """The runs that have the settings of the published number, or all runs, with the mark MARK, if no run has them."""
+    """Only the runs that have the settings of the published number. If no run has these settings, all runs with the
+    mark MARK."""
     same = [r for r in runs if not differences(r.settings)]
     return Alike(same, "") if same else Alike(runs, MARK)
 

@@ -53,17 +53,17 @@ class TrainedRun:
     protocol: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     repeated: str = ""
-    """Other runs with the same settings, game and seed, or ""."""
+    """A text about other runs with the same settings, game and seed, or ""."""
     part: int = 0
     """If the run's agent plays several games, this is the part of the run that plays game number `part`, counted from
-    1. Env steps and times are those of all games."""
+    1. Env steps and times of this object are those of the whole run, with all games."""
     unfinished: str = ""
     """A note about data that are missing because the run is unfinished, or ""."""
 
     def score(self, which: str) -> float:
-        """NaN if there is none. `which` is "final" (the last evaluation that is not `short`), "best" (the best
-        evaluation that is not `short`) or "online" (the last training score). For a run without evaluations, training
-        scores are used instead."""
+        """A score of the run, or NaN if the run has no such score. `which` is "final" (the last evaluation that is not
+        `short`), "best" (the best evaluation that is not `short`) or "online" (the last training score). For a run
+        without evaluations, training scores are used instead."""
         if which == "online" or not self.evaluated:
             values = self.online[1]
             return math.nan if not values.size else float(values.max() if which == "best" else values[-1])
@@ -85,7 +85,8 @@ class TrainedRun:
 
     @property
     def short(self) -> np.ndarray:
-        """[n] bool: whether each evaluation is short, which means fewer than half of the minimum number of episodes.
+        """Whether each evaluation is short, [n] bool: a short evaluation has fewer than half of the minimum number of
+        episodes.
 
         The evaluation at the end of a run may be short if it follows the previous evaluation by few env steps. The
         minimum number of episodes is the number of parallel environments, or the number in the settings. If all
@@ -98,7 +99,7 @@ class TrainedRun:
         return np.asarray(episodes < min(float(least), episodes.max()) / 2)
 
     def episodes_of(self, which: str) -> int | None:
-        """Episodes of the final or best evaluation; None if unknown."""
+        """Number of episodes of the final or best evaluation; None if unknown."""
         if which == "online" or not self.evaluated or len(self.episodes[1]) != len(self.evaluations[1]):
             return None
         return int(self.episodes[1][self.chosen(which)])
@@ -147,7 +148,8 @@ BySetting = Mapping[str, Mapping[str, Sequence[TrainedRun]]]
 
 
 def distinct(runs: Sequence[TrainedRun]) -> list[TrainedRun]:
-    """Only the longest run for each setting, game and seed. Its `repeated` names the others."""
+    """Only the longest run for each setting, game and seed. The attribute `repeated` of this run names the other
+    runs."""
     once = counted_once([(r.setting, r.game, r.seed) for r in runs], [r.env_steps for r in runs])
     for i, others in once.items():
         names = [str(runs[j].path or runs[j].name) for j in (i, *others)]

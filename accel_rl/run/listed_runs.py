@@ -1,4 +1,4 @@
-"""What lists of runs read from the runs' folders, without importing torch: where runs are, and their progress."""
+"""Finds run folders and reads the progress of runs for lists of runs, without importing torch."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from accel_rl.text.errors import ConfigError
 # A folder with the file model.json contains an exported model, and not a run.
 MODEL = "model.json"
 DEPTH = 2  # The runs in a folder of sweeps are two levels below this folder.
-TAIL = 8_192  # The number of bytes at the end of metrics.csv in which its last row is searched
+TAIL = 8_192  # The last row of metrics.csv is searched in this number of bytes at the file's end.
 
 
 def find_runs(folders: Sequence[Path]) -> list[Path]:
@@ -55,7 +55,7 @@ def read_progress(run: Path) -> Progress:
     if len(lines) < 2:
         return Progress()
     columns, row = cells(header.strip()), dict[str, str]()
-    # The newest line that is a row: a row is incomplete while the run rewrites metrics.csv to add a column.
+    # Use the newest complete row: while the run rewrites metrics.csv to add a column, a row may be incomplete.
     for line in reversed(lines[:-1]):
         if len(values := cells(line)) == len(columns):
             row = dict(zip(columns, values, strict=True))

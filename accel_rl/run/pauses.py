@@ -1,5 +1,5 @@
-"""Time in which this process and its children could not run: they were stopped (SIGSTOP, a suspended machine), or other
-programs took all of the CPU time (`--idle`)."""
+"""Measures the time during which this process and its children could not run: they were stopped (SIGSTOP, a suspended
+machine), or other programs used all CPU time (`--idle`)."""
 
 import contextlib
 import os
@@ -12,28 +12,28 @@ from weakref import ref
 
 PERIOD_S = 0.5
 LONGEST_TURN_S = 1.5
-"""A turn of the watching thread that is longer than this is a pause, unless the processes used CPU time."""
+"""A longer interval between two measurements of the watching thread is a pause, unless the processes used CPU time."""
 
 
 class Task(NamedTuple):
-    """The kernel's counts of a task (/proc/PID/schedstat) when they last changed."""
+    """The kernel's counts for a task (/proc/PID/schedstat) at their last change."""
 
     ran: int
     """CPU time in nanoseconds."""
     queued: int
-    """Nanoseconds for which the task was runnable and did not run."""
+    """Time in nanoseconds during which the task was runnable but did not run."""
     cpu_s: float
-    """CPU seconds of all watched tasks at that moment."""
+    """CPU seconds of all watched tasks at the last change."""
 
 
 class Pauses:
-    """Adds up the pauses since this object was created. A thread looks every PERIOD_S.
+    """Adds up the pauses since this object was created. A thread measures every PERIOD_S seconds.
 
-    A pause is a turn of the thread that came late, less the time in which the process ran or could have run. In the
-    idle scheduling class, waiting for a core is a pause too, because the run gives way to other programs. In other
-    classes it is not: a run that shares its cores is slower. A wait during which the watched tasks used the cores
-    themselves never counts. The watched tasks are the thread that created this object and the main threads of the
-    child processes.
+    If a measurement comes late, the delay is a pause, minus the time during which the process ran or could have run. In
+    the idle scheduling class, waiting for a core is also a pause, because other programs have priority. In other
+    scheduling classes, waiting for a core is not a pause, but the cost of sharing cores. Waiting for a core is never a
+    pause while the watched tasks themselves use the cores. The watched tasks are the thread that created this object
+    and the main threads of the child processes.
     """
 
     def __init__(self) -> None:
@@ -72,12 +72,13 @@ class Pauses:
                 pauses.append(turn - PERIOD_S - used_s - (0.0 if gives_way else queued_s))
             for file, (ran, queued) in counts.items():
                 task = tasks[file]
-                # The kernel adds a wait to `queued` when the wait ends. It began after the last change of the counts.
+                # The kernel adds a wait to `queued` when the wait ends. The wait began after the last change of the
+                # counts.
                 if (ran, queued) != (task.ran, task.queued):
                     waited_s = (queued - task.queued) / 1e9 - (self._cpu_s - task.cpu_s)
                     pauses.append(waited_s if gives_way else 0.0)
                     tasks[file] = Task(ran, queued, self._cpu_s)
-            # Two tasks report the same pause, perhaps at different turns.
+            # Two tasks may report the same pause in different measurements.
             pause = min(max(pauses), now - self._counted_until)
             if pause > PERIOD_S / 2:
                 self._total_s += pause
@@ -85,7 +86,7 @@ class Pauses:
             self._tasks, self._process_s, self._looked_at = tasks, process_s, now
 
     def _counts(self) -> Iterator[tuple[Path, tuple[int, int]]]:
-        """(CPU time, queued time) of each watched task in nanoseconds, as far as the kernel counts them."""
+        """(CPU time, queued time) of each watched task in nanoseconds, if the kernel reports them."""
         files = [self._task]
         with contextlib.suppress(OSError):
             for thread in Path("/proc/self/task").iterdir():
@@ -97,7 +98,8 @@ class Pauses:
 
 
 def _watch(pauses: "ref[Pauses]", ended: threading.Event) -> None:
-    """Look every PERIOD_S until the end. The thread does not keep the object alive, which may never be closed."""
+    """Measure every PERIOD_S seconds until the end. The thread has no reference to the `Pauses` object between
+    measurements, because the object may never be closed."""
     while not ended.wait(PERIOD_S) and (watched := pauses()) is not None:
         watched._look()
         del watched

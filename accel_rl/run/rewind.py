@@ -1,5 +1,6 @@
 """A run that continues from a checkpoint moves the files of its abandoned part to a folder abandoned-1, abandoned-2 ...
-Otherwise the best network or an evaluation could be of a part that metrics.csv no longer describes."""
+If these files were not moved, the best network or an evaluation could belong to the abandoned part, which metrics.csv
+no longer contains."""
 
 import json
 from collections.abc import Iterator
@@ -11,13 +12,13 @@ from accel_rl.text.counts import counted
 from accel_rl.text.output import print_text
 
 NUMBERED = ("evaluations", "best/checkpoints", "best-training/checkpoints", "videos")
-"""Folders whose files and subfolders have the env steps as their names."""
+"""Folders whose files and subfolders are named by env steps."""
 
 
 def rewind(run: RunFolder, env_steps: int, chosen: bool) -> None:
-    """Move what is later than the checkpoint at `env_steps`, from which the run continues. With `chosen`, the user has
-    chosen this checkpoint, and the later checkpoints of all ranks are moved too, so that no resume continues from
-    them. Each kind of files that is moved is a line on stdout and in events.log."""
+    """Move all files that were written after the checkpoint at `env_steps`, from which the run continues. With
+    `chosen`, the user has chosen this checkpoint; later checkpoints of all ranks are then moved too, so that no resume
+    continues from them. For each kind of moved files, a line is written to stdout and events.log."""
     lines = []
     for folder in (run.path, *sorted((run.path / "ranks").glob("*"))) if chosen else ():
         if later := Checkpoints(folder / "checkpoints").set_aside(env_steps):
@@ -45,12 +46,12 @@ def _derived(run: Path, env_steps: int) -> Iterator[Path]:
         try:
             later = json.loads(path.read_text())["env_steps"] > env_steps
         except (OSError, ValueError, LookupError, TypeError):
-            later = False  # The file is not one that this project has written.
+            later = False  # The file was not written by this project.
         if later:
             yield path
 
 
 def _aside(run: Path, has_checkpoints: bool) -> Path:
-    """abandoned-N of this rewind, which exists if it has checkpoints."""
+    """The folder abandoned-N of this rewind. The folder already exists if checkpoints were moved."""
     n = len(list(run.glob("abandoned-*")))
     return run / f"abandoned-{n if has_checkpoints else n + 1}"

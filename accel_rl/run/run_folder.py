@@ -47,7 +47,7 @@ PARTS = (
 )  # fmt: skip
 _NESTED = ("best", "best-training")
 _IN_PLACE = (folder_lock.FILE, EVENTS)
-"""The files that a run changes in place. All others are replaced."""
+"""The files that a run changes in place. A run never changes other files in place, but replaces them."""
 _BEGINNING = (
     folder_lock.FILE, folder_lock.OWNER, "config.json", "versions.json", "launches.json", "protocol.json", EVENTS,
     "init.safetensors",
@@ -57,15 +57,15 @@ _PACKAGES = ("torch", "ale-py", "numpy", "gymnasium", "opencv-python-headless", 
 
 
 class RunFolder:
-    """config.json, versions.json, metrics.csv, events.log, evaluations/, checkpoints/, and the files of further
-    sinks."""
+    """A run's folder with config.json, versions.json, metrics.csv, events.log, evaluations/, checkpoints/, and the
+    files of further sinks."""
 
     def __init__(self, path: Path, rank: int = 0):
         self.path = path
         self._rank = rank
-        self._unwritten: list[str] = []  # `_unwritten` has lines that could not yet be written to events.log.
+        self._unwritten: list[str] = []  # Lines that could not be written to events.log yet
         self._held: HeldFolder | None = None
-        self.moved = ""  # If the folder was moved while the run trained, `moved` is a line about the move.
+        self.moved = ""  # A line about the folder's move, if it was moved while the run trained
 
     @classmethod
     def default_path(cls, config: "TrainConfig") -> Path:
@@ -88,7 +88,7 @@ class RunFolder:
         """Raise ConfigError if a run cannot begin in this folder."""
         try:
             exists = (path / "config.json").exists()
-        except OSError as e:  # The path is too long, or cannot be read.
+        except OSError as e:  # The path is too long or cannot be read.
             raise ConfigError(f"--run-dir {path}: {e.strerror}") from e
         if exists:
             raise ConfigError(
@@ -106,8 +106,8 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, config: "TrainConfig") -> "RunFolder":
-        """The settings are written first, so that a killed run can be resumed. Raises ConfigError if the folder
-        contains a run, even a run that begins at the same moment."""
+        """Create a run in an empty folder. The settings are written first, so that a killed run can be resumed. Raises
+        ConfigError if the folder contains a run, even a run that begins at the same moment."""
         cls.check_new(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -130,7 +130,7 @@ class RunFolder:
     def open(cls, path: Path, trust: Trust = False) -> "tuple[RunFolder, TrainConfig]":
         """Raises ConfigError if the folder contains no run, or if its settings name code without `trust`
         (accel_rl/settings/trust.py)."""
-        from accel_rl.settings.train import TrainConfig  # It imports torch, which lists of runs do not need.
+        from accel_rl.settings.train import TrainConfig  # Imported here, because lists of runs do not need torch.
 
         values = read_file(path)
         try:
@@ -164,7 +164,7 @@ class RunFolder:
         for name in _IN_PLACE:
             refuse_link(self.path / name)
         ranks = self.path / "ranks"
-        # These folders have checkpoints of their own.
+        # The folders of best networks and of other ranks contain checkpoints, too.
         for folder in (*(self.path / name for name in _NESTED), *(ranks.iterdir() if ranks.is_dir() else ())):
             refuse_link(folder)
             if folder.is_dir():
@@ -224,11 +224,12 @@ class RunFolder:
 
     @property
     def of_run(self) -> Path:
-        """Differs from `path` if this folder stores only one rank's checkpoints."""
+        """The folder of the whole run. The run's folder differs from `path` if this folder stores only one rank's
+        checkpoints."""
         return self.path.parent.parent if self._rank else self.path
 
     def of_rank(self, rank: int) -> "RunFolder":
-        """The folder of rank 0 is the run folder."""
+        """The folder of one rank's checkpoints. The folder of rank 0 is the run folder itself."""
         if rank == 0:
             return self
         folder = RunFolder(self.path / "ranks" / str(rank), rank)
@@ -291,8 +292,8 @@ def _version_of(package: str) -> str | None:
 
 @cache
 def git_revision(folder: Path = SOURCE) -> str | None:
-    """Followed by + if files have uncommitted changes; None outside a checkout. `folder` is by default the folder of
-    this package."""
+    """The git revision of a checkout, followed by + if files have uncommitted changes. None outside a checkout.
+    `folder` is by default the folder of this package."""
     head = git("rev-parse", "HEAD", folder=folder)
     if not head:
         return None
@@ -300,7 +301,7 @@ def git_revision(folder: Path = SOURCE) -> str | None:
 
 
 def git(*words: str, folder: Path) -> str | None:
-    """None if the command fails."""
+    """The output of a git command, or None if the command fails."""
     try:
         done = subprocess.run(
             ["git", *words], cwd=folder, capture_output=True, text=True, errors="replace", timeout=10

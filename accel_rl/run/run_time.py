@@ -1,5 +1,5 @@
-"""The time that a run has taken, over all of its processes. Its state belongs to a checkpoint's manifest, so that the
-other files of the checkpoint depend on settings and seed alone."""
+"""Measures the time of a run, summed over its successive processes. The times are stored in a checkpoint's manifest, so
+that the checkpoint's other files depend only on settings and seed."""
 
 import time
 from typing import Any
@@ -14,8 +14,8 @@ UNKNOWN = float("nan")
 class RunTime:
     """Wall time without pauses, CPU time and energy of a run.
 
-    A process that continues a run from a checkpoint goes on from the checkpoint's times. The time that an earlier
-    process spent after the checkpoint is not counted, as its env steps are not.
+    A process that continues a run from a checkpoint adds to the checkpoint's times. The time that an earlier process
+    spent after the checkpoint is not counted, and neither are its env steps.
     """
 
     def __init__(self, counts_usage: bool, device: str = "cpu"):
@@ -64,7 +64,7 @@ class RunTime:
         return {name: self._before[name] + x for name, x in used.items()}
 
     def evaluate(self) -> None:
-        """The time of the evaluation that begins does not count in the rate of env steps."""
+        """Exclude the time of the evaluation that begins now from the rate of env steps."""
         self._evaluating_since = self.wall_s
 
     def train(self) -> None:
@@ -73,7 +73,7 @@ class RunTime:
             self._evaluating_since = None
 
     def row(self, env_steps: int) -> dict[str, float]:
-        """Columns of time. `env_steps` were made since the last row."""
+        """The columns of time of a row of metrics. `env_steps` is the number of env steps since the last row."""
         totals = self.totals()
         trained_s = self._trained_s(totals["wall_s"])
         rate = env_steps / max(trained_s - self._trained_s_at_row, 1e-9)
@@ -90,7 +90,7 @@ class RunTime:
 
     def state_dict(self) -> dict[str, Any]:
         totals = self.totals()
-        # JSON has no NaN, so that unknown values are None.
+        # JSON has no NaN, so unknown values are stored as None.
         return {name: x if x == x else None for name, x in totals.items()} | {
             "evaluated_s": self._evaluated_s,
             "trained_s_at_row": self._trained_s_at_row,

@@ -27,7 +27,7 @@ INSTALL = "pip install 'accel_rl[video]'"
 
 
 class FilmedEpisode:
-    """One evaluation episode in this process, as screens in colour."""
+    """Plays one evaluation episode in this process, and yields its screens in colour."""
 
     def __init__(self, config: Resolved, agent: Agent, seed: int, max_steps: int):
         self.env: AtariEnv | EmulatorEnv | GymnasiumEnv

@@ -1,4 +1,4 @@
-"""Derives, from a run's settings, those with which its trained network acts on this machine."""
+"""Derives, from a run's settings, the settings with which its trained network acts on this machine."""
 
 from dataclasses import dataclass, replace
 
@@ -27,8 +27,8 @@ def acting_config(config: TrainConfig, device: str = "", backend: str = "") -> R
 
     Settings for the training machine, such as GPUs or a cluster, therefore do not prevent an evaluation on another
     machine. `device` and `backend` override the run's values. If `device` or `backend` is "", the run's device or
-    backend is used if this machine has it. Otherwise another one is chosen, and the choice is logged. Raises
-    ConfigError, with a message of one line.
+    backend is used if this machine has it. If this machine does not have it, another device or backend is chosen, and
+    the choice is logged. Raises ConfigError, with a message of one line.
     """
     env = played_by(config.env, backend) if backend else _playable(config.env)
     gpus = config.distributed.named_gpus

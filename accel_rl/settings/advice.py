@@ -40,7 +40,7 @@ def _network(config: Resolved) -> type[Any]:
 
 
 def _is_users(config: Resolved) -> bool:
-    """Whether the network is a user's module, and not one of ConvNet's classes, which are for pictures."""
+    """Whether the network is a user's module for any observation, and not a ConvNet, which processes only pictures."""
     return not issubclass(_network(config), ConvNet)
 
 
@@ -200,7 +200,8 @@ def clamped(config: Resolved) -> list[str]:
 
 
 def warning(config: TrainConfig) -> str:
-    """One line about surprising effects of the settings, or ""."""
+    """A warning if the learning rate becomes zero before the end of the run, or if the run makes no updates; otherwise
+    ""."""
     is_linear = getattr(config.algo, "learning_rate_schedule", "") == "linear"
     if is_linear and (end := config.schedule_steps) and end < config.env_steps:
         return f"the learning rate is zero from --schedule-steps {end} to --env-steps {config.env_steps}"
@@ -218,7 +219,7 @@ def warning(config: TrainConfig) -> str:
 
 
 def other_network(config: TrainConfig, resolved: Resolved) -> str:
-    """One line if small pictures have another network than the default one, or ""."""
+    """A line if another network than the default is used for small pictures, or ""."""
     before, after = (getattr(c.algo, "network", "") for c in (config, resolved))
     if before == after or not (picture := resolved.spec.picture):
         return ""
@@ -227,8 +228,8 @@ def other_network(config: TrainConfig, resolved: Resolved) -> str:
 
 
 def limit(config: TrainConfig, shares: Mapping[str, float]) -> str:
-    """A line that lists the activities' shares of a run's time, and advises how to reduce the largest. "" if the shares
-    are unknown. The activity `other` is evaluations, checkpoints and metrics."""
+    """A line that lists the fraction of a run's time for each activity, and advises how to reduce the largest fraction.
+    "" if the fractions are unknown. The activity `other` comprises evaluations, checkpoints and metrics."""
     if not shares:
         return ""
     largest = max(shares, key=lambda name: shares[name])

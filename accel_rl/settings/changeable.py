@@ -56,7 +56,7 @@ def changed_settings(begun: TrainConfig, wanted: TrainConfig) -> dict[str, Any]:
 
 
 def with_changes(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:
-    """`changes` is {name: new value}."""
+    """The settings with `changes`, {name: new value}."""
     for name, value in changes.items():
         config = with_setting(config, name, value)
     return config

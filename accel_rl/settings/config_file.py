@@ -37,8 +37,8 @@ def read_file(folder: Path) -> dict[str, Any]:
 
 
 def read_plain(folder: Path) -> dict[str, Any]:
-    """The settings of a run by full names, such as env.game, for lists of runs. Only the types of those that lists need
-    are checked, because a check of all settings imports torch. Raises ConfigError."""
+    """The settings of a run by full names, such as env.game, for lists of runs. Only the types of settings that lists
+    of runs need are checked, because a check of all settings would import torch. Raises ConfigError."""
     try:
         result = dict(flat(settings_in(read_file(folder))))
         for name, kind in (("algorithm", str), ("env_steps", int), ("seed", int)):

@@ -26,7 +26,7 @@ def find_engine(name: str) -> Callable[[EngineSetup], Engine]:
 
 
 def find_gradient_sync(name: str) -> type[Any]:
-    """A user's GradientSync is built from (flat, algo, communicator). Raises ConfigError."""
+    """A user's GradientSync class, which is called with (flat, algo, communicator). Raises ConfigError."""
     result = _class("--update", name)
     if not issubclass(result, GradientSync):
         raise ConfigError(f"--update {name}: it is not a subclass of accel_rl.distributed.gradient_sync.GradientSync")
@@ -34,7 +34,7 @@ def find_gradient_sync(name: str) -> type[Any]:
 
 
 def find_schedule(name: str) -> type[Any]:
-    """A user's schedule is built like `Lockstep`. Raises ConfigError."""
+    """A user's schedule class, which is called with the arguments of `Lockstep`. Raises ConfigError."""
     return _with_methods("--schedule", name, SCHEDULE_METHODS, "a Schedule (accel_rl/training/schedule.py)")
 
 

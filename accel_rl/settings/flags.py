@@ -18,9 +18,9 @@ def flags_of(cls: Any, default: Any = None) -> dict[str, str]:
 
 
 def full_flag(flag: str, flags: Collection[str], similar: Iterable[str] = ()) -> str:
-    """`--game` is --env.game if only one group has a field of that name. Raises ConfigError for an unknown flag. The
-    error message suggests flags with similar names, including those in `similar`. For a flag of another library, the
-    message suggests the corresponding flag of this project."""
+    """The full name of a flag: --env.game for --game, if only one group has a field `game`. Raises ConfigError for an
+    unknown flag. The error message suggests flags with similar names, including those in `similar`. For a flag of
+    another library, the message suggests the corresponding flag of this project."""
     if flag == "--env" and "--env.id" in flags:
         return "--env.id"
     candidates = [flag] if flag in flags else named(flag[2:], flags)
@@ -46,12 +46,12 @@ def _algorithms_with(name: str) -> str:
 
 
 def full_name(config: Any, name: str) -> str:
-    """env.game for game. Raises a ConfigError that suggests similar names."""
+    """The full name of a setting, such as env.game for game. Raises a ConfigError that suggests similar names."""
     return full_flag("--" + name.replace("_", "-"), options_in(config))[2:].replace("-", "_")
 
 
 def replaced(config: C, values: Mapping[str, Any]) -> C:
-    """`values` has full names, such as env.game."""
+    """The settings with new values. `values` maps full names, such as env.game, to values."""
     groups: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
         first, _, rest = name.partition(".")
@@ -61,7 +61,8 @@ def replaced(config: C, values: Mapping[str, Any]) -> C:
 
 
 def with_setting(config: C, name: str, value: Any) -> C:
-    """`name` is a full name, such as env.game. Raises ConfigError for a value of a wrong type."""
+    """The settings with a new value of the setting `name`, a full name such as env.game. Raises ConfigError for a value
+    of a wrong type."""
     hint = next(s.hint for s in settings_in(config) if s.name == name)
     if not fits(hint, value):
         raise ConfigError(f"{name}={refusal(hint, value)}")

@@ -8,8 +8,8 @@ from accel_rl.text.errors import ConfigError
 
 MAX_IN_FLIGHT = 2
 SLACK = 100
-"""Minimum difference, in pushes, between the default max_delay and the age of a gradient if all learners are equally
-fast."""
+"""If all learners are equally fast, the default max_delay exceeds the age of a gradient by at least this number of
+pushes."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class ParameterServerConfig:
     outlier_deviations: NonNegative = 0.0
     """Number of running standard deviations by which a |loss| of Q-learning must exceed the running mean to be an
     outlier. Gradients of outliers are discarded (section 4.2: several). An outlier must also exceed the mean by more
-    than one clipped reward can cause. With --cluster gorila the default is 5 for algorithms with a replay, except
-    r2d2. With 0, no gradient is discarded as an outlier."""
+    than the loss that one clipped reward can cause. With --cluster gorila the default is 5 for algorithms with a
+    replay, except r2d2. With 0, no gradient is discarded as an outlier."""
     timeout_s: float = 180.0
     """Seconds after which a shard that does not answer ends the run. A shard is replaced after a third of this time.
     Ray detects after about 65 seconds that a machine has lost its network connection."""
@@ -63,9 +63,9 @@ class GorilaConfig(ParameterServerConfig):
     bundles: NonNegativeCount = 2
     """Number of bundles (Nair et al. 2015, section 5.1: 100). Each bundle, a Ray actor, samples and learns."""
     actors: NonNegativeCount = 0
-    """Number of processes that only sample. They require --gorila.replay global."""
+    """Number of processes that only sample. Such processes require --gorila.replay global."""
     learners: NonNegativeCount = 0
-    """Number of processes that only learn. They require --gorila.replay global."""
+    """Number of processes that only learn. Such processes require --gorila.replay global."""
     replay: Literal["local", "global"] = "local"
     """Location of the replay. With `local`, each bundle learns from its own env steps (Nair et al. 2015, section 5.1).
     With `global`, one replay in a separate process stores all env steps, and all learners draw from it (section 4)."""

@@ -1,4 +1,4 @@
-"""Answers to flags of CleanRL, Stable-Baselines3 and RLlib, which name the corresponding flags of this project."""
+"""Suggests this project's flags for flags of CleanRL, Stable-Baselines3 and RLlib."""
 
 from collections.abc import Collection, Iterable
 
@@ -8,8 +8,8 @@ INTENSITY = "how often each transition is used on average: batch size / env step
 ONE_BATCH = "each rollout of --envs x --horizon samples is one batch, used once"
 COPIES = "env steps between copies"
 
-# Each line has flags of other libraries, and flags of this project with a meaning. The answer is the first flag that
-# the chosen algorithm has. An answer with - for the flag has only the meaning.
+# Each line contains flags of other libraries, and for these the corresponding flags of this project with explanations.
+# The first flag that the chosen algorithm has is suggested. With - in place of a flag, only the explanation is printed.
 TABLE = f"""
 lr = --algo.learning-rate
 anneal-lr = --algo.learning-rate-schedule, constant or linear
@@ -73,7 +73,7 @@ config config-file yaml = -, --config FILE of accel-rl train begins with the set
 
 
 def named(name: str, flags: Iterable[str]) -> list[str]:
-    """The flags with the full or shortened name `name`, such as replay.size for --algo.replay.size."""
+    """The flags whose full or shortened name is `name`, such as replay.size for --algo.replay.size."""
     return [flag for flag in flags if f".{flag[2:]}".endswith(f".{name}")]
 
 

@@ -1,4 +1,4 @@
-"""The mode of a run says which processes train it. `TrainConfig.mode` is the only place that chooses one."""
+"""The mode of a run determines which processes train the run. Only `TrainConfig.mode` chooses the mode."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ class Mode:
     module: str = ""
     """Module with the function `launch(plan, run, state, objects)`, which starts the other processes and trains
     to the end of the run. In a mode over Ray, the module also has the function `check(config)`. The module is imported
-    only in its mode."""
+    only if its mode is chosen."""
     check: str = ""
     """Function `module:name` that checks the settings for this mode, without Ray and independently of the machine."""
     has_members: bool = False

@@ -9,8 +9,8 @@ from accel_rl.text.errors import ConfigError
 
 @dataclass(frozen=True)
 class EvaluationConfig:
-    """Evaluations run in environments of their own, in which losing a life does not end the episode. Every episode that
-    begins is played to its end and counted, so that short episodes are not favoured."""
+    """Evaluations run in separate environments, in which losing a life does not end the episode. Every episode that
+    begins is played to its end and counted, so that the mean score is not biased towards short episodes."""
 
     interval: NonNegativeCount = 1_000_000
     """Env steps of training between evaluations (section 5.3: 1 M). The end of a run is always evaluated. With 0, a run
@@ -26,7 +26,8 @@ class EvaluationConfig:
     limit of the environment takes precedence. A shorter time limit of the protocol takes precedence unless
     --evaluation.starts is saved."""
     parallel: PositiveCount = 16
-    """Number of environments in which episodes are played in parallel. Several games have equally many."""
+    """Number of environments in which episodes are played in parallel. If the agent plays several games, the
+    environments are divided equally among the games."""
     starts: Literal["noop", "saved"] = "noop"
     """Start of Atari evaluation episodes (Nair et al. 2015, section 5.2). With `noop`, an episode begins after a reset
     and at most --env.noop-max no-op frames. With `saved`, one episode begins at each start point of
@@ -61,7 +62,8 @@ class CheckpointConfig:
     """Number of checkpoints to keep. All older checkpoints are deleted."""
 
     def is_due(self, seconds: float) -> bool:
-        """`seconds` is the time since the last checkpoint. Never true if env steps decide."""
+        """Whether a checkpoint is due `seconds` after the last one. False if --checkpoint.interval determines when
+        checkpoints are written."""
         return self.interval is None and seconds >= 60 * self.minutes
 
 

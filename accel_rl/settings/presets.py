@@ -230,7 +230,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "algo.huber": 1.0,
                 "algo.replay.prioritized": True,
                 "algo.replay.alpha": 0.5,
-                # Dopamine computes importance weights after the update, so that its gradient has none.
+                # Dopamine applies importance weights only after the update, so its gradient is not weighted.
                 "algo.replay.beta": 0.0,
                 "algo.replay.beta_final": 0.0,
             },
@@ -340,7 +340,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "algo.epsilon_evaluation": 0.001,
                 "algo.target_interval": 2_000,
                 "algo.target_unit": "updates",
-                "algo.replay.size": 100_000,  # The source's replay has no bound.
+                "algo.replay.size": 100_000,  # The source's replay is not limited in size.
                 "algo.replay.start": 1_600,
             }
         },
@@ -360,7 +360,7 @@ PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
                 "env_steps": 50_000_000,
                 "sampler.decorrelation_steps": 0,
                 "sampler.envs": 64,
-                # The algorithm's default settings are those of the source.
+                # The source's settings are the algorithm's defaults.
             }
         },
     ),

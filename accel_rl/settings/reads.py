@@ -1,4 +1,4 @@
-"""Which settings an algorithm reads is seen in the code of its methods, before it runs."""
+"""Determines which settings an algorithm reads from the code of its methods, before it runs."""
 
 import sys
 from collections.abc import Iterator
@@ -10,16 +10,16 @@ from typing import Any
 from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 
-# The runners call all methods of these classes, and these members of the settings.
+# The runners call all methods of the classes INTERFACE, and the settings' members OF_SETTINGS.
 INTERFACE = (Algorithm, ReplayAlgorithm)
 OF_SETTINGS = ("max_grad_norm", "horizon", "optimizer")
-# A function with one of these names may read any setting.
+# A function that uses one of these names may read any setting.
 READ_ALL = {"getattr", "vars", "asdict", "astuple", "fields", "replace", "__dict__"}
 
 
 def unread(algorithm: type[Algorithm]) -> set[str]:
-    """Settings that no method of the algorithm reads. A method counts if the runners call it, or if a method that
-    counts names it. The set is empty if a method of a user's class may read any setting."""
+    """Settings that the algorithm does not read. Only methods that the runners call, directly or through other methods,
+    are searched. If a method of a user's class may read any setting, the result is empty."""
     classes = [c for c in (*algorithm.__mro__, *algorithm.Config.__mro__) if c is not object]
     modules = {c.__module__ for c in classes}
     waiting = [name for c in INTERFACE if issubclass(algorithm, c) for name in vars(c)] + list(OF_SETTINGS)
@@ -38,8 +38,8 @@ def unread(algorithm: type[Algorithm]) -> set[str]:
 
 
 def _implementations(classes: list[type], name: str) -> list[FunctionType]:
-    """The functions that a call of the method or property `name` may run: the first one, and those that `super` leads
-    to."""
+    """The functions that a call of the method or property `name` may run: the first in the classes' order, and those
+    that it reaches through `super`."""
     result = []
     for function in (f for c in classes for f in _of(vars(c).get(name))):
         result.append(function)
@@ -49,7 +49,7 @@ def _implementations(classes: list[type], name: str) -> list[FunctionType]:
 
 
 def _functions(modules: set[str], name: str) -> list[FunctionType]:
-    """The function, or the methods of the class, that one of the modules defines under a name."""
+    """The function `name`, or the methods of the class `name`, that one of the modules defines."""
     values = [vars(sys.modules[m]).get(name) for m in modules if m in sys.modules]
     parts = (Algorithm, AlgorithmConfig)
     defined = [v for v in values if getattr(v, "__module__", "") in modules]

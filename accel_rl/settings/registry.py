@@ -38,8 +38,8 @@ PAPER_PREFIXES = ("", "experiments.", f"{PAPERS}.")
 
 
 def find_algorithm(name: str) -> "type[Algorithm]":
-    """`name` is a name such as `a2c`, or a user's `module:Class`, whose module may be in the current folder. Raises
-    ConfigError."""
+    """The algorithm class `name`, such as `a2c` or a user's `module:Class`. The user's module may be in the current
+    folder. Raises ConfigError."""
     from accel_rl.algos.algorithm import Algorithm  # Names of algorithms are needed without torch.
 
     result = find(name)
@@ -81,8 +81,8 @@ def find(name: str, flag: str = "algorithm") -> Any:
 
 
 def check_call(name: str, function: Callable[..., Any], *args: Any) -> None:
-    """Raise ConfigError if the user's function `name` cannot be called with `args`, because it is meant for another
-    command."""
+    """Raise ConfigError if the user's function `name` cannot be called with `args`, for example because it was written
+    for another command."""
     try:
         inspect.signature(function).bind(*args)
     except TypeError as e:
@@ -101,7 +101,7 @@ def experiments(paper: str) -> list[str]:
 
 
 def _user_module_or_paper(name: str) -> ModuleType:
-    """The paper is imported if the user has no such module. Raises ImportError."""
+    """Import a user's module, or a paper of accel_rl.papers if the user has no such module. Raises ImportError."""
     try:
         return import_user_module(name)
     except ModuleNotFoundError as e:
@@ -112,6 +112,7 @@ def _user_module_or_paper(name: str) -> ModuleType:
 
 
 def experiment_of(paper: str, name: str) -> str:
-    """figure_3 of stooke:figure_3, or "" for experiments of other modules."""
+    """The name of a paper's experiment, such as figure_3 for stooke:figure_3, or "" for experiments of other
+    modules."""
     module, _, function = name.partition(":")
     return function if module in [prefix + paper for prefix in PAPER_PREFIXES] else ""

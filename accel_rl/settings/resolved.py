@@ -30,11 +30,13 @@ CHECKS: tuple[tuple[Test, str], ...] = (
     (lambda c: c.distributed.several, "accel_rl.planning.rank_config:check"),
     (lambda c: c.sampler.on_device, "accel_rl.samplers.device_engine:check"),
 )
-"""Pairs of (test whether a way to train is chosen, name of the function that checks its settings)."""
+"""Pairs of (test whether a feature is chosen, such as --schedule concurrent; name of the function that checks its
+settings)."""
 
 
 def check_modes(config: TrainConfig) -> None:
-    """Raise ConfigError, with a message of one line, for settings that a chosen way to train does not support."""
+    """Raise ConfigError, with a message of one line, for settings that the chosen mode or another chosen feature does
+    not support."""
     chosen = [config.mode.check, *(name for is_chosen, name in CHECKS if is_chosen(config))]
     for name in filter(None, chosen):
         module, _, function = name.partition(":")
@@ -43,7 +45,8 @@ def check_modes(config: TrainConfig) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedSampler(SamplerConfig):
-    """The horizon is resolved. The fields marked OF_RANK are derived for each rank, and are not settings of the run."""
+    """Settings of a sampler with a resolved horizon. Fields with the metadata OF_RANK are derived for each rank, and
+    are not settings of the run."""
 
     horizon: int
     first_env: int = field(default=0, metadata={OF_RANK: True})
@@ -74,7 +77,7 @@ class Resolved(TrainConfig):
         return values
 
     def identity(self) -> dict[str, Any]:
-        """The settings that a run never changes, as plain JSON. A checkpoint records those of its run."""
+        """The settings that a run never changes, as plain JSON. Each checkpoint records these settings."""
         sampler = {name: getattr(self.sampler, name) for name in ("envs", "horizon", "reset", "decorrelation_steps")}
         values = {"algorithm": self.algorithm, "env": self.env.to_dict(), "seed": self.seed}
         result: dict[str, Any] = json.loads(json.dumps(values | {"algo": asdict(self.algo), "sampler": sampler}))
@@ -128,15 +131,16 @@ def fill_in(config: TrainConfig) -> Resolved:
 
 
 def _absolute(path: str) -> str:
-    """Other processes may have another current folder. The name of an agent of the suite stays as it is."""
+    """The absolute path, because other processes may have another current folder. The name of an agent of the suite is
+    not changed."""
     if not path or (path.startswith(SUITE_PREFIX) and not Path(path).exists()):
         return path
     return str(Path(path).expanduser().absolute())
 
 
 def for_small_pictures(config: Resolved) -> Resolved:
-    """With the network of MinAtar's paper, if the pictures are too small for the algorithm's default network, and no
-    other is chosen."""
+    """The settings with the network of MinAtar's paper, if the pictures are too small for the algorithm's default
+    network and the user has not chosen another network."""
     network, picture = getattr(config.algo, "network", None), config.spec.picture
     default = getattr(find_algorithm(config.algorithm).Config(), "network", None)
     if network is None or network != default or not picture or fits(network, *picture.frame_shape[-2:]):

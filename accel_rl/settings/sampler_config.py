@@ -34,10 +34,10 @@ class SamplerConfig(NamesEngine):
     allow."""
     reset: Literal["immediate", "wait", "swap", "cached"] = "immediate"
     """When an environment is reset after its episode has ended (section 4.1). With `immediate`, the environment is
-    reset within the same step. With `wait`, the environment is reset during the next optimisation phase, and skipped
-    until then. With `swap`, a spare environment plays until the environment is reset during the next optimisation
-    phase; spare environments double the number of emulators. With `cached`, a stored start state is restored within the
-    same step."""
+    reset within the same step. With `wait`, the environment is reset during the next optimisation phase, and not
+    stepped before this phase. With `swap`, a spare environment plays until the environment is reset during the next
+    optimisation phase; spare environments double the number of emulators. With `cached`, a stored start state is
+    restored within the same step."""
     decorrelation_steps: NonNegativeCount = 300
     """Maximum number of uniformly random actions that each environment plays before its first rollout (section 5.3,
     decorrelation)."""
@@ -60,8 +60,8 @@ class SamplerConfig(NamesEngine):
 
     @property
     def spec_timeout_s(self) -> float | None:
-        """Seconds in which another process must create an environment, from which the spec is read, or None if this
-        process creates it, because it also steps the environments."""
+        """Time limit in seconds for another process to create an environment and report its spec. None if this process
+        creates it, because this process also steps the environments."""
         return self.start_timeout_s if self.has_workers else None
 
     def check(self) -> None:

@@ -23,13 +23,13 @@ from accel_rl.text.errors import ConfigError, nearest
 from accel_rl.text.notes import say_once
 
 OF_RANK = "of rank"
-"""Metadata of fields that a rank's settings have, and config.json does not have."""
+"""Metadata of fields that exist only in a rank's settings, not in config.json."""
 
 
 @dataclass(frozen=True)
 class SecondaryConfig:
-    """A second learner, for Q-learning, which never acts. It starts with the first learner's parameters, and learns
-    from the same replay at the same training intensity (Stooke & Abbeel, section 5.4.2)."""
+    """A second learner, for Q-learning, which never acts. The second learner starts with the first learner's
+    parameters, and learns from the same replay at the same training intensity (Stooke & Abbeel, section 5.4.2)."""
 
     batch: NonNegativeCount = 0
     """Batch size of the second learner, in transitions. With 0, the run has no second learner."""
@@ -108,8 +108,8 @@ class TrainConfig:
     `module:Class(name=value)`. The built-in callbacks are `StopAtScore(score=18)`, SaveBest,
     `VideoEvery(env_steps=100_000)` and WandbArtifacts."""
     sink: tuple[str, ...] = field(default=(), metadata={"appended": True})
-    """Further destination of metrics and events, a subclass of accel_rl.Sink; may be repeated. Named like a
-    callback."""
+    """Further destination of metrics and events, a subclass of accel_rl.Sink; may be repeated. The syntax is that of
+    --callback."""
     wandb: Literal["disabled", "offline", "online"] = "disabled"
     """Mode of Weights & Biases."""
     wandb_project: str = "accel_rl"
@@ -183,13 +183,13 @@ class TrainConfig:
         return self.algo.horizon(B)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON, with the format version of config.json."""
+        """The settings as plain JSON, with the format version of config.json."""
         return {"format": FORMAT, **asdict(self)}
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> Self:
-        """Raises ConfigError, with a message of one line, for an unknown field. A missing setting gets its default,
-        which is logged."""
+        """The settings of a config.json. Raises ConfigError, with a message of one line, for an unknown field. Missing
+        settings get their defaults, and a message is logged."""
         values = settings_in(d)
         algo, missing = find_algorithm(values.get("algorithm", "a2c")).Config, list[str]()
         values["algo"] = _build(algo, values.get("algo", {}), missing, "algo.")
@@ -220,8 +220,8 @@ def default_config(name: str) -> TrainConfig:
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """Plain JSON, without importing a user's algorithm. Raises ConfigError, with a message of one line, for an unknown
-    field. Fields of a user's algorithm are not checked."""
+    """The settings of a config.json as plain JSON, without importing a user's algorithm. Raises ConfigError, with a
+    message of one line, for an unknown field. Fields of a user's algorithm are not checked."""
     values = read_file(folder)
     try:
         result = settings_in(values)
@@ -235,7 +235,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def _build(cls: Any, values: dict[str, Any], missing: list[str], prefix: str = "") -> Any:
-    """Names of settings that the file lacks are appended to `missing`."""
+    """Build settings from plain JSON. Names of missing settings are appended to `missing`."""
     names = [f.name for f in fields(cls)]
     hints = get_type_hints(cls)
     built = {}

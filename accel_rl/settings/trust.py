@@ -1,5 +1,5 @@
 """Settings may name a user's code, as `module:Class`. Code that a folder's config.json names is imported only if the
-user names the same code, or trusts the folder. So are callbacks and sinks that send data to a server."""
+user names the same code, or trusts the folder. The same holds for callbacks and sinks that send data to a server."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ OBSERVERS = ("callback", "sink")
 LOCAL = tuple(
     name for short in ("StopAtScore", "SaveBest", "VideoEvery") for name in (short, f"accel_rl.api.callbacks:{short}")
 )
-"""The callbacks of accel_rl that only write to the run's folder. The others, and all sinks, send data to a server or
-write to any folder."""
+"""The callbacks of accel_rl that only write to the run's folder. All other callbacks and all sinks send data to a
+server or may write to any folder."""
 Trust = bool | Collection[str]
-"""True if the user trusts all code that a file names, or the names of code that the user has given, too."""
+"""True if the user trusts all code that a file names; otherwise the names of code that the user has also given."""
 
 
 @dataclass(frozen=True)

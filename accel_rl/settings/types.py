@@ -13,7 +13,8 @@ from accel_rl.text.counts import parse_count
 from accel_rl.text.errors import ConfigError, nearest
 
 LARGEST = 10**15
-"""Larger numbers are mistakes, such as infinity, or a count that no run reaches. Only a seed may be larger."""
+"""Larger numbers are rejected as mistakes, such as infinity or a count that no run reaches. Only a seed may be
+larger."""
 MOST = {
     "--seed": 2**63 - 1,
     "--torch-threads": 1_024,
@@ -65,13 +66,13 @@ class Setting:
                 raise ConfigError(f"{self.flag} {value}: must be {bound.allowed}")
 
     def read(self, words: Sequence[str]) -> Any:
-        """The value of words of a command line. Raises ConfigError."""
+        """Parse the value from words of a command line. Raises ConfigError."""
         self.check(value := read(self.hint, words))
         return (*self.value, *value) if self.is_repeated else value
 
 
 def settings_in(config: Any, prefix: str = "") -> Iterator[Setting]:
-    """The settings of a dataclass, and then those of its groups."""
+    """Yield the settings of a dataclass, and then the settings of its groups."""
     for f in sorted(fields(config), key=lambda f: _is_group(getattr(config, f.name))):
         value = getattr(config, f.name)
         if _is_group(value):
@@ -81,7 +82,7 @@ def settings_in(config: Any, prefix: str = "") -> Iterator[Setting]:
 
 
 def values_in(config: Any, prefix: str = "") -> dict[str, Any]:
-    """{full name, such as env.game: value}, with the groups."""
+    """{full name, such as env.game: value} of all settings, including those in groups."""
     return {setting.name: setting.value for setting in settings_in(config, prefix)}
 
 
@@ -90,19 +91,19 @@ def _is_group(value: Any) -> bool:
 
 
 def options_in(config: Any) -> dict[str, Setting]:
-    """{flag: setting} of the command line."""
+    """{command-line flag: setting}"""
     return {s.flag: s for s in settings_in(config) if "hidden" not in s.field.metadata}
 
 
 def check_types(config: Any, prefix: str = "") -> None:
-    """Raise ConfigError for the first setting of a wrong type, or with a number that is out of bounds. `prefix` begins
-    the names of the settings in `config`."""
+    """Raise ConfigError for the first setting of a wrong type, or with a number that is out of bounds. `prefix` is
+    prepended to the names of the settings in `config`."""
     for setting in settings_in(config, prefix):
         setting.check(setting.value)
 
 
 def refusal(hint: Any, value: Any) -> str:
-    """What was got, what is allowed, and the nearest names."""
+    """The text of an error: the given value, the allowed values, and the most similar names."""
     got = " ".join(map(repr, value)) if isinstance(value, tuple | list) else repr(value)
     allowed = described(hint)
     names = allowed.removeprefix("one of ").split(", ") if allowed.startswith("one of ") else ()
@@ -119,14 +120,15 @@ def _check_size(flag: str, value: float) -> None:
 
 
 def _exact(value: float) -> str:
-    """The short form, such as 1e+18, or all digits if the short form is another number."""
+    """A number in short form, such as 1e+18, or with all digits if the short form would be a different number."""
     if isinstance(value, int) and (abs(value) > 1e300 or int(float(f"{value:.15g}")) != value):
         return str(value)
     return f"{value:.15g}"
 
 
 def fits(hint: Any, value: Any) -> bool:
-    """Whole numbers are accepted as floats, and booleans are not accepted as numbers."""
+    """Whether a value has the type `hint`. Whole numbers are accepted as floats, and booleans are not accepted as
+    numbers."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Literal:
         return any(value == allowed and type(value) is type(allowed) for allowed in args)
@@ -140,8 +142,8 @@ def fits(hint: Any, value: Any) -> bool:
 
 
 def read(hint: Any, words: Sequence[str]) -> Any:
-    """The value that is written as words of a command line. Words without a value of the type are returned as they are,
-    and do not fit the type."""
+    """Parse a value of the type `hint` from words of a command line. Words that cannot be parsed are returned
+    unchanged, so `fits` rejects them."""
     origin, args = get_origin(hint), get_args(hint)
     text: Any = words[0] if len(words) == 1 else tuple(words)
     if text == "None" and NoneType in args:
@@ -162,7 +164,7 @@ def read(hint: Any, words: Sequence[str]) -> Any:
 
 
 def described(hint: Any) -> str:
-    """The type in words, such as "a whole number or None"."""
+    """A type described in words, such as "a whole number or None"."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Literal:
         return f"one of {', '.join(str(a) for a in args if a != '')}" if len(args) > 1 else str(args[0])

@@ -1,1 +1,2 @@
-"""The kernel calls of acting and updates are recorded once and replayed without Python, with identical results."""
+"""Records the kernel calls of inference steps and updates once, and replays them without Python, with identical
+results."""

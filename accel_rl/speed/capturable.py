@@ -32,8 +32,8 @@ logger = logging.getLogger(__name__)
 
 
 class Same:
-    """A key that compares objects by identity. It keeps a reference to its object, so that the identity is not
-    reused."""
+    """A key that compares objects by identity. The key holds a reference to its object, so that no other object can get
+    the same id."""
 
     def __init__(self, value: object):
         self.value = value
@@ -52,7 +52,8 @@ _MODULES: set[type[nn.Module]] = {
     NormedReLU, ChannelNorm, HadamaxBlock, NormedGELU, SpectralNorm, nn.AdaptiveMaxPool2d, CosineEmbedding,
     ImplicitQuantileNetwork, SequenceQNetwork, RunningNorm, UsersNet, MixedNet, *ACTIVATIONS.values(),
 }  # fmt: skip
-# Maps each agent class to a function that returns other values on which `act` depends.
+# Maps each agent class to a function that returns the values, other than the inputs and parameters, on which `act`
+# depends.
 _AGENTS: dict[type, Callable[[Any], Hashable]] = {
     CategoricalPolicyAgent: lambda agent: agent.greedy,
     RecurrentPolicyAgent: lambda agent: agent.greedy,
@@ -79,7 +80,7 @@ def register_agent(cls: type, depends_on: Callable[[Any], Hashable] = lambda age
 
 
 def refusal(agent: Agent) -> str | None:
-    """Why the agent's inference is not captured, or None if it may be."""
+    """The reason why the agent's inference is not captured, or None if it may be captured."""
     if _registered(type(agent), _AGENTS, ("act", "forward", "logits", "value")) is None:
         return f"{type(agent).__name__} is not registered as capturable"
     if "act" in vars(agent) or "forward" in vars(agent):
@@ -88,7 +89,7 @@ def refusal(agent: Agent) -> str | None:
 
 
 def module_refusal(model: nn.Module) -> str | None:
-    """Why a network's forward pass is not captured while acting, or None if it may be."""
+    """The reason why a network's forward pass is not captured during acting, or None if it may be captured."""
     for name, m in model.named_modules():
         if _registered(type(m), _MODULES, ("forward", "__call__")) is None:
             return f"{type(m).__name__} ({name or 'the network'}) is not registered as capturable"
@@ -96,7 +97,8 @@ def module_refusal(model: nn.Module) -> str | None:
 
 
 def _registered(cls: type, classes: Container[type], methods: tuple[str, ...]) -> type | None:
-    """`cls` if it is registered, or the registered base class from which `cls` inherits all of `methods`."""
+    """The registered class whose `methods` `cls` has: `cls` itself, or a base class from which `cls` inherits all of
+    them. None if `cls` has no such class."""
     base = next((c for c in cls.__mro__ if c in classes), None)
     if base is None or any(getattr(cls, name, None) is not getattr(base, name, None) for name in methods):
         return None
@@ -104,7 +106,7 @@ def _registered(cls: type, classes: Container[type], methods: tuple[str, ...]) -
 
 
 def hook_of(model: nn.Module) -> str | None:
-    """The network's first hook, which a replay would not call."""
+    """A text about the network's first hook, which a replay would not call, or None."""
     if torch.nn.modules.module._has_any_global_hook():
         return "a global module hook is registered"
     for name, m in model.named_modules():
@@ -114,8 +116,8 @@ def hook_of(model: nn.Module) -> str | None:
 
 
 def backward_hook_of(model: nn.Module) -> str | None:
-    """The network's first hook of gradients. What such a hook reads from an algorithm is not recorded, because it holds
-    the algorithm itself."""
+    """A text about the network's first gradient hook, or None. A gradient hook may read an algorithm's attributes
+    without being recorded (`Reads.recorder`)."""
     for name, m in model.named_modules():
         if m._backward_hooks or m._backward_pre_hooks:
             return f"{name or 'the network'} has a backward hook"
@@ -141,7 +143,8 @@ class Eligibility:
         self._addresses: tuple[int, ...] = ()
 
     def use(self, agent: Agent, settings: Hashable) -> bool:
-        """Return whether earlier captures became invalid. `settings` are other values on which captures depend."""
+        """Prepare for captures of `agent`, and return whether earlier captures became invalid. `settings` are other
+        values on which captures depend."""
         why = self._never or refusal(agent)
         if why:
             self.refuse(why)

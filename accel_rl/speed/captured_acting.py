@@ -18,8 +18,8 @@ from accel_rl.text.notes import say_once
 
 
 class CapturedRollouts:
-    """The first rollouts in each buffer run from Python, and later rollouts replay a CUDA graph. If an agent is not
-    captured, the reason is logged once."""
+    """In each buffer, the first rollouts are launched from Python, and later rollouts replay a CUDA graph. If an agent
+    is not captured, the reason is logged once."""
 
     def __init__(self, device: torch.device, enabled: bool):
         self._graphs = CudaGraphs(device)
@@ -27,11 +27,12 @@ class CapturedRollouts:
         self._enabled = enabled
         # Maps (whether all actions are drawn before the rollout, buffer) to the captured rollout.
         self._replays: dict[tuple[bool, int], Replay] = {}
-        self._played: Counter[tuple[bool, int]] = Counter()  # Rollouts that were launched from Python
+        self._played: Counter[tuple[bool, int]] = Counter()  # Number of rollouts launched from Python
 
     def play(self, agent: Agent | None, buffer: int, settings: Hashable, play: Play) -> None:
-        """`agent` is None if all actions are drawn before the rollout. `settings` are other values on which the rollout
-        depends. Groups of environments run in parallel only inside a CUDA graph."""
+        """Launch or replay the operations `play` of one rollout. `agent` is None if all actions are drawn before the
+        rollout. `settings` are other values on which the rollout depends. Groups of environments run in parallel only
+        inside a CUDA graph."""
         key = agent is None, buffer
         if not self._may_capture(agent, settings):
             play(False)
@@ -57,7 +58,7 @@ class CapturedRollouts:
         return self._eligibility.key is not None
 
     def _captures(self, key: tuple[bool, int], play: Play) -> bool:
-        """Whether the capture succeeds. If it fails, rollouts run from Python."""
+        """Capture a rollout, and return whether the capture succeeded. If not, rollouts are launched from Python."""
         try:
             self._replays[key] = self._graphs.capture(lambda: play(True))
             return True
@@ -71,10 +72,10 @@ class CapturedRollouts:
 
 
 class CapturedActing(Acceleration):
-    """A list of kernel calls on a CPU, and CUDA graphs on a GPU, for agents that may be captured."""
+    """Creates the captures of inference: lists of kernel calls on a CPU, and CUDA graphs on a GPU."""
 
     def __init__(self, enabled: bool = True):
-        """False with --sampler.no-capture."""
+        """`enabled` is false with --sampler.no-capture."""
         self._enabled = enabled
 
     def on_cpu(self, groups: Sequence[slice]) -> CapturedInference:

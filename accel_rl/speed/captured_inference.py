@@ -46,7 +46,7 @@ class CallRecorder(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """False, so that torch does not import torch._dynamo, which takes seconds."""
+        """Return False, so that torch does not import torch._dynamo, which takes seconds."""
         return False
 
     def __enter__(self) -> "CallRecorder":
@@ -118,7 +118,7 @@ class CapturedInference(Inference):
         self._served: set[int] = set()  # The groups that have acted since the key changed
         # Maps each buffer to (number of the rollout, rollout, uniform random numbers).
         self._rollouts: dict[int, tuple[int, Rollout, Tensor]] = {}
-        self._placed: dict[int, int] = {}  # Maps each group to the rollout at whose addresses it is placed.
+        self._placed: dict[int, int] = {}  # Maps each group to the rollout whose addresses its calls use.
         self._count = 0
 
     def begin(self, buffer: int, rollout: Rollout, uniform: Tensor) -> None:
@@ -126,7 +126,7 @@ class CapturedInference(Inference):
         self._rollouts[buffer] = self._count, rollout, uniform
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
-        """An agent with a recurrent `state` is not captured."""
+        """Prepare for inference of `agent`. If the agent has a recurrent `state`, inference is not captured."""
         if self._eligibility.use(agent, settings):
             for of_agent in (self._captures, self._uncapturable, self._served):
                 of_agent.clear()
@@ -173,7 +173,7 @@ class CapturedInference(Inference):
     def _step_memory(self, group: int, r: Rollout, uniform: Tensor, capture: _Capture) -> list[_StepMemory]:
         b = self._groups[group]
         for name, dtype in capture.recorded.items():
-            if name not in r.recorded:  # The buffer's first rollout
+            if name not in r.recorded:  # This is the first rollout in the buffer.
                 r.recorded.setdefault(name, torch.zeros(r.T, r.B, dtype=dtype))
         # The kernel reads the frames of all environments, and selects some by an index.
         memory = [_StepMemory.of(r.frames, slice(0, r.B), r.stack)]
@@ -183,7 +183,7 @@ class CapturedInference(Inference):
 
 
 def copy_(out: Tensor, source: Tensor) -> None:
-    """Arrays are [n]."""
+    """Copy an array [n] of values of a step, by a kernel if the arrays allow it."""
     module = native.compiled() if _are_alike(out, source) else None
     if module is None:
         out.copy_(source)

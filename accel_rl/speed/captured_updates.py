@@ -5,7 +5,7 @@
 
 An update begins with its batch: the samples that have the indices, or a draw from a replay on the learner's GPU. Loss,
 backward pass, norm, optimizer step and after_update follow. The rollout and the indices are copied to fixed addresses.
-If an algorithm has a method `batches` of its own, its batches are copied instead.
+If an algorithm overrides the method `batches`, its batches are copied to fixed addresses instead of indices.
 """
 
 from collections import Counter
@@ -33,7 +33,8 @@ _Names = tuple[str, ...]
 
 
 class CapturedUpdates:
-    """One CUDA graph for each kind of rollout and batch: shapes, dtypes, and which parts are None."""
+    """One CUDA graph for each kind of rollout and batch. The kind consists of shapes, dtypes, and which parts are
+    None."""
 
     def __init__(self, algo: Algorithm, update: Update, never: str = ""):
         """`never` is the reason why no update may be captured, or ""."""
@@ -43,10 +44,10 @@ class CapturedUpdates:
         never = never or hook_of(model) or backward_hook_of(model) or ""
         self.advantages = Captures(algo, graphs, "advantages", never)
         self.updates = Captures(algo, graphs, "updates", never)
-        self._samples = FixedAddresses()  # Of rollouts
+        self._samples = FixedAddresses()  # Inputs of `advantages`: samples of rollouts
         self._fixed: Samples | None = None  # The newest samples at fixed addresses
-        self._inputs = FixedAddresses()  # Of updates: indices of samples, or batches
-        # Sums of metrics over updates, which graphs continue, and their numbers of updates, by the metrics' names
+        self._inputs = FixedAddresses()  # Inputs of `updates`: indices of samples, or batches
+        # Sums of metrics, to which graphs add, and the number of updates in each sum, by the names of the metrics
         self._sums: dict[_Names, Tensor] = {}
         self._counts: Counter[_Names] = Counter()
 
@@ -65,7 +66,7 @@ class CapturedUpdates:
         """Yield after each update, without synchronizing with the GPU. `metrics` returns the updates' metrics."""
         algo, batches = self._algo, type(self._algo).batches
         if self.updates.why:
-            self._samples = FixedAddresses()  # Frees the copy of a rollout.
+            self._samples = FixedAddresses()  # Frees the memory of copied rollouts.
         elif isinstance(algo, PolicyGradient) and batches is PolicyGradient.batches:
             yield from self._minibatches(algo)
             return
@@ -78,7 +79,7 @@ class CapturedUpdates:
             yield
 
     def _minibatches(self, algo: PolicyGradient) -> Iterator[None]:
-        """The ranks exchange the kinds of all updates in one call."""
+        """Make all updates of a phase. The ranks exchange the kinds of these updates in one call."""
         is_fixed = algo.samples is None or self._fix(algo, algo.samples)
         indices = list(algo.minibatches())
         kinds = [self._kind_of((id(algo.samples), index)) if is_fixed else None for index in indices]
@@ -89,8 +90,8 @@ class CapturedUpdates:
             yield
 
     def _draws(self, algo: ReplayAlgorithm) -> Iterator[None]:
-        """The replay's key changes only between phases, so the ranks exchange the kind of a phase's updates once,
-        unless a subclass does more between updates."""
+        """Make the updates of a phase on batches from the replay. The replay's key changes only between phases, so the
+        ranks exchange the kind of the updates once per phase, unless a subclass overrides `phase`."""
         is_constant, key = type(algo).phase is ReplayAlgorithm.phase, None
         for update, _ in enumerate(algo.phase()):
             if not (update and is_constant):
@@ -107,7 +108,7 @@ class CapturedUpdates:
         return result
 
     def close(self) -> None:
-        """Called before the process group is destroyed."""
+        """Free the graphs, before the process group is destroyed."""
         self.advantages.close()
         self.updates.close()
 
@@ -124,7 +125,8 @@ class CapturedUpdates:
     def _make(
         self, key: Key | None, draw: Draw, kind: Hashable = None, x: Any = None, generators: Generators = ()
     ) -> None:
-        """One update of the batch draw(algo, x). `kind` is the kind of x. `draw` may use the random `generators`."""
+        """Make one update on the batch draw(algo, x). `kind` is the kind of x. `draw` may use the random
+        `generators`."""
         fixed: list[Any] = []
         names = self.updates.run(
             key, lambda: self._update_from(self._algo, draw(self._algo, x), torch.zeros_like),
@@ -134,8 +136,8 @@ class CapturedUpdates:
         self._counts[names] += 1
 
     def _update_from(self, algo: Any, batch: Any, allocate: Callable[[Tensor], Tensor] | None = None) -> _Names:
-        """Add the metrics of an update to their sums, and return their names. Sums are not allocated in a graph, whose
-        memory other graphs use."""
+        """Make an update, add its metrics to their sums, and return the names of the metrics. Sums are not allocated
+        during a capture, because graphs share that memory."""
         metrics = UpdateMetrics.of(self._update(batch, algo))
         if metrics.names not in self._sums:
             if allocate is None:
@@ -146,7 +148,7 @@ class CapturedUpdates:
 
 
 def _store_advantages(algo: PolicyGradient) -> None:
-    """The result replaces the last rollout's advantages in their memory."""
+    """Compute advantages and value targets, and write them to the memory of those of the last rollout."""
     samples = algo.samples
     assert samples is not None
     advantage, target = algo.estimate(samples)
@@ -164,7 +166,7 @@ class ScheduledTensors(Schedules):
         self._values: dict[str, float] = {}
 
     def set(self, values: Mapping[str, float]) -> None:
-        """Does not synchronize with the device."""
+        """Set the values of schedules. Does not synchronize with the device."""
         for name, value in values.items():
             if name not in self._values:
                 setattr(self, name, torch.full((), value, device=self._device))

@@ -17,10 +17,10 @@ from accel_rl.text.notes import say_once
 logger = logging.getLogger(__name__)
 
 MOST = 16
-"""At most `MOST` kinds of computations have CUDA graphs; others run from Python."""
+"""At most `MOST` kinds of computations are captured as CUDA graphs; all other kinds run from Python."""
 Work = Callable[[], Any]
 Captured = Callable[[Any], Any]
-"""A function of the algorithm, whose operations a graph has"""
+"""A function of the algorithm, whose operations are captured"""
 Generators = Sequence[torch.Generator]
 _NUMBERS = (bool, int, float, str, type(None))
 
@@ -33,8 +33,8 @@ class Reads:
         self._values: dict[str, Any] = {}
 
     def recorder(self) -> Algorithm:
-        """A second object that shares the algorithm's attributes and methods, and records which attributes are read
-        from it. What an update reads from the algorithm itself is not recorded."""
+        """A second object that shares the algorithm's attributes and methods, and records which of its attributes are
+        read. Attributes that an update reads directly from the algorithm are not recorded."""
         algo, values, attributes = self._algo, self._values, vars(self._algo)
 
         class Recorder(type(algo)):  # type: ignore[misc]
@@ -64,7 +64,8 @@ class Reads:
 
 
 def numbers_of(algo: Algorithm) -> dict[str, Any]:
-    """{name: value} of the attributes of the agent, and of its network's modules, that are plain Python values."""
+    """{name: value} of all attributes of the agent and of its network's modules whose values are plain Python numbers,
+    texts or None."""
     model: nn.Module = algo.agent.model
     owners: list[tuple[str, object]] = [(type(algo.agent).__name__, algo.agent)]
     owners += [(f"{type(m).__name__} {name}".strip(), m) for name, m in model.named_modules()]
@@ -78,9 +79,9 @@ def numbers_of(algo: Algorithm) -> dict[str, Any]:
 
 class Key(NamedTuple):
     number: int
-    """The number of this rank's kind of computation"""
+    """The number of the kind of this rank's computation"""
     ranks: tuple[int, ...]
-    """The numbers of all ranks' kinds"""
+    """The numbers of the kinds of all ranks' computations"""
 
 
 class Captures:
@@ -97,23 +98,24 @@ class Captures:
     """
 
     def __init__(self, algo: Algorithm, graphs: CudaGraphs, what: str, never: str):
-        """`what` names the computations in messages. `never` is the reason why none may be captured, or ""."""
+        """`what` names the computations in messages. `never` is the reason why no computation may be captured, or
+        ""."""
         self._algo = algo
         self._graphs = graphs
         self._what = what
         self._numbers: dict[Hashable, int] = {}  # Maps each kind to its number, from 1
-        self._reads: dict[int, Reads] = {}  # Maps the number of each captured kind to what its graphs have read.
-        # Maps the numbers of all ranks to the graph, and the result of the captured function, which has no tensors.
+        self._reads: dict[int, Reads] = {}  # Maps the number of each captured kind to the attributes read by its graphs
+        # Maps `Key.ranks` to (graph, result of the captured function). The result contains no tensors.
         self._captures: dict[tuple[int, ...], tuple[Replay, Any]] = {}
         self._warm_ups: Counter[tuple[int, ...]] = Counter()
         self._logged: set[str] = set()
         self.why = never
-        """`why` is the reason why nothing is captured any more, or "". All ranks have a reason, or none has."""
+        """The reason why no further computation is captured, or "". Either all ranks have a reason, or no rank has."""
 
     def keys(self, kinds: Sequence[Hashable | None], limited: bool = True) -> list[Key | None]:
-        """The keys of the next computations, by one exchange between ranks, which make the same number of computations.
-        A kind is None if the computation cannot be captured. With `limited`, at most MOST kinds are captured. The key
-        is None if the computation must run from Python on some rank."""
+        """The keys of the next computations, whose number is the same on all ranks. The ranks exchange their kinds
+        once. A kind is None if the computation cannot be captured. With `limited`, at most MOST kinds are captured. If
+        a computation must run from Python on any rank, its key is None."""
         if self.why:
             self._log(self.why)  # Logged here, because events.log is written only during training.
             return [None for _ in kinds]
@@ -127,7 +129,7 @@ class Captures:
     ) -> Any:
         """Replay a graph if possible, and return the result of `python` or `captured`.
 
-        `python` makes the computation from Python. `captured` may also draw from `generators`. Before each replay,
+        `python` runs the computation from Python. `captured` may also draw from `generators`. Before each replay,
         `load` copies its inputs to fixed addresses."""
         if key is None or self.why:
             return python()
@@ -143,7 +145,7 @@ class Captures:
         return result
 
     def _number(self, kind: Hashable | None, limited: bool) -> int:
-        """0 if the computation must run from Python."""
+        """The number of a kind, or 0 if the computation must run from Python."""
         if kind is None:
             self._log("a batch has parts on the host, or that cannot be copied")
             return 0
@@ -157,8 +159,8 @@ class Captures:
         return number
 
     def _capture(self, key: Key, captured: Captured, generators: Generators) -> bool:
-        """Return whether all ranks succeeded. After a failed capture on any rank, no rank captures such
-        computations."""
+        """Capture a computation, and return whether all ranks succeeded. After a failed capture on any rank, no rank
+        captures these computations any more."""
         why, reads, results, algo = "", Reads(self._algo), list[Any](), self._algo
         recorder = reads.recorder()
         try:
@@ -168,7 +170,7 @@ class Captures:
                 why = f"an update changes {changed!r} of {type(algo).__name__}"
         except RunError:
             raise
-        except (RuntimeError, TypeError, AttributeError) as e:  # The last two: a part that batches do not contain
+        except (RuntimeError, TypeError, AttributeError) as e:  # TypeError or AttributeError: a field that batches lack
             why = " ".join(str(e).split())[:300]
         if algo.communicator.all_reduce_min(int(not why)):
             self._reads[key.number] = reads
@@ -179,7 +181,8 @@ class Captures:
         return False
 
     def _checked(self, python: Work) -> Any:
-        """If the computation changes plain Python values of the agent or of its network, stop capturing."""
+        """Run the computation from Python. If the computation changes plain Python values of the agent or of its
+        network, stop capturing."""
         before = numbers_of(self._algo)
         result = python()
         after = numbers_of(self._algo)
@@ -194,7 +197,8 @@ class Captures:
         self._log(self.why)
 
     def close(self) -> None:
-        """NCCL's communicator cannot be destroyed before the graphs that contain its operations are freed."""
+        """Free the graphs. NCCL's communicator cannot be destroyed before the graphs that contain its operations are
+        freed."""
         self._captures.clear()
 
     def _log(self, why: str) -> None:

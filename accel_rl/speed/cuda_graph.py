@@ -21,8 +21,8 @@ themselves."""
 
 @contextlib.contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Freeing an object during a capture could wait for the GPU and break the capture. No collection is made before the
-    capture, because it is not needed and takes a fifth of a second."""
+    """A context without garbage collection, because freeing an object during a capture could wait for the GPU and break
+    the capture. Garbage is not collected before the capture, which would take a fifth of a second."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -80,7 +80,7 @@ class CudaGraphs:
         current.wait_stream(self._stream)
 
         def replay(used: Callable[[], None] = work) -> None:
-            """The default argument holds references to the tensors that the graph reads."""
+            """Replay the graph. The default argument holds references to the tensors that the graph reads."""
             graph.replay()
 
         return replay
@@ -90,7 +90,7 @@ class CudaGraphs:
         the capture's stream current and the pool recording, and torch 2.11 leaves the generators in a state in which
         every further draw fails. Raises RunError if a generator cannot be restored."""
         self._runtime.set_stream(current)
-        with contextlib.suppress(RuntimeError):  # If the capture could not begin, the pool is not in use.
+        with contextlib.suppress(RuntimeError):  # The pool is not in use if the capture could not begin.
             self._runtime.memory._cuda_endAllocateToPool(self._device.index or 0, self._pool)
             self._runtime.memory._cuda_releasePool(self._device.index or 0, self._pool)
         # torch cannot end the recording of page-locked memory, and calls the failed graph at each later allocation.

@@ -31,8 +31,8 @@ class CudaGraphInference(Inference):
     """Captures, for each group of environments, the GPU operations from the group's frames to its actions.
 
     After a group's first steps, a step is captured as a CUDA graph, and later steps in all buffers replay the graph.
-    The graph reads from GPU memory into which row, of which buffer, the step is written. If an agent is not captured,
-    the reason is logged once.
+    A number in GPU memory tells the graph into which row of which buffer it writes the step. If an agent is not
+    captured, the reason is logged once.
     """
 
     def __init__(self, groups: Sequence[slice], gpu: DeviceRollouts, precision: Precision, enabled: bool = True):
@@ -48,8 +48,8 @@ class CudaGraphInference(Inference):
         self._served: dict[int, int] = {}
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
-        """`settings` are other values on which the agent's actions depend. `state` [B, Z] is the agent's recurrent
-        state, or None."""
+        """Prepare for inference of `agent`. `settings` are other values on which the agent's actions depend. `state`
+        [B, Z] is the agent's recurrent state, or None."""
         if self._eligibility.use(agent, (settings, None if state is None else state.data_ptr())):
             self._captures.clear()
             self._served.clear()
@@ -68,7 +68,7 @@ class CudaGraphInference(Inference):
 
     @contextmanager
     def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
-        """The agent is called on the CUDA stream of later captures."""
+        """A context in which the agent is called on the CUDA stream of later captures."""
         if self._eligibility.key is None:
             yield
             return

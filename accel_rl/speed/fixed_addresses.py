@@ -11,13 +11,13 @@ from torch import Tensor
 WORD = 8  # bytes
 
 Path = tuple[Hashable, ...]
-"""A `Path` has the names that lead to a part of a batch."""
+"""A `Path` is the sequence of names that leads to a part of a batch."""
 
 
 def kind_of(batch: Any, device: str) -> Hashable | None:
-    """The types, shapes and dtypes of its parts, its numbers, and which parts are None. The same captured update can be
-    replayed for all batches of a kind. Returns None if a tensor of the batch is not on a device of type `device`, or if
-    a part cannot be copied."""
+    """The kind of a batch: the types, shapes and dtypes of its parts, its numbers, and which parts are None. The same
+    captured update can be replayed for all batches of a kind. Returns None if a tensor of the batch is not on a device
+    of type `device`, or if a part cannot be copied."""
     if isinstance(batch, Tensor):
         same = batch.device.type == device
         return (tuple(batch.shape), tuple(batch.stride()), batch.dtype) if same else None
@@ -31,15 +31,15 @@ def kind_of(batch: Any, device: str) -> Hashable | None:
 
 
 class FixedAddresses:
-    """A copy of the newest batch of each kind. Parts of the same name and layout share memory, so a rollout with
-    invalid steps has the same frames' memory as a rollout without."""
+    """A copy of the newest batch of each kind. Parts with the same name and layout share memory. For example, the
+    frames of rollouts with and without invalid steps are copied to the same memory."""
 
     def __init__(self) -> None:
         self._tensors: dict[Hashable, Tensor] = {}
         self._batches: dict[Hashable, Any] = {}
 
     def load(self, kind: Hashable, batch: Any) -> Any:
-        """Copy a batch to the addresses of its kind, by few launches, and return the copy."""
+        """Copy a batch to the addresses of its kind, with few kernel launches, and return the copy."""
         targets: dict[Path, Tensor] = {}
         pairs: list[tuple[Tensor, Tensor]] = []
         for path, x in _tensors(batch):
@@ -56,8 +56,8 @@ class FixedAddresses:
 
 
 def copy_all(pairs: list[tuple[Tensor, Tensor]]) -> None:
-    """Copy the second tensor of each pair to the first, which has the same shape and dtype. Contiguous tensors of whole
-    machine words are copied by one launch, whatever their dtypes."""
+    """Copy the second tensor of each pair to the first, which has the same shape and dtype. All contiguous tensors
+    whose size is a multiple of a machine word are copied by one kernel launch, whatever their dtypes."""
     views: list[list[Tensor]] = []
     for pair in pairs:
         if all(x.is_contiguous() and (x.data_ptr() | x.nbytes) % WORD == 0 for x in pair):

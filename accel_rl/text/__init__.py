@@ -1,1 +1,1 @@
-"""Errors, output, counts, and what a user writes: names of modules and calls."""
+"""Errors, output, counts, and parsing of the names of users' modules and calls."""

@@ -26,7 +26,7 @@ NonNegativeCount = Annotated[int, Bound("0 or more", lambda x: x >= 0)]
 
 @cache
 def bounds_of(cls: type) -> dict[str, Bound | None]:
-    """None for a field without a bound."""
+    """{field: bound} of a dataclass, or None for a field without a bound."""
     return {name: _bound(hint) for name, hint in get_type_hints(cls, include_extras=True).items()}
 
 

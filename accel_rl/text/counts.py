@@ -9,7 +9,7 @@ OptionalCount = int | None
 
 
 def parse_count(text: str) -> int:
-    """20000, 1_000_000 or 1e6. Raises ValueError."""
+    """Parse a whole number such as 20000, 1_000_000 or 1e6. Raises ValueError."""
     with contextlib.suppress(ValueError):
         return int(text)  # A float would round a seed above 2**53.
     try:
@@ -25,7 +25,7 @@ SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 def parse_seconds(text: str) -> float:
-    """30s, 10m or 1.5h. Raises ValueError."""
+    """Parse a duration such as 30s, 10m or 1.5h into seconds. Raises ValueError."""
     try:
         seconds = float(text[:-1]) * SECONDS[text[-1:]]
     except (ValueError, KeyError):
@@ -36,6 +36,6 @@ def parse_seconds(text: str) -> float:
 
 
 def counted(n: float, thing: str) -> str:
-    """1 core, 2 cores, 0.5 cores or 1,000 cores."""
+    """A count with its noun: 1 core, 2 cores, 0.5 cores or 1,000 cores."""
     number = f"{n:,.0f}" if n == int(n) else f"{n:g}"
     return f"{number} {thing}{'s' * (n != 1)}"

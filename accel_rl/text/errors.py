@@ -21,7 +21,7 @@ REPORTED = (
     *(errno.EPERM, errno.EBUSY, errno.ETIMEDOUT),
 )
 """The numbers of the OSErrors that are reported in one line: a disk that is full, broken or not writable, a wrong path,
-an exceeded limit of ulimit, and a call that the system does not have."""
+an exceeded limit of ulimit, and a system call that is missing."""
 LIMITS = {
     errno.EMFILE: "ulimit -n limits the open files of a process",
     errno.EAGAIN: "ulimit -u, or pids.max of a container, limits processes and threads",
@@ -50,7 +50,7 @@ def nearest(got: str, allowed: Iterable[str], n: int = 3) -> str:
 
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """One line. Commands replace warnings.showwarning by this function."""
+    """Print a warning as one line. Commands replace warnings.showwarning by this function."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(message)).removeprefix("WARN: ")  # Gymnasium colours its warnings.
     print_text(f"note: {text}", sys.stderr)
 
@@ -63,7 +63,7 @@ def ended(name: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
     warnings.showwarning = show_warning
     try:
         os.getcwd()
-    except FileNotFoundError:  # torch cannot be imported then.
+    except FileNotFoundError:  # Without a current folder, torch cannot be imported.
         return _told(name, "the current folder was removed: change to another one", 2)
     try:
         return run(argv)
@@ -90,8 +90,8 @@ def exit_with(error: RunError) -> NoReturn:
 
 
 def reported(error: BaseException) -> str:
-    """One line about an OSError whose number is in `REPORTED`, or about a thread, module or array for which a limit
-    leaves no room, or "" for other errors."""
+    """A line about an OSError whose number is in `REPORTED`, or about a thread, module or array that a limit of the
+    system does not allow. "" for other errors."""
     if isinstance(error, OSError):
         if error.errno not in REPORTED:
             return ""
@@ -117,7 +117,7 @@ class _ProcessExit(SystemExit):
 
 
 def exit_call(error: SystemExit) -> str:
-    """The call that raised an error within `exits_raised`."""
+    """The text of the call, such as sys.exit(1), that raised an error within `exits_raised`."""
     return f"its code called {'os._exit' if isinstance(error, _ProcessExit) else 'sys.exit'}({error.code!r})"
 
 

@@ -1,4 +1,4 @@
-"""Imports a user's module by its name. Also parses settings that name a class with arguments, such as
+"""Imports a user's module by its name. Parses settings that name a class with arguments, such as
 StopAtScore(score=18)."""
 
 import ast
@@ -15,12 +15,12 @@ from accel_rl.text.errors import ConfigError
 
 
 def import_user_module(name: str) -> ModuleType:
-    """The current folder is searched first, as by `python -m`. Raises ImportError.
+    """Import a user's module. The current folder is searched first, as by `python -m`. Raises ImportError.
 
     `name` is the name of a module, or the path of its file (`grids/sizes.py`), whose folder is then searched first.
 
-    The current folder is added to the search path only here. If the current folder were always in the search path, a
-    file random.py there would replace Python's own module.
+    Only this function adds the current folder to the search path. If the current folder were always in the search path,
+    a user's file random.py would replace Python's own module.
     """
     if not name or name.startswith("."):
         raise ModuleNotFoundError(f"{name!r} is no name of a module", name=name)
@@ -44,7 +44,7 @@ def import_user_module(name: str) -> ModuleType:
 
 
 def failure(e: BaseException) -> str:
-    """The error of an import in one line, with its place in the user's file unless the message names it."""
+    """The error of an import in one line, with the line in the user's file unless the error's message names it."""
     text = " ".join(str(e).split())
     if isinstance(e, ImportError):
         return text

@@ -1,5 +1,5 @@
-"""Writes log messages to events.log and to the display. Also keeps a run training if output to a terminal, a pipe or a
-log file fails.
+"""Writes log messages to events.log and to the display. If output to a terminal, a pipe or a log file fails, training
+continues.
 
 `logger.warning` writes a message to events.log and to the display, and `logger.info` writes only to events.log.
 """
@@ -18,8 +18,8 @@ from typing import Any, TextIO
 
 def open_standard_descriptors() -> None:
     """Open /dev/null as each of the descriptors 0, 1 and 2 that is closed. If a standard descriptor stayed closed, the
-    next descriptor, such as that of the rollouts' shared memory, would get its number, and a process would print into
-    this memory. A character that the encoding of an output lacks is printed as its escape sequence."""
+    next opened file, such as the rollouts' shared memory, would get its number, and a process would print into this
+    memory. After this call, stdout and stderr print characters that their encoding lacks as escape sequences."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(descriptor)
@@ -35,28 +35,29 @@ def open_standard_descriptors() -> None:
 
 
 def escaped(text: str) -> str:
-    """A text that somebody else may have written, such as a name in a foreign folder, for the terminal: escape
-    sequences, line breaks and other characters that are not printed become text, such as \\x1b."""
+    """Escape a text for the terminal, such as a name in another user's folder: escape sequences, line breaks and other
+    unprintable characters become text, such as \\x1b."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def escaped_lines(text: str) -> str:
-    """Escapes all but line breaks."""
+    """Same as `escaped`, but line breaks are not escaped."""
     return "\n".join(map(escaped, text.split("\n")))
 
 
 def print_text(text: str = "", file: TextIO | None = None) -> None:
-    """The text may contain names of a foreign folder."""
+    """Print a text, with escapes, because it may contain names from another user's folder."""
     print(escaped_lines(text), file=file or sys.stdout, flush=True)
 
 
 def help_width() -> int:
-    """Lines of help are as wide as the terminal, from 40 to 120 columns."""
+    """The width of help texts: that of the terminal, but at least 40 and at most 120 columns."""
     return min(max(shutil.get_terminal_size((100, 24)).columns, 40), 120)
 
 
 def print_help(text: str) -> None:
-    """Wrap each line at the terminal's width, below its text, or below the second column of a list."""
+    """Wrap each line at `help_width`. Continuation lines are indented as the line's text, or as the second column of a
+    list."""
     for line in text.split("\n"):
         indent = " " * min(len(re.match(r" *(\S+ {2,})?", line)[0]), help_width() // 3)  # type: ignore[index]
         wrapped = textwrap.wrap(line, help_width(), subsequent_indent=indent, break_on_hyphens=False)
@@ -64,8 +65,8 @@ def print_help(text: str) -> None:
 
 
 class SteadyStream:
-    """After an error, for example a closed terminal, a pipe whose reader has ended, or a full disk, the stream writes
-    to /dev/null instead. All other attributes are those of the wrapped stream."""
+    """Wraps a stream. After an error, for example a closed terminal, a pipe whose reader has ended, or a full disk, the
+    `SteadyStream` writes to /dev/null instead. All other attributes are those of the wrapped stream."""
 
     def __init__(self, stream: TextIO, on_error: Callable[[str], None]):
         """`on_error` is called with a line that describes the error."""

@@ -1,1 +1,1 @@
-"""Training: sampling and learning in turns, evaluation, checkpoints and metrics."""
+"""Training: schedules of sampling and learning, evaluation, checkpoints and metrics."""

@@ -56,7 +56,7 @@ def build_sampler(
     return Sampler(
         engine, spec, action_seed, reset=reset, device=plan.device, act_threads=plan.act_threads,
         act_cores=plan.act_cores, precision=config.precision if training else "float32",
-        # The code of a user's vector environment is not captured, so its steps are launched from Python.
+        # A user's vector environment on the device cannot be captured, so its steps are launched from Python.
         acceleration=PLAIN if plan.on_device and env.id else CapturedActing(s.capture),
         window=config.window, games=len(env.games) or 1, first_game=first_index,
         partial_starts=decorrelation > 0, share=columns, threads=threads, memory=memory,
@@ -64,7 +64,7 @@ def build_sampler(
 
 
 def build_engine(plan: SamplerPlan, setup: EngineSetup, config: Resolved) -> Engine:
-    """Worker processes, this process, the device, or a user's engine."""
+    """Build the engine that steps the environments: worker processes, this process, the device, or a user's engine."""
     if plan.has_workers:
         pool = PoolConfig(
             cores=plan.worker_cores,

@@ -15,7 +15,7 @@ The order of the calls, in a run of any mode:
         on_checkpoint                           if a checkpoint is due; after the row of metrics
     on_end                                      after the last checkpoint; not after an error
 
-A run of several ranks calls its callbacks on rank 0. A method that no callback overrides costs nothing.
+A run of several ranks calls its callbacks on rank 0. A method that no callback overrides takes no time.
 """
 
 import traceback
@@ -73,12 +73,12 @@ class Training:
 
     @property
     def env_steps(self) -> int:
-        """Env steps of all ranks, without those of the current cycle."""
+        """Number of env steps of all ranks so far, without the current cycle."""
         return self._counters.env_steps
 
     @property
     def updates(self) -> int:
-        """Updates, without those of the current cycle."""
+        """Number of updates so far, without the current cycle."""
         return self._counts()[2]
 
     @property
@@ -94,12 +94,12 @@ class Training:
 
     @property
     def score(self) -> float:
-        """Mean score of the `recent` episodes, or NaN before the first episode ends. Of several games, the mean over
-        the games in percent of human, or NaN until an episode of each has ended."""
+        """Mean score of the `recent` episodes, or NaN before the first episode ends. If the agent plays several games,
+        the mean over the games in percent of human, or NaN before an episode of each game has ended."""
         return self.mean_score(self.recent)
 
     def mean_score(self, episodes: Sequence[Recent]) -> float:
-        """`score` of some of the `recent` episodes."""
+        """The mean score, as in `score`, of a part of the `recent` episodes."""
         return episode_metrics(episodes, self.config.env.games)["score"]
 
     @property
@@ -112,14 +112,15 @@ class Training:
 
     @property
     def agent(self) -> Agent:
-        """With --schedule concurrent, the agent's network must not be read in `on_rollout` and `on_episode`, during
-        which another thread trains the network. Raises ConfigError with --cluster gorila."""
+        """The agent that is trained. With --schedule concurrent, `on_rollout` and `on_episode` must not read its
+        network, because another thread trains the network at the same time. Raises ConfigError with --cluster
+        gorila."""
         return self.learner.algo.agent
 
     def log(self, name: str, value: Tensor | float) -> None:
-        """The value is a number, or a tensor with one element, which may be on a GPU. The next row of metrics.csv has
-        the mean of the values that were added since the last row. Raises ConfigError if another column has this
-        name."""
+        """Add a value to a metric. The value is a number, or a tensor with one element, which may be on a GPU. The next
+        row of metrics.csv contains the mean of the values since the last row. Raises ConfigError if another column has
+        this name."""
         self.metrics.add(UpdateMetrics.of({name: value}))
 
     def event(self, line: str) -> None:
@@ -150,8 +151,8 @@ class Callback:
         the index of its environment."""
 
     def on_update(self, training: Training, updates: list[UpdateMetrics]) -> bool | None:
-        """Called after the updates of a cycle, if the cycle had any updates. Each item of `updates` has the metrics of
-        one update or of several. Its method `means()` synchronizes with a GPU."""
+        """Called after the updates of a cycle, if the cycle had any updates. Each item of `updates` contains the
+        metrics of one or several updates. The item's method `means()` synchronizes with a GPU."""
 
     def on_evaluation(self, training: Training, evaluation: Evaluation) -> bool | None:
         """Called after each evaluation: `mean`, `std`, `scores`, `lengths`."""
@@ -166,7 +167,7 @@ class Callback:
 METHODS = tuple(name for name in vars(Callback) if name.startswith("on_"))
 GORILA = ("on_start", "on_evaluation", "on_checkpoint", "on_end")
 """Methods that the driver of --cluster gorila calls. Rollouts and updates are made in other processes, so the driver
-does not call the other methods."""
+does not call methods such as `on_rollout` and `on_update`."""
 
 
 def check_methods(cls: type[Callback], on_gorila: bool = False) -> None:
@@ -195,7 +196,8 @@ class Callbacks:
         return bool(self._methods[method])
 
     def __call__(self, method: str, *args: Any) -> None:
-        """Raises RunError, which names the callback and the method, for an error."""
+        """Call `method` of all callbacks. If a callback raises an error, raise a RunError that names the callback and
+        the method."""
         for callback in self._methods[method]:
             name = f"{type(callback).__name__}.{method}"
             try:
@@ -242,8 +244,8 @@ class _ObservedSampler:
 
 
 def failed(name: str, error: Exception) -> RunError:
-    """The error with which a run ends if a user's object or a device, described by `name`, raised `error`. Its note is
-    the traceback, which the run writes to events.log."""
+    """The error with which a run ends if a user's object or a device, described by `name`, raised `error`. The error's
+    note is the traceback, which the run writes to events.log."""
     result = RunError(f"{name} failed: {type(error).__name__}: {' '.join(str(error).split())}")
     result.add_note("".join(traceback.format_exception(error)))
     return result

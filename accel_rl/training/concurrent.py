@@ -126,7 +126,8 @@ class Concurrent(Schedule):
         return self._synchronize()
 
     def _ends_early(self) -> bool:
-        """Ranks that share batches never stop within a period, because the ranks would stop at different updates."""
+        """Whether the period must end early. Ranks that share batches never end a period early, because they would stop
+        at different updates."""
         if self.algo.communicator.size > 1:
             return False
         return self.interrupted() or any(
@@ -160,7 +161,7 @@ class Concurrent(Schedule):
             self.sampler.check()
 
     def _train(self) -> None:
-        """Runs in the trainer's thread."""
+        """Make the period's updates, in the trainer's thread."""
         self._stream.wait_stream(self._device.default_stream())
         with self._device.on(self._stream):
             for prefix, learner in self.learners:
@@ -182,7 +183,7 @@ class Concurrent(Schedule):
                 advance(algo, rollout)
                 algo.store(rollout)
                 taken += algo.now.counted.of_batch
-            if owed > taken:  # Env steps that --sampler.reset wait skips need no updates.
+            if owed > taken:  # No updates are due for skipped env steps (--sampler.reset wait).
                 algo.owe(taken - owed)
             algo.target_network.update()
         copy_network(self.algo.target, self.behaviour.model)
@@ -196,7 +197,7 @@ class Concurrent(Schedule):
     # -- checkpoints ------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Includes an interrupted period."""
+        """The state of the schedule, including an interrupted period."""
         return {
             "rollouts": self._rollouts,
             "owed": self._owed,

@@ -1,5 +1,5 @@
-"""A trainer is connected to the other ranks by a clock, an exchange and a barrier. The base classes of clock, exchange
-and barrier are for a run of one rank."""
+"""A clock, an exchange and a barrier connect a trainer to the other ranks. The base classes in this module are for a
+run of one rank."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,15 +23,15 @@ class Clock:
         return env_steps + taken
 
     def progress(self, share: float) -> float:
-        """The completed fraction of the run, from the completed fraction `share` of its env steps."""
+        """The completed fraction of the run. `share` is the completed fraction of the run's env steps."""
         return share
 
     def end(self) -> None:
         """End the run on all ranks after their current cycles. Rank 0 calls `end`."""
 
     def agree(self, stop: bool, save: bool) -> tuple[bool, bool]:
-        """Whether the run ends now, and whether a checkpoint is due by the time since the last one. `stop` is true if
-        this rank received a request to stop, and `save` if a checkpoint is due by this rank's own clock."""
+        """(whether the run ends now, whether a checkpoint is due), equal on all synchronous ranks. `stop` is true if
+        this rank received a request to stop, and `save` if enough time has passed since this rank's last checkpoint."""
         return stop, save
 
     def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[Recent], int, int]:
@@ -51,12 +51,13 @@ class Exchange:
 
     @property
     def captures_updates(self) -> bool:
-        """False if updates pass through the host's memory, because a GPU cannot replay them as CUDA graphs."""
+        """Whether updates can be captured as CUDA graphs, which is false if gradients pass through the host's
+        memory."""
         return True
 
     @property
     def updates(self) -> int:
-        """Number of updates so far that other ranks may make while this rank samples."""
+        """Number of updates so far by other ranks that may update the parameters while this rank samples, or 0."""
         return 0
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
@@ -77,10 +78,10 @@ class Barrier:
     """Makes ranks wait for each other."""
 
     saves_together = False
-    """All ranks write the parts of a checkpoint together, and wait until all parts are complete."""
+    """Whether all ranks write the parts of a checkpoint together, and wait until all parts are complete."""
 
     def agreed(self, done: bool) -> bool:
-        """On all ranks, what rank 0 passed as `done`: whether it completed a task, such as an evaluation."""
+        """The value of `done` on rank 0: whether rank 0 has completed a task, such as an evaluation."""
         return done
 
     def beat(self) -> None:

@@ -1,4 +1,5 @@
-"""Which episodes an evaluation counts, so that the mean score is not biased; the results of evaluations and runs."""
+"""Decides which episodes an evaluation counts, so that the mean score is not biased. Defines the results of evaluations
+and runs."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -28,7 +29,7 @@ class Evaluation:
 
     @property
     def text(self) -> str:
-        """For messages. The scores of many games are in the file of the evaluation alone."""
+        """A text for messages. If the agent plays more than 8 games, the text omits the scores of the games."""
         means = [f"{game} {mean:.2f}" for game, mean in self.by_game.items()]
         result = f"score {self.mean:.2f} +- {self.std:.2f}{' % of human' if means else ''} over "
         return result + counted(len(self.scores), "episode") + (f" ({', '.join(means)})" if 0 < len(means) < 9 else "")

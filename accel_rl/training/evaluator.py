@@ -29,12 +29,12 @@ RANDOM_AGENT_FRAMES = 6
 
 
 def evaluation_env(config: Resolved) -> ResolvedEnv:
-    """The environment has the time limit of an evaluation episode."""
+    """The settings of the environment, with the time limit of an evaluation episode."""
     return replace(config.env, max_evaluation_steps=config.evaluation_limit)
 
 
 class Evaluator:
-    """The worker processes run from the first evaluation until `close` is called."""
+    """Evaluates agents in worker processes that run from the first evaluation until `close` is called."""
 
     def __init__(self, config: Resolved, plan: RankPlan):
         self.config = config
@@ -47,12 +47,14 @@ class Evaluator:
     def evaluate(
         self, agent: Agent, *, steps: int, seed: int, stop: Callable[[], bool] = lambda: False
     ) -> Evaluation | None:
-        """The result depends only on parameters, settings and seed. Returns None if `stop()` returned True.
+        """Play evaluation episodes. The result depends only on parameters, settings and seed. Returns None if `stop()`
+        returned True.
 
         An evaluation changes neither the network's buffers nor the state of torch's random generators.
 
         No episode begins after `steps` env steps, unless the settings specify a number of episodes or saved starts.
-        Each saved start point is played once. Each of several games has the same number of environments.
+        Each saved start point is played once. If the agent plays several games, each game has the same number of
+        environments.
         """
         parallel = self.config.evaluation.parallel
         games = len(self.config.env.games) or 1
@@ -73,7 +75,8 @@ class Evaluator:
             raise
 
     def _fresh_sampler(self, B: int, seed: int) -> RolloutSampler:
-        """Restarts the previous evaluation's sampler if it has B environments."""
+        """A sampler for B environments. If the previous evaluation's sampler has B environments, this sampler is
+        restarted instead of building a new one."""
         if self._sampler is not None and self._sampler.B == B:
             self._sampler.reseed(seed)
             return self._sampler
@@ -122,8 +125,9 @@ def at_10_hz(config: Resolved) -> Resolved:
 
 
 def evaluate_random(config: Resolved, plan: RankPlan, *, steps: int, seed: int) -> Evaluation:
-    """The random agent of normalized scores plays uniform actions at 10 Hz with a run's evaluation settings. No episode
-    begins after `steps` env steps, unless the settings specify a number of episodes or saved starts."""
+    """Evaluate the random agent of human-normalized scores, which plays uniformly random actions at 10 Hz, with a run's
+    evaluation settings. No episode begins after `steps` env steps, unless the settings specify a number of episodes or
+    saved starts."""
     config = at_10_hz(config)
     agent = RandomAgent(config.spec.n_actions, policy_of(config.spec))
     with closing(Evaluator(config, plan)) as evaluator:

@@ -61,7 +61,7 @@ class InitialNetwork:
         )
 
     def lines(self) -> Iterator[str]:
-        """The copied tensors, and the tensors that keep their initial values."""
+        """Lines about the copied tensors, and about the tensors that keep their initial values."""
         total = len(self.copied) + len(self.kept)
         yield f"init: {len(self.copied)} of {total} tensors are copied from {self.source}"
         yield from _by_layer("copied", {name: _kind(x) for name, x in self.copied.items()})
@@ -94,7 +94,7 @@ def _layer(name: str) -> str:
 
 
 def _unfit(expected: Tensor, given: Tensor | None) -> str:
-    """Why the tensor `given` of another network cannot replace `expected`, or "" if it can."""
+    """The reason why the tensor `given` of another network cannot replace `expected`, or "" if it can."""
     if given is None:
         return "not in the other network"
     return "" if _kind(given) == _kind(expected) else f"{_kind(given)} in the other network"

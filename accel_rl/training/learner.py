@@ -110,7 +110,8 @@ class Learner:
                 yield [UpdateMetrics.of(self.update(batch))]
 
     def update(self, batch: Any, algo: Algorithm | None = None) -> dict[str, Tensor]:
-        """Returns metrics as scalars []. `algo` replaces the algorithm while a capture records what an update reads."""
+        """Make one update on a batch. Returns the metrics as scalars []. During a capture, `algo` replaces the
+        algorithm, to record which attributes the update reads."""
         algo = algo or self.algo
         if not algo.on_policy:
             self.gradient_sync.pull()
@@ -131,7 +132,7 @@ class Learner:
         return {**self.algo.schedules(now.progress, now.env_steps), **of_replay}
 
     def close(self) -> None:
-        """Captured updates must be freed before the process group is destroyed."""
+        """Free captured updates, before the process group is destroyed."""
         if self._captured is not None:
             self._captured.close()
 
@@ -167,8 +168,8 @@ class Learner:
         self.algo.now.env_steps = state["env_steps"]
 
     def trained_state(self, sync: dict[str, Any]) -> dict[str, Any]:
-        """`sync` is the state of the gradient synchronization, whose `parameters` [P] are returned instead of this
-        process's parameters."""
+        """The network and the optimizer, for a checkpoint. `sync` is the state of the gradient synchronization, whose
+        `parameters` [P] replace this process's parameters."""
         others = {name: x for name, x in sync.items() if name != "parameters"}
         return {"network": self.network(sync["parameters"]), "gradient_sync": others, "layout": self.flat.layout()}
 
@@ -184,7 +185,7 @@ class Learner:
         self.gradient_sync.load_state_dict(sync)
 
     def network(self, parameters: Tensor | None = None) -> dict[str, Tensor]:
-        """Tensors by name. `parameters` [P] replace the trained parameters in the result."""
+        """The network's tensors by name. `parameters` [P] replace the trained parameters in the result."""
         state = network_state(self.algo.agent.model)
         return state if parameters is None else {**state, **self.flat.by_name(parameters)}
 
@@ -216,7 +217,7 @@ def build_algorithm(config: Resolved, spec: EnvSpec, device: str) -> Algorithm:
     agent = algo.agent
     shares = isinstance(sampler, ResolvedSampler) and sampler.run_envs
     if shares and isinstance(agent, EpsilonGreedyAgent) and agent.powers is not None:
-        # The ladder of epsilons is that of all ranks (Horgan et al. 2018).
+        # The environments of all ranks share one range of epsilons (Horgan et al. 2018).
         agent.spread(spread_powers(c.epsilon_spread, sampler.first_env, algo.B, sampler.run_envs, algo.device))
     return algo
 

@@ -49,8 +49,8 @@ def train(
     given: TrainConfig, groups: int = 1, updated: Callable[[int, Any, Loss], None] = lambda env_steps, batch, loss: None
 ) -> LoopResult:
     """Train one learner on this process's CPU, with the lockstep schedule, to the last env step. `groups` is the number
-    of groups of environments. The result depends on it, because each group's actions are a separate batch. `updated` is
-    called after each update, with the number of env steps before the update's rollout."""
+    of groups of environments. The result depends on `groups`, because each group's actions are a separate batch.
+    `updated` is called after each update, with the number of env steps before the update's rollout."""
     config = resolve(given)
     spec = config.spec
 
@@ -87,7 +87,7 @@ def train(
 
 
 def build_sampler(config: Resolved, groups: int) -> Sampler:
-    """Steps the environments one after another, and calls the agent directly."""
+    """A sampler that steps the environments one after another, and calls the agent directly."""
     s, seed = config.sampler, derived_seed(config.seed, Stream.SAMPLER)
     spec = config.spec
     setup = EngineSetup(

@@ -138,7 +138,7 @@ def _is_plain(value: Any) -> bool:
 def with_observers(
     config: TrainConfig, callbacks: Iterable[Any], sinks: Iterable[Any]
 ) -> tuple[TrainConfig, Observers]:
-    """The returned settings name all callbacks and sinks that have a text. Raises ConfigError."""
+    """The settings, to which the texts of all given callbacks and sinks are added. Raises ConfigError."""
     callback_objects, callback_texts = _of_kind("callback", Callback, config, callbacks)
     sink_objects, sink_texts = _of_kind("sink", Sink, config, sinks)
     config = dataclasses.replace(config, callback=callback_texts, sink=sink_texts)
@@ -159,8 +159,8 @@ def _listed(kind: str, base: type[Any], given: Any) -> list[Any]:
 
 
 def _check_process(config: TrainConfig, kind: str, thing: Any, text: str | None) -> None:
-    """Raise ConfigError for an object without a text in a run whose ranks are other processes. In other runs, print
-    that the object must be given again when the run is resumed."""
+    """Raise ConfigError for an object without a text in a run whose ranks are other processes. If the run has one
+    process, print that the object must be given again when the run is resumed."""
     name = type(thing).__name__
     if isinstance(thing, Callback):
         check_methods(type(thing), config.mode.has_members)

@@ -18,8 +18,8 @@ STICKY_RANDOM = f"sticky random play: each action is kept for the next step with
 
 
 def recorded_env(env: ResolvedEnv) -> ResolvedEnv:
-    """The environment has neither no-ops nor sticky actions, so that a recorded game can be replayed from its
-    actions."""
+    """The settings of an environment without no-ops and sticky actions, so that a recorded game can be replayed from
+    its actions."""
     return replace(env, noop_max=0, repeat_action_probability=0.0)
 
 
@@ -33,7 +33,7 @@ def record(
             raise ConfigError(f"--{name} {value}: must be at least 1")
     env = recorded_env(config.env)
     rules = env.rules()
-    # Only the environment of ale-py records its actions.
+    # Only ale-py's environment records its actions.
     limited = replace(config, env=replace(env, backend="ale", max_evaluation_steps=steps))
     played, rams = [], []
     for game in range(games):

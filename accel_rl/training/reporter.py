@@ -20,8 +20,8 @@ from accel_rl.training.learner import Learner
 
 @dataclass(slots=True)
 class Counters:
-    """The env steps of the run, and those at the last evaluation, report and checkpoint. `logged_episodes` is the
-    number of episodes at the last report."""
+    """The current number of env steps of the run, and the numbers of env steps at the last evaluation, report and
+    checkpoint. `logged_episodes` is the number of episodes at the last report."""
 
     env_steps: int = 0
     evaluated_at: int = 0
@@ -30,20 +30,20 @@ class Counters:
     saved_at: int = 0
 
     def due(self, last: int, interval: int, done: bool) -> bool:
-        """Whether an activity is due every `interval` env steps (0: only at the end), and was last done at env step
-        `last`. `done` is true at the end of the run."""
+        """Whether an activity, such as an evaluation, is due. An activity is due every `interval` env steps and at the
+        end of the run (`done`), or with `interval` 0 only at the end. `last` is the env step of the last time."""
         if self.env_steps == last:
             return False
         return done or (interval > 0 and self.env_steps // interval > last // interval)
 
 
 class Reporter:
-    """Only rank 0 displays progress."""
+    """Writes rows of metrics to sinks, and events to events.log. Only the reporter of rank 0 displays progress."""
 
     def __init__(
         self, config: Resolved, run: RunFolder, context: RankContext, sinks: Sequence[Sink] = (), device: str = "cpu"
     ):
-        """`sinks` are added to those that the settings enable. `device` is the device that trains."""
+        """`sinks` are used in addition to the sinks that the settings enable. `device` is the device that trains."""
         self.config = config
         self.run_folder = run
         self.context = context
@@ -92,7 +92,7 @@ class Reporter:
             self._csv.sync()
 
     def progress(self, done: int, recent: Iterable[Recent]) -> None:
-        """`recent` has training episodes. Displays nothing before `begin`."""
+        """Display the progress. `recent` contains recent training episodes. Nothing is displayed before `begin`."""
         if self._progress is not None:
             self._progress.update(done, self._means(list(recent))["score"])
 
@@ -100,7 +100,7 @@ class Reporter:
         return episode_metrics(recent, self.config.env.games)
 
     def evaluating(self) -> None:
-        """The time until `resume` does not count in steps/s."""
+        """Exclude the time until `resume` from the rate of steps/s."""
         assert self._progress is not None
         self.time.evaluate()
         self._progress.pause("evaluating")
@@ -124,7 +124,7 @@ class Reporter:
             print_text(line)
 
     def evaluated(self, env_steps: int, evaluations: list[Evaluation]) -> None:
-        """`evaluations` has that of the learner, then that of the secondary learner."""
+        """Display evaluations: first that of the learner, then that of the secondary learner."""
         assert self._progress is not None
         for evaluation, whose in zip(evaluations, ("", "of the secondary learner "), strict=False):
             self._progress.evaluated(f"evaluation {whose}at {env_steps:,} env steps: {evaluation.text}")
@@ -139,7 +139,7 @@ class Reporter:
         acting_age: float = 0.0,
     ) -> None:
         """Write the metrics since the last row to every sink, and evaluations to their own file. `further` returns the
-        metrics of callbacks, given the names of the row's other columns. `acting_age` is that of the schedule."""
+        metrics of callbacks, given the names of the row's other columns. `acting_age` is the schedule's attribute."""
         recent, episodes_of_all, updates = self.context.clock.report(episodes, learner.updates)
         row: Row = {
             "updates": updates,
@@ -166,7 +166,7 @@ class Reporter:
         return self._means(recent[-new:])["score"]
 
     def write(self, counters: Counters, values: Row, evaluations: list[Evaluation], times: dict[str, float]) -> None:
-        """`times` are the seconds spent in each activity."""
+        """Write a row of metrics. `times` maps each activity to the seconds spent on it."""
         evaluation = evaluations[0] if evaluations else None
         row: Row = {
             "env_steps": counters.env_steps,

@@ -54,8 +54,8 @@ class Saver:
         return self.config.checkpoint.is_due(time.monotonic() - self._saved_s)
 
     def save(self) -> None:
-        """Begin to write a checkpoint in a thread. `save` waits for its end only if ranks save together, or if
-        callbacks handle the checkpoint, for which the run is still at these env steps."""
+        """Begin to write a checkpoint in a thread. `save` waits until the checkpoint is complete only if ranks save
+        together, or if callbacks handle the checkpoint, because they may read the run's state at these env steps."""
         self.finish()
         self.run_folder.follow()
         if self.run_folder.moved:
@@ -71,19 +71,20 @@ class Saver:
             self.callbacks("on_checkpoint", self.checkpoints.path(self.counters.env_steps))
 
     def step(self) -> None:
-        """Continue with the checkpoint that is being written. Raises RunError if it could not be written."""
+        """Continue with the checkpoint that is being written. Raises RunError if the checkpoint could not be
+        written."""
         if self._writer is not None and self._succeeds(self._writer.step):
             self._writer = None
 
     def finish(self) -> None:
-        """Wait for the checkpoint that is being written. Raises RunError if it could not be written."""
+        """Wait for the checkpoint that is being written. Raises RunError if the checkpoint could not be written."""
         if self._writer is not None:
             self._succeeds(self._writer.finish)
             self._writer = None
 
     def _succeeds(self, call: Callable[[], bool | None]) -> bool:
-        """Whether the checkpoint is complete. One that could not be written because the folder was moved counts as not
-        saved."""
+        """Whether the checkpoint is complete. A checkpoint that could not be written because the folder was moved is
+        not counted as saved."""
         writer = self._writer
         assert writer is not None
         try:
@@ -98,7 +99,7 @@ class Saver:
             return True
 
     def close(self) -> None:
-        """Complete the checkpoint that is being written when an error ends the run, or abandon it."""
+        """Complete the checkpoint that is being written when an error ends the run, or abandon this checkpoint."""
         with suppress(Exception):
             self.finish()
 

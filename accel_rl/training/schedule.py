@@ -12,8 +12,8 @@ from accel_rl.training.learner import Learner
 
 
 class Schedule(ABC):
-    """A user's class, `--schedule module:Class`, is built like `Lockstep`. A schedule without state between cycles
-    defines only `cycle`."""
+    """Base class of schedules. A user's class, `--schedule module:Class`, is called with the arguments of `Lockstep`. A
+    schedule without state between cycles defines only `cycle`."""
 
     acting_age = 0
     """Number of updates made between the copy of the parameters that selected the newest rollout's actions and the end
@@ -21,13 +21,13 @@ class Schedule(ABC):
 
     @property
     def pending(self) -> bool:
-        """Whether the last cycle ended early. The next call of `cycle` then continues it."""
+        """Whether the last cycle ended early. The next call of `cycle` then continues the interrupted cycle."""
         return False
 
     @abstractmethod
     def cycle(self, remaining: int = 0) -> tuple[int, list[UpdateMetrics]]:
-        """Return the number of env steps and the updates' metrics. `remaining` is the number of env steps until the end
-        of the run."""
+        """Run one cycle. Return its number of env steps and the metrics of its updates. `remaining` is the number of
+        env steps until the end of the run."""
 
     def state_dict(self) -> dict[str, Any] | None:
         return None

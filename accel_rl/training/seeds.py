@@ -11,8 +11,8 @@ from accel_rl.machine.devices import Device
 
 
 class Stream(IntEnum):
-    """The purpose of a random generator. The numbers must not change, because the random numbers of recorded runs
-    depend on them."""
+    """The purpose of a random generator. The values of this enumeration must not change, because the random numbers of
+    recorded runs depend on them."""
 
     SAMPLER = 0
     MODEL = 1
@@ -22,7 +22,8 @@ class Stream(IntEnum):
 
 
 def derived_seed(seed: int, stream: Stream, *index: int) -> int:
-    """`index` distinguishes generators of the same purpose. For evaluations, it is the number of env steps."""
+    """The seed of a generator. `index` distinguishes generators with the same purpose: for evaluations, it is the
+    number of env steps."""
     spawn_key = (10_000_000 + stream, *index)
     return int(np.random.SeedSequence(seed, spawn_key=spawn_key).generate_state(1)[0] >> 1)
 

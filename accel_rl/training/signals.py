@@ -17,8 +17,8 @@ class Stopped(BaseException):
 
 class StopRequest:
     """A context manager whose truth value becomes true when the process receives a stop signal. Outside the main
-    thread, it catches no signals. Under nohup, SIGHUP is ignored. A nested StopRequest is true if the outer StopRequest
-    is true."""
+    thread, a StopRequest catches no signals. Under nohup, SIGHUP is ignored. A nested StopRequest is true if the outer
+    StopRequest is true."""
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None

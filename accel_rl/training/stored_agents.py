@@ -27,8 +27,8 @@ class BestAgent:
 
     The best network's file is written atomically, and verified when it is read. Of networks with equal scores, the
     first is stored. The best score is stored with the network, so that a resumed run continues the comparison. For each
-    of the run's checkpoints, the network that was the best until then is stored too, because the run can continue from
-    there (`rewind`). Only one process may write the best network.
+    of the run's checkpoints, the network that was the best at this checkpoint is also stored, because the run may
+    continue from this checkpoint (`rewind`). Only one process may write the best network.
     """
 
     def __init__(self, run: RunFolder, folder: str = "best"):
@@ -42,8 +42,8 @@ class BestAgent:
 
     @property
     def score(self) -> float:
-        """Mean score of the best evaluation, or -inf before the first. Damaged files, without which training can
-        continue, are logged and not compared."""
+        """Mean score of the best evaluation, or -inf before the first evaluation. Damaged files are logged and ignored,
+        because training can continue without them."""
         if self._score is None:
             self._score, kept = -math.inf, self._kept
             for steps in reversed(kept.steps()):
@@ -55,7 +55,7 @@ class BestAgent:
         return self._score
 
     def note(self, env_steps: int, evaluation: Evaluation, state: dict[str, Any]) -> bool:
-        """Store a network if its evaluation is the best so far, and return whether it is. `state` is that of the
+        """Store a network if its evaluation is the best so far, and return whether it is. `state` is the result of the
         function `agent_state`. Raises RunError if the disk is full."""
         if not evaluation.mean > self.score:  # An evaluation without episodes has the mean NaN.
             return False

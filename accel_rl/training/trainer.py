@@ -160,8 +160,8 @@ class Trainer:
 
     @contextmanager
     def _supervised(self) -> Iterator[None]:
-        """Close all parts at the end, and log errors that end the run, and calls by which the user's code would end the
-        process."""
+        """A context that closes all parts of the run at its end, and logs errors that end the run. Calls of sys.exit
+        and os._exit by the user's code are logged, too."""
         ended = lambda call: RunError(f"{self.config.algorithm} on {self.spec.name} ended: {call}")  # noqa: E731
         with output.written(self.reporter.record, self.reporter.event), no_exit(ended):
             try:
@@ -174,8 +174,8 @@ class Trainer:
                 self._close()
 
     def _ends(self) -> bool:
-        """Evaluate, report and save what is due, and return whether the run ends now: at its last env step, or because
-        a signal, a callback or another rank stops it."""
+        """Evaluate, report and save if each is due. Return whether the run ends now: at its last env step, or because a
+        signal, a callback or another rank stops it."""
         self._housekeeping()
         if self.callbacks.stopped:
             self.context.clock.end()
@@ -255,7 +255,7 @@ class Trainer:
                 evaluations = self._evaluate()
             evaluated = self.context.barrier.agreed(bool(evaluations))
             if not evaluated:
-                return  # An evaluation that a stop interrupts is played again after the run is resumed.
+                return  # An evaluation that was interrupted by a stop is repeated after a resume.
             self.evaluation, counters.evaluated_at = next(iter(evaluations), None), counters.env_steps
             if self.evaluation is not None:
                 self.callbacks("on_evaluation", self.evaluation)
@@ -288,7 +288,7 @@ class Trainer:
             self.context.barrier.beat()
             return bool(self._stop)
 
-        self.saver.finish()  # The best network until a checkpoint is stored with the checkpoint.
+        self.saver.finish()  # `best.note` reads the list of complete checkpoints.
         self.reporter.evaluating()
         multiply_in("float32", self.plan.device)
         evaluations = []
@@ -315,8 +315,8 @@ class Trainer:
         return Result(self.counters.env_steps, score, self.evaluation, self._stop.exit_code, wall, self._shares())
 
     def _shares(self) -> dict[str, float]:
-        """Each activity's share of this process's time, or {} if activities overlap, as with the concurrent schedule,
-        several ranks, or a GPU, which learns while the host samples."""
+        """The fraction of this process's time for each activity. {} if activities overlap, as with the concurrent
+        schedule, several ranks, or a GPU, which learns while the host samples."""
         total = time.monotonic() - self._began
         schedule, overlaps = self.schedule, self.plan.device.queues_work or self.plan.size > 1
         if overlaps or not isinstance(schedule, Lockstep) or not self._cycles_s:

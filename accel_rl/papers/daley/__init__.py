@@ -7,7 +7,7 @@
 | Table 5: hyperparameters | `dqn` |
 
 The command `accel-rl sweep daley:table_4 --gpus 0-3 --scale 0.02` runs Table 4 at a reduced scale. `python -m
-benchmarks.gpu --part daley` measures the rates of the 14 variants on a GPU, in turns.
+benchmarks.gpu --part daley` measures the env steps/s of the 14 variants on a GPU, one after another.
 """
 
 from dataclasses import replace
@@ -41,7 +41,7 @@ def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int =
         batch_size=32,  # Table 5
         intensity=32 / 4,  # Table 5: one update every F = 4 steps
         gamma=0.99,  # Table 5
-        target_interval=10_000,  # Table 5: C
+        target_interval=10_000,  # Table 5: C = 10,000
         learning_rate=2.5e-4,  # appendix B
         optimizer="rmsprop-centered",  # appendix B
         rmsprop_alpha=0.95,  # Appendix B uses the decay factor 0.95 for both moments.
@@ -91,7 +91,8 @@ def speed_test(threads: int = 8, variant: str = "both", seed: int = 0) -> TrainC
 
 @levels({"game": ATARI_49}, seeds=(0,))  # Section 5.2 reports one trial.
 def suite(game: str = "pong", seed: int = 0) -> TrainConfig:
-    """Table 4: the fastest variant in one of the 49 games. The score of a game is that of the best evaluation."""
+    """Table 4: the fastest variant in one of the 49 games. The score of a game is the score of the run's best
+    evaluation."""
     return dqn(game, 8, "both", seed)
 
 

@@ -1,4 +1,4 @@
-"""Tables 1 to 4 of Daley & Amato for given runs, in the paper's layout, next to the paper's numbers."""
+"""Tables 1 to 4 of Daley & Amato 2021 for given runs, in the paper's layout, next to the paper's numbers."""
 
 import math
 import statistics as stats
@@ -18,14 +18,14 @@ from accel_rl.results.trained_run import BySetting, TrainedRun
 MNIH = "mnih2015"  # Daley & Amato use the protocol of Mnih et al. 2015.
 TITLE = "Daley & Amato 2021, table {}"
 BASE = ("1", "standard")  # Tables 2 and 3 are relative to this cell: one thread, standard variant.
-HUMAN_LEVEL = 75  # A game is at human level above 75 % of the way from random to human (section 5.2).
+HUMAN_LEVEL = 75  # A run is at human level in a game if its human-normalized score is above 75 % (section 5.2).
 Hours = Mapping[tuple[str, str], list[float]]  # Maps the cell (threads, variant) of a table to the hours of its runs.
 
 
 def speed_tables(runs: Sequence[TrainedRun]) -> list[Table]:
     """Tables 1 to 3, for each number of threads and variant: the hours for 50 M env steps, the hours in percent, and
-    the speed-up. Tables 2 and 3 are relative to the standard variant with one thread. If there are runs without
-    evaluations, only these are used, as in the paper."""
+    the speed-up. Tables 2 and 3 are relative to the standard variant with one thread. If some runs have no evaluations,
+    only these runs are used, as in the paper."""
     timed = [r for r in runs if daley_cell(r.settings) and not math.isnan(hours_counted(r))]
     measured = [r for r in timed if not r.settings.get("evaluation.interval")] or timed
     cells: dict[tuple[str, str], list[TrainedRun]] = {}
@@ -69,7 +69,7 @@ def speed_tables(runs: Sequence[TrainedRun]) -> list[Table]:
 
 
 def hours_counted(run: TrainedRun) -> float:
-    """The time of the random actions that fill the replay (Algorithm 1) is not counted."""
+    """Hours of a run, without the time of the random actions that fill the replay (Algorithm 1)."""
     return run.hours_past(float(run.settings.get("algo.replay.start", 0)))
 
 

@@ -33,7 +33,8 @@ def cule_differences(settings: Settings) -> list[str]:
 
 
 def hours(settings: Settings) -> float | None:
-    """The hours that 50 M env steps take at the frames/s in table 3, or None for other runs."""
+    """The hours for 50 M env steps at the frames/s that table 3 reports for runs with these settings, or None if table
+    3 has no such runs."""
     printed = published_by("dalton")["table_3"]
     game = printed["games"].get(settings.get("env.game"))
     if not (result := column(settings)) or game is None:

@@ -53,7 +53,8 @@ def gorila(
         gamma=0.99,
         target_interval=60_000,  # Section 5.1 of Nair et al. 2015 counts parameter updates.
         optimizer="adagrad",  # section 4.2
-        # This project chose this value without a search. A small test with it did not learn Pong.
+        # This project chose AdaGrad's learning rate without a search. A small test with this learning rate did not
+        # learn Pong.
         learning_rate=0.003,
         optimizer_eps=1e-6,  # This project chose the optimizer's epsilon, because the paper reports no value.
         network="nature",  # section 5.1

@@ -65,8 +65,8 @@ def figure_4(by_starts: Mapping[Starts, Mapping[str, GameScore]]) -> Bars:
 
 
 def bars(setting: Setting) -> list[tuple[Bars, str, str]]:
-    """(bars, label of the axis, caption) of figures 3 and 4. The paper draws figure 3 for human starts only. This
-    project draws figure 3 also for null-op starts."""
+    """(bars, label of the axis, caption) of figures 3 and 4. The paper draws figure 3 only for human starts, this
+    project also for null-op starts."""
     result = []
     wanted: tuple[tuple[Starts, str, int], ...] = (("saved", "Figure 3", 2), ("noop", "Like figure 3", 1))
     for starts, which, table in wanted:
@@ -107,21 +107,21 @@ def drawn_bars(groups: Bars, label: str) -> bytes:
 
 @dataclass(frozen=True)
 class TrainingHours:
-    """Maps each game to the training hours until a run passes DQN's score (`passed`), and until it reaches its own best
-    score (`peak`). The hours of a game are medians over runs, or infinity if the score is never reached."""
+    """Maps each game to the training hours until a run passes DQN's score (`passed`), and until the run reaches its own
+    best score (`peak`). The hours of a game are medians over runs, or infinity if DQN's score is never passed."""
 
     starts: Starts
     passed: Mapping[str, float]
     peak: Mapping[str, float]
 
     def games(self, hours: float) -> tuple[int, int]:
-        """(games in which the runs passed DQN's score within the given hours, games in which they reached their own
-        best score)."""
+        """Two numbers of games: those in which the runs passed DQN's score within the given hours, and those in which
+        the runs reached their own best score."""
         return sum(h <= hours for h in self.passed.values()), sum(h <= hours for h in self.peak.values())
 
 
 def progress(setting: Setting, starts: Starts) -> TrainingHours | None:
-    """None if no evaluation during training has a time."""
+    """The training hours of each game, or None if the time of no evaluation during training is known."""
     passed, peak = {}, {}
     for game in ATARI_49:
         both = [h for r in setting.games.get(game, ()) if is_gorila(r) and (h := _hours(r, starts)) is not None]
@@ -141,7 +141,7 @@ def _hours(run: TrainedRun, starts: Starts) -> tuple[float, float] | None:
 
 def figure_5(p: TrainingHours, setting: Setting) -> tuple[bytes, Table]:
     """Plot two curves over training hours: the share of games in which the runs have passed DQN's score, and the share
-    in which they have reached their own best score. The table has the numbers of the picture."""
+    in which they have reached their own best score. The table contains the numbers in the picture."""
     n, text = len(p.peak), published_by("gorila")["figure_5"]
     theirs = {float(hours): count for hours, count in text["games_by_hours"].items()}
     figure, axis = subplots(figsize=(7, 4))

@@ -4,7 +4,7 @@ The scores of a run are read from the following files of the run's folder:
 
     | final/noop.json, final/saved.json                  the final evaluations: accel-rl evaluate RUN --best --save
     | final/random-noop.json, final/random-saved.json    random play at 10 Hz: accel-rl evaluate RUN --random --save
-    | evaluations/*.json                                 those during training
+    | evaluations/*.json                                 evaluations during training
 
 Each file is an object with env_steps, score_mean, episodes and protocol. The protocol's `starts` is "saved" for saved
 starts; otherwise episodes begin with no-ops. An evaluation may contain `wall_s`, the seconds since the run's start;
@@ -59,7 +59,7 @@ def random_play(run: TrainedRun, starts: Starts) -> RunEvaluation | None:
 
 
 def during_training(run: TrainedRun, starts: Starts) -> list[RunEvaluation]:
-    """Results are in the order of training."""
+    """The evaluations during training, in order."""
     result = [] if run.path is None else [_read(p) for p in sorted((run.path / "evaluations").glob("*.json"))]
     return [_timed(r, run) for r in result if r.starts == starts and not math.isnan(r.score)]
 
@@ -139,8 +139,8 @@ def gorila_differences(settings: Settings, kind: str) -> list[str]:
 
 @dataclass(frozen=True)
 class GameScore:
-    """This project's score in one game: the mean over runs. `random` is the score of this project's random play, or NaN
-    if it was not measured."""
+    """This project's score in one game, the mean over runs. `random` is the score of random play in this project, or
+    NaN if random play was not measured."""
 
     game: str
     kind: str
@@ -159,8 +159,8 @@ class GameScore:
 
     @property
     def percent(self) -> float:
-        """100 (score - random) / (human - random). The random score is this project's if it was measured, and otherwise
-        the paper's."""
+        """100 (score - random) / (human - random). The random score was measured in this project, or is the paper's if
+        no random play was measured."""
         random = self.printed["random"] if math.isnan(self.random) else self.random
         return percent_of(self.mean, random, self.printed["human"])
 
@@ -170,8 +170,8 @@ class GameScore:
 
 
 def percent_of_dqn(game: str, kind: str, value: float) -> float:
-    """100 (score - random) / (DQN - random), with the paper's random score. If DQN's score is not above random, 0
-    replaces the random score, as in the paper's figure 4. Returns NaN if DQN's score is not above 0."""
+    """100 (score - random) / (DQN - random), with the paper's random score. If DQN's score is not above the random
+    score, the result is 100 score / DQN, as in the paper's figure 4. Returns NaN if DQN's score is not above 0."""
     row = published_scores(kind)[game]
     random = row["random"] if row["dqn"] > row["random"] else 0.0
     return percent_of(value, random, row["dqn"]) if row["dqn"] > random else math.nan

@@ -24,8 +24,8 @@ from accel_rl.results.trained_run import BySetting, TrainedRun
 
 @dataclass(frozen=True)
 class Setting:
-    """The runs with the same settings (`games`), and their scores (`by_starts`). `suffix` is appended to the names of
-    the tables, and is "" for the first setting."""
+    """Runs with the same settings: `games` maps each game to its runs, and `by_starts` maps each kind of starts to the
+    scores. `suffix` is appended to the names of the tables, and is "" for the first setting."""
 
     name: str
     suffix: str
@@ -33,7 +33,8 @@ class Setting:
     by_starts: Mapping[Starts, Mapping[str, GameScore]]
 
     def tables(self) -> list[Table]:
-        """Those of the paper's tables 1 to 4 for which there are scores, and a table with the counts of section 6."""
+        """Each of the paper's tables 1 to 4 for which this setting has scores, and a table with the counts of section
+        6."""
         result = [
             build(i, self.name, self.by_starts[starts], self.suffix)
             for i, starts, build in LAYOUT

@@ -18,12 +18,12 @@ from accel_rl.settings.registry import ALGORITHMS
 class LibraryScore:
     """A published score of an algorithm in a game after `env_steps`.
 
-    `mean` and `deviation` (the standard deviation) are over `seeds` seeds. The deviation is None if it is not published
-    or if the score is of one run, and the number of seeds is None if it is not published. `kind` is the kind of
-    episodes. `protocol` names the rules of the source's environment, and is "" if the source does not state them.
-    `differences` lists in what the rules of the source differ from those of the run. With `interpolated`, the score is
-    between two published points. If `window` is not 0, the score is the mean of the episodes that ended in the last
-    `window` env steps.
+    `mean` and `deviation` (the standard deviation) are over `seeds` seeds. The deviation is None if the source does not
+    publish a deviation or the score is of one run. The number of seeds is None if the source does not publish this
+    number. `kind` is the kind of the score's episodes, training or evaluation. `protocol` names the rules of the
+    source's environment, and is "" if the source does not state them. `differences` lists the differences between the
+    rules of the source and the rules of the run. With `interpolated`, the score is between two published points. If
+    `window` is not 0, the score is the mean of the episodes that ended in the last `window` env steps.
     """
 
     source: str
@@ -39,11 +39,12 @@ class LibraryScore:
 
 
 def library_scores(settings: Settings, env_steps: float) -> Iterator[LibraryScore]:
-    """The published scores of a run's algorithm and game, one of each source, whatever the source's rules.
+    """The published scores of a run's algorithm and game, one for each source, even if the source's rules differ from
+    the run's.
 
-    The score of a published curve is interpolated linearly at `env_steps`. It is the curve's last score if the curve
-    ends before `env_steps`, and absent if the curve begins after `env_steps`. A source with a single score has this
-    score, at its own number of env steps.
+    The score of a published curve is interpolated linearly at `env_steps`. If the curve ends before `env_steps`, its
+    last score is used; if the curve begins after `env_steps`, the source is omitted. For a source with a single score,
+    this score is used, at the source's number of env steps.
     """
     if not plays_atari(settings) or settings.get("algorithm") not in ALGORITHMS:
         return
@@ -87,7 +88,7 @@ def rule_differences(source: Source, completed: Mapping[str, Any]) -> tuple[str,
     if not source.protocol:
         return source.differs
     protocol = PROTOCOLS[source.protocol]
-    # Training and evaluation have their own time limits.
+    # Training episodes and evaluation episodes have separate time limits.
     unused = "max_evaluation_steps" if source.kind == "training" else "max_episode_steps"
     differing = [r for r in OVERRIDES if r != unused and getattr(protocol, r) != completed.get(f"env.{r}")]
     return (*dict.fromkeys(_text(protocol, rule) for rule in differing), *source.differs)

@@ -30,9 +30,10 @@ class Source:
     """A table or a set of curves that a library or a paper has published for one algorithm, with or without an LSTM.
 
     `settings` are further settings that a run must have. `protocol` names the rules of the source's environment, and is
-    "" if the source does not state them. `differs` lists differences from these rules that no protocol describes.
-    `seeds` is None if it is not published. `averaged` describes the episodes of a score, and `where` is the file.
-    If the episodes are those of the last env steps, `window` is the number of these env steps, and otherwise 0.
+    "" if the source does not state them. `differs` lists differences from the rules `protocol`, if no protocol
+    describes the source's rules exactly. `seeds` is None if the number of seeds is not published. `averaged` describes
+    over which episodes a score is averaged, and `where` is the file. If these episodes are those of the last n env
+    steps, `window` is n, and otherwise 0.
     """
 
     source: str

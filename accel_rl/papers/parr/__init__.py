@@ -20,7 +20,7 @@ def replay_on_the_gpu(batch_size: int = 128, device: str = "auto", seed: int = 0
     With the device cpu, the run corresponds to the paper's in-RAM replay.
 
     The experiment uses DQN's values for the number of random steps before training, the exploration and the learning
-    rate, because the paper does not report them.
+    rate, because the paper does not report these values.
     """
     if batch_size not in BATCH_SIZES:
         raise ValueError(f"batch_size={batch_size} is not in Table 1: {', '.join(map(str, BATCH_SIZES))}")

@@ -113,7 +113,7 @@ def async_dqn(game: str = "breakout", ranks: int = 4, batch_size: int = 512, see
 @levels({"game": TEST_GAMES}, {"envs": (16, 64, 128, 256)}, {"batch_size": (32, 512)})
 def dqn_simulators(game: str = "breakout", envs: int = 256, batch_size: int = 512, seed: int = 0) -> TrainConfig:
     """Section 5.3: DQN with more than 200 simulators, and a replay of one million transitions that is organised by
-    simulator. The large batch size avoids long optimisation phases."""
+    simulator. The large batch size shortens the optimisation phases."""
     config = dqn_scaling(game, batch_size, seed)
     return replace(config, sampler=replace(config.sampler, envs=envs))
 

@@ -35,7 +35,7 @@ def variant(game: str, algorithm: str, seed: int) -> TrainConfig:
 
 
 def variants(games: Sequence[str], algorithms: Sequence[str], seeds: Sequence[int], gpus: Sequence[int] = ()) -> Grid:
-    """`gpus` lists the number of GPUs of each variant, by default one per learner."""
+    """The runs of several variants. `gpus` lists the number of GPUs of each variant, by default one per learner."""
     return grid(variant, {"game": games}, Level({"algorithm": tuple(algorithms)}, gpus=tuple(gpus)), seeds=seeds)
 
 

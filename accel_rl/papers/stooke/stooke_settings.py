@@ -72,7 +72,7 @@ def q_learning(
 
 
 def together(config: TrainConfig, ranks: int, **group: Any) -> TrainConfig:
-    """Raises ValueError if `ranks` is below 1."""
+    """The same settings with `ranks` ranks. Raises ValueError if `ranks` is below 1."""
     if ranks < 1:
         raise ValueError(f"ranks={ranks} must be at least 1")
     return replace(config, distributed=replace(config.distributed, ranks=ranks, **group))

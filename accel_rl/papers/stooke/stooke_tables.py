@@ -24,24 +24,24 @@ from accel_rl.results.table import Alike, Pair, Table, alike, marked, number, pa
 from accel_rl.results.trained_run import TrainedRun
 from accel_rl.settings.registry import experiment_of
 
-# The numbers of environments are from the caption of table 2.
+# Environments per GPU, from the caption of table 2
 ENVS_PER_GPU = {"A2C": 16, "A3C": 16, "PPO": 8, "APPO": 8}
 BATCH_ROWS = {("dqn", 512): "DQN-512", ("rainbow", 512): "epsilon-Rainbow-512", ("c51", 2_048): "Categorical-DQN-2048"}
 STOOKE_GPUS = (1, 2, 4, 8)  # Tables 2 and 3 have columns for 1, 2, 4 and 8 GPUs.
-ASYNCHRONOUS = ", asynchronous"  # The suffix of the row in table 3 whose cell is marked with a star
+ASYNCHRONOUS = ", asynchronous"  # The suffix of the row in table 3 with a star
 Cell = tuple[int, str, int]  # A cell of the paper's tables is identified by (table, row, ranks).
 TITLE = "Stooke & Abbeel 2018, table {}"
 
 
 def tables(runs: Sequence[TrainedRun]) -> list[Table]:
-    """Those of the tables 1 to 3 to which at least one of the runs belongs."""
+    """The tables among tables 1 to 3 to which at least one of the runs belongs."""
     result = [sampling_table(runs), hours_table(2, runs), hours_table(3, runs)]
     return [t for t in result if t is not None]
 
 
 def sampling_rate(run: TrainedRun) -> float:
-    """Median env steps/s of a run's rows of metrics, without the first row; of a run with fewer than three rows, the
-    env steps/s of the whole run, and NaN without rows."""
+    """Median env steps/s of a run's rows of metrics, without the first row. With fewer than three rows, the env steps/s
+    of the whole run; without rows, NaN."""
     rates = run.speeds[1]
     return float(np.median(rates[1:])) if len(rates) > 2 else run.steps_per_s
 
@@ -152,7 +152,7 @@ def stooke_differences(settings: Settings) -> list[str]:
 
 
 def printed_hours(cell: Cell) -> float | None:
-    """None if the cell is empty in the paper."""
+    """The hours in a cell of the paper's tables, or None if the cell is empty."""
     table, row, n = cell
     rows = published_by("stooke")[f"table_{table}"]
     cells = rows["asynchronous"][row.removesuffix(ASYNCHRONOUS)] if row.endswith(ASYNCHRONOUS) else None

@@ -50,7 +50,7 @@ class SamplingOnly(PolicyGradient[SamplingOnlyConfig]):
         return agent
 
     def ingest(self, rollout: Rollout) -> None:
-        """Nothing is learnt."""
+        """Do nothing, because the algorithm does not learn."""
 
     def batches(self) -> Iterator[PolicyBatch]:
         return iter(())
@@ -60,7 +60,7 @@ class SamplingOnly(PolicyGradient[SamplingOnlyConfig]):
 
 
 def sampling_only(game: str, envs: int, horizon: int, policy: str = "", seed: int = 0) -> TrainConfig:
-    """A3C-Net acts in `envs` environments."""
+    """A run in which A3C-Net acts in `envs` environments, without learning."""
     base = default_config("accel_rl.papers.stooke.table_experiments:SamplingOnly")
     return replace(
         base,
@@ -123,5 +123,5 @@ def table_3(gpus: int = 1, algorithm: str = "dqn-512", seed: int = 0) -> TrainCo
 
 
 def _timed(config: TrainConfig) -> TrainConfig:
-    """No evaluations."""
+    """The settings without evaluations."""
     return replace(config, evaluation=replace(config.evaluation, interval=0))
