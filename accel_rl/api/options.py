@@ -39,26 +39,38 @@ class ResumeOptions(TrustOptions):
 
 
 @dataclass(frozen=True)
-class EvaluateOptions(TrustOptions):
+class NetworkOptions(TrustOptions):
+    checkpoint: str = ""
+    """Use this checkpoint folder instead of the newest checkpoint."""
+    best: bool = False
+    """Use the network with the best evaluation instead of the newest checkpoint."""
+
+
+@dataclass(frozen=True)
+class ActingOptions(NetworkOptions):
+    seed: Count = 0
+    """Seed of the environments and of the agent's choices."""
+    greedy: bool = False
+    """Act greedily instead of sampling from the policy."""
+    device: str = ""
+    """Device on which the agent acts: auto, cpu, cuda or cuda:N; by default the run's device. If this machine does not
+    have the run's device, another device is used and logged."""
+    env: ActingEnv = field(default_factory=ActingEnv)
+
+
+@dataclass(frozen=True)
+class EvaluateOptions(ActingOptions):
     episodes: Count = 30
     """Number of evaluation episodes to play, of each game. With 0, the evaluation lasts --steps env steps. With
     --starts saved, one episode begins at each start point."""
     steps: Count = 125_000
     """Number of env steps of the evaluation, with --episodes 0."""
-    seed: Count = 0
-    """Seed of the environments and of the agent's choices."""
-    greedy: bool = False
-    """Act greedily instead of sampling from the policy."""
     parallel: Count = 16
     """Number of environments in which episodes are played in parallel."""
     starts: Literal["", "noop", "saved"] = ""
     """How Atari episodes start, as in --evaluation.starts; by default the run's setting."""
     starts_file: str = ""
     """File of start points, created by `accel-rl starts`, for --starts saved; by default the run's file."""
-    checkpoint: str = ""
-    """Evaluate this checkpoint folder instead of the newest checkpoint."""
-    best: bool = False
-    """Evaluate the network with the best evaluation instead of the newest checkpoint."""
     random: bool = False
     """Evaluate uniformly random actions at 10 Hz (each repeated for 6 frames) instead of an agent (Nair et al.
     2015)."""
@@ -68,10 +80,6 @@ class EvaluateOptions(TrustOptions):
     with --random."""
     json: str = ""
     """File to which every score is also written, with the protocol."""
-    device: str = ""
-    """Device on which the agent acts: auto, cpu, cuda or cuda:N; by default the run's device. If this machine does not
-    have the run's device, another device is used and logged."""
-    env: ActingEnv = field(default_factory=ActingEnv)
 
     def check(self) -> None:
         if self.seed < 0:
@@ -81,25 +89,13 @@ class EvaluateOptions(TrustOptions):
 
 
 @dataclass(frozen=True)
-class WatchOptions(TrustOptions):
+class WatchOptions(ActingOptions):
     out: str = ""
     """File of the video, .mp4 or .gif; by default in videos/ of the run folder."""
     steps: Count = 27_000
     """Maximum length of the episode in env steps."""
     game: str = ""
     """Game that is played, if the agent plays several games; by default the first."""
-    seed: Count = 0
-    """Seed of the environment and of the agent's choices."""
-    greedy: bool = False
-    """Act greedily instead of sampling from the policy."""
-    checkpoint: str = ""
-    """Play an episode of this checkpoint folder instead of the newest checkpoint."""
-    best: bool = False
-    """Play an episode of the network with the best evaluation instead of the newest checkpoint."""
-    device: str = ""
-    """Device on which the agent acts: auto, cpu, cuda or cuda:N; by default the run's device. If this machine does not
-    have the run's device, another device is used and logged."""
-    env: ActingEnv = field(default_factory=ActingEnv)
 
     def check(self) -> None:
         if self.out and not self.out.endswith((".mp4", ".gif")):
@@ -109,13 +105,9 @@ class WatchOptions(TrustOptions):
 
 
 @dataclass(frozen=True)
-class ExportOptions(TrustOptions):
+class ExportOptions(NetworkOptions):
     out: str = ""
     """Folder that is created for the model, by default model/ in the run folder."""
-    checkpoint: str = ""
-    """Export this checkpoint folder instead of the newest checkpoint."""
-    best: bool = False
-    """Export the network with the best evaluation instead of the newest checkpoint."""
     float16: bool = False
     """Store the network's parameters as float16, which halves the size of the file. The parameters are converted back
     to float32 when the model is loaded."""
