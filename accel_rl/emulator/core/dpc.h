@@ -1,4 +1,4 @@
-// DPC is the chip in pitfall2's cartridge, with eight data fetchers, a random number and three voices.
+// DPC is the chip in pitfall2's cartridge, with eight data fetchers, a random number generator and three voices.
 // | read   $1000-$1003 random number        write  $1040-7 top, flag off
 // |        $1004-$1007 volume of the voices        $1048-F bottom
 // |        $1008-F data                            $1050-7 counter, low byte (a voice's: from its top)
