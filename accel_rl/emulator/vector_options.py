@@ -17,11 +17,8 @@ SIDE = 84  # Height and width of resized observations
 WIDTH = 160
 RAM_BYTES = 128
 NO_LIMIT = 2**31 - 1
-MODES = (
-    AutoresetMode.NEXT_STEP,
-    AutoresetMode.SAME_STEP,
-    AutoresetMode.DISABLED,
-)  # AutoReset of stacked_env.h
+# in the order of AutoReset (stacked_env.h)
+MODES = (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED)
 CHOICES: dict[str, tuple[str | None, ...]] = {
     "autoreset_mode": tuple(mode.value for mode in MODES),
     "obs_type": (None, "rgb", "grayscale", "ram"),

@@ -95,9 +95,7 @@ def from_message(message: dict[str, Any]) -> Rollout:
     return Rollout(**arrays, final_frames=final_frames, stack=message["stack"])
 
 
-IN_FLIGHT = (
-    2  # At most this number of a member's rollouts are not stored yet, and of its batches are requested in advance.
-)
+IN_FLIGHT = 2  # The most rollouts of a member that are not stored yet, and the most batches requested in advance
 LOOK_S = 0.05
 SIZE_S = 0.5  # A replay with too few transitions for learning is polled every SIZE_S seconds.
 
