@@ -1,5 +1,5 @@
-"""This engine, the reference for the other engines, steps the environments in the main process, one group after
-another."""
+"""An engine that steps the environments in the main process, one group after another. It is the reference for the other
+engines."""
 
 from functools import partial
 
