@@ -151,8 +151,7 @@ def run_compiler(
     """Translate and compile in a child process, which inherits `locks`, and print the child's errors. With `outlives`,
     the child continues if this process ends."""
     arguments = [game, os.fspath(rom or ""), os.fspath(file), str(os.getpid()), "outlives" if outlives else ""]
-    # The child writes errors to a pipe of its own: with this process's stderr, a reader of stderr would wait for the
-    # child to end.
+    # The child does not inherit stderr, because a reader of this process's stderr would wait for the child to end.
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     child = start(command(__name__, *arguments), env=environment(), pass_fds=locks, **streams)
     try:

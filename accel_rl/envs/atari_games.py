@@ -59,8 +59,8 @@ ATARI_57 = tuple(
 )
 
 
-# ATARI_5 and ATARI_10 are from Aitchison, Sweetser & Hutter 2023, Atari-5, arXiv:2210.02019: the five and ten games
-# whose scores predict the median score over 57 games best.
+# Aitchison, Sweetser & Hutter 2023, Atari-5, arXiv:2210.02019.
+# The scores of these five (ten) games predict the median score over 57 games best.
 ATARI_5 = ("battle_zone", "double_dunk", "name_this_game", "phoenix", "qbert")
 ATARI_10 = tuple(sorted((*ATARI_5, "amidar", "bowling", "frostbite", "kung_fu_master", "riverraid")))
 

@@ -45,8 +45,7 @@ def make_preprocessor(kind: str, rows: int, columns: int = 160) -> Preprocessor:
     missing."""
     if kind == "104x80":
         return Subsample(rows, columns)
-    # For 104x80-mean, the first and last of 210 rows are cropped, and each pixel is the mean of 2x2 pixels (rounded
-    # up).
+    # 104x80-mean crops the first and the last of 210 rows, and takes the means of 2x2 pixels (rounded up).
     crop = slice(1, rows - 1) if kind == "104x80-mean" else slice(0, rows)
     return Area(rows, columns, crop, FRAMES[kind])
 

@@ -58,7 +58,8 @@ class ShardedSync(GradientSync):
         self._build_optimizer = build_optimizer
         self._versions: list[Version | None] = [None] * len(self.parts)
         self._sequence = 0  # The sequence number of the learner's last push
-        # Pulls are numbered. `_taken` stores the number of each shard's last pull that returned parameters.
+        # Pulls are numbered.
+        # `_taken` stores the number of each shard's last pull that returned parameters.
         # `_in_flight` stores, for each unanswered update, a pair (push, pull) per shard.
         self._pulls, self._taken = 0, [0] * len(self.parts)
         self._in_flight: deque[list[tuple[ActorCall, _Pull]]] = deque()

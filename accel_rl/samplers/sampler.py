@@ -133,8 +133,7 @@ class Sampler:
                 self._open()
                 serving = following
                 self._begin(serving, agent)
-            # If a worker process has died, environments pause between rollouts, because a replacement can join only in
-            # a pause.
+            # If a worker process has died, environments pause, because a replacement can join only between rollouts.
             if overlaps and following is serving and not self.engine.absent():
                 self._begin(serving, agent)
             rollout = self._finish(serving)

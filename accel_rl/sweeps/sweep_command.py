@@ -1,5 +1,5 @@
-"""The command `accel-rl sweep` runs a grid of training runs on the slots (sets of cores and GPUs) of a machine. Runs
-wait in a queue until a slot is free.
+"""The command `accel-rl sweep` runs a grid of training runs on the slots of a machine, and queues the runs that wait
+for a slot.
 
     accel-rl sweep stooke:a2c_scaling --gpus 0-7 --runs-per-gpu 1
     accel-rl sweep stooke:table_2 --dry-run --machine FILE

@@ -18,8 +18,8 @@ from accel_rl.emulator.device.step_arguments import StepArguments
 from accel_rl.text.errors import ConfigError, RunError
 
 WARP, DRAWING, BEGINNING = 32, 64, 64  # The kernels step, draw and begin have 32, 64 and 64 threads per block.
-# Warps of `step` per multiprocessor. Each uses 31 KB of local memory, or up to 45 KB in a game's own kernel, and the
-# multiprocessor's cache has room for only a few of them.
+# Warps of `step` per multiprocessor.
+# A warp uses 31 KB of local memory, or up to 45 KB in a game's own kernel, and only a few fit into the cache.
 STEP_WARPS = 2
 LEAST_LANES = 4  # A warp of `step` plays at least 4 environments, if there are 4.
 REJECTED = ("CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "CUDA_ERROR_NO_BINARY_FOR_GPU", "CUDA_ERROR_INVALID_IMAGE")

@@ -151,8 +151,7 @@ def parse_log(log: str) -> dict[str, Resources]:
     for kernel, lines in _by_kernel(log):
         sizes = [int(size) for size in re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", lines)]
         registers = re.search(r"Used (\d+) registers", lines)
-        # The compiler reports a cumulative stack size, which includes called functions, only for kernels that call
-        # functions.
+        # A cumulative stack size, including called functions, is reported only for kernels that call functions.
         cumulative = re.search(r"(\d+) bytes cumulative stack size", lines)
         shared = re.search(r"(\d+) bytes smem", lines)
         result[kernel] = Resources(

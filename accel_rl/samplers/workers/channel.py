@@ -169,8 +169,8 @@ class ServerSide:
     def attach(self, worker: int, event: EventFd, control: Control) -> None:
         """Include a worker process, which has no unanswered requests."""
         for g in range(self.groups):
-            # The request counter is reset first. If only the answer counter were 0, an inference thread that reads them
-            # would wait forever.
+            # The request counter is reset first.
+            # If only the answer counter were 0, an inference thread that reads them would wait forever.
             self._request[worker][g * _LINE] = 0
             self._answer[worker][g * _LINE] = 0
         self._events[worker] = event
