@@ -14,7 +14,7 @@ namespace accel {
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(ACCEL_PLAIN)
 
-// A line has 84 areas, which are padded to 96 areas by areas of weight zero.
+// The 84 areas of a line of the 84x84 observation are padded to 96 by areas of weight zero.
 // For each area, the table has the index of the first pixel and the weights of three pixels.
 struct AreaWords {
     u16 first[96], weight[3][96];

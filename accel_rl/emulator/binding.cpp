@@ -1,4 +1,4 @@
-// This file is the Python binding of one emulator. The bindings release the GIL while frames are run.
+// Python binding of the class Emulator. The bindings release the GIL while frames are run.
 #include <pybind11/stl.h>
 
 #include <atomic>

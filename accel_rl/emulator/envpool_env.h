@@ -18,8 +18,8 @@ class EnvPoolEnv : public StackedEnv {
         if (ended_) return begin(core_.over() || is_late(report.episode_frame));
         const u32 before = core_.episode_frames(), steps = report.episode_frame + 1;
         const auto [reward, over] = core_.play_frames(action, nullptr, true, false, ~0u, picture_.data());
-        // EnvPool reads the screen only in the last two frames of a step. If the game ends before these frames, the
-        // newest picture in the stack is repeated.
+        // EnvPool reads the screen only in the last two frames of a step. If the game ends before the last two frames
+        // of a step, the newest picture in the stack is repeated.
         const bool is_seen = core_.episode_frames() - before + 1 >= core_.frame_skip();
         push(is_seen ? picture_.data() : ring_.data() + newest_ * size_);
         const i32 lives = core_.lives();

@@ -5,9 +5,9 @@ frames faster.
 
 The compiler runs in the background (rom_compiler.py). The emulator interprets the ROM until the compilation is
 complete, or always if there is neither a cached translation nor a compiler. The cached file's name contains a hash of
-the ROM and the machine type, and a hash of the emulator's sources and the compiler's flags. It does not depend on the
-compiler, so that a translation compiled while a container image is built is also used where no compiler is installed.
-accel_rl is distributed without translations, because they are derived from the ROMs.
+the ROM and the machine type, and a hash of the emulator's sources and the compiler's flags. The file's name does not
+depend on the compiler, so that a translation compiled while a container image is built is also used where no compiler
+is installed. accel_rl is distributed without translations, because they are derived from the ROMs.
 """
 
 import contextlib

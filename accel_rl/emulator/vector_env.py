@@ -199,8 +199,9 @@ class VectorEnv(EmulatedVectorEnv):
         environments.
 
         Without `include_rng`, the random number generators of sticky actions and no-ops are not restored. A state may
-        come from any environment of any VectorEnv with the same game, mode, stack_num and obs_type. Other states raise
-        ValueError, after all environments earlier in the list have been restored.
+        come from any environment of any VectorEnv with the same game, mode, stack_num and obs_type. Raises ValueError
+        for a state of another game, mode, stack_num or obs_type, after environments earlier in the list have been
+        restored.
         """
         which = self._checked_indices(indices)
         if len(states) != len(which):
@@ -264,8 +265,8 @@ class VectorEnv(EmulatedVectorEnv):
         return which.astype(np.int32)
 
     def _are_playing(self, ids: np.ndarray) -> bool:
-        """Return whether any of the environments `ids` has a result that has not been received. If a batch contains all
-        environments, one result that is missing means that all are missing."""
+        """Return whether any of the environments `ids` has a result that has not been received. A batch that contains
+        all environments is received as a whole."""
         return self._outstanding > 0 if self._has_all else not self._answerable[ids].all()
 
     def _note(self, ids: np.ndarray, begun: int) -> None:

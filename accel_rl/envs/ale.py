@@ -179,7 +179,7 @@ class AtariEnv:
                 write = self._last
                 break
             if frames_left == 1:
-                self._screen(first)  # Needed for the maximum of two frames, because sprites flicker.
+                self._screen(first)  # The observation is the maximum of two frames, because sprites flicker.
             reward += act(code)
             ended = over()
         self._screen(last)

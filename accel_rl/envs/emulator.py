@@ -268,8 +268,8 @@ def _playing(env: Env) -> EmulatorEnv:
 
 
 class EmulatorBatch(SequentialEnv):
-    """A `SequentialEnv` that steps all its environments in one call. They are `EmulatorEnv`s, or `ReservedEnv`s of
-    `EmulatorEnv`s."""
+    """A `SequentialEnv` that steps all its environments in one call. The environments are `EmulatorEnv`s, or
+    `ReservedEnv`s of `EmulatorEnv`s."""
 
     def _play(self, action: np.ndarray, skipped: np.ndarray | None, out: Step) -> None:
         if not out.frame.flags.c_contiguous:

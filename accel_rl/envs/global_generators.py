@@ -63,7 +63,8 @@ class OwnGenerators:
     context as if the environment had not drawn.
 
     The context has no effect if `is_needed` is false, or if the generators do not store their states as this module
-    assumes, as in interpreters other than CPython. In the latter case, a message is printed once.
+    assumes, as in interpreters other than CPython. If generators store their states differently, a message is printed
+    once.
     """
 
     def __init__(self, seed: int, is_needed: bool = True) -> None:

@@ -43,8 +43,8 @@ class GymnasiumEnv:
     An episode's seed also seeds the environment's own states of the global generators of `numpy.random` and `random`.
     If the environment has the methods `get_state()`, which returns bytes, and `set_state(bytes)`, a saved state
     contains these bytes. Otherwise, with `restore` "replay", it contains the episode's seed and actions, and
-    `set_state` plays the actions again. This is exact if the environment is deterministic, and slow in a long episode.
-    With `restore` "new", a restored episode is always truncated at its next step.
+    `set_state` plays the actions again. Replaying the actions is exact if the environment is deterministic, and slow in
+    a long episode. With `restore` "new", a restored episode is always truncated at its next step.
     """
 
     def __init__(

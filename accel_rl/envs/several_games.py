@@ -49,8 +49,8 @@ def mean_score(games: Sequence[str], scores: Sequence[float], played: Sequence[i
 
 
 def std_of_scores(games: Sequence[str], scores: Sequence[float], played: Sequence[int]) -> float:
-    """Return the standard deviation of scores over episodes, with several games in percent of human. It is NaN if
-    `mean_score` is NaN."""
+    """Return the standard deviation of scores over episodes, with several games in percent of human. The result is NaN
+    if `mean_score` is NaN."""
     if len(games) > 1:
         if len(set(played)) < len(games):
             return float("nan")

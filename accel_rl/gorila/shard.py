@@ -170,7 +170,7 @@ class Shard:
         )
 
     def restore(self, snapshot: Snapshot) -> Version:
-        """Restore the shard from a snapshot, and start a new epoch. From then on, gradients of earlier epochs are
+        """Restore the shard from a snapshot, and start a new epoch. After the restore, gradients of earlier epochs are
         stale. Return the shard's new version."""
         self._parameters.copy_(snapshot.parameters)
         self.optimizer.load_state_dict(snapshot.optimizer)

@@ -34,7 +34,7 @@ def _conv2d_by_torch(x: Tensor, weight: Tensor, bias: Tensor, stride: int, paddi
     if not weight.is_cpu:
         return conv2d_on_gpu(x, weight, bias, stride, padding)
     # Training is 1.4 times as fast if frames are channels-last in memory.
-    # They are rearranged before they become floats, because bytes are copied faster.
+    # Frames are rearranged before they become floats, because bytes are copied faster.
     if x.dtype == torch.uint8:
         x = x.contiguous(memory_format=torch.channels_last).to(_input_dtype(weight))
     return F.conv2d(x, weight, bias, stride, padding)

@@ -20,9 +20,9 @@ def multiplies_bfloat16() -> bool:
 
 
 def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
-    """Return whether `conv_bf16_amx` supports the arguments. It needs bfloat16 autocast and a CPU with AMX. The input
-    must be 4 uint8 frames (with stride 4), or channels-last bfloat16. The convolution's kernel must be square, its size
-    must be divisible by the stride, and the numbers of channels must be multiples of 16."""
+    """Return whether `conv_bf16_amx` supports the arguments. The kernel needs bfloat16 autocast and a CPU with AMX. The
+    input must be 4 uint8 frames (with stride 4), or channels-last bfloat16. The convolution's kernel must be square,
+    its size must be divisible by the stride, and the numbers of channels must be multiples of 16."""
     if not multiplies_bfloat16():
         return False
     if x.device.type != "cpu" or weight.dtype != torch.float32:
@@ -91,8 +91,8 @@ _last: dict[int, tuple[Tensor, tuple[Tensor, Tensor]]] = {}
 
 
 def _packed(weight: Tensor, s: int, of_bytes: bool) -> tuple[Tensor, Tensor]:
-    """Return the weight in bfloat16, in its own order and in the order of tile registers. Both are cached, because
-    acting uses the same weight at every step of a rollout."""
+    """Return the weight in bfloat16, in its own order and in the order of tile registers. Repacked weights are cached,
+    because acting uses the same weight at every step of a rollout."""
     D, C, k, _ = weight.shape
     kept = _last.get(weight.data_ptr())
     if kept is not None and torch.equal(kept[0], weight):
@@ -115,7 +115,8 @@ class _Order:
     """Indices of the weight's numbers in the order of a matrix product's right operand: [taps, inner / 32, D / 16, 16
     pairs, 16, 2]."""
     back: Tensor
-    """The same indices for the transposed weight of each tap. Empty for byte inputs, which have no gradient."""
+    """Indices of the transposed weight of each tap, also in the order of a right operand. Empty for byte inputs, which
+    have no gradient."""
     gradient: Tensor
     """For each number of the weight, the position of its gradient in an array [taps, D / 32, inner / 32, 2, 2, 16 of D,
     16 of inner]."""

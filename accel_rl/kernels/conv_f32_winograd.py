@@ -12,8 +12,8 @@ from accel_rl.kernels.native import call
 
 
 def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
-    """Return whether `conv_f32_winograd` supports the arguments. It needs float32 tensors on a CPU with AVX2, a square
-    kernel whose size is two or three times the stride, and numbers of channels that are multiples of 16."""
+    """Return whether `conv_f32_winograd` supports the arguments. The kernel needs float32 tensors on a CPU with AVX2, a
+    square kernel whose size is two or three times the stride, and numbers of channels that are multiples of 16."""
     if torch.is_autocast_enabled("cpu"):
         return False
     out, channels, k, width = weight.shape

@@ -25,9 +25,9 @@ KERNEL, STRIDE = 8, 4
 
 
 def supports(obs: Tensor | FrameStacks, weight: Tensor, stride: int, padding: int) -> bool:
-    """Return whether `conv_u8` supports the arguments. It needs uint8 frames on a CPU with AVX2, an 8 x 8 kernel with
-    stride 4, and a number of output channels that is a multiple of 16. `FrameStacks` are supported only without
-    gradients."""
+    """Return whether `conv_u8` supports the arguments. The kernel needs uint8 frames on a CPU with AVX2, an 8 x 8
+    kernel with stride 4, and a number of output channels that is a multiple of 16. `FrameStacks` are supported only
+    without gradients."""
     frames = obs.frames if isinstance(obs, FrameStacks) else obs
     if isinstance(obs, FrameStacks) and (torch.is_grad_enabled() or not obs.has_whole_frames):
         return False

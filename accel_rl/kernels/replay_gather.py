@@ -1,8 +1,9 @@
 """Draw and gather the batches of a replay by kernels.
 
-On CUDA, one operator gathers a batch. It launches a Triton kernel, or runs torch operations if Triton is missing. If
-the replay is in host memory, compiled kernels draw the transitions and gather the batch. Their results equal those of
-the torch operations in `ring_arrays.gather`, `FrameRing.nth`, `SumTree` and `Prioritized`, bit for bit.
+On CUDA, one operator gathers a batch. The operator launches a Triton kernel, or runs torch operations if Triton is
+missing. If the replay is in host memory, compiled kernels draw the transitions and gather the batch. The kernels'
+results equal those of the torch operations in `ring_arrays.gather`, `FrameRing.nth`, `SumTree` and `Prioritized`, bit
+for bit.
 """
 
 import importlib.util

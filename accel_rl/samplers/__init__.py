@@ -1,2 +1,2 @@
-"""Samplers collect rollouts. Its modules must not import torch at the top, because worker processes, which do not need
-torch, import this package."""
+"""Samplers collect rollouts. Modules of this package must not import torch at the top, because worker processes, which
+do not need torch, import this package."""

@@ -1,5 +1,5 @@
-"""An engine that steps the environments in the main process, one group after another. It is the reference for the other
-engines."""
+"""The engine that steps the environments in the main process, one group after another. The other engines must produce
+the same rollouts."""
 
 from functools import partial
 

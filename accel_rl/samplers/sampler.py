@@ -120,7 +120,8 @@ class Sampler:
 
         Environments do not pause between rollouts if the agent's actions do not depend on observations or rewards, or
         if its parameters do not change (`fixed`) and each group has an inference thread. When the iterator is closed,
-        the current rollout is played to its end. Until then, `collect` and `state_dict` raise RuntimeError.
+        the current rollout is played to its end. Until the iterator is closed, `collect` and `state_dict` raise
+        RuntimeError.
         """
         serving = None  # how the current rollout's actions are computed
         while True:

@@ -36,7 +36,7 @@ def files_of(games: Iterable[str], carried: Carried) -> list[Path]:
 
 
 def item_of(files: Iterable[Path]) -> Item:
-    """Return the item of --carry that contains exactly these files. Its number is a hash of their names."""
+    """Return the item of --carry that contains exactly these files. The item's number is a hash of the files' names."""
     names = "\n".join(file.name for file in files)
     return Item(NAME, int(hashlib.sha256(names.encode()).hexdigest()[:12], 16))
 

@@ -44,8 +44,8 @@ class LaunchOptions(LoopOptions):
     retries: Count = 0
     """Number of times that a failed script is started again."""
     resume: str = ""
-    """Run those scripts of this folder that have not ended with exit code 0. They start from the beginning, unless they
-    continue from files that they have written."""
+    """Run those scripts of this folder that have not ended with exit code 0. A script starts from the beginning, unless
+    it continues from files that it has written."""
     dry_run: bool = False
     """Print the slots and the commands without starting them."""
 

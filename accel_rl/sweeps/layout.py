@@ -77,7 +77,8 @@ def named_members(config: TrainConfig) -> str:
 
 @dataclass(frozen=True)
 class Placing:
-    """Options that assign GPUs and cores to a sweep's runs. They are stored in the sweep's folder for --resume."""
+    """Options that assign GPUs and cores to a sweep's runs. These options are stored in the sweep's folder for
+    --resume."""
 
     gpus: str = "all"
     """GPUs that the runs use, such as 0-7 or 0,2, or all, or none. With `none`, runs get only cores."""

@@ -14,9 +14,9 @@ TIMEOUT_S = 20.0
 
 @contextmanager
 def shared_gpus(layout: Layout, say: Callable[[str], None], is_wanted: bool = True) -> Iterator[None]:
-    """A context manager that starts MPS, reports this with `say`, and stops MPS at the end. It does nothing if MPS is
-    not wanted, if no GPU is shared by several runs, or if MPS is already running. If the sweep is killed by SIGKILL,
-    MPS keeps running, and the next sweep uses it."""
+    """A context manager that starts MPS, reports this with `say`, and stops MPS at the end. MPS is not started if it is
+    not wanted, if no GPU is shared by several runs, or if it is already running. If the sweep is killed by SIGKILL, MPS
+    keeps running, and the next sweep uses it."""
     gpus = [[gpu for slot in slots for gpu in slot.gpus] for slots in layout.slots.values()]
     if not is_wanted or not any(len(set(names)) < len(names) for names in gpus):
         yield

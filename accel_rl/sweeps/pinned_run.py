@@ -30,8 +30,8 @@ def main(argv: list[str]) -> None:
 
 def set_session_nice(pid: int, nice: int) -> None:
     """Set the nice value of a process's session: 19 gives the session the lowest share of the cores, and 0 the usual
-    share. This is needed because Linux may group processes by session (autogroup, sched(7)), and then the idle
-    scheduling class applies only within a session."""
+    share. Linux may group processes by session (autogroup, sched(7)); the idle scheduling class then applies only
+    within a session."""
     try:
         with open(f"/proc/{pid}/autogroup", "w") as file:
             file.write(str(nice))

@@ -232,8 +232,8 @@ class SweepFolder:
         RunFolder(self.path).event(line)
 
     def deadline_s(self) -> float:
-        """Return the seconds until the sweep's deadline. They are infinite without a deadline, or if only an earlier
-        command had a deadline."""
+        """Return the seconds until the sweep's deadline. The result is infinite without a deadline, or if only an
+        earlier command had a deadline."""
         try:
             left_s = float(json.loads((self.path / DEADLINE).read_text())["due"]) - time.time()
         except (OSError, ValueError):

@@ -7,8 +7,8 @@
 // reused.
 //
 // An 84x84 pixel is the mean of an area of the picture, computed with integers: each picture pixel has 21 x 2 parts,
-// and each area 200 parts. cv2's rounding errors matter only if a mean is halfway between two integers. Such an area is
-// summed again in floats, in cv2's order.
+// and each area 200 parts. cv2's rounding errors matter only if a mean is halfway between two integers. Areas with such
+// a mean are summed again in floats, in cv2's order.
 #pragma once
 #include "tia.h"
 

@@ -1,4 +1,4 @@
-// The TIA is the picture chip. This file has the TIA's registers, and the log of writes to the registers.
+// The TIA is the picture chip: its registers, and the log of writes to the registers.
 // | one scan line, 228 colour clocks = 76 CPU cycles
 // | 0                68                      148                     228
 // | |  HBLANK         | left half: PF0 PF1 PF2 | right half, again or reflected |

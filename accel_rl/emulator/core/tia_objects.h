@@ -10,8 +10,8 @@
 // | 7            0                        4, starting one pixel later
 //
 // After HMOVE at CPU cycle c of a line, every object first moves right by 8 pixels, because a blank of 8 pixels is
-// shown at the left edge. Then the object moves left by one pixel for each of its motion pulses, one every 4 clocks. A
-// late HMOVE (55 <= c < 75) moves objects only to the left, and an HMOVE with 20 < c < 55 moves no object.
+// shown at the left edge. After the blank, the object moves left by one pixel for each of its motion pulses, one every
+// 4 clocks. A late HMOVE (55 <= c < 75) moves objects only to the left, and an HMOVE with 20 < c < 55 moves no object.
 #pragma once
 #include "tia.h"
 
@@ -80,8 +80,8 @@ HD i32 late_reset_position(u32 object, i32 cycle, i32 since_hmove) {
 }
 
 // If HMM0 changes from 7 to 6 in the 21st cycle after HMOVE, missile 0 draws stars.
-// Until the next HMOVE, missile 0 then moves at the end of each line, with a period of four lines. It is wide on one of
-// these lines, and hidden on another.
+// Until the next HMOVE, missile 0 then moves at the end of each line, with a period of four lines. Missile 0 is wide on
+// one of these four lines, and hidden on another.
 // | line after the write   1       2       3    4
 // | pixels to the left     33      0       17   18
 // | missile 0              wide    hidden

@@ -5,8 +5,8 @@ warp run blocks together.
 
 A block ends at a jump, at a taken branch, and where another block begins. After a branch that is not taken, lanes
 continue in the next block if no other path leads to that block. A block that branches to its own start is repeated
-until the scan line ends. Both rules avoid choosing a block by the switch, which costs a warp about as much as two
-instructions.
+until the scan line ends. Continuing in the next block, and repeating a block, avoid a choice by the switch, which costs
+a warp about as much as two instructions.
 """
 
 import re

@@ -89,8 +89,8 @@ class DeviceInfo(TypedDict, total=False):
 class DeviceVectorEnv(EmulatedVectorEnv):
     """A batch of environments of one game on a GPU, with the rules of `VectorEnv` and the arguments of `DeviceOptions`.
     `autoreset_mode` decides when the next episode begins: in the step that ends an episode (SAME_STEP, the default), in
-    the step after it (NEXT_STEP), or only when `reset` is called (DISABLED). Until then, the environment repeats its
-    last observation.
+    the step after it (NEXT_STEP), or only when `reset` is called (DISABLED). Until its next episode begins, an
+    environment repeats its last observation.
 
     Observations [num_envs, stack_num, img_height, img_width] uint8 are 84x84 or 104x80 pixels. At the start of an
     episode, the missing earlier frames of the stack are zeros. `reward` is [num_envs] float32, and `terminated` and

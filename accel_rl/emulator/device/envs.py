@@ -1,4 +1,5 @@
-"""Environments on a device: a GPU, or a CPU for tests. Their states, frames and rewards are in the device's memory."""
+"""Environments on a device, which is a GPU, or a CPU for tests. The environments' states, frames and rewards are in the
+device's memory."""
 
 from typing import NamedTuple
 

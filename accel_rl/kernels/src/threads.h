@@ -18,7 +18,7 @@ inline Team& team() {
 }
 
 // Returns the float modes (rounding and denormals) of the calling thread. A helper thread inherits them only when it is
-// created, so that the caller's modes must be set in the helper. If the modes differed between threads, a sum would
+// created, so that the caller's modes must be set in the helper. If float modes differed between threads, a sum would
 // depend on the thread that computes it.
 inline unsigned float_mode() {
 #if ACCEL_X86

@@ -111,8 +111,8 @@ class DeviceRollouts:
 
     def finish(self, buffer: int, is_unseen: bool) -> None:
         """Copy the data to the GPU that were not copied during the rollout. If `is_unseen`, no frames were copied
-        during the rollout, and the host did not wait for actions. In this case, wait until the host may overwrite the
-        memory of the next rollout."""
+        during the rollout, and the host did not wait for actions. If `is_unseen`, also wait until the host may
+        overwrite the memory of the next rollout."""
         rollout = self.rollouts[buffer]
         host = self.host[buffer]
         last = self.rollouts[buffer].T

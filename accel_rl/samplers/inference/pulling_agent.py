@@ -64,7 +64,7 @@ class PullingAgent:
 
     @contextmanager
     def _nothing_acting(self) -> Iterator[None]:
-        """A context in which no thread acts. It begins when all threads have finished acting."""
+        """A context in which no thread acts. Entering the context waits until all threads have finished acting."""
         with self._idle:
             self._idle.wait_for(lambda: self._threads_acting == 0)
             yield

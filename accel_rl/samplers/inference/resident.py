@@ -1,4 +1,5 @@
-"""Rollouts of environments that run on a GPU. They are stored in GPU memory, and frames are not copied to the host."""
+"""Rollouts of environments that run on a GPU. The rollouts are stored in GPU memory, and frames are not copied to the
+host."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,8 +19,8 @@ KNOWN = ("age", "action", "reward", "terminated", "truncated", "ended", "valid")
 
 
 def resident_rollout(spec: EnvSpec, T: int, B: int, device: torch.device) -> Rollout:
-    """Allocate a rollout on a GPU. Its `host` is for a copy of all arrays except the frames, in page-locked host
-    memory."""
+    """Allocate a rollout on a GPU. The rollout's `host` is page-locked host memory for a copy of all arrays except the
+    frames."""
     cells = rollout_layout(spec, T, B)
     layout = {k: (getattr(torch, cells[k][0]), cells[k][1]) for k in TENSORS}
     on_gpu: dict[str, Any] = {k: torch.zeros(shape, dtype=dtype, device=device) for k, (dtype, shape) in layout.items()}

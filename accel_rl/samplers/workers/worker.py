@@ -1,7 +1,7 @@
 """The program of a worker process: it pins itself to a core, and steps its environments, one group after another.
 
-`accel_rl.processes.child` starts a worker as a new interpreter that imports neither torch nor the user's program. It
-therefore starts in a fraction of a second, and a user's script needs no `if __name__ == "__main__"`.
+`accel_rl.processes.child` starts a worker as a new interpreter that imports neither torch nor the user's program. A
+worker therefore starts in a fraction of a second, and a user's script needs no `if __name__ == "__main__"`.
 """
 
 import contextlib
@@ -81,7 +81,7 @@ def _build(setup: WorkerSetup) -> dict[int, GroupStepper]:
 
 
 def _batch(setup: WorkerSetup, first: int, seeds: list[int]) -> BatchEnv:
-    """Create a group's environments. `first` is the index of the first one in the sampler."""
+    """Create a group's environments. `first` is the index, in the sampler, of the group's first environment."""
     from accel_rl.envs.make import ResolvedEnv, make_batch
     from accel_rl.envs.starts import StartOrder
 

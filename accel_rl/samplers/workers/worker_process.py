@@ -39,8 +39,8 @@ class WorkerProcess:
     def launch(
         cls, index: int, event: EventFd, fds: set[int], variables: Mapping[str, str] | None = None
     ) -> "WorkerProcess":
-        """Start a worker process, which waits for its set-up message. It inherits the event and the file descriptors
-        `fds`. `variables` are additional environment variables."""
+        """Start a worker process, which waits for its set-up message. The process inherits the event and the file
+        descriptors `fds`. `variables` are additional environment variables."""
         ours, theirs = socket.socketpair()
         process = child.start(
             child.command("accel_rl.samplers.workers.worker", str(theirs.fileno())),

@@ -1,8 +1,8 @@
 // The bus of the fast core reads and writes the plain core's State.
 // | write of the TIA  -> at once, or into a log: log.h      read of a collision register -> looks up to now: tia.h
 //
-// The last value on the bus is not stored between instructions: before an instruction reads, it has been fetched over
-// the bus.
+// The last value on the bus is not stored between instructions, because fetching an instruction puts a new value on the
+// bus.
 #pragma once
 #include "../console.h"
 #include "tia.h"

@@ -6,8 +6,8 @@
 //
 // If an instruction is `slow`, the plain interpreter runs the instruction on the same state.
 // The fast core then continues with the next instruction.
-// The last value on the bus is not stored between instructions: before an instruction reads, it has been fetched over
-// the bus. A frame longer than any regular frame is abandoned, and the caller runs the frame again with the plain core.
+// The last value on the bus is not stored between instructions, because fetching an instruction puts a new value on the
+// bus. A frame longer than any regular frame is abandoned, and the caller runs the frame again with the plain core.
 //
 // If TRANSLATED is defined, it names a file that translation.h has written, and the function also contains the
 // translated code of one ROM. The interpreter jumps into the translated code at an `entry`, and runs instructions that

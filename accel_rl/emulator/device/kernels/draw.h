@@ -111,7 +111,7 @@ class RowPainter {
         composed_ = end_;
     }
 
-    // Writes the pixels from `flushed_` to the row's end. Those after `composed_` will be overwritten by a later call.
+    // Writes the pixels from `flushed_` to the row's end. Pixels after `composed_` will be overwritten by a later call.
     HD void flush() {
         u32 palette = 0;
         const u32 lost = r_.blank & LOSES_COLOUR ? 1 : 0, black = luminance_[0] * 0x01010101u;

@@ -1,4 +1,4 @@
-// The emulator's GPU kernels. Their code is in the headers, which are also compiled for CPUs (host.h).
+// The emulator's GPU kernels. The kernels' code is in headers, which are also compiled for CPUs (host.h).
 // | kernel    grid        block   shared memory
 // | step      n / lanes   32      the stages, the ROM and its code
 // | rows      2n / 32     32      -

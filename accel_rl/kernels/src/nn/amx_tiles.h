@@ -57,8 +57,8 @@ struct TileRegisters {
     ACCEL_TILES ~TileRegisters() { _tile_release(); }
 };
 
-// The operands of a sum of products. Those of step i begin a_steps[i] numbers after `a`, and b_steps[i] numbers after
-// `b`.
+// The operands of a sum of products. The operands of step i begin a_steps[i] numbers after `a`, and b_steps[i] numbers
+// after `b`.
 struct Operands {
     const bf16* a;
     i64 a_tile, a_row;  // The distances are those from a tile of rows, or from a row, to the next.

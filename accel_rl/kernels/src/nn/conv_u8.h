@@ -82,7 +82,7 @@ inline void conv_u8(i64 N, i64 S, i64 H, i64 W, i64 D, address pictures, i64 str
                  at<const float>(weight), 255.0f, at<const float>(bias), at<float>(out), relu, threads);
 }
 
-// The same for the stacks that `gather_stacks` would copy.
+// Computes the convolution of stacks that are not copied, but read where their frames are stored.
 inline void conv_u8_frames(i64 N, i64 S, i64 H, i64 W, i64 D, address frames, i64 row, i64 column, address t, address b,
                            address age, address weight, address bias, address out, bool relu, int threads) {
     const std::vector<std::uint8_t> zeros(size_t(H * W));
