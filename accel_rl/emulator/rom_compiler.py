@@ -5,7 +5,7 @@
 
 While it compiles, the child process holds two lock files (see `turn`). If the parent process ends first, the child ends
 too, or with `outlives` continues at the lowest priority: a program that ends before the compilation can use the
-translated ROM the next time. The child deletes its temporary files in either case.
+translated ROM the next time. The child always deletes its temporary files.
 """
 
 import contextlib
@@ -196,7 +196,7 @@ def _failure_of(compiler: Compiler, program: Path, library: Path) -> str:
     """Compile a program to a library. Return the error in one line, or "" if there is none."""
     arguments = [compiler.path, *FLAGS, f"-I{Path(__file__).parent}", str(program), "-o", str(library)]
     try:
-        # The compiler's temporary files are in this folder, and are removed with it even if the compiler is killed.
+        # The compiler writes temporary files to this folder, which is removed even if the compiler is killed.
         variables = {**os.environ, "TMPDIR": str(program.parent)}
         subprocess.run(arguments, check=True, stdin=subprocess.DEVNULL, capture_output=True, env=variables)
         function_in(library.read_bytes())

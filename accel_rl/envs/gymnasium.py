@@ -274,7 +274,7 @@ class GymnasiumEnv:
 
     def _write(self, observation: Any, frame: np.ndarray) -> None:
         np.copyto(frame, self._observations.frame(observation), casting="unsafe")
-        np.copyto(self._newest, frame)  # needed to verify a restored state
+        np.copyto(self._newest, frame)  # The newest frame verifies a restored state.
 
 
 def _make(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.Env:

@@ -31,7 +31,7 @@ LEAST_RESERVE_S, MOST_RESERVE_S = 12.0, 45.0
 WARM, MOST_WARM_S = 0.02, 15.0
 """A rate is measured after the first 2 % of the time, at most 15 s, because runs begin slowly."""
 OVERHEAD_S = 10.0
-"""Seconds that starting and ending a run take, until this is measured."""
+"""Assumed seconds for starting and ending a run, as long as these have not been measured."""
 TOLERANCE = 0.2
 """A run is stopped early only if it would be late by more than 20 % of the remaining time, because rates vary."""
 

@@ -63,7 +63,7 @@ def _on_cuda(
     part: str = "step",
     translated: str = "",
 ) -> None:
-    from accel_rl.emulator.device.cuda import kernels_of  # Imported here, because this loads CUDA's libraries.
+    from accel_rl.emulator.device.cuda import kernels_of  # Imported here, because the import loads CUDA's libraries.
 
     a = step_arguments(action, state, out, tables, rules, repeat_probability)
     kernels, scratch = kernels_of(action.device), state[STATE.index("scratch")]

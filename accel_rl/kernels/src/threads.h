@@ -17,9 +17,9 @@ inline Team& team() {
     return the;
 }
 
-// Returns the float modes (rounding and denormals) of the calling thread. A helper thread inherits them only when it is
-// created, so that the caller's modes must be set in the helper. If float modes differed between threads, a sum would
-// depend on the thread that computes it.
+// Returns the float modes (rounding and denormals) of the calling thread. A helper thread inherits float modes only
+// when it is created, so that the caller's modes must be set in the helper. If float modes differed between threads, a
+// sum would depend on the thread that computes it.
 inline unsigned float_mode() {
 #if ACCEL_X86
     return _mm_getcsr() & ~0x3fu;  // The returned float modes do not include the status flags.

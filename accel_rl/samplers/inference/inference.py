@@ -54,7 +54,7 @@ class RolloutPlayer(Protocol):
     """Plays whole rollouts of environments that run on a GPU."""
 
     def play(self, agent: Agent | None, buffer: int, settings: Hashable, play: Play) -> None:
-        """Call `play`, or replay an earlier call of it. `agent` is None if all actions were selected before the
+        """Call `play`, or replay an earlier call of `play`. `agent` is None if all actions were selected before the
         rollout. `settings` are other values on which the rollout depends."""
 
 

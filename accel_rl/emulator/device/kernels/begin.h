@@ -8,8 +8,8 @@
 
 namespace accel {
 
-// A block of threads begins the next episode of environment i if its episode has ended. With `all`, it begins episode
-// 0.
+// A block of threads begins the next episode of environment i if its episode has ended. With `all`, the block begins
+// episode 0.
 template <class Block>
 HD void begin_block(const StepArguments& a, u32 i, bool all, Block& block) {
     if (!all && !a.out.ended[i]) return;
