@@ -1,5 +1,5 @@
-"""`AleView` has those methods of ale-py's ALEInterface that read a game's state. Wrappers of other libraries call these
-methods on `env.unwrapped.ale`."""
+"""The methods of ale-py's ALEInterface that read a game's state. Wrappers of other libraries call these methods on
+`env.unwrapped.ale`."""
 
 from typing import Any
 
@@ -10,8 +10,7 @@ from accel_rl.emulator.env_core import AtariEnvCore
 
 
 class AleView:
-    """`AleView` reads the state of one game. Names and results of its methods are those of ale-py's ALEInterface.
-    Methods that change a game are missing."""
+    """Reads the state of one game. Methods that change a game are missing."""
 
     def __init__(self, game: str, core: AtariEnvCore) -> None:
         self._core = core
@@ -34,20 +33,19 @@ class AleView:
         return self._core.episode_frames
 
     def getScreen(self, out: np.ndarray | None = None) -> np.ndarray:
-        """Return the screen's palette indices, [210, 160] uint8. They are written into `out` if it is given."""
+        """Return the screen's palette indices [210, 160] uint8, in the array `out` if `out` is given."""
         return _written(self._core.screen(), out)
 
     def getScreenDims(self) -> tuple[int, int]:
-        """Return the height and the width of the screen."""
         height, width = self._core.screen().shape
         return height, width
 
     def getScreenGrayscale(self, out: np.ndarray | None = None) -> np.ndarray:
-        """Return the gray screen, [210, 160] uint8. It is written into `out` if `out` is given."""
+        """Return the gray screen [210, 160] uint8, in the array `out` if `out` is given."""
         return _written(self._core.mapped(self._gray, 1), out)
 
     def getScreenRGB(self, out: np.ndarray | None = None) -> np.ndarray:
-        """Return the colour screen, [210, 160, 3] uint8. It is written into `out` if `out` is given."""
+        """Return the colour screen [210, 160, 3] uint8, in the array `out` if `out` is given."""
         return _written(self._core.mapped(self._rgb, 3), out)
 
     def __getattr__(self, name: str) -> Any:

@@ -1,8 +1,8 @@
-// This header has `area_line` of observation.h for AVX-512 and AVX2, chosen at run time.
+// Versions of `area_line` (observation.h) for AVX-512 and AVX2, one of which is chosen at run time.
 // | AVX-512    32 areas at once: their pixels lie within 64 words, which one permutation reads
 // | AVX2       4 areas to half a register: their pixels lie within 8 words and those 2 further on
 //
-// Other processors use the portable `area_line`.
+// Processors with neither AVX-512 nor AVX2 use the portable `area_line`.
 #pragma once
 #include "core/observation.h"
 
@@ -14,8 +14,8 @@ namespace accel {
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(ACCEL_PLAIN)
 
-// A line has 84 areas, which are padded to 96 areas by areas of weight zero.
-// For each area, the table has the word of the first pixel, and the weights of three pixels.
+// The 84 areas of a line of the 84x84 observation are padded to 96 by areas of weight zero.
+// For each area, the table has the index of the first pixel and the weights of three pixels.
 struct AreaWords {
     u16 first[96], weight[3][96];
 };
@@ -62,8 +62,8 @@ __attribute__((target("avx512bw,avx512vl"))) inline void area_line_avx512(const 
     halfway[1] = halves[2];
 }
 
-// For every four areas, the table has the byte offsets of their first two pixels from the first area's pixels.
-// For each pair of pixels, the table has two weights.
+// For every four areas, `bytes` has the offsets of each area's first two pixels, in bytes from the first area's first
+// pixel. `weight` has the weights of these two pixels, and then those of each area's third pixel.
 struct AreaPairs {
     u8 bytes[24][16];
     u16 weight[2][24][8];
@@ -82,11 +82,11 @@ constexpr AreaPairs make_area_pairs() {
 }
 inline constexpr AreaPairs AREA_PAIRS = make_area_pairs();
 
-// Joins two registers of 128 bits.
+// Loads two halves of 128 bits into one register.
 __attribute__((target("avx2"))) inline __m256i both(const void* low, const void* high) {
     return _mm256_loadu2_m128i(static_cast<const __m128i*>(high), static_cast<const __m128i*>(low));
 }
-// Sums the areas 4 * low to 4 * low + 3 and 4 * high to 4 * high + 3, in 32 bits each.
+// Returns the weighted sums of the areas 4 * low to 4 * low + 3 and 4 * high to 4 * high + 3, in 32 bits each.
 __attribute__((target("avx2"))) inline __m256i fours_of(const u16* down, u32 low, u32 high) {
     const u16 *const a = down + AREA_WORDS.first[4 * low], *const b = down + AREA_WORDS.first[4 * high];
     const __m256i order = both(AREA_PAIRS.bytes[low], AREA_PAIRS.bytes[high]);

@@ -20,7 +20,7 @@ from accel_rl.text.errors import ConfigError
 
 
 class EmulatorCore(Protocol):
-    """`EmulatorCore` is the Python interface of the compiled class Emulator (emulator.h)."""
+    """The Python interface of the compiled class Emulator (emulator.h)."""
 
     @property
     def over(self) -> bool: ...
@@ -64,8 +64,7 @@ def core() -> Any:
 
 
 class AtariEmulator:
-    """`AtariEmulator` is an emulator of one game. If `fast` is true, the emulator uses the fast core, which computes
-    the same frames as the plain core.
+    """Plays one game. If `fast` is true, the fast core computes the frames, which equal those of the plain core.
 
     Raises ConfigError if the game is unknown or the core is not compiled, and ValueError for a bad ROM or state.
     """
@@ -87,7 +86,7 @@ class AtariEmulator:
             raise ConfigError(f"sticky probability {sticky}; allowed is 0 to 1")
         rom = read_rom(game) if rom is None else rom
         self._emulator: EmulatorCore = core().Emulator(rom, cartridge(game), self.settings, seed, sticky, fast)
-        # As ale-py does, load the game with default switches, then set the switches, and then reset the game.
+        # The core has loaded the game with default switches; set the switches, and reset the game, as ale-py does.
         if mode is not None:
             self._emulator.set_steps(steps(game, mode))
         if difficulty is not None:
@@ -144,11 +143,11 @@ class AtariEmulator:
         return self._emulator.save()
 
     def restore(self, state: bytes) -> None:
-        """Restore a state. For an invalid state, raises a ValueError that names the defect, and the emulator is
+        """Restore a saved state. If the state is invalid, raises ValueError with the reason, and leaves the emulator
         unchanged."""
         self._emulator.restore(state)
 
     def trace(self, action: int) -> list[tuple[int, ...]]:
-        """Run one frame, and return the executed instructions, as (cycle, line, cycle in line, pc, three bytes at pc,
+        """Run one frame. Return one tuple per executed instruction: (cycle, line, cycle in line, pc, three bytes at pc,
         a, x, y, sp)."""
         return self._emulator.trace(action)

@@ -1,4 +1,4 @@
-// This file is the Python binding of one emulator. The bindings release the GIL while frames are run.
+// Python binding of the class Emulator. The bindings release the GIL while frames are run.
 #include <pybind11/stl.h>
 
 #include <atomic>
@@ -27,7 +27,8 @@ Clause clause_of(const py::list& source) {
     return c;
 }
 
-// Sets the steps of a reset, as tuples (action, switches, frames, gap, sticks, clause, moving byte).
+// Sets the inputs that a reset plays, as tuples (action, switches, frames, gap, sticks, until, moves): see Step in
+// game.h.
 void set_steps(Game& g, const py::list& steps) {
     if (steps.size() > MOST_STEPS) throw std::invalid_argument("a reset has more than " + std::to_string(MOST_STEPS) + " steps");
     for (auto item : steps) {
@@ -131,7 +132,7 @@ void check_pixels(const Emulator& e, const py::array_t<u8>& out, int channels) {
                                     std::to_string(wanted));
 }
 
-// Maps the picture's colours by a table of 256 entries of `channels` bytes.
+// Maps the picture's colour bytes to gray or RGB by a table of 256 entries of `channels` bytes.
 py::array_t<u8> mapped(Emulator& e, py::array_t<u8, py::array::c_style> table, int channels) {
     if (table.size() != 256 * channels) throw std::invalid_argument("the palette has the wrong size");
     py::array_t<u8> out = channels == 1 ? py::array_t<u8>({e.height(), WIDTH}) : py::array_t<u8>({e.height(), WIDTH, channels});
@@ -147,7 +148,7 @@ u8 peek(const Emulator& e, u32 address) {
     return e.rom().bytes[e.state().cartridge.slice[offset >> 10] + (offset & 0x3FF)];
 }
 
-// Runs one frame, and returns a list of (cycle, line, cycle in line, pc, three bytes at pc, a, x, y, sp).
+// Runs one frame. Returns one tuple per instruction: (cycle, line, cycle in line, pc, three bytes at pc, a, x, y, sp).
 py::list trace(Emulator& e, u32 action) {
     py::list out;
     e.traced_frame(action, [&](const Console& c) {
@@ -182,8 +183,8 @@ u8* observation_at(const AtariEnvCore& a, Bytes& out) {
 }
 
 // Steps each environment. A negative action skips the environment, with reward 0, no flags and a frame of zeros.
-// The array `draws` [n, frame_skip] float64 has the numbers for sticky actions, or is None.
-// The arrays `out` of a step are those of `data.Step`.
+// `draws` [n, frame_skip] float64 are the random numbers of sticky actions; None means no sticky actions.
+// The results are written to the other arrays, which are fields of `data.Step`.
 void step_env_cores(const py::list& list, const py::array_t<i32, py::array::c_style>& actions,
                     const std::optional<Doubles>& draws, Bytes& frames, Floats& reward, Flags& terminated, Flags& truncated,
                     Flags& ended) {
@@ -286,7 +287,8 @@ PYBIND11_MODULE(_core, m) {
         .def_property(
             "lives_before", [](const AtariEnvCore& a) { return a.episode.lives_before; },
             [](AtariEnvCore& a, i32 value) { a.episode.lives_before = value; });
-    // A translation is compiled from the same headers as this extension, and for the same layout.
+    // A translated ROM is used only if it was compiled from the same headers and with the same memory layout as this
+    // extension.
 #ifdef ACCEL_RL_SOURCES
     m.attr("SOURCES") = ACCEL_RL_SOURCES;
 #else
@@ -300,7 +302,7 @@ PYBIND11_MODULE(_core, m) {
     m.def("step_env_cores", &step_env_cores, py::arg("env_cores"), py::arg("actions"), py::arg("draws"),
           py::arg("frames").noconvert(), py::arg("reward").noconvert(), py::arg("terminated").noconvert(),
           py::arg("truncated").noconvert(), py::arg("ended").noconvert());
-    // Orders all loads and stores before the fence before those behind it, in the view of other processes.
+    // For other processes, all loads and stores before the fence happen before all loads and stores after the fence.
     m.def("fence", [] { std::atomic_thread_fence(std::memory_order_seq_cst); });
     bind_vector(m);
     bind_device(m);

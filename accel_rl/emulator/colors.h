@@ -1,4 +1,4 @@
-// Maps the colour bytes of a picture by a table.
+// Maps the colour bytes of a picture to gray or RGB by a table.
 #pragma once
 #include <cstring>
 
@@ -12,13 +12,13 @@ inline void map_row(u8* out, const u8* from, const u8* table, const u8 (*wide)[4
         for (i32 x = 0; x < WIDTH; x++) out[x] = table[from[x]];
         return;
     }
-    // A copy of four bytes is one store, whose last byte the next pixel overwrites. A copy of `channels` bytes, a number
-    // that the compiler does not know, is a call for each pixel and takes 4 times as long.
+    // Each pixel is stored as four bytes, the last of which the next pixel overwrites. Copying `channels` bytes takes 4
+    // times as long: the compiler does not know `channels`, and calls a function for each pixel.
     for (i32 x = 0; x + 1 < WIDTH; x++) std::memcpy(out + 3 * x, wide[from[x]], 4);
     std::memcpy(out + 3 * (WIDTH - 1), wide[from[WIDTH - 1]], 3);
 }
 
-// `out` has `channels` (1 or 3) bytes for each pixel of the `rows` rows. Most rows of a picture equal the row above, and are
+// `out` has `channels` (1 or 3) bytes for each pixel of the `rows` rows. Rows that equal the row above, as most do, are
 // copied.
 inline void map_colors(u8* out, const u8* from, const u8* table, size_t channels, size_t rows) {
     u8 wide[256][4] = {};

@@ -1,4 +1,4 @@
-"""A counter-based generator computes an episode's random numbers, each from its index and not from earlier numbers.
+"""A counter-based generator computes each random number of an episode from its index, not from earlier numbers.
 
     | start     (seed, episode)             -> the console's timer after the power cycle, no-op frames
     | sticky    (seed, episode, step)       -> a number for each frame of the agent step
@@ -15,7 +15,7 @@ from accel_rl.emulator.atari import EmulatorCore, core
 from accel_rl.emulator.games import FIRE
 from accel_rl.text.errors import ConfigError
 
-MOST_NOOPS = 100  # On a GPU, start states take 75 x 9 KB for each number of no-ops.
+MOST_NOOPS = 100  # On a GPU, the table of start states takes 75 x 9 KB for each number of no-ops.
 CACHED_STARTS = 30  # Dalton & Frosio 2020 use "a cache of random initial states (30 by default)" (section 3).
 CACHE_SEED = 2020  # The constant seed gives all runs the same cached start states.
 
@@ -27,22 +27,22 @@ def check_noops(noop_max: int) -> None:
 
 
 class Counter:
-    """A `Counter` draws an episode's random numbers. If `cached` is true, every episode begins in one of
-    `CACHED_STARTS` start states."""
+    """Draws an episode's random numbers. If `cached` is true, every episode begins in one of `CACHED_STARTS` start
+    states."""
 
     def __init__(self, noop_max: int, frame_skip: int, cached: bool, noop_min: int = 0) -> None:
         self._counter, self._frame_skip = core().counter, frame_skip
         timers, noops = self._counter.TIMERS, noop_max - noop_min + 1
         first = self._counter.FIRST_TIMER
         self.starts = [[(first + row, noop_min + column) for column in range(noops)] for row in range(timers)]
-        """The attribute `starts` [rows, columns] lists (timer, number of no-op frames) for each start state. All start
-        states are equally likely."""
+        """`starts` [rows, columns] has (timer, number of no-op frames) for each start state. All start states are
+        equally likely."""
         if cached:
             places = [self._counter.start_draws(CACHE_SEED, k, timers, noops) for k in range(CACHED_STARTS)]
             self.starts = [[self.starts[row][column]] for row, column in places]
 
     def start(self, seed: int, episode: int) -> tuple[int, int]:
-        """Return (timer, number of no-op frames) with which an episode begins."""
+        """Return the start state of an episode: (timer, number of no-op frames)."""
         row, column = self._counter.start_draws(seed, episode, len(self.starts), len(self.starts[0]))
         return self.starts[row][column]
 
@@ -54,7 +54,7 @@ class Counter:
 
 def start_at(console: EmulatorCore, timer: int, noops: int, fire: bool = False) -> None:
     """Reset a console to a start state, which is a function of the timer and the number of no-op frames. With `fire`,
-    the fire button is pressed in the first of them, or before if there is none."""
+    the fire button is pressed in the first no-op frame, or in one more frame if there are no no-op frames."""
     console.restart(timer)
     wait_at(console, timer, int(fire), FIRE)
     wait_at(console, timer, noops - fire)
@@ -69,12 +69,11 @@ def wait_at(console: EmulatorCore, timer: int, noops: int, action: int = 0) -> N
 
 
 class CounterState(NamedTuple):
-    """A `CounterState` is the saved state of an environment with counter-based random numbers. Every engine can read a
-    `CounterState` (`Env` of kernels/envs.h).
+    """The saved state of an environment with counter-based random numbers, which every engine can read. (In C++ it is
+    `Env` of kernels/envs.h.)
 
     `play` is the state of console and game (`EmulatorCore.play`). `number` is the episode's number, and `age` is the
-    number of steps since the episode's first frame. A `CounterState` contains neither frames nor the state of a random
-    generator.
+    number of steps since the episode's first frame. The state contains neither frames nor a random generator.
     """
 
     play: bytes
@@ -98,7 +97,7 @@ class CounterState(NamedTuple):
 
     @classmethod
     def from_bytes(cls, state: bytes) -> "CounterState":
-        """Build the state from the bytes of `to_bytes`. Raises ValueError for a wrong number of bytes."""
+        """Convert the result of `to_bytes` back to a state. Raises ValueError for a wrong number of bytes."""
         index, sizes = core().device.words, core().device.sizes
         if len(state) != sizes["env"]:
             raise ValueError(f"the state of an environment has {len(state)} bytes; expected {sizes['env']}")

@@ -1,4 +1,5 @@
-"""The attributes of Gymnasium's vector environments that follow from the options, on CPUs as on a GPU."""
+"""Attributes of a Gymnasium vector environment (spaces, metadata), set from the options, for emulation on CPUs and on a
+GPU."""
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
@@ -12,7 +13,7 @@ from accel_rl.emulator.vector_options import VectorOptions
 
 
 class EmulatedVectorEnv(GymnasiumVectorEnv):
-    """The base class of `VectorEnv` and `DeviceVectorEnv`."""
+    """Base class of `VectorEnv` and `DeviceVectorEnv`."""
 
     def __init__(self, options: VectorOptions) -> None:
         self.options = options

@@ -1,4 +1,5 @@
-// One emulator on the host has a console, its game, two pictures and two random streams, and is saved as bytes.
+// An emulator on a CPU: a console, its game, two pictures and two streams of random numbers. The state can be saved as
+// bytes.
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -41,7 +42,8 @@ class Emulator {
     }
     Emulator(const Emulator&) = delete;  // The caller of a new emulator must first call load().
 
-    // Powers the console on as ale-py does: 60 frames to detect the TV format, then a reset in the default mode.
+    // Powers the console on as ale-py does: plays 60 frames, in which ale-py detects the TV format, and then resets in
+    // the default mode.
     void load() {
         const Steps chosen = steps_of(game_);
         const u8 difficulty = snap_.difficulty;
@@ -69,7 +71,8 @@ class Emulator {
         start_game();
     }
 
-    // Resets the console that load() left, with black pictures; the reset depends only on the timer's value (25 to 99).
+    // Resets from the state after load()'s 60 frames, with black pictures, so that the result depends only on the
+    // timer's value (25 to 99).
     void restart(u8 timer) {
         snap_.state = loaded_;
         snap_.frame = 0;
@@ -82,7 +85,7 @@ class Emulator {
     i32 act(u32 action) { return act_drawn(action, nullptr, nullptr); }
 
   protected:
-    // With `gray` and `canvas`, draws the frame's picture in gray; otherwise the picture is drawn on demand.
+    // With `gray` and `canvas`, draws the frame's picture in gray. Otherwise the picture is drawn when it is read.
     i32 act_drawn(u32 action, GrayFrame* gray, const FastCanvas* canvas) {
         if (action >= ACTIONS) throw std::invalid_argument("action " + std::to_string(action) + "; allowed are 0 to 17");
         if (snap_.progress.over) return 0;
@@ -98,7 +101,7 @@ class Emulator {
         else console_.run_frame(pixels_.data(), draws_);
     }
 
-    // Restarts the random stream of sticky actions, which is ale-py's stream.
+    // Seeds the random numbers of sticky actions, which are those of ale-py.
     void set_sticky(u32 seed, float probability) {
         random_seed(snap_.sticky, seed);
         snap_.sticky_probability = probability;
@@ -139,8 +142,9 @@ class Emulator {
         console_.run_frame(pixels_.data(), true, before);
     }
 
-    // Plays random actions, and returns the ROM as C++ (translation.h). The plain core records the first `recorded` of all
-    // frames, and later 10 of every 200, so that code of later parts of the game is found in little time.
+    // Plays `frames` frames with random actions to find the ROM's instructions, and returns the ROM as C++
+    // (translation.h). Instructions are recorded in the first `recorded` frames and then in 10 of every 200, to find
+    // code of later parts of the game in little time.
     std::string translated(u32 recorded, u32 frames) {
         Translator translator(console_.rom, decoded_->ops.data());
         Random actions{};
@@ -156,9 +160,9 @@ class Emulator {
         return translator.source();
     }
     bool is_translated() const { return translates_ && decoded_->translated.load() != nullptr; }
-    // Emulators of a game share its translation. Without `on`, this one interprets the game nevertheless.
+    // All emulators of a game share its translated ROM. If `on` is false, this emulator interprets the ROM anyway.
     void set_translates(bool on) { translates_ = on; }
-    // `address` is that of run_translated in a library of translation.py.
+    // `address` is the address of run_translated in a library that rom_compiler.py has compiled.
     void insert_translation(size_t address) {
         decoded_->translated.store(reinterpret_cast<FastEnd (*)(FastConsole&)>(address), std::memory_order_release);
     }
@@ -199,7 +203,7 @@ class Emulator {
         for (u32 i = 0; i < snap_.console_draws; i++) random_draw(console_random_);
     }
 
-    // Continues from a console and its game, with black pictures.
+    // Sets the state of console and game. The pictures become black.
     void set_play(const Play& play) {
         const char* const damage = damage_of(play, console_.rom);
         require(!damage, damage);
@@ -224,7 +228,7 @@ class Emulator {
     static constexpr u32 MAGIC = 0x454C5241;  // "ARLE"
     static constexpr u32 VERSION = 8;
 
-    // Later resets depend on the mode's steps, whose bytes (a Step has no padding) have this checksum.
+    // The checksum of the inputs that a reset plays, which depend on the mode. A Step has no padding bytes.
     u32 mode_checksum() const { return checksum(game_.step, game_.steps * sizeof(Step)); }
 
     struct Palette {
@@ -238,9 +242,9 @@ class Emulator {
     u8* picture(u32 b) { return pixels_.data() + (b ? size_t(game_.height) * WIDTH : 0); }
     FastCanvas colours(u32 b) { return FastCanvas{picture(b), SAME.colour, nullptr, nullptr}; }
 
-    // Runs one frame of the game by the fast core.
-    // A picture that is not requested stays `late`, and the state before its frame is stored.
-    // A late frame is emulated again if its picture is read, or is partly visible under a short frame.
+    // Runs one frame with the fast core. If the picture is not requested, it is not drawn (`late_`), and the state
+    // before the frame is stored. The frame is emulated again if its picture is read, or is partly visible below a
+    // short frame.
     void update(GrayFrame* gray, const FastCanvas* canvas) {
         State& s = snap_.state;
         fast_console_.translated = translates_ ? decoded_->translated.load(std::memory_order_acquire) : nullptr;
@@ -287,7 +291,7 @@ class Emulator {
         snap_.episode_frame++;
     }
 
-    // Returns the action, or with some probability the last action (sticky actions).
+    // Sticky actions: returns the last action with a given probability, and otherwise `action`.
     u32 stuck(u32 action) {
         const double drawn = random_draw(snap_.sticky) / 4294967296.0;
         random_draw(snap_.sticky);  // ale-py also draws a random number for the second player's action.
@@ -310,7 +314,7 @@ class Emulator {
         }
     }
 
-    // Starts the game after the power cycle.
+    // Plays the frames after a power cycle that start the game.
     void start_game() {
         snap_.last_action = 0;
         snap_.episode_frame = 0;
@@ -320,7 +324,7 @@ class Emulator {
         snap_.last_action = 0;
     }
 
-    // A reset randomizes a cartridge's own RAM, but not the console's RAM.
+    // Randomizes the RAM of a cartridge that has RAM. A reset does not change the console's RAM.
     void fill_cartridge() {
         if (console_.rom.kind != CART_F8SC && console_.rom.kind != CART_F6SC) return;
         for (u8& b : snap_.state.cartridge.ram) b = u8(draw());

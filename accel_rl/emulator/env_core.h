@@ -1,10 +1,10 @@
-// One Atari environment is an emulator with agent steps of several frames.
+// An Atari environment: an emulator with agent steps of several frames.
 // | action -> frame  frame  frame  frame          frame_skip of them, or fewer at an end of the game
 // |           -      -      gray   gray   ->  maximum, observation, in the caller's array
 //
-// The rules of an agent step are those of envs/ale.py. The caller draws the numbers for sticky actions.
-// If the game ends within an agent step, the observation shows only the last screen. A lost life may end the return.
-// A time limit is ignored at a step at which the game ends or a life is lost.
+// The rules of an agent step are those of envs/ale.py. The caller draws the random numbers for sticky actions. If the
+// game ends within an agent step, the observation shows only the last screen. With `life_loss`, a lost life sets
+// `terminated`. A step that reaches the time limit is not `truncated` if the game ends or a life is lost in this step.
 #pragma once
 #include "area_x86.h"
 #include "colors.h"
@@ -12,7 +12,7 @@
 
 namespace accel {
 
-// Other observations than gray pictures are the colour bytes by a palette, or the console's RAM.
+// Observations other than gray pictures: the screen mapped by a palette, or the console's RAM.
 enum class RawObservation : u8 { NONE, PICTURE, RAM };
 
 class AtariEnvCore : public Emulator {
@@ -24,7 +24,7 @@ class AtariEnvCore : public Emulator {
         for (i32 y = 0; y < game.height; y++) wanted_[y] = row_counts(rules.observation, y, game.height);
     }
 
-    // Chooses raw observations. `palette` [256, channels] has the bytes of each colour byte.
+    // Selects raw observations. `palette` [256, channels] maps colour bytes to gray or RGB.
     void set_raw(RawObservation raw, const std::vector<u8>& palette) {
         raw_ = raw;
         palette_ = palette;
@@ -45,9 +45,9 @@ class AtariEnvCore : public Emulator {
     }
 
     // Runs the frames of an agent step and writes the step's observation.
-    // The array `draws` has frame_skip numbers in [0, 1) for sticky actions, or is null.
-    // With `pooled`, the observation is the maximum of the last two frames, and otherwise the last frame.
-    // A lost life (one_life) or `most` frames end the agent step early.
+    // `draws` are frame_skip random numbers in [0, 1) for sticky actions, or null without sticky actions.
+    // The observation is the last frame, or with `pooled` the pixelwise maximum of the last two frames. The agent step
+    // ends early after `most` frames, or with `one_life` after a lost life.
     struct Frames {
         double reward;
         bool ended;
@@ -78,7 +78,7 @@ class AtariEnvCore : public Emulator {
         return {reward, ended};
     }
 
-    // Plays one agent step, with `draws` as in play_frames().
+    // `draws` as in play_frames().
     Outcome step(u32 action, const double* draws, u8* out) {
         const double reward = play_frames(action, draws, true, false, ~0u, out).reward;
         return end_step(episode, rules_, play().progress, reward);
@@ -94,7 +94,7 @@ class AtariEnvCore : public Emulator {
     EpisodeSteps episode{};
 
   private:
-    // All environments of a thread share the pictures of one step.
+    // Memory for the pictures of one step, shared by all environments that a thread steps.
     struct Scratch {
         GrayFrame first, last;
         Observer observer;

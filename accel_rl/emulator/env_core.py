@@ -1,10 +1,10 @@
-"""Atari environments are implemented in the compiled core.
+"""Atari environments of the compiled core.
 
     core = make_env_core("pong", "104x80", luminance, frame_skip=4, max_steps=27_000, life_loss=True)
     core.reset()                               # resets the console; begin(frame) starts an episode
     step_env_cores([core], codes, None, out)   # codes [n] int32 of the 18 actions, below 0: skipped; out: data.Step
 
-One call of the core steps several games.
+`step_env_cores` steps several games in one call of the compiled core.
 """
 
 import os
@@ -22,7 +22,7 @@ OBSERVATIONS = ("104x80", "104x80-mean", "84x84")
 
 
 class AtariEnvCore(EmulatorCore, Protocol):
-    """`AtariEnvCore` is the Python interface of the compiled class AtariEnvCore (env_core.h)."""
+    """The Python interface of the compiled class AtariEnvCore (env_core.h)."""
 
     steps: int
     held: int
@@ -48,9 +48,9 @@ def make_env_core(
     outlives: bool = True,
 ) -> AtariEnvCore:
     """Load one game, or raise ConfigError. `luminance` [256] uint8 maps the TIA's colours to gray. `rom` is the path of
-    another ROM than ale-py's. If `translate` is true, the game's ROM is translated to C++ and compiled in the
-    background (translation.py); otherwise this emulator interprets the game, even if others play its translation. With
-    `outlives`, the compiler may end after this process."""
+    a ROM to use instead of ale-py's. If `translate` is true, the game's ROM is translated to C++ and compiled in the
+    background (translation.py). Otherwise this emulator interprets the ROM, even if other emulators use a compiled
+    translation. With `outlives`, the compiler keeps running if this process ends."""
     kind = OBSERVATIONS.index(observation)
     if kind and not has_all_frames(game):
         rows = settings(game)["height"]
@@ -68,6 +68,6 @@ def make_env_core(
 
 
 def step_env_cores(cores: list[AtariEnvCore], codes: np.ndarray, draws: np.ndarray | None, out: Step) -> None:
-    """Step each environment. `draws` [n, frame_skip] float64 in [0, 1) are the random numbers of sticky actions. All
-    fields of `out` except age and valid are written."""
+    """Play an agent step in each environment. `draws` [n, frame_skip] float64 in [0, 1) are the random numbers of
+    sticky actions. The results are written to all fields of `out` except `age` and `valid`."""
     core().step_env_cores(cores, codes, draws, out.frame, out.reward, out.terminated, out.truncated, out.ended)

@@ -1,5 +1,5 @@
-"""This module reads the ROMs of games, and the file games.json, which describes for each game which bytes of RAM
-contain score and lives, how the game is started, and the type of the cartridge.
+"""Read the ROMs of games, and games.json. For each game, games.json describes which bytes of RAM contain score and
+lives, how the game is started, and the type of the cartridge.
 
 A byte of RAM that contains score or lives is described by `[address, form, ...]`. Each form maps the 256 values of a
 byte of RAM to points:
@@ -9,17 +9,16 @@ byte of RAM to points:
     | low7, low5, low6, low7b, sbyte, bits3-6, bits3-7    other cuts of the byte
     | runs [[n, points], ...]   table [points x 256]      anything else
 
-The end of a game is described by a list of clauses. A clause holds if all of its conditions `[address, [[first, last],
-...]]` hold.
+A game is over if any clause of a list holds. A clause is a list of conditions, and holds if all of them hold. A
+condition `[address, [[first, last], ...]]` holds if the RAM byte lies in one of the ranges.
 
 `start` lists the joystick and switch inputs at the end of a reset, each `[action, switches, frames]`. `modes` describes
-how a mode of the game is chosen. To choose a mode, the inputs `[action, switches, frames, gap, sticks]` of `before` are
-played, then SELECT is pressed for `select` frames and released for one frame. These presses of SELECT are repeated
-until the RAM byte at address `at` equals the sum of the mode's number and any of `values`, or until the mode's clause
-in `until` holds. In games with a `menu`, the mode is chosen in the menu. After the mode is chosen, the inputs of
-`after` are played.
+how a mode of the game is chosen: first the inputs `[action, switches, frames, gap, sticks]` of `before` are played.
+Then SELECT is pressed for `select` frames and released for one frame. SELECT is pressed again until the RAM byte at
+address `at` equals the mode's number plus one of `values`, or until the mode's clause in `until` holds. In games with a
+`menu`, joystick inputs choose the mode in the menu instead. Finally, the inputs of `after` are played.
 
-In rare states, the rules of a game that is marked `inexact` differ from ale-py's.
+If a game is marked `inexact`, its rules differ from ale-py's in rare states.
 """
 
 import functools
@@ -41,7 +40,7 @@ CONTROLLERS = ("joysticks", "paddles", "paddles_swapped", "joysticks_swapped")
 NO_LIMIT = 2**30
 BENCHMARK_GAMES = 57  # The first 57 entries of `games()` are the benchmark games.
 SCREEN_ROWS = 210  # The screens of most games have 210 rows.
-RESET, SELECT = 1, 2  # The console's switches RESET and SELECT have the numbers 1 and 2.
+RESET, SELECT = 1, 2  # bits of the console's switches
 RIGHT, LEFT, DOWN = 3, 4, 5
 
 _FORMS = {
@@ -60,7 +59,7 @@ _FORMS = {
 
 
 def table(form: str, argument: Any, offset: int = 0) -> list[int]:
-    """Return the number of points for each of the 256 values of a byte of RAM."""
+    """Return how many points (or lives) each of the 256 values of a RAM byte stands for."""
     if form == "table":
         points = list(argument)
     elif form == "runs":
@@ -72,7 +71,7 @@ def table(form: str, argument: Any, offset: int = 0) -> list[int]:
 
 @functools.cache
 def games() -> dict[str, dict[str, Any]]:
-    """Return the contents of games.json by game. The 57 benchmark games are first."""
+    """Return the entries of games.json by game, the 57 benchmark games first."""
     result: dict[str, dict[str, Any]] = json.loads((files("accel_rl.emulator") / "games.json").read_text())
     return result
 
@@ -83,13 +82,13 @@ def camel_case(game: str) -> str:
 
 
 def bare_name(task: str) -> str:
-    """Return MsPacman for MsPacman-v5, ALE/MsPacman-v5 or MsPacmanNoFrameskip-v4."""
+    """Return the game's name in an id, such as MsPacman in MsPacman-v5, ALE/MsPacman-v5 or MsPacmanNoFrameskip-v4."""
     return re.sub(r"^(ALE|accel_rl)/|(NoFrameskip|Deterministic)?-v[0-9]+$", "", task)
 
 
 def task_game(task: str) -> str:
-    """Return the game of an id of Gymnasium or EnvPool, such as ms_pacman for MsPacman-v5 or MsPacmanNoFrameskip-v4. An
-    emulated game's own name is accepted, too. Raises ConfigError."""
+    """Return this project's name of a game, such as ms_pacman, from an id of Gymnasium or EnvPool, such as MsPacman-v5,
+    or from ms_pacman itself. Raises ConfigError if the game is not emulated."""
     name = bare_name(task)
     tasks = {camel_case(game): game for game in games()} | {game: game for game in games()}
     if name not in tasks:
@@ -102,7 +101,7 @@ def _clause(source: list[Any]) -> list[tuple[int, list[int]]]:
 
 
 def settings(game: str) -> dict[str, Any]:
-    """Return the description of a game for the compiled emulator. Raises ConfigError for a game that is not in
+    """Return a game's rules in the form that the compiled emulator reads. Raises ConfigError if the game is not in
     games.json."""
     if game not in games():
         raise ConfigError(f"game {game!r} is not emulated{nearest(game, games())}")
@@ -158,7 +157,7 @@ def difficulties(game: str) -> list[int]:
 
 
 def check_switches(game: str, mode: int | None, difficulty: int | None) -> None:
-    """Raise ConfigError for a mode or a difficulty that the game does not have. None means the game's default."""
+    """Raise ConfigError if the game does not have this mode or difficulty; None (the default) is always accepted."""
     for switch, value, allowed in (("mode", mode, modes(game)), ("difficulty", difficulty, difficulties(game))):
         if value is not None and (isinstance(value, bool) or value not in allowed):
             choices = ", ".join(str(v) for v in sorted(allowed))
@@ -170,8 +169,9 @@ def default_mode(game: str) -> int:
 
 
 def steps(game: str, mode: int) -> list[tuple[Any, ...]]:
-    """Return the inputs of a reset for the compiled emulator, as tuples (action, switches, frames, gap, sticks, until,
-    change). An input is repeated until the clause `until` holds, or until the RAM byte `change` changes."""
+    """Return the inputs that a reset plays, as tuples (action, switches, frames, gap, sticks, until, change) for the
+    compiled emulator. An input is repeated until the clause `until` holds, or until the RAM byte at address `change`
+    changes."""
     reset: tuple[Any, ...] = (0, RESET, 4, 0, False, [], 0)
     chosen = [reset]
     rule = games()[game].get("modes")
@@ -194,10 +194,10 @@ def steps(game: str, mode: int) -> list[tuple[Any, ...]]:
 
 
 def _menu(rule: dict[str, Any], mode: int) -> list[tuple[Any, ...]]:
-    """Return the joystick inputs for a menu with one yes/no line per bit of the mode. For each line, the inputs move
-    down to the line, and then left for no or right for yes."""
+    """Return the joystick inputs that choose a mode in a menu, which has one yes/no line for each bit of the mode: for
+    each line, DOWN to the line, and then LEFT for no or RIGHT for yes."""
     down: tuple[Any, ...] = (DOWN, 0, 1, 1, True, [], rule["line"])
-    chosen = [down]  # In some games, the agent itself leaves the title screen.
+    chosen = [down]
     for line, bit in enumerate(rule["bits"]):
         yes = mode >> line & 1
         accepted = [v for v in range(256) if bool(v & bit) == bool(yes)]
@@ -220,12 +220,12 @@ def action_codes(game: str, full_action_space: bool) -> list[int]:
     """Return the codes of the joystick actions that a game uses, or of all 18 if `full_action_space` is true."""
     if not full_action_space:
         return list(games()[game]["actions"])
-    # ale-py omits FIRE in games that do not use FIRE, such as skiing.
+    # In games that do not use FIRE, such as skiing, ale-py omits the actions with FIRE.
     return [a for a in range(18) if not (games()[game].get("fire_is_noop") and a in _WITH_FIRE)]
 
 
 def is_emulated(game: str, frame: str, mode: int | None) -> bool:
-    """Return whether the emulator plays a mode of a game exactly, with the kind of frames `frame` (one of
+    """Return whether the emulator plays a mode of a game exactly as ale-py does, with the observations `frame` (one of
     `OBSERVATIONS`). The mode None is the default mode."""
     if game not in games() or games()[game].get("inexact"):
         return False
@@ -233,7 +233,7 @@ def is_emulated(game: str, frame: str, mode: int | None) -> bool:
 
 
 def has_all_frames(game: str) -> bool:
-    """Return whether a game's screens have the height that frames other than 104x80 need."""
+    """Return whether a game's screens have 210 rows, which observations other than 104x80 need."""
     return bool(games()[game]["height"] == SCREEN_ROWS)
 
 
@@ -261,7 +261,7 @@ def check_game(game: str, names: Sequence[str]) -> None:
 
 def rom_path(game: str) -> Path:
     """Return the path of ale-py's ROM file of a game. Raises ConfigError."""
-    package = find_spec("ale_py")  # An import of ale_py also imports Gymnasium.
+    package = find_spec("ale_py")  # ale_py itself is not imported, because it imports Gymnasium.
     assert package is not None and package.submodule_search_locations
     path = Path(package.submodule_search_locations[0]) / "roms" / f"{game}.bin"
     if not path.is_file():
@@ -270,9 +270,8 @@ def rom_path(game: str) -> Path:
 
 
 def read_rom(game: str, path: str | os.PathLike[str] | None = None) -> bytes:
-    """Return the bytes of ale-py's ROM of a game, or of the file `path`, which must have the same number of bytes. If
-    ale-py's ROM differs from the ROM with which the emulator was tested, one message reports the difference. Raises
-    ConfigError."""
+    """Return ale-py's ROM of a game, or the ROM in the file `path`, which must have the same size. If ale-py's ROM is
+    not the one with which the emulator was tested, a message is printed once. Raises ConfigError."""
     installed = rom_path(game)
     return _checked_rom(game, installed) if path is None else _users_rom(path, installed.stat().st_size, game)
 

@@ -1,4 +1,4 @@
-"""This module converts the TIA's 128 colour bytes to RGB and to gray, for NTSC and PAL, as ale-py does.
+"""Convert the TIA's 128 colour bytes to RGB and to gray, for NTSC and PAL, as ale-py does.
 
 A colour byte has the hue in bits 7-4 and the brightness in bits 3-1; bit 0 is set only for a PAL screen that has lost
 its colour.

@@ -1,11 +1,11 @@
-"""A translated ROM is compiled in a child process, and stored in the cache folder.
+"""Compile a translated ROM in a child process, and store it in the cache folder.
 
     | wait for a turn: one process compiles a ROM, and compilers use at most a quarter of the cores
     | play some frames -> C++ of each instruction (translation.h) -> the first compiler that can -> load -> store
 
-The child process holds the locks of its turn. If the parent process ends first, the child ends, too, or compiles on
-with the lowest priority (`outlives`), so that a program that is shorter than the compilation is translated when it
-starts again. In both cases it leaves nothing except the translation.
+While it compiles, the child process holds two lock files (see `turn`). If the parent process ends first, the child ends
+too, or with `outlives` continues at the lowest priority: a program that ends before the compilation can use the
+translated ROM the next time. The child always deletes its temporary files.
 """
 
 import contextlib
@@ -39,14 +39,16 @@ if TYPE_CHECKING:
 FLAGS = ("-std=c++17", "-O1", "-w", "-fwrapv", "-ffp-contract=off", "-fPIC", "-shared", "-fvisibility=hidden")
 COMPILERS = ("g++", "clang++", "c++")
 FRAMES = (600, 20_000)
-"""Frames that are played to find the ROM's instructions: the first 600, and some of 20,000. Code that these frames do
-not reach is interpreted. The first 900 frames alone miss code of Enduro and Robotank."""
+"""To find a ROM's instructions, 20,000 frames are played. Instructions are recorded in the first 600 frames and in some
+later ones. Code that is not reached in these frames is interpreted. Recording only the first 900 frames misses code of
+Enduro and Robotank."""
 VERSIONS = 2
-"""Number of translations of a ROM that are kept, for two installed versions of accel_rl."""
+"""Number of compiled translations of a ROM that are kept, so that two installed versions of accel_rl can be used in
+turn."""
 
 LIMIT_S = 300.0  # Time limit of one compilation
 WAIT_S = 3600.0  # Time limit of the wait for other compilers
-RETRY_S = 86_400.0  # A compiler that has failed is tried again after a day: perhaps a disk was full.
+RETRY_S = 86_400.0  # After a day, a compiler that failed is tried again: the disk may have been full.
 POLL_S = 0.5
 NICE, LOWEST = 5, 19
 _PROGRAM = """#define TRANSLATED "{source}"
@@ -58,7 +60,7 @@ EXPORTED unsigned layout() {{ return accel::layout_of_translations(); }}
 
 
 class Compiler(NamedTuple):
-    """A C++ compiler: its path, and the first line that it prints about its version."""
+    """A C++ compiler: its path, and the first line of the output of `--version`."""
 
     path: str
     version: str
@@ -66,7 +68,7 @@ class Compiler(NamedTuple):
 
 @functools.cache
 def compilers() -> tuple[Compiler, ...]:
-    """Return the installed C++ compilers, $CXX first, each of them once."""
+    """Return the installed C++ compilers without duplicates, $CXX first."""
     result: dict[str, Compiler] = {}
     for name in (os.environ.get("CXX", ""), *COMPILERS):
         if not name or not (path := shutil.which(name)) or (real := os.path.realpath(path)) in result:
@@ -90,13 +92,13 @@ def untried(file: Path) -> list[Compiler]:
 
 
 def _failure(file: Path, compiler: Compiler) -> str:
-    """Return the name of the file that records that a compiler could not compile a translation."""
+    """Return the name of the file that exists if a compiler failed to compile a translation."""
     return f"{file.stem}.{hashlib.sha256(repr(compiler).encode()).hexdigest()[:12]}.failed"
 
 
 def function_in(content: bytes) -> int:
-    """Load a compiled translation, and return the address of its function. Raises OSError if it cannot be loaded by
-    this process."""
+    """Load a compiled translation, and return the address of its function run_translated. Raises OSError if this
+    process cannot load the translation."""
     try:
         library = code_cache.library(content)
         if library.layout() != core().LAYOUT:
@@ -108,8 +110,9 @@ def function_in(content: bytes) -> int:
 
 @contextlib.contextmanager
 def turn(file: Path) -> Iterator[tuple[int, ...]]:
-    """Wait until no other process compiles this translation, and the machine has a core for another compiler. Yield the
-    descriptors of the locks, which are held until all processes that have the descriptors close them."""
+    """Wait until no other process compiles this translation, and until the limit on simultaneous compilers allows
+    another. Yield the file descriptors of the two locks, which are held until all processes that have the descriptors
+    close them."""
     deadline = time.monotonic() + WAIT_S
     with (
         code_cache.opened(file.parent, create=True) as cache,
@@ -120,15 +123,15 @@ def turn(file: Path) -> Iterator[tuple[int, ...]]:
 
 
 def turns(folder: Path) -> list[Path]:
-    """Return lock files. Every running compiler holds one of them, so that a hundred games do not run a hundred
-    compilers."""
+    """Return one lock file per compiler that may run at the same time (a quarter of the cores). Every running compiler
+    holds one of them."""
     return [folder / f"compiler-{i}.lock" for i in range(max(1, len(usable_cores()) // 4))]
 
 
 @contextlib.contextmanager
 def held(files: list[Path], deadline: float) -> Iterator[int]:
-    """Hold one of several lock files, and yield its descriptor. Raises TimeoutError if all are held by others until the
-    deadline, and ConfigError if a lock file is a link."""
+    """Lock one of several files, and yield its descriptor. Raises TimeoutError if other processes hold all locks until
+    the deadline, and ConfigError if a lock file is a link."""
     flags = os.O_WRONLY | os.O_CREAT
     with contextlib.ExitStack() as stack:
         locks = [stack.enter_context(open(open_in_place(file, flags, 0o600), "wb")) for file in files]
@@ -145,10 +148,10 @@ def held(files: list[Path], deadline: float) -> Iterator[int]:
 def run_compiler(
     file: Path, game: str, rom: str | os.PathLike[str] | None, locks: tuple[int, ...], outlives: bool
 ) -> None:
-    """Translate and compile in a child process, and print its errors. The child holds the `locks` of its turn. With
-    `outlives`, it compiles on if this process ends."""
+    """Translate and compile in a child process, which inherits `locks`, and print the child's errors. With `outlives`,
+    the child continues if this process ends."""
     arguments = [game, os.fspath(rom or ""), os.fspath(file), str(os.getpid()), "outlives" if outlives else ""]
-    # The child's errors have their own pipe, so that a reader of this process's output does not wait for the child.
+    # The child does not inherit stderr, because a reader of this process's stderr would wait for the child to end.
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     child = start(command(__name__, *arguments), env=environment(), pass_fds=locks, **streams)
     try:
@@ -162,8 +165,8 @@ def run_compiler(
 
 def compile_rom(emulator: "EmulatorCore", file: Path) -> None:
     """Play some frames to find the ROM's instructions, translate the ROM, and store the compiled translation
-    atomically. A compiler that fails is recorded, and the next one is tried. Raises OSError, and ConfigError if others
-    could write to the cache folder."""
+    atomically. If a compiler fails, this is recorded, and the next compiler is tried. Raises OSError if all fail, and
+    ConfigError if other users could write to the cache folder."""
     with code_cache.opened(file.parent, create=True) as cache:
         for earlier in cache.glob(f"{file.stem}-*"):  # Remove the files of compilations that were killed.
             if earlier.is_dir():
@@ -190,10 +193,10 @@ def compile_rom(emulator: "EmulatorCore", file: Path) -> None:
 
 
 def _failure_of(compiler: Compiler, program: Path, library: Path) -> str:
-    """Compile a program to a library, and return why this failed, in one line, or ""."""
+    """Compile a program to a library. Return the error in one line, or "" if there is none."""
     arguments = [compiler.path, *FLAGS, f"-I{Path(__file__).parent}", str(program), "-o", str(library)]
     try:
-        # The compiler's temporary files are removed with the folder, even if the compiler is killed.
+        # The compiler writes temporary files to this folder, which is removed even if the compiler is killed.
         variables = {**os.environ, "TMPDIR": str(program.parent)}
         subprocess.run(arguments, check=True, stdin=subprocess.DEVNULL, capture_output=True, env=variables)
         function_in(library.read_bytes())
@@ -205,7 +208,8 @@ def _failure_of(compiler: Compiler, program: Path, library: Path) -> str:
 
 
 def _remove_older(cache: Path, file: Path) -> None:
-    """Remove all but the newest VERSIONS translations of the ROM, with their locks and records of failures."""
+    """Remove all translations of the ROM except the newest VERSIONS, and with them their lock files and records of
+    failures."""
     rom = file.stem.rpartition("-")[0]
     for older in sorted(cache.glob(f"{rom}-*.so"), key=lambda path: path.stat().st_mtime_ns)[:-VERSIONS]:
         for path in cache.glob(f"{older.stem}.*"):
@@ -213,7 +217,7 @@ def _remove_older(cache: Path, file: Path) -> None:
 
 
 def _end(*_: object) -> None:
-    """End this process and the processes that it has started, and remove its temporary folder."""
+    """Signal handler: end this process and its child processes. Exiting also removes the temporary folder."""
     for number in (signal.SIGTERM, signal.SIGALRM):
         signal.signal(number, signal.SIG_IGN)
     os.killpg(0, signal.SIGTERM)
@@ -235,11 +239,11 @@ def main(game: str, rom: str, file: str, parent_pid: str, outlives: str) -> int:
         if not outlives:
             return 0
         _yield_cores()
-    signal.alarm(int(LIMIT_S))  # The parent, which also has this limit, may have ended.
+    signal.alarm(int(LIMIT_S))  # The parent process enforces the same limit, but it may have ended.
     accept_signals()
     from accel_rl.emulator.atari import AtariEmulator
 
-    with contextlib.suppress(BrokenPipeError):  # The parent, which would print the errors, has ended.
+    with contextlib.suppress(BrokenPipeError):  # Raised if the parent process, which would print the errors, has ended.
         try:
             compile_rom(AtariEmulator(game, rom=read_rom(game, rom or None))._emulator, Path(file))
         except (OSError, ConfigError) as error:

@@ -11,8 +11,8 @@ from accel_rl.emulator.vector_env import Observations, VectorEnv, VectorInfo
 
 
 class GameInfo(TypedDict):
-    """`seeds` are those of np_random and of ALE, after a reset with a seed. They are equal; ale-py's AtariEnv derives
-    two from the seed."""
+    """`seeds`, after a reset with a seed: the seeds of np_random and of the emulator, which both equal the given seed.
+    (ale-py's AtariEnv derives two different seeds.)"""
 
     lives: int
     frame_number: int
@@ -21,9 +21,8 @@ class GameInfo(TypedDict):
 
 
 class SingleEnv(gymnasium.Env[np.ndarray, Any]):
-    """`SingleEnv` is a `VectorEnv` of one game, with the same arguments, rewards and episodes. Observations are
-    [stack_num, 84, 84] uint8, or those of `obs_type`. A copy made by the module copy or by pickle continues exactly
-    like the original."""
+    """A `VectorEnv` with one environment, with the same arguments, rewards and episodes. Observations are [stack_num,
+    84, 84] uint8, or those of `obs_type`. A copy made with copy or pickle continues exactly as the original."""
 
     metadata = VectorEnv.metadata
 
@@ -39,12 +38,12 @@ class SingleEnv(gymnasium.Env[np.ndarray, Any]):
 
     @property
     def ale(self) -> AleView:
-        """Return an object with those methods of ale-py's ALEInterface that read the game's state, such as
-        `ale.lives()`, for wrappers of other libraries."""
+        """An object with the methods of ale-py's ALEInterface that read the game's state, such as `ale.lives()`, which
+        wrappers of other libraries call."""
         return self._envs.ale(0)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observations, GameInfo]:  # type: ignore[override]  # A TypedDict is no dict.
-        """Begin an episode. The seed determines all later random numbers."""
+        """Begin an episode. A seed determines all later random numbers."""
         super().reset(seed=seed)
         obs, info = self._envs.reset(seed=seed)
         return obs[0], _of_one(info) if seed is None else {**_of_one(info), "seeds": (seed, seed)}
@@ -64,12 +63,12 @@ class SingleEnv(gymnasium.Env[np.ndarray, Any]):
 
     def clone_state(self, include_rng: bool = False) -> bytes:
         """Return the state of the game and of the stack of observations, for `restore_state`. With `include_rng`, the
-        state has the random streams, too."""
+        state includes the random number generators."""
         return bytes([include_rng]) + self._envs.clone_state()[0]
 
     def restore_state(self, state: bytes) -> None:
-        """Continue from a state of `clone_state`. Raises ValueError for a state of another game or with another
-        observation."""
+        """Continue from a state that `clone_state` returned. Raises ValueError if the state is of another game, or has
+        another kind of observations."""
         self._envs.restore_state([state[1:]], include_rng=state[:1] == b"\x01")
 
     def close(self) -> None:

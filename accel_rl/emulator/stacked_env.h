@@ -1,9 +1,10 @@
-// One environment of a vector environment has a game, a stack of observations, no-ops, and the result of its last step.
+// One environment of a vector environment: a game, a stack of observations, random numbers of no-ops, and the result of
+// the last step.
 // | reset     console, no-ops (the first of them FIRE where the game starts by it), an observation beneath zeros
 // | step      frames -> observation -> stack; after an end: the reset alone (NEXT_STEP), or the reset too (SAME_STEP)
 //
-// The rules are those of ale-py 0.12.1's AtariVectorEnv, with one exception at the end of an episode.
-// At the end of an episode, AtariVectorEnv observes older screens, and StackedEnv observes the last screen.
+// The rules are those of ale-py 0.12.1's AtariVectorEnv, with one exception: at the end of an episode, AtariVectorEnv's
+// observation shows older screens, and that of StackedEnv shows the last screen.
 #pragma once
 #include "env_core.h"
 
@@ -19,7 +20,7 @@ struct StackedEnvRules {
     bool envpool;  // The rules are those of EnvPool where they differ (envpool_env.h).
 };
 
-// A Report is the result of one step or of a reset.
+// The result of a step or of a reset.
 struct Report {
     i32 reward, lives;
     u32 frame, episode_frame;
@@ -32,7 +33,7 @@ class StackedEnv {
         : core_(core), rules_(rules), size_(core.observation_bytes()), ring_(rules.stack * size_) {}
     virtual ~StackedEnv() = default;
 
-    // With a negative `seed`, the random streams continue.
+    // If `seed` is negative, the generators of random numbers are not seeded again.
     void reset(long long seed) {
         if (seed >= 0) {
             random_seed(noops_, u32(seed));
@@ -64,14 +65,14 @@ class StackedEnv {
         restart();
     }
 
-    // Saves all state on which later steps depend: numbers, the stack, the emulator.
+    // Saves everything on which later steps depend, including the stack and the emulator.
     std::string save() {
         const Saved saved = {MAGIC, rules_.stack, u32(size_), newest_, first_, ended_, lives_, core_.last_turn(), report, noops_};
         std::string out(reinterpret_cast<const char*>(&saved), sizeof saved);
         out.append(reinterpret_cast<const char*>(ring_.data()), ring_.size());
         return out + core_.save();
     }
-    // Without `randoms`, the current streams of sticky actions and no-ops continue, not those of the saved state.
+    // If `randoms` is false, the random number generators of sticky actions and no-ops are not restored.
     void restore(const std::string& bytes, bool randoms) {
         Saved saved;
         if (bytes.size() < sizeof saved + ring_.size()) throw std::invalid_argument("the state is cut off");
@@ -91,12 +92,12 @@ class StackedEnv {
         std::memcpy(ring_.data(), bytes.data() + sizeof saved, ring_.size());
     }
 
-    // Writes the stack to `out` [stack, 84, 84], oldest first.
+    // Writes the stack to `out` [stack, 84, 84], the oldest picture first.
     void write(u8* out) const {
         for (u32 i = 0; i < rules_.stack; i++)
             std::memcpy(out + i * size_, ring_.data() + (newest_ + 1 + i) % rules_.stack * size_, size_);
     }
-    // Repeats the last observation, without a reward.
+    // Writes the last observation again, and sets the reward to 0.
     void show(u8* out) {
         report = {0, report.lives, report.frame, report.episode_frame, false, false};
         finished = false;
@@ -130,10 +131,10 @@ class StackedEnv {
                 late && !over};
     }
 
-    // Returns the number of frames for the time limit, without the frames of a reset.
+    // Returns the number of frames that count towards the time limit, which excludes the frames of the reset.
     u32 played() const { return core_.episode_frames() - first_; }
 
-    // Begins a game, with its first observation and report.
+    // Resets the game, plays no-ops, and sets the first observation and report.
     virtual void restart() {
         core_.reset();
         u32 noops = draw_noops();
@@ -153,7 +154,7 @@ class StackedEnv {
 
     u32 draw_noops() { return rules_.noop_max ? u32(u64(random_draw(noops_)) * rules_.noop_max >> 32) : 0; }
 
-    // Plays a frame of a reset. A game that ends begins again, and the result is then true.
+    // Plays one frame of a reset. If the game ends, resets it and returns true.
     bool act(u32 action) {
         core_.act(action);
         if (!core_.over()) return false;

@@ -1,9 +1,9 @@
-// This header has the drawing of fast/tia.h for AVX-512 and AVX2, chosen at run time.
+// Versions of the drawing code of fast/tia.h for AVX-512 and AVX2, one of which is chosen at run time.
 // | masks      a line is one register of 256 bits; an object's pixels are shifted into each word by a count of its own
 // | AVX-512    mask words are mask registers: 64 pixels take four masked moves
 // | AVX2       32 bits of a mask are expanded to 32 bytes, 0 or 255
 //
-// Other processors use the portable form.
+// Processors with neither AVX-512 nor AVX2 use the portable version.
 #pragma once
 #include <cstring>
 
@@ -22,8 +22,8 @@ namespace accel {
 AVX2 __m256i of(const Mask& m) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(m.w)); }
 AVX2 void keep(Mask& m, __m256i v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(m.w), v); }
 
-// Places pixels from x (0-159) on. A shift count below 0 or above 63 shifts all bits out.
-// Pixels past the end of the line wrap to the start of the line.
+// Returns a mask with the given pixels from x (0-159) on. Pixels past the end of the line wrap to its start. A shift
+// count below 0 or above 63 shifts all bits out.
 AVX2 __m256i placed_wide(u64 pixels, u32 x) {
     const __m256i v = _mm256_set1_epi64x(static_cast<long long>(pixels)), at = _mm256_set1_epi64x(x);
     const __m256i starts = _mm256_setr_epi64x(0, 64, 128, 192), past = _mm256_setr_epi64x(160, 224, 288, 352);
@@ -48,15 +48,15 @@ constexpr Spans make_spans() {
 }
 inline constexpr Spans SPANS = make_spans();
 
-// A Painting has the span to draw, and three layers of pixels, of which a later one covers an earlier one. Where only the
-// playfield is visible, it has one layer.
+// The pixels to draw (`span`), and three layers of pixels. A later layer covers an earlier one. If only the playfield
+// is visible, there is one layer.
 struct Painting {
     Mask layer[3], span;
     u8 colour[3]{};
     bool one_layer;
 };
 
-// Returns whether any two objects have the same pixel within the span.
+// Returns whether any two objects cover the same pixel within the span.
 AVX2 bool any_meet(const FastTia& k, __m256i span) {
     __m256i one = of(k.mask[P0]), two = _mm256_setzero_si256();
     for (u32 i = P1; i <= PF; i++) {
@@ -67,7 +67,7 @@ AVX2 bool any_meet(const FastTia& k, __m256i span) {
     return !_mm256_testz_si256(two, span);
 }
 
-// Computes collisions and, if `to` is given, the layers, whose order is the priority of colour_index.
+// Latches collisions and, if `to` is given, computes the layers in the order of priority (colour_index).
 AVX2 void look(FastTia& k, u32 pairs, const Span& at, Painting* to) {
     Tia& t = k.t;
     if (const u32 wanted = k.to_build()) {
@@ -134,7 +134,7 @@ __attribute__((target("avx512bw,avx512vl"))) inline void stretch_avx512(FastTia&
     }
 }
 
-// Returns 32 bytes, 0 or 255, of a mask's pixels from x on, a multiple of 8.
+// Expands 32 pixels of a mask, from x (a multiple of 8) on, to 32 bytes, each 0 or 255.
 AVX2 __m256i bytes_of(const Mask& mask, u32 x) {
     const __m256i which = _mm256_setr_epi64x(0, 0x0101010101010101ll, 0x0202020202020202ll, 0x0303030303030303ll);
     const __m256i bit = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201ull));
@@ -165,7 +165,8 @@ __attribute__((target("avx2"))) inline void stretch_avx2(FastTia& k, u8* line, u
 
 #undef AVX2
 
-// Each form is one function with its stretch, because calls would take as long as a short stretch.
+// For each instruction set, `stretch` is inlined into the drawing functions, because a call would take as long as
+// drawing a short stretch.
 #define FORM(name, set)                                                                                     \
     struct Stretch_##name {                                                                                 \
         __attribute__((target(set))) static void stretch(FastTia& k, u8* line, u32 pairs, const Span& at) { \

@@ -1,8 +1,8 @@
-// A ROM is written as C++: each instruction that can be reached expands its body of core/fast/bodies.h.
+// Writes a ROM as C++. Each instruction that can be reached becomes a line that expands its body in core/fast/bodies.h.
 // | frames of the plain core -> the instructions that ran, and where jumps led      (record)
 // | -> closure over branches, calls and jumps with a fixed target -> one line of C++ an instruction (source)
 //
-// A translated ROM is derived from the ROM: it is compiled on the user's machine, and never distributed.
+// Because a translated ROM is derived from the ROM, it is compiled on the user's machine and never distributed.
 #pragma once
 #include <cstring>
 #include <string>
@@ -16,7 +16,7 @@ class Translator {
   public:
     Translator(const Rom& rom, const u32* ops) : rom_(rom), ops_(ops), ran_(rom.size), entered_(rom.size) {}
 
-    // Records the instruction that the plain core executes next. A frame begins without a `previous` instruction.
+    // Records the instruction that the plain core executes next.
     void record(const Console& console) {
         const u32 pc = console.s.cpu.pc;
         const i32 previous = previous_;
@@ -30,7 +30,7 @@ class Translator {
     }
     void begin_frame() { previous_ = -1; }
 
-    // Returns the file that cpu.h includes as TRANSLATED.
+    // Returns the text of the file that cpu.h includes as TRANSLATED.
     std::string source() {
         std::vector<u32> todo;
         for (u32 offset = 0; offset < rom_.size; offset++)
@@ -84,7 +84,7 @@ class Translator {
         return name == "GA" || name == "RX" || name == "RY" || name == "AX" || name == "AY" ? 3 : 2;
     }
 
-    // Returns the offset to which a branch that is taken or a jump always leads, or -1.
+    // Returns the offset to which a taken branch or a jump always leads, or -1 if it may vary.
     i32 target(u32 offset) const {
         if (is(offset, "BRANCH")) return i32(offset) + (i32(ops_[offset]) >> 18);
         if (fast(offset) != FAST_JMP && fast(offset) != FAST_JSR) return -1;

@@ -1,13 +1,13 @@
-"""A game's ROM is translated to C++ and compiled when the game is first played. The translated game computes the same
+"""Translate a game's ROM to C++ and compile it when the game is first played. The translated game computes the same
 frames faster.
 
     | ROM -> C++ of each instruction (translation.h) -> compiler -> a file of the cache folder -> the game's emulators
 
-The compiler runs in the background (rom_compiler.py). The emulator interprets the ROM until compilation is complete,
-and always if there is neither a cached translation nor a compiler. The cached file's name contains a hash of the ROM
-and the machine, and one of the emulator's sources and the flags, so that a translation of a container image's build is
-played where no compiler is installed. Because a translation is derived from the ROM, accel_rl is distributed without
-translations.
+The compiler runs in the background (rom_compiler.py). The emulator interprets the ROM until the compilation is
+complete, or always if there is neither a cached translation nor a compiler. The cached file's name contains a hash of
+the ROM and the machine type, and a hash of the emulator's sources and the compiler's flags. The file's name does not
+depend on the compiler, so that a translation compiled while a container image is built is also used where no compiler
+is installed. accel_rl is distributed without translations, because they are derived from the ROMs.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 VARIABLE = "ACCEL_RL_TRANSLATE"
-"""With the environment variable ACCEL_RL_TRANSLATE=off (or 0, false, no), no game is translated."""
+"""The environment variable ACCEL_RL_TRANSLATE=off (or 0, false, no) switches translation off."""
 OFF, ON = ("off", "0", "false", "no"), ("", "on", "1", "true", "yes", "auto")
 
 _begun: set[Path] = set()
@@ -42,9 +42,9 @@ _begun: set[Path] = set()
 def begin(
     emulator: "EmulatorCore", game: str, rom: str | os.PathLike[str] | None = None, outlives: bool = False
 ) -> None:
-    """Let an emulator of the compiled core, and all others with the same ROM, play the translated game. If the
-    translation is cached, they play it from now on, and otherwise as soon as it is compiled in the background. `rom` is
-    the path of another ROM than ale-py's. With `outlives`, the compiler may end after this process."""
+    """Make this emulator, and all others of this process with the same ROM, use the translated ROM: immediately if it
+    is cached, and otherwise as soon as it has been compiled in the background. `rom` is the path of a ROM to use
+    instead of ale-py's. With `outlives`, the compiler keeps running if this process ends."""
     if emulator.is_translated or (file := translation_file(game, rom)) is None:
         return
     if not _insert(emulator, file) and file not in _begun and untried(file):
@@ -53,27 +53,27 @@ def begin(
         thread = threading.Thread(target=_compile, args=arguments, daemon=True, name="translate")
         try:
             thread.start()
-        except RuntimeError as error:  # The process cannot start another thread.
+        except RuntimeError as error:  # raised if no more threads can be started
             logger.info(f"{game} is interpreted: {error}")
 
 
 def translate(game: str, rom: str | os.PathLike[str] | None = None) -> bool:
-    """Translate a game now, unless its translation is cached, and store it in the system cache if this user may write
-    to it. Return whether emulators can play the translated game. Raises ConfigError if the game or its ROM is unknown,
-    or if others could write to the cache folder."""
+    """Translate a game now, unless its translation is cached. The translation is stored in the system's cache folder if
+    this user may write to that folder. Return whether a translation is available. Raises ConfigError if the game or its
+    ROM is unknown, or if other users could write to the cache folder."""
     if (file := translation_file(game, rom)) is None:
         return False
     file = folder_to_fill() / file.name
     if _address(file) is None and untried(file):
         with turn(file) as locks:
-            if _address(file) is None:  # No other process has compiled it meanwhile.
+            if _address(file) is None:  # Another process may have compiled it meanwhile.
                 run_compiler(file, game, rom, locks, outlives=False)
     return _address(file) is not None
 
 
 def translation_file(game: str, rom: str | os.PathLike[str] | None = None) -> Path | None:
-    """Return the path of a game's translation in the cache folder; the file may not exist yet. Return None if games are
-    not translated because of ACCEL_RL_TRANSLATE, or because the emulator was compiled from other sources."""
+    """Return the path of a game's translation in the cache folder, which may not exist yet. Return None if
+    ACCEL_RL_TRANSLATE switches translation off, or if the emulator was compiled from other sources."""
     if is_off() or is_stale():
         return None
     what, version = (read_rom(game, rom), cartridge(game), platform.machine()), (_sources(), FLAGS, FRAMES)
@@ -82,8 +82,8 @@ def translation_file(game: str, rom: str | os.PathLike[str] | None = None) -> Pa
 
 
 def how_played(game: str) -> str:
-    """Return a text about whether emulators play a translated game from the first step, or "" if games are not
-    translated."""
+    """Return a text that says whether the game is translated or interpreted, and why, or "" if ACCEL_RL_TRANSLATE
+    switches translation off."""
     if is_off():
         return ""
     if is_stale():
@@ -118,7 +118,7 @@ def _unused_system_cache() -> str:
 
 
 def is_off() -> bool:
-    """Return whether ACCEL_RL_TRANSLATE switches translation off. Raises ConfigError for a value that is neither on nor
+    """Return whether ACCEL_RL_TRANSLATE switches translation off. Raises ConfigError if the value means neither on nor
     off."""
     value = os.environ.get(VARIABLE, "").lower()
     if value not in (*OFF, *ON):
@@ -127,8 +127,8 @@ def is_off() -> bool:
 
 
 def is_stale() -> bool:
-    """Return whether the headers have changed since the emulator was compiled, for example by `git pull` in an editable
-    installation. A translation that is compiled from them could damage the memory of the compiled emulator."""
+    """Return whether the C++ headers have changed since the emulator was compiled, for example by `git pull` in an
+    editable installation. A translation compiled from the changed headers could corrupt the memory of the emulator."""
     return bool(_sources() != core().SOURCES)
 
 
@@ -143,10 +143,10 @@ def _sources() -> str:
 def _compile(
     emulator: "EmulatorCore", file: Path, game: str, rom: str | os.PathLike[str] | None, outlives: bool
 ) -> None:
-    """Compile a translation, unless another process has compiled it, and load the translation into the emulator."""
+    """Compile a translation, unless another process has done so, and load it into the emulator."""
     try:
         with turn(file) as locks:
-            if _insert(emulator, file):  # Another process has compiled it.
+            if _insert(emulator, file):  # compiled by another process
                 logger.info(f"{game} is translated")
                 return
             run_compiler(file, game, rom, locks, outlives and not code_cache.is_temporary())
@@ -160,11 +160,11 @@ def _compile(
 
 
 def _insert(emulator: "EmulatorCore", file: Path) -> bool:
-    """Load a translation into the emulator if the file is complete and only this user could have written it. Return
-    whether it was loaded."""
+    """Load a translation into the emulator if the cached file is complete and only this user could have written it.
+    Return whether the translation was loaded."""
     try:
         address = _address(file)
-    except ConfigError:  # The line about the start of a run has the reason, and so has that about the compilation.
+    except ConfigError:  # The log lines about the run's start and about the compilation contain the reason.
         return False
     if address is not None:
         emulator.insert_translation(address)
@@ -172,8 +172,8 @@ def _insert(emulator: "EmulatorCore", file: Path) -> bool:
 
 
 def _address(file: Path) -> int | None:
-    """Return the address of the function of a translation that is cached and that this process can load, or None.
-    Raises ConfigError if others could write to the cache folder."""
+    """Load a cached translation, and return the address of its function, or None if it is not cached or cannot be
+    loaded. Raises ConfigError if other users could write to the cache folder."""
     for content in code_cache.contents(file):
         try:
             return function_in(content)

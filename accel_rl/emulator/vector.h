@@ -1,15 +1,15 @@
-// A vector environment steps its environments by a pool of threads.
+// A vector environment, whose environments are stepped by a pool of threads.
 // | caller     send(which, tasks) -> queue ........................ recv: the first `batch_size` finished, in order
 // | threads                          queue -> env -> done         of arrival; of all environments, in their own order
 //
 // If a batch contains all environments, each environment writes its stack directly into the batch's array.
 // For smaller batches, recv copies each stack into the batch's array.
 //
-// A single thread would play the tasks of one step() one after another, while the caller waits. So the caller plays them
-// itself in recv: handing them to the thread and back takes as long as several frames.
+// If there is only one thread, the caller plays the tasks of step() itself in recv, instead of waiting for the thread:
+// handing tasks to the thread and back takes as long as several frames.
 //
-// A waiting call polls the caller's signals, and throws an exception if the vector environment is stopped.
-// A forked child process has none of the threads, so that all calls but stop() fail in the child.
+// A call that waits checks for signals such as Ctrl-C, and throws an exception if the vector environment is stopped. In
+// a forked child process the threads do not exist, so that all calls except stop() fail.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -32,7 +32,7 @@ struct InUse : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// The binding counts the forks between the first process and this process.
+// The number of forks between the first process and this process, which the Python binding counts.
 inline u32 fork_count = 0;
 
 struct Task {
@@ -46,7 +46,8 @@ struct Task {
 class Vector {
   public:
     // A new Vector has no threads; add_thread() starts a thread.
-    // In a forked child, a Vector of the parent must not be destroyed, because its locks and threads are unusable.
+    // A Vector that was created before a fork must not be destroyed in the child process, where its locks and threads
+    // are unusable.
     Vector(const std::vector<AtariEnvCore*>& env_cores, const StackedEnvRules& rules, u32 batch_size)
         : batch_size_(batch_size), fork_count_(fork_count), playing_(env_cores.size()) {
         for (AtariEnvCore* core : env_cores)
@@ -60,12 +61,13 @@ class Vector {
         if (forked()) throw Closed("this VectorEnv was created before a fork, without its threads: create one in this process");
     }
 
-    // On Linux a new thread inherits the cores of the calling thread, which lets a caller pin the new thread.
+    // On Linux, a new thread inherits the CPU affinity of the calling thread, so that the caller can pin the new
+    // thread.
     void add_thread() {
         threads_.emplace_back([this] { work(); });
     }
 
-    // Stops the threads, drops queued tasks, and ends the waiting calls of other threads.
+    // Stops the threads and drops queued tasks. Calls in which other threads wait throw Closed.
     void stop() {
         if (forked()) return;
         std::vector<std::thread> threads;
@@ -85,8 +87,8 @@ class Vector {
     StackedEnv& env(u32 i) { return *envs_[i]; }
     u32 batch_size() const { return batch_size_; }
 
-    // With `directly`, the next recv plays the tasks in the calling thread.
-    // Throws InUse if an environment still plays, which happens only if another thread sent its task.
+    // With `directly`, the next recv plays the tasks in the calling thread. Throws InUse if an environment is still
+    // playing, which happens only if another thread has sent it a task.
     void send(const std::vector<Task>& tasks, bool directly = false) {
         check_process();
         {
@@ -104,8 +106,9 @@ class Vector {
         else wake_.notify_all();
     }
 
-    // Waits for a batch and returns the batch's environments. `poll` is called during a long wait, and may throw.
-    // A batch of all environments has the order of the environments, and includes environments without a task.
+    // Waits for a batch, and returns the indices of its environments. `poll` is called every 50 ms while waiting, and
+    // may throw. If a batch contains all environments, they are in their own order, including environments without a
+    // task.
     template <class Poll>
     std::vector<u32> recv(Poll poll) {
         check_process();
@@ -129,7 +132,7 @@ class Vector {
         return batch;
     }
 
-    // Waits for all tasks of the environments, and drops the results.
+    // Waits until all tasks are done, and drops their results.
     template <class Poll>
     void drain(Poll poll) {
         check_process();

@@ -1,4 +1,4 @@
-// Binds the vector environment to Python. The binding releases the GIL while the caller waits.
+// Python binding of the vector environment, which releases the GIL while the caller waits.
 #pragma once
 #include <pybind11/stl.h>
 
@@ -7,7 +7,7 @@
 
 namespace accel {
 
-// The arrays of one batch are obs [n, stack, height, width], and other arrays [n].
+// Array shapes: obs is [n, stack, height, width], and arrays are [n] if no other shape is given.
 class PythonVector {
   public:
     using Ints = py::array_t<i32, py::array::c_style>;
@@ -28,8 +28,8 @@ class PythonVector {
     }
     void add_thread() { vector_.add_thread(); }
 
-    // Resets the environments `which` [n] by `seeds` [n], where a negative number means no seed.
-    // The argument `obs` is the array for a batch of all environments, or None.
+    // Resets the environments `which` [n] with `seeds` [n], where a negative number means no seed. `obs` is the array
+    // for the observations if a batch contains all environments, and otherwise None.
     void reset(const Ints& which, const Longs& seeds, std::optional<Bytes> obs) {
         if (seeds.size() != which.size()) throw std::invalid_argument("seeds and environments differ in number");
         std::vector<Task> tasks;
@@ -37,10 +37,10 @@ class PythonVector {
         start(tasks, obs);
     }
 
-    // Sends actions [n], which are indices of the rules' "codes", for the environments `which` [n].
-    // The numbers `turns` [n] are the ohms by which the actions turn a paddle per frame, or [0] for the usual number.
-    // With `directly`, the next recv plays in the calling thread. If some of the environments have ended and must be reset,
-    // they are returned, and nothing is sent.
+    // Sends actions [n], which are indices into rules["codes"], to the environments `which` [n]. `turns` [n] are the
+    // ohms per frame by which the actions turn a paddle, or an empty array for the default. With `directly`, the next
+    // recv plays in the calling thread. If some of the environments have ended and must be reset first, nothing is
+    // sent, and their indices are returned.
     std::vector<i32> send(const Ints& which, const Longs& actions, std::optional<Bytes> obs, bool directly, const Ints& turns) {
         if (actions.size() != which.size() || (turns.size() && turns.size() != which.size()))
             throw std::invalid_argument("actions and environments differ in number");
@@ -60,8 +60,8 @@ class PythonVector {
         return {};
     }
 
-    // Returns one batch: reward, terminated, truncated [n], `numbers` [4, n] int32 (env_id, lives, frame_number,
-    // episode_frame_number), and true if an episode ended in SAME_STEP mode, and the caller must call `final`.
+    // Returns one batch: reward, terminated and truncated [n], `numbers` [4, n] int32 (env_id, lives, frame_number,
+    // episode_frame_number), and whether the caller must call `final`, because an episode ended in SAME_STEP mode.
     py::tuple recv(std::optional<Bytes> obs) {
         {
             py::gil_scoped_release release;
@@ -92,7 +92,7 @@ class PythonVector {
         return py::make_tuple(reward, terminated, truncated, numbers, any);
     }
 
-    // Writes final observations and numbers of the last batch's ended episodes, and sets `ended` [n] for them.
+    // For the episodes that ended in the last batch, writes the final observations and numbers, and sets `ended` [n].
     // The rows of environments whose episode did not end are unchanged.
     void final(Bytes& obs, Ints& numbers, Flags& ended) {
         const size_t n = batch_.size();
@@ -164,13 +164,13 @@ class PythonVector {
     void check(const std::optional<Bytes>& obs, size_t n) {
         if (obs && size_t(obs->size()) != n * vector_.env(0).bytes()) throw std::invalid_argument("obs has the wrong size");
     }
-    // Calls Python's handlers of signals that have arrived, and throws the exception of a handler, as KeyboardInterrupt.
+    // Runs Python's signal handlers, and throws if a handler raised an exception, such as KeyboardInterrupt.
     static void check_signals() {
         py::gil_scoped_acquire acquire;
         if (PyErr_CheckSignals()) throw py::error_already_set();
     }
 
-    // Environments without a task show the same picture again.
+    // Environments without a task return their last observation again.
     void start(std::vector<Task>& tasks, std::optional<Bytes>& obs, bool directly = false) {
         vector_.check_process();
         check(obs, vector_.size());

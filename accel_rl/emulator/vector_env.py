@@ -1,15 +1,16 @@
-"""VectorEnv is the emulator as a Gymnasium vector environment, with the arguments and episodes of AtariVectorEnv.
+"""VectorEnv is a Gymnasium vector environment of emulated games, with the arguments and episodes of ale-py's
+AtariVectorEnv.
 
     envs = VectorEnv("breakout", num_envs=8)       # instead of AtariVectorEnv("breakout", num_envs=8)
     obs, info = envs.reset(seed=1)                 # obs [8, 4, 84, 84] uint8
     obs, reward, terminated, truncated, info = envs.step(actions)
     envs.send(actions); ...; envs.recv()           # the same in two calls: threads play meanwhile
 
-With the same seed and actions, VectorEnv gives the same results as AtariVectorEnv, except for the newest frame of an
-episode's last observation: AtariVectorEnv 0.12.1 never reads the screen at which an episode ends, and repeats an
-earlier screen. If life_loss_info reports a lost life in SAME_STEP mode, AtariVectorEnv does not write final_obs.
-VectorEnv additionally supports `AutoresetMode.DISABLED`, `info["final_info"]` with the masks of Gymnasium 1.x in
-SAME_STEP mode, and `copy=False`.
+With the same seed and actions, VectorEnv gives the same results as AtariVectorEnv, with two exceptions. In an episode's
+last observation, the newest frame differs, because AtariVectorEnv 0.12.1 repeats an earlier screen instead of reading
+the last one. When life_loss_info reports a lost life in SAME_STEP mode, AtariVectorEnv does not write final_obs, but
+VectorEnv does. VectorEnv additionally supports `AutoresetMode.DISABLED`, `info["final_info"]` with the masks of
+Gymnasium 1.x in SAME_STEP mode, and `copy=False`.
 """
 
 import os
@@ -47,8 +48,9 @@ class GameNumbers(TypedDict):
 
 
 class VectorInfo(GameNumbers, total=False):
-    """`game` exists if there are several games, and is the index of each environment's game in `options.games`. The
-    other keys exist if an episode ends in SAME_STEP mode. Rows that the masks do not mark are undefined."""
+    """With several games, `game` is the index of each environment's game in `options.games`. The keys with `final`
+    exist if an episode ends in SAME_STEP mode. In `final_obs` and `final_info`, rows where the mask (`_final_obs`,
+    `_final_info`) is false are undefined."""
 
     game: Numbers
     final_obs: Observations
@@ -65,17 +67,17 @@ class VectorEnv(EmulatedVectorEnv):
     """A batch of games, played by threads that do not hold the GIL. The arguments are those of `VectorOptions`.
 
     recv() returns the results of the first `batch_size` environments that finish a step. `info["env_id"]` lists these
-    environments; the next send() sends actions to them. Several batches may be received before the first is answered,
-    by send(actions, env_id).
+    environments, and the next send() sends actions to them. Several batches may be received before actions are sent:
+    send(actions, env_id) then names the environments.
 
     Raises ConfigError for arguments that only ale-py's AtariVectorEnv supports.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012  # as Gymnasium's
-    _envpool = False  # True selects EnvPool's rules of episodes (envpool_env.h, accel_rl.compat.envpool).
+    _envpool = False  # True selects EnvPool's rules for episodes (envpool_env.h, accel_rl.compat.envpool).
     _obs: Observations | None = None  # The environments write observations into `_obs`.
     _last: Numbers | None = None  # The environments that the last recv() returned
-    _outstanding = 0  # The number of environments whose results were not received
+    _outstanding = 0  # The number of environments whose results have not been received
 
     @keywords_of(VectorOptions)
     def __init__(self, options: VectorOptions) -> None:
@@ -91,13 +93,12 @@ class VectorEnv(EmulatedVectorEnv):
         self._buffers = None if options.copy else [np.zeros(self._shape, np.uint8) for _ in range(2)]
         self._all = np.arange(self.num_envs, dtype=np.int32)
         self._new = np.full(self.num_envs, True)  # The environments that have not been seeded yet
-        self._answerable = np.full(self.num_envs, False)  # The environments that have ended their step
+        self._answerable = np.full(self.num_envs, False)  # The environments that wait for an action
 
     def reset(self, *, seed: Seeds = None, options: dict[str, Any] | None = None) -> tuple[Observations, VectorInfo]:  # type: ignore[override]  # A TypedDict is no dict.
-        """Reset all environments, or the environments of options["reset_mask"], bool [num_envs]. For environments that
-        are not reset, the last observation is returned. Environment i has the seed `seed` + i. `seed` may also be a
-        list or an array [environments that are reset], in which None or a negative number means no seed. Seeds are
-        below 2^32."""
+        """Reset all environments, or the environments of options["reset_mask"], bool [num_envs]. Environments that are
+        not reset return their last observation. Environment i gets the seed `seed` + i. `seed` may also be a list or an
+        array with one seed below 2^32 for each environment that is reset; None or a negative number means no seed."""
         mask = (options or {}).get("reset_mask")
         which = self._all if mask is None else self._all[self._checked_mask(mask)]
         seeds = _seeds(seed, which, self._new)
@@ -115,10 +116,10 @@ class VectorEnv(EmulatedVectorEnv):
         return self.recv()
 
     def send(self, actions: np.ndarray, indices: Indices | None = None) -> None:
-        """Send actions [batch_size], or continuous actions [batch_size, 3], for the environments that the last recv()
-        returned, without waiting. With `indices`, send actions [len(indices)] for the environments `indices`, whose
-        results were received. If a batch contains all environments, other environments return their last observation
-        with reward 0."""
+        """Send actions [batch_size], or continuous actions [batch_size, 3], to the environments that the last recv()
+        returned, without waiting for results. With `indices`, send actions [len(indices)] to the environments
+        `indices`, whose results must have been received. If a batch contains all environments, those that are not in
+        `indices` return their last observation with reward 0."""
         self._send(actions, indices, directly=False)
 
     def _send(self, actions: np.ndarray, indices: Indices | None, directly: bool) -> None:
@@ -135,7 +136,7 @@ class VectorEnv(EmulatedVectorEnv):
             )
         if self._are_playing(ids):
             raise error.AlreadyPendingCallError("send() twice: call recv() first", "send")
-        # This is noted before the actions are sent, so that a simultaneous send() of another thread raises an error.
+        # Recorded before the actions are sent, so that a simultaneous send() of another thread raises an error.
         self._note(ids, len(ids))
         try:
             if self._has_all:
@@ -148,11 +149,11 @@ class VectorEnv(EmulatedVectorEnv):
         except BaseException:
             self._note(ids, -len(ids))
             if self._has_all:
-                self._begin()  # The next batch again has the buffer that this one would have had.
+                self._begin()  # Swaps the two buffers back, because this batch was not sent.
             raise
 
     def _moved(self, actions: np.ndarray, n: int) -> tuple[np.ndarray, Numbers]:
-        """Joystick actions and turns of paddles, [n] each."""
+        """Convert continuous actions [n, 3] to joystick actions [n] and turns of a paddle [n]."""
         if actions.shape != (n, 3) or actions.dtype.kind != "f":
             raise ValueError(f"actions of shape {actions.shape} and {actions.dtype}: must be floats [{n}, 3]")
         return polar_joystick.moved(actions.astype(np.float32), self.options.continuous_action_threshold)
@@ -167,7 +168,7 @@ class VectorEnv(EmulatedVectorEnv):
         obs = self._obs
         assert obs is not None
         reward, terminated, truncated, numbers, finished = self._core.recv(None if self._has_all else obs)
-        # After Ctrl-C, recv() can be called again.
+        # Recorded only now, so that recv() can be called again after Ctrl-C.
         self._last = self._all if self._has_all else numbers[0].copy()
         self._note(self._last, -self._outstanding if self._has_all else -n)
         info = _by_name(numbers)
@@ -184,8 +185,8 @@ class VectorEnv(EmulatedVectorEnv):
 
     def clone_state(self, indices: Sequence[int] | None = None) -> list[bytes]:
         """Return the state of each environment, or of the environments in `indices`, for `restore_state`. A state
-        contains everything that determines later steps: the console, the stack of observations, and the streams of
-        sticky actions and no-ops. A state has about 100 kB with a stack of 4."""
+        contains everything that determines later steps: the console, the stack of observations, and the random number
+        generators of sticky actions and no-ops. With a stack of 4, a state has about 100 kB."""
         which = self._checked_indices(indices)
         if self._last is None:
             raise error.ResetNeeded("clone_state() before reset()")
@@ -197,9 +198,10 @@ class VectorEnv(EmulatedVectorEnv):
         """Restore the states of all environments, or of the environments `indices`. Return observations and info of all
         environments.
 
-        Without `include_rng`, the random streams of sticky actions and no-ops are not restored, and continue. A state
-        may come from any environment of any VectorEnv with the same game, mode, stack_num and obs_type. Raises
-        ValueError for a state that does not fit; the environments before it in the list are then already restored.
+        Without `include_rng`, the random number generators of sticky actions and no-ops are not restored. A state may
+        come from any environment of any VectorEnv with the same game, mode, stack_num and obs_type. Raises ValueError
+        for a state of another game, mode, stack_num or obs_type, after environments earlier in the list have been
+        restored.
         """
         which = self._checked_indices(indices)
         if len(states) != len(which):
@@ -218,7 +220,7 @@ class VectorEnv(EmulatedVectorEnv):
         return obs, info
 
     def render(self) -> tuple[np.ndarray, ...] | None:
-        """Return each environment's screen [210, 160, 3] uint8, or None with a warning without a `render_mode`."""
+        """Return each environment's screen [210, 160, 3] uint8. Without a `render_mode`, warn and return None."""
         if self.render_mode is None:
             logger.warn("render() without a render mode: create the environment with render_mode='rgb_array'")
             return None
@@ -227,13 +229,13 @@ class VectorEnv(EmulatedVectorEnv):
         return tuple(game.mapped(palette.rgb(name), 3) for game, name in each)
 
     def ale(self, index: int) -> AleView:
-        """Return an object with those methods of ale-py's ALEInterface that read the state of environment `index`. They
-        can be called only between two steps."""
+        """Return an object with the methods of ale-py's ALEInterface that read the state of environment `index`. These
+        methods must not be called while the environment plays a step."""
         (which,) = self._checked_indices([index])
         return AleView(self._game_of[which], self._games[which])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy, by the module copy or by pickle, continues exactly as this VectorEnv does, on threads of its own."""
+        """For copy and pickle: a copy continues exactly as this VectorEnv does, with threads of its own."""
         if self.closed:
             raise error.ClosedEnvironmentError("a copy of a closed VectorEnv: copy it before close()")
         if not self._has_all:
@@ -242,7 +244,8 @@ class VectorEnv(EmulatedVectorEnv):
         return _copy, (type(self), self.options, states, {"spec": self.spec, "metadata": self.metadata})
 
     def close_extras(self, **kwargs: Any) -> None:
-        """End the emulator's threads. Later calls, and waiting calls of other threads, raise ClosedEnvironmentError."""
+        """End the emulator's threads. Later calls raise ClosedEnvironmentError, and so do calls in which other threads
+        are waiting."""
         self._core.stop()
 
     def _begin(self) -> None:
@@ -262,11 +265,13 @@ class VectorEnv(EmulatedVectorEnv):
         return which.astype(np.int32)
 
     def _are_playing(self, ids: np.ndarray) -> bool:
-        """Return whether a result of the environments `ids` was not received. A batch of all environments is one."""
+        """Return whether any of the environments `ids` has a result that has not been received. A batch that contains
+        all environments is received as a whole."""
         return self._outstanding > 0 if self._has_all else not self._answerable[ids].all()
 
     def _note(self, ids: np.ndarray, begun: int) -> None:
-        """Note that `begun` environments begin a step, or have ended it if `begun` is negative."""
+        """Record that the environments `ids` begin a step (`begun` > 0: their number), or that their results were
+        received (`begun` < 0)."""
         self._outstanding += begun
         if not self._has_all:
             self._answerable[ids] = begun < 0
@@ -298,7 +303,7 @@ def _copy(
 
 
 def _by_name(numbers: Any) -> VectorInfo:
-    """Name the rows of an array [4, batch_size] of the compiled core."""
+    """Return the rows of the array `numbers` [4, batch_size] by name."""
     ids, lives, frames, episode_frames = numbers
     return {"env_id": ids, "lives": lives, "frame_number": frames, "episode_frame_number": episode_frames}
 
@@ -313,7 +318,7 @@ def _load(o: VectorOptions, game: str) -> AtariEnvCore:
 
 
 def _rules(o: VectorOptions, codes: list[int], envpool: bool) -> dict[str, Any]:
-    """Return the rules of episodes of the compiled core (StackedEnvRules)."""
+    """Return the options as rules of the compiled core (StackedEnvRules in stacked_env.h)."""
     return {
         "stack": 1 if o.obs_type else o.stack_num,
         "noop_max": o.noop_max,
@@ -331,7 +336,8 @@ def _rules(o: VectorOptions, codes: list[int], envpool: bool) -> dict[str, Any]:
 
 
 def _start_threads(vector: Any, o: VectorOptions) -> bool:
-    """Start the threads of a compiled core. Return whether step() may play in the calling thread instead."""
+    """Start the threads of the compiled vector environment. Return whether step() may play in the calling thread,
+    because there is only one thread, which is not pinned."""
     n = o.num_threads or min(len(hardware.usable_cores()), o.num_envs)
     if o.thread_affinity_offset < 0:
         for _ in range(n):
@@ -340,7 +346,7 @@ def _start_threads(vector: Any, o: VectorOptions) -> bool:
     allowed, before = hardware.allowed_cores(), os.sched_getaffinity(0)
     try:
         for i in range(o.thread_affinity_offset, o.thread_affinity_offset + n):
-            os.sched_setaffinity(0, {allowed[i % len(allowed)]})  # A thread starts with the mask of its parent.
+            os.sched_setaffinity(0, {allowed[i % len(allowed)]})  # The new thread inherits this affinity.
             vector.add_thread()
     finally:
         os.sched_setaffinity(0, before)
@@ -348,8 +354,8 @@ def _start_threads(vector: Any, o: VectorOptions) -> bool:
 
 
 def _seeds(seed: Seeds, which: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Return seeds [len(which)] int64, where a negative number means no seed. Without a seed, an environment's first
-    seed is drawn from the system's random numbers."""
+    """Return seeds [len(which)] int64, where a negative number means no seed. An environment that was never seeded and
+    gets no seed is seeded randomly by the operating system."""
     if isinstance(seed, list | tuple):
         seed = np.array([-1 if one is None else one for one in seed])
     if seed is None:

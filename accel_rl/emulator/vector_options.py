@@ -1,4 +1,4 @@
-"""The options of `VectorEnv`, which `DeviceVectorEnv` shares: names, defaults and checks."""
+"""The options that `VectorEnv` and `DeviceVectorEnv` share: names, defaults and checks."""
 
 import functools
 import inspect
@@ -17,7 +17,8 @@ SIDE = 84  # Height and width of resized observations
 WIDTH = 160
 RAM_BYTES = 128
 NO_LIMIT = 2**31 - 1
-MODES = (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED)  # as the compiled core numbers them
+# in the order of AutoReset (stacked_env.h)
+MODES = (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED)
 CHOICES: dict[str, tuple[str | None, ...]] = {
     "autoreset_mode": tuple(mode.value for mode in MODES),
     "obs_type": (None, "rgb", "grayscale", "ram"),
@@ -35,12 +36,12 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True)
 class VectorOptions:
-    """Names and defaults are those of ale-py's AtariVectorEnv, then of its AtariEnv. Raises ConfigError for a bad
-    value, and for values that only ale-py supports."""
+    """Names and defaults are those of ale-py's AtariVectorEnv, and for other options those of ale-py's AtariEnv. Raises
+    ConfigError for an invalid value, and for a value that only ale-py supports."""
 
     game: str
-    """One game, or several separated by commas: environment i plays game i modulo their number. Several games have all
-    18 actions, and `info["game"]` is the index of each environment's game."""
+    """One game, or several separated by commas. With several games, environment i plays game number i modulo the number
+    of games, all games have 18 actions, and `info["game"]` is the index of each environment's game."""
     num_envs: int
     _: KW_ONLY
     batch_size: int = 0
@@ -49,16 +50,16 @@ class VectorOptions:
     """0 means one thread per core that the process's affinity mask and the cgroup's quota allow, but at most one thread
     per environment."""
     thread_affinity_offset: int = -1
-    """Thread i is pinned, on Linux, to the (offset + i)-th usable core; -1 means no pinning."""
+    """On Linux, thread i is pinned to the usable core number offset + i; -1 means no pinning."""
     max_num_frames_per_episode: int = 108000
     """The time limit in emulated frames."""
     repeat_action_probability: float = 0.0
     full_action_space: bool = False
-    """All 18 actions instead of the game's."""
+    """Use all 18 actions instead of the minimal set of the game."""
     continuous: bool = False
     """Actions are three numbers: radius and angle of a joystick, and the fire button (polar_joystick.py)."""
     continuous_action_threshold: float = 0.5
-    """Least deflection at which the joystick counts as moved, and least value at which the button counts as pressed."""
+    """The joystick counts as moved, and the button as pressed, if the value exceeds this threshold."""
     autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP
     img_height: int = SIDE
     img_width: int = SIDE
@@ -67,34 +68,35 @@ class VectorOptions:
     frameskip: int = 4
     maxpool: bool = True
     noop_max: int = 30
-    """The most no-ops after a reset. Their number is random and depends on the seed."""
+    """Upper limit of the random number of no-ops after a reset."""
     episodic_life: bool = False
     """A lost life terminates the episode and resets the game."""
     life_loss_info: bool = False
-    """A lost life terminates the episode, though the game continues."""
+    """A lost life sets `terminated`, but the game continues without a reset."""
     reward_clipping: bool = True
     use_fire_reset: bool = True
     mode: int | None = None
-    """`mode` and `difficulty` are the game's switches."""
+    """The game mode and the difficulty; None means the game's default."""
     difficulty: int | None = None
     obs_type: str | None = None
-    """Raw observations of ale-py's AtariEnv, uint8, without a stack: the last screen of a step, "rgb" [210, 160, 3] or
-    "grayscale" [210, 160], or the console's RAM, "ram" [128]."""
+    """If set, the raw uint8 observations of ale-py's AtariEnv, not stacked: "rgb" [210, 160, 3] or "grayscale" [210,
+    160] is the last screen of a step, and "ram" [128] is the console's RAM."""
     render_mode: str | None = None
     """With "rgb_array", render() returns the screens."""
     rom: str | os.PathLike[str] | None = None
-    """The path of another ROM file than ale-py's, such as a variant of the game."""
+    """The path of a ROM file to use instead of ale-py's, such as a variant of the game."""
     translate: bool = True
-    """Compile the game in the background, and then play it faster, with the same results (translation.py)."""
+    """Translate the game's ROM to C++ and compile it in the background (translation.py). The game then runs faster,
+    with the same results."""
     copy: bool = True
-    """If false, observations are written to two buffers in turn, and the result of a recv() is valid until the send()
-    after the next recv(), or with smaller batches until the recv() after the next one. If true, each result has memory
-    of its own. In both cases, `torch.from_numpy(obs)` makes no copy."""
+    """If true, each result has memory of its own. If false, observations are written to two buffers in turn: a result
+    of recv() is overwritten by the send() after the next recv() or, if a batch does not contain all environments, by
+    the second recv() after it. With either value, `torch.from_numpy(obs)` makes no copy."""
 
     FIXED: ClassVar[Sequence[str]] = ("img_height", "img_width", "grayscale")
-    """Options that support only their default."""
+    """Options of which only the default value is supported."""
     OTHERS: ClassVar[str] = "; for others use ale_py.vector_env.AtariVectorEnv"
-    """Where other values of fixed options are supported."""
+    """Part of an error message: where other values of these options are supported."""
     LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
         "num_envs": (1, 2**16),
         "num_threads": (0, 2**10),
@@ -142,7 +144,7 @@ class VectorOptions:
         return [game.strip() for game in self.game.split(",")]
 
     def action_codes(self) -> list[int]:
-        """The joystick actions of the games."""
+        """Return the codes of the joystick actions that the games share."""
         return action_codes(self.games[0], self.full_action_space or self.continuous or len(self.games) > 1)
 
     def _check_games(self) -> None:
@@ -167,8 +169,9 @@ class VectorOptions:
 def keywords_of(
     options: Callable[P, Options],
 ) -> Callable[[Callable[[Env, Options], None]], Callable[Concatenate[Env, P], None]]:
-    """Decorate an `__init__` that has one parameter, of the dataclass `options`. Callers pass the dataclass's arguments
-    instead, and type checkers, editors and help() know their names and types. Unknown names raise ConfigError."""
+    """Decorate an `__init__` whose only parameter is an instance of the dataclass `options`. Callers then pass the
+    dataclass's arguments instead, whose names and types are known to type checkers, editors and help(). Unknown names
+    raise ConfigError."""
     names = inspect.signature(options).parameters
 
     def decorate(init: Callable[[Env, Options], None]) -> Callable[Concatenate[Env, P], None]:
@@ -186,5 +189,5 @@ def keywords_of(
 
 
 def _text(value: Any) -> Any:
-    """Return the text of an AutoresetMode, and other values as they are."""
+    """Return the value of an AutoresetMode as text, and other values unchanged."""
     return value.value if isinstance(value, AutoresetMode) else value

@@ -1,4 +1,4 @@
-"""Atari games played by ale-py, by the rules of a protocol."""
+"""Atari games played by ale-py with the rules of a `Protocol`."""
 
 from importlib.metadata import version
 
@@ -21,15 +21,16 @@ class AtariEnv:
     """One Atari game, played with ale-py's ALEInterface.
 
     `seed` is a whole number >= 0 that determines no-ops and sticky actions. A training environment plays by `protocol`,
-    and an evaluation environment by `protocol.for_evaluation()`. With `cached`, each episode begins with the restored
-    state of the first reset, instead of with a reset (in the games of `unclean_resets`, later resets lead to other
-    states). Raises ConfigError for an unknown game, and for a mode or difficulty that the game does not have.
+    and an evaluation environment by `protocol.for_evaluation()`. With `cached`, each episode begins by restoring the
+    state after the first reset, instead of by a reset. (In the games of `unclean_resets`, later resets lead to other
+    states.) Raises ConfigError for an unknown game, and for a mode or difficulty that the game does not have.
 
-    If the game is over within a frame skip, the agent step ends at once, and its frame is the last screen. `terminated`
-    and `truncated` are never both True: a time limit is ignored if the game is over or a life is lost in the same step.
+    If the game ends within a frame skip, the agent step ends immediately, and its frame is the last screen.
+    `terminated` and `truncated` are never both True: the time limit is ignored in a step in which the game ends or a
+    life is lost.
 
-    `exact_restore` is False for games whose states ale-py 0.12.1 restores inexactly. A game whose states are restored
-    inexactly may continue differently after `set_state`.
+    `exact_restore` is False for games whose states ale-py 0.12.1 restores inexactly: these may continue differently
+    after `set_state`.
     """
 
     def __init__(self, game: str, protocol: Protocol, seed: int, training: bool = True, cached: bool = False) -> None:
@@ -81,7 +82,7 @@ class AtariEnv:
         assert rom is not None
         ale.loadROM(rom)
         self._set_switches()
-        # Looking up ale-py's methods only once makes steps faster.
+        # Steps are faster if ale-py's methods are looked up only once.
         self._over = ale.game_over
         self._screen = ale.getScreen
         self._count = ale.lives
@@ -110,7 +111,7 @@ class AtariEnv:
         self._lives = ale.lives()
         if noops or self.presses[False] or self._start is None:
             self._screen(self._screens[1])
-        else:  # After a restore, ale-py draws the screen only with the next frame.
+        else:  # After a restore, ale-py does not draw the screen before the next frame.
             self._screens[1][:] = self._start[1]
         (self._write if self._pools else self._last)(frame)
 
@@ -178,7 +179,7 @@ class AtariEnv:
                 write = self._last
                 break
             if frames_left == 1:
-                self._screen(first)  # Needed for the maximum of two frames, because sprites flicker.
+                self._screen(first)  # The observation is the maximum of two frames, because sprites flicker.
             reward += act(code)
             ended = over()
         self._screen(last)
@@ -198,12 +199,12 @@ class AtariEnv:
 
     @property
     def episode_info(self) -> dict[str, float]:
-        """Points of forced frames in the current episode (`FORCED`)."""
+        """The points of forced frames in the current episode: see `FORCED`."""
         return {FORCED: self._forced} if self._forced else {}
 
     @property
     def actions(self) -> bytes:
-        """One byte per step since the last reset, as codes of the 18 joystick actions."""
+        """The actions since the last reset, one byte per step, as codes of the 18 joystick actions."""
         return bytes(self._actions)
 
     def get_state(self) -> bytes:
@@ -222,7 +223,7 @@ class AtariEnv:
         return pack_state(header, self.save_console())
 
     def set_state(self, state: bytes) -> None:
-        """`screen_rgb` is wrong until the next step."""
+        """Restore a saved state. Until the next step, `screen_rgb` returns a wrong screen."""
         header, blob = unpack_state(state, kind="atari", game=self.game, ale_py=ALE_PY)
         self._ale.restoreState(ALEState(blob))
         self._steps = header["steps"]
@@ -232,11 +233,11 @@ class AtariEnv:
         self._rng.bit_generator.state = header["rng"]
 
     def screen_rgb(self) -> np.ndarray:
-        """The whole current screen [rows, 160, 3] uint8, for a video."""
+        """Return the current screen [rows, 160, 3] uint8, for a video."""
         return self._ale.getScreenRGB()
 
     def lives(self) -> int:
-        """0 in a game without lives."""
+        """Return the number of lives, or 0 in a game without lives."""
         return self._lives
 
     def close(self) -> None: ...

@@ -27,7 +27,7 @@ GAMES = tuple(
 )
 
 # In these games, ale-py 0.12.1 restores some states inexactly.
-# Found by restoring 40 states of each of the 104 games.
+# These games were found by restoring 40 states of each of the 104 games.
 INEXACT_RESTORE = frozenset({"qbert", "tetris", "tic_tac_toe_3d"})
 
 # Mnih et al. 2015, Extended Data Table 2.
@@ -59,8 +59,8 @@ ATARI_57 = tuple(
 )
 
 
-# ATARI_5 and ATARI_10 are from Aitchison, Sweetser & Hutter 2023, Atari-5, arXiv:2210.02019: the five and ten games
-# whose scores predict the median score over 57 games best.
+# Aitchison, Sweetser & Hutter 2023, Atari-5, arXiv:2210.02019.
+# The scores of these five (ten) games predict the median score over 57 games best.
 ATARI_5 = ("battle_zone", "double_dunk", "name_this_game", "phoenix", "qbert")
 ATARI_10 = tuple(sorted((*ATARI_5, "amidar", "bowling", "frostbite", "kung_fu_master", "riverraid")))
 
@@ -76,10 +76,10 @@ ATARI_26 = tuple(
 GAME_LISTS = {"atari5": ATARI_5, "atari10": ATARI_10, "atari26": ATARI_26, "atari49": ATARI_49, "atari57": ATARI_57}
 
 HUMAN_SCALES = ("wang2016", "nair2015")
-"""`wang2016` has the scores of 57 games that papers use since Wang et al. 2016. `nair2015` has the scores of 49 games
-in Nair et al. 2015, whose human scores are those of Mnih et al. 2015."""
+"""`wang2016`: random and human scores of 57 games, which papers have used since Wang et al. 2016. `nair2015`: scores of
+49 games from Nair et al. 2015, whose human scores are those of Mnih et al. 2015."""
 OF_HUMAN = {"wang2016": "% of human (57 games)", "nair2015": "% of human (49 games)"}
-"""Titles of columns of scores that are normalized by a scale."""
+"""Column titles for scores that are normalized by a scale."""
 
 
 def check_game(name: str) -> None:
@@ -92,7 +92,7 @@ def check_game(name: str) -> None:
 
 
 def named_games(names: Iterable[str]) -> tuple[str, ...]:
-    """A name is a game or one of GAME_LISTS; each game is returned once. Raises ConfigError."""
+    """Replace names of GAME_LISTS by their games, and return each game once. Raises ConfigError for an unknown name."""
     result: dict[str, None] = {}
     for name in names:
         if name not in GAME_LISTS and name not in GAMES:
@@ -105,8 +105,8 @@ def named_games(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def game_of(id: str) -> str:
-    """The ale-py name of the game that another library's id names, such as ms_pacman for ALE/MsPacman-v5,
-    MsPacmanNoFrameskip-v4 or MsPacman; "" for other ids."""
+    """Return ale-py's name of a game from another library's id, such as ms_pacman from ALE/MsPacman-v5,
+    MsPacmanNoFrameskip-v4 or MsPacman, or "" if the id is of no Atari game."""
     name = re.sub(r"^(ALE|accel_rl)/|(-ram)?(NoFrameskip|Deterministic)?-v[0-9]+$", "", id)
     return {game.replace("_", ""): game for game in GAMES}.get(name.replace("_", "").lower(), "")
 
@@ -125,8 +125,8 @@ def unclean_resets() -> frozenset[str]:
 
 
 def unclean_reset(game: str, reset: str) -> str | None:
-    """Why the episodes of a game with --sampler.reset `reset` may differ from those with `immediate`, or None if they
-    are equal."""
+    """Return why a game's episodes with --sampler.reset `reset` may differ from those with `immediate`, or None if they
+    are the same."""
     if reset == "cached" and game in INEXACT_RESTORE:
         return f"ale-py restores a stored state of {game} inexactly"
     if reset in ("swap", "cached") and game in unclean_resets():
@@ -136,9 +136,9 @@ def unclean_reset(game: str, reset: str) -> str | None:
 
 @cache
 def scores(start: str = "null_op") -> dict[str, dict[str, float]]:
-    """{game: {player: raw score}} of the players "random", "human", "dqn" and "gorila". `start` is "null_op" or
-    "human", the kind of start from which the scores were measured. The scores are from Nair et al. 2015,
-    arXiv:1507.04296, tables 3 and 4; scores.json names the sources used to check them."""
+    """Return {game: {player: raw score}} for the players "random", "human", "dqn" and "gorila". `start` is how the
+    scored episodes began: "null_op" or "human". The scores are from Nair et al. 2015, arXiv:1507.04296, tables 3 and 4;
+    scores.json names the sources used to check them."""
     tables: dict[str, Any] = json.loads(files("accel_rl.envs").joinpath("scores.json").read_text())
     if start not in ("null_op", "human"):
         raise ConfigError(f"start={start!r} is unknown: must be null_op or human")
@@ -148,8 +148,8 @@ def scores(start: str = "null_op") -> dict[str, dict[str, float]]:
 
 @cache
 def human_scale(game: str, scale: str = "wang2016") -> tuple[float, float] | None:
-    """(random score, human score) after null-op starts, on one of HUMAN_SCALES, or None if the scale lacks the game.
-    Sources: human_scores.json and scores.json. Raises ConfigError for an unknown scale."""
+    """Return (random score, human score) with null-op starts from one of HUMAN_SCALES, or None if the scale does not
+    include the game. Sources: human_scores.json and scores.json. Raises ConfigError for an unknown scale."""
     if scale not in HUMAN_SCALES:
         raise ConfigError(f"scale={scale!r} is unknown: must be {' or '.join(HUMAN_SCALES)}")
     if scale == "nair2015":
@@ -165,10 +165,10 @@ def _scores_of_57() -> dict[str, list[float]]:
 
 
 def human_normalized(game: str, score: float, scale: str = "wang2016", start: str = "null_op") -> float:
-    """Score in percent: 100 * (score - random) / (human - random). `scale` is one of HUMAN_SCALES. `start` is the kind
-    of start, "null_op" or, only with the scale nair2015, "human". Raises ConfigError for a game without published
-    scores. If the human score is below the random score (video_pinball of nair2015 from human starts), the formula is
-    used unchanged."""
+    """Return the human-normalized score in percent: 100 * (score - random) / (human - random). `scale` is one of
+    HUMAN_SCALES. `start` is how episodes begin: "null_op" or, only with the scale nair2015, "human". Raises ConfigError
+    for a game without published scores. The formula is also used if the human score is below the random score
+    (video_pinball of nair2015 with human starts)."""
     if start == "null_op":
         pair = human_scale(game, scale)
     elif scale == "nair2015":
@@ -184,8 +184,8 @@ def human_normalized(game: str, score: float, scale: str = "wang2016", start: st
 
 
 def table() -> list[str]:
-    """One line per game: the lists in GAME_LISTS to which the game belongs, and the published random and human scores
-    of both scales."""
+    """Return one line per game: which lists of GAME_LISTS contain it, and its published random and human scores in both
+    scales."""
     heads = [name.removeprefix("atari") for name in GAME_LISTS]
     lines = [
         f"{'game':<20}" + "".join(f" {head:>2}" for head in heads) + f" {'random':>10} {'human':>10} {'human 2015':>11}"

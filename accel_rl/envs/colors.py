@@ -2,8 +2,8 @@
 
 The luminances were measured on ale-py 0.12.1, with a program that displays every colour through the COLUBK register in
 frames of 262 (NTSC), 312 and 313 (PAL) lines. An NTSC screen contains only even indices, whose luminance is round(.2989
-R + .587 G + .114 B). A PAL screen with an odd number of lines has no colour. In ale-py, pixels without colour have odd
-indices, for which the formula does not hold. Games with screens of 250 rows are PAL, and all other games are NTSC.
+R + .587 G + .114 B). A PAL screen with an odd number of lines has no colour, and ale-py then uses odd palette indices,
+to which the formula does not apply. Games with screens of 250 rows are PAL, and all other games are NTSC.
 """
 
 import numpy as np
@@ -46,7 +46,7 @@ PAL_ODD = (
 
 
 def luminance(rows: int) -> np.ndarray:
-    """Luminance [256] uint8 of each palette index. `rows`, the number of rows of the screen, determines the TV format
+    """Return the luminance [256] uint8 of each palette index. The number of rows of the screen determines the TV format
     (NTSC or PAL)."""
     table = np.zeros(256, np.uint8)
     if rows == PAL_ROWS:

@@ -1,4 +1,4 @@
-"""Atari games on this project's emulator, by the same rules as ale.py. A single call of the compiled core steps a batch
+"""Atari games on this project's emulator, with the same rules as in ale.py. One call of the compiled core steps a batch
 of games.
 
     | ale.py          n envs, each:  act, act, act, screen, act, screen, maximum, resize     in Python
@@ -97,7 +97,7 @@ class EmulatorEnv:
             rules.mode,
             rules.difficulty,
             translate=self._translate,
-            outlives=False,  # After a run, no process remains.
+            outlives=False,  # No compiler keeps running after the run.
         )
         self._start: bytes | None = None
         if self._cached and self.counter is None:
@@ -124,8 +124,8 @@ class EmulatorEnv:
         frame[:] = self._alone.frame[0]
 
     def _press_after_reset(self) -> None:
-        """Play the actions of `Protocol.presses`, which precede the agent's actions. If the game ends meanwhile, reset
-        it again."""
+        """Play the actions of `Protocol.presses`, which precede the agent's actions. If the game ends during these
+        actions, reset it again."""
         core, p = self.core, self.rules.repeat_action_probability
         for code, _ in self.presses[False]:
             if self.rules.fire_reset == "frame":
@@ -145,7 +145,7 @@ class EmulatorEnv:
             self._alone.frame[:] = shown
 
     def _press(self, code: int) -> bool:
-        """`code` is one of the 18 joystick actions. Returns whether the episode has ended."""
+        """Play the joystick action `code` for one agent step. Return whether the episode has ended."""
         if self.sticky:
             self.draw(self._draws[0])
         draws = self._draws if self.sticky else None
@@ -205,7 +205,7 @@ class EmulatorEnv:
         terminated = bool(out.terminated[0])
         truncated = bool(out.truncated[0])
         if self.presses[True] and terminated and not out.ended[0]:
-            self.press_after_life(out, 0)  # The results of the step are those of the last automatic button press.
+            self.press_after_life(out, 0)  # overwrites `out` with the results of the last automatic button press
         frame[:] = out.frame[0]
         return reward, terminated, truncated, bool(out.ended[0])
 
@@ -268,7 +268,8 @@ def _playing(env: Env) -> EmulatorEnv:
 
 
 class EmulatorBatch(SequentialEnv):
-    """Steps all of its environments (`EmulatorEnv`, or `ReservedEnv` over `EmulatorEnv`) in one call."""
+    """A `SequentialEnv` that steps all its environments in one call. The environments are `EmulatorEnv`s, or
+    `ReservedEnv`s of `EmulatorEnv`s."""
 
     def _play(self, action: np.ndarray, skipped: np.ndarray | None, out: Step) -> None:
         if not out.frame.flags.c_contiguous:

@@ -11,12 +11,12 @@ from accel_rl.data.spec import EnvSpec
 
 
 def episode_rng(seed: int, episode: int) -> np.random.Generator:
-    """The generator depends only on `seed` and `episode`."""
+    """Return the random number generator of an episode, which depends only on `seed` and `episode`."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(episode,)))
 
 
 class EnvError(Exception):
-    """The code of the environment `env` raised an error. The message is one line, which names the step."""
+    """The code of the environment `env` raised an exception. The message is one line, and names the step."""
 
     def __init__(self, env: "Env | BatchEnv", message: str):
         super().__init__(message)
@@ -33,46 +33,49 @@ class Env(Protocol):
     spec: EnvSpec
 
     def reset(self, frame: np.ndarray, episode: int | None = None) -> None:
-        """Episodes are counted from 0; None means the episode after the last one. The episode's first frame is written
-        into `frame` [*frame_shape]."""
+        """Begin an episode, and write its first frame into `frame` [*frame_shape]. `episode` is the episode's number,
+        counted from 0; None means the next one."""
 
     def step(self, action: Any, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
-        """Play one agent step with an action, a number or a list of numbers, and write the newest frame into `frame`.
-        Return (raw reward, terminated, truncated, ended). The environment never resets by itself."""
+        """Play one agent step. `action` is a number or a list of numbers. Write the newest frame into `frame`, and
+        return (unclipped reward, terminated, truncated, ended). The environment does not reset itself."""
 
     def get_state(self) -> bytes:
-        """The complete state, without pickle."""
+        """Return the complete state, which is not pickled."""
 
     def set_state(self, state: bytes) -> None:
-        """Raises ValueError if another kind of environment saved the state."""
+        """Restore a saved state. Raises ValueError if the state is of another kind of environment."""
 
     def close(self) -> None: ...
 
 
 class BatchEnv(Protocol):
-    """n environments that are stepped together. A step consists of the calls `send` and `recv`, between which the
-    caller can compute."""
+    """n environments that are stepped together. A step consists of the calls `send` and `recv`; the caller may compute
+    between these calls."""
 
     spec: EnvSpec
     n: int
 
     def reset(self, out: Step) -> None:
-        """Start an episode in each environment, write the first frames and ages into `out`, and clear other fields."""
+        """Begin an episode in each environment, write the first frames and ages into `out`, and set its other fields to
+        zero."""
 
     def send(self, action: np.ndarray) -> None:
-        """Actions [n, *action_shape], integers of any dtype or float32."""
+        """Begin a step with actions [n, *action_shape]: integers of any dtype, or float32."""
 
     def recv(self, out: Step) -> None:
-        """Wait for the step's results. Environments whose episode ended are reset according to --sampler.reset."""
+        """Wait for the step's results, and write them into `out`. Environments whose episode has ended are reset
+        according to --sampler.reset."""
 
     def reset_waiting(self, out: Step) -> None:
         """Called while the learner optimises. With --sampler.reset wait, reset the environments whose episode has
-        ended, and write their first frames and ages into `out`. With swap, reset the reserve environments."""
+        ended, and write the new episodes' first frames and ages into `out`. With --sampler.reset swap, reset the
+        reserve environments."""
 
     @property
     def late_resets(self) -> int:
-        """Number of episodes that began with an immediate reset, because with --sampler.reset swap no reserve
-        environment was ready."""
+        """With --sampler.reset swap: the number of episodes that began with an immediate reset, because the reserve
+        environment had not been reset yet."""
 
     def get_state(self) -> list[bytes]: ...
 
@@ -81,20 +84,21 @@ class BatchEnv(Protocol):
     def close(self) -> None: ...
 
 
-_MAGIC = b"accel_rl.env.1\n"  # The magic bytes include the version of the format.
-_LENGTH = 4  # The header's length and the checksum are each stored as 4 little-endian bytes.
+_MAGIC = b"accel_rl.env.1\n"  # includes the format's version
+_LENGTH = 4  # bytes of the header's length, and of the checksum; both little-endian
 
 
 def pack_state(header: dict[str, Any], blob: bytes = b"") -> bytes:
-    """Bytes without pickle: magic | header length | header (JSON) | blob | CRC-32 of all previous bytes."""
+    """Return the bytes of a saved state, without pickle: magic | header length | header (JSON) | blob | CRC-32 of all
+    previous bytes."""
     text = json.dumps(header).encode()
     body = _MAGIC + len(text).to_bytes(_LENGTH, "little") + text + blob
     return body + zlib.crc32(body).to_bytes(_LENGTH, "little")
 
 
 def unpack_state(state: bytes, **expected: Any) -> tuple[dict[str, Any], bytes]:
-    """Returns (header, blob). Raises ValueError for bytes that are corrupt or not a saved state, and for a header whose
-    values differ from `expected`."""
+    """Return the (header, blob) of a saved state. Raises ValueError if the bytes are corrupt or no saved state, or if
+    values in the header differ from `expected`."""
     state = bytes(state)
     start = len(_MAGIC) + _LENGTH
     if not state.startswith(_MAGIC) or len(state) < start + _LENGTH:

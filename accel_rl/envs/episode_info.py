@@ -1,4 +1,4 @@
-"""An environment can report numbers at the end of an episode. A rollout stores these numbers as bytes."""
+"""The numbers that an environment reports at the end of an episode, which a rollout stores as bytes."""
 
 import json
 from numbers import Real
@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 
 INFO_BYTES = 512
-"""A rollout stores `INFO_BYTES` bytes per step for the numbers that an episode reports."""
+"""Bytes per step of a rollout for the numbers that an episode reports."""
 SCORE = "episode/r"
-"""`SCORE` is the name of the score that the wrapper gymnasium.wrappers.RecordEpisodeStatistics records, if the user's
-environment has this wrapper."""
+"""The name of the score that gymnasium.wrappers.RecordEpisodeStatistics records, if the user's environment has this
+wrapper."""
 FORCED = "episode/forced"
-"""`FORCED` is the name of the points of the frames that a protocol plays by itself after a lost life. The points count
-in an episode's score, as with the wrappers of baselines, and are no rewards of the agent."""
+"""The name of the points that are scored in the frames that a protocol plays automatically after a lost life. As with
+the wrappers of OpenAI baselines, they count in an episode's score, but the agent gets no reward for them."""
 LEFT_OUT = "episode/left_out"
-"""`LEFT_OUT` is the name under which the number of omitted numbers, which did not fit into INFO_BYTES, is stored."""
+"""The name of the count of numbers that were omitted, because they did not fit into INFO_BYTES."""
 
 
 def episode_info(info: Any) -> dict[str, float]:
-    """The numbers in the dict `info` of a Gymnasium step, and the score in `info["episode"]`. Arrays, texts and
-    Gymnasium's own keys are omitted."""
+    """Return the numbers in the dict `info` of a Gymnasium step, and the score in `info["episode"]`. Arrays, texts and
+    keys with a dot are omitted."""
     if not isinstance(info, dict):
         return {}
     result = {str(name): _number(x) for name, x in info.items() if "." not in str(name)}
@@ -34,7 +34,7 @@ def episode_info(info: Any) -> dict[str, float]:
 
 
 def _number(x: Any) -> float | None:
-    """The float of a Python or numpy number or scalar array, or None for other objects."""
+    """Convert a Python or NumPy number or a scalar array to float, and other objects to None."""
     if isinstance(x, np.ndarray) and x.shape == ():
         x = x.item()
     if not isinstance(x, Real | np.bool_):
@@ -46,8 +46,8 @@ def _number(x: Any) -> float | None:
 
 
 def packed(numbers: dict[str, float]) -> np.ndarray:
-    """Bytes [INFO_BYTES]. If the numbers do not fit, the last ones are omitted and their count is stored. The score is
-    never omitted."""
+    """Convert numbers to bytes [INFO_BYTES]. If they do not fit, the last numbers are omitted, and the count of omitted
+    numbers is stored. The score is never omitted."""
     names = sorted(numbers, key=lambda name: name != SCORE)
     kept = {name: numbers[name] for name in names}
     while len(text := json.dumps(kept).encode()) > INFO_BYTES:

@@ -1,11 +1,13 @@
-"""Each environment draws from its own state of the global generators, those of `numpy.random` and of `random`.
+"""Give each environment its own states of the global random number generators of `numpy.random` and `random`.
 
-A careless environment calls `np.random.rand()` or `random.random()` instead of drawing from its own generator. Several
-environments share these generators, in the main process also with the user's program, so the environment's numbers
-would depend on everything else that draws. `OwnGenerators` sets the environment's own states during a call.
+Some environments call `np.random.rand()` or `random.random()` instead of drawing from a generator of their own. All
+environments of a process, and in the main process also the user's program, share the global generators, so the numbers
+would depend on what else draws from them. During a call of an environment, `OwnGenerators` sets the environment's own
+states.
 
-The functions `get_state` and `getstate` take longer than a step of CartPole. Both generators are Mersenne twisters,
-whose state is therefore copied directly: numpy documents its address, and CPython's is verified.
+`numpy.random.get_state` and `random.getstate` take longer than a step of CartPole. The states, which are those of
+Mersenne twisters, are therefore copied directly in memory. NumPy documents the address of its state, and the address of
+CPython's state is verified.
 """
 
 import random
@@ -19,9 +21,9 @@ import numpy as np
 from accel_rl.text.notes import say_once
 
 BYTES = 4 * 625
-"""Bytes of a Mersenne twister's state: 624 words, and the position of the next word."""
+"""Size of a Mersenne twister's state: 624 words, and the position of the next word."""
 
-_python: Any = random._inst  # The generator of the functions of `random`
+_python: Any = random._inst  # the generator of the functions of `random`
 _seeded_numpy, _seeded_python = np.random.RandomState(0), random.Random(0)
 
 
@@ -30,7 +32,7 @@ def _memory(address: int) -> memoryview:
 
 
 def _of_numpy(bit_generator: Any) -> memoryview:
-    """State of numpy's MT19937: the words, and the position."""
+    """Return the memory of the state of NumPy's MT19937: the words, then the position."""
     return _memory(bit_generator.ctypes.state_address)
 
 
@@ -39,13 +41,13 @@ def _global_numpy() -> memoryview:
 
 
 def _of_python(generator: random.Random) -> memoryview:
-    """State of a generator of `random`: the position, and the words."""
+    """Return the memory of the state of a generator of `random`: the position, then the words."""
     return _memory(id(generator) + object.__basicsize__)
 
 
 @cache
 def _is_known() -> bool:
-    """Whether both generators store their states as this module assumes."""
+    """Return whether both generators store their states as this module assumes."""
     numpy, words = np.random.get_state(legacy=False), random.getstate()[1]
     if numpy["bit_generator"] != "MT19937" or len(words) != 625:
         return False
@@ -60,8 +62,9 @@ class OwnGenerators:
     """A context in which the global generators have an environment's own states. The generators continue after the
     context as if the environment had not drawn.
 
-    The context has no effect if it is not needed, or, with a line that says so, if the memory of the generators is
-    unknown, as in an interpreter other than CPython.
+    The context has no effect if `is_needed` is false, or if the generators do not store their states as this module
+    assumes, as in interpreters other than CPython. If generators store their states differently, a message is printed
+    once.
     """
 
     def __init__(self, seed: int, is_needed: bool = True) -> None:
@@ -77,7 +80,8 @@ class OwnGenerators:
             self.seed(seed)
 
     def seed(self, seed: int) -> None:
-        """Set the states to those after `np.random.seed(seed)` and `random.seed(seed)`, with seeds modulo 2**32."""
+        """Set the environment's states to those after `np.random.seed(seed)` and `random.seed(seed)`. Seeds are taken
+        modulo 2**32."""
         if not self._is_active:
             return
         _seeded_numpy.seed(seed % 2**32)
@@ -86,7 +90,7 @@ class OwnGenerators:
         self._python, self._gauss = _of_python(_seeded_python).tobytes(), None
 
     def get_state(self) -> bytes:
-        """The states of both generators, or b"" if they are not needed."""
+        """Return the environment's states of both generators, or b"" if the context has no effect."""
         return self._numpy + self._python if self._is_active else b""
 
     def set_state(self, state: bytes) -> None:
@@ -118,9 +122,9 @@ class OwnGenerators:
             np.random.set_state({**state, "has_gauss": 1, "gauss": self._outer_normal})
 
     def _stored_normal(self, state: bytes) -> float | None:
-        """Remove the normally distributed number that `numpy.random` stores for its next draw. numpy draws two such
-        numbers at a time, and stores the second one outside of its `state`, which changes unless a number was
-        stored."""
+        """Remove and return the normally distributed number that `numpy.random` has stored for its next draw, if any.
+        NumPy computes two such numbers at a time, and stores the second one outside of the generator's state. If a
+        number was stored, drawing it leaves the state unchanged."""
         number = float(np.random.standard_normal())
         if self._numpy_memory.tobytes() == state:
             return number

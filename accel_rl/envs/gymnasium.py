@@ -1,4 +1,4 @@
-"""Gymnasium environments, which are named by an id or a factory function."""
+"""Gymnasium environments, given by an id or a factory function."""
 
 import importlib.util
 import inspect
@@ -29,21 +29,22 @@ class GymnasiumEnv:
 
     `id` is a registered id ("CartPole-v1"), or "module:function", where the function creates an environment. `seed` is
     a whole number >= 0. Each episode is reset with its own seed, which depends on `seed` and the episode's number.
-    `stack` is the number of frames in an observation of pictures. `limit` is the number of steps after which an episode
-    is truncated; None means that only the environment's limit applies. With `render`, the environment is created with
-    rendering, which `screen_rgb` needs. `kwargs` are keyword arguments of the environment. If a user's function has
-    parameters named `index` and `training`, it receives the environment's index in the run, and whether the environment
-    is for training. With `mask_in_info`, the action mask in `info` becomes a part of the observation.
+    `stack` is the number of stacked frames if observations are pictures. An episode is truncated after `limit` steps;
+    None means that only the environment's own limit applies. With `render`, the environment is created with
+    render_mode="rgb_array", which `screen_rgb` needs. `kwargs` are keyword arguments of the environment. A user's
+    function also receives the arguments `index` (the environment's index in the run) and `training` (whether the
+    environment is for training), if it has these parameters. With `mask_in_info`, the action mask in `info` becomes a
+    part of the observation.
 
     Observation spaces [H, W], [H, W, C] or [C, H, W] of uint8, bool or floats are pictures, with frames [H, W] or [C,
-    H, W]; see `picture_layout`. A Dict may have one picture (`mixed_layout`). Other observation spaces are flattened to
-    a float32 vector (Discrete: one-hot). Raises ConfigError if a flattened space contains a picture.
+    H, W]; see `picture_layout`. A Dict space may contain one picture (`mixed_layout`). Other observation spaces are
+    flattened to a float32 vector (Discrete: one-hot). Raises ConfigError if a flattened space contains a picture.
 
     An episode's seed also seeds the environment's own states of the global generators of `numpy.random` and `random`.
-    A saved state is that of the environment, if it has the methods `get_state()`, which returns bytes, and
-    `set_state(bytes)`. Otherwise, with `restore` "replay", it consists of the episode's seed and its actions, which
-    `set_state` plays again: exact if the environment is deterministic, and slow in a long episode. With `restore`
-    "new", a restored episode is truncated at its next step, whatever its state.
+    If the environment has the methods `get_state()`, which returns bytes, and `set_state(bytes)`, a saved state
+    contains these bytes. Otherwise, with `restore` "replay", it contains the episode's seed and actions, and
+    `set_state` plays the actions again. Replaying the actions is exact if the environment is deterministic, and slow in
+    a long episode. With `restore` "new", a restored episode is always truncated at its next step.
     """
 
     def __init__(
@@ -76,8 +77,8 @@ class GymnasiumEnv:
         self._restores = restore == "replay"
         self._is_replayed = self._restores and self._saved is None
         self._steps = 0
-        self._actions: list[Any] = []  # those of the episode, if they may be played again
-        self.is_lost = False  # True after a restore that lost the episode, until the episode is truncated
+        self._actions: list[Any] = []  # of the current episode, if they may be replayed
+        self.is_lost = False  # True if a restore could not continue the episode, until the episode is truncated
         self.episode_info: dict[str, float] = {}
         self.spec = EnvSpec(
             name=id,
@@ -117,7 +118,7 @@ class GymnasiumEnv:
             reward = float(reward)
         except (Exception, SystemExit) as e:
             raise EnvError(self, self._failed("step", e)) from e
-        if math.isinf(reward):  # NaN is allowed: updates with it are skipped.
+        if math.isinf(reward):  # A NaN is allowed, because updates with a loss of NaN are skipped.
             raise EnvError(self, self._failed("step", ValueError(f"the reward is {reward}")))
         terminated = bool(terminated)
         self._ended = terminated or bool(truncated) or self._steps == self._limit
@@ -154,9 +155,9 @@ class GymnasiumEnv:
         return state
 
     def set_state(self, state: bytes) -> None:
-        """Restore the saved episode, or truncate it at the next step (`is_lost`). Raises ValueError for bytes that are
-        corrupt or not a saved state. If the actions do not lead to the saved state again, the environment is not
-        deterministic: a warning is issued, and the episode is lost."""
+        """Restore the saved episode, or set `is_lost`, so that it is truncated at the next step. Raises ValueError for
+        bytes that are corrupt or no saved state. If replaying the actions does not lead to the saved state, a warning
+        says that the environment is not deterministic, and `is_lost` is set."""
         header, blob = unpack_state(state, kind="gymnasium", id=self.id)
         frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)
         if header["episode_seed"] is not None:
@@ -204,8 +205,8 @@ class GymnasiumEnv:
         return float(self._env.metadata.get("render_fps") or 30)
 
     def screen_rgb(self) -> np.ndarray:
-        """The rendered environment [H, W, 3] uint8, or its observation if it cannot be rendered. Raises ConfigError if
-        neither the rendering nor the observation is a picture of bytes."""
+        """Return the rendered environment [H, W, 3] uint8, or its observation if it is not rendered. Raises ConfigError
+        if neither is a picture of bytes."""
         try:
             screen = self._env.render() if self._env.render_mode == "rgb_array" else None
         except Exception as e:
@@ -221,8 +222,8 @@ class GymnasiumEnv:
         return np.moveaxis(channels if len(channels) == 3 else channels[-1:].repeat(3, 0), 0, -1)
 
     def report_faults(self) -> None:
-        """Play one step under Gymnasium's checker, and issue its findings as warnings. Errors that the environment
-        raises are ignored here, because the run reports them with their step."""
+        """Play one step under Gymnasium's checker, and issue the checker's findings as warnings. Errors that the
+        environment raises are ignored here, because the run will report them and their step."""
         checker = gymnasium.wrappers.PassiveEnvChecker(self._env)
         with warnings.catch_warnings(record=True) as caught, self._generators:
             warnings.simplefilter("always")
@@ -267,28 +268,28 @@ class GymnasiumEnv:
             say_ignored(self.id, info)
 
     def _failed(self, act: str, error: Exception | SystemExit) -> str:
-        """One line. `act` is "step" or "reset"."""
+        """Return an error message of one line. `act` is "step" or "reset"."""
         call = f"step {self._steps:,}" if act == "step" else "the reset"
         return f"{self.id} failed at {call} of episode {self._episode:,}: {cause(error)}"
 
     def _write(self, observation: Any, frame: np.ndarray) -> None:
         np.copyto(frame, self._observations.frame(observation), casting="unsafe")
-        np.copyto(self._newest, frame)  # The newest frame is stored, because its checksum verifies a restored state.
+        np.copyto(self._newest, frame)  # The newest frame verifies a restored state.
 
 
 def _make(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.Env:
-    """Raises ConfigError if the environment's code tries to end the process."""
+    """Create the environment. Raises ConfigError if its code tries to end the process."""
     with no_exit(lambda call: ConfigError(f"id={id!r}: {call} while the environment was made")):
         make = user_function(id)
         return _made_by_id(id, kwargs, offers) if make is None else _made_by(make, id, kwargs, offers)
 
 
-LONG = 10_000  # So many steps are not played again without a word.
+LONG = 10_000  # From this number of steps on, replaying an episode issues a warning.
 STATEFUL = (gymnasium.wrappers.NormalizeObservation, gymnasium.wrappers.NormalizeReward)
 
 
 def _mask_size(space: gymnasium.Space[Any], actions: gymnasium.Space[Any]) -> int:
-    """Number of actions that a Dict's mask is for, or 0."""
+    """Return the number of actions in the action mask of a Dict space, or 0 without a mask."""
     spaces = gymnasium.spaces
     if not (isinstance(space, spaces.Dict) and MASK in space.spaces and isinstance(actions, spaces.Discrete)):
         return 0
@@ -297,15 +298,15 @@ def _mask_size(space: gymnasium.Space[Any], actions: gymnasium.Space[Any]) -> in
 
 
 class Observations:
-    """How observations of a space become frames. Raises ConfigError for spaces that cannot.
+    """Converts observations of a space to frames. Raises ConfigError for spaces that cannot be converted.
 
-    An entry `action_mask` of a Dict, with a number for each of the actions, is the last part of a frame."""
+    If a Dict has an entry `action_mask` with one number per action, this mask is the last part of a frame."""
 
     def __init__(self, id: str, space: gymnasium.Space[Any], actions: gymnasium.Space[Any], stack: int):
         if mask := _mask_size(space, actions):
             assert isinstance(space, gymnasium.spaces.Dict)
             parts = sorted(space.items(), key=lambda part: part[0] == MASK)
-            space = gymnasium.spaces.Dict(OrderedDict(parts))  # Gymnasium keeps its order.
+            space = gymnasium.spaces.Dict(OrderedDict(parts))  # Gymnasium keeps the order of an OrderedDict.
         self.space, self.picture = space, picture_layout(space) or mixed_layout(space)
         if self.picture is None:
             check_flat(f"id={id!r}", space)
@@ -323,7 +324,7 @@ class Observations:
         }
 
     def frame(self, observation: Any) -> np.ndarray:
-        """[*frame_shape]. Raises ValueError for an observation of another shape."""
+        """Return a frame [*frame_shape]. Raises ValueError if the observation's shape is not that of the space."""
         if self.picture is not None:
             observation = self.picture.frame(observation)
         elif not isinstance(self.space, gymnasium.spaces.Box):
@@ -334,7 +335,8 @@ class Observations:
 
 
 def action_fields(id: str, space: gymnasium.Space[Any]) -> dict[str, Any]:
-    """The fields of an `EnvSpec` that describe the actions. Raises ConfigError for spaces of other kinds."""
+    """Return the fields of an `EnvSpec` that describe the actions. Raises ConfigError for action spaces that are not
+    supported."""
     spaces = gymnasium.spaces
     if isinstance(space, spaces.Discrete):
         return {"n_actions": int(space.n)}
@@ -351,7 +353,7 @@ def action_fields(id: str, space: gymnasium.Space[Any]) -> dict[str, Any]:
 
 
 def element(space: gymnasium.Space[Any], action: Any) -> Any:
-    """The space's element for an agent's action, a number or a list of numbers."""
+    """Convert an agent's action, a number or a list of numbers, to an element of the space."""
     if isinstance(space, gymnasium.spaces.Discrete):
         return int(space.start) + action
     x = np.asarray(action, space.dtype).reshape(space.shape)
@@ -361,8 +363,8 @@ def element(space: gymnasium.Space[Any], action: Any) -> Any:
 
 
 def registered(id: str) -> Any:
-    """Gymnasium's entry of an id, or None. The ids of an installed package that declares its namespace, such as
-    MinAtar/, are registered first, which Gymnasium 1 leaves to the user."""
+    """Return Gymnasium's registry entry of an id, or None. If the id has the namespace of an installed package, such as
+    MinAtar/, the package's ids are registered first; Gymnasium 1 does not do this itself."""
     if id not in gymnasium.registry:
         for package in entry_points(group="gymnasium.envs", name=id.partition("/")[0]):
             package.load()()
@@ -370,13 +372,14 @@ def registered(id: str) -> Any:
 
 
 def _is_of_gymnasium(id: str) -> bool:
-    """Gymnasium's own environments do not draw from global generators."""
+    """Return whether an id is of Gymnasium's own environments, which do not draw from global generators."""
     spec = registered(id)
     return spec is not None and str(spec.entry_point).startswith("gymnasium.envs.")
 
 
 def user_function(id: str) -> Callable[..., Any] | None:
-    """The user's function that an id names, or None for an id of Gymnasium. Raises ConfigError."""
+    """Import the user's function from an id "module:function", or return None for an id without a colon. Raises
+    ConfigError."""
     module_name, _, name = id.partition(":")
     if not name:
         return None
@@ -396,8 +399,8 @@ def _made_by(make: Callable[..., Any], id: str, kwargs: dict[str, Any], offers: 
 
 
 def called(make: Callable[..., Any], id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> Any:
-    """Call a user's function with all of `kwargs`, and with those of the `offers` for which the function has
-    parameters."""
+    """Call a user's function with all `kwargs`, and with those arguments in `offers` that are parameters of the
+    function."""
     parameters = inspect.signature(make).parameters
     names = [p.name for p in parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
@@ -409,17 +412,18 @@ def called(make: Callable[..., Any], id: str, kwargs: dict[str, Any], offers: di
 
 
 def cause(error: Exception | SystemExit) -> str:
-    """One line about an error of a user's code."""
+    """Return one line about an error in the user's code."""
     return exit_call(error) if isinstance(error, SystemExit) else f"{type(error).__name__}: {_line(error)}"
 
 
 def missing_renderer(id: str) -> str:
-    """`renderer_install`, or "" if it is installed."""
+    """Return `renderer_install`, or "" if pygame is installed."""
     return "" if importlib.util.find_spec("pygame") else renderer_install(id)
 
 
 def renderer_install(id: str) -> str:
-    """The command that installs what one of Gymnasium's own environments needs for rendering, or "" for other ids."""
+    """Return the command that installs what one of Gymnasium's own environments needs for rendering, or "" for other
+    ids."""
     spec = gymnasium.registry.get(id)
     packaged = re.match(r"gymnasium\.envs\.(classic_control|toy_text|box2d)\.", str(spec and spec.entry_point))
     return f"pip install 'gymnasium[{packaged[1].replace('_', '-')}]'" if packaged else ""
@@ -451,8 +455,8 @@ def _made_by_id(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymn
 
 
 def _time_limit(env: gymnasium.Env) -> int | None:
-    """The smallest time limit of the environment's wrappers. (`env.spec` may contain a limit that no wrapper
-    applies.)"""
+    """Return the smallest time limit of the environment's TimeLimit wrappers. (`env.spec` may contain a limit that no
+    wrapper applies.)"""
     limits: list[int] = []
     while isinstance(env, gymnasium.Wrapper):
         if isinstance(env, gymnasium.wrappers.TimeLimit):

@@ -1,4 +1,5 @@
-"""Action masks of environments that return them in `info`, as Gymnasium's Taxi, become a part of the observation."""
+"""Wrappers that copy an environment's action mask from `info`, where Gymnasium's Taxi returns it, into the
+observation."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +16,8 @@ MASK = "action_mask"
 
 
 class InfoMask(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """The observation is a Dict with the entry `action_mask`, besides the entries of a Dict or `observation`."""
+    """Adds the entry `action_mask` to an observation. An observation that is not a Dict becomes the entry `observation`
+    of a Dict."""
 
     def __init__(self, id: str, env: gymnasium.Env[Any, Any]):
         super().__init__(env)
@@ -27,15 +29,15 @@ class InfoMask(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
-        if terminated and MASK not in info:  # No action follows.
+        if terminated and MASK not in info:  # No action follows a termination.
             info = {**info, MASK: np.zeros(self.observation_space[MASK].shape)}  # type: ignore[index]
         return _joined(observation, _mask(info)), reward, terminated, truncated, info
 
 
 class VectorInfoMask(VectorWrapper):
-    """Same as `InfoMask`, for n environments: the mask in `info` is [n, actions]. If an environment resets itself in
-    the step that ends an episode, the mask of the last observation is that in `final_info`. After the termination of an
-    episode, no mask is needed."""
+    """`InfoMask` for a vector environment, with masks [n, actions] in `info`. If an environment resets itself in the
+    step that ends an episode, `final_info` has the mask of the episode's last observation. After an episode has
+    terminated, no mask is needed."""
 
     def __init__(self, id: str, env: VectorEnv[Any, Any, Any]):
         super().__init__(env)
@@ -50,7 +52,7 @@ class VectorInfoMask(VectorWrapper):
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(actions)
         over = np.asarray(terminated, bool)
-        if "final_obs" in info:  # `observation` and `info` are those of the next episodes.
+        if "final_obs" in info:  # `observation` and `info` already belong to the next episodes.
             ended = np.array([x is not None for x in info["final_obs"]])
             masks = self._masks(info.get("final_info", {}), over | ~ended)
             last = [None if x is None else _joined(x, masks[i]) for i, x in enumerate(info["final_obs"])]
@@ -58,8 +60,9 @@ class VectorInfoMask(VectorWrapper):
         return _joined(observation, self._masks(info, over)), reward, terminated, truncated, info
 
     def _masks(self, info: Mapping[str, Any], optional: np.ndarray) -> np.ndarray:
-        """[n, actions], with zeros where a mask is `optional` [n] and missing. Gymnasium's `_action_mask` [n] names the
-        environments that have one."""
+        """Return the masks [n, actions] in `info`, with zeros for environments without a mask. Raises ValueError if a
+        mask is missing where `optional` [n] is false. Gymnasium sets `_action_mask` [n] to true for environments with a
+        mask."""
         if MASK not in info and optional.all():
             return np.zeros((self.num_envs, *self.single_observation_space[MASK].shape))  # type: ignore[index]
         masks = np.asarray(_mask(info))

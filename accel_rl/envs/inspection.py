@@ -24,15 +24,15 @@ from accel_rl.text.errors import ConfigError, show_warning
 
 
 def is_of_user(id: str) -> bool:
-    """Whether the code is not Gymnasium's, so that it may block or crash."""
+    """Return whether an id is of an environment outside of Gymnasium, whose code may block or crash."""
     entry = registered(id)
     return ":" in id or (entry is not None and not str(entry.entry_point).startswith("gymnasium."))
 
 
 @cache
 def inspected(id: str, kwargs: str, stack: int, timeout_s: float, mask_in_info: bool = False) -> EnvSpec:
-    """The spec of an environment created in another process. Raises ConfigError, with a message of one line, if it
-    cannot be created within `timeout_s` seconds."""
+    """Return the spec of an environment, which is created in another process. Raises ConfigError if it cannot be
+    created within `timeout_s` seconds."""
     asked = {"id": id, "kwargs": kwargs, "stack": stack, "mask_in_info": mask_in_info, "parent_pid": os.getpid()}
     question = json.dumps(asked)
     reply, code = child.reply_of("accel_rl.envs.inspection", question, timeout_s)
@@ -50,7 +50,7 @@ def inspected(id: str, kwargs: str, stack: int, timeout_s: float, mask_in_info: 
 
 
 def main(fd: int, question: str) -> None:
-    for s in child.STOP_SIGNALS:  # Only the parent reacts to Ctrl-C.
+    for s in child.STOP_SIGNALS:  # Only the parent process reacts to Ctrl-C.
         signal.signal(s, lambda *_: None)
     child.accept_signals()
     warnings.showwarning = show_warning
@@ -71,12 +71,12 @@ def main(fd: int, question: str) -> None:
         why = f"{type(e).__name__}: {' '.join(str(e).split())} ({frame.filename}, line {frame.lineno})"
         reply = {"error": f"id={asked['id']!r}: {why}"}
     os.write(fd, (json.dumps(reply) + "\n").encode())
-    # The process is killed soon after its reply, because the environment may block.
+    # The parent kills this process soon after the reply, because the environment may block.
     with contextlib.suppress(Exception):
         if env is not None:
             env.report_faults()
             env.close()
-    os._exit(0)  # Ends at once, even if the environment has started threads.
+    os._exit(0)  # Ends the process even if the environment has started threads.
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Builds environments from a configuration."""
+"""Create environments from their settings."""
 
 import json
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from accel_rl.processes.guard import children_killed
 from accel_rl.text.errors import ConfigError, nearest
 from accel_rl.text.notes import say_once
 
-if TYPE_CHECKING:  # Gymnasium takes a second to import.
+if TYPE_CHECKING:  # Importing Gymnasium takes a second.
     from accel_rl.envs.vectorized import VectorizedEnv
 
 BACKENDS = ("auto", "ale", "emulator")
@@ -28,40 +28,42 @@ TRANSLATE = ("auto", "off")
 RESTORE = ("replay", "new")
 ACTION_MASKS = ("observation", "info")
 MOST_NAMED = 4
-"""A label names at most this number of games."""
+"""A label lists the games' names if there are at most this many."""
 
 
 @dataclass(frozen=True)
 class EnvConfig:
-    """The settings of the environment. If a setting is None, the protocol's value applies."""
+    """The settings of the environment. If a setting is None, the value of the protocol applies."""
 
     game: str = ""
-    """Atari game by its ale-py name, such as pong or space_invaders, unless --env.id is given. One agent plays several
-    games, which are separated by commas (pong,breakout): environment i of the run plays game i modulo their number."""
+    """Atari game by its ale-py name, such as pong or space_invaders, unless --env.id is given. With several games,
+    separated by commas (pong,breakout), one agent plays all of them: environment i of the run plays game number i
+    modulo the number of games."""
     id: str = ""
     """Gymnasium environment such as CartPole-v1, or module:function, unless --env.game is given."""
     kwargs: str = ""
     """Keyword arguments of the Gymnasium environment or of your function, as a JSON object such as {"is_slippery":
     false}."""
     action_mask: str = "observation"
-    """Where an environment says which actions it allows: in the entry `action_mask` of a Dict observation, or in
-    `info`, as Gymnasium's Taxi (`info`). The mask in `info` becomes a part of the observation that networks get."""
+    """Where the environment returns the mask of allowed actions: `observation` (the entry `action_mask` of a Dict
+    observation) or `info` (as Gymnasium's Taxi does). A mask in `info` becomes a part of the observation."""
     protocol: str = "stooke2018"
     """Rules of the Atari game: stooke2018, mnih2015 (Nature DQN), nair2015 (Gorila), machado2018 (sticky actions),
     dopamine2018, impala2018, dqn_zoo2020, cleanrl2022 (wrappers of OpenAI baselines) or cleanba2023 (EnvPool)."""
     frame_skip: int | None = None
     """Number of emulated frames per action, 1 to 60 (Mnih et al. 2015: 4)."""
     repeat_action_probability: float | None = None
-    """Probability of sticky actions: an emulated frame repeats the last action (Machado et al. 2018: 0.25)."""
+    """Probability of sticky actions: with this probability, an emulated frame repeats the last frame's action (Machado
+    et al. 2018: 0.25)."""
     noop_min: int | None = None
     """Minimum number of emulated no-op frames after a reset (OpenAI baselines: 1)."""
     noop_max: int | None = None
     """Maximum number of emulated no-op frames after a reset, 0 to 1000 (Mnih et al. 2015: 30)."""
     fire_reset: str | None = None
-    """Actions that are played before the agent acts. `none` plays no action before the agent acts. `frame` presses FIRE
-    for one frame after a reset (EnvPool). `steps` plays FIRE and the third action, one step each, after a reset and
-    after a lost life that ends the return (OpenAI baselines). FIRE is pressed only in games that have the action FIRE,
-    and `steps` does not work with --sampler.engine device."""
+    """Actions that are played automatically before the agent acts. `none` plays no actions. `frame` presses FIRE for
+    one frame after a reset (EnvPool). `steps` plays FIRE and the third action for one step each, after a reset and
+    after a lost life that ends the return (OpenAI baselines). FIRE is pressed only in games that have this action.
+    `steps` does not work with --sampler.engine device."""
     life_loss_ends_return: bool | None = None
     """In training, the loss of a life ends the return, but not the episode (Mnih et al. 2015: yes)."""
     max_episode_steps: int | None = None
@@ -70,8 +72,8 @@ class EnvConfig:
     max_evaluation_steps: int | None = None
     """Time limit of an evaluation episode in agent steps (Mnih et al. 2015: 4,500 steps, which are 5 minutes)."""
     full_action_set: bool | None = None
-    """Use all 18 joystick actions instead of the game's minimal set (Machado et al. 2018: yes). By default, several
-    games have all 18 actions."""
+    """Use all 18 joystick actions instead of the game's minimal set (Machado et al. 2018: yes). With several games,
+    this is the default."""
     frame: str | None = None
     """Size of the picture: 104x80 (every second pixel), 104x80-mean (means of 2x2 pixels) or 84x84 (area averages; Mnih
     et al. 2015)."""
@@ -82,26 +84,26 @@ class EnvConfig:
     difficulty: int | None = None
     """Difficulty switch of the game, as in ale-py; by default the game's default difficulty."""
     backend: str = "auto"
-    """Program that plays Atari games. The backend `ale` plays Atari games with ale-py. The backend `emulator` is this
-    project's emulator, which computes the same frames several times as fast as ale-py. `auto` selects the emulator if
-    it is compiled and plays the game, and otherwise ale."""
+    """Program that plays Atari games: `ale` (ale-py) or `emulator` (this project's emulator, which computes the same
+    frames several times as fast). `auto` selects the emulator if it is compiled and plays the game, and otherwise
+    ale."""
     randomness: str = "auto"
-    """Source of the random numbers for Atari's resets and sticky actions. With `sequence`, one generator per episode
-    draws the random numbers, and ale-py's stream sets the console's timer. With `counter`, which needs the emulator,
-    each random number is a function of seed, episode and step (Philox, Salmon et al. 2011), the same on CPUs and GPUs.
-    `auto` means `counter` with --sampler.engine device, and otherwise `sequence`."""
+    """Source of the random numbers for Atari's resets and sticky actions. With `sequence`, each episode has a random
+    number generator, and the console's timer is set by ale-py's generator. With `counter`, which needs the emulator,
+    each random number is a function of seed, episode and step (Philox, Salmon et al. 2011), and is the same on CPUs and
+    GPUs. `auto` means `counter` with --sampler.engine device, and otherwise `sequence`."""
     translate: str = "auto"
-    """With `auto`, a C++ compiler translates the game for the emulator in the background, once on a machine, and the
-    emulator plays the translated game faster, with the same results; a GPU's emulator waits until NVRTC has translated
-    the game. With `off`, the emulator interprets the game."""
+    """With `auto`, the game's ROM is translated to C++ and compiled in the background, once per machine, and then
+    emulated faster, with the same results. On a GPU, the run waits until NVRTC has compiled the game. With `off`, the
+    emulator interprets the game's ROM."""
     restore: str = "replay"
-    """How a resumed run continues an episode of a Gymnasium environment. `replay` restores the state that the
-    environment has saved, or plays the actions of the episode again. `new` truncates the episode, and begins another
-    one."""
+    """How a resumed run continues an episode of a Gymnasium environment. `replay` restores the environment's saved
+    state, or plays the episode's actions again if the environment cannot save its state. `new` truncates the episode
+    and begins another one."""
 
     @property
     def games(self) -> tuple[str, ...]:
-        """The Atari games: environment i of the run plays games[i % len(games)]."""
+        """The names of the Atari games. Environment i of the run plays games[i % len(games)]."""
         return tuple(game.strip() for game in self.game.split(",")) if self.game else ()
 
     @property
@@ -114,11 +116,11 @@ class EnvConfig:
         return {name: getattr(self, name) for name in OVERRIDES if getattr(self, name) is not None}
 
     def rules(self) -> Protocol:
-        """The protocol of an Atari game, with the settings that override it. Raises ConfigError."""
+        """Return the Atari protocol, with the fields that these settings override. Raises ConfigError."""
         return resolve(self.protocol, self.overrides())
 
     def keywords(self) -> dict[str, Any]:
-        """Keyword arguments of a Gymnasium environment. Raises ConfigError."""
+        """Parse `kwargs`. Raises ConfigError."""
         try:
             keywords = json.loads(self.kwargs or "{}")
         except ValueError:
@@ -142,8 +144,8 @@ class EnvConfig:
 
 @dataclass(frozen=True)
 class ResolvedEnv(EnvConfig):
-    """The settings of an environment, in which every value `auto` has been replaced. Environments are created only from
-    resolved settings.
+    """The settings of an environment in which every value `auto` has been replaced. Environments are created only from
+    these settings.
 
     The backend of an Atari game is ale or emulator. A Gymnasium environment has no backend, so its `backend` is auto.
     """
@@ -165,13 +167,12 @@ class ResolvedEnv(EnvConfig):
         return self.randomness == "counter"
 
     def check(self, start_timeout_s: float | None = None) -> None:
-        """Raise ConfigError, with a message of one line, if no environment can be created. `make_spec` explains
-        `start_timeout_s`."""
+        """Raise ConfigError if the environment cannot be created. `start_timeout_s` is that of `make_spec`."""
         make_spec(self, True, start_timeout_s=start_timeout_s)  # The spec is cached.
 
 
 def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
-    """`randomness` replaces --env.randomness auto. Raises ConfigError for an unknown name."""
+    """Replace the values `auto`, that of --env.randomness by `randomness`. Raises ConfigError for an unknown name."""
     for name, allowed in (
         ("randomness", RANDOMNESS),
         ("backend", BACKENDS),
@@ -201,7 +202,7 @@ def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
 
 
 def emulator_is_built() -> bool:
-    """A failed import of the emulator is logged once."""
+    """Return whether the emulator can be imported. If not, print the reason once."""
     from accel_rl.emulator.atari import core
 
     try:
@@ -213,8 +214,8 @@ def emulator_is_built() -> bool:
 
 
 def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = False, index: int = 0) -> Env:
-    """`seed` is a whole number >= 0. With `cached`, every episode begins with the same restored state. `index` is the
-    environment's index in the run, which determines its game. Raises ConfigError."""
+    """Create a single environment. `seed` is a whole number >= 0. With `cached`, every episode begins by restoring the
+    same state. `index`, the environment's index in the run, determines its game. Raises ConfigError."""
     if bool(config.game) == bool(config.id):
         got = f"game={config.game!r} and id={config.id!r}"
         raise ConfigError(f"{got}: give an Atari game or a Gymnasium id, one of the two")
@@ -249,7 +250,7 @@ def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = Fals
 
 
 def _gymnasium_settings(config: ResolvedEnv, training: bool, cached: bool) -> tuple[int, int | None]:
-    """(stacked frames, time limit). Raises ConfigError for settings of Atari games."""
+    """Return (number of stacked frames, time limit). Raises ConfigError for settings that apply only to Atari games."""
     if config.backend != "auto":
         raise ConfigError(f"backend={config.backend!r} is for Atari games: id={config.id!r} is none")
     if config.is_counter:
@@ -269,8 +270,8 @@ def _gymnasium_settings(config: ResolvedEnv, training: bool, cached: bool) -> tu
 
 
 def played_by(config: EnvConfig, backend: str) -> EnvConfig:
-    """The settings with the given backend, or unchanged if `backend` is "". Raises ConfigError if the environment
-    cannot be played by the backend."""
+    """Return the settings with the given backend, or unchanged if `backend` is "". Raises ConfigError if the backend
+    cannot play the environment."""
     if not backend:
         return config
     env = resolve_env(EnvConfig(**config.to_dict() | {"backend": backend}))
@@ -281,8 +282,9 @@ def played_by(config: EnvConfig, backend: str) -> EnvConfig:
 def make_spec(
     config: ResolvedEnv, training: bool, reset: str = "immediate", start_timeout_s: float | None = None
 ) -> EnvSpec:
-    """The spec's protocol records whether --sampler.reset can change episodes. With `start_timeout_s`, a user's
-    environment is created in another process, because its code may block or crash. Raises ConfigError."""
+    """Return the spec of the environment, in whose protocol is recorded whether --sampler.reset can change episodes.
+    With `start_timeout_s`, a user's environment is created in another process, because its code may block or crash.
+    Raises ConfigError."""
     spec = _inspected(config, training, reset == "cached", start_timeout_s)
     if "autoreset" in spec.protocol:
         if reset != "immediate":
@@ -296,7 +298,7 @@ def make_spec(
 
 
 def inexact_reset(config: ResolvedEnv, reset: str) -> str | None:
-    """Why episodes may differ from ale-py's episodes with immediate resets, or None if they are equal."""
+    """Return why episodes may differ from ale-py's with immediate resets, or None if they are the same."""
     if config.is_counter and reset == "cached":
         return "episodes begin in a few stored start states"
     reset = "swap" if config.is_counter else reset
@@ -333,7 +335,7 @@ def _inspected(config: ResolvedEnv, training: bool, cached: bool, start_timeout_
 def vectorized(
     config: ResolvedEnv, seeds: list[int], training: bool, first_index: int = 0, device: str = "cpu"
 ) -> "VectorizedEnv | None":
-    """A user's vector environment, or None if the settings do not name one."""
+    """Create a user's vector environment, or return None if the settings do not name one."""
     if not config.id or config.game:
         return None
     from accel_rl.envs.vectorized import VectorizedEnv, is_vectorized
@@ -354,9 +356,9 @@ def make_batch(
     starts: StartOrder | None = None,
     first_index: int = 0,
 ) -> BatchEnv:
-    """One environment per seed; they are stepped one after another, or together by a user's vector environment. With
-    `starts`, Atari episodes begin at saved start points. `first_index` is the first environment's index in the run.
-    `SequentialEnv` explains the other arguments. Raises ConfigError."""
+    """Create a batch with one environment per seed. The environments are stepped one after another, or together by a
+    user's vector environment. With `starts`, Atari episodes begin at saved start points. `first_index` is the first
+    environment's index in the run. Other arguments are those of `SequentialEnv`. Raises ConfigError."""
     if (batch := vectorized(config, seeds, training, first_index)) is not None:
         return batch
     envs: list[Any] = [

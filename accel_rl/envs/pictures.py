@@ -1,4 +1,4 @@
-"""Which Gymnasium observations are pictures, and which axis has their channels."""
+"""Find out which Gymnasium observations are pictures, and which axis has the channels."""
 
 import math
 from collections import OrderedDict
@@ -10,19 +10,19 @@ import numpy as np
 
 from accel_rl.text.errors import ConfigError
 
-LARGE = 32  # A matrix of at least 32 x 32 numbers is considered a picture.
+LARGE = 32  # A matrix of at least 32 x 32 numbers is treated as a picture.
 
 
 @dataclass(frozen=True, slots=True)
 class PictureLayout:
     """The layout of a picture. `channel_axis` is 0 or 2, or None if the picture has no axis of channels.
 
-    A frame has the picture's numbers, as uint8 or float32. A bool becomes a byte, 0 or 255, so that networks read 0 or
-    1, as they divide bytes by 255."""
+    A frame has the picture's numbers as uint8 or float32. Bools become bytes 0 or 255, because networks divide bytes by
+    255."""
 
     shape: tuple[int, ...]
     channel_axis: int | None
-    dtype: str = "uint8"  # of a frame: "uint8" or "float32"
+    dtype: str = "uint8"  # dtype of a frame: "uint8" or "float32"
 
     @property
     def frame_shape(self) -> tuple[int, ...]:
@@ -34,7 +34,7 @@ class PictureLayout:
         return size if channels == 1 else (channels, *size)
 
     def frame(self, observation: Any) -> np.ndarray:
-        """A frame [*frame_shape], without a copy if possible."""
+        """Return the observation as a frame [*frame_shape], without a copy if possible."""
         picture = np.asarray(observation).reshape(self.shape)
         if picture.dtype == np.bool_:
             picture = picture.astype(np.uint8) * np.uint8(255)
@@ -44,8 +44,9 @@ class PictureLayout:
 
 
 def picture_layout(space: gymnasium.Space[Any]) -> PictureLayout | None:
-    """The layout of a space of shape [H, W], [H, W, C] or [C, H, W] of bytes, bools or floats. The axis of the channels
-    is the first or the last axis, whichever is smaller. A small matrix [H, W] of floats is no picture."""
+    """Return the layout of a space of pictures [H, W], [H, W, C] or [C, H, W] of bytes, bools or floats, or None for
+    other spaces. Of the first and the last axis, the shorter one has the channels. A small matrix [H, W] of floats is
+    not a picture."""
     if not isinstance(space, gymnasium.spaces.Box) or _picture_in(space) is None or len(space.shape) > 3:
         return None
     is_float = space.dtype.kind == "f"
@@ -57,7 +58,8 @@ def picture_layout(space: gymnasium.Space[Any]) -> PictureLayout | None:
 
 @dataclass(frozen=True, slots=True)
 class MixedLayout:
-    """A Dict with one picture, named `key`, and others, which form a vector. A frame has the bytes of both."""
+    """The layout of a Dict with one picture, at `key`. The other entries are flattened to a vector. A frame consists of
+    the bytes of the picture and of the vector."""
 
     key: str
     picture: PictureLayout
@@ -70,18 +72,19 @@ class MixedLayout:
         return (picture + 4 * gymnasium.spaces.flatdim(self.others),)
 
     def frame(self, observation: Any) -> np.ndarray:
-        """A frame [n] uint8."""
+        """Return a frame [n] uint8."""
         picture = np.ascontiguousarray(self.picture.frame(observation[self.key]), self.picture.dtype)
         others = gymnasium.spaces.flatten(self.others, {name: observation[name] for name in self.others})
         return np.concatenate([x.reshape(-1).view(np.uint8) for x in (picture, np.asarray(others, np.float32))])
 
 
 def mixed_layout(space: gymnasium.Space[Any]) -> MixedLayout | None:
-    """The layout of a Dict with exactly one picture, whose other parts are flattened, or None."""
+    """Return the layout of a Dict with exactly one picture and other entries that can be flattened, or None for other
+    spaces."""
     if not isinstance(space, gymnasium.spaces.Dict):
         return None
     pictures = {name: picture_layout(part) for name, part in space.items() if _picture_in(part) is not None}
-    # Of an OrderedDict, Gymnasium keeps the order.
+    # Gymnasium sorts the entries of a dict, but not those of an OrderedDict.
     others = gymnasium.spaces.Dict(OrderedDict((name, part) for name, part in space.items() if name not in pictures))
     (key, picture), *more = [*pictures.items(), ("", None)]
     fits = picture and len(more) == 1 and len(others) and others.is_np_flattenable
@@ -89,7 +92,7 @@ def mixed_layout(space: gymnasium.Space[Any]) -> MixedLayout | None:
 
 
 def check_flat(name: str, space: gymnasium.Space[Any]) -> None:
-    """Raise ConfigError if the space contains a picture, which would be flattened to a vector."""
+    """Raise ConfigError if the space contains a picture, because it would be flattened to a vector."""
     if (picture := _picture_in(space)) is None:
         return
     inside = "" if picture is space else f" in a {type(space).__name__}"
@@ -102,7 +105,7 @@ def check_flat(name: str, space: gymnasium.Space[Any]) -> None:
 
 
 def _picture_in(space: gymnasium.Space[Any]) -> gymnasium.spaces.Box | None:
-    """The space or its first subspace that has the shape and dtype of a picture."""
+    """Return the space, or its first subspace, with the shape and dtype of a picture, or None."""
     if isinstance(space, gymnasium.spaces.Box):
         tall = len(space.shape) == 2 and min(space.shape) >= LARGE
         small = len(space.shape) == 2 and space.dtype in (np.uint8, np.bool_)

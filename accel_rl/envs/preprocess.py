@@ -1,4 +1,4 @@
-"""An observation is computed from the screens of an agent step's last two frames.
+"""Compute an observation from the screens of the last two frames of an agent step.
 
 Preprocessing converts palette indices to luminance, because ale-py returns palette indices 16 times faster than gray
 screens.
@@ -17,7 +17,7 @@ from accel_rl.text.errors import ConfigError
 
 @cache
 def opencv() -> Any:
-    """OpenCV with one thread, because each environment has only one core. Raises ConfigError."""
+    """Import OpenCV, and limit it to one thread, because each environment has only one core. Raises ConfigError."""
     try:
         import cv2
     except ImportError as e:
@@ -41,11 +41,11 @@ class Preprocessor(Protocol):
 
 
 def make_preprocessor(kind: str, rows: int, columns: int = 160) -> Preprocessor:
-    """`kind` is one of `protocols.FRAMES`. Raises ConfigError if OpenCV is missing, which all frames but 104x80
-    need."""
+    """`kind` is one of `protocols.FRAMES`. Raises ConfigError if OpenCV, which all kinds except 104x80 need, is
+    missing."""
     if kind == "104x80":
         return Subsample(rows, columns)
-    # A screen of 210 rows loses its first and last row, and is then halved by the mean of 2x2 pixels (rounded up).
+    # 104x80-mean crops the first and the last of 210 rows, and takes the means of 2x2 pixels (rounded up).
     crop = slice(1, rows - 1) if kind == "104x80-mean" else slice(0, rows)
     return Area(rows, columns, crop, FRAMES[kind])
 

@@ -1,4 +1,4 @@
-"""An Atari protocol is the set of rules under which a score was reached. Every run records its protocol."""
+"""Atari protocols: sets of rules under which scores are measured. Every run records its protocol."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -8,7 +8,7 @@ from accel_rl.text.errors import ConfigError, nearest
 
 FRAMES = {"104x80": (104, 80), "104x80-mean": (104, 80), "84x84": (84, 84)}
 FIRE_RESETS = ("none", "frame", "steps")
-FIRE = 1  # FIRE has number 1 among the 18 joystick actions.
+FIRE = 1  # the code of FIRE among the 18 joystick actions
 
 
 def _check_int(name: str, value: object, low: int, high: int) -> None:
@@ -18,20 +18,20 @@ def _check_int(name: str, value: object, low: int, high: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """A set of rules for playing Atari games. Raises ConfigError, with a message of one line, for a value out of its
-    range. During an agent step, the same action is played for `frame_skip` frames (60 frames per second)."""
+    """A set of rules for playing Atari games. Raises ConfigError for a value out of its range. In an agent step, the
+    same action is played for `frame_skip` frames (60 frames per second)."""
 
     name: str
-    frame_skip: int = 4  # Emulated frames per action, 1-60 (Mnih 2015, Methods)
+    frame_skip: int = 4  # emulated frames per action, 1-60 (Mnih et al. 2015, Methods)
     repeat_action_probability: float = 0.0  # The probability, 0 to 1, that a frame repeats the last frame's action
-    noop_min: int = 0  # After a reset, noop_min to noop_max (0-1000) no-op frames, drawn uniformly
+    noop_min: int = 0  # no-op frames after a reset: a random number from noop_min to noop_max (0-1000)
     noop_max: int = 30
-    fire_reset: str = "none"  # The method `presses` explains the values of `fire_reset`.
+    fire_reset: str = "none"  # none, frame or steps: see `presses`
     life_loss_ends_return: bool = True  # If true, a lost life ends the return in training.
     max_episode_steps: int = 27_000  # An episode is truncated after `max_episode_steps` agent steps in training.
     max_evaluation_steps: int = 27_000  # An evaluation episode is truncated after `max_evaluation_steps` agent steps.
     full_action_set: bool = False  # If true, the agent has all 18 joystick actions.
-    frame: str = "104x80"  # `frame` is one of FRAMES.
+    frame: str = "104x80"  # one of FRAMES
     stack: int = 4  # The number of stacked frames in an observation, 1-32
     mode: int | None = None  # The mode None means the game's default.
     difficulty: int | None = None  # The difficulty None means the game's default.
@@ -65,14 +65,14 @@ class Protocol:
         return replace(self, life_loss_ends_return=False, max_episode_steps=self.max_evaluation_steps)
 
     def presses(self, codes: Sequence[int], after_life: bool) -> list[tuple[int, int]]:
-        """Pairs (joystick action, number of frames) that are played automatically after a reset, or after a lost life
-        with `after_life`. `codes` are the joystick actions that the agent can select.
+        """Return pairs (joystick action, number of frames) that are played automatically after a reset or, with
+        `after_life`, after a lost life. `codes` are the joystick actions that the agent can select.
 
         With --env.fire-reset frame, FIRE is pressed for one frame after a reset (EnvPool). With --env.fire-reset steps,
         FIRE and the third action are played for one agent step each after a reset, as by the wrapper FireReset of
         OpenAI baselines. After a lost life that ends the return, a no-op, FIRE and the third action are played, as by
-        the wrapper EpisodicLife. In a game without FIRE, FIRE and the third action are omitted. Points of these
-        frames are no rewards; those after a lost life count in the score (`FORCED`).
+        the wrapper EpisodicLife. In a game without FIRE, FIRE and the third action are omitted. The agent gets no
+        reward for points in these frames; those after a lost life count in the episode's score (`FORCED`).
         """
         fires = self.fire_reset != "none" and len(codes) > 2 and codes[1] == FIRE
         if self.fire_reset == "frame":
@@ -88,10 +88,10 @@ PROTOCOLS = {
     p.name: p
     for p in (
         # Stooke & Abbeel 2018, arXiv:1803.02811, section 5.
-        # Screens are halved to 104x80, and other rules are those of Mnih et al. 2015.
+        # Screens are reduced to 104x80; all other rules are those of Mnih et al. 2015.
         Protocol(name="stooke2018"),
         # Mnih et al. 2015, Nature 518, Methods and Extended Data Table 1.
-        # Four frames of 84x84 are stacked, and an evaluation's episode has at most 5 minutes.
+        # Four frames of 84x84 are stacked, and an evaluation episode lasts at most 5 minutes.
         # Mnih et al. state no time limit for training; later papers use 27,000 steps (30 minutes).
         Protocol(name="mnih2015", frame="84x84", max_evaluation_steps=4_500),
         # Nair et al. 2015, arXiv:1507.04296, section 5, follow Mnih et al. 2015.
@@ -140,7 +140,7 @@ OVERRIDES = tuple(f.name for f in fields(Protocol) if f.name != "name")
 
 
 def resolve(name: str, overrides: Mapping[str, Any] | None = None) -> Protocol:
-    """A field that is None in `overrides` is not changed. Raises ConfigError."""
+    """Return the protocol `name`, with the fields in `overrides` that are not None. Raises ConfigError."""
     if name not in PROTOCOLS:
         raise ConfigError(
             f"protocol={name!r} is unknown: must be one of {', '.join(PROTOCOLS)}" + nearest(name, PROTOCOLS)

@@ -1,4 +1,4 @@
-"""A second instance of an environment is kept in reserve, so that the next episode begins without waiting for a
+"""A second instance of an environment, which is already reset, so that the next episode begins without waiting for a
 reset."""
 
 import numpy as np
@@ -8,20 +8,19 @@ from accel_rl.envs.environment import Env, pack_state, unpack_state
 
 
 class ReservedEnv:
-    """Two instances of an environment with the same seed. While one instance plays, the other instance, the reserve, is
-    at the start of the next episode.
+    """Two instances of an environment with the same seed. While one instance plays, the other one, the reserve, has
+    already been reset to the start of the next episode.
 
-    `reset` switches to the reserve, and `refill` later resets the other instance (with --sampler.reset swap, while the
-    learner optimises). If an episode ends before `refill` was called, `reset` resets the environment immediately and
-    increments `late_resets`. Episodes are the same as without a reserve, except in games whose reset does not clear all
-    state.
+    `reset` switches to the reserve. `refill` later resets the instance that has finished its episode, while the learner
+    optimises. If an episode ends before `refill` was called, `reset` resets the environment immediately and increments
+    `late_resets`. The episodes are the same as without a reserve, except in games whose reset does not clear all state.
     """
 
     def __init__(self, playing: Env, reserve: Env) -> None:
         self.spec: EnvSpec = playing.spec
         self.late_resets = 0
         self._playing, self._reserve = playing, reserve
-        # The first frame of the reserve's episode
+        # the first frame of the episode that the reserve will begin
         self._first_frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)
         self._ready = False
         self._episode = 0
@@ -48,11 +47,11 @@ class ReservedEnv:
 
     @property
     def episode_info(self) -> dict[str, float]:
-        """Numbers of the episode that has ended."""
+        """The numbers that the environment reported at the end of the episode."""
         return self._playing.episode_info  # type: ignore[attr-defined]
 
     def refill(self) -> None:
-        """Does nothing if the reserve is already at the start of an episode."""
+        """Reset the reserve, unless it has already been reset."""
         if not self._ready:
             self._reserve.reset(self._first_frame, self._episode)
             self._ready = True
@@ -78,7 +77,7 @@ class ReservedEnv:
         self._reserve.set_state(blob[first : first + second])
         frame = np.frombuffer(blob[first + second :], self.spec.frame_dtype)
         self._first_frame[:] = frame.reshape(self.spec.frame_shape)
-        # A reserve that was not restored exactly is not ready, and is reset again.
+        # A reserve whose state could not be restored is not ready, so that it will be reset.
         self._ready = header["ready"] and not getattr(self._reserve, "is_lost", False)
         self._episode = header["episode"]
         self.late_resets = header["late_resets"]

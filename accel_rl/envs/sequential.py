@@ -17,12 +17,12 @@ _SKIPPED = (0.0, False, False, False)
 
 
 def decorrelation_rng(seed: int) -> np.random.Generator:
-    """Independent of the generators of the environment's episodes."""
+    """Return the generator of decorrelation actions, which is independent of the environment's episodes."""
     return np.random.default_rng([seed, 1])
 
 
 def decorrelation_actions(rng: np.random.Generator, spec: EnvSpec, most: int) -> np.ndarray:
-    """Uniformly random actions [n, ...], with n uniform in 0..most (Stooke & Abbeel 2018, section 5.3)."""
+    """Draw n random actions [n, ...], with n uniform in 0..most (Stooke & Abbeel 2018, section 5.3)."""
     n = rng.integers(most + 1)
     if not spec.action_shape:
         return rng.integers(spec.n_actions, size=n)
@@ -33,7 +33,7 @@ def decorrelation_actions(rng: np.random.Generator, spec: EnvSpec, most: int) ->
 
 
 def allowed_action(action: Any, frame: np.ndarray, mask: int) -> Any:
-    """A random action, or another one if the observation `frame` does not allow it."""
+    """Return the random action `action`, or an allowed one if the action mask in the observation `frame` forbids it."""
     if not mask:
         return action
     known = np.flatnonzero(frame.view(np.float32)[-mask:] > 0.5)
@@ -41,18 +41,18 @@ def allowed_action(action: Any, frame: np.ndarray, mask: int) -> Any:
 
 
 class SequentialEnv:
-    """`envs` have the same spec.
+    """A batch of environments with the same spec, stepped one after another.
 
     The setting `reset` determines when an environment is reset after its episode has ended. With "immediate", the
-    environment is reset within the same step, whose `frame` is the new episode's first frame. With "wait", the
-    environment is reset at the next `reset_waiting`, and skipped until then (`valid` False, all other values zero).
-    With "swap", a reserve environment (`ReservedEnv`) begins the next episode. With "cached", a stored start state is
-    restored within the same step. The function `make.make_batch` creates the environments that each value of `reset`
-    needs. Given the same actions, an environment's k-th episode is the same with `immediate`, `wait` and `swap`. The
-    exception is `swap` in the games of `unclean_resets`.
+    environment is reset within the same step, and the step's `frame` is the new episode's first frame. With "wait", the
+    environment is skipped (`valid` is False, other fields are zero) until the next `reset_waiting` resets it. With
+    "swap", a reserve environment (`ReservedEnv`) begins the next episode. With "cached", a stored start state is
+    restored within the same step. `make.make_batch` creates the environments that each value of `reset` needs. Given
+    the same actions, an environment's k-th episode is the same with `immediate`, `wait` and `swap`, except with `swap`
+    in the games of `unclean_resets`.
 
-    An action below 0 skips an environment for one step. After `reset`, each environment first plays 0 to
-    decorrelation_steps random actions, drawn from `seeds` (Stooke & Abbeel 2018, section 5.3). Raises ConfigError.
+    A negative action skips an environment for one step. After `reset`, each environment first plays between 0 and
+    decorrelation_steps random actions, which depend on `seeds` (Stooke & Abbeel 2018, section 5.3). Raises ConfigError.
     """
 
     def __init__(self, envs: Sequence[Env], reset: str, decorrelation_steps: int, seeds: Sequence[int]) -> None:
@@ -128,8 +128,8 @@ class SequentialEnv:
                 self._age[i] = out.age[i] = 0
 
     def _play(self, action: np.ndarray, skipped: np.ndarray | None, out: Step) -> None:
-        """Step the environments that are not `skipped` [n]; None skips none. Zeros are written into `out` for skipped
-        ones."""
+        """Step the environments where `skipped` [n] is false, or all if it is None. Write zeros into `out` for the
+        skipped environments."""
         steps = self._steps
         if skipped is None:
             results = [step(a, frame) for step, a, frame in zip(steps, action.tolist(), out.frame, strict=True)]
@@ -154,7 +154,8 @@ class SequentialEnv:
         return sum(reserved.late_resets for reserved in self._reserved)
 
     def get_state(self) -> list[bytes]:
-        """States may be saved and restored only between a `recv` and the next `send`."""
+        """Return the state of each environment. States may be saved and restored only between a `recv` and the next
+        `send`."""
         return [
             pack_state(
                 {"kind": "batch", "waiting": bool(waiting), "age": int(age), "rng": rng.bit_generator.state},
@@ -164,7 +165,8 @@ class SequentialEnv:
         ]
 
     def set_state(self, states: list[bytes]) -> None:
-        """Raises ValueError for bytes that are corrupt or not a saved state, and for a wrong number of states."""
+        """Restore saved states. Raises ValueError for bytes that are corrupt or no saved state, and for a wrong number
+        of states."""
         if len(states) != self.n:
             raise ValueError(f"{len(states)} states for {self.n} environments")
         for i, (env, state) in enumerate(zip(self.envs, states, strict=True)):

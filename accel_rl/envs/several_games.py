@@ -1,8 +1,8 @@
-"""One agent can play several games: environment i of the run plays games[i % len(games)], so that every group, worker
-process and rank has about equally many environments of each game.
+"""One agent can play several games. Environment i of the run plays games[i % len(games)], so that every group of
+environments, worker process and rank has about the same number of environments of each game.
 
-Scores of different games are compared in percent of human (`human_normalized`). In functions of this module, episode i
-is of games[played[i]].
+Scores of different games are compared in percent of the human score (`human_normalized`). In this module, `scores[i]`
+is the score of an episode of games[played[i]].
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ def check_games(games: Sequence[str]) -> None:
 
 
 def score_by_game(games: Sequence[str], scores: Sequence[float], played: Sequence[int]) -> dict[str, float]:
-    """The mean score of each of several games, or NaN without an episode of the game. {} for a single game."""
+    """Return the mean score of each game, or NaN for a game without episodes. For a single game, return {}."""
     of_game: list[list[float]] = [[] for _ in games]
     for score, i in zip(scores, played, strict=True) if len(games) > 1 else ():
         of_game[i].append(score)
@@ -41,15 +41,16 @@ def score_by_game(games: Sequence[str], scores: Sequence[float], played: Sequenc
 
 
 def mean_score(games: Sequence[str], scores: Sequence[float], played: Sequence[int]) -> float:
-    """The mean score. Of several games, the mean over the games of their scores in percent of human, or NaN until each
-    game has an episode."""
+    """Return the mean score. With several games, each game's mean score is converted to percent of human, and the mean
+    over the games is returned, or NaN if a game has no episodes."""
     if means := score_by_game(games, scores, played):
         return float(np.mean([human_normalized(game, mean) for game, mean in means.items()]))
     return float(np.mean(scores)) if len(scores) else float("nan")
 
 
 def std_of_scores(games: Sequence[str], scores: Sequence[float], played: Sequence[int]) -> float:
-    """The standard deviation over episodes, of several games in percent of human. NaN if the mean is NaN."""
+    """Return the standard deviation of scores over episodes, with several games in percent of human. The result is NaN
+    if `mean_score` is NaN."""
     if len(games) > 1:
         if len(set(played)) < len(games):
             return float("nan")

@@ -1,8 +1,8 @@
-"""Evaluation episodes can begin at start points, which are moments within recorded games.
+"""Start points: moments within recorded games, at which evaluation episodes can begin.
 
-Nair et al. 2015, section 5.2, begin episodes at 100 points of a professional's play, which are not public. In this
-project, a file of start points contains the actions of a few recorded games, and the moments at which episodes begin. A
-start point is reached by replaying a game's actions, on any Atari backend.
+Nair et al. 2015, section 5.2, begin episodes at 100 points sampled from games of a professional human player, which are
+not public. In this project, a file of start points contains the actions of a few recorded games, and the moments at
+which episodes begin. Either Atari backend reaches a start point by replaying a recorded game's actions.
 """
 
 import base64
@@ -35,9 +35,9 @@ class StartPoint:
 class StartPoints:
     """The start points of one Atari game, and the recorded games.
 
-    `policy` describes the player of the recorded games. `frame_skip` is the number of emulated frames per recorded
-    action. `mode` and `difficulty` are the game's switches; None means the default. `games` contains the actions of
-    each recorded game, one byte per step, as codes of ale-py's 18 joystick actions.
+    `policy` describes the policy that played the recorded games. `frame_skip` is the number of emulated frames per
+    recorded action. `mode` and `difficulty` are the game's switches; None means the default. `games` contains the
+    actions of each recorded game, one byte per step, as codes of ale-py's 18 joystick actions.
     """
 
     game: str
@@ -53,7 +53,7 @@ class StartPoints:
         return len(self.points)
 
     def frames(self, i: int) -> int:
-        """Emulated frames before start point i in its recorded game."""
+        """Return the number of emulated frames before start point i in its recorded game."""
         return self.points[i].steps * self.frame_skip
 
     def check(self, game: str, rules: Protocol, max_steps: int) -> None:
@@ -74,7 +74,7 @@ class StartPoints:
             )
 
     def label(self) -> dict[str, Any]:
-        """The description that is stored with each score."""
+        """Return the description of the start points that is stored with each score."""
         result = {"starts": "saved", "starts_policy": self.policy, "starts_sha256": self.checksum[:12]}
         return {**result, "starts_note": NOTE}
 
@@ -105,7 +105,7 @@ def _checksum(contents: dict[str, Any]) -> str:
 
 
 def load_starts(path: Path) -> StartPoints:
-    """Raises ConfigError, with a message of one line, if the file is missing or damaged."""
+    """Raises ConfigError if the file is missing or damaged."""
     try:
         result = json.loads(path.read_text())
         if not isinstance(result, dict) or result.get("format") != FORMAT:
@@ -126,9 +126,9 @@ def load_starts(path: Path) -> StartPoints:
 
 
 def draw_moments(lengths: list[int], n: int, seed: int) -> list[tuple[int, int]]:
-    """n pairs (game, steps before the moment), drawn uniformly and without replacement from recorded games of the given
-    lengths, without the first and the last moment of each game. Raises ConfigError if the games have fewer than n
-    moments."""
+    """Draw n pairs (game, number of steps before the moment) uniformly and without replacement from recorded games of
+    the given lengths. The first and the last moment of a game are never drawn. Raises ConfigError if there are fewer
+    than n moments."""
     moments = [(game, steps) for game, length in enumerate(lengths) for steps in range(1, length)]
     if n < 1 or n > len(moments):
         raise ConfigError(f"{n} start points: must be from 1 to {len(moments):,}, the steps of the recorded games")

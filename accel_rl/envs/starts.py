@@ -1,4 +1,4 @@
-"""Episodes begin at saved start points, which an environment reaches by replaying recorded actions."""
+"""Begin episodes at saved start points, by replaying recorded actions."""
 
 import zlib
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class StartOrder:
     environments: int
 
     def of(self, n: int) -> list["SavedStarts"]:
-        """One for each of the batch's n environments. Raises ConfigError."""
+        """Return the `SavedStarts` of each of the batch's n environments. Raises ConfigError."""
         points = load_starts(Path(self.file))
         return [SavedStarts(points, self.first + i, self.environments) for i in range(n)]
 
@@ -59,8 +59,9 @@ class SavedStarts:
     B: int
 
     def place(self, env: Playable, episode: int) -> tuple[int, int]:
-        """Bring the console of `env` to the start point of an episode, and draw the screen. Return (emulated frames
-        before the start point, last action). Raises RunError if the console's RAM differs from the recorded RAM."""
+        """Set the console of `env` to the start point of an episode, and draw the screen. Return (number of emulated
+        frames before the start point, last action). Raises RunError if the console's RAM differs from the recorded
+        RAM."""
         points = self.points
         i = (self.b + episode * self.B) % len(points)
         point = points.points[i]
@@ -78,12 +79,13 @@ class SavedStarts:
         return points.frames(i), codes[point.steps - 1]
 
 
-_consoles: dict[tuple[str, str, int], dict[int, Any]] = {}  # Maps (backend, checksum, game) to {point: console state}.
+_consoles: dict[tuple[str, str, int], dict[int, Any]] = {}  # {(backend, checksum, game): {start point: console state}}
 
 
 def _before(env: Playable, points: StartPoints, game: int) -> dict[int, Any]:
-    """Map each start point in a recorded game to the console's state one recorded step earlier, because ale-py does not
-    draw the screen at a restore, but only with the next frame. Each recorded game is played only once per process."""
+    """Return, for each start point in a recorded game, the console's state one recorded step before it: ale-py draws
+    the screen only when a frame is emulated, not when a state is restored. Each recorded game is replayed only once per
+    process."""
     key = (env.spec.protocol["backend"], points.checksum, game)
     if key not in _consoles:
         wanted = {p.steps - 1: i for i, p in enumerate(points.points) if p.game == game}

@@ -1,4 +1,4 @@
-"""A user's vector environment, for example one that is written with JAX or in C++, as a batch of environments."""
+"""A user's vector environment, written for example with JAX or in C++, as a `BatchEnv`."""
 
 import inspect
 import warnings
@@ -19,22 +19,24 @@ from accel_rl.text.errors import ConfigError, no_exit
 
 
 def is_vectorized(id: str) -> bool:
-    """Whether an id names a user's function that makes a vector environment: it has the parameter `num_envs`."""
+    """Return whether an id names a user's function that makes a vector environment, which has the parameter
+    `num_envs`."""
     make = user_function(id)
     return callable(make) and "num_envs" in inspect.signature(make).parameters
 
 
 class VectorizedEnv:
-    """Adapts a gymnasium.vector.VectorEnv of n environments to `BatchEnv`, in each autoreset mode.
+    """Adapts a gymnasium.vector.VectorEnv of n environments, with any autoreset mode, to `BatchEnv`.
 
-    `id` is "module:function". The function is called with `num_envs` and the keyword arguments `kwargs`, and, if it has
-    such parameters, with `index` (the first environment's index in the run), `training`, and `device`: the learner's
-    device with --sampler.engine device, otherwise "cpu". Observations and rewards may be arrays of any library.
+    `id` is "module:function". The function is called with `num_envs` and the keyword arguments `kwargs`. If it has
+    these parameters, it is also called with `index` (the first environment's index in the run), `training`, and
+    `device` (the learner's device with --sampler.engine device, otherwise "cpu"). Observations and rewards may be
+    arrays of any library.
 
-    A step that only resets an environment (`NextStep`) is not valid, nor is that of an environment whose action is
-    skipped. The environments can be saved if they have the methods `get_state()`, which returns bytes, and
-    `set_state(bytes)`. Otherwise, a resumed run begins new episodes, and truncates those that were being played.
-    Random actions for decorrelation are not played, and time limits are those of the vector environment.
+    A step is not `valid` for an environment that it only resets (AutoresetMode.NEXT_STEP), or whose action is negative.
+    The environments can be saved if they have the methods `get_state()`, which returns bytes, and `set_state(bytes)`.
+    Otherwise, a resumed run truncates the current episodes and begins new ones. No random decorrelation actions are
+    played, and time limits are those of the vector environment.
     """
 
     def __init__(
@@ -79,7 +81,7 @@ class VectorizedEnv:
         self._says_ignored = training and not index and not self.spec.mask
         self.late_resets = 0
         self.age = np.zeros(n, np.uint8)
-        self.over = np.zeros(n, bool)  # Whether the next step only resets the environment
+        self.over = np.zeros(n, bool)  # whether the next step only resets the environment
         self.newest = np.zeros((n, *self.spec.frame_shape), self.spec.frame_dtype)
         self.is_lost = False
         self._action: np.ndarray | None = None
@@ -98,7 +100,7 @@ class VectorizedEnv:
             self._cut(out)
             return
         skipped = is_skipped(action)
-        # An environment cannot be left out of a step, so it plays any action.
+        # A vector environment steps all its environments, so skipped ones play action 0.
         played = np.where(skipped.reshape(-1, *[1] * (action.ndim - 1)), 0, action)
         with self.named("a step"):
             obs, reward, terminated, truncated, info = self.vector_env.step(
@@ -122,7 +124,7 @@ class VectorizedEnv:
         self.newest[:] = out.frame
 
     def _end(self, obs: Any, info: dict[str, Any], over: np.ndarray, out: Step) -> None:
-        """Write the last frames of the episodes that ended, and the first frames of the next ones."""
+        """Write the last frames of the episodes that have ended, and the first frames of the next episodes."""
         if self.mode is AutoresetMode.SAME_STEP:
             with self.named("a step"):
                 if "final_obs" not in info:
@@ -140,10 +142,10 @@ class VectorizedEnv:
         self._seed, self._resets = seed, 0
 
     def reset_waiting(self, out: Step) -> None:
-        """The environment resets itself."""
+        """Do nothing, because the vector environment resets itself."""
 
     def get_state(self) -> list[bytes]:
-        """The first environment's state contains that of the vector environment."""
+        """Return one state per environment. The first one also contains the state of the vector environment."""
         env: Any = self.vector_env.unwrapped
         blob = env.get_state() if hasattr(env, "get_state") and hasattr(env, "set_state") else b""
         header = {"kind": "vectorized", "id": self.id, "is_saved": bool(blob), "resets": self._resets}
@@ -157,7 +159,8 @@ class VectorizedEnv:
         ]
 
     def set_state(self, states: list[bytes]) -> None:
-        """Raises ValueError for bytes that are not the state of as many environments."""
+        """Restore saved states. Raises ValueError for a wrong number of states, or for bytes that are no saved
+        states."""
         if len(states) != self.n:
             raise ValueError(f"{len(states)} states for {self.n} environments")
         blob = b""
@@ -176,7 +179,7 @@ class VectorizedEnv:
             env.set_state(blob)
 
     def report_faults(self) -> None:
-        """Gymnasium has no checker of vector environments."""
+        """Do nothing, because Gymnasium has no checker for vector environments."""
 
     def close(self) -> None:
         self.vector_env.close()
@@ -193,7 +196,7 @@ class VectorizedEnv:
 
     @contextmanager
     def named(self, call: str) -> Iterator[None]:
-        """An error of the user's code becomes one line."""
+        """Convert an error in the user's code to an `EnvError` with a message of one line."""
         try:
             yield
         except (Exception, SystemExit) as e:
@@ -204,7 +207,7 @@ class VectorizedEnv:
         return int(np.random.SeedSequence(self._seed, spawn_key=(self._resets,)).generate_state(1)[0] >> 1)
 
     def _cut(self, out: Step) -> None:
-        """Truncate all episodes, whose states were not saved, and begin new ones."""
+        """Truncate all episodes, because their states were not saved, and begin new ones."""
         valid = ~self.over
         out.final_frame[:] = self.newest
         out.reward[:] = 0
@@ -226,7 +229,7 @@ class VectorizedEnv:
 
 
 def on_host(x: Any) -> Any:
-    """Arrays of numpy, from those of any library, also inside of dicts."""
+    """Convert an array of any library, or the arrays in a dict or tuple, to NumPy arrays."""
     if isinstance(x, Mapping):
         return {name: on_host(value) for name, value in x.items()}
     if isinstance(x, tuple):

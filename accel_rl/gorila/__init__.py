@@ -1,1 +1,2 @@
-"""This package trains on Ray clusters. No other package of accel_rl imports Ray (extra `cluster`)."""
+"""Training on Ray clusters. No other package of accel_rl imports Ray, which `pip install 'accel_rl[cluster]'`
+installs."""

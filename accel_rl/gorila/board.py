@@ -2,7 +2,7 @@
 
     member --BoardLine--> Board (a Ray actor) <--BoardKeeper-- driver
 
-From the board's counts, the driver decides when the run ends.
+The driver reads the board's counts to decide when the run ends.
 """
 
 import logging
@@ -30,9 +30,9 @@ class Work:
     skipped: int = 0
     """Updates with a non-finite loss or gradient"""
     outliers: int = 0
-    """Gradients that the learner discarded because of the loss of their batch"""
+    """Gradients that the learner discarded because the loss of the batch was an outlier (`OutlierGuard`)"""
     lost: int = 0
-    """Gradient pushes that were not answered"""
+    """Gradient pushes that a shard of the parameter server did not answer"""
     moved: int = 0
     """Bytes of pushed gradients and pulled parameters"""
 
@@ -48,7 +48,7 @@ class Answer:
     """The board's reply to a cluster member that has reported its counts."""
 
     env_steps: int
-    """The total of the run"""
+    """Env steps of all members in the whole run"""
     stop: bool
     """Whether the member must end, because the run ends"""
     silent_s: float
@@ -174,7 +174,7 @@ class BoardLine:
         self._member = member
         self._life = life
         self._board: Any = None
-        self._asked: Any = None  # `_asked` is the pending call of the board.
+        self._asked: Any = None  # the pending call of the board
         self._sent_at, self._heard_at = 0.0, time.monotonic()
         self.answer = Answer(0, False, 0.0)  # The board's last answer
         self.answered = Work()  # The counts that the board has received
@@ -202,7 +202,7 @@ class BoardLine:
 
     def ask(self, work: Work, recent: list[Recent]) -> Answer:
         """Report the member's counts to the board, and wait for the answer. Raises DriverLost."""
-        self._asked = None  # No counts are lost, because reports contain totals.
+        self._asked = None  # Dropping a pending report loses no counts, because each report contains totals.
         while True:
             self._send(work, recent)
             if self._asked is not None and self._take():

@@ -1,4 +1,4 @@
-"""Checks settings for `--cluster gorila` and `--cluster ray` without importing Ray and independently of the machine."""
+"""Check settings for `--cluster gorila` and `--cluster ray`, without importing Ray or inspecting the machine."""
 
 from accel_rl.algos.r2d2 import R2D2Config
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
@@ -7,7 +7,7 @@ from accel_rl.text.errors import ConfigError
 
 
 def check_ray_ranks(config: Resolved) -> None:
-    """Raise ConfigError for settings that ranks on a Ray cluster do not support."""
+    """Raise ConfigError for settings that `--cluster ray` does not support."""
     if config.distributed.update != "all-reduce":
         raise ConfigError(f"--update {config.distributed.update}: must be all-reduce for ranks on a Ray cluster")
     if config.distributed.gpus:
@@ -15,7 +15,7 @@ def check_ray_ranks(config: Resolved) -> None:
 
 
 def check_gorila(config: Resolved) -> None:
-    """Raise ConfigError for settings that bundles and shards do not support."""
+    """Raise ConfigError for settings that `--cluster gorila` does not support."""
     if config.distributed.sync_class:
         raise ConfigError(f"--update {config.distributed.update}: not with --cluster gorila")
     if config.distributed.several or config.distributed.is_async:

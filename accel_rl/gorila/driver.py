@@ -43,7 +43,7 @@ LOOK_S = 0.1  # The driver polls every process every LOOK_S seconds.
 # The limit is short, because cluster members end if the driver does not call the board for 30 s.
 ANSWER_S = 10.0
 SAVE_S = 5.0  # At the run's end, a checkpoint is saved if a member has not ended after `SAVE_S` seconds.
-END_S = 120.0  # Then members have `END_S` seconds to finish a training cycle and save a checkpoint.
+END_S = 120.0  # The members have `END_S` seconds to finish a training cycle and save a checkpoint when the run ends.
 
 
 class Driver:
@@ -257,8 +257,8 @@ class Driver:
         return [counts for _, counts in self.shards.status]
 
     def _end_members(self) -> None:
-        """Request that the members end, and wait until their processes have ended. If a member does not end, a
-        checkpoint is saved after SAVE_S, because batch systems kill a run soon after its signal."""
+        """Request that the members end, and wait until their processes have ended. If a member has not ended after
+        SAVE_S seconds, save a checkpoint, because a batch system kills a run soon after its first signal."""
         began, saved = time.monotonic(), False
         while not self.members.ended:
             self._turn(ending=True)
@@ -327,8 +327,8 @@ class PushReport:
     def since_last(self, shards: Sequence[Counter[str]], work: Work) -> Row:
         """The run's total counts, and push rates and mean delay since the last row.
 
-        The metric `push_delay` is the mean number of other pushes that a shard accepted between a learner's pull and
-        the push of the gradient at the pulled parameters.
+        `push_delay` is the mean number of other pushes that a shard accepted between a learner's pull of parameters and
+        its push of the gradient computed with them.
         """
         now = sum(shards, Counter[str]())
         time_now, last = time.monotonic(), self._last
@@ -351,8 +351,8 @@ class PushReport:
         return row
 
     def stale(self, limit: int) -> str:
-        """A warning if more than STALE_SHARE of all pushes so far were too old, and otherwise "". The warning is
-        returned only once. `limit` is the maximum age of a push, counted in other pushes."""
+        """Return a warning, only once, if more than STALE_SHARE of all pushes so far were too old, and otherwise "". A
+        push is too old if a shard has accepted more than `limit` other pushes since the learner's pull."""
         stale = self._last["stale"]
         pushes = self._last["accepted"] + stale
         if self._said or pushes < FEWEST_PUSHES or stale <= STALE_SHARE * pushes:
@@ -365,8 +365,8 @@ class PushReport:
 
 
 def check(config: Resolved) -> None:
-    """Raise ConfigError, with a message of one line, for settings that are impossible on this machine. `check` is
-    called before any process starts, and does not check the memory of other machines."""
+    """Raise ConfigError for settings that are impossible on this machine, before any process starts. The memory of
+    other machines is not checked."""
     _check_fit(config)
     _check_network(config)
     check_ray()
@@ -410,7 +410,7 @@ def _check_network(config: Resolved) -> None:
 
 
 def launch(plan: RunPlan, run: RunFolder, state: dict[str, Any] | None, objects: Observers | None) -> Result:
-    """Train from a checkpoint's state, or from the beginning if `state` is None."""
+    """Train from the checkpoint `state`, or from the beginning if `state` is None."""
     config = plan.config
     with connected(config.address, hardware.usable_cores(config.sampler.cores)) as ray:
         return Driver(ray, config, run, state, objects or Observers.of(config)).train()

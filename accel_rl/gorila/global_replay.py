@@ -44,12 +44,11 @@ class GlobalReplay:
         algo = cls(self.config.algo, spec, T=self.config.T, B=self.config.sampler.envs)
         assert isinstance(algo, ReplayAlgorithm)
         self._spec, self._returns = spec, algo.build_returns()
-        self._parts: dict[int, tuple[int, Replay]] = {}  # Maps each member to (number of its process, its transitions).
+        self._parts: dict[int, tuple[int, Replay]] = {}  # by member: (number of its process, its transitions)
 
     def append(self, member: int, life: int, rollout: dict[str, Any]) -> int:
         """Append a rollout from process number `life` of a member, and return the number of transitions in the replay.
-        When a member's process has been replaced, the part of the replay that its previous process filled is
-        discarded."""
+        If a member's process has been replaced, the transitions of its previous process are discarded."""
         if member not in self._parts or self._parts[member][0] != life:
             seed = self._seed + 1 + len(self._parts)
             B = self.config.sampler.envs
@@ -61,8 +60,8 @@ class GlobalReplay:
         return sum(len(replay) for _, replay in self._parts.values())
 
     def sample(self, N: int) -> tuple[int, dict[str, Any]]:
-        """The number of transitions in the replay and a batch of N transitions, or an empty batch if the replay
-        is empty."""
+        """Return the number of transitions in the replay and a batch of N transitions. If the replay is empty, the
+        batch is {}."""
         replays = [replay for _, replay in self._parts.values() if len(replay)]
         if not replays:
             return 0, {}
@@ -78,8 +77,8 @@ _FIELDS = ("frames", "age", "action", "reward", "terminated", "truncated", "ende
 
 
 def to_message(rollout: Rollout) -> dict[str, Any]:
-    """The parts of a rollout that a replay stores. The message contains only the final frames of episodes that
-    ended."""
+    """Convert a rollout to a message with the arrays that a replay stores. Of `final_frames`, it contains only those of
+    steps at which an episode ended."""
     host = rollout.on_host
     message = {name: getattr(host, name).numpy() for name in _FIELDS}
     return {**message, "final": host.final_frames[host.ended].numpy(), "stack": host.stack}
@@ -96,9 +95,9 @@ def from_message(message: dict[str, Any]) -> Rollout:
     return Rollout(**arrays, final_frames=final_frames, stack=message["stack"])
 
 
-IN_FLIGHT = 2  # A member has at most this number of unstored rollouts, and of batches drawn in advance.
+IN_FLIGHT = 2  # The most rollouts of a member that are not stored yet, and the most batches requested in advance
 LOOK_S = 0.05
-SIZE_S = 0.5  # A replay that does not have enough transitions yet is polled every SIZE_S seconds.
+SIZE_S = 0.5  # A replay with too few transitions for learning is polled every SIZE_S seconds.
 
 
 class RemoteReplay(Replay):
@@ -120,8 +119,8 @@ class RemoteReplay(Replay):
         self._timeout_s = timeout_s
         self._actor: Any = None
         self._sent: deque[Any] = deque()
-        self._drawn: deque[tuple[int, Any]] = deque()  # Queue of (batch size, pending call)
-        self._last: dict[int, ReplayBatch] = {}  # Maps each batch size to the last batch.
+        self._drawn: deque[tuple[int, Any]] = deque()  # (batch size, pending call)
+        self._last: dict[int, ReplayBatch] = {}  # the last batch of each batch size
         self._size, self._looked_at = 0, 0.0
 
     def _replay(self) -> Any:
@@ -146,23 +145,22 @@ class RemoteReplay(Replay):
             raise RunError(f"the global replay has not answered within {self._timeout_s:g} s") from e
         except errors.RayTaskError as e:
             raise RunError(f"the global replay: {e.cause}") from e
-        except errors.RayError:  # The replay or its node is lost, or the object store that had the answer.
+        except errors.RayError:  # The replay's process, its node, or the object store with the answer is lost.
             self._actor, self._size = None, 0
             self._sent.clear()
             self._drawn.clear()
             return None
 
     def append(self, rollout: Rollout) -> None:
-        """Wait until the global replay has stored all but IN_FLIGHT - 1 of the rollouts sent before, and send a
-        rollout."""
+        """Send a rollout. First wait until fewer than IN_FLIGHT earlier rollouts are not stored yet."""
         while len(self._sent) >= IN_FLIGHT:
             self._size = self._answer(self._sent.popleft()) or 0
         message = to_message(rollout)
         self._sent.append(self._replay().append.remote(self._member, self._life, message))
 
     def sample(self, N: int) -> ReplayBatch:
-        """A batch of N transitions. If the global replay has been replaced, the last batch is returned again
-        until the replacement has enough transitions: members that waited for a new batch would send no rollouts. Raises
+        """A batch of N transitions. If the global replay has been replaced, return the last batch again until the
+        replacement has enough transitions; a member that waited would send no rollouts to the replacement. Raises
         RunError if no batch is available within timeout_s."""
         deadline = time.monotonic() + self._timeout_s
         while True:

@@ -10,8 +10,8 @@ from accel_rl.text.errors import ConfigError, RunError
 
 logger = logging.getLogger(__name__)
 
-MOST = 3  # After this number of consecutive deaths, a process is restarted only after a pause.
-OVER_S = 300.0  # More than MOST consecutive deaths end the run after `OVER_S` seconds without progress.
+MOST = 3  # From this number of consecutive deaths on, a process is restarted after a pause.
+OVER_S = 300.0  # The run ends after more than MOST consecutive deaths and OVER_S seconds without progress.
 MAX_PAUSE_S = 30.0  # The longest pause before a dead process is replaced
 
 
@@ -21,7 +21,7 @@ def pause_after(deaths: int) -> float:
 
 
 class Deaths:
-    """Counts how often processes have died since one of them made progress."""
+    """Counts consecutive deaths of processes, and when they must end the run. Progress resets the count."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -40,7 +40,7 @@ class Deaths:
 
 
 def task_error(what: str, error: Any) -> ConfigError | RunError:
-    """The error that a Ray actor raised in a call, with the actor's description."""
+    """Return the error that a Ray actor raised in a call, with `what`, the actor's description, in the message."""
     cause = error.cause
     if isinstance(cause, ConfigError | RunError):
         return type(cause)(f"{what}: {cause}")
@@ -55,8 +55,8 @@ class Keeper:
         class."""
         self._ray, self._what, self._arguments = ray, what, arguments
         self._actor: Any = None
-        self._call: Any = None  # The pending call of the actor
-        self._starts_at = 0.0  # The time at which a dead process is replaced
+        self._call: Any = None  # the pending call of the actor
+        self._starts_at = 0.0  # when a dead process is replaced
         self.deaths = Deaths()
         self.replaced = 0
 

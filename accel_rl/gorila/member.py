@@ -1,4 +1,4 @@
-"""A member of a cluster run is a process that samples, learns, or does both."""
+"""A member of a cluster run: a process that samples, learns, or both."""
 
 import shutil
 import warnings
@@ -112,8 +112,8 @@ def bring_back(checkpoints: Checkpoints, env_steps: int) -> None:
 
 
 class ServerUpdates(SingleProcess):
-    """The communicator of a cluster member, which does not share its batches with other members.
-    Schedules that count updates are based on the number of the parameter server's updates."""
+    """The communicator of a cluster member, which shares no batches with other members. Schedules in updates use the
+    parameter server's number of updates."""
 
     sync: ShardedSync | None = None
 
@@ -172,11 +172,10 @@ class MemberExchange(Exchange):
 
 
 class MemberClock(Clock):
-    """Reports a member's counts to the board, whose answers contain the total env steps of all
-    members."""
+    """Reports a member's counts to the board. The board answers with the total env steps of all members."""
 
     def __init__(self, exchange: MemberExchange, config: GorilaConfig, line: BoardLine, state: dict[str, Any] | None):
-        """`state` is the checkpoint from which the member's process continues."""
+        """`state` is the state of the checkpoint from which the member's process continues."""
         self._exchange = exchange
         self._config = config
         self._line = line

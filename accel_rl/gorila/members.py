@@ -29,7 +29,7 @@ from accel_rl.training.seeds import Stream, derived_seed
 
 logger = logging.getLogger(__name__)
 
-PLACING_S = 30.0  # Members begin to train when all members have started, or after `PLACING_S` seconds.
+PLACING_S = 30.0  # Members begin to train when all have started, or after `PLACING_S` seconds.
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class Seat:
     slot: int = 0
     running: Any = None  # The pending Ray call `Member.run`, which lasts until training ends
     done_at_start: int = 0  # The member's env steps plus updates when its current process began
-    failed_starts: int = 0  # The number of consecutive processes that made neither an env step nor an update
+    failed_starts: int = 0  # consecutive processes that made neither an env step nor an update
     # The time at which a dead member's next process starts
     starts_at: float | None = None
     ended: bool = False
@@ -77,8 +77,8 @@ class Members:
         self._resources = resources
         self.seats = [Seat(i, role, counts[i].life + 1) for i, role in enumerate(roles)]
         self.replaced = 0
-        self._deaths, self._done = Deaths(), 0  # `_done` is the run's number of env steps plus updates.
-        self._slots: dict[str, int] = {}  # Maps each machine to its number of members.
+        self._deaths, self._done = Deaths(), 0  # env steps plus updates of the run
+        self._slots: dict[str, int] = {}  # number of members by machine
         for seat in self.seats:
             self._start(seat)
         self._placing_until = time.monotonic() + PLACING_S
@@ -103,8 +103,8 @@ class Members:
         return all(seat.ended for seat in self.seats)
 
     def look(self, counts: Sequence[MemberCount], ending: bool) -> None:
-        """Start training in members that Ray has placed on a node, and replace dead members unless the run is `ending`.
-        `counts` lists the counts of each member. Raises RunError, or an error that a member raised."""
+        """Let members train once Ray has started their processes, and replace dead members unless the run is `ending`.
+        `counts` are the counts of each member. Raises RunError, or an error that a member raised."""
         for seat in self.seats:
             if ending and seat.running is None:
                 seat.ended, seat.starts_at = True, None
@@ -134,7 +134,7 @@ class Members:
             seat.placing, seat.place = None, answer
         elif answer or ending:
             seat.ended = True
-        else:  # The member considered the driver lost, because the network or the board failed for a while.
+        else:  # The member ended because it considered the driver lost: the network or the board failed for a while.
             self._ray.kill(seat.actor)
             self._lost(seat, counts, ending, RunError("no answer of the driver"), "it has not heard from the driver")
 
@@ -222,8 +222,9 @@ class Nodes:
 
 
 def fitting_share(nodes: Sequence[float], members: int) -> float:
-    """The largest number of cores (or GPUs) per member with which all `members` members fit on the nodes: a
-    whole number, 1/k, or 0 if the nodes have none. `nodes` lists the number of cores (or GPUs) of each node."""
+    """Return the largest number of cores (or GPUs) per member with which all `members` members fit on the nodes: a
+    whole number, 1/k if k members must share one, or 0 if there are none. `nodes` lists the number of cores (or GPUs)
+    of each node."""
     if not (total := sum(int(n) for n in nodes)):
         return 0.0
     for share in range(int(max(nodes)), 0, -1):
@@ -256,7 +257,7 @@ class EvaluatorActor:
         tune_torch(plan.placement.torch_threads)
         multiply_in("float32", plan.device)
         reader = Reader("evaluator", self.config.gorila)
-        # All processes of the run use this seed, so that frozen parameters are the same in all processes.
+        # The same seed in all processes of the run gives the same frozen parameters.
         seed = derived_seed(self.config.seed, Stream.MODEL)
         self._learner = Learner(self.config, self.config.spec, plan.device, seed, reader)
         self._sync = reader.sync
@@ -264,8 +265,8 @@ class EvaluatorActor:
         self._evaluator = Evaluator(self.config, plan)
 
     def evaluate(self, steps: int, seed: int) -> tuple[dict[str, Any], Any]:
-        """Pull the parameters from the parameter server, and play an evaluation. Return (`Evaluation.to_dict`, the
-        evaluated parameters [P])."""
+        """Pull the parameters from the parameter server, and play an evaluation. Return its result
+        (`Evaluation.to_dict`) and the evaluated parameters [P]."""
         self._sync.pull_now()
         agent = self._learner.algo.agent.evaluating(self.config.evaluation.greedy)
         evaluation = self._evaluator.evaluate(agent, steps=steps, seed=seed)
@@ -283,13 +284,13 @@ class Evaluated(NamedTuple):
 
 
 class RemoteEvaluator(Keeper):
-    """Through a `RemoteEvaluator`, the driver requests evaluations from the evaluator's process, one at a time. If the
-    process dies, a new process repeats the evaluation."""
+    """The driver's client of the evaluator's process, which plays one evaluation at a time. If the process dies, a new
+    process repeats the evaluation."""
 
     def __init__(self, ray: Any, setup: Setup, seed: int):
         super().__init__(ray, "the evaluator", EvaluatorActor, f"{setup.name}/evaluator", setup)
         self._seed = seed
-        self._asked: tuple[int, int] | None = None  # The requested evaluation, as (env_steps, steps)
+        self._asked: tuple[int, int] | None = None  # the requested evaluation: (env_steps, steps)
 
     @property
     def busy(self) -> bool:

@@ -1,4 +1,5 @@
-"""The ranks of a synchronous run on a Ray cluster (`--cluster ray`) run in Ray actors, which the driver starts."""
+"""Run the ranks of a synchronous run on a Ray cluster (`--cluster ray`): the driver starts a Ray actor for each
+rank."""
 
 import io
 import os
@@ -53,7 +54,7 @@ def check(config: Resolved) -> None:
 class RayStarter:
     """Starts a Ray actor for each rank, inside one placement group. If a rank is lost, all ranks end."""
 
-    settle_s = 40.0  # Ray detects a lost node by its heartbeats within this time.
+    settle_s = 40.0  # Ray detects a lost node by missing heartbeats within this time.
     counters = None
 
     def __init__(self, config: Resolved, ray: Any, run: RunFolder, strategy: str, env_steps: int | None):
@@ -67,7 +68,7 @@ class RayStarter:
                 raise ConfigError(
                     f"--ranks {ranks}: the Ray cluster has {has.get(name, 0):g} {name}s, a rank needs one"
                 )
-        # A rank has a core, and a GPU if the cluster has enough GPUs.
+        # Each rank gets a core, and a GPU if the cluster has enough GPUs.
         self._bundle = {"CPU": 1.0, "GPU": float(config.device != "cpu" and has.get("GPU", 0) >= ranks)}
 
     def start(self, ranks: Iterable[int]) -> "list[RayRank]":
@@ -97,7 +98,7 @@ class RayStarter:
         for rank, (node, _, _, actor) in enumerate(placed):
             of_node = nodes.count(node)
             setup = {"rank": rank, "size": size, "local_rank": rank - nodes.index(node), "local_size": of_node}
-            setup["ranks_on_gpus"] = 1 if self._bundle["GPU"] else of_node  # Ray shows a rank only its own GPU.
+            setup["ranks_on_gpus"] = 1 if self._bundle["GPU"] else of_node  # With Ray, a rank sees only its own GPU.
             environment = {"RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": host, "MASTER_PORT": port}
             calls.append(actor.start.remote(self._setup | setup, {k: str(v) for k, v in environment.items()}))
         pids = self._ray.get(calls, timeout=START_S)
@@ -110,12 +111,12 @@ class RayStarter:
 
 
 class RankActor:
-    """The Ray actor that starts a rank's process. The rank does not run in the actor itself, because signals need a
-    main thread and a collective may hang. The rank's process ends with the actor."""
+    """The Ray actor that starts a rank's process. The rank does not run in the actor's process, because signal handlers
+    need the main thread, and a collective may hang. The rank's process ends with the actor."""
 
     def place(self) -> tuple[str, str, int]:
-        """Open a port for torch's store that listens only on the node's address. Return the node's id, its address and
-        the port."""
+        """Listen on a port for torch's store, only on the node's address. Return the node's id, its address and the
+        port."""
         import ray
 
         self._socket = socket.create_server((ray.util.get_node_ip_address(), 0))
@@ -126,7 +127,7 @@ class RankActor:
         read, write = os.pipe()
         os.set_blocking(read, False)
         self._output = io.FileIO(read)
-        os.environ.pop("OMP_NUM_THREADS", None)  # Ray sets it, but a rank chooses its own number of threads.
+        os.environ.pop("OMP_NUM_THREADS", None)  # Ray sets OMP_NUM_THREADS, but a rank chooses its number of threads.
         port = None if setup["rank"] else self._socket.fileno()
         fds = () if port is None else (port,)
         self._rank = local_ranks.start_rank(setup | {"listening": port}, fds, os.environ | environment, write)
@@ -135,7 +136,8 @@ class RankActor:
         return self._rank.pid
 
     def poll(self) -> tuple[int | None, str, dict[str, Any], bytes]:
-        """Wait for POLL_S. Return (exit code, line about the end, reply, new output) of the rank's process."""
+        """Wait for POLL_S seconds. Return the exit code of the rank's process, a line about why it ended, its reply,
+        and its new output."""
         time.sleep(POLL_S)
         self._rank.poll()
         return self._rank.code, self._rank.ending, self._rank.reply, self._output.read() or b""

@@ -1,4 +1,4 @@
-"""This module starts Ray on this machine, or connects to a running Ray cluster.
+"""Start Ray on this machine, or connect to a running Ray cluster.
 
 If the driver of a local Ray session is killed, Ray's agents run for another minute, and Ray never removes its files. If
 Ray's process on the driver's machine (raylet) is lost, Ray ends the driver without a message. A watcher process
@@ -30,18 +30,18 @@ from accel_rl.text.errors import ConfigError, RunError
 INSTALL = "pip install 'accel_rl[cluster]'"
 LOOPBACK = "127.0.0.1"
 NAMESPACE = "accel_rl"
-# The environment variables `_CONFINED` make Ray listen on the loopback address and require a token.
+# These environment variables make Ray listen on the loopback address and require a token.
 _CONFINED = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token"}
 
 
 def check_ray() -> None:
-    """Raise ConfigError, with a message of one line, if Ray is not installed. Ray is not imported."""
+    """Raise ConfigError if Ray is not installed, without importing Ray."""
     if importlib.util.find_spec("ray") is None:
         raise ConfigError(f"Ray is not installed: {INSTALL}")
 
 
 def load_ray() -> Any:
-    """Import Ray. Raises ConfigError, with a message of one line, if Ray is not installed."""
+    """Import Ray. Raises ConfigError if Ray is not installed."""
     check_ray()
     import ray
 
@@ -54,7 +54,8 @@ def _load_confined() -> Any:
         if sys.modules.get("ray") is not None:
             raise RunError("Ray was imported before its session was confined to this machine; start a new process")
         os.environ.update(_CONFINED)
-    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # A process cannot change an earlier token.
+    # A token that is already set is kept, because Ray does not let a process change its token.
+    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # With Ray's default niceness of 15, Ray's workers would have a lower priority than all other programs.
     os.environ.setdefault("RAY_worker_niceness", "0")
@@ -123,7 +124,7 @@ def cluster_ray(address: str) -> Iterator[Any]:
     """
     check_address(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # By default Ray tries 20 times, which takes 14 minutes if another program than Ray listens at the address.
+    # Ray's default is 20 tries, which take 14 minutes if a program other than Ray listens at the address.
     os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "2")
     ray = load_ray()
     if ray.is_initialized():
@@ -142,7 +143,7 @@ def cluster_ray(address: str) -> Iterator[Any]:
 
 
 def _check_host(address: str) -> None:
-    """Raise OSError if no server listens at HOST:PORT. Ray itself would try to connect for minutes."""
+    """Raise OSError if no server listens at HOST:PORT; Ray would try to connect for minutes."""
     host, colon, port = address.rpartition(":")
     if colon:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
@@ -176,7 +177,7 @@ def beside(ray: Any) -> Any:
 
 
 MARK = "ACCEL_RL_RAY_FOLDER"
-"""The environment variable that contains the session's folder in all processes of a Ray session."""
+"""All processes of a Ray session have this environment variable, which contains the session's folder."""
 DRIVER_LOG = "python-core-driver-"
 IN_ORDER = b"."  # A driver that ends normally writes `IN_ORDER` to its watcher.
 GRACE_S = 1.0  # At the end of a session, the processes that still run after GRACE_S seconds are killed.
@@ -259,7 +260,7 @@ def _lives(process: psutil.Process) -> bool:
 def end_session(folder: str) -> None:
     """Wait briefly until a Ray session's processes end, kill the remaining processes, and remove the session's
     folder."""
-    # The processes are listed first, because child processes cannot be found after their parent has ended.
+    # The processes are listed before they end, because child processes cannot be found after their parent has ended.
     known = members(folder)
     psutil.wait_procs(known, GRACE_S)
     deadline = time.monotonic() + KILL_S
@@ -272,8 +273,8 @@ def end_session(folder: str) -> None:
 
 
 def wait_for_end(parent: int, fd: int) -> bool:
-    """Wait until the parent process has written to the pipe `fd` or has died. Return true if the parent has written,
-    because it ends normally."""
+    """Wait until the parent process has written to the pipe `fd` or has died. Return true if it has written, which it
+    does before a normal end."""
     poll = select.poll()
     poll.register(fd, select.POLLIN | select.POLLHUP)
     # A pidfd detects the parent's death even if a child process of the parent holds the pipe open.

@@ -1,4 +1,4 @@
-"""This module contains the settings and classes that all processes of a cluster run use."""
+"""The settings and classes that all processes of a cluster run use."""
 
 import os
 import sys
@@ -21,7 +21,7 @@ Role = Literal["bundle", "actor", "learner"]
 """The role of a cluster member: a `bundle` samples and learns, an `actor` only samples, and a `learner` only learns."""
 
 ENDLESS = 2**62
-"""The setting env_steps of a run that ends after a given number of updates instead."""
+"""The value of `env_steps` in a run whose length is given in updates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class Setup:
     config: dict[str, Any]
     """The settings of the run, from `Resolved.to_dict`"""
     folder: str
-    """The path of the run folder, in which each member has a subfolder. A machine that does not share the
-    driver's file system creates the folder locally."""
+    """The path of the run folder, in which each member has a subfolder. On machines that do not share the driver's file
+    system, it is a local folder."""
     name: str
     """The names of all Ray actors of the run begin with this name."""
     sys_path: list[str] = field(default_factory=lambda: [p or os.getcwd() for p in sys.path])
@@ -66,7 +66,7 @@ class Place:
     """The Ray node and the machine on which a process runs."""
 
     node: str
-    machine: str  # The machine's id, because several Ray nodes may run on one machine
+    machine: str  # the machine's id; several Ray nodes may run on one machine
 
     @classmethod
     def of_process(cls, ray: Any) -> "Place":
@@ -76,9 +76,9 @@ class Place:
 
 
 def member_config(config: Resolved, index: int, slot: int, slots: int) -> Resolved:
-    """The settings of the cluster member number `index`. The cores of the member's machine are divided into
-    `slots` equal shares, of which the member uses number `slot`. A member plays no evaluations, and has neither sinks
-    nor callbacks."""
+    """Return the settings of the cluster member number `index`. The cores of its machine are divided into `slots` equal
+    shares, and the member uses share number `slot`. A member plays no evaluations, and has neither sinks nor
+    callbacks."""
     cores = share_of_cores(hardware.usable_cores(config.sampler.cores), slots, slot)
     envs = config.rank_envs
     return replace(
@@ -99,7 +99,7 @@ def member_config(config: Resolved, index: int, slot: int, slots: int) -> Resolv
 
 
 class Reader(Exchange):
-    """Loads the parameter server's parameters into a `Learner`."""
+    """An `Exchange` that pulls the parameter server's parameters into a `Learner`."""
 
     captures_updates = False
     sync: ShardedSync

@@ -33,21 +33,21 @@ class Version(NamedTuple):
     """A random number that identifies one start or restore of the shard. Versions of different epochs cannot
     be compared."""
     updates: int
-    """The updates of the shard's parameters in all epochs"""
+    """Number of updates of the shard's parameters in all epochs"""
     pushes: int
-    """The pushes that the shard has accepted since the epoch began"""
+    """Number of pushes that the shard has accepted since the epoch began"""
 
 
 def tensor_over(array: Any) -> Tensor:
-    """A read-only tensor over the memory of an array that Ray has received."""
+    """Return a read-only tensor that shares the memory of an array that Ray has received."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(array)
 
 
 def _pickled(message: "Push | Pulled") -> tuple[Any, ...]:
-    """Pickle a message's tensor as an array, which Ray copies to its object store once and maps into the receiver's
-    memory. Ray copies a tensor three times."""
+    """Pickle a message's tensor as a NumPy array. Ray copies an array once, to its object store, and maps it into the
+    receiver's memory; it would copy a tensor three times."""
     values = [getattr(message, name) for name in message.__slots__]
     return _unpickled, (type(message), *(x.numpy() if isinstance(x, Tensor) else x for x in values))
 
@@ -95,7 +95,7 @@ class Snapshot:
     parameters: Tensor  # [n]
     optimizer: dict[str, Any]
     updates: int
-    sequences: dict[str, int]  # Maps each learner to the sequence number of its last push.
+    sequences: dict[str, int]  # the sequence number of each learner's last push
     counts: Counter[str]
 
 
@@ -126,7 +126,7 @@ class Shard:
         self.version = Version(_new_epoch(), 0, 0)
 
     def join(self, learner: str) -> int:
-        """The sequence number of a learner's last push, or 0 for a new learner."""
+        """Return the sequence number of a learner's last push, or 0 for a new learner."""
         return self._sequences.get(learner, 0)
 
     def push(self, push: Push) -> Answer:
@@ -153,7 +153,7 @@ class Shard:
         return "accepted"
 
     def pull(self, since: Version | None) -> Pulled:
-        """The current version, and the parameters if they are newer than the version `since`."""
+        """Return the current version, and the parameters unless `since` is the current version."""
         return Pulled(self.version, None if since == self.version else _host_copy(self._parameters))
 
     def status(self) -> tuple[Version, Counter[str]]:
@@ -198,8 +198,8 @@ def from_snapshots(snapshots: list[Snapshot]) -> dict[str, Any]:
 
 
 def to_snapshots(state: dict[str, Any], parts: list[slice]) -> list[Snapshot]:
-    """Split the state of all shards into one snapshot for each slice in `parts`. Raises ValueError if the
-    state has another number of shards than `parts`."""
+    """Split the state of all shards into one snapshot for each slice in `parts`. Raises ValueError if the number of
+    shards in the state is not that of `parts`."""
     shards = state["shards"]
     if len(shards) != len(parts):
         raise ValueError(f"the checkpoint has {len(shards)} shards, the run {len(parts)}")

@@ -1,4 +1,4 @@
-"""The shards of a parameter server are Ray actors, which the driver starts, saves and replaces."""
+"""The shards of the parameter server as Ray actors, which the driver starts, saves and replaces."""
 
 import time
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from accel_rl.processes.process import before_torch
 
 
 class ShardActor:
-    """The Ray actor of one shard. Ray executes the calls of all processes one after another."""
+    """The Ray actor of one shard. Ray executes the calls that all processes make to this actor one after another."""
 
     def __init__(self, shard: Shard):
         # The allocator must be configured before torch is imported, so that freed message memory is reused.
@@ -93,7 +93,7 @@ class RayShards:
     def refresh(self, timeout_s: float) -> None:
         """Request a new status (version, counts) of each shard, and wait for the answers. A shard that does not answer
         keeps its old status."""
-        self._asked = [None] * len(self.names)  # Pending answers are older than the restored state.
+        self._asked = [None] * len(self.names)  # Answers to earlier calls are dropped.
         calls = [self._call(i, "status") for i in range(len(self.names))]
         for i, call in enumerate(calls):
             with suppress(ShardUnavailable):

@@ -48,7 +48,7 @@ class ShardedSync(GradientSync):
         usual_loss: float = 0.0,
     ):
         """`build_optimizer(n)` builds a shard's optimizer of n parameters. `learner` is the name by which the shards
-        identify the learner. The class `OutlierGuard` explains `usual_loss`."""
+        identify the learner. `usual_loss` is the `usual` of `OutlierGuard`."""
         # No optimizer is built here, because the shards of the parameter server step their own optimizers.
         self.flat = flat
         self.max_norm = max_norm
@@ -58,17 +58,18 @@ class ShardedSync(GradientSync):
         self._build_optimizer = build_optimizer
         self._versions: list[Version | None] = [None] * len(self.parts)
         self._sequence = 0  # The sequence number of the learner's last push
-        # Pulls are numbered. `_taken` stores the number of each shard's last pull that returned parameters.
+        # Pulls are numbered.
+        # `_taken` stores the number of each shard's last pull that returned parameters.
         # `_in_flight` stores, for each unanswered update, a pair (push, pull) per shard.
         self._pulls, self._taken = 0, [0] * len(self.parts)
         self._in_flight: deque[list[tuple[ActorCall, _Pull]]] = deque()
-        self._snapshots: list[Snapshot] = []  # The loaded state of the shards
+        self._snapshots: list[Snapshot] = []  # the shards' state from a checkpoint
         self._outliers = OutlierGuard(config.outlier_deviations, usual_loss)
         self.skips = SkippedUpdates(torch.device("cpu"))
         self.counts = Counter[str]()
         """The number of pushes with each answer of the shards, and `lost` pushes without an answer, which a shard may
         or may not have applied. One update consists of one push to each shard. `outliers` counts the gradients that the
-        learner discarded because of the loss of their batch."""
+        learner discarded because the loss of the batch was an outlier."""
         self.refreshed = 0  # Counts the pulls of the parameters.
         self.bytes_moved = 0  # Counts the bytes of gradients pushed and parameters pulled.
         self.times = {"sync_s": 0.0}
@@ -86,8 +87,8 @@ class ShardedSync(GradientSync):
         return shards
 
     def connect(self, transport: ActorTransport) -> None:
-        """Connect the learner to the shards, and pull all parameters. Raises ValueError if `transport` has another
-        number of shards than this learner has slices."""
+        """Connect the learner to the shards, and pull all parameters. Raises ValueError if the number of shards of
+        `transport` is not this learner's number of slices."""
         if transport.shards != len(self.parts):
             raise ValueError(f"{transport.shards} shards, but the parameters are cut into {len(self.parts)} slices")
         self._calls = ShardCalls(transport, self.config.timeout_s)
@@ -118,8 +119,7 @@ class ShardedSync(GradientSync):
 
     @property
     def server_updates(self) -> int:
-        """The number of updates of the parameter server, which the first shard reported with its last pulled
-        parameters."""
+        """The number of updates of the parameter server, as of the last parameters pulled from the first shard."""
         version = self._versions[0]
         return version.updates if version is not None else 0
 
@@ -202,8 +202,8 @@ class ShardedSync(GradientSync):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state into the learner, and into shards that are built later. Raises ValueError if the state has
-        another number of shards than this run."""
+        """Load a state into the learner, and into shards that are built later. Raises ValueError if the number of
+        shards in the state is not that of this run."""
         self._snapshots = to_snapshots(state, self.parts) if "shards" in state else []
         self.flat.data.copy_(state["parameters"])
         self._sequence = state["sequence"]
@@ -227,10 +227,10 @@ class OutlierGuard:
     first 1 / SHARE losses have equal weights; afterwards, the weight of older losses decays exponentially. The mean and
     the deviation include outliers, so that the guard adapts to a lasting change of the loss.
 
-    The amount `usual`, which one surprising reward adds to a loss, is an addition of this project. Without `usual`, the
-    guard would discard the batches that contain a reward if rewards are rare. For example, in Pong (batches of 8,
-    20,000 updates) the guard discarded 26 % of the batches with a won point, and 0.6 % of the batches with lost points
-    only.
+    `usual` is not in Nair et al.: it is an upper bound on what one transition with an unexpected reward can add to the
+    loss of a batch. Without `usual`, if rewards are rare, the guard would discard batches because they contain a
+    reward. For example, in Pong (batches of 8, 20,000 updates) the guard discarded 26 % of the batches with a won
+    point, and 0.6 % of the batches with lost points only.
     """
 
     def __init__(self, deviations: float, usual: float = 0.0):
@@ -243,7 +243,7 @@ class OutlierGuard:
 
     @property
     def bound(self) -> float:
-        """The |loss| above which the next loss is an outlier."""
+        """The bound of |loss| above which the next loss is an outlier."""
         return self._mean + max(self.deviations * math.sqrt(self._variance), self.usual)
 
     def is_outlier(self, loss: float) -> bool:

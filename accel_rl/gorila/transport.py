@@ -1,4 +1,4 @@
-"""A learner or an evaluator calls the Ray actors of a parameter server's shards.
+"""Calls from a learner or an evaluator to the Ray actors of the parameter server's shards.
 
 Ray copies the arguments before a call returns, sends large tensors through its object store, and executes the calls of
 one process to one shard in the order in which they are made.
@@ -15,15 +15,15 @@ Method = Literal["join", "push", "pull", "status", "snapshot"]
 
 
 class ShardUnavailable(RunError):
-    """A shard did not answer a call in time, or is lost. It may have executed the call nevertheless."""
+    """A shard did not answer a call in time, or is lost. The shard may have executed the call even so."""
 
 
 class ActorCall:
     """A call of a shard's actor, whose answer may not have arrived yet."""
 
     def __init__(self, ray: Any, name: str, ref: Any, lost: Callable[[], object] = lambda: None):
-        """`ref` is Ray's reference to the answer, or None if no actor has the name. `lost` is called if no answer
-        arrives."""
+        """`ref` is Ray's reference to the answer, or None if no actor of this name exists. `lost` is called if no
+        answer arrives."""
         self._ray, self._name = ray, name
         self._ref = ref
         self._lost = lost
@@ -45,7 +45,7 @@ class ActorCall:
         except errors.GetTimeoutError as e:
             self._lost()
             raise ShardUnavailable(f"{self._name} has not answered within {timeout_s:g} s") from e
-        except errors.RayError as e:  # The actor or its node is lost, or the object store that had the answer.
+        except errors.RayError as e:  # The actor, its node, or the object store with the answer is lost.
             self._lost()
             reason = str(e).partition("\n")[0]
             raise ShardUnavailable(f"{self._name} is gone: {reason}") from e
@@ -85,7 +85,7 @@ class ShardCalls:
 
     def __init__(self, transport: ActorTransport, timeout_s: float):
         self.transport, self._timeout_s = transport, timeout_s
-        # The time of the first lost call to each shard that has not answered since, and None for other shards
+        # For each shard: when its first call without an answer was made, or None if it has answered since
         self._silent_since: list[float | None] = [None] * transport.shards
 
     def ask(self, shard: int, method: Method, *arguments: Any) -> Any:

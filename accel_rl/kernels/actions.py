@@ -1,4 +1,4 @@
-"""Actions from a network's outputs, in one call of a compiled kernel if the extension is compiled."""
+"""Select actions from a network's outputs, in one call of a compiled kernel if the extension is compiled."""
 
 import torch
 from torch import Tensor
@@ -11,7 +11,8 @@ from accel_rl.ops.q_learning import epsilon_greedy as epsilon_greedy_by_definiti
 
 
 def sample_categorical(logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """`logits` [N, A], `uniform` [N] in [0, 1). Returns (action [N] int64, log pi(action) [N])."""
+    """Sample actions from the distributions given by `logits` [N, A], with random numbers `uniform` [N] in [0, 1).
+    Return (action [N] int64, log pi(action) [N])."""
     plain = logits.device.type == "cpu" and logits.dtype == uniform.dtype == torch.float32
     module = native.compiled() if plain and logits.dim() == 2 else None
     if module is None:
@@ -24,8 +25,8 @@ def sample_categorical(logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]
 
 
 def epsilon_greedy(q: Tensor, uniform: Tensor, epsilon: Tensor) -> Tensor:
-    """Actions [N] int64 from q [N, A], numbers `uniform` [N] in [0, 1) and epsilon [N] or [], with the same result as
-    `epsilon_greedy` in ops/q_learning.py."""
+    """Return epsilon-greedy actions [N] int64, given q [N, A], random numbers `uniform` [N] in [0, 1), and epsilon [N]
+    or []. The result is that of `epsilon_greedy` in ops/q_learning.py."""
     plain = q.device.type == "cpu" and q.dtype == uniform.dtype == epsilon.dtype == torch.float32 and q.dim() == 2
     module = native.compiled() if plain else None
     if module is None:
@@ -39,7 +40,7 @@ def epsilon_greedy(q: Tensor, uniform: Tensor, epsilon: Tensor) -> Tensor:
 
 
 def largest_value(q: Tensor) -> Tensor:
-    """[N] from q [N, A]."""
+    """Return the largest of the values q [N, A] of each row, as [N]."""
     module = native.compiled_for(q) if q.dim() == 2 else None
     if module is None:
         return q.amax(-1)

@@ -1,4 +1,4 @@
-"""The implementation of what follows a layer of a network: its ReLU and its layer norm."""
+"""The ReLU and the layer norm that follow a layer of a network."""
 
 import math
 
@@ -25,7 +25,7 @@ def layer_norm(x: Tensor, shape: tuple[int, ...], weight: Tensor, bias: Tensor, 
     [*shape].
 
     The kernel requires that the tensors are contiguous float32 on a CPU, that epsilon is 1e-5, and that no gradient is
-    needed. Each row of the kernel's result is bitwise identical for any batch size and number of threads.
+    needed. Each row of the result does not depend on the batch size or the number of threads, bit for bit.
     """
     module = native.compiled_for(x, weight, bias) if epsilon == EPSILON else None
     if module is None:

@@ -1,4 +1,4 @@
-"""The implementation of each convolution, with or without a ReLU."""
+"""Convolutions, with or without a ReLU, by the fastest implementation that supports the arguments."""
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +11,7 @@ from accel_rl.kernels.frames import FrameStacks
 def conv2d(
     x: Tensor | FrameStacks, weight: Tensor, bias: Tensor, stride: int, padding: int, of_bytes: bool, relu: bool
 ) -> Tensor:
-    """A ReLU follows if `relu` is true. If `of_bytes` is true and x is uint8, x is first divided by 255.
+    """Convolve, and apply a ReLU if `relu` is true. If `of_bytes` is true and x is uint8, x is first divided by 255.
 
     `x` is [N, C, H, W], or `FrameStacks`, `weight` [D, C, k, k] and `bias` [D]; the result [N, D, rows, columns]
     is channels-last in memory. The weights are multiplied by 1/255 instead of the pixels, because there are fewer
@@ -33,20 +33,20 @@ def conv2d(
 def _conv2d_by_torch(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
     if not weight.is_cpu:
         return conv2d_on_gpu(x, weight, bias, stride, padding)
-    # Training is 1.4 times as fast with channels-last memory. The frames are rearranged as bytes, because bytes are
-    # copied faster than floats.
+    # Training is 1.4 times as fast if frames are channels-last in memory.
+    # Frames are rearranged before they become floats, because bytes are copied faster.
     if x.dtype == torch.uint8:
         x = x.contiguous(memory_format=torch.channels_last).to(_input_dtype(weight))
     return F.conv2d(x, weight, bias, stride, padding)
 
 
-BLOCK = 4  # A block has BLOCK x BLOCK pixels.
+BLOCK = 4  # side of a block of pixels
 
 
 def conv2d_on_gpu(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
-    """Convolve in the memory layout in which cuDNN is fastest on an H100 (benchmarks/results/gpu_h100.md). In float32,
-    the memory layout of uint8 frames stays [N, C, H, W]. In other precisions, blocks of 4x4 pixels become channels, so
-    that an 8x8 convolution with stride 4 becomes a 2x2 convolution with stride 1 on 16 C channels."""
+    """Convolve in the memory layout in which cuDNN is fastest on an H100 (benchmarks/results/gpu_h100.md). With
+    float32, uint8 frames keep the memory layout [N, C, H, W]. With other precisions, blocks of 4x4 pixels become
+    channels, so that an 8x8 convolution with stride 4 becomes a 2x2 convolution with stride 1 on 16 C channels."""
     if x.dtype != torch.uint8:
         return F.conv2d(x, weight, bias, stride, padding)
     dtype = _input_dtype(weight)
@@ -67,14 +67,14 @@ def pixel_blocks(x: Tensor) -> Tensor:
 
 
 def weight_blocks(weight: Tensor) -> Tensor:
-    """Rearrange the weights [D, C, k, k] in the order of `pixel_blocks`, as [D, 16 C, k / 4, k / 4], channels-last in
-    memory."""
+    """Rearrange the weights [D, C, k, k] like the pixels in `pixel_blocks`, as [D, 16 C, k / 4, k / 4], channels-last
+    in memory."""
     D, C, k, _ = weight.shape
     blocks = weight.view(D, C, k // BLOCK, BLOCK, k // BLOCK, BLOCK).permute(0, 2, 4, 1, 3, 5)
     return blocks.reshape(D, k // BLOCK, k // BLOCK, C * BLOCK**2).permute(0, 3, 1, 2)
 
 
 def _input_dtype(weight: Tensor) -> torch.dtype:
-    """The dtype to which uint8 frames are converted. The numbers 0 to 255 are exact in bfloat16."""
+    """Return the dtype to which uint8 frames are converted. In bfloat16, too, the numbers 0 to 255 are exact."""
     kind = weight.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype

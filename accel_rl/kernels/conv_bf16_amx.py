@@ -1,4 +1,5 @@
-"""Convolutions in bfloat16, with or without a ReLU, with compiled kernels for a CPU's tile registers (AMX)."""
+"""Convolutions in bfloat16, with or without a ReLU, by compiled kernels for AMX, the matrix instructions of some
+CPUs."""
 
 import functools
 from dataclasses import dataclass
@@ -14,14 +15,14 @@ from accel_rl.kernels.native import call
 
 
 def multiplies_bfloat16() -> bool:
-    """Whether CPU autocast to bfloat16 is enabled."""
+    """Return whether CPU autocast to bfloat16 is enabled."""
     return torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
 
 
 def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
-    """`conv_bf16_amx` needs bfloat16 autocast and a CPU with AMX. The input must be 4 uint8 frames (with stride 4), or
-    channels-last bfloat16. The convolution's kernel must be square, its size must be divisible by the stride, and the
-    numbers of channels must be multiples of 16."""
+    """Return whether `conv_bf16_amx` supports the arguments. The kernel needs bfloat16 autocast and a CPU with AMX. The
+    input must be 4 uint8 frames (with stride 4), or channels-last bfloat16. The convolution's kernel must be square,
+    its size must be divisible by the stride, and the numbers of channels must be multiples of 16."""
     if not multiplies_bfloat16():
         return False
     if x.device.type != "cpu" or weight.dtype != torch.float32:
@@ -40,7 +41,7 @@ def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
 
 
 def conv_bf16_amx(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int, relu: bool = True) -> Tensor:
-    """A ReLU follows if `relu` is true. Inputs of uint8 are divided by 255.
+    """Convolve, and apply a ReLU if `relu` is true. Inputs of uint8 are divided by 255.
 
     `x` is [N, C, H, W] uint8, or bfloat16 channels-last, and `weight` [D, C, k, k] and `bias` [D] are float32; the
     result [N, D, rows, columns] bfloat16 is channels-last in memory. Inputs and weights are rounded to bfloat16; sums
@@ -85,13 +86,13 @@ class _ConvBF16(torch.autograd.Function):
         return None if d_x is None else d_x.permute(0, 3, 1, 2), d_weight, d_bias, None, None, None
 
 
-# Maps the address of a weight to its cached, repacked copies.
+# {address of a weight: (a copy of the weight, its repacked forms)}
 _last: dict[int, tuple[Tensor, tuple[Tensor, Tensor]]] = {}
 
 
 def _packed(weight: Tensor, s: int, of_bytes: bool) -> tuple[Tensor, Tensor]:
-    """The weight in bfloat16, in its own order and in the order of tile registers. Cached, because acting uses the same
-    weight at every step of a rollout."""
+    """Return the weight in bfloat16, in its own order and in the order of tile registers. Repacked weights are cached,
+    because acting uses the same weight at every step of a rollout."""
     D, C, k, _ = weight.shape
     kept = _last.get(weight.data_ptr())
     if kept is not None and torch.equal(kept[0], weight):
@@ -99,7 +100,7 @@ def _packed(weight: Tensor, s: int, of_bytes: bool) -> tuple[Tensor, Tensor]:
     # The weights are divided by 255 instead of the pixels, because there are fewer weights than pixels.
     numbers = (weight / 255 if of_bytes else weight).to(torch.bfloat16).flatten()
     packed = numbers, numbers[_Order.of(C, D, k, s, of_bytes).forward]
-    if len(_last) >= 32:  # The oldest cached weight is removed, because its network may no longer exist.
+    if len(_last) >= 32:  # The networks of cached weights may no longer exist.
         _last.clear()
     _last[weight.data_ptr()] = weight.detach().clone(), packed
     return packed
@@ -107,16 +108,18 @@ def _packed(weight: Tensor, s: int, of_bytes: bool) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class _Order:
-    """Maps a weight's numbers [D, C, k, k] to their positions in tile registers. A block of s x s pixels has `inner`
-    numbers: [C, s, s] if the input is planes of bytes, and otherwise [s, s, C]."""
+    """The order in which AMX tile registers read a weight [D, C, k, k]. A block of s x s pixels has `inner` numbers:
+    [C, s, s] if the input is planes of bytes, and otherwise [s, s, C]."""
 
     forward: Tensor
-    """Indexes the weight in the order [taps, inner / 32, D / 16, 16 pairs, 16, 2] of a product's right operand."""
+    """Indices of the weight's numbers in the order of a matrix product's right operand: [taps, inner / 32, D / 16, 16
+    pairs, 16, 2]."""
     back: Tensor
-    """Indexes the transposed weight of each tap. Empty for byte inputs, which have no gradient."""
+    """Indices of the transposed weight of each tap, also in the order of a right operand. Empty for byte inputs, which
+    have no gradient."""
     gradient: Tensor
-    """Maps each weight to the position of its gradient in an array [taps, D / 32, inner / 32, 2, 2, 16 of D, 16 of
-    inner]."""
+    """For each number of the weight, the position of its gradient in an array [taps, D / 32, inner / 32, 2, 2, 16 of D,
+    16 of inner]."""
     sums: int
 
     @staticmethod
@@ -137,6 +140,6 @@ class _Order:
 
 
 def _tiles(matrices: Tensor) -> Tensor:
-    """[n, K, M] becomes [n, K / 32, M / 16, 16 pairs of K, 16 of M, 2], flat."""
+    """Rearrange [n, K, M] to [n, K / 32, M / 16, 16 pairs of K, 16 of M, 2], and flatten it."""
     n, K, M = matrices.shape
     return matrices.reshape(n, K // 32, 16, 2, M // 16, 16).permute(0, 1, 4, 2, 5, 3).flatten()

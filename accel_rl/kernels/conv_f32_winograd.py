@@ -12,8 +12,8 @@ from accel_rl.kernels.native import call
 
 
 def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
-    """`conv_f32_winograd` needs float32 tensors on a CPU with AVX2, a square kernel whose size is two or three times
-    the stride, and numbers of channels that are multiples of 16."""
+    """Return whether `conv_f32_winograd` supports the arguments. The kernel needs float32 tensors on a CPU with AVX2, a
+    square kernel whose size is two or three times the stride, and numbers of channels that are multiples of 16."""
     if torch.is_autocast_enabled("cpu"):
         return False
     out, channels, k, width = weight.shape
@@ -26,9 +26,9 @@ def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
 
 
 def conv_f32_winograd(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int, relu: bool = True) -> Tensor:
-    """A ReLU follows if `relu` is true. The result is accurate to a few units in the last place of its largest terms.
-    `x` [N, C, H, W], `weight` [D, C, k, k] and `bias` [D] are float32; the result [N, D, rows, columns] is
-    channels-last in memory."""
+    """Convolve, and apply a ReLU if `relu` is true. The error of a sum is at most a few units in the last place of its
+    largest term. `x` [N, C, H, W], `weight` [D, C, k, k] and `bias` [D] are float32; the result [N, D, rows, columns]
+    is channels-last in memory."""
     x = x.contiguous(memory_format=torch.channels_last)
     result: Tensor = _ConvF32.apply(x, weight, bias, stride, padding, relu)
     return result

@@ -1,4 +1,4 @@
-"""A network's first convolution, whose input is uint8 frames, with a compiled kernel for AVX-512 or AVX2."""
+"""The first convolution of a network, whose input is uint8 frames, by a compiled kernel for AVX-512 or AVX2."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from accel_rl.kernels.native import call
 
 
 def in_planes(pictures: Tensor) -> Tensor:
-    """[N, S, H, W], copied if necessary so that each H x W plane is contiguous in memory."""
+    """Return pictures [N, S, H, W], copied if necessary so that each H x W plane is contiguous in memory."""
     return pictures if _has_planes(pictures) else pictures.contiguous()
 
 
@@ -25,8 +25,9 @@ KERNEL, STRIDE = 8, 4
 
 
 def supports(obs: Tensor | FrameStacks, weight: Tensor, stride: int, padding: int) -> bool:
-    """`conv_u8` needs uint8 frames on a CPU with AVX2, an 8 x 8 kernel with stride 4, and a number of output channels
-    that is a multiple of 16. `FrameStacks` are supported only without gradients."""
+    """Return whether `conv_u8` supports the arguments. The kernel needs uint8 frames on a CPU with AVX2, an 8 x 8
+    kernel with stride 4, and a number of output channels that is a multiple of 16. `FrameStacks` are supported only
+    without gradients."""
     frames = obs.frames if isinstance(obs, FrameStacks) else obs
     if isinstance(obs, FrameStacks) and (torch.is_grad_enabled() or not obs.has_whole_frames):
         return False

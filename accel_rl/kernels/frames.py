@@ -1,4 +1,4 @@
-"""Stacks of frames from a sequence in which each frame is stored once."""
+"""Gather stacks of frames from a sequence in which each frame is stored once."""
 
 import functools
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from torch import Tensor
 from accel_rl.kernels import native
 from accel_rl.kernels.native import call
 
-WORD = 8  # A machine word has 8 bytes.
+WORD = 8  # bytes of a machine word
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameStacks:
-    """Observations as the positions of their frames, which are not copied.
+    """Stacked observations, given by the positions of their frames instead of copies.
 
     `frames` are [R, B, *frame_shape], `t` and `b` [N] int64, and `age` [N] uint8, as in `gather_stacks`. Some network
     layers accept a FrameStacks instead of a tensor [N, stack, *frame_shape], and read the frames in place; other layers
@@ -43,18 +43,19 @@ class FrameStacks:
         return self.frames.device.type == "cpu" and self.frames[0, 0].is_contiguous()
 
     def arguments(self) -> tuple[Tensor | int, ...]:
-        """A kernel locates the frames by: frames, the strides of R and B in bytes, t, b, age."""
+        """Return the arguments by which a kernel locates the frames: frames, the strides of R and B in bytes, t, b,
+        age."""
         size = self.frames.element_size()
         return self.frames, self.frames.stride(0) * size, self.frames.stride(1) * size, self.t, self.b, self.age
 
 
 def gather_stacks(frames: Tensor, t: Tensor, b: Tensor, age: Tensor, stack: int) -> Tensor:
-    """Return observations of the `stack` newest frames, oldest first.
+    """Gather the `stack` newest frames, the oldest first, into observations [N, stack, *frame_shape] ([N, *frame_shape]
+    if `stack` is 1).
 
-    `frames` are [R, B, *frame_shape]. The newest frame of the observation at step t [N] of environment b [N] is in row
-    t + stack - 1. `age` [N] uint8 is the number of steps since the episode's first frame, up to a maximum. Returns
-    observations [N, stack, *frame_shape], or [N, *frame_shape] with stack 1, in which frames from before the episode
-    are zeros.
+    The newest frame of the observation at step t [N] of environment b [N] is in row t + stack - 1 of `frames` [R, B,
+    *frame_shape]. `age` [N] uint8 is the number of steps since the episode's first frame, up to a maximum. Frames from
+    before the episode are replaced by zeros.
     """
     if stack == 1:
         return frames[t, b]
@@ -69,11 +70,11 @@ def gather_stacks(frames: Tensor, t: Tensor, b: Tensor, age: Tensor, stack: int)
 
 
 def _gather(stacks: FrameStacks) -> Tensor:
-    """Does not synchronize with a GPU, on which frames are copied in words of 8 bytes if possible."""
+    """Gather without synchronizing with a GPU. On a GPU, frames are copied in words of 8 bytes if possible."""
     frames = stacks.frames
     S = stacks.stack
     N = len(stacks.t)
-    lags = torch.arange(S, device=frames.device)  # Position in the stack; 0 is the oldest frame
+    lags = torch.arange(S, device=frames.device)  # position in the stack; 0 is the oldest frame
     before_episode = (S - 1 - lags) > stacks.age.long()[:, None]
     words = _words(frames)
     if words is None:
@@ -85,7 +86,7 @@ def _gather(stacks: FrameStacks) -> Tensor:
 
 
 def _words(frames: Tensor) -> Tensor | None:
-    """View of frames [R, B, *frame_shape] as words [R * B, words per frame], or None if such a view is impossible."""
+    """Return a view of frames [R, B, *frame_shape] as words [R * B, words per frame], or None if this is impossible."""
     size = frames[0, 0].nbytes
     if not frames.is_contiguous() or size % WORD or frames.storage_offset() * frames.element_size() % WORD:
         return None
@@ -93,8 +94,8 @@ def _words(frames: Tensor) -> Tensor | None:
 
 
 def window_stacks(frames: Tensor, age: Tensor, t: int, T: int, b: slice, stack: int) -> FrameStacks:
-    """Observations [T * n, stack, *frame_shape] of steps t .. t + T - 1 of the environments b, from frames [R, B,
-    *frame_shape] and age [.., B]."""
+    """Return the observations [T * n, stack, *frame_shape] at steps t .. t + T - 1 of the environments b, from frames
+    [R, B, *frame_shape] and age [.., B]."""
     cells = _cells(T, *b.indices(frames.shape[1]), frames.device)
     return FrameStacks(frames[t:], *cells, age[t : t + T, b].flatten(), stack)
 
@@ -102,6 +103,6 @@ def window_stacks(frames: Tensor, age: Tensor, t: int, T: int, b: slice, stack: 
 # The indices are cached, because every rollout needs the same indices.
 @functools.lru_cache(1024)
 def _cells(T: int, start: int, stop: int, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Indices (t, b), [T * n] each, of the first T steps of environments start .. stop - 1."""
+    """Return the indices (t, b), [T * n] each, of the first T steps of environments start .. stop - 1."""
     rows, columns = torch.arange(T, device=device), torch.arange(start, stop, step, device=device)
     return rows.repeat_interleave(len(columns)), columns.repeat(T)

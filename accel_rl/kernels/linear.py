@@ -1,5 +1,4 @@
-"""The implementation of each fully connected layer, and the memory into which the gradient of the layer's weight is
-written."""
+"""Fully connected layers. The gradient of a layer's weight can be written directly into the flat gradient."""
 
 from typing import Any
 
@@ -11,16 +10,17 @@ from torch.autograd.function import once_differentiable
 from accel_rl.kernels import native
 from accel_rl.kernels.native import call
 
-MAX_ROWS = 64  # The kernel linear_small_batch.h computes at most MAX_ROWS rows.
+MAX_ROWS = 64  # maximum batch size of the kernel linear_small_batch.h
 MIN_COLUMNS = 256  # For layers with fewer than 256 inputs, torch's CPU library is as fast as the kernel.
 
 
 def linear_small_batch(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor | None:
-    """The product of x [N, F] and the transpose of weight [G, F], plus bias [G], as [N, G].
+    """Return x [N, F] times the transpose of weight [G, F], plus bias [G], as [N, G], or None if the kernel does not
+    support the arguments.
 
     Each output row is bitwise identical for any batch size and number of threads. The kernel requires that N is at most
-    64, that F is a large multiple of 16, that the tensors are contiguous float32 on a CPU with AVX2, and that no
-    gradient is needed. In other cases, return None.
+    64, that F is at least 256 and a multiple of 16, that the tensors are contiguous float32 on a CPU with AVX2, and
+    that no gradient is needed.
     """
     if len(x) > MAX_ROWS or x.shape[1] < MIN_COLUMNS or x.shape[1] % 16:
         return None
@@ -33,16 +33,16 @@ def linear_small_batch(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor | None
 
 
 FEW = range(16, 48)
-"""For batch sizes in `FEW`, torch's CPU library computes W x' up to 1.5 times as fast as x W'. Smaller batches use x
-W', whose rows depend neither on the batch size nor on the number of threads."""
+"""For these batch sizes, torch's CPU library computes W x' up to 1.5 times as fast as x W'. Smaller batches use x W',
+because its rows depend neither on the batch size nor on the number of threads."""
 
 
 def hidden_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """The output [N, G] of a wide layer from x [N, F], weight [G, F] and bias [G]. In a small network, this layer has
-    most of the parameters.
+    """Return the output [N, G] of a wide hidden layer, given x [N, F], weight [G, F] and bias [G]. In a small network,
+    this layer has most of the parameters.
 
-    If the weight has the attribute `flat_grad` (set by `FlatParameters`), the backward pass writes the gradient into
-    `flat_grad`, and autograd uses `flat_grad` as `weight.grad` without a copy.
+    If the weight has the attribute `flat_grad` (set by `FlatParameters`), the backward pass writes the weight's
+    gradient into `flat_grad`, and autograd uses `flat_grad` as `weight.grad` without a copy.
     """
     is_autocast = torch.is_autocast_enabled(x.device.type) or x.dtype != weight.dtype
     if is_autocast or x.dim() != 2 or native.is_left_out():
@@ -55,8 +55,8 @@ def hidden_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def head_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """The output [N, G] of a network's last layer from x [N, F], weight [G, F] and bias [G]. During acting, each output
-    row is bitwise identical for any batch size."""
+    """Return the output [N, G] of a network's last layer, given x [N, F], weight [G, F] and bias [G]. During acting,
+    each output row is bitwise identical for any batch size."""
     out = None if x.dim() != 2 or native.is_left_out() else linear_small_batch(x, weight, bias)
     return F.linear(x, weight, bias) if out is None else out
 

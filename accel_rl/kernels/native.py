@@ -1,4 +1,4 @@
-"""Loads the compiled extension with the CPU kernels (kernels/src), and calls the kernels."""
+"""Load the compiled extension with the CPU kernels (kernels/src), and call the kernels."""
 
 import contextlib
 import ctypes
@@ -36,7 +36,8 @@ def is_left_out() -> bool:
 
 
 def compiled() -> ModuleType | None:
-    """The compiled extension, or None inside `left_out` or if it was not compiled (logged once)."""
+    """Return the compiled extension, or None within `left_out`, or if it is not compiled. If the extension is not
+    compiled, this is logged once."""
     if _left_out.get():
         return None
     try:
@@ -52,8 +53,8 @@ def compiled() -> ModuleType | None:
 
 
 def compiled_for(*tensors: Tensor) -> ModuleType | None:
-    """The compiled extension if a float32 kernel without a gradient can compute with the tensors: contiguous float32 on
-    a CPU, without a gradient."""
+    """Return the compiled extension if its kernels can use the tensors, and otherwise None. Kernels need contiguous
+    float32 tensors on a CPU, for which no gradient is computed."""
     for x in tensors:
         if not (x.is_cpu and x.dtype == torch.float32 and x.is_contiguous()):
             return None
@@ -63,7 +64,7 @@ def compiled_for(*tensors: Tensor) -> ModuleType | None:
 
 
 def required() -> ModuleType:
-    """The caller knows that the extension exists."""
+    """Return the compiled extension, which the caller knows to exist."""
     module = compiled()
     assert module is not None
     return module
@@ -71,7 +72,7 @@ def required() -> ModuleType:
 
 @functools.cache
 def _team() -> int:
-    """The address of GOMP_parallel in torch's OpenMP runtime (src/threads.h), or 0 without such a runtime."""
+    """Return the address of GOMP_parallel in torch's OpenMP runtime (src/threads.h), or 0 without such a runtime."""
     torch_folder = Path(torch.__file__).parent
     for library in (*torch_folder.glob("lib/libgomp*"), *torch_folder.parent.glob("torch.libs/libgomp*")):
         return ctypes.cast(ctypes.CDLL(str(library)).GOMP_parallel, ctypes.c_void_p).value or 0
@@ -79,8 +80,8 @@ def _team() -> int:
 
 
 Observe = Callable[[str, list[Any], tuple[Any, ...]], None]
-"""`Observe` is a function with the parameters (name of the kernel, numbers that are passed to the kernel, arguments of
-the call in Python)."""
+"""A function with the parameters (name of the kernel, numbers that are passed to the kernel, arguments of `call` in
+Python)."""
 
 
 class _Thread(threading.local):
@@ -91,7 +92,7 @@ _thread = _Thread()
 
 
 def call(module: ModuleType, kernel: str, *arguments: Any) -> None:
-    """A tensor is passed as its address, None as 0, and a tuple as its numbers, one by one."""
+    """Call a kernel. A tensor is passed as its address, None as 0, and a tuple as several numbers."""
     numbers = [_number(a) for a in arguments]
     getattr(module, kernel)(*numbers)
     if _thread.observe is not None:

@@ -1,8 +1,9 @@
-"""Kernels that draw and gather the batches of a replay.
+"""Draw and gather the batches of a replay by kernels.
 
-On CUDA, one operator gathers a batch. It launches a Triton kernel, or runs torch operations if Triton is missing. If
-the replay is in host memory, compiled kernels draw the transitions and gather the batch. Their results equal those of
-the torch operations in `ring_arrays.gather`, `FrameRing.nth`, `SumTree` and `Prioritized`, bit for bit.
+On CUDA, one operator gathers a batch. The operator launches a Triton kernel, or runs torch operations if Triton is
+missing. If the replay is in host memory, compiled kernels draw the transitions and gather the batch. The kernels'
+results equal those of the torch operations in `ring_arrays.gather`, `FrameRing.nth`, `SumTree` and `Prioritized`, bit
+for bit.
 """
 
 import importlib.util
@@ -21,8 +22,8 @@ FANOUT = 32  # src/replay.h has the same constant.
 
 
 def host_ring(ring: RingArrays) -> Any:
-    """The compiled HostRing (src/replay.h) of a ring, whose memory must not be replaced. None for a ring on a GPU, or
-    if the kernels are not compiled."""
+    """Return the compiled HostRing (src/replay.h) over the arrays of a ring, which must not be replaced by other
+    arrays. Return None for a ring on a GPU, or if the kernels are not compiled."""
     module = native.compiled() if ring.frames.is_cpu else None
     if module is None:
         return None
@@ -31,14 +32,14 @@ def host_ring(ring: RingArrays) -> Any:
 
 
 def host_tree(levels: list[Tensor], fanout: int) -> Any:
-    """The compiled HostTree of a sum tree's levels, whose memory must not be replaced. None for a sum tree on a GPU, or
-    if the kernels are not compiled."""
+    """Return the compiled HostTree over the levels of a sum tree, which must not be replaced by other tensors. Return
+    None for a sum tree on a GPU, or if the kernels are not compiled."""
     module = native.compiled() if levels[0].is_cpu and fanout == FANOUT else None
     return None if module is None else module.HostTree(levels[0], levels[1:])
 
 
 def gather_batch(ring: RingArrays, cell: Tensor) -> Gathered:
-    """The n-step transitions that begin at cells [N], on any device and without synchronizing with a GPU."""
+    """Return the n-step transitions that begin at cells [N], on any device, without synchronizing with a GPU."""
     if not cell.is_cpu:
         obs_tm1, obs_t, r_t, discount_t, a_tm1 = gather_transitions(*ring, cell)
         return obs_tm1, obs_t, r_t, discount_t, a_tm1
@@ -62,7 +63,7 @@ def gather_transitions(
     reward_clip: float,
     cell: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The results of `ring_arrays.gather`, which share no memory with each other."""
+    """Return the results of `ring_arrays.gather`, in tensors that share no memory."""
     ring = RingArrays(frames, finals, age, action, reward, flags, final, B, stack, n, gamma, reward_clip)
     return gather(ring, cell)
 

@@ -15,8 +15,8 @@ from accel_rl.kernels.ring_arrays import Gathered, RingArrays, empty
 
 TERMINATED = tl.constexpr(ring_arrays.TERMINATED)
 STOPS = tl.constexpr(ring_arrays.TERMINATED | ring_arrays.ENDED)
-BLOCK = 1024  # A Triton program copies 1,024 words at a time.
-# Fused multiply-adds are disabled, because they round once instead of twice, but results must equal those of torch.
+BLOCK = 1024  # words that a Triton program copies at a time
+# No fused multiply-adds: they round only once, and the results must equal those of torch.
 OPTIONS = {"num_warps": 4, "enable_fp_fusion": False}
 
 
@@ -34,7 +34,7 @@ def gather_kernel(  # type: ignore[no-untyped-def]
     last = first  # `last` is the last step of the transition.
     flag = tl.load(flags + first % size).to(tl.int32)
     total = tl.load(reward + first % size)
-    if CLIPS:  # Clipping by comparisons preserves NaN.
+    if CLIPS:  # comparisons preserve NaN
         total = tl.where(total > clip, clip, tl.where(total < -clip, -clip, total))
     discount = tl.where((flag & TERMINATED) != 0, 0.0, gamma)
     goes_on = (flag & STOPS) == 0
@@ -71,7 +71,7 @@ def gather_kernel(  # type: ignore[no-untyped-def]
 
 
 def launch(ring: RingArrays, cell: Tensor) -> Gathered:
-    """The transitions at cells [N] in one launch, on the current device."""
+    """Gather the transitions that begin at cells [N] by one launch on the current device."""
     out = empty(ring, cell)
     obs_tm1, obs_t, r_t, discount_t, a_tm1 = out
     if not len(cell):
@@ -89,7 +89,7 @@ def launch(ring: RingArrays, cell: Tensor) -> Gathered:
 
 
 def word_dtype(frame_bytes: int) -> torch.dtype:
-    """The widest integer dtype whose size divides a frame's size, because wide words need fewer loads."""
+    """Return the widest integer dtype whose size divides a frame's size, because wide words need fewer loads."""
     for dtype in (torch.int64, torch.int32, torch.int16):
         if frame_bytes % dtype.itemsize == 0:
             return dtype

@@ -1,13 +1,13 @@
-"""The replay's ring buffer consists of arrays, from which torch operations gather transitions."""
+"""The arrays of the replay's ring buffer, and the torch operations that gather transitions from the arrays."""
 
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-TERMINATED, ENDED, VALID, SAMPLEABLE = 1, 2, 4, 8  # The `flags` of each stored step consist of four bits.
+TERMINATED, ENDED, VALID, SAMPLEABLE = 1, 2, 4, 8  # bits of `flags`
 Gathered = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
-"""`Gathered` has the fields obs_tm1, obs_t, r_t, discount_t, a_tm1 of a `ReplayBatch`."""
+"""The fields obs_tm1, obs_t, r_t, discount_t and a_tm1 of a `ReplayBatch`."""
 
 
 class RingArrays(NamedTuple):
@@ -16,11 +16,11 @@ class RingArrays(NamedTuple):
     next step of the same environment."""
 
     frames: Tensor
-    """[size, *frame_shape]: for each step, the newest frame of the observation before the step."""
+    """[size, *frame_shape]: the newest frame of the observation before each step."""
     finals: Tensor
     """[slots, *frame_shape]: the last frames of episodes."""
     age: Tensor
-    """[size] uint8, number of steps since the episode's first frame, up to a maximum."""
+    """[size] uint8: the number of steps since the episode's first frame, up to a maximum."""
     action: Tensor
     """[size] uint8 or int16."""
     reward: Tensor
@@ -28,7 +28,7 @@ class RingArrays(NamedTuple):
     flags: Tensor
     """[size] uint8 with the bits TERMINATED, ENDED, VALID and SAMPLEABLE."""
     final: Tensor
-    """[size] int32, slot in `finals` of the episode that ended at the cell, or negative if no episode ended."""
+    """[size] int32: where an episode ended, the slot of its last frame in `finals`, and otherwise a negative number."""
     B: int
     stack: int
     n: int
@@ -36,13 +36,13 @@ class RingArrays(NamedTuple):
     reward_clip: float
 
     def position_of(self, cell: Tensor) -> Tensor:
-        """Positions of cells [...] in the arrays."""
+        """Return the indices of cells [...] in the arrays."""
         return cell % len(self.flags)
 
 
 def gather(ring: RingArrays, cell: Tensor, may_overlap: bool = False) -> Gathered:
-    """The n-step transitions that begin at cells [N], which must be sampleable, without synchronizing with a GPU. If
-    `may_overlap` is true, the two observations may be views of the same memory, because fewer frames are then
+    """Return the n-step transitions that begin at cells [N], without synchronizing with a GPU. The cells must be
+    sampleable. If `may_overlap` is true, obs_tm1 and obs_t may be views of the same memory, so that fewer frames are
     copied."""
     r_t, discount, goes_on = _step(ring, cell)
     last = cell  # `last` is the last step of the transition.
@@ -59,7 +59,7 @@ def gather(ring: RingArrays, cell: Tensor, may_overlap: bool = False) -> Gathere
 
 
 def _step(ring: RingArrays, cell: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """(clipped reward, discount, whether the episode continues) for the steps in cells [N]."""
+    """Return (clipped reward, discount, whether the episode continues) for the steps in cells [N]."""
     position = ring.position_of(cell)
     reward, flags = ring.reward[position], ring.flags[position]
     if ring.reward_clip:
@@ -69,7 +69,7 @@ def _step(ring: RingArrays, cell: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _observations(ring: RingArrays, cell: Tensor, last: Tensor, may_overlap: bool) -> tuple[Tensor, Tensor]:
-    """Observations before the steps `cell` [N] and after the steps `last` [N]."""
+    """Return the observations before the steps `cell` [N] and after the steps `last` [N]."""
     S, B = ring.stack, ring.B
     final = ring.final[ring.position_of(last)]
     if S == 1:
@@ -92,16 +92,16 @@ def _observations(ring: RingArrays, cell: Tensor, last: Tensor, may_overlap: boo
 
 
 def _take(ring: RingArrays, cell: Tensor) -> Tensor:
-    """Frames [..., *frame_shape] of cells [...]."""
+    """Return the frames [..., *frame_shape] of cells [...]."""
     # index_select copies whole frames, while indexing copies single bytes.
     return ring.frames.index_select(0, ring.position_of(cell).flatten()).view(*cell.shape, *ring.frames.shape[1:])
 
 
 def _forget(obs: Tensor, lags: Tensor, age: Tensor) -> None:
-    """Set frames of `obs` [N, S, ...] to zero, in place, if their lag [S] (steps before the newest frame) exceeds the
-    episode's age [N]."""
+    """Set those frames of `obs` [N, S, ...] to zero that are from before the episode: their lag [S] (steps before the
+    newest frame) exceeds the age [N]."""
     before = lags > age[:, None]
-    if not obs.is_cpu:  # The function nonzero would synchronize with the GPU.
+    if not obs.is_cpu:  # `nonzero` would synchronize with the GPU.
         obs.masked_fill_(before.view(*before.shape, *[1] * (obs.dim() - 2)), 0)
         return
     n, lag = before.nonzero(as_tuple=True)
@@ -110,8 +110,9 @@ def _forget(obs: Tensor, lags: Tensor, age: Tensor) -> None:
 
 
 def _show_finals(ring: RingArrays, newest: Tensor, final: Tensor) -> None:
-    """Where an episode ended, replace the next episode's first frame, in place, by the ended episode's last frame.
-    `newest` [N, *frame_shape] are the newest frames, and `final` [N] the slots of the last frames."""
+    """Where an episode ended, replace the newest frame, which is the next episode's first frame, by the ended episode's
+    last frame. `newest` [N, *frame_shape] are the newest frames, and `final` [N] are the slots of last frames in
+    `finals`."""
     ended = final >= 0
     if not newest.is_cpu:
         frames = ring.finals.index_select(0, final.clamp(min=0))
@@ -123,7 +124,7 @@ def _show_finals(ring: RingArrays, newest: Tensor, final: Tensor) -> None:
 
 
 def empty(ring: RingArrays, cell: Tensor) -> Gathered:
-    """The gathered arrays for cells [N]."""
+    """Allocate the results of `gather` for cells [N]."""
     N, frame_shape = len(cell), ring.frames.shape[1:]
     shape = (N, *frame_shape) if ring.stack == 1 else (N, ring.stack, *frame_shape)
     obs_tm1, obs_t = ring.frames.new_empty(shape), ring.frames.new_empty(shape)

@@ -1,1 +1,2 @@
-"""Samplers collect rollouts. Worker processes import this package, so its modules do not import torch at the top."""
+"""Samplers collect rollouts. Modules of this package must not import torch at the top, because worker processes, which
+do not need torch, import this package."""

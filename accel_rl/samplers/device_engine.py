@@ -1,7 +1,7 @@
-"""The device engine steps environments on the learner's device: emulated games, or a user's vector environment of
-tensors. On a GPU, frames are not copied to the host.
+"""The device engine steps environments on the learner's device: emulated games, or a user's vector environment whose
+arrays are tensors. On a GPU, frames are not copied to the host.
 
-On a CPU, the device engine runs the same kernels compiled for the host, for tests and for machines without a GPU.
+On a CPU, the device engine runs the same kernels compiled for CPUs, for tests and for machines without a GPU.
 """
 
 from collections.abc import Callable
@@ -31,28 +31,28 @@ class DeviceBatch(Protocol):
     n: int
 
     def begin(self) -> Tensor:
-        """Begin episodes, and return their first frames [n, *frame_shape]."""
+        """Begin an episode in each environment, and return the first frames [n, *frame_shape]."""
 
     def step(self, action: Tensor, out: DeviceStep) -> None:
-        """Play an agent step with `action` [n, *action_shape]; a sentinel skips an environment. If an episode ends,
-        the next episode begins within the same step, or with a step that is not valid."""
+        """Play an agent step with `action` [n, *action_shape]; a sentinel value skips an environment. If an episode
+        ends, the next episode begins within the same step, or with one more step that is marked as not valid."""
 
     def reseed(self, seeds: list[int]) -> None:
-        """Set new seeds for all environments, which the next call of `begin` uses."""
+        """Set the seeds of all environments for the next call of `begin`."""
 
     def get_state(self) -> list[bytes]: ...
 
     def set_state(self, states: list[bytes]) -> None:
-        """Raises ValueError for states of other environments."""
+        """Restore saved states. Raises ValueError for a wrong number of states, or for states of other environments."""
 
 
 MakeBatch = Callable[[list[int], int], DeviceBatch]
-"""Makes the environments of one group from their seeds and the index of the first in the run."""
+"""Creates the environments of one group, given their seeds and the first environment's index in the run."""
 
 
 class DeviceEngine(WithoutWorkers):
-    """On a GPU, the host queues the inference of actions, and then the environments' step with these actions, without
-    waiting for the GPU."""
+    """Steps the environments on the device. On a GPU, the host queues the inference of actions and then the step with
+    these actions, without waiting for the GPU."""
 
     def __init__(self, setup: EngineSetup, device: torch.device, make: MakeBatch):
         self.setup, self.grouping = setup, setup.grouping
@@ -74,7 +74,7 @@ class DeviceEngine(WithoutWorkers):
         return [[env_seed(self._seed, first + b) for b in range(group.start, group.stop)] for group in self._groups]
 
     def start(self, restore: bool = False) -> None:
-        """`release` begins the first episodes."""
+        """Do nothing, because `release` begins the first episodes."""
 
     @torch.no_grad()
     def release(self, group: int, step_index: int, n: int = 1, workers: list[int] | None = None) -> None:
@@ -99,7 +99,7 @@ class DeviceEngine(WithoutWorkers):
         return [state for envs in self._envs for state in envs.get_state()]
 
     def set_state(self, states: list[bytes]) -> None:
-        """Raises ValueError for states of other environments."""
+        """Restore saved states. Raises ValueError for a wrong number of states, or for states of other environments."""
         if len(states) != self.grouping.B:
             raise ValueError(f"states of {len(states)} environments; this sampler has {self.grouping.B}")
         for envs, b in zip(self._envs, self._groups, strict=True):
@@ -111,7 +111,7 @@ class DeviceEngine(WithoutWorkers):
             envs.reseed(seeds)
 
     def close(self) -> None:
-        """The memory is freed with the object."""
+        """Do nothing, because the memory is freed with the object."""
 
 
 def _cells(rollout: Rollout, t: int, b: slice) -> DeviceStep:
@@ -128,7 +128,7 @@ def _cells(rollout: Rollout, t: int, b: slice) -> DeviceStep:
 
 
 def check(config: Any) -> None:
-    """Raise ConfigError for settings that the device engine does not support. `config` is resolved."""
+    """Raise ConfigError for settings that the device engine does not support."""
     env = config.env
     s = config.sampler
     engine = "--sampler.engine device"

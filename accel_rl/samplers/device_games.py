@@ -1,4 +1,4 @@
-"""Emulated games as the environments of the device engine."""
+"""The device engine's environments that are emulated games."""
 
 from typing import Any
 
@@ -18,8 +18,7 @@ from accel_rl.samplers.engine import EngineSetup
 
 
 class DeviceGames:
-    """Environments of one game with counter randomness (--env.randomness counter), with which all engines produce the
-    same rollouts."""
+    """Environments of one game with --env.randomness counter, with which all engines produce the same rollouts."""
 
     def __init__(self, setup: EngineSetup, game: DeviceGame, seeds: list[int]):
         self._setup, self._seed_list = setup, seeds
@@ -50,11 +49,12 @@ class DeviceGames:
         self._envs.reseed(seeds)
 
     def get_state(self) -> list[bytes]:
-        """The format is that of `SequentialEnv`, which every engine can load."""
+        """Return the states in the format of `SequentialEnv`, which every engine can load."""
         return [self._packed(state) for state in self._envs.get_state()]
 
     def set_state(self, states: list[bytes]) -> None:
-        """Any engine with counter randomness may have saved the states. Raises ValueError for states without it."""
+        """Restore states that any engine has saved with --env.randomness counter. Raises ValueError for other
+        states."""
         self._envs.set_state([self._unpacked(state) for state in states])
 
     def _packed(self, state: bytes) -> bytes:
@@ -70,7 +70,7 @@ class DeviceGames:
 
 
 def make_device_game(config: ResolvedEnv, training: bool, cached: bool, device: str) -> DeviceGame:
-    """With `cached`, episodes begin from a few stored start states of the game. Raises ConfigError."""
+    """Load a game. With `cached`, episodes begin in one of a few stored start states. Raises ConfigError."""
     translated = begin_translation(config.game, device, config.translate == "auto")
     env = make_env(config, 0, training, cached)
     assert isinstance(env, EmulatorEnv) and env.counter is not None

@@ -20,12 +20,12 @@ DTYPES = {"uint8": torch.uint8, "float32": torch.float32}
 
 
 class DeviceVectorized:
-    """Steps a `gymnasium.vector.VectorEnv` with actions on the device, and copies nothing to the host, with the results
-    of `VectorizedEnv`.
+    """Steps a `gymnasium.vector.VectorEnv` on the device without copying anything to the host. The results are those of
+    `VectorizedEnv`.
 
-    Observations, rewards and flags are tensors on the device. In the autoreset mode SAME_STEP, `info["final_obs"]`
-    [n, ...] is one too, at every step. In the mode DISABLED, the host waits for the device at each step, and
-    `reset_mask` is a tensor. Observation spaces are Boxes. Raises ConfigError.
+    Actions, observations, rewards and flags are tensors on the device. In the autoreset mode SAME_STEP, `info` must
+    contain `final_obs` [n, ...] as a tensor at every step. In the mode DISABLED, the host waits for the device at each
+    step, and `reset_mask` is a tensor. The observation space must be a Box. Raises ConfigError.
     """
 
     def __init__(self, env: VectorizedEnv, device: torch.device):
@@ -40,7 +40,7 @@ class DeviceVectorized:
             self._low, self._high = (torch.as_tensor(x, device=device) for x in (space.low, space.high))
         self._action_shape = (self.n, *(space.shape or ()))
         self._age = torch.zeros(self.n, dtype=torch.uint8, device=device)
-        self._over = torch.zeros(self.n, dtype=torch.bool, device=device)  # The next step only resets them.
+        self._over = torch.zeros(self.n, dtype=torch.bool, device=device)  # reset by the next step
         self._newest = torch.zeros(self.n, *self._shape, dtype=self._dtype, device=device)
         self._is_lost = False
 
@@ -81,7 +81,8 @@ class DeviceVectorized:
         self._newest.copy_(frame)
 
     def _following(self, frame: Tensor, info: dict[str, Any], over: Tensor, out: DeviceStep) -> Tensor:
-        """Write the last frames of the episodes that ended, and return the frames after the step."""
+        """Write the last frames of the episodes that have ended, and return the frames with which the environments
+        continue."""
         mask = _like(over, frame)
         if self._host.mode is AutoresetMode.SAME_STEP:
             if "final_obs" not in info:
@@ -95,7 +96,7 @@ class DeviceVectorized:
         return frame
 
     def _cut(self, out: DeviceStep) -> None:
-        """Truncate all episodes, whose states were not saved, and begin new ones."""
+        """Truncate all episodes, because their states were not saved, and begin new ones."""
         valid = ~self._over
         out.final_frame.copy_(self._newest)
         out.reward.zero_()
@@ -131,7 +132,7 @@ class DeviceVectorized:
         return frames.reshape(self.n, *self._shape).to(self._dtype)
 
     def _on_device(self, x: Any, dtype: torch.dtype | None = None) -> Tensor:
-        """Arrays that are no tensors on the device are copied to it."""
+        """Copy an array to the device, unless it is already a tensor there."""
         return torch.as_tensor(x, dtype=dtype, device=self._device)
 
 
@@ -142,7 +143,8 @@ def made_on_device(setup: EngineSetup, device: torch.device, seeds: list[int], f
 
 
 def layout_on_device(id: str, observations: Observations) -> PictureLayout | None:
-    """The layout of pictures, or None for vectors. Raises ConfigError for observations that are no Box."""
+    """Return the layout of observations that are pictures, or None for vectors. Raises ConfigError if the space is no
+    Box."""
     layout = observations.picture
     if isinstance(layout, MixedLayout) or not isinstance(observations.space, gymnasium.spaces.Box):
         kind = type(observations.space).__name__
@@ -151,5 +153,5 @@ def layout_on_device(id: str, observations: Observations) -> PictureLayout | Non
 
 
 def _like(mask: Tensor, x: Tensor) -> Tensor:
-    """A mask [n] that can be broadcast to x [n, ...]."""
+    """Reshape a mask [n], so that it broadcasts to x [n, ...]."""
     return mask.reshape(-1, *[1] * (x.dim() - 1))

@@ -1,4 +1,4 @@
-"""The interface of engines, which step a sampler's environments, and the arguments of their constructors."""
+"""The interface of engines, which step the environments of a sampler, and the arguments of an engine's constructor."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,79 +19,81 @@ class EngineSetup:
     spec: EnvSpec
     grouping: Grouping
     T: int
-    """Agent steps of each environment in a rollout."""
+    """Number of agent steps of each environment in a rollout."""
     seed: int
     training: bool = True
     """False for evaluation environments."""
     reset: str = "immediate"
     """The setting `SamplerConfig.reset`."""
     decorrelation_steps: int = 0
-    """Maximum number of uniformly random actions that each environment plays first."""
+    """Maximum number of random actions that each environment plays at its start."""
     first_index: int = 0
     """Index of this rank's first environment among the environments of all ranks."""
     buffers: int = BUFFERS
-    """Number of rollouts that the rollout memory stores."""
+    """Number of rollouts that can be stored at the same time."""
     starts_file: str = ""
-    """File of start points. Empty: episodes begin with a reset."""
+    """Path of a file of start points, or "" if episodes begin with a reset."""
 
 
 class WorkersReplaced(Exception):
-    """Workers died and their replacements have not joined yet. The sampler then calls `Engine.join` to include the new
-    workers' environments, and calls `get_state` again."""
+    """Raised by `get_state` if worker processes died and their replacements have not joined yet. The sampler then calls
+    `Engine.join` to include the replacements, and calls `get_state` again."""
 
 
 class Engine(Protocol):
-    """Steps the environments of a sampler in groups: `WorkerPool` (worker processes), `InProcessEngine` and
-    `DeviceEngine`. A group is ready when all requested steps of its environments are done."""
+    """Steps the environments of a sampler in groups. Implementations are `WorkerPool` (worker processes),
+    `InProcessEngine` and `DeviceEngine`. A group is ready when all requested steps of its environments are done."""
 
     grouping: Grouping
     buffers: list[RolloutArrays]
 
     def start(self, restore: bool = False) -> None:
-        """With `restore`, no episodes begin, because the caller restores the environments' states."""
+        """Start the environments and begin their first episodes. With `restore`, no episodes begin, because the caller
+        then restores the environments' states."""
 
     def join(self) -> list[int]:
         """Include the worker processes that became ready since the last call, and return their indices."""
 
     def absent(self) -> list[slice]:
-        """The environments that the current rollout does not step, because their worker process died and its
-        replacement has not joined yet."""
+        """Return the environments that are not stepped in the current rollout, because their worker process died and
+        its replacement has not joined yet."""
 
     def check(self) -> None:
         """Detect worker processes that died, without waiting."""
 
     def release(self, group: int, step_index: int, n: int = 1, workers: list[int] | None = None) -> None:
-        """Request n steps of a group from the given workers (by default all), beginning with `step_index` (see
-        `GroupStepper`)."""
+        """Request n steps of a group from the given workers (by default all). `step_index`, the index of the first
+        step, is explained in `GroupStepper`."""
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
-        """Wait until one of the groups has finished its requested steps, except for the last `ahead`. Return this
-        group."""
+        """Wait until one of the groups has finished its requested steps, not counting the last `ahead` of them, and
+        return this group."""
 
     def is_ready(self, group: int) -> bool: ...
 
     def late_resets(self) -> int:
-        """The number of episodes that began with an immediate reset, because with --sampler.reset swap the reserve
-        environment was not ready."""
+        """With --sampler.reset swap: return the number of episodes that began with an immediate reset, because the
+        reserve environment was not ready."""
 
     def get_state(self) -> list[bytes]:
-        """One state per environment, in the order of the environments. Raises WorkersReplaced."""
+        """Return the state of each environment, in the order of the environments. Raises WorkersReplaced."""
 
     def set_state(self, states: list[bytes]) -> None: ...
 
     def reseed(self, seed: int) -> None:
-        """Rebuild all environments, also those of dead workers, from another seed, and begin new episodes."""
+        """Create all environments again with another seed, including those of dead workers, and begin new episodes."""
 
     def close(self) -> None: ...
 
 
 class WithoutWorkers:
-    """The part of an engine whose steps are done, or queued on a GPU, when `release` returns."""
+    """Base class of engines without worker processes: when `release` returns, the steps are done, or queued on a
+    GPU."""
 
     _has_joined = False
 
     def join(self) -> list[int]:
-        """[0] at the first call, like a `WorkerPool` with one worker process."""
+        """Return [0] at the first call, and then [], like a `WorkerPool` with one worker process."""
         joined, self._has_joined = ([] if self._has_joined else [0]), True
         return joined
 
@@ -99,7 +101,7 @@ class WithoutWorkers:
         return []
 
     def check(self) -> None:
-        """No workers that could die."""
+        """Do nothing, because there are no worker processes that could die."""
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
         return groups[0]

@@ -1,4 +1,4 @@
-"""The scores of episodes, which may extend over several rollouts."""
+"""The scores and lengths of episodes, which may extend over several rollouts."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from accel_rl.envs.several_games import mean_score, score_by_game, std_of_scores
 from accel_rl.text.notes import say_once
 
 Recent = tuple[float, int, int]
-"""Score and length of an episode, and the index of its game, which is 0 unless the agent plays several games."""
+"""(score, length, index of the game) of an episode. The index is 0 unless the agent plays several games."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class Episode:
 
 
 def episode_metrics(recent: Sequence[Recent], games: Sequence[str] = ()) -> dict[str, float]:
-    """Means over the most recent episodes; NaN before the first episode ends. Of several games, the score is that of
-    `mean_score`, and each game has a column of its score in points."""
+    """Return metrics over the most recent episodes, which are NaN before the first episode ends. With several games,
+    the score is that of `mean_score`, and `score/<game>` is each game's mean score in points."""
     scores, lengths, played = zip(*recent, strict=True) if recent else ((), (), ())
     return {
         "score": mean_score(games, scores, played),
@@ -44,8 +44,8 @@ class EpisodeTracker:
     """Stores the score and length of each environment's unfinished episode, and the last `window` finished episodes (by
     default 100).
 
-    With `partial_starts`, each environment's first episode is not counted, because it began with random actions that
-    are in no rollout. Environment b plays game number (first + b) % games.
+    With `partial_starts`, each environment's first episode is not counted, because it began with random actions that no
+    rollout contains. Environment b plays game number (first + b) % games.
     """
 
     def __init__(self, B: int, window: int = 100, partial_starts: bool = False, games: int = 1, first: int = 0):
@@ -88,7 +88,7 @@ class EpisodeTracker:
         self.length += valid[steps].sum(0)
 
     def means(self) -> dict[str, float]:
-        """The mean over the recent episodes of each number that the environments report."""
+        """Return the mean over the recent episodes of each number that the environments report."""
         names = dict.fromkeys(name for numbers in self.numbers for name in numbers)
         return {name: float(np.mean([n[name] for n in self.numbers if name in n])) for name in names}
 

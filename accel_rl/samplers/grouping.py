@@ -1,4 +1,4 @@
-"""The environments of a sampler are divided into groups and workers."""
+"""Divides the environments of a sampler into groups, and among worker processes."""
 
 from dataclasses import dataclass
 
@@ -9,8 +9,8 @@ from accel_rl.text.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """B environments in `groups` x `workers` equal slices. The assignment of seeds to environments does not depend on
-    the number of workers.
+    """Divides B environments into `groups` groups, and each group among workers, in equal slices. The environments'
+    seeds do not depend on the number of workers.
 
     With `dedicated_workers`, each worker process steps environments of only one group, and all groups have the same
     number of workers. Without `dedicated_workers`, each worker process steps a part of every group.
@@ -67,18 +67,19 @@ class Grouping:
 
 
 def most_workers(B: int, groups: int, cores: int) -> int:
-    """At most one per core, dividing B environments in `groups` groups evenly, or 1 if no number does that."""
+    """Return the largest number of workers, at most one per core, that divides B environments in `groups` groups
+    evenly, or 1 if there is none."""
     return max((w for w in range(1, cores + 1) if B % (groups * w) == 0), default=1)
 
 
 def env_seed(seed: int, index: int, generation: int = 0) -> int:
-    """`index` is counted over all ranks. When a worker process dies, `generation` is increased for the environments of
-    its replacement, which therefore get new seeds."""
+    """Return the seed of an environment. `index` is counted over all ranks. Each time a worker process dies,
+    `generation` is increased, so that the environments of its replacement get new seeds."""
     return int(np.random.SeedSequence(seed, spawn_key=(index, generation)).generate_state(1, np.uint32)[0] >> 1)
 
 
 class NamesEngine:
-    """Base class of settings and plans that name the engine of a sampler."""
+    """Base class of settings and plans with the field `engine`, the name of a sampler's engine."""
 
     __slots__ = ()
     engine: str

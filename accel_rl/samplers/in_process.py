@@ -1,5 +1,5 @@
-"""This engine, the reference for the other engines, steps the environments in the main process, one group after
-another."""
+"""The engine that steps the environments in the main process, one group after another. The other engines must produce
+the same rollouts."""
 
 from functools import partial
 

@@ -1,7 +1,7 @@
-"""Upper bounds on the memory that environments need, before any process starts.
+"""Upper bounds on the memory that environments need, computed before any process starts.
 
 With ale-py 0.12.1 on Linux (pong, breakout), an environment uses 0.66 to 0.78 MB of private memory, and a worker
-process without environments uses 26 MB. The bounds on memory include a margin for other games and allocators.
+process without environments uses 26 MB. The bounds include a margin for other games and memory allocators.
 """
 
 import math
@@ -38,8 +38,8 @@ class MemoryBudget:
 
 
 def bound(spec: EnvSpec, T: int, reset: str = "immediate") -> MemoryBudget:
-    """The bounds of an Atari game with rollouts of T steps. A third of the shared memory is for `final_frames`, whose
-    pages are used only if episodes end."""
+    """Return the bounds for an Atari game with rollouts of T steps. A third of the shared memory is for `final_frames`,
+    whose pages are used only if episodes end."""
     layout = rollout_layout(spec, T, 1)
     shared = sum(np.dtype(dtype).itemsize * math.prod(shape) for dtype, shape in layout.values())
     return MemoryBudget((2 if reset == "swap" else 1) * EMULATOR_BYTES, BUFFERS * shared, WORKER_BYTES)

@@ -1,4 +1,4 @@
-"""A sampler writes rollouts to host memory, or to GPU memory if games are emulated on the GPU."""
+"""The memory of a sampler's rollouts: host memory, or GPU memory if games are emulated on the GPU."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -26,29 +26,33 @@ class RolloutMemory(Protocol):
         """Fill all rollouts with sentinel values, by which tests detect reads of cells that have not been written."""
 
     def arrays(self, buffer: int) -> RolloutArrays:
-        """Frames on a GPU are None."""
+        """Return a rollout as NumPy arrays. Frames on a GPU are None."""
 
     def skip(self, idle: np.ndarray | None) -> None:
-        """From the next rollout on, skip the environments in the mask `idle` [B]; None skips none."""
+        """From the next rollout on, do not step environments where `idle` [B] is true; None means that all are
+        stepped."""
 
     def skip_idle(self, buffer: int, t: int, b: slice) -> None:
-        """Replace the actions of idle environments by a sentinel, so that these environments are not stepped."""
+        """Replace the actions of idle environments by the sentinel value, so that these environments are not
+        stepped."""
 
     def carry_over(self, buffer: int, following: int, b: slice = slice(None)) -> None:
-        """Copy the last frames and ages of environments `b` to the start of the rollout in the buffer `following`."""
+        """Copy the last frames and ages of environments `b` to the start of the next rollout, in the buffer
+        `following`."""
 
     def first(self, buffer: int) -> tuple[np.ndarray, np.ndarray]:
-        """Copies of the frames [S, B, *frame_shape] and ages [B] (steps since the reset) at a rollout's start."""
+        """Return copies of the frames [S, B, *frame_shape] and ages [B] (steps since the reset) at the start of a
+        rollout."""
 
     def set_first(self, buffer: int, frames: Any, age: Any) -> None:
-        """Restore what `first` returned."""
+        """Restore the frames and ages that `first` returned."""
 
     def side_by_side(self, enabled: bool) -> AbstractContextManager[None]:
         """A context in which, if `enabled`, each group of environments runs on its own CUDA stream."""
 
     def turn(self, group: int) -> AbstractContextManager[Any]:
-        """A context in which a group's actions are computed and its environments are stepped, on the group's CUDA
-        stream if it has one."""
+        """A context in which a group's actions are computed and its environments are stepped, on the group's own CUDA
+        stream within `side_by_side(True)`."""
 
 
 class HostMemory:
@@ -96,7 +100,7 @@ class HostMemory:
 
 
 class ResidentMemory:
-    """Rollouts in GPU memory. While one group's frames are drawn, another group is stepped.
+    """Rollouts in GPU memory. While the frames of one group are drawn, another group is stepped.
 
     stream of group A   | act | step | draw | act | step | draw | ...
     stream of group B         | act | step | draw | act | step | ...

@@ -12,7 +12,8 @@ from accel_rl.samplers.episodes import Episode, EpisodeTracker
 
 
 class RolloutSampler(Protocol):
-    """Collects rollouts of T steps of B environments: `Sampler`, or `NoSampler` for a rank that does not sample."""
+    """Collects rollouts of T steps of B environments. The implementations are `Sampler`, and `NoSampler` for a rank
+    that does not sample."""
 
     spec: EnvSpec
     T: int
@@ -21,12 +22,13 @@ class RolloutSampler(Protocol):
     """Number of stored rollouts: a rollout is valid until `buffers` - 1 further rollouts have been collected."""
     episodes: EpisodeTracker
     finished: list[Episode]
-    """The episodes that ended in the rollout collected last."""
+    """The episodes that ended in the last collected rollout."""
     idle: np.ndarray | None
-    """[B], true for environments that are not stepped, because an evaluation has enough of their episodes."""
+    """A mask [B], true for environments that are not stepped, because an evaluation has played enough episodes in
+    them."""
 
     dropped: int
-    """Number of parts of rollouts that are invalid because a worker process died."""
+    """How often the death of a worker process made its part of a rollout invalid."""
 
     def start(self) -> None:
         """Begin the first episodes, unless they have already begun."""
@@ -35,16 +37,17 @@ class RolloutSampler(Protocol):
         """Play T steps in each environment, and return the rollout."""
 
     def rollouts(self, agent: Agent, fixed: bool = False) -> Iterator[Rollout]:
-        """Yield rollouts, as `collect` would return them. With `fixed`, the agent's parameters must not change."""
+        """Yield the rollouts that repeated calls of `collect` would return. With `fixed`, the agent's parameters must
+        not change."""
 
     def check(self) -> None:
-        """Detect worker processes that died."""
+        """Detect worker processes that have died."""
 
     def state_dict(self) -> dict[str, Any]: ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
     def reseed(self, seed: int) -> None:
-        """The later rollouts are those of a new sampler with this seed."""
+        """Make later rollouts the same as those of a new sampler with this seed."""
 
     def close(self) -> None: ...

@@ -1,5 +1,5 @@
-"""A sampler plays T steps of B environments. The environments are divided into groups, and inference alternates between
-the groups."""
+"""A sampler plays T steps in each of B environments. The environments are divided into groups, whose actions are
+computed in turn."""
 
 import logging
 from collections.abc import Iterator
@@ -27,18 +27,18 @@ logger = logging.getLogger(__name__)
 
 
 class EnvShare(NamedTuple):
-    """The environments of one rank among those of all ranks that share its batches."""
+    """Which of the environments of all ranks that share batches belong to one rank."""
 
-    first: int  # Index of the rank's first environment
-    of_all: int  # Number of environments of all ranks
+    first: int  # index of the rank's first environment
+    of_all: int  # number of environments of all ranks
 
 
 class Sampler:
-    """Collects rollouts [T, B] with an agent. The sampler stores n rollouts, one in each of the engine's n buffers, so
-    a rollout is valid until n - 1 further rollouts have been collected.
+    """Collects rollouts [T, B] with an agent. The engine has n buffers with one rollout each, so a rollout is valid
+    until n - 1 further rollouts have been collected.
 
-    The rollouts depend only on the seed, B, the groups and the agent, and not on the engine, the number of workers or
-    their speed.
+    The rollouts depend only on the seed, B, the groups and the agent, not on the engine, the number of workers or their
+    speed.
     """
 
     def __init__(
@@ -62,9 +62,9 @@ class Sampler:
         memory: RolloutMemory | None = None,
     ):
         """With `threads`, one thread per group of environments computes actions, which requires dedicated worker
-        processes for each group. `acceleration` selects the implementation of inference. `memory` stores the rollouts;
-        by default they are in host memory. Ranks that share batches have the same `seed`, from which each draws the
-        random numbers of all environments; `share` are this rank's. Environment b plays game number
+        processes for each group. `acceleration` selects the implementation of inference. `memory` stores the rollouts,
+        by default in host memory. Ranks that share batches have the same `seed`: each rank draws the random numbers of
+        the environments of all ranks, and uses those of its own environments (`share`). Environment b plays game number
         (first_game + b) % games."""
         self.engine = engine
         self.spec = spec
@@ -84,11 +84,11 @@ class Sampler:
         self._in_threads = None if threads is None else InThreads(*parts, threads)
         self._new_tracker = lambda: EpisodeTracker(self.B, window, partial_starts, games, first_game)
         self.episodes = self._new_tracker()
-        self.finished: list[Episode] = []  # The episodes that ended in the last rollout
+        self.finished: list[Episode] = []  # episodes that ended in the last rollout
         self.idle: np.ndarray | None = None  # A mask [B], true for environments that an evaluation does not step
         self._has_warned = False
-        self.dropped = 0  # The number of parts of rollouts that are invalid because a worker process died
-        self._in_flight = 0  # The number of rollouts that have begun and not ended: 2 if they overlap
+        self.dropped = 0  # how often a dead worker process made its part of a rollout invalid
+        self._in_flight = 0  # number of rollouts that have begun and not ended: 2 if they overlap
         self._resets_in_pause = reset in ("wait", "swap")
         self._uniform = torch.Generator().manual_seed(seed)
         self._buffer = 0
@@ -106,59 +106,61 @@ class Sampler:
         invalid."""
         self._require_idle()
         self._open()
-        way = self._way(agent)
+        serving = self._serving(agent)
         try:
-            self._begin(way, agent)
-            return self._finish(way)
+            self._begin(serving, agent)
+            return self._finish(serving)
         except BaseException:
             self._in_flight = 0
             raise
 
     def rollouts(self, agent: Agent, fixed: bool = False) -> Iterator[Rollout]:
-        """Yield rollouts, as `collect` would return them. Each rollout is valid until the next rollout is requested.
+        """Yield the rollouts that repeated calls of `collect` would return. Each is valid until the next one is
+        requested.
 
-        Environments do not pause between rollouts if the agent is open-loop, or if the agent is `fixed` (its parameters
-        do not change) and groups have inference threads. When the iterator is closed, the current rollout is played to
-        its end. Until the iterator is closed, `collect` and `state_dict` raise RuntimeError.
+        Environments do not pause between rollouts if the agent's actions do not depend on observations or rewards, or
+        if its parameters do not change (`fixed`) and each group has an inference thread. When the iterator is closed,
+        the current rollout is played to its end. Until the iterator is closed, `collect` and `state_dict` raise
+        RuntimeError.
         """
-        way = None  # The way of the rollout in flight
+        serving = None  # how the current rollout's actions are computed
         while True:
-            following = self._way(agent)
+            following = self._serving(agent)
             overlaps = following.overlaps(agent, fixed) and not self._resets_in_pause
-            if way is None:
+            if serving is None:
                 if not overlaps:
                     yield self.collect(agent)
                     continue
                 self._open()
-                way = following
-                self._begin(way, agent)
-            # If a worker process died, environments pause between rollouts, because a replacement can join only then.
-            if overlaps and following is way and not self.engine.absent():
-                self._begin(way, agent)
-            rollout = self._finish(way)
-            way = way if self._in_flight else None
+                serving = following
+                self._begin(serving, agent)
+            # If a worker process has died, environments pause, because a replacement can join only between rollouts.
+            if overlaps and following is serving and not self.engine.absent():
+                self._begin(serving, agent)
+            rollout = self._finish(serving)
+            serving = serving if self._in_flight else None
             try:
                 yield rollout
             except BaseException:
-                if way is not None:
-                    self._finish(way)
+                if serving is not None:
+                    self._finish(serving)
                 raise
 
-    def _way(self, agent: Agent) -> Serving:
+    def _serving(self, agent: Agent) -> Serving:
         if is_open_loop(agent):
             return self._open_loop
         return self._in_turns if self._in_threads is None else self._in_threads
 
-    def _begin(self, way: Serving, agent: Agent) -> None:
+    def _begin(self, serving: Serving, agent: Agent) -> None:
         """Start the next rollout, possibly before the current rollout has ended."""
         buffer = self._next_buffer if self._in_flight else self._buffer
         self._in_flight += 1
         self.memory.skip(self.idle)
-        way.begin(agent, buffer, self._draw(), ahead=self._in_flight > 1)
+        serving.begin(agent, buffer, self._draw(), ahead=self._in_flight > 1)
 
-    def _finish(self, way: Serving) -> Rollout:
+    def _finish(self, serving: Serving) -> Rollout:
         is_ahead, self._in_flight = self._in_flight > 1, 0
-        way.wait(is_ahead)
+        serving.wait(is_ahead)
         buffer = self._buffer
         for b in self.engine.absent():
             self._drop(self.memory.arrays(buffer), b)
@@ -167,7 +169,7 @@ class Sampler:
         self._warn_of_nan(arrays)
         self.finished = self.episodes.add(arrays)
         self._buffer = self._next_buffer
-        if not (is_ahead and way.carries_over):
+        if not (is_ahead and serving.carries_over):
             self.memory.carry_over(buffer, self._buffer)
         self._reset_in_pause()
         self._in_flight = int(is_ahead)
@@ -176,8 +178,8 @@ class Sampler:
     # -- pauses ------------------------------------------------------------
 
     def _open(self) -> None:
-        """Wait until a rollout's first observations are in its buffer. Worker processes that have joined write new
-        first observations."""
+        """Wait until the next rollout's first observations are in its buffer. Worker processes that have joined write
+        theirs now."""
         self.start()
         joined = self.engine.join()
         for g in range(self.grouping.groups):
@@ -190,8 +192,7 @@ class Sampler:
         self._awaits_initial = False
 
     def _reset_in_pause(self) -> None:
-        """Request the resets that run while the learner optimises, of environments whose episode has ended or of their
-        reserve environments."""
+        """With --sampler.reset wait or swap, request the resets that run while the learner optimises."""
         if self._resets_in_pause:
             for g in range(self.grouping.groups):
                 self.engine.release(g, initial(self._buffer))
@@ -199,14 +200,14 @@ class Sampler:
 
     def _drop(self, arrays: RolloutArrays, b: slice) -> None:
         """Mark the steps of environments `b`, whose worker process was lost, as invalid. Set their rewards and actions
-        to 0, because they may be sentinels."""
+        to 0, because these may be sentinel values."""
         arrays.valid[:, b] = arrays.terminated[:, b] = arrays.truncated[:, b] = arrays.ended[:, b] = False
         arrays.reward[:, b], arrays.action[:, b] = 0.0, 0
         self.episodes.forget(b)
         self.dropped += 1
 
     def _warn_of_nan(self, arrays: RolloutArrays) -> None:
-        """Warn once per sampler of a reward or observation that is not finite."""
+        """Warn about a reward or an observation that is not finite, once per sampler."""
         if self._has_warned or self.spec.is_atari:
             return
         wrong = {"reward": ~np.isfinite(arrays.reward) & arrays.valid}
@@ -223,7 +224,7 @@ class Sampler:
                 return
 
     def _draw(self) -> Tensor:
-        """The uniform numbers [T, B] that select the next rollout's actions."""
+        """Draw the uniform random numbers [T, B] that select the next rollout's actions."""
         first, of_all = self._share
         uniform = torch.rand(self.T, of_all, generator=self._uniform)
         return uniform if of_all == self.B else uniform[:, first : first + self.B].contiguous()
@@ -242,8 +243,8 @@ class Sampler:
     # -- state ------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """The state between two rollouts: the states of the environments, the frames of the last observations, the
-        random generator's state, and the episodes' scores."""
+        """Return the state between two rollouts: the states of the environments, the frames of the last observations,
+        the state of the random number generator, the agent's recurrent state, and the episodes' scores."""
         self._require_idle()
         self._open()
         envs = self._environment_states()
@@ -267,8 +268,8 @@ class Sampler:
                 self._open()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Later rollouts are bitwise identical to those of the saved sampler if the environments can be restored
-        exactly."""
+        """Restore a state. Later rollouts are bitwise identical to those of the saved sampler if the environments can
+        be restored exactly."""
         self.engine.start(restore=True)
         self.engine.set_state(state["envs"])
         self._is_started = True

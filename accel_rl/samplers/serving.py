@@ -1,4 +1,4 @@
-"""There are three ways to select the actions of a rollout.
+"""Three ways to compute the actions of a rollout.
 
 OpenLoop    all actions are drawn before the rollout, and the engine plays T steps
 InThreads   one thread per group of environments computes the group's actions, while the caller waits
@@ -20,33 +20,36 @@ from accel_rl.samplers.rollout_memory import RolloutMemory
 
 
 class Serving(ABC):
-    """`begin` starts a rollout, and `wait` waits for its last step."""
+    """A way to compute the actions of a rollout. `begin` starts a rollout, and `wait` waits for its last step."""
 
     carries_over = False
-    """Whether `begin` copies a group's last frames when the group begins the next rollout ahead of other groups."""
+    """Whether `begin` itself copies a group's last frames to the next rollout, which the group may begin ahead of other
+    groups."""
 
     def __init__(self, engine: Engine, server: ActionServer, memory: RolloutMemory):
         self.engine, self.server, self.memory = engine, server, memory
         self.grouping, self.T = engine.grouping, engine.buffers[0].action.shape[0]
 
     def overlaps(self, agent: Agent, fixed: bool) -> bool:
-        """Whether the next rollout may begin before the current rollout has ended. The parameters of a `fixed` agent do
-        not change."""
+        """Return whether the next rollout may begin before the current one has ended. `fixed` means that the agent's
+        parameters do not change."""
         return False
 
     @abstractmethod
     def begin(self, agent: Agent, buffer: int, uniform: Tensor, ahead: bool = False) -> None:
-        """`uniform` [T, B] are the random numbers of the actions. If `ahead`, the previous rollout has not ended."""
+        """Start a rollout. The random numbers `uniform` [T, B] select the actions. If `ahead`, the previous rollout has
+        not ended."""
 
     def wait(self, ahead: bool) -> None:
-        """Wait for the rollout's last step. If `ahead`, the next rollout has begun."""
+        """Wait for the rollout's last step. If `ahead`, the next rollout has already begun."""
         for g in range(self.grouping.groups):
             self.engine.wait((g,), self.T if ahead else 0)
 
     def serve(
         self, agent: Agent | None, buffer: int, t: int, g: int, meanwhile: Callable[[], bool] | None = None
     ) -> None:
-        """Let a group of environments play step t. `agent` is None if the actions were drawn before the rollout."""
+        """Compute a group's actions at step t, and request the step. `agent` is None if the actions were selected
+        before the rollout."""
         if agent is not None:
             self.server.serve(agent, buffer, t, g, meanwhile)
         self.memory.skip_idle(buffer, t, self.grouping.group(g))
@@ -66,7 +69,7 @@ class InTurns(Serving):
         self.play(agent, buffer)
 
     def play(self, agent: Agent | None, buffer: int) -> None:
-        """`agent` is None if the actions were drawn before the rollout."""
+        """Play a rollout. `agent` is None if the actions were selected before the rollout."""
         if self._player is None:
             self._steps(agent, buffer)
             return
@@ -75,7 +78,7 @@ class InTurns(Serving):
         self._player.play(agent, buffer, settings, lambda side_by_side: self._steps(agent, buffer, side_by_side))
 
     def _steps(self, agent: Agent | None, buffer: int, side_by_side: bool = False) -> None:
-        """With `side_by_side`, each group of environments runs on its own CUDA stream."""
+        """Play the steps of a rollout. With `side_by_side`, each group of environments runs on its own CUDA stream."""
         with self.memory.side_by_side(side_by_side):
             for t, g in self._turns():
                 with self.memory.turn(g):
@@ -96,11 +99,11 @@ class InTurns(Serving):
             done[g] += 1
             playing.remove(g)
             if done[g] < self.T:
-                playing.append(g)  # The served group of environments moves to the end of the queue.
+                playing.append(g)  # The group moves to the end of the queue.
 
     def _prefetch(self, buffer: int, t: int, g: int) -> bool:
-        """While a GPU computes group g's actions at step t, start to copy the next group's frames to the GPU if this
-        group is ready. Return true if the next group is not ready yet: call again."""
+        """While a GPU computes group g's actions at step t, start copying the next group's frames to the GPU if that
+        group is ready. Return true if it is not ready yet, so that `_prefetch` must be called again."""
         t, g = (t, g + 1) if g + 1 < self.grouping.groups else (t + 1, 0)
         if not self.grouping.alternates or not 0 < t < self.T:
             return False
@@ -132,7 +135,8 @@ class OpenLoop(Serving):
 
 
 class InThreads(Serving):
-    """No core waits for another one within a rollout. Groups have dedicated worker processes."""
+    """One inference thread per group, on the cores of the group's dedicated worker processes. No core waits for another
+    one within a rollout."""
 
     carries_over = True
 

@@ -1,1 +1,2 @@
-"""A sweep runs a grid of training runs on slots, each of which has some of the machine's cores and GPUs."""
+"""A sweep runs a grid of training runs on a machine that is divided into slots, each with some of the cores and
+GPUs."""

@@ -1,11 +1,12 @@
-"""The folder --carry of a sweep holds parts of the sweep in a few files, with which the sweep continues elsewhere.
+"""The folder --carry of a sweep has runs of the sweep in a few files, so that the sweep can continue on another
+machine.
 
     carried-1.zip, carried-2.zip ...    at most `file_bytes` each, stored without compression
       NAME@20000.1of1                   a finished run after 20,000 env steps: a zip of its files (packed_run.py)
       NAME@12000-unfinished.2of3        the second piece of a run that continues from its checkpoint
 
-Files are written atomically, and an item is usable only if all of its pieces are present. A new item is written before
-the item that it replaces is removed, so that a kill at any moment loses neither.
+Files are written atomically. An item (a run, or compiled code) is used only if all of its pieces are present. A new
+item is written before the item that it replaces is removed, so that one of the two survives if the sweep is killed.
 """
 
 import io
@@ -26,7 +27,7 @@ logger = logging.getLogger(__name__)
 FILE_BYTES = 15_000_000
 _FILE = re.compile(r"carried-(\d+)\.zip", re.ASCII)
 _MEMBER = re.compile(r"(?P<name>.+)@(?P<steps>\d+)(?P<unfinished>-unfinished)?\.(?P<i>\d+)of(?P<n>\d+)", re.ASCII)
-LEAST_PIECE = 1_000  # Bytes; a file with less room gets no piece.
+LEAST_PIECE = 1_000  # bytes; a file with less room gets no piece
 
 Members = Mapping[str, bytes]
 
@@ -47,7 +48,7 @@ class Carried:
         self.path, self.total_bytes = path, total_bytes
         self._file_bytes = min(file_bytes, total_bytes)
         self._most_files = max(1, total_bytes // self._file_bytes)
-        self._files: dict[int, Members] = {}  # Maps the number of each file to its members.
+        self._files: dict[int, Members] = {}  # the members of each file, by the file's number
         self.is_private = not path.exists() or is_private(path.stat())
         for file in sorted(path.glob("carried-*.zip")) if path.is_dir() else ():
             if not (match := _FILE.fullmatch(file.name)):
@@ -55,7 +56,7 @@ class Carried:
             try:
                 descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
                 with open(descriptor, "rb") as opened, zipfile.ZipFile(opened) as z:
-                    # The status is that of the opened file, because another file may get its name meanwhile.
+                    # fstat of the opened file, because another file may have replaced the path
                     self.is_private = self.is_private and is_private(os.fstat(opened.fileno()))
                     self._files[int(match[1])] = {
                         name: z.read(name) for name in z.namelist() if _MEMBER.fullmatch(name)
@@ -64,8 +65,8 @@ class Carried:
                 logger.info(f"{file} is ignored, because it cannot be read: {e}")
 
     def open(self) -> None:
-        """Create the folder, and remove the temporary files of a killed process. Raises ConfigError if the folder is
-        not writable."""
+        """Create the folder, and remove temporary files that a killed process has left. Raises ConfigError if the
+        folder is not writable."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             write_durably(self.path / ".writable", b"")
@@ -79,12 +80,12 @@ class Carried:
         return [item for item, (n, pieces) in self._pieces().items() if len(pieces) == n]
 
     def newest(self, name: str) -> Item | None:
-        """The item of a run with the most env steps, or None."""
+        """Return the item of the run `name` with the most env steps, or None."""
         same = [item for item in self.items if item.name == name]
         return max(same, key=lambda item: (item.env_steps, item.is_finished), default=None)
 
     def _pieces(self) -> dict[Item, tuple[int, dict[int, bytes]]]:
-        """{item: (number of its pieces, {piece number: content})}."""
+        """Return {item: (number of its pieces, {piece number: content})}."""
         result: dict[Item, tuple[int, dict[int, bytes]]] = {}
         for members in self._files.values():
             for member, data in members.items():
@@ -102,7 +103,7 @@ class Carried:
 
     def put(self, item: Item, data: bytes, evicted: Sequence[Item] = ()) -> bool:
         """Write an item, then remove other items of the same name and those in `evicted`. Return False, and change
-        nothing, if the room that they leave is too small. Raises OSError."""
+        nothing, if the folder has too little room even without these items. Raises OSError."""
         replaced = {other for other in self._pieces() if other.name == item.name} | set(evicted)
         kept = {number: _without(members, replaced) for number, members in self._files.items()}
         numbers = {int(m[1]) for file in self.path.iterdir() if (m := _FILE.fullmatch(file.name))}
@@ -117,7 +118,7 @@ class Carried:
         for i, (number, length) in enumerate(parts, 1):
             added[number] = {item.member(i, len(parts)): data[start : start + length]}
             start += length
-        for number, members in added.items():  # What is replaced is removed only after the last piece is written.
+        for number, members in added.items():  # Replaced items are removed only after the last piece is written.
             self._write(number, {**self._files.get(number, {}), **members})
         for number, members in kept.items():
             self._write(number, {**members, **added.get(number, {})})
@@ -136,7 +137,8 @@ class Carried:
             for name, data in members.items():
                 z.writestr(name, data)
         write_durably(file, buffer.getvalue())
-        os.chmod(file, file.stat().st_mode & ~0o022)  # Compiled code is used only from files that others cannot write.
+        # Compiled code is used only from files that other users cannot write.
+        os.chmod(file, file.stat().st_mode & ~0o022)
         self._files[number] = members
 
 
@@ -151,8 +153,8 @@ def _without(members: Members, items: Iterable[Item]) -> dict[str, bytes]:
 
 
 def _divided(size: int, rooms: Mapping[int, int]) -> list[tuple[int, int]]:
-    """Divide `size` bytes among files with the given rooms, in one piece if a file has enough room. Return (file,
-    bytes) of each piece, or no piece if the rooms are too small."""
+    """Divide `size` bytes among files with the given free bytes (`rooms`), in one piece if possible. Return the (file,
+    bytes) of each piece, or [] if there is too little room."""
     if fitting := [number for number, room in rooms.items() if room >= size]:
         return [(fitting[0], size)]
     parts = []

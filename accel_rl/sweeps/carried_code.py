@@ -1,7 +1,7 @@
-"""Translated games and compiled kernels are carried with a sweep, so that another machine does not compile them again.
+"""Carry translated games and compiled kernels with a sweep, so that another machine does not have to compile them.
 
-A file of compiled code has the same name only on a machine of the same kind with the same sources; its readers check
-its digest. Compiled code is executed, so it is read only from files that other users cannot write.
+The name of a file of compiled code depends on the kind of machine and on the sources. The file's digest is checked when
+it is read. Compiled code is executed, so it is read only from files that other users cannot write.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ PREFIXES = ("rom-", "emulator-")
 
 
 def files_of(games: Iterable[str], carried: Carried) -> list[Path]:
-    """Files of this machine's cache folder: the translations of games, the newest compiled kernels, and what was
-    carried in, since another machine may have another compiler or GPU. Files that others may have written are not
-    returned."""
+    """Return the files of this machine's cache folder that are to be carried: the translations of games, the newest
+    compiled kernels, and the files that `carried` already has, which may be of another compiler or GPU. Files that
+    other users could have written are left out."""
     if code_cache.refusal(cache_folder()):
         return []
     kernels = sorted(cache_folder().glob("emulator-*"), key=lambda file: file.stat().st_mtime)
@@ -36,13 +36,13 @@ def files_of(games: Iterable[str], carried: Carried) -> list[Path]:
 
 
 def item_of(files: Iterable[Path]) -> Item:
-    """The item of --carry that holds exactly these files. Its number is a hash of their names."""
+    """Return the item of --carry that contains exactly these files. The item's number is a hash of the files' names."""
     names = "\n".join(file.name for file in files)
     return Item(NAME, int(hashlib.sha256(names.encode()).hexdigest()[:12], 16))
 
 
 def pack(files: Iterable[Path]) -> bytes:
-    """The files as a zip, without those that others may have written meanwhile."""
+    """Return the files as a zip, without files that other users could have written."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as z:
         for file in files:
@@ -52,8 +52,8 @@ def pack(files: Iterable[Path]) -> bytes:
 
 
 def unpack(data: bytes) -> int:
-    """Store the files that this machine's cache folder lacks. Return their number. Raises ConfigError if others could
-    write to the cache folder."""
+    """Store the packed files that are not in this machine's cache folder, and return their number. Raises ConfigError
+    if other users could write to the cache folder."""
     stored = 0
     with zipfile.ZipFile(io.BytesIO(data)) as z:
         for name in z.namelist():
@@ -65,7 +65,8 @@ def unpack(data: bytes) -> int:
 
 
 def carry_in(carried: Carried) -> str:
-    """Store the compiled code in the folder of --carry, and return a line about it, or "" if there is nothing new."""
+    """Copy compiled code from --carry to this machine's cache folder, and return a line about it, or "" if there was
+    nothing to copy."""
     if (item := carried.newest(NAME)) is None:
         return ""
     if not carried.is_private:

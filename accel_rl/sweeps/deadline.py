@@ -2,10 +2,11 @@
 
     needed = start and end of a run + remaining env steps / rate + remaining evaluations x duration of one
 
-The rate of a kind of run is measured in the first seconds of a run of this kind, or is known from earlier runs in the
-sweep's folder on equal hosts. A run of an unknown kind is started. A running run that cannot finish in time is stopped
-if a waiting run can use its slot, or if another such run shares its GPU. Some time before the deadline is reserved for
-the last checkpoints and for packing.
+Runs whose settings differ at most in game, seed, length, evaluation interval and folder are of the same kind. The rate
+of a kind (env steps/s) is measured in the first seconds of a run of this kind, or is known from earlier runs in the
+sweep's folder on the same kind of host. A run whose rate is unknown is started. A running run that cannot finish in
+time is stopped if a waiting run can use its slot, or if another late run shares its GPU. Some time before the deadline
+is reserved for the last checkpoints and for packing (--carry).
 """
 
 import math
@@ -30,9 +31,9 @@ LEAST_RESERVE_S, MOST_RESERVE_S = 12.0, 45.0
 WARM, MOST_WARM_S = 0.02, 15.0
 """A rate is measured after the first 2 % of the time, at most 15 s, because runs begin slowly."""
 OVERHEAD_S = 10.0
-"""Start and end of a run in seconds, until it is measured."""
+"""Assumed seconds for starting and ending a run, as long as these have not been measured."""
 TOLERANCE = 0.2
-"""A run is stopped early only if it needs 20 % more than the time that is left, because rates vary."""
+"""A run is stopped early only if it would be late by more than 20 % of the remaining time, because rates vary."""
 
 Kind = tuple[str, Host | None]
 
@@ -41,8 +42,8 @@ class Deadline:
     """Decides which runs of a sweep start, and which are stopped early."""
 
     def __init__(self, folder: SweepFolder, layout: Layout, minutes: float, began: float, rates: Mapping[str, float]):
-        """The deadline is `minutes` after `began` (Unix time). `rates` maps algorithms to env steps/s, for kinds of
-        runs of which nothing else is known."""
+        """The deadline is `minutes` after `began` (Unix time). `rates` maps algorithms to env steps/s, which are used
+        for kinds of runs that have not been measured."""
         seconds = 60 * minutes
         self._folder, self._layout, self._began = folder, layout, began
         self.due = began + seconds
@@ -56,8 +57,8 @@ class Deadline:
         self._begun_at = {name: folder.saved_at(name) for name in self._order}
         self._rates = {name: rates[s["algorithm"]] for name, s in self._settings.items() if s["algorithm"] in rates}
         self._paces: dict[str, Pace] = {}
-        self._launched: set[str] = set()  # Runs that this sweep has started
-        self._trained: set[str] = set()  # Runs that trained when the paces were last read
+        self._launched: set[str] = set()  # runs that this sweep has started
+        self._trained: set[str] = set()  # runs that were training when the paces were last read
         self._gave_up_at = self._read_at = -math.inf
         self._stopped: set[str] = set()
         self._why: dict[str, str] = {}
@@ -75,16 +76,16 @@ class Deadline:
 
     @property
     def patience_s(self) -> float:
-        """The time in which stopped runs must save their checkpoints, so that some is left for packing."""
+        """Seconds within which stopped runs must save their checkpoints, so that time is left for packing."""
         return min(PATIENCE_S, max(2.0, 0.6 * (self.due - time.time())))
 
     def step(self, feeder: Feeder) -> None:
-        """Hold back the waiting runs that cannot finish in time, and stop a running one."""
+        """Hold back the waiting runs that cannot finish in time, and stop at most one running run that cannot."""
         queues = (*feeder.waiting, *feeder.running)
         if time.time() - self._read_at < min(self._warm_s / 4, 2.0) and queues == self._queues:
             return
         self._queues = queues
-        # The last rows of a run that has just ended are read too.
+        # also reads the last rows of runs that have just ended
         self._read(self._trained | set(feeder.running))
         self._trained = set(feeder.running)
         self._launched |= self._trained
@@ -92,7 +93,7 @@ class Deadline:
         most_s = TOLERANCE * max(0.0, self.left_s)
         late = {n: r for n, r in feeder.running.items() if n not in self._stopped and self._late_s(n) > most_s}
         waiting = [name for name in feeder.waiting if name not in feeder.held]
-        if time.time() - self._gave_up_at < self._warm_s:  # The other runs may have become faster.
+        if time.time() - self._gave_up_at < self._warm_s:  # After a run was stopped, other runs may become faster.
             return
         for name in sorted(late, key=self._order.__getitem__, reverse=True):
             if self._frees(late[name].slot, waiting, [r for r in late.values() if r.name != name]):
@@ -103,7 +104,7 @@ class Deadline:
                 return
 
     def _frees(self, slot: Slot, waiting: Sequence[str], late: Sequence[Running]) -> bool:
-        """Whether stopping the run in a slot helps a waiting run or another late run to finish."""
+        """Return whether stopping the run in `slot` frees resources for a waiting run, or for another late run."""
         slots = [s for name in waiting for s in self._layout.slots[self._layout.sizes[name]]]
         return any(not set(slot.held).isdisjoint(s.held) for s in slots) or any(
             not set(slot.gpus).isdisjoint(other.slot.gpus) for other in late
@@ -112,7 +113,7 @@ class Deadline:
     def _read(self, names: Iterable[str]) -> None:
         self._read_at = time.time()
         for name in names:
-            # The few rows of a short run that has ended are its only measurement.
+            # A finished run may be so short that its first rows are its only measurement.
             warm_s = 0.0 if self._folder.finished(name, self._lengths[name]) else self._warm_s
             if pace := read_pace(self._folder.run(name), warm_s):
                 self._paces[name] = pace
@@ -122,7 +123,7 @@ class Deadline:
         return self._alike[name], Host(self._cpu, len(slot.cores), len(slot.gpus))
 
     def _measured(self, name: str) -> list[Pace]:
-        """The paces of the runs of a run's kind, of those that run now if there are any."""
+        """Return the paces of the runs of the same kind: of those that are running now, or of all if none is."""
         kind = self._kind(name)
         same = {
             n: p
@@ -133,11 +134,11 @@ class Deadline:
         return now or list(same.values())
 
     def rate(self, name: str) -> float:
-        """The expected env steps/s of a run, or NaN if nothing is known about its kind."""
+        """Return the expected env steps/s of a run, or NaN if they are unknown."""
         return _median([p.rate for p in self._measured(name)], self._rates.get(name, math.nan))
 
     def needed_s(self, name: str) -> float:
-        """The seconds that a waiting run needs until its end, or NaN if nothing is known about its kind."""
+        """Return how many seconds a waiting run needs to its end, or NaN if its rate is unknown."""
         return self._overhead_s() + self._remaining_s(name, self._folder.saved_at(name), self.rate(name))
 
     def _remaining_s(self, name: str, env_steps: int, rate: float) -> float:
@@ -174,7 +175,7 @@ class Deadline:
     # -- text ------------------------------------------------------------
 
     def plan(self, waiting: Sequence[str]) -> list[str]:
-        """A line of text for each waiting run: when it would start and end by what is known now."""
+        """Return a line of text for each waiting run with its expected start and end."""
         left_s, clock, pending = self.left_s, 0.0, list(waiting)
         running: list[tuple[float, Slot]] = []
         lines = {}
@@ -222,7 +223,7 @@ class Deadline:
         return [*lines, f"{total}; {steps:,} env steps, {steps / seconds:,.0f} env steps/s in all"]
 
     def announce(self) -> None:
-        """Let `accel-rl status` display the deadline."""
+        """Write the deadline to a file, so that `accel-rl status` can display it."""
         self._folder.write(DEADLINE, {"due": self.due})
 
 

@@ -1,5 +1,4 @@
-"""The plan of a sweep includes the expected hours of its runs, which are computed from the env steps/s of earlier
-runs."""
+"""Compute the expected hours of a sweep's runs, for the plan of the sweep, from the env steps/s of earlier runs."""
 
 import json
 import math
@@ -13,7 +12,7 @@ from accel_rl.sweeps.grid import pairs
 from accel_rl.text.counts import counted
 from accel_rl.text.errors import ConfigError
 
-DEPTH = 3  # Runs are searched in the folder itself and in two levels of subfolders.
+DEPTH = 3  # searches for runs in the folder and in two levels of subfolders
 
 
 def measured_rates(folder: Path) -> dict[str, float]:
@@ -46,8 +45,8 @@ def given_rates(words: Iterable[str]) -> dict[str, float]:
 
 
 def describe(configs: Iterable[TrainConfig], rates: Mapping[str, float], at_once: int) -> list[str]:
-    """A line with the hours that the runs need if `at_once` runs train at the same time, and a line that lists
-    the algorithms without a rate. Runs on a cluster are ignored."""
+    """Return a line with the hours that the runs need, in total and with `at_once` runs at the same time, and a line
+    with the algorithms whose rate is unknown. Runs on a cluster are ignored."""
     hours, unknown = dict[str, float](), dict[str, int]()
     for config in configs:
         name = config.algorithm

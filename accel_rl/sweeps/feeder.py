@@ -1,5 +1,5 @@
-"""A sweep's feeder starts the waiting runs as slots (sets of cores and GPUs) become free, and restarts failed runs from
-their checkpoints."""
+"""The feeder of a sweep starts waiting runs as soon as slots (sets of cores and GPUs) are free, and restarts failed
+runs from their checkpoints."""
 
 import logging
 import os
@@ -19,8 +19,8 @@ from accel_rl.text.counts import counted
 
 logger = logging.getLogger(__name__)
 LOOK_S = 0.2
-PATIENCE_S = 60.0  # A stopped run has PATIENCE_S seconds to save a checkpoint.
-BAD_INPUT = 2  # The exit code of runs with wrong settings, which are not restarted
+PATIENCE_S = 60.0  # time for a stopped run to save a checkpoint
+BAD_INPUT = 2  # exit code of runs with wrong settings, which are not restarted
 
 
 @dataclass
@@ -51,8 +51,8 @@ class Feeder:
         self.runs = runs
         self.retries = retries
         self.running: dict[str, Running] = {}
-        self.held: set[str] = set()  # Waiting runs that must not start now
-        # Maps each stopping run to (its final status, time of SIGKILL).
+        self.held: set[str] = set()  # waiting runs that must not start now
+        # for each stopping run: (its final status, time of SIGKILL)
         self._ending: dict[str, tuple[str, float]] = {}
         self.waiting = [name for name, env_steps in runs.items() if not folder.finished(name, env_steps)]
         folder.begin(self.waiting)
@@ -90,7 +90,7 @@ class Feeder:
     def _start(self, slot: Slot, name: str) -> None:
         variables = {
             **os.environ,
-            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # A sweep numbers GPUs in the order of the PCI bus.
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # the order in which a sweep numbers GPUs
             "CUDA_VISIBLE_DEVICES": gpu_names(slot.gpus),
             "WANDB_RUN_GROUP": os.environ.get("WANDB_RUN_GROUP", self.folder.path.name),
         }
@@ -99,7 +99,7 @@ class Feeder:
         command = child.command("accel_rl.sweeps.pinned_run", str(os.getpid()), cores, *words)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
         with open(open_in_place(self.folder.log(name), flags), "ab") as log:
-            # Runs have their own sessions, so that Ctrl-C interrupts only the sweep, which then stops its runs.
+            # Each run has a session of its own, so that Ctrl-C interrupts only the sweep, which then stops its runs.
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -184,7 +184,7 @@ class Feeder:
         self.running = {}
 
     def _ask_to_stop(self, process: "subprocess.Popen[bytes]") -> None:
-        """Request that a run saves a checkpoint and stops. The priority of the run is raised first, because on a busy
-        machine a run with --idle would need minutes to save a checkpoint."""
+        """Send SIGTERM to a run, which then saves a checkpoint and stops. The run's priority is raised first, because
+        on a busy machine a run with --idle would need minutes to save a checkpoint."""
         set_session_nice(process.pid, 0)
         self.folder.signal(process, signal.SIGTERM)

@@ -36,13 +36,13 @@ from accel_rl.text.errors import ConfigError, nearest
 
 Make = Callable[..., TrainConfig]
 M = TypeVar("M", bound=Make)
-PLAIN = ("game", "algorithm")  # Folder names contain the values of these settings without their names.
+PLAIN = ("game", "algorithm")  # In folder names, values of these settings appear without the settings' names.
 
 
 @dataclass(frozen=True)
 class Level:
-    """A `Level` of a grid lists the values of one setting, or of several settings that change together. `names` are
-    labels that replace the values in folder names.
+    """A list of values of one setting, or of several settings that change together. In folder names, the values are
+    replaced by `names`, if given.
 
     `gpus` and `cores` list the numbers of GPUs and cores that runs with each of the level's values request. A
     synchronous run without `distributed.ranks` has one rank per assigned GPU.
@@ -81,8 +81,8 @@ class Level:
 
 @dataclass(frozen=True)
 class Position:
-    """A `Position` is one choice from a level: a value for each of the level's settings, labels for folder names, and
-    the number of requested GPUs and cores."""
+    """One entry of a level: a value for each of the level's settings, labels for folder names, and the number of
+    requested GPUs and cores."""
 
     values: Mapping[str, Any]
     labels: Mapping[str, str]
@@ -107,9 +107,8 @@ def named(value: Any) -> str:
 
 @dataclass(frozen=True)
 class GridMember:
-    """A run of a grid. `labels` maps the name of each level to the run's value, and is unique in the
-    grid. `gpus` and `cores` are the numbers that the run requests; with 0, the run's configuration determines the
-    number."""
+    """A run of a grid. `labels` maps the name of each level to the run's value; no two runs have the same labels.
+    `gpus` and `cores` are the numbers that the run requests; if 0, they follow from the run's configuration."""
 
     config: TrainConfig
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -123,7 +122,7 @@ class GridMember:
 
     @property
     def name(self) -> str:
-        """The name of the run's folder, such as pong,envs=16,seed=0."""
+        """The name of the run, which is also the name of its folder, such as pong,envs=16,seed=0."""
         parts = [v if k in PLAIN else f"{k.rpartition('.')[2]}={v}" for k, v in self.labels.items()]
         return ",".join(parts) or "run"
 
@@ -145,9 +144,9 @@ class Grid:
         return Grid(self.members + other.members)
 
     def only(self, chosen: Mapping[str, Sequence[str]]) -> "Grid":
-        """A grid of the runs that have one of the chosen values at each level in `chosen`. The name of a list of
-        games, such as atari5, stands for those of its games that the grid has. Raises ConfigError for an unknown level
-        or value, and for a list of which the grid has no game."""
+        """Return a grid of the runs that have one of the chosen values at each level in `chosen`. The name of a list of
+        games, such as atari5, means the games of the list that are in the grid. Raises ConfigError for an unknown level
+        or value, or if the grid has no game of the list."""
         members = list(self.members)
         for key, values in chosen.items():
             labels = list(dict.fromkeys(m.labels[key] for m in self.members if key in m.labels))
@@ -170,7 +169,7 @@ class Grid:
 def grid(
     base: TrainConfig | Make, *crossed: Level | Mapping[str, Sequence[Any]], seeds: Sequence[int] | None = None
 ) -> Grid:
-    """The grid of all combinations of the levels and the seeds. Raises ConfigError."""
+    """Return the grid of all combinations of the levels and the seeds. Raises ConfigError."""
     stages = [x if isinstance(x, Level) else Level(x) for x in crossed]
     if seeds is not None:
         stages.append(Level({"seed": tuple(seeds)}))
@@ -213,8 +212,7 @@ def _parameters(make: Make, keys: Sequence[str]) -> Callable[[dict[str, Any]], T
 
 
 def levels(*crossed: Level | Mapping[str, Sequence[Any]], seeds: Sequence[int] = (0, 1)) -> Callable[[M], M]:
-    """A decorator for a function that returns a TrainConfig. The decorator stores the levels and seeds of the
-    function's sweep."""
+    """Decorate a function that returns a TrainConfig with the levels and seeds of its sweep."""
 
     def mark(make: M) -> M:
         make.levels, make.seeds = crossed, seeds  # type: ignore[attr-defined]
@@ -224,10 +222,10 @@ def levels(*crossed: Level | Mapping[str, Sequence[Any]], seeds: Sequence[int] =
 
 
 def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
-    """The grid of the experiment `name`, a function `module:function`. If the function is decorated with
-    `@levels`, the grid consists of these levels. Otherwise the function returns a grid, or the configuration of a
-    single run. `seeds`, if not empty, replaces the seeds in `@levels`; a function that returns a grid receives the
-    seeds as its parameter `seeds`."""
+    """Return the grid of the experiment `name`, a function `module:function`. A function that is decorated with
+    `@levels` gives the grid of these levels. Any other function returns a grid, or the configuration of a single run.
+    `seeds`, if not empty, replaces the seeds of `@levels`; a function that returns a grid receives them as its
+    parameter `seeds`."""
     make = find(name, "experiment")
     if not callable(make) or isinstance(make, type):
         raise ConfigError(f"{name!r} is no function that returns a grid, such as stooke:a2c_scaling")
@@ -252,7 +250,7 @@ def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
 
 def overridden(grid: Grid, changes: Mapping[str, str]) -> Grid:
     """Apply settings, written as on the command line, to every run of a grid. Raises ConfigError."""
-    result: dict[tuple[type, str], tuple[str, Any]] = {}  # The text of each setting is parsed once per algorithm class.
+    result: dict[tuple[type, str], tuple[str, Any]] = {}  # by class of algorithm and setting
 
     def change(config: TrainConfig) -> TrainConfig:
         for key, text in changes.items():
@@ -265,7 +263,7 @@ def overridden(grid: Grid, changes: Mapping[str, str]) -> Grid:
     return grid.changed(change)
 
 
-# An evaluation of fewer steps takes longer than this number suggests, because its last episodes are completed.
+# An evaluation of fewer steps takes longer than its number of steps suggests, because episodes are played to their end.
 FEW_STEPS = 100
 MOST_EVALUATIONS = 10
 # A scaled run has at least 20 periods (concurrent mode) or target-network intervals (Gorila cluster).
@@ -273,8 +271,8 @@ PERIODS = 20
 
 
 def full_name(config: TrainConfig, key: str) -> str:
-    """A setting's full name, such as env.game for game. If the setting is unknown, raise a ConfigError that
-    suggests similar names."""
+    """Return a setting's full name, such as env.game for game. Raises ConfigError with similar names if the setting is
+    unknown."""
     try:
         return flags.full_name(config, key)
     except ConfigError as e:
@@ -289,7 +287,7 @@ def parsed(config: TrainConfig, key: str, text: str) -> tuple[str, Any]:
 
 
 def scaled(config: TrainConfig, scale: float) -> TrainConfig:
-    """A run's settings with the length multiplied by `scale`, for a test on a small machine.
+    """Return a run's settings with its length multiplied by `scale`, to test the run on a small machine.
 
     The length of the run, the interval and length of evaluations, the capacity of a replay and the decay of epsilon
     are scaled. Networks, batch sizes, learning rates and target-network intervals are not scaled. Four limits apply:
@@ -313,9 +311,9 @@ def scaled(config: TrainConfig, scale: float) -> TrainConfig:
         each = config.sampler.envs * (config.sampler.horizon or 1)
         period = max(each, env_steps // PERIODS // each * each)
         algo = replace(algo, target_interval=min(algo.target_interval, period))
-        config = replace(config, algo=algo)  # In a concurrent run, the period determines the horizon.
+        config = replace(config, algo=algo)  # In a concurrent run, the period determines the horizon (config.T).
     if isinstance(algo, DQNConfig):
-        ranks = config.distributed.size  # The replay is divided among the ranks of a run.
+        ranks = config.distributed.size  # The replay is divided among the ranks.
         rollout = algo.least_rows(config.T) * config.rank_envs
         size = max(share(algo.replay.size), 2 * algo.batch_size * ranks, rollout * ranks)
         replay = replace(algo.replay, size=size, start=share(algo.replay.start))
@@ -360,7 +358,7 @@ def prepared(grid: Grid, o: RunOptions) -> Grid:
         grid = grid.changed(patient)
     for member in grid.members:
         try:
-            # Warnings about cores are suppressed, because the sweep assigns the cores.
+            # Warnings about the number of cores do not apply, because the sweep assigns cores to runs.
             with warnings.catch_warnings(action="ignore"):
                 RankPlan.resolve(resolve(member.config), device="cpu")
         except ConfigError as e:

@@ -1,5 +1,5 @@
-"""A sweep can run in the machine's idle time: `accel-rl sweep EXPERIMENT --idle` runs only while no other program needs
-the cores."""
+"""`accel-rl sweep EXPERIMENT --idle`: run a sweep in the machine's idle time, only while no other program needs the
+cores."""
 
 import os
 from dataclasses import replace
@@ -13,8 +13,8 @@ all cores for minutes."""
 
 
 def patient(config: TrainConfig) -> TrainConfig:
-    """A run's settings with timeouts of at least TIMEOUT_S, because the run's processes may get no CPU time for
-    minutes."""
+    """Return a run's settings with timeouts of at least TIMEOUT_S seconds, because its processes may get no CPU time
+    for minutes."""
     sampler = replace(config.sampler, timeout_s=max(config.sampler.timeout_s, TIMEOUT_S))
     distributed = replace(config.distributed, timeout_s=max(config.distributed.timeout_s, TIMEOUT_S))
     return replace(config, sampler=sampler, distributed=distributed)

@@ -1,5 +1,5 @@
-"""The command `accel-rl launch` runs a script of any library once for each combination of values, on the slots of this
-machine.
+"""The command `accel-rl launch` runs a script, which may use any library, once for each combination of values. The
+scripts run in parallel on slots (sets of cores and GPUs) of this machine.
 
     accel-rl launch "python train.py --lr {lr} --seed {seed}" lr=1e-3,1e-4 seed=0-2 --gpus 0-7 --runs-per-gpu 2
     accel-rl launch --resume FOLDER
@@ -38,14 +38,14 @@ MOST_BYTES = 255
 @dataclass(frozen=True)
 class LaunchOptions(LoopOptions):
     gpus_per_run: OptionalCount = None
-    """Number of GPUs of every script, by default 1 if the machine has GPUs."""
+    """Number of GPUs for each script, by default 1 if the machine has GPUs."""
     cores_per_run: OptionalCount = None
-    """Number of physical cores of every script without GPUs, by default 1."""
+    """Number of physical cores for each script that gets no GPUs, by default 1."""
     retries: Count = 0
     """Number of times that a failed script is started again."""
     resume: str = ""
-    """Run the scripts in this folder that have not ended with exit code 0. A script begins again unless it continues
-    from its own files."""
+    """Run those scripts of this folder that have not ended with exit code 0. A script starts from the beginning, unless
+    it continues from files that it has written."""
     dry_run: bool = False
     """Print the slots and the commands without starting them."""
 
@@ -89,7 +89,7 @@ def create(folder: ScriptFolder, commands: Mapping[str, Sequence[str]], o: Launc
 
 
 def values_of(words: Sequence[str], template: str) -> dict[str, list[str]]:
-    """The values of each placeholder of the command. Integers may be given as a range, such as 0-4. Raises
+    """Return the values of each placeholder of the command. Integers may be given as a range, such as 0-4. Raises
     ConfigError."""
     known = [key for key in dict.fromkeys(PLACEHOLDER.findall(template)) if key != FOLDER]
     result = {}
@@ -107,14 +107,14 @@ def values_of(words: Sequence[str], template: str) -> dict[str, list[str]]:
 
 
 def _expanded(text: str) -> list[str]:
-    """The numbers of a range such as 0-4, or the text itself."""
+    """Return the numbers of a range such as 0-4, or the text itself if it is no range."""
     if (match := RANGE.fullmatch(text)) and int(match[1]) < int(match[2]):
         return [str(number) for number in numbers(text)]
     return [text]
 
 
 def commands_of(template: str, values: Mapping[str, Sequence[str]], folder: Path) -> dict[str, list[str]]:
-    """Maps the name of each run to the words of its command, which no shell reads."""
+    """Return the words of each run's command, by the run's name. The command is not run by a shell."""
     result = {}
     for combination in itertools.product(*values.values()):
         name = ",".join(f"{k}={v}" for k, v in zip(values, combination, strict=True)).replace("/", "_") or "run"
@@ -132,7 +132,8 @@ def _filled(word: str, chosen: Mapping[str, str]) -> str:
 
 
 def program_of(template: str) -> str:
-    """The name of the script, for the folder. Raises ConfigError if the command's program is not found."""
+    """Return the name of the script, for the folder's name. Raises ConfigError if the command's program is not
+    found."""
     try:
         words = shlex.split(template)
     except ValueError as e:

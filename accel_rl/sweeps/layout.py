@@ -1,4 +1,4 @@
-"""A layout divides the machine into slots whose sizes match the GPUs and cores that the sweep's runs request."""
+"""Divide the machine into slots, whose sizes match the GPUs and cores that the runs of a sweep request."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,8 +21,8 @@ class Needs:
     """The numbers of GPUs and cores that a training run requests. A run that requests more than the machine
     has is assigned the whole machine. `cores` applies only to runs without GPUs.
 
-    If the run has one rank per assigned GPU, the number of GPUs must divide `shared`, the number of environments,
-    evenly. For other runs, `shared` is 0.
+    `shared` is the number of environments of a run with one rank per assigned GPU; it must be divisible by the number
+    of GPUs. For other runs, `shared` is 0.
     """
 
     gpus: int
@@ -30,7 +30,7 @@ class Needs:
     shared: int = field(default=0, compare=False)
 
     def gpus_of(self, available: int) -> int:
-        """The largest number of GPUs, out of `available` GPUs, that the run can use."""
+        """Return how many of `available` GPUs the run can use at most."""
         n = min(self.gpus, available)
         while n and self.shared % n:
             n -= 1
@@ -39,7 +39,7 @@ class Needs:
 
 @dataclass(frozen=True, order=True)
 class Size:
-    """The size of a slot: `gpus` GPUs with their share of the NUMA nodes' cores, or only `cores` cores."""
+    """The size of a slot: `gpus` GPUs with a share of the cores of their NUMA nodes, or only `cores` cores."""
 
     gpus: int
     cores: int = 0
@@ -49,8 +49,8 @@ class Size:
 
 
 def needs_of(config: TrainConfig) -> Needs:
-    """The GPUs and cores that a run requests: one GPU per rank, and one core per worker of --sampler.workers or
-    otherwise per rank.
+    """Return the GPUs and cores that a run requests: one GPU per rank, and one core per worker (--sampler.workers) or,
+    without this setting, one core per rank.
 
     A Gorila run that starts Ray on this machine requests --gorila.bundle-cpus cores per member (one core if the setting
     is 0). Unless --device is cpu, a Gorila run also requests --gorila.bundle-gpus GPUs per member (one GPU if the
@@ -77,11 +77,11 @@ def named_members(config: TrainConfig) -> str:
 
 @dataclass(frozen=True)
 class Placing:
-    """Options that place a sweep's runs on the machine. They are stored in the sweep's
-    folder for --resume."""
+    """Options that assign GPUs and cores to a sweep's runs. These options are stored in the sweep's folder for
+    --resume."""
 
     gpus: str = "all"
-    """GPUs that the runs use, such as 0-7 or 0,2, or all, or none. With `none`, the slots consist of cores only."""
+    """GPUs that the runs use, such as 0-7 or 0,2, or all, or none. With `none`, runs get only cores."""
     gpus_per_run: OptionalCount = None
     """Number of GPUs that every run gets. By default a run gets the number of GPUs that it requests (one per rank), at
     most all GPUs."""
@@ -105,7 +105,7 @@ class Placing:
 
 @dataclass(frozen=True)
 class LoopOptions(Placing):
-    """Options of all runs in slots: of a sweep, a search, or scripts."""
+    """The options that sweeps, searches and `accel-rl launch` share."""
 
     out: str = ""
     """Folder to create, by default runs/NAME-TIME."""
@@ -118,7 +118,8 @@ class LoopOptions(Placing):
 @dataclass(frozen=True)
 class RunOptions(LoopOptions, TrustOptions):
     override: tuple[str, ...] = ()
-    """Settings of every run, as on the command line of accel-rl train, such as env-steps=20000 sampler.envs=8."""
+    """Settings that apply to every run, as on the command line of accel-rl train, such as env-steps=20000
+    sampler.envs=8."""
     scale: float = 1.0
     """Factor by which each run's length, intervals, replay and epsilon schedule are multiplied."""
 
@@ -131,14 +132,13 @@ def placing(o: Placing) -> dict[str, Any]:
 
 
 def with_placing(o: Chosen, stored: Mapping[str, Any]) -> Chosen:
-    """The options `o`, in which a sweep's stored placement replaces those that are not given."""
+    """Return the options `o`, with a sweep's stored placement in place of options that were not given."""
     given = {k: v for k, v in placing(o).items() if v != getattr(Placing, k)}
     return replace(o, **{**stored, **given})
 
 
 def size_of(needs: Needs, o: Placing, gpus: int, cores: int) -> Size:
-    """The size of the slot for a run with the requests `needs`, on a machine with `gpus` GPUs and `cores`
-    cores."""
+    """Return the size of the slot for a run that requests `needs`, on a machine with `gpus` GPUs and `cores` cores."""
     for flag, value in (("--gpus-per-run", o.gpus_per_run), ("--cores-per-run", o.cores_per_run)):
         if value is not None and value < 1:
             raise ConfigError(f"{flag} {value}: must be at least 1")
@@ -148,7 +148,7 @@ def size_of(needs: Needs, o: Placing, gpus: int, cores: int) -> Size:
 
 
 def on_gpus(config: TrainConfig, n: int) -> TrainConfig:
-    """The configuration of a run on n GPUs, which the run's processes see as GPUs 0 to n - 1.
+    """Return the configuration of a run on n GPUs, which the run's processes see as GPUs 0 to n - 1.
 
     The run has one rank per GPU, unless the configuration names the GPUs itself. If the configuration requests more
     ranks than GPUs, the ranks share the GPUs. Raises ConfigError if the batch or the environments cannot be divided
@@ -166,13 +166,13 @@ def on_gpus(config: TrainConfig, n: int) -> TrainConfig:
 
 
 def needs_of_begun(config: TrainConfig, size: Mapping[str, Mapping[str, int]]) -> Needs:
-    """The GPUs and cores that a run requests when it is resumed, computed from its configuration and from
-    `size`, its entry in sweep.json."""
+    """Return the GPUs and cores that a run requests when it is resumed, from its configuration and from `size`, its
+    entry in sweep.json."""
     return Needs(len(_named(config)) or 1, size["gets"]["cores"] or size["asks"]["cores"])
 
 
 def check_begun(config: TrainConfig, size: Size) -> None:
-    """Raise ConfigError if a resumed run would be assigned another number of GPUs than before."""
+    """Raise ConfigError if the number of GPUs that a resumed run gets is not the number it had before."""
     names = _named(config)
     if size.gpus != (len(names) or 1) and (size.gpus or names):
         got = counted(size.gpus, "GPU") if size.gpus else "none"
@@ -185,8 +185,8 @@ def _named(config: TrainConfig) -> list[str]:
 
 @dataclass(frozen=True)
 class Layout:
-    """A `Layout` maps each run to its slot's size (`sizes`), and each size to all slots of this size (`slots`). Slots
-    of different sizes overlap."""
+    """The slots of a machine. `sizes` maps each run to the size of its slot, and `slots` maps each size to all slots of
+    this size. Slots of different sizes overlap."""
 
     machine: Machine
     sizes: Mapping[str, Size]
@@ -194,7 +194,7 @@ class Layout:
 
     @property
     def most_runs(self) -> int:
-        """The largest number of slots of one size, which is the maximum number of runs at the same time."""
+        """The maximum number of runs at the same time, which is the largest number of slots of one size."""
         return max((len(slots) for slots in self.slots.values()), default=1)
 
     def cores(self, size: Size) -> int:
@@ -213,7 +213,7 @@ class Layout:
 
 
 def lay_out(o: Placing, needs: Mapping[str, Needs], file: str = "") -> Layout:
-    """Divide this machine, or the machine that `file` describes, into slots for runs with the requests `needs`."""
+    """Divide this machine, or the machine that `file` describes, into slots for runs that request `needs`."""
     machine = read_machine(Path(file)) if file else this_machine()
     if o.cores:
         machine = machine.restricted(numbers(o.cores))
@@ -226,14 +226,14 @@ def lay_out(o: Placing, needs: Mapping[str, Needs], file: str = "") -> Layout:
 
 
 def in_order(waiting: Iterable[str], sizes: Mapping[str, Size]) -> list[str]:
-    """Order waiting runs by the size of their slots, with the largest first."""
+    """Sort waiting runs by the size of their slots, the largest first."""
     return sorted(waiting, key=lambda name: sizes[name], reverse=True)
 
 
 def starts(
     waiting: Iterable[str], sizes: Mapping[str, Size], slots: Mapping[Size, Sequence[Slot]], in_use: Iterable[Slot]
 ) -> list[tuple[str, Slot]]:
-    """The runs of a sweep that can start now, each with its slot.
+    """Return the runs of a sweep that can start now, each with its slot.
 
     If no slot of a run's size is free, the slot in which the fewest processors are in use is reserved for the run.
     Smaller runs may not use reserved slots, so that they do not delay a larger run.

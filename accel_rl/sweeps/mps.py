@@ -14,8 +14,9 @@ TIMEOUT_S = 20.0
 
 @contextmanager
 def shared_gpus(layout: Layout, say: Callable[[str], None], is_wanted: bool = True) -> Iterator[None]:
-    """A context that starts MPS if it is wanted, runs share a GPU and MPS is not running yet, and ends MPS after the
-    runs. `say` gets a line about it. After a SIGKILL, MPS stays running, and the next sweep uses it."""
+    """A context manager that starts MPS, reports this with `say`, and stops MPS at the end. MPS is not started if it is
+    not wanted, if no GPU is shared by several runs, or if it is already running. If the sweep is killed by SIGKILL, MPS
+    keeps running, and the next sweep uses it."""
     gpus = [[gpu for slot in slots for gpu in slot.gpus] for slots in layout.slots.values()]
     if not is_wanted or not any(len(set(names)) < len(names) for names in gpus):
         yield
@@ -49,8 +50,10 @@ def _control(command: str) -> str | None:
 
 
 def _run(arguments: list[str], text: str) -> str | None:
-    """Run the control program with the standard input `text`, and return None if it succeeded, or its error."""
-    with tempfile.TemporaryFile("w+") as said:  # The daemon may keep its output open, so a pipe would not end.
+    """Run the MPS control program with the standard input `text`. Return None if it succeeded, and otherwise its
+    error."""
+    # The output is not a pipe, which would not reach its end while the MPS daemon keeps it open.
+    with tempfile.TemporaryFile("w+") as said:
         try:
             done = subprocess.run(
                 [CONTROL, *arguments], input=text, stdout=said, stderr=said, text=True, timeout=TIMEOUT_S

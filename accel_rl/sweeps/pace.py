@@ -1,4 +1,4 @@
-"""The pace of a run is measured from the rows of metrics that the run has written since its last launch."""
+"""Measure the pace of a run, from the rows of metrics that the run has written since its last launch."""
 
 import json
 import math
@@ -11,12 +11,12 @@ from accel_rl.run import launches
 from accel_rl.run.run_folder import RunFolder
 
 RECENT = 5
-"""The rate is that of the newest `RECENT` rows, because it changes during a run: a replay is first filled by random
-actions."""
+"""A run's rate is measured over its newest `RECENT` rows, because rates change during a run: for example, a replay is
+first filled by random actions."""
 
 
 class Host(NamedTuple):
-    """What a run trains on, as far as its rate depends on it."""
+    """The hardware that a run uses, as far as the run's rate depends on it."""
 
     cpu: str
     cores: int
@@ -25,8 +25,8 @@ class Host(NamedTuple):
 
 @dataclass(frozen=True)
 class Pace:
-    """`rate` is in env steps/s without evaluations, and is NaN before it is known. `evaluation_s` is the mean duration
-    of an evaluation, and is NaN before the first. `wall_s` is the time from the beginning of sampling to the newest
+    """`rate` is in env steps/s, without evaluations, and NaN if unknown. `evaluation_s` is the mean duration of an
+    evaluation, and NaN before the first evaluation. `wall_s` is the time from the beginning of sampling to the newest
     row, which was written at `read_at` (Unix time). `host` is None if it is unknown."""
 
     host: Host | None
@@ -38,7 +38,8 @@ class Pace:
 
 
 def kind_of(settings: dict[str, Any]) -> str:
-    """A text that is equal for runs of equal speed: their settings without game, seed, length and folder."""
+    """Return a text that is equal for runs of equal speed: the settings without game, seed, length, evaluation interval
+    and folder."""
     alike = {k: v for k, v in settings.items() if k not in ("seed", "env_steps", "run_dir")}
     alike["env"] = {k: v for k, v in settings["env"].items() if k != "game"}
     alike["evaluation"] = {k: v for k, v in settings["evaluation"].items() if k != "interval"}
@@ -46,8 +47,8 @@ def kind_of(settings: dict[str, Any]) -> str:
 
 
 def read_pace(run: Path, warm_s: float) -> Pace | None:
-    """Measure the pace of a run, or return None if the run has written no row since its last launch. Rows of the first
-    `warm_s` seconds, and rows before the first update, do not count in the rate."""
+    """Measure the pace of a run, or return None if the run has written no row since its last launch. The rate excludes
+    rows of the first `warm_s` seconds, and rows before the first update."""
     launch = (launches.read(RunFolder(run)) or [{"env_steps": 0}])[-1]
     file = run / "metrics.csv"
     try:

@@ -1,4 +1,4 @@
-"""A packed run is a zip of the files that a run needs elsewhere.
+"""A packed run: a zip of the files with which a run can continue, or be reported, on another machine.
 
 A finished run is packed with its network in half precision (`ModelFolder`) in place of its checkpoints. An unfinished
 run is packed with its newest checkpoint. The settings (config.json) are packed to compare them: a packed run is
@@ -27,13 +27,13 @@ FILES = (
     "evaluations/*.json", "model.json", "model.safetensors",
 )  # fmt: skip
 SCRATCH = ".carried"
-FAST = 1  # Level of compression; an optimizer's state hardly becomes smaller with a higher one.
+FAST = 1  # compression level; higher levels hardly compress an optimizer's state further
 COMPARED = ("algorithm", "env", "algo", "seed", "env_steps", "schedule", "precision")
 COMPARED_OF_SAMPLER = ("envs", "horizon", "reset", "decorrelation_steps")
 
 
 def pack(run: Path, is_finished: bool) -> bytes:
-    """The files of a run as a zip. Raises ConfigError if its newest checkpoint is damaged."""
+    """Return the files of a run as a zip. Raises ConfigError if the run's newest checkpoint is damaged."""
     files = {file.relative_to(run).as_posix(): file for pattern in FILES for file in sorted(run.glob(pattern))}
     if not is_finished:
         return zipped(files | {file.relative_to(run).as_posix(): file for file in of_checkpoint(run)}, FAST)
@@ -45,7 +45,7 @@ def pack(run: Path, is_finished: bool) -> bytes:
 
 
 def of_checkpoint(run: Path) -> Iterator[Path]:
-    """The files of a run's newest checkpoint, including its segments and the parts of all ranks."""
+    """Yield the files of a run's newest checkpoint, including its segments and the parts of all ranks."""
     for folder in (run, *run.glob("ranks/*")):
         checkpoints = Checkpoints(folder / "checkpoints")
         if steps := checkpoints.steps():
@@ -67,7 +67,7 @@ def _write_model(run: Path, folder: Path) -> None:
 
 
 def zipped(files: Mapping[str, Path], level: int | None = None) -> bytes:
-    """The files, given by their names in the zip, as a zip. Raises ConfigError if a file is a link."""
+    """Return a zip of `files`, a mapping from names in the zip to paths. Raises ConfigError if a file is a link."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=level) as z:
         for name, file in files.items():
@@ -77,7 +77,7 @@ def zipped(files: Mapping[str, Path], level: int | None = None) -> bytes:
 
 
 def check_same(data: bytes, settings: Mapping[str, Any], source: str) -> None:
-    """Raise ConfigError if a packed run has other settings than `settings`, the contents of a config.json."""
+    """Raise ConfigError if the settings of a packed run differ from `settings`, the contents of a config.json."""
     with zipfile.ZipFile(io.BytesIO(data)) as z:
         theirs, ours = _identity(json.loads(z.read("config.json"))), _identity(settings)
     for name, value in ours.items():
@@ -88,7 +88,7 @@ def check_same(data: bytes, settings: Mapping[str, Any], source: str) -> None:
 
 
 def _identity(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that determine a run's results, by name, of one level."""
+    """Return the settings that determine a run's results, as a flat dict."""
     values: dict[str, Any] = {}
     for name in COMPARED:
         value = settings.get(name)
@@ -97,9 +97,9 @@ def _identity(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unpack(data: bytes, run: Path) -> None:
-    """Write the files of a packed run into the folder of a run, except the settings. The network and the checkpoints
-    come last, so that an interrupted call is repeated. If the packed run is finished, the checkpoints in the folder are
-    removed. Raises ConfigError if a part of the run's folder is a link."""
+    """Write the files of a packed run, except the settings, into the folder of a run. The network and the checkpoints
+    are written last: if the call is interrupted, the run looks incomplete and is unpacked again. If the packed run is
+    finished, the checkpoints in the folder are removed. Raises ConfigError if a part of the run's folder is a link."""
     RunFolder(run).check_parts()
     scratch = run / SCRATCH
     refuse_link(scratch)
@@ -107,7 +107,7 @@ def unpack(data: bytes, run: Path) -> None:
     with zipfile.ZipFile(io.BytesIO(data)) as z:
         z.extractall(scratch)
     (scratch / "config.json").unlink()
-    checkpoints = sorted(scratch.glob("**/checkpoints/*"), key=lambda path: -len(path.parts))  # Rank 0's is the last.
+    checkpoints = sorted(scratch.glob("**/checkpoints/*"), key=lambda path: -len(path.parts))  # rank 0's last
     files = [p for p in scratch.rglob("*") if p.is_file() and p.parent not in checkpoints]
     for path in (*sorted(files, key=lambda file: file.name == "model.json"), *checkpoints):
         target = run / path.relative_to(scratch)

@@ -1,4 +1,4 @@
-"""A sweep packs each run as soon as the run is finished, and unfinished runs at the end (--carry)."""
+"""With --carry, a sweep packs each run as soon as it is finished, and unfinished runs at the end of the sweep."""
 
 import json
 import logging
@@ -16,12 +16,13 @@ from accel_rl.text.errors import ConfigError
 logger = logging.getLogger(__name__)
 MB = 1_000_000
 BYTES_PER_S = 10 * MB
-"""A checkpoint is packed only if the time is enough at this rate, a third of that of one core (EPYC, 2026)."""
+"""A checkpoint is packed only if the remaining time is enough at this rate, a third of the rate of one core (EPYC,
+2026)."""
 
 
 def check_carried(carried: Carried, settings: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raise ConfigError if the folder of --carry holds a run with other settings than the sweep's run of the same name.
-    `settings` maps each run of the sweep to its settings, as in config.json."""
+    """Raise ConfigError if a run in the folder of --carry and the sweep's run of the same name have different settings.
+    `settings` has the settings of each run of the sweep, as in config.json."""
     for name, ours in json.loads(json.dumps(settings)).items():
         if item := carried.newest(name):
             packed_run.check_same(carried.get(item), ours, f"run {name} in --carry {carried.path}")
@@ -32,10 +33,10 @@ class Packing:
 
     def __init__(self, folder: SweepFolder, carried: Carried):
         self._folder, self._carried = folder, carried
-        self._left_out: dict[str, str] = {}  # Maps runs that are not packed to the reason.
+        self._left_out: dict[str, str] = {}  # runs that are not packed, with the reason
 
     def unpack(self) -> None:
-        """Write what the sweep's folder lacks: finished runs and later checkpoints."""
+        """Copy finished runs and later checkpoints from the folder of --carry to the sweep's folder."""
         for name in self._folder.names:
             item = self._carried.newest(name)
             if item and item.env_steps > self._folder.saved_at(name):
@@ -49,7 +50,7 @@ class Packing:
         return False
 
     def _unpacked(self) -> Iterator[str]:
-        """The finished runs that are not packed."""
+        """Yield the names of finished runs that are not packed yet."""
         for name, record in self._folder.records.items():
             if record.status == "done" and name not in self._left_out:
                 item = self._carried.newest(name)
@@ -57,8 +58,8 @@ class Packing:
                     yield name
 
     def end(self, until: float) -> list[str]:
-        """Pack what is left, as long as the time is before `until` (Unix time): finished runs, compiled code, and the
-        checkpoints of unfinished runs, all in the order of the grid. Return lines of text about the folder."""
+        """Until the time `until` (Unix time), pack what has not been packed: finished runs, compiled code, and then
+        checkpoints of unfinished runs, in the order of the grid. Return lines of text about the folder of --carry."""
         while time.time() < until and self.step():
             pass
         self._left_out |= dict.fromkeys(self._unpacked(), "the time was over")
@@ -87,8 +88,8 @@ class Packing:
             self._left_out[name] = " ".join(str(e).split())
 
     def _put(self, item: Item, data: bytes) -> bool:
-        """Put an item into the folder. For a finished run, checkpoints of other runs are removed as needed, the last in
-        the order of the grid first."""
+        """Write an item to the folder of --carry, and return whether there was room. To make room for a finished run,
+        checkpoints of other runs are removed, beginning with the last run in the order of the grid."""
         if self._carried.put(item, data):
             return True
         names = self._folder.names

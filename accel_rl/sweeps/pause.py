@@ -1,8 +1,8 @@
-"""The processes of a sweep can be paused.
+"""Pause and continue the processes of a sweep.
 
-`accel-rl sweep --pause FOLDER` stops every process of the sweep (SIGSTOP). The memory of the processes stays allocated.
-`accel-rl sweep --unpause FOLDER` continues a paused sweep. A pause takes effect within a second, so this module does
-not import torch.
+`accel-rl sweep --pause FOLDER` stops every process of the sweep (SIGSTOP). The processes keep their memory. `accel-rl
+sweep --unpause FOLDER` continues a paused sweep. This module does not import torch, so that a pause takes effect within
+a second.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from accel_rl.files.durable_files import write_durably
 from accel_rl.text.errors import ConfigError
 
 PAUSED = "paused.json"
-"""The file paused.json of a paused sweep lists [process id, creation time] of each stopped process."""
+"""A file in the folder of a paused sweep, which lists [process id, creation time] of each stopped process."""
 
 
 def pause(folder: Path) -> str:
@@ -46,7 +46,7 @@ def unpause(folder: Path) -> str:
     paused = _paused(folder)
     if not paused:
         raise ConfigError(f"--unpause {folder}: no sweep is paused there")
-    for process in reversed(paused):  # The sweep's own process is continued after all other processes.
+    for process in reversed(paused):  # The sweep's own process continues last.
         with contextlib.suppress(psutil.NoSuchProcess):
             process.resume()
     (folder / PAUSED).unlink(missing_ok=True)
@@ -69,7 +69,7 @@ def release(folder: Path) -> None:
 
 
 def _paused(path: Path) -> Sequence[psutil.Process]:
-    """The sweep's paused processes that still exist. The sweep's own process is the first."""
+    """Return the sweep's paused processes that still exist, the sweep's own process first."""
     try:
         entries = json.loads((path / PAUSED).read_text())
     except (OSError, ValueError):

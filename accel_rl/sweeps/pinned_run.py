@@ -1,5 +1,4 @@
-"""A sweep starts each run as a process of this module, which pins itself to the slot's cores, and then executes the
-run's command.
+"""The program with which a sweep starts a run: it pins itself to the slot's cores, and then executes the run's command.
 
 The command-line arguments are PARENT CORES COMMAND ...
 """
@@ -17,7 +16,8 @@ _PR_SET_PDEATHSIG = 1
 def main(argv: list[str]) -> None:
     parent, cores, *words = argv
     if sys.platform == "linux":
-        # If the sweep dies, the kernel sends SIGTERM to the run, which saves a checkpoint. This setting survives exec.
+        # If the sweep dies, the kernel sends SIGTERM to the run, which then saves a checkpoint.
+        # The setting survives exec.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if int(parent) and os.getppid() != int(parent):
         sys.exit(128 + signal.SIGTERM)
@@ -30,7 +30,7 @@ def main(argv: list[str]) -> None:
 
 def set_session_nice(pid: int, nice: int) -> None:
     """Set the nice value of a process's session: 19 gives the session the lowest share of the cores, and 0 the usual
-    share. Linux may group processes by session (autogroup, sched(7)), and then applies the idle scheduling class only
+    share. Linux may group processes by session (autogroup, sched(7)); the idle scheduling class then applies only
     within a session."""
     try:
         with open(f"/proc/{pid}/autogroup", "w") as file:

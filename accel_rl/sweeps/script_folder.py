@@ -1,4 +1,4 @@
-"""The folder of `accel-rl launch`."""
+"""The folder in which `accel-rl launch` runs scripts."""
 
 import contextlib
 import os
@@ -11,8 +11,8 @@ from accel_rl.sweeps.sweep_folder import SweepFolder
 
 
 class ScriptFolder(SweepFolder):
-    """A folder of scripts, which have no settings, checkpoints or length in env steps. `sweep.json` has the words of
-    each run's command."""
+    """A `SweepFolder` of scripts instead of training runs. Scripts have no settings, no checkpoints and no length in
+    env steps. `sweep.json` has the words of each script's command."""
 
     COMMAND = "launch"
     AGAIN = "started again"
@@ -22,7 +22,7 @@ class ScriptFolder(SweepFolder):
         return list(self.plan["commands"][name])
 
     def signal(self, process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
-        """The script's child processes get the signal too. Each script has its own session."""
+        """Send a signal to a script and its child processes, which have a session of their own."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
 
@@ -34,6 +34,6 @@ class ScriptFolder(SweepFolder):
 
 
 def opened(path: Path) -> SweepFolder:
-    """The folder of a sweep, or of scripts. Raises ConfigError."""
+    """Open the folder of a sweep or of scripts. Raises ConfigError."""
     folder = SweepFolder(path)
     return ScriptFolder(path) if "script" in folder.plan else folder

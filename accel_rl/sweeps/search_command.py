@@ -1,5 +1,5 @@
-"""The command `accel-rl search` searches for good settings with Optuna. Each trial is a training run in a slot of this
-machine.
+"""The command `accel-rl search` searches for good settings with Optuna. Each trial is a training run on some of this
+machine's cores and GPUs.
 
     accel-rl search my_spaces.py:pong_ppo --trials 50 --gpus 0-7 --override env-steps=1e6
     accel-rl search --resume FOLDER --trials 100
@@ -43,7 +43,7 @@ from accel_rl.training.signals import StopRequest
 
 Space = Callable[[Any], TrainConfig]
 PERIODS, WARM_UP, FIRST_TRIALS = 20, 4, 5
-"""Scores are compared PERIODS times in the length of a run. A run is not pruned in its first WARM_UP periods, or before
+"""A run's score is compared PERIODS times during the run. No run is pruned in its first WARM_UP periods, or before
 FIRST_TRIALS runs have ended."""
 LOOK_S = 0.5
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class SearchOptions(RunOptions):
 
 
 class Search:
-    """The trials of a search, as runs in the slots of this machine. `layout` has a slot for a first trial."""
+    """The trials of a search, which are runs in slots of this machine. `layout` has a slot for a first trial."""
 
     def __init__(self, folder: SweepFolder, space: Space, o: SearchOptions, layout: Layout, lock: int):
         self._folder, self._space, self._o, self._layout = folder, space, o, layout
@@ -75,7 +75,7 @@ class Search:
         self._feeder = Feeder(folder, lay_out(o, self._needs), runs, o.retries, lock)
 
     def run(self, stop: StopRequest) -> None:
-        """Run trials until their number is reached, or until `stop`: each run then saves a checkpoint."""
+        """Run trials until --trials have ended, or until `stop` is set. Running trials then save a checkpoint."""
         try:
             while not stop and (self._running or len(self._study.trials) < self._o.trials):
                 self._step()
@@ -115,7 +115,8 @@ class Search:
         self._feeder.add(name, run.config.env_steps, layout)
 
     def _is_bad(self, name: str) -> bool:
-        """Report the run's score to Optuna once a period, and return whether it is below the other runs' median."""
+        """Report the run's score to Optuna once per period, and return whether it is below the median of the other
+        runs."""
         now, trial = self.display.view.progress(name), self._running[name]
         period = PERIODS * now.env_steps // self._lengths[name]
         last = self._study.get_trials(deepcopy=False)[trial.number].last_step or 0
@@ -125,13 +126,14 @@ class Search:
         return bool(trial.should_prune())
 
     def _end(self, name: str, result: str, score: float | None = None) -> None:
-        """Record that a trial has ended. `result` is the name of Optuna's state, with the reason after a colon."""
+        """Record that a trial has ended. `result` is the name of Optuna's trial state, optionally followed by a colon
+        and the reason."""
         state = self._optuna.trial.TrialState[result.partition(":")[0].upper()]
         self._study.tell(self._running.pop(name), score, state)
         logger.info(f"{name}: {result}{f', score {score:.4g}' if score is not None else ''}")
 
     def report(self) -> bool:
-        """Print the best trials, and return whether there is one."""
+        """Print the best trials, and return whether any trial has a score."""
         states = Counter(t.state.name.lower() for t in self._study.trials)
         stdout(f"{counted(states.total(), 'trial')}: " + ", ".join(f"{n} {state}" for state, n in states.items()))
         complete = sorted((t for t in self._study.trials if t.state.name == "COMPLETE"), key=lambda t: -t.value)
@@ -142,8 +144,8 @@ class Search:
 
 
 def open_study(file: Path | None) -> tuple[Any, Any]:
-    """Import Optuna, and create or load a study in a journal file, or create one in memory. Higher scores are better.
-    Returns the module and the study. Raises ConfigError if Optuna is not installed."""
+    """Import Optuna, and create or load a study in a journal file, or create a study in memory. Higher scores are
+    better. Return the module optuna and the study. Raises ConfigError if Optuna is not installed."""
     if importlib.util.find_spec("optuna") is None:
         raise ConfigError("Optuna is not installed: pip install 'accel_rl[search]'")
     import optuna
@@ -152,7 +154,7 @@ def open_study(file: Path | None) -> tuple[Any, Any]:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna, optuna.create_study(
         storage=optuna.storages.JournalStorage(JournalFileBackend(str(file))) if file else None,
-        sampler=optuna.samplers.TPESampler(seed=0, constant_liar=True),  # Avoids the settings of running trials.
+        sampler=optuna.samplers.TPESampler(seed=0, constant_liar=True),  # avoids running trials' settings
         pruner=optuna.pruners.MedianPruner(FIRST_TRIALS, WARM_UP + 1),
         study_name="search", direction="maximize", load_if_exists=True,
     )  # fmt: skip
@@ -163,8 +165,8 @@ def name_of(trial: Any) -> str:
 
 
 def as_member(trial: Any, space: Space, o: SearchOptions) -> GridMember:
-    """The run of a trial, with --scale and --override applied to the settings that the space returns. Raises
-    ConfigError if the settings are impossible."""
+    """Return the run of a trial: the settings that the search space returns, with --scale and --override applied.
+    Raises ConfigError if the settings are impossible."""
     try:
         config = space(trial)
     except ValueError as e:
@@ -175,7 +177,7 @@ def as_member(trial: Any, space: Space, o: SearchOptions) -> GridMember:
 
 
 def check(space: Space, o: SearchOptions) -> Layout:
-    """Lay out the machine for a first trial. Raises ConfigError if the trial's settings are impossible."""
+    """Divide the machine into slots for a first trial. Raises ConfigError if the trial's settings are impossible."""
     member = as_member(open_study(None)[1].ask(), space, o)
     return lay_out(o, {member.name: member.needs})
 

@@ -1,4 +1,4 @@
-"""Sweeps on a Slurm cluster are submitted by submitit (extra: slurm). Each run is one job, which is requeued if Slurm
+"""Submit a sweep to a Slurm cluster with submitit (extra: slurm). Each run is one job, which is requeued if Slurm
 interrupts it."""
 
 import os
@@ -33,8 +33,8 @@ class Job:
         self._command, self._variables = command, variables
 
     def __call__(self) -> int:
-        """Run the job's command until it succeeds, at most 1 + `retries` times, and return 0. Raises RuntimeError if
-        all attempts fail."""
+        """Run the command until it succeeds, at most 1 + `retries` times, and return 0. Raises RuntimeError if all
+        attempts fail."""
         code = 0
         for _ in range(1 + self.retries):
             code = subprocess.run(self._command, env={**os.environ, **self._variables}).returncode
@@ -64,8 +64,8 @@ def check(cluster: str = "slurm") -> None:
 
 
 def sizes(needs: Mapping[str, Needs], o: Any) -> dict[str, Size]:
-    """The GPUs and cores that each run's Slurm job requests. `o` contains the options of the sweep, of which
-    --gpus lists the GPUs of a node."""
+    """Return the GPUs and cores that each run's Slurm job requests. `o` are the options of the sweep, whose --gpus
+    lists the GPUs of a node."""
     gpus = sys.maxsize if o.gpu_list is None else len(o.gpu_list)
     result = {}
     for name, n in needs.items():
@@ -84,9 +84,9 @@ def describe(runs: Mapping[str, PlannedRun]) -> list[str]:
 
 
 def submit(folder: SweepFolder, sizes: Mapping[str, Size], o: Any, cluster: str = "slurm") -> int:
-    """Submit the runs to Slurm. Runs of the same size form a job array. `o` contains the options of the sweep.
-    `cluster` is submitit's name of the cluster. Raises ConfigError if the folder's path has a line break, after which
-    Slurm would read options of a job."""
+    """Submit the runs to Slurm. Runs with the same number of GPUs and cores form a job array. `o` are the options of
+    the sweep. `cluster` is submitit's name of the kind of cluster. Raises ConfigError if the folder's path has a line
+    break, because Slurm could read job options after it."""
     if not str(folder.path.absolute()).isprintable():
         raise ConfigError(f"--slurm: the path {str(folder.path)!r} has a line break or another control character")
     for size in sorted(set(sizes.values()), reverse=True):
@@ -100,7 +100,7 @@ def submit(folder: SweepFolder, sizes: Mapping[str, Size], o: Any, cluster: str 
 
 
 def _job(run: Path, retries: int) -> Job:
-    # The sweep has written the run's settings or checked them (SweepFolder.config).
+    # --trust is safe, because the sweep has written or checked the run's settings (SweepFolder.config).
     return Job(str(run), retries, child.command("accel_rl", "resume", str(run), "--trust"), child.environment({}))
 
 
@@ -118,7 +118,7 @@ def _executor(folder: SweepFolder, size: Size, o: Any, cluster: str) -> Any:
         **{name: value for name in PASSED if (value := getattr(o, name))},
         **({"slurm_array_parallelism": o.slurm_jobs} if o.slurm_jobs else {}),
         slurm_additional_parameters={"export": "ALL"},
-        # The value is not given to --export, whose list a comma in the folder's name would extend.
+        # not given to --export, because a comma in the folder's name would separate entries of its list
         slurm_setup=[f"export WANDB_RUN_GROUP={quote(folder.path.name)}"],
     )
     return executor

@@ -41,15 +41,15 @@ from accel_rl.text.errors import ConfigError, ended
 @dataclass(frozen=True)
 class SweepOptions(RunOptions):
     only: tuple[str, ...] = ()
-    """Run only the grid's runs with the given values of levels, such as game=pong,breakout envs=16. The lists of games
-    atari5, atari10, atari26, atari49 and atari57 stand for those of their games that the grid has."""
+    """Run only those runs of the grid that have the given values, such as game=pong,breakout envs=16. The names atari5,
+    atari10, atari26, atari49 and atari57 mean those games of the list that are in the grid."""
     seeds: tuple[int, ...] = ()
     """Seeds of the runs, which replace the experiment's seeds. A function that returns a grid receives the seeds as its
     parameter `seeds`."""
     resume: str = ""
     """Resume the sweep in this folder. If an experiment but no folder is given, --resume continues the sweep in --out
-    (by default runs/MODULE-NAME), or starts the sweep if this folder does not exist. Runs may import the code that the
-    given experiment names; without an experiment, --trust is needed."""
+    (by default runs/MODULE-NAME), or starts it if this folder does not exist. If an experiment is given, runs may
+    import the user's code that it names; otherwise --trust is needed for this."""
     pause: str = ""
     """Stop all processes of the sweep in this folder until --unpause."""
     unpause: str = ""
@@ -60,18 +60,18 @@ class SweepOptions(RunOptions):
     dry_run: bool = False
     """Print the plan of the sweep without starting runs."""
     machine: str = ""
-    """JSON file that describes another machine (with --dry-run)."""
+    """JSON file that describes another machine, for the plan of --dry-run."""
     rate: tuple[str, ...] = ()
-    """Env steps/s of algorithms, such as ppo=2000 dqn=900, for the hours of --dry-run (by default, the medians of the
-    runs in the folder --rates), and for --minutes until they are measured."""
+    """Env steps/s of algorithms, such as ppo=2000 dqn=900. --dry-run computes the expected hours from them (by default
+    from the medians of the runs in --rates), and --minutes uses them until rates have been measured."""
     rates: str = "runs"
-    """Folder of earlier runs, whose env steps/s determine the hours of --dry-run."""
+    """Folder of earlier runs, from whose env steps/s --dry-run computes the expected hours."""
     minutes: float | None = None
     """Time limit of the sweep. Only runs that can finish in time are started, in the order of the grid. A run that
-    turns out to be too slow is stopped, and another one uses its slot. At the end, all runs save a checkpoint."""
+    turns out to be too slow is stopped, and another run uses its slot. At the end, all runs save a checkpoint."""
     carry: str = ""
-    """Folder of a few files of at most 15 MB that hold the finished runs, and checkpoints of the others. The sweep
-    continues with what they hold, on this or another machine, and adds each run as soon as it is finished."""
+    """Folder for finished runs and checkpoints of unfinished runs, in a few files of at most 15 MB each. The sweep
+    continues with the runs in this folder, on this or another machine, and adds each run as soon as it is finished."""
     carry_mb: Count = 60
     """Maximum size of all files in --carry together, in MB."""
     when_done: str = ""
@@ -111,12 +111,12 @@ def show(lines: Sequence[str]) -> int:
 
 
 def main(argv: list[str]) -> int:
-    """The exit code: 0 done, 1 a run failed, 2 wrong settings, 130 stopped by Ctrl-C."""
+    """Return the exit code: 0 done, 1 a run failed, 2 wrong settings, 130 stopped by Ctrl-C."""
     return ended("accel-rl sweep", sweep, argv)
 
 
 def sweep(argv: list[str], began: float | None = None) -> int:
-    """The command began at `began` (Unix time), or begins now."""
+    """Run the command. `began` is its start (Unix time), by default the current time."""
     began = time.time() if began is None else began
     argv = with_default_folder(argv)
     existing = any(a.partition("=")[0] in ("--resume", "--pause", "--unpause", "--prune") for a in argv)
@@ -174,7 +174,7 @@ def sweep(argv: list[str], began: float | None = None) -> int:
 
 
 def with_default_folder(argv: list[str]) -> list[str]:
-    """Replace `EXPERIMENT --resume`, without a folder, by options that resume or start the sweep in its default
+    """Replace `EXPERIMENT --resume` without a folder by options that resume or start the sweep in its default
     folder."""
     if "--resume" not in argv:
         return argv
@@ -195,7 +195,7 @@ def with_default_folder(argv: list[str]) -> list[str]:
 
 def resume(o: SweepOptions, began: float, experiments: Sequence[str] = ()) -> int:
     """Resume the sweep in the folder --resume. The command began at `began` (Unix time). The sweep's stored options
-    apply unless new options are given. The code that the runs of `experiments` name is trusted."""
+    apply unless new options are given. A user's code that the runs of `experiments` name is trusted."""
     members = [m for name in experiments for m in find_grid(name).members]
     trust = o.trust or {name for m in members for name in code_names(m.config.to_dict())}
     folder = SweepFolder(Path(o.resume).expanduser())
@@ -236,7 +236,7 @@ def resume(o: SweepOptions, began: float, experiments: Sequence[str] = ()) -> in
 
 
 def read_carried(o: SweepOptions) -> Carried | None:
-    """Read the folder --carry, and let games that are played from now on use its compiled code."""
+    """Read the folder --carry, and copy its compiled code to this machine's cache folder."""
     if o.carry_mb < 1:
         raise ConfigError(f"--carry-mb {o.carry_mb}: must be at least 1")
     if not o.carry:
@@ -248,7 +248,7 @@ def read_carried(o: SweepOptions) -> Carried | None:
 
 
 def choice(folder: SweepFolder, layout: Layout, o: SweepOptions, began: float, carried: Carried | None) -> list[str]:
-    """Lines of text about the runs that --minutes would start by what is known now."""
+    """Return lines of text about which runs --minutes would start, given the rates that are known now."""
     if o.minutes is None:
         return []
     if carried is not None:
@@ -258,13 +258,13 @@ def choice(folder: SweepFolder, layout: Layout, o: SweepOptions, began: float, c
 
 
 def hours(runs: Mapping[str, PlannedRun], o: SweepOptions, at_once: int) -> list[str]:
-    """Lines of text with the expected hours of the runs, computed from --rate and from the runs in --rates."""
+    """Return lines of text with the expected hours of the runs, computed from --rate and from the runs in --rates."""
     rates = {**expected_hours.measured_rates(Path(o.rates).expanduser()), **expected_hours.given_rates(o.rate)}
     return expected_hours.describe([run.config for run in runs.values()], rates, at_once)
 
 
 def done(folder: SweepFolder, exit_code: int, command: str) -> int:
-    """Run the user's command at the end of a sweep, and return the sweep's exit code."""
+    """Run the command of --when-done at the end of a sweep, and return the sweep's exit code."""
     if command:
         variables = {"ACCEL_RL_SWEEP": str(folder.path), "ACCEL_RL_EXIT_CODE": str(exit_code)}
         code = subprocess.run(command, shell=True, env={**os.environ, **variables}).returncode

@@ -1,5 +1,4 @@
-"""A running sweep displays a table of its runs. The command `accel-rl status` displays the same table in another
-terminal."""
+"""The table of runs that a running sweep displays. The command `accel-rl status` displays it in another terminal."""
 
 import contextlib
 import math
@@ -28,7 +27,7 @@ ORDER = ("running", "failed", "stopped", "waiting", "pruned", "done")
 PLAIN_INTERVAL_S = 30.0
 MOST_ROWS = 40
 PLAIN_WIDTH = 200
-"""Width of the table in a pipe or file, where rich would wrap at 80 columns."""
+"""Width of the table in a pipe or file, where the library rich would otherwise wrap at 80 columns."""
 
 
 class View:
@@ -82,7 +81,7 @@ class View:
         rows = sorted(records, key=lambda n: ORDER.index(records[n].status))
         short = differing_parts(list(records))
         for name in rows[:MOST_ROWS]:
-            # A `Text` is not searched for rich's markup, such as [link=...].
+            # In a `Text`, rich does not interpret markup such as [link=...].
             table.add_row(*(Text(escaped(cell)) for cell in (short[name], *self.cells(name, records[name]))))
         if len(rows) > MOST_ROWS:
             table.add_row(f"and {len(rows) - MOST_ROWS} more")
@@ -104,18 +103,17 @@ class View:
 
 
 def differing_parts(names: Sequence[str]) -> dict[str, str]:
-    """Names such as pong,envs=16,seed=0 without the parts that all names have."""
+    """Return the names of runs, such as pong,envs=16,seed=0, without the parts that all names have in common."""
     parts = {name: name.split(",") for name in names}
     shared = set.intersection(*map(set, parts.values())) if len(names) > 1 else set()
     return {name: ",".join(p for p in parts[name] if p not in shared) or name for name in names}
 
 
 class Display:
-    """A context manager that displays a live table of runs on a terminal. If stderr is not a terminal,
-    `Display` prints lines.
+    """A context manager that displays a live table of runs on a terminal, or prints lines if stderr is not a terminal.
 
-    The display starts no thread: with PR_SET_PDEATHSIG, a run receives a signal when the thread that started the run
-    ends.
+    The display starts no thread, so that runs are started in the main thread: with PR_SET_PDEATHSIG, a run receives a
+    signal when the thread that has started it ends.
     """
 
     def __init__(self, view: View):
@@ -147,7 +145,7 @@ class Display:
             self._shown = now
 
     def event(self, line: str) -> None:
-        """Write an event of the sweep to its events.log, and print the event."""
+        """Write a line about the sweep to its events.log, and print it."""
         self.view.folder.event(line)
         self.say(line)
 
@@ -162,8 +160,8 @@ class StatusOptions:
 
 
 def records(folder: SweepFolder, view: View) -> dict[str, Record]:
-    """The record of each run of a sweep. If the sweep is not running, its interrupted runs count as stopped.
-    Runs on Slurm have no records, so their status is read from their folders."""
+    """Return the record of each run of a sweep. If the sweep is not running, its interrupted runs count as stopped. The
+    status of runs on Slurm, which have no records, is read from their folders."""
     result = folder.load_records()
     alive = folder.holder() is not None
     for name, record in result.items():
@@ -193,5 +191,5 @@ def status(argv: list[str]) -> int:
 
 
 def main(argv: list[str]) -> int:
-    """The exit code: 0 displayed, 2 wrong settings, 130 stopped by Ctrl-C."""
+    """Return the exit code: 0 displayed, 2 wrong settings, 130 stopped by Ctrl-C."""
     return ended("accel-rl status", status, argv)

@@ -1,4 +1,4 @@
-"""A sweep's folder stores the sweep's plan, the state of its runs, and the lock of the running sweep.
+"""The folder of a sweep, with the sweep's plan, the state of its runs, and the lock of the running sweep.
 
 `sweep.json` contains the grid, the placement options, and the resources that each run requests and is assigned.
 `state.json` contains each run's status (waiting, running, done, failed, pruned or stopped), attempts and exit code.
@@ -32,7 +32,7 @@ from accel_rl.settings.trust import Trust
 from accel_rl.text.counts import counted
 from accel_rl.text.errors import ConfigError
 
-if TYPE_CHECKING:  # `accel-rl status` does not wait until torch is imported.
+if TYPE_CHECKING:  # Importing torch would delay `accel-rl status`.
     from accel_rl.settings.train import TrainConfig
     from accel_rl.sweeps.sweep_plan import PlannedRun
 
@@ -43,7 +43,7 @@ PRUNED = "pruned"
 
 @dataclass(frozen=True)
 class Record:
-    """A sweep's record of one run. `slot` names the GPUs or cores of the run's slot."""
+    """The state of one run of a sweep. `slot` names the GPUs or cores of the run's slot."""
 
     status: str = "waiting"
     attempts: int = 0
@@ -58,7 +58,7 @@ class SweepFolder:
     COMMAND = "sweep"
     has_report = True
     AGAIN = "goes on from its last checkpoint"
-    """What a run does that is started again after a failure."""
+    """Part of a message: what a run does when it is restarted after a failure."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -68,7 +68,7 @@ class SweepFolder:
 
     @property
     def plan(self) -> dict[str, Any]:
-        """The contents of sweep.json. Raises ConfigError if sweep.json does not exist."""
+        """The contents of sweep.json. Raises ConfigError if the file does not exist."""
         try:
             return dict(json.loads((self.path / "sweep.json").read_text()))
         except FileNotFoundError as e:
@@ -78,7 +78,7 @@ class SweepFolder:
 
     @property
     def names(self) -> list[str]:
-        """The names of the runs. Raises ConfigError if a name leads out of the sweep's folder."""
+        """The names of the runs. Raises ConfigError if a name is a path to outside of the sweep's folder."""
         result = list(self.plan["runs"])
         for name in result:
             if Path(name).is_absolute() or ".." in Path(name).parts:
@@ -92,31 +92,32 @@ class SweepFolder:
         return self.path / name / "log.txt"
 
     def command(self, name: str, cores: Sequence[int]) -> list[str]:
-        """The command of a run on the given cores, which its ranks use in this order. The settings need no trust, as
-        the sweep has written or checked them (`config`)."""
+        """Return the command that starts or resumes a run on the given cores, which its ranks use in this order.
+        --trust is safe, because the sweep has written or checked the run's settings (`config`)."""
         return child.command("accel_rl", "resume", str(self.run(name)), "--trust", "--cores", *map(str, cores))
 
     def signal(self, process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
-        """Send a signal to a run, which stops its own child processes."""
+        """Send a signal to a run's process, which then stops its own child processes."""
         process.send_signal(number)
 
     def config(self, name: str, trust: Trust = False) -> "TrainConfig":
-        """The configuration with which a run of the sweep was started. Raises ConfigError if the configuration
-        names code of a user that is not trusted (`trust`)."""
+        """Return the configuration with which a run of the sweep was started. Raises ConfigError if it names a user's
+        code that is not in `trust`."""
         return RunFolder.open(self.run(name), trust)[1]
 
     def env_steps(self, name: str) -> int:
-        """The length of a run in env steps, without importing a user's code."""
+        """Return the length of a run in env steps, without importing a user's code."""
         return int(read_plain(self.run(name))["env_steps"])
 
     def left(self, trust: Trust) -> "dict[str, TrainConfig]":
-        """{name: configuration} of the sweep's unfinished runs. The method `config` explains `trust`."""
+        """Return {name: configuration} of the sweep's unfinished runs. `trust` is that of `config`."""
         configs = {name: self.config(name, trust) for name in self.names}
         return {name: c for name, c in configs.items() if not self.finished(name, c.env_steps)}
 
     def saved_at(self, name: str) -> int:
-        """The env steps of a run's newest checkpoint, or 0 without a checkpoint. A finished run that was carried
-        from another machine has its network (`ModelFolder`) in place of checkpoints."""
+        """Return the number of env steps of a run's newest checkpoint, or 0 without a checkpoint. If a finished run was
+        carried from another machine, it has a network (`ModelFolder`) in place of checkpoints, whose number of env
+        steps is returned."""
         run = self.run(name)
         if steps := checkpoint_steps(run / "checkpoints"):
             return steps[-1]
@@ -126,9 +127,9 @@ class SweepFolder:
             return 0
 
     def finished(self, name: str, env_steps: int, exit_code: int | None = None) -> bool:
-        """Whether a run is finished, with any exit code: its newest checkpoint has at least `env_steps` env
-        steps. If the run's length is a number of updates, the last row of metrics.csv must have this number of updates
-        instead."""
+        """Return whether a run is finished, regardless of its exit code: whether its newest checkpoint has at least
+        `env_steps` env steps or, if the run's length is given in updates, whether the last row of metrics.csv has this
+        number of updates."""
         steps = self.saved_at(name)
         if not steps:
             return False
@@ -141,8 +142,8 @@ class SweepFolder:
 
     @classmethod
     def new(cls, path: str, name: str) -> Self:
-        """The folder `path` of a new sweep, by default a folder that is named after the experiment `name`.
-        Raises ConfigError if a sweep cannot start in it."""
+        """Return the folder `path` for a new sweep, by default a folder that is named after the experiment `name`.
+        Raises ConfigError if a sweep cannot start in this folder."""
         default = f"runs/{name.rpartition(':')[2]}-{time.strftime('%Y%m%d-%H%M%S')}"
         folder = cls(Path(path or default).expanduser())
         folder.check_new()
@@ -175,8 +176,9 @@ class SweepFolder:
     def create(
         self, runs: "Mapping[str, PlannedRun]", labels: Mapping[str, Mapping[str, str]], placed: Mapping[str, Any]
     ) -> None:
-        """Write the configuration of every run before any run starts, so that a killed sweep can be resumed. `labels`
-        maps each run to its labels in the grid. Raises ConfigError if the folder contains a sweep."""
+        """Write sweep.json and the configuration of every run before any run starts, so that a killed sweep can be
+        resumed. `labels` are the labels of each run in the grid. Raises ConfigError if the folder already contains a
+        sweep."""
         self.check_unwritten()
         sizes = {name: self._begun(name, run) for name, run in runs.items()}
         named = {name: dict(labels[name]) for name in runs}
@@ -191,7 +193,7 @@ class SweepFolder:
         self._save()
 
     def _begun(self, name: str, run: "PlannedRun") -> dict[str, Any]:
-        """Write a run's configuration, and return the run's entry of sweep.json."""
+        """Write a run's configuration, and return the run's entry for sweep.json."""
         from accel_rl.settings.resolved import fill_in
 
         path = self.run(name)
@@ -207,8 +209,8 @@ class SweepFolder:
         return self.records
 
     def begin(self, waiting: Sequence[str]) -> None:
-        """Reset the records of a sweep that starts or is resumed. The status of the runs in `waiting` becomes waiting;
-        all other runs have ended."""
+        """Initialise the records of a sweep that starts or is resumed. The status of the runs in `waiting` becomes
+        waiting; all other runs have ended."""
         for name, record in self.load_records().items():
             ended = record.status if record.status in (PRUNED, "failed") else "done"
             status = "waiting" if name in waiting else ended
@@ -230,8 +232,8 @@ class SweepFolder:
         RunFolder(self.path).event(line)
 
     def deadline_s(self) -> float:
-        """The seconds until the sweep's deadline. The result is infinite without a deadline, or if the deadline
-        was that of an earlier command."""
+        """Return the seconds until the sweep's deadline. The result is infinite without a deadline, or if only an
+        earlier command had a deadline."""
         try:
             left_s = float(json.loads((self.path / DEADLINE).read_text())["due"]) - time.time()
         except (OSError, ValueError):
@@ -242,9 +244,9 @@ class SweepFolder:
 
     @contextmanager
     def locked(self) -> Iterator[int]:
-        """Lock the sweep's folder, and remove the temporary files of killed processes. The sweep's runs inherit the
-        lock, so the lock is held until the last process ends. Raises ConfigError if another process holds the lock, or
-        if a file that is changed in place is a link."""
+        """Lock the sweep's folder, and remove temporary files that killed processes have left. Runs inherit the lock,
+        which is held until the last process has ended. Raises ConfigError if another process holds the lock, or if a
+        file that is changed in place is a link."""
         RunFolder(self.path).check_parts()
         for name in self.names if (self.path / "sweep.json").exists() else ():
             refuse_link(self.log(name))
@@ -253,7 +255,7 @@ class SweepFolder:
             yield descriptor
 
     def holder(self) -> int | None:
-        """The process id of the sweep that is running in this folder, or None."""
+        """Return the process id of the sweep that is running in this folder, or None."""
         holder = folder_lock.holder(self.path)
         return None if holder is None else holder.pid
 
@@ -263,7 +265,7 @@ def prune(folder: SweepFolder, dry_run: bool = False) -> list[str]:
     Return a line for each pruned run, and a line with the total number of bytes.
 
     With `dry_run`, nothing is removed. Raises ConfigError if the sweep is running, or if a run's newest checkpoint is
-    damaged; no checkpoint of this run is then removed.
+    damaged, before any checkpoint of this run is removed.
     """
     from accel_rl.checkpoints.checkpoint import Checkpoints, load
 

@@ -1,5 +1,5 @@
-"""The loop that `accel-rl sweep` and `accel-rl launch` run: a feeder starts runs in free slots until all have ended, or
-until Ctrl-C or the deadline."""
+"""The main loop of `accel-rl sweep` and `accel-rl launch`: a feeder starts runs in free slots until all runs have
+ended, or until Ctrl-C or the deadline."""
 
 import math
 import time
@@ -27,8 +27,8 @@ def run(
     deadline: Deadline | None = None,
     packing: Packing | None = None,
 ) -> int:
-    """Run the unfinished runs of a locked folder. The exit code is 0 if all runs are done or the deadline is over, 1 if
-    a run failed, and 130 after Ctrl-C. `lock` is the descriptor of the folder's lock."""
+    """Run the unfinished runs of a locked folder. `lock` is the file descriptor of the folder's lock. Return the exit
+    code: 0 if all runs are done or the deadline is over, 1 if a run failed, and 130 after Ctrl-C."""
     if o.idle:
         idle.use_idle_time()
     view, lines = View(folder), list[str]()

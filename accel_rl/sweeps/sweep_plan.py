@@ -1,5 +1,5 @@
-"""The plan of a sweep lists the runs with their requested and assigned resources, and the machines that Gorila runs
-need."""
+"""The plan of a sweep: its runs with the resources that they request and are assigned, and how many machines Gorila
+runs need."""
 
 import math
 from collections import Counter
@@ -19,7 +19,7 @@ from accel_rl.text.errors import ConfigError
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """`config` has as many ranks as fit the assigned GPUs."""
+    """A run with its requested and assigned resources. In `config`, the number of ranks matches the assigned GPUs."""
 
     config: TrainConfig
     needs: Needs
@@ -32,7 +32,7 @@ class PlannedRun:
     @property
     def shortage(self) -> tuple[str, str, str] | None:
         """If the run is assigned fewer GPUs or cores than it requests, return three texts: the requested resources, the
-        assigned resources, and how the ranks share them. Otherwise return None."""
+        assigned resources, and how the ranks share the assigned ones. Otherwise return None."""
         if self.needs.gpus > max(1, self.size.gpus):
             asked, got = counted(self.needs.gpus, "GPU"), str(self.size.gpus or "none")
         elif not self.size.gpus and self.needs.cores > self.size.cores:
@@ -57,7 +57,7 @@ def planned(grid: Grid, sizes: Mapping[str, Size]) -> dict[str, PlannedRun]:
 def begun(
     configs: Mapping[str, TrainConfig], needs: Mapping[str, Needs], sizes: Mapping[str, Size]
 ) -> dict[str, PlannedRun]:
-    """Plan to resume runs of an earlier sweep in slots of the given sizes. Raises ConfigError if a run cannot be
+    """Plan the runs of a sweep that is resumed, in slots of the given sizes. Raises ConfigError if a run cannot be
     resumed in its slot."""
     for name, config in configs.items():
         with _of_run(name):
@@ -67,7 +67,7 @@ def begun(
 
 @contextmanager
 def _of_run(name: str) -> Iterator[None]:
-    """A context manager that adds a run's name to the text of a ConfigError."""
+    """A context manager that adds a run's name to the message of a ConfigError."""
     try:
         yield
     except ConfigError as e:
@@ -93,7 +93,8 @@ def describe(layout: Layout, runs: Mapping[str, PlannedRun]) -> list[str]:
 
 
 def shortages(runs: Iterable[PlannedRun]) -> list[str]:
-    """A line of text for each group of runs that are assigned fewer GPUs or cores than they request."""
+    """Return lines of text about runs that are assigned fewer GPUs or cores than they request, one line for each kind
+    of shortage."""
     lines = []
     for (asked, got, sharing), n in Counter(run.shortage for run in runs if run.shortage).items():
         line = f"1 run asks for {asked} and gets {got}" if n == 1 else f"{n} runs ask for {asked} each and get {got}"
@@ -114,16 +115,16 @@ def _got(layout: Layout, run: PlannedRun) -> str:
 
 
 GIB = 2**30
-SHARE_OF_MEMORY = 0.95  # The replays of a run may use 95 % of the free memory.
+SHARE_OF_MEMORY = 0.95  # share of the free memory that the replays of a run may use
 
 
 @dataclass(frozen=True)
 class ClusterNeeds:
-    """The resources that a Gorila run needs on all of its machines together.
+    """The resources that a Gorila run needs on all its machines together.
 
-    `members` and `shards` are numbers, and `named` describes the members. `cores` is the number of cores of each
-    member. `replay` is the size in bytes of each bundle's replay, and `shared` is the size of the global replay.
-    `is_local` is true if Ray is started on the sweep's machine.
+    `members` and `shards` are the numbers of member and shard processes, and `named` describes the members. `cores` is
+    the number of cores per member. `replay` is the size of each bundle's replay in bytes, and `shared` is the size of
+    the global replay. `is_local` is true if the run starts Ray on the sweep's machine.
     """
 
     members: int
@@ -135,7 +136,7 @@ class ClusterNeeds:
     is_local: bool
 
     def runs_on(self, machine: Machine) -> int:
-        """Return how many of the run's members one machine has enough cores and memory for."""
+        """Return how many of the run's members fit on one machine, given its cores and memory."""
         memory = None if machine.memory is None else SHARE_OF_MEMORY * machine.memory
         by_cores = self.members if self.is_local else min(self.members, math.floor(machine.cores / self.cores))
         if memory is None or not self.replay:
@@ -143,8 +144,8 @@ class ClusterNeeds:
         return min(by_cores, math.floor(memory / self.replay))
 
     def describe(self, runs: int, machine: Machine) -> list[str]:
-        """Describe in lines of text what `runs` equal Gorila runs need, and how many machines like `machine` are
-        enough."""
+        """Describe in lines of text what `runs` Gorila runs with equal needs require, and how many machines like
+        `machine` are enough."""
         each = [] if self.is_local else [counted(self.cores, "core")]
         each += [f"a replay of {self.replay / GIB:.2f} GiB"] * bool(self.replay)
         parts = [self.named + f" with {' and '.join(each)} each" * bool(each), counted(self.shards, "shard")]
@@ -180,7 +181,7 @@ class ClusterNeeds:
 
 
 def cluster_needs(config: TrainConfig, machine: Machine) -> ClusterNeeds | None:
-    """The resources that a Gorila run needs on its cluster, or None for other runs."""
+    """Return the resources that a Gorila run needs on its cluster, or None for other runs."""
     if not config.mode.has_members:
         return None
     g, replay = config.gorila, 0.0

@@ -9,7 +9,7 @@
 // | or ends at     a TIA write after the last line of the format, or after 25,000 instructions: then it is partial,
 // |                and the next update continues it
 //
-// Cycles count from the frame's start, and `tia.frame_clock` has the phase within a scan line.
+// CPU cycles are counted from the frame's start. `tia.frame_clock` is the clock at which line 0 begins.
 #pragma once
 #include "cartridge.h"
 #include "instructions.h"
@@ -21,7 +21,7 @@ namespace accel {
 constexpr i32 LINE_CYCLES = 76;
 constexpr i32 NTSC_LAST_LINE = 290, PAL_LAST_LINE = 342;
 constexpr u32 MOST_INSTRUCTIONS = 25000;
-// A program that never ends a frame is reset before the console's clock overflows.
+// If a program never ends its frame, the clock restarts after MOST_CYCLES, so that it does not overflow.
 constexpr i32 MOST_CYCLES = 1 << 26;
 
 struct State {
@@ -143,8 +143,9 @@ struct Console {
     }
 
     // Runs one update of the console.
-    // Two pictures are drawn in turn, so that a short frame shows the lines of two frames ago.
-    // `before`, for traces, is called with the console before every instruction.
+    // Frames are drawn into two pictures in turn. Lines that a short frame does not draw show the frame before the
+    // last.
+    // For traces, `before` is called with the console before each instruction.
     struct Untraced {
         HD void operator()(const Console&) const {}
     };

@@ -30,8 +30,8 @@ HD void cpu_set_flags(Cpu& p, u8 flags) {
     p.c = flags & 1;
 }
 
-// As in the reference, decimal mode reads digits as 10 * high + low, even if they are no decimal digits.
-// A decimal sum wraps at 256 before it is converted back to digits. A decimal difference below -100 is not written.
+// As in ale-py, decimal mode reads digits as 10 * high + low, even if they are no decimal digits. A decimal sum wraps
+// at 256 before it is converted back to digits. A decimal difference below -100 leaves the accumulator unchanged.
 HD i32 decimal_value(u8 m) { return 10 * (m >> 4) + (m & 15); }
 HD u8 decimal_digits(i32 value) { return u8((value % 100 / 10) << 4 | value % 10); }
 

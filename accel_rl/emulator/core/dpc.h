@@ -1,4 +1,4 @@
-// DPC is the chip in pitfall2's cartridge, with eight data fetchers, a random number and three voices.
+// DPC is the chip in pitfall2's cartridge, with eight data fetchers, a random number generator and three voices.
 // | read   $1000-$1003 random number        write  $1040-7 top, flag off
 // |        $1004-$1007 volume of the voices        $1048-F bottom
 // |        $1008-F data                            $1050-7 counter, low byte (a voice's: from its top)
@@ -10,7 +10,7 @@
 // | window   opens when the counter's low byte equals the top, closes when it equals the bottom; checked before a read
 // | voice    the low byte is decremented at 15,750 Hz and restarts at the top; the window is open above the bottom
 //
-// In the reference, the chip's other forms of data at $1018-$1037 (swapped, reversed, rotated) read as 0.
+// In ale-py, the chip's other forms of data at $1018-$1037 (swapped, reversed, rotated) read as 0.
 //
 // Reads of $1000-$107F and $1FC0-$1FFF, and writes to the cartridge, advance DPC's random number.
 #pragma once
@@ -32,7 +32,8 @@ struct Dpc {
 };
 
 // At power-on DPC's random number is 1.
-// The reference resets once before the actual reset, and its reads of the reset vector advance the random number twice.
+// ale-py resets the console once before the actual reset, and its two reads of the reset vector advance the random
+// number.
 HD void dpc_start(Dpc& d) {
     d = Dpc{};
     d.random = 7;

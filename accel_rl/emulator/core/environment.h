@@ -1,4 +1,4 @@
-// The environment around a console has switches, joysticks, loading, resets and actions.
+// Operates a console as a player would: sets switches and controllers, loads a game, resets it and plays actions.
 // | load     RAM <- 128 draws; 60 frames in which the TV format is detected; then a reset
 // | reset    power cycle (RAM stays), 60 frames, 4 with RESET held, the mode's switches, 4 with RESET held,
 // |          the game's start actions
@@ -18,7 +18,8 @@ enum Switch : u8 { NO_SWITCH = 0, RESET = 1, SELECT = 2 };
 constexpr u32 ACTIONS = 18;
 constexpr u32 CONSOLE_SEED = 4753849;
 
-// Actions are in the order noop fire up right left down, upright upleft downright downleft, then the eight with fire.
+// The order of actions is noop, fire, up, right, left, down, upright, upleft, downright, downleft, then the eight
+// directions with fire.
 HD u8 action_directions(u32 action) {
     static constexpr u8 held[ACTIONS] = {
         // clang-format off
@@ -37,8 +38,8 @@ HD void set_joystick(State& s, u32 action, u32 port) {
     s.fire[1 - port] = 0;
 }
 
-// A paddle turns by 23,000 ohms per frame, times the radius of a continuous action. Its button is wired to a pin of a
-// joystick direction.
+// A paddle turns by 23,000 ohms per frame, times the radius of a continuous action. The paddle's button is wired to the
+// pin of a joystick direction.
 enum Controllers : u8 { JOYSTICKS, PADDLES, PADDLES_SWAPPED, JOYSTICKS_SWAPPED, CONTROLLERS };
 constexpr i32 PADDLE_LEAST = 27450, PADDLE_MOST = 790196, PADDLE_TURN = 23000;
 constexpr i32 PADDLE_MIDDLE = (PADDLE_LEAST + PADDLE_MOST) / 2;

@@ -1,4 +1,4 @@
-// A 6507 instruction is fetched, decoded and executed.
+// Fetches, decodes and executes one instruction of the 6507.
 // | opcode  aaabbbcc     the table below, by opcode; modes name the place of the operand:
 // | IM immediate  ZP ZX ZY zero page  AB AX AY absolute  IX (zp,X)  IY (zp),Y      x: + 1 cycle when a page is crossed
 //
@@ -9,7 +9,7 @@
 
 namespace accel {
 
-// The table has the cycles of each opcode, as one digit. Taken branches and crossed pages add cycles.
+// The cycles of each opcode, as one digit, without the extra cycles of taken branches and crossed pages.
 HD u32 base_cycles(u32 opcode) {
     static constexpr u8 cycles[256] = {
         // clang-format off
@@ -63,7 +63,8 @@ struct Instruction {
     HD void nz(u8 value) { p.n = p.z = value; }
     HD void push(u8 value) { bus.write(0x100 | p.sp--, value); }
     HD u8 pull() { return bus.read(0x100 | ++p.sp); }
-    // A pull first reads the old address of the stack, whose value is on the bus when the pull reads TIA space.
+    // A pull first reads the byte at the old stack pointer. If the pull then reads the TIA, undriven bits have this
+    // byte's value.
     HD void before_pull() { bus.read(0x100 | p.sp); }
 
     HD void branch(bool taken) {
@@ -122,7 +123,7 @@ struct Instruction {
         p.pc = u16(low | pull() << 8);
     }
 
-    // A read-modify-write instruction reads and writes its address once.
+    // A read-modify-write instruction reads its address once, and writes it once.
     HD void step() {
         const u8 opcode = fetch();
         bus.tick(base_cycles(opcode));

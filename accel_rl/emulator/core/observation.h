@@ -3,11 +3,12 @@
 // |                                           -> 104x80-mean  without the first and the last row, means of 2x2
 // |                                           -> 84x84        areas of 5/2 rows by 40/21 pixels, as cv2's INTER_AREA
 //
-// A row that repeats the row above is stored as a reference (`source`), and results of the row above are reused.
+// A row that equals the row above is stored as a reference to that row (`source`), and the results for that row are
+// reused.
 //
-// Areas are sums of integers: a picture pixel has 21 x 2 parts, and an area of the observation has 200 parts.
-// The result depends on cv2's rounding errors only if a sum is halfway between two values.
-// An area halfway between two values is summed again in floats, in the order of cv2.
+// An 84x84 pixel is the mean of an area of the picture, computed with integers: each picture pixel has 21 x 2 parts,
+// and each area 200 parts. cv2's rounding errors matter only if a mean is halfway between two integers. Areas with such
+// a mean are summed again in floats, in cv2's order.
 #pragma once
 #include "tia.h"
 
@@ -29,7 +30,7 @@ HD i32 observation_height(ObservationKind kind) { return kind == AREA ? 84 : 104
 HD i32 observation_width(ObservationKind kind) { return kind == AREA ? 84 : 80; }
 HD i32 subsampled_row(i32 y, i32 rows) { return 1 + y * (rows - 2) / 104; }
 
-// Returns whether the observation depends on a row.
+// Returns whether the observation depends on the picture's row `row`.
 HD bool row_counts(ObservationKind kind, i32 row, i32 rows) {
     if (kind == MEAN) return row > 0 && row < rows - 1;
     if (kind == AREA) return true;
@@ -38,7 +39,7 @@ HD bool row_counts(ObservationKind kind, i32 row, i32 rows) {
     return false;
 }
 
-// Returns the number of a picture's rows on which the observation's first `lines` lines depend.
+// Returns how many rows of a picture are needed for the first `lines` lines of the observation.
 HD i32 rows_of_lines(ObservationKind kind, i32 lines, i32 rows) {
     if (kind == AREA) return (5 * lines + 1) / 2;
     return kind == MEAN ? 2 * lines + 1 : subsampled_row(lines - 1, rows) + 1;
@@ -76,7 +77,7 @@ HD constexpr AreaAxis area_axis(i32 size) {
     return axis;
 }
 
-// An area has 40 parts horizontally, with 21 parts per pixel and at most three pixels.
+// Horizontally, an area has 40 parts, a picture pixel has 21 parts, and an area overlaps at most three pixels.
 struct AreaRow {
     struct Part {
         u16 first, weight[3];
@@ -96,12 +97,12 @@ HD constexpr AreaRow area_row() {
     return row;
 }
 
-// A line of areas has six rows: two complete rows and half of a third row, of two frames each.
+// The picture rows of one line of areas: two whole rows and half of a third row, each in both frames.
 struct AreaRows {
     const u8 *whole[2], *other[2], *half[2];
 };
 
-// Writes a line of 84 areas, and sets bit x of the two words if sum x was halfway between two values.
+// Writes a line of 84 pixels. Sets bit x of the two words `halfway` if mean x is halfway between two integers.
 using AreaLine = void(const AreaRows& from, u8* out, u64* halfway);
 
 HD void area_line(const AreaRows& from, u8* __restrict out, u64* halfway) {
@@ -130,7 +131,8 @@ HD void area_line(const AreaRows& from, u8* __restrict out, u64* halfway) {
     for (i32 x = 0; any && x < 84; x++) halfway[x >> 6] |= u64(sums[x] % 200 == 100) << (x & 63);
 }
 
-// Sums an area in the order of cv2, from the maximum of two pictures with a function row(y).
+// Computes an observation pixel in floats, in cv2's order, from the maximum of two pictures. row(y) returns a picture's
+// row.
 template <class Rows>
 HD u8 area_as_floats(const Rows& first, const Rows& second, u32 x, i32 y) {
     static constexpr AreaAxis columns = area_axis(WIDTH), lines = area_axis(ROWS);
@@ -233,7 +235,7 @@ struct Observer {
                             *const d = second.row(top + 2);
             const u8 *const m = first.row(top + 1), *const n = second.row(top + 1);
             const AreaRows from = y & 1 ? AreaRows{{c, d}, {m, n}, {a, b}} : AreaRows{{a, b}, {m, n}, {c, d}};
-            // A line of areas with a halfway sum is summed again, as float sums may round differently.
+            // Means halfway between two integers are computed again in floats, which may round differently.
             line ? line(from, out, halfway) : area_line(from, out, halfway);
             for (u32 word = 0; word < 2; word++)
                 for (u64 left = halfway[word]; left; left &= left - 1) {
@@ -242,7 +244,7 @@ struct Observer {
                 }
         }
     }
-    // Sources are in ascending order, so all rows between two rows of the same source also have this source.
+    // If two rows have the same source, so have all rows between them, because sources are in ascending order.
     HD static bool repeats(const GrayFrame& frame, i32 from, i32 to) { return frame.source[from] == frame.source[to]; }
 };
 

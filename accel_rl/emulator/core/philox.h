@@ -5,7 +5,7 @@
 // | START     index 0: the row and the column of a start state in the table of all of them
 // | STICKY    index: the agent step, in blocks of four frames; a word a frame
 //
-// A number depends only on its position, not on earlier draws, so that GPUs and CPUs draw the same numbers.
+// A number depends only on its counter, not on earlier draws, so that GPUs and CPUs draw the same numbers.
 #pragma once
 #include "types.h"
 
@@ -40,8 +40,8 @@ struct StartDraws {
     u32 row, column;
 };
 
-// Selects a start state of a table of rows x columns.
-// Each start state has the same probability, up to 1 / 2^32 of a row's and a column's probability.
+// Selects a row and a column of a table of start states. All rows are equally likely, up to a difference of 1 / 2^32 in
+// probability, and so are all columns.
 HD StartDraws start_draws(u32 seed, u32 episode, u32 rows, u32 columns) {
     const Words drawn = philox(seed, 0, Words{{0, episode, START, 0}});
     return StartDraws{high_product(drawn.word[0], rows), high_product(drawn.word[1], columns)};

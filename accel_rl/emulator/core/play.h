@@ -1,10 +1,10 @@
-// An environment is plain data with rules of its agent steps, the same on CPUs and GPUs.
+// The state of an environment, which is plain data, and the rules of its agent steps, for CPUs and GPUs.
 // | agent step     frame  frame  frame  frame        frame_skip of them, or fewer at an end of the game
 // |                  -      -    drawn  drawn   ->   maximum, observation
 //
 // The rules of an agent step are those of envs/ale.py.
-// If the game ends within an agent step, the observation shows only the last screen. A lost life may end the return.
-// A time limit is ignored at a step at which the game ends or a life is lost.
+// If the game ends within an agent step, the observation shows only the last screen. With `life_loss`, a lost life sets
+// `terminated`. A step that reaches the time limit is not `truncated` if the game ends or a life is lost in this step.
 #pragma once
 #include "observation.h"
 #include "progress.h"
@@ -43,11 +43,11 @@ HD void set_inputs(State& s, const Game& game, u32 action, u8 switches, u8 diffi
     set_switches(s, switches, difficulty);
 }
 
-// Returns the action of an agent step. FIRE does nothing in some games, except in the presses of a reset.
+// Returns the action that is played for an agent's action. In some games, an agent's actions with FIRE do nothing.
 HD u32 played_action(const Game& game, u32 action) { return game.fire_is_noop && action_directions(action) & FIRE ? 0 : action; }
 
 // Returns a message about the defect of a loaded state, or null if the state is valid.
-// A defective state could index outside an array, overflow a division, or loop forever.
+// Emulation from a defective state could access memory outside an array, overflow in a division, or loop forever.
 HD const char* damage_of(const Play& p, const Rom& rom) {
     const State& c = p.state;
     const Tia& t = c.tia;

@@ -2,8 +2,8 @@
 // | console randomness   one fixed seed: 128 bytes of RAM, then the timer at each reset
 // | sticky actions       the user's seed: two draws an emulated frame
 //
-// The random generator is larger than a console, so the console's state does not contain the generator.
-// The console's state has only the number of draws from the fixed seed.
+// The generator's state is larger than the console's. A saved console therefore has only the number of draws since the
+// fixed seed.
 #pragma once
 #include "types.h"
 

@@ -1,4 +1,4 @@
-// The TIA is the picture chip. This file has the TIA's registers, and the log of writes to the registers.
+// The TIA is the picture chip: its registers, and the log of writes to the registers.
 // | one scan line, 228 colour clocks = 76 CPU cycles
 // | 0                68                      148                     228
 // | |  HBLANK         | left half: PF0 PF1 PF2 | right half, again or reflected |
@@ -6,8 +6,9 @@
 // | write log:   clock of the write, register, value   ->   tia_settle.h replays it up to a given clock
 //
 // A write to the TIA only enters the log.
-// State that depends on the beam (collisions, positions, the picture) is computed only when needed.
-// The log is settled at a collision read, at the end of a frame, or when the log is full.
+// State that depends on the position of the beam (collisions, objects' positions, the picture) is computed only when it
+// is needed.
+// The logged writes are applied ("settled") when collisions are read, at the end of a frame, or when the log is full.
 // Clocks are colour clocks since the start of the frame's first cycle. Line 0 begins at `frame_clock`, at or before 0.
 #pragma once
 #include "types.h"
@@ -23,7 +24,7 @@ enum TiaRegister : u8 {
 };
 
 // `pos` and `hm` list the objects in the order of TiaObject.
-// In a pixel's set of objects, an object is bit 1 << object, and the playfield is bit 5.
+// In the set of objects that cover a pixel, bit i stands for the object number i, and bit 5 for the playfield.
 enum TiaObject : u8 { P0, P1, M0, M1, BL, PF };
 
 constexpr i32 LINE_CLOCKS = 228;
@@ -66,14 +67,14 @@ struct TiaWrite {
 };
 
 // A frame has about a thousand TIA writes.
-// A full log is settled before the frame ends, so the length of the log affects only the speed.
+// A full log is settled before the frame ends, so its size affects only speed.
 struct TiaLog {
     static constexpr u32 SIZE = 256;
     u32 count;
     TiaWrite writes[SIZE];
 };
 
-// A Picture has the destination of a picture, and the displayed lines.
+// The memory to draw into, and which lines are displayed.
 struct Picture {
     u8* pixels;  // `pixels` are colour bytes [height, 160], or null if only collisions are computed.
     i32 first_line;
@@ -86,7 +87,7 @@ HD i32 line_clock(const Tia& t, i32 clock) { return i32(u32(clock - t.frame_cloc
 HD i32 line_number(const Tia& t, i32 clock) { return i32(u32(clock - t.frame_clock) / LINE_CLOCKS); }
 
 // Returns the number of clocks until a write to a register takes effect.
-// The parameter `at` is a clock since the start of any line.
+// `at` is the clock of the write, since the start of the frame or of any line.
 HD i32 write_delay(u32 reg, i32 at) {
     switch (reg) {
             // clang-format off

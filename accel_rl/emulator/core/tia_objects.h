@@ -1,4 +1,4 @@
-// Objects on a scan line have positions, copies and motion.
+// The positions, copies and motion of the objects on a scan line.
 // | NUSIZ & 7    copies at offsets        width of a player's pixel
 // | 0            0                        1
 // | 1            0 16                     1
@@ -9,9 +9,9 @@
 // | 6            0 32 64                  1
 // | 7            0                        4, starting one pixel later
 //
-// After HMOVE at CPU cycle c of a line, every object first moves right by 8 (the blank at the left edge).
-// After the move to the right, the object moves left by one for each `motion` pulse, one every 4 clocks.
-// A late HMOVE (c > 54) moves objects only to the left, and an HMOVE at a cycle in between moves none.
+// After HMOVE at CPU cycle c of a line, every object first moves right by 8 pixels, because a blank of 8 pixels is
+// shown at the left edge. After the blank, the object moves left by one pixel for each of its motion pulses, one every
+// 4 clocks. A late HMOVE (55 <= c < 75) moves objects only to the left, and an HMOVE with 20 < c < 55 moves no object.
 #pragma once
 #include "tia.h"
 
@@ -27,8 +27,8 @@ HD u32 player_stretch(u8 nusiz) { return (nusiz & 7) == 5 ? 1 : (nusiz & 7) == 7
 
 HD i32 wrap(i32 x) { return x + (x >> 31 & WIDTH) - (x >= WIDTH ? WIDTH : 0); }
 
-// Returns the pixels that an HMOVE at CPU cycle `cycle` moves an object to the left, by the register's nibble.
-// The motions were measured at cycles 3 and 5-76, and cycles 0-2 and 4 follow the pattern.
+// Returns by how many pixels an HMOVE at CPU cycle `cycle` moves an object to the left, given the high nibble of its HM
+// register. The motions at cycles 3 and 5-76 were measured; those at cycles 0-2 and 4 continue the pattern.
 HD constexpr i32 motion_by(i32 cycle, i32 nibble) {
     const i32 pulses = nibble ^ 8;
     if (cycle <= 20 || cycle >= 75) {
@@ -62,8 +62,8 @@ HD u8 reset_position(i32 at, i32 latency) {
     return u8((at - HBLANK_CLOCKS + latency) % WIDTH);
 }
 
-// A reset soon after an HMOVE coincides with the pulses of the HMOVE.
-// The five cases below were measured, for HMOVE at cycles 3-6 and 8-39:
+// The reset of an object's position soon after an HMOVE coincides with the motion pulses of the HMOVE. Measurements
+// with HMOVE at cycles 3-6 and 8-39 found five such cases:
 // | object   HMOVE at   reset at cycle   position
 // | ball     3          9                5
 // | ball     3          10               6
@@ -80,8 +80,8 @@ HD i32 late_reset_position(u32 object, i32 cycle, i32 since_hmove) {
 }
 
 // If HMM0 changes from 7 to 6 in the 21st cycle after HMOVE, missile 0 draws stars.
-// While missile 0 draws stars, it moves at the end of each line until the next HMOVE, with a period of four lines.
-// Missile 0 is wide on one of the four lines, and hidden on another.
+// Until the next HMOVE, missile 0 then moves at the end of each line, with a period of four lines. Missile 0 is wide on
+// one of these four lines, and hidden on another.
 // | line after the write   1       2       3    4
 // | pixels to the left     33      0       17   18
 // | missile 0              wide    hidden

@@ -1,12 +1,12 @@
-// Settling computes collisions, and pixels if a picture is needed, from the log of TIA writes.
+// Applies the logged TIA writes ("settles" them): computes collisions, and pixels if a picture is needed.
 // | settled ......... write + its delay ......... write + its delay ......... until
 // |         draw with               draw with                 draw with
 // |         the registers           the first write           both
 //
-// A write to a register becomes visible some clocks later; the number of clocks depends on the register:
+// A write becomes visible after a delay in clocks that depends on the register:
 // | VBLANK, REFPx, GRPx 1     NUSIZx 8     PF0-2 2 to 5, by where in a 4-pixel cell of the playfield     others 0
 //
-// A pixel is described by the set of visible objects, one bit each.
+// A pixel is described by the set of objects that are visible at the pixel, one bit each.
 // The object of the highest priority gives the pixel its colour, and every pair of objects in the set collides.
 #pragma once
 #include "tia_objects.h"
@@ -15,10 +15,10 @@ namespace accel {
 
 constexpr u8 BIT_P0 = 1, BIT_P1 = 2, BIT_M0 = 4, BIT_M1 = 8, BIT_BL = 16, BIT_PF = 32;
 
-// A stretch of pixels has up to 64 sets of objects, one bit for each set.
-// The collisions are computed later, from the sets of objects.
+// Returns the pairs of objects in a set, as bits of the collision latches. While drawing, one bit per set records that
+// some pixel has this set of objects, and collisions are computed later from these bits.
 HD u32 pairs_of(u32 set) {
-    // The 15 collision latches are in order, two per register from CXM0P on, bit 7 first.
+    // The 15 collision latches in the order of the registers from CXM0P on: in each register bit 7, then bit 6.
     static constexpr u8 pair[15] = {
         BIT_M0 | BIT_P1, BIT_M0 | BIT_P0, BIT_M1 | BIT_P0, BIT_M1 | BIT_P1, BIT_P0 | BIT_PF,
         BIT_P0 | BIT_BL, BIT_P1 | BIT_PF, BIT_P1 | BIT_BL, BIT_M0 | BIT_PF, BIT_M0 | BIT_BL,
@@ -82,7 +82,7 @@ HD void put_playfield(Line& line, const Tia& t) {
     }
 }
 
-// Returns the colour, of the line's four colours, of a pixel with the given set of visible objects.
+// Returns which of the line's four colours a pixel with the given set of visible objects has.
 HD u32 colour_index(u32 set, u8 ctrlpf, bool right) {
     const bool score = (ctrlpf & 6) == 2;
     if (ctrlpf & 4 && set & (BIT_PF | BIT_BL)) return 2;
@@ -116,7 +116,8 @@ HD void draw_pixels(Tia& t, u8* row, i32 begin, i32 end) {
     for (x = begin; x < end; x++) row[x] = t.colour[colour_index(line.set[x], t.ctrlpf, x >= 80)] | t.colour_loss;
 }
 
-// The end of a displayed line ends the blank of an HMOVE before its cycle 75; a later HMOVE blanks the next line.
+// At the end of a displayed line, ends the blank of an HMOVE before cycle 75 of this line; a later HMOVE blanks the
+// next line.
 HD void end_blank(Tia& t, i32 line_start) {
     if (t.hmove_clock < line_start + 3 * 75) t.hmove_blank = 0;
 }
@@ -183,12 +184,13 @@ HD void reset_player(Tia& t, Target& picture, u32 i, i32 clock) {
     const i32 at = line_clock(t, clock);
     const PlayerReset reset = player_reset(t.nusiz[i], t.pos[i], at);
     if (reset.delay) draw_until(t, picture, clock + reset.delay);
-    // A reset at clock 0 of a line precedes the line.
+    // A reset at clock 0 of a line takes effect before the line is drawn.
     t.first_hidden[i] = reset.hides && (reset.delay || at);
     t.pos[i] = reset_position(at, 5);
 }
 
-// A missile is drawn at its old position for 8 more clocks. By then a new first copy has passed, unless it is 8 clocks wide.
+// After its reset, a missile is drawn at the old position for 8 more clocks. By then the beam has passed the first copy
+// at the new position, unless the missile is 8 clocks wide.
 template <class Target>
 HD void reset_missile(Tia& t, Target& picture, u32 object, i32 clock, u8 position) {
     draw_until(t, picture, clock + 8);
@@ -202,7 +204,8 @@ HD_FOLD u32 move_object(Tia& t, u32 i, const i8* motions) {
     return u32(motion != 0) << i;
 }
 
-// Returns the set of the objects that have moved. There is no loop, because translations are compiled with -O1.
+// Returns the set of the objects that have moved. The five calls are not a loop, because translated ROMs are compiled
+// with -O1.
 HD_FOLD u32 write_hmove(Tia& t, i32 clock, i32 at) {
     const i32 cycle = at / 3;
     const i8* const motions = hmove_motions(cycle);
@@ -221,7 +224,7 @@ HD u32 reversed_bits(u32 value) {
     return result;
 }
 
-// `picture` is a Picture, or the fast core's masks, in which the register is a constant.
+// `picture` is a Picture, or the fast core's FastTia, which calls this function with a constant `reg`.
 template <class Target>
 // clang-format off
 HD_FOLD void apply_write(Tia& t, Target& picture, u32 reg, u8 value, i32 clock) {

@@ -4,7 +4,7 @@
 // |                   inline the whole TIA into every instruction, and would not finish
 // | HD_FOLD           one that a CPU compiler inlines, since its arguments are constants at most calls
 //
-// Tables are constants inside functions, because device code cannot index an array at namespace scope.
+// Tables are constants inside functions, because CUDA device code cannot index a constant array at namespace scope.
 #pragma once
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
@@ -31,11 +31,11 @@ using u32 = unsigned int;
 using i32 = int;
 using u64 = unsigned long long;
 
-// Makes a time count from a later origin; times long ago saturate.
+// Converts a time to a later origin. Times before LONG_AGO become LONG_AGO.
 constexpr i32 LONG_AGO = -(1 << 28);
 HD i32 rebased(i32 moment, i32 start) { return moment - start > LONG_AGO ? moment - start : LONG_AGO; }
 
-// Operations on bytes and bits use the compiler's own functions, except with ACCEL_PLAIN.
+// Operations on bytes and bits use the compiler's builtin functions, unless ACCEL_PLAIN is defined.
 #ifdef __CUDA_ARCH__
 HD void copy_bytes(void* to, const void* from, u32 count) { memcpy(to, from, count); }
 HD void fill_bytes(void* to, u8 value, u32 count) { memset(to, value, count); }

@@ -1,1 +1,1 @@
-"""The device emulator consists of kernels for GPUs. The same kernels can also be built for CPUs."""
+"""An Atari emulator made of GPU kernels, which can also be compiled for CPUs."""

@@ -1,4 +1,5 @@
-// Binds the kernels' host build, and random numbers, tables and layouts of a device's environments, to Python.
+// Python bindings of the kernels that are compiled for CPUs, of the counter-based random numbers, and of the tables and
+// memory layouts of environments on a device.
 #pragma once
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -57,7 +58,7 @@ inline void bind_layouts(pybind11::module_& device) {
 inline void bind_device(pybind11::module_& m) {
     namespace py = pybind11;
     auto device = m.def_submodule("device", "The host build of the GPU's kernels.");
-    // `arguments` has the bytes of a StepArguments with pointers into the process's memory.
+    // `arguments` are the bytes of a StepArguments whose pointers are addresses in this process.
     const auto of = [](const std::string& arguments) {
         if (arguments.size() != sizeof(StepArguments))
             throw std::invalid_argument("the arguments have " + std::to_string(arguments.size()) + " bytes; expected " +

@@ -1,10 +1,10 @@
-"""The choice of a block as one indexed jump. NVRTC turns a switch, even of hundreds of cases, into a tree of
+"""Choose the block of code to run by one indexed jump. NVRTC compiles even a switch with hundreds of cases to a tree of
 comparisons.
 
     | NVRTC -> PTX with a mark at the choice and at each case -> brx.idx to the cases' labels -> nvJitLink -> a cubin
 
-The comparisons behind the choice are no longer reached. The PTX is refused if one of them, or another instruction that
-is no longer reached, computes a register that a reached instruction reads.
+The jump makes the comparisons unreachable. The PTX is refused if an unreachable instruction writes a register that a
+reachable instruction reads.
 """
 
 import re
@@ -22,8 +22,8 @@ _WRITES_NOTHING = ("st.", "bra", "ret", "@", "bar.", "call", "{", "}", "//", "br
 
 
 def compile_with_jump(texts: dict[str, str], main: str, architecture: str) -> nvrtc.Compiled:
-    """Compile as nvrtc.compile_sources does, but with an indexed jump. If nvJitLink is not installed, or the PTX cannot
-    be rewritten, the kernel has NVRTC's comparisons."""
+    """Compile as nvrtc.compile_sources does, but with an indexed jump. If nvJitLink is missing, or the PTX cannot be
+    rewritten, keep NVRTC's comparisons."""
     try:
         ptx = nvrtc.compile_sources(texts, main, architecture.replace("sm_", "compute_"), "-DMARKS").code.decode()
         return linked(with_jump(ptx.rstrip("\0")), architecture)
@@ -33,8 +33,8 @@ def compile_with_jump(texts: dict[str, str], main: str, architecture: str) -> nv
 
 
 def with_jump(ptx: str) -> str:
-    """Return PTX with a brx.idx in place of the first branch behind the mark DISPATCH. Raises RunError if registers
-    would be undefined."""
+    """Insert a brx.idx into PTX, before the first branch after the mark DISPATCH. Raises RunError if registers would be
+    undefined."""
     lines, label, labels = ptx.splitlines(), "", {}
     for line in lines:
         if match := _LABEL.match(line):
@@ -59,7 +59,7 @@ def with_jump(ptx: str) -> str:
 
 
 def _check(function: list[str]) -> None:
-    """Raise RunError if an instruction that is not reached writes a register that a reached instruction reads."""
+    """Raise RunError if an unreachable instruction writes a register that a reachable instruction reads."""
     reached = _reached(function)
     written: set[str] = set()
     read: set[str] = set()
@@ -74,7 +74,7 @@ def _check(function: list[str]) -> None:
 
 
 def _reached(function: list[str]) -> set[int]:
-    """Return the numbers of the lines that can be reached from the function's first line."""
+    """Return the numbers of the lines that are reachable from the function's first line."""
     places = {match[1]: n for n, line in enumerate(function) if (match := _LABEL.match(line))}
     result: set[int] = set()
     todo = [0]
@@ -92,7 +92,7 @@ def _reached(function: list[str]) -> set[int]:
 
 
 def linked(ptx: str, architecture: str) -> nvrtc.Compiled:
-    """Compile PTX by nvJitLink. Raises ImportError if it is not installed, and RunError with its first error."""
+    """Compile PTX by nvJitLink. Raises ImportError if nvJitLink is not installed, and RunError if it fails."""
     from cuda.bindings import nvjitlink
 
     options = [f"-arch={architecture}", "-verbose", "-Xptxas=-v", "-fma=0"]

@@ -3,8 +3,8 @@ use.
 
     | ROM -> blocks of C++ (blocks.py) -> NVRTC -> machine code -> a file of the cache folder -> trial (kernel_trial.py)
 
-The first reset waits for the compiler, so that no capture of a CUDA graph loads a kernel. If a game cannot be compiled,
-or if its trial fails, the kernel `step` plays it.
+The first reset waits for the compiler, so that no kernel is loaded while a CUDA graph is captured. Games that cannot be
+compiled, or whose trial fails, are played by the kernel `step`.
 """
 
 import json
@@ -27,22 +27,23 @@ from accel_rl.text.errors import RunError
 
 KERNEL, MAIN, TEXT = "step_blocks", "device/kernels/blocks.cu", "blocks.inc"
 SECONDS = 20
-FEW = 11  # The square root of 4 times 32
+FEW = 11  # Lanes per warp up to which the trial with 4 lanes counts, not that with 32: about sqrt(4 * 32)
 INDEXED_JUMP = False
-"""Whether a block is chosen by one indexed jump (block_jumps.py) instead of NVRTC's search among the cases. Such code
-has been compiled and checked, but has never run on a GPU."""
+"""If true, blocks are chosen by one indexed jump (block_jumps.py) instead of NVRTC's comparisons. Kernels with indexed
+jumps have been compiled and checked, but have never run on a GPU."""
 
 
 class Trial(NamedTuple):
-    """Milliseconds of an agent step on a GPU, by the game's own kernel and by that of all games: with few environments
-    per warp, and with the most. `differs` is what was not equal, or ""."""
+    """Comparison of a game's own kernel with the kernel of all games on a GPU. `milliseconds` [2, 2] per agent step:
+    with 4 and with 32 environments per warp, by the game's own kernel and by that of all games. `differs` names the
+    first result in which the kernels differed, or is ""."""
 
     milliseconds: Sequence[Sequence[float]]
     differs: str = ""
 
     def prefers_own(self, lanes: int) -> bool:
-        """Return whether the game's own kernel plays warps with so many environments. The nearer number counts that
-        has been tried (of 4 and 32, by ratio)."""
+        """Return whether the game's own kernel was at least as fast with about `lanes` environments per warp. Of the
+        two measurements, with 4 and with 32, the one nearer in ratio counts."""
         if self.differs:
             return False
         of_game, of_all = self.milliseconds[lanes > FEW]
@@ -64,13 +65,13 @@ class GameKernel(NamedTuple):
 
 @cache
 def begin(game: str, gpu: int) -> Future[GameKernel | None]:
-    """Begin to compile a game for a GPU and to try its kernel. The result is None if this is impossible."""
+    """Start compiling a game for a GPU and trying its kernel. The future's result is None if this fails."""
     result: Future[GameKernel | None] = Future()
 
     def run() -> None:
         try:
             result.set_result(_from_child(game, gpu))
-        except BaseException as error:  # The first reset raises it.
+        except BaseException as error:  # The first reset raises this exception.
             result.set_exception(error)
 
     threading.Thread(target=run, name="blocks", daemon=True).start()
@@ -78,8 +79,8 @@ def begin(game: str, gpu: int) -> Future[GameKernel | None]:
 
 
 def _from_child(game: str, gpu: int) -> GameKernel | None:
-    """Compile in a child process, because a process that ends while its thread compiles would crash in NVRTC, and a
-    kernel that fails leaves its process without a GPU."""
+    """Compile and try the kernel in a child process: a process that exits while NVRTC compiles in a thread crashes, and
+    after a kernel fails, its process can no longer use the GPU."""
     arguments = command("accel_rl.emulator.device.kernel_trial", game, str(gpu), str(os.getpid()))
     child = start(arguments, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     content = child.communicate()[0]
@@ -87,7 +88,7 @@ def _from_child(game: str, gpu: int) -> GameKernel | None:
 
 
 def packed(kernel: GameKernel) -> bytes:
-    """Return what the child process writes to its standard output."""
+    """Return a kernel as bytes, which the child process writes to its standard output."""
     return json.dumps(kernel.trial._asdict()).encode() + b"\n" + nvrtc.packed(kernel.compiled)
 
 
@@ -97,8 +98,8 @@ def unpacked(content: bytes) -> GameKernel:
 
 
 def is_on(translate: bool) -> bool:
-    """Return whether games are compiled for GPUs. ACCEL_RL_TRANSLATE=off and an emulator that was compiled from other
-    sources (emulator/translation.py) also prevent it."""
+    """Return whether games are compiled for GPUs: not if `translate` is false, if ACCEL_RL_TRANSLATE=off, or if the
+    emulator was compiled from other sources (emulator/translation.py)."""
     return translate and not translation.is_off() and not translation.is_stale()
 
 
@@ -111,8 +112,8 @@ def compiled(game: str, capability: tuple[int, int]) -> nvrtc.Compiled:
 
 
 def blocks_of(game: str) -> Blocks:
-    """Return the blocks of a game's ROM, after some frames that find its instructions. Raises RunError if there are
-    none."""
+    """Play some frames to find the instructions of a game's ROM, and return the ROM's blocks. Raises RunError if no
+    instructions are found."""
     from accel_rl.emulator.atari import AtariEmulator
 
     result = Blocks(AtariEmulator(game)._emulator.translated(*rom_compiler.FRAMES), cartridge(game))
@@ -129,5 +130,5 @@ def compile_blocks(game: Blocks, architecture: str) -> nvrtc.Compiled:
 
 
 def sources() -> dict[str, str]:
-    """Return the texts of `step_blocks`, without the ROM's."""
+    """Return the source files of `step_blocks`, except the game's blocks."""
     return {name: text for name, text in nvrtc.sources().items() if name.endswith(".h") or name == MAIN}

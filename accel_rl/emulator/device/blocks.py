@@ -1,10 +1,12 @@
-"""A game's ROM as blocks of C++ for the lanes of a warp, which kernels/blocks.h includes as a switch.
+"""Translate a game's ROM to blocks of C++, which kernels/blocks.h includes as the cases of a switch. The lanes of a
+warp run blocks together.
 
     | translation.h: a line for each instruction -> where blocks begin -> each block's instructions
 
-A block ends at a jump, at a branch that is taken, and where another block begins. If a branch is not taken, and no
-other path leads to the next instruction, its lanes continue in the next block. A block that branches to itself is
-repeated within the scan line. Both save choices of a block, which cost a warp about as much as two instructions.
+A block ends at a jump, at a taken branch, and where another block begins. After a branch that is not taken, lanes
+continue in the next block if no other path leads to that block. A block that branches to its own start is repeated
+until the scan line ends. Continuing in the next block, and repeating a block, avoid a choice by the switch, which costs
+a warp about as much as two instructions.
 """
 
 import re
@@ -15,9 +17,9 @@ from functools import cached_property
 MOST_ROM = 16_384
 NO_BLOCK = 0xFFFF
 LONGEST = 32
-"""A block has at most 32 instructions. At the end of each scan line, the log of a frame is checked for room for another
-76 writes. Until the next check, a lane writes at most every third cycle, 26 times, and once with each instruction of a
-block that begins within the line."""
+"""Maximum number of instructions in a block. At the end of each scan line, the log of TIA writes must have room for
+another 76 writes. Until the next check, a lane writes at most 26 times (every third cycle), and then once per
+instruction of a block that begins within the line."""
 
 _LINE = re.compile(r"T\((\d+), (\w+)\((\w+)\), (\d+)u, (\d+)u, (\d+)u, N_(\d+), N_(\d+)\)")
 _JUMPS = {"JMP", "JSR", "JMI", "RTS", "RTI", "BRK"}
@@ -25,8 +27,8 @@ _JUMPS = {"JMP", "JSR", "JMI", "RTS", "RTI", "BRK"}
 
 @dataclass(frozen=True)
 class Instruction:
-    """A line T(...) of translation.h. `offset`, `target` and `behind` are offsets in the ROM; `is_static` tells whether
-    a jump always leads to `target`."""
+    """One instruction of the ROM, parsed from a line T(...) that translation.h writes. `offset`, `target` and `behind`
+    (the next instruction) are offsets in the ROM. If `is_static` is true, a jump always leads to `target`."""
 
     offset: int
     body: str
@@ -63,7 +65,7 @@ class Blocks:
         self._number = {offset: n for n, offset in enumerate(self.starts)}
 
     def _cut(self, starts: set[int]) -> set[int]:
-        """Add starts, so that no block has more than LONGEST instructions."""
+        """Split blocks with more than LONGEST instructions. Return the offsets at which blocks start."""
         result = set(starts)
         for start in starts:
             for n, one in enumerate(self._block(start, starts), 1):
@@ -83,7 +85,7 @@ class Blocks:
 
     @cached_property
     def text(self) -> str:
-        """What kernels/blocks.h includes as BLOCKS."""
+        """The C++ text that kernels/blocks.h includes as BLOCKS."""
         numbers = (str(self._number.get(offset, NO_BLOCK)) for offset in range(MOST_ROM))
         tables = [
             f"constexpr u32 BLOCK_COUNT = {len(self.starts)};",

@@ -18,12 +18,12 @@ from accel_rl.emulator.device.step_arguments import StepArguments
 from accel_rl.text.errors import ConfigError, RunError
 
 WARP, DRAWING, BEGINNING = 32, 64, 64  # The kernels step, draw and begin have 32, 64 and 64 threads per block.
-# A multiprocessor's cache has room for the local memory of only a few warps of the kernel step, which use 31 KB each,
-# and of games' own kernels, which use up to 45 KB.
+# Warps of `step` per multiprocessor.
+# A warp uses 31 KB of local memory, or up to 45 KB in a game's own kernel, and only a few fit into the cache.
 STEP_WARPS = 2
-LEAST_LANES = 4  # A warp of the kernel step plays at least four environments, or all if there are fewer.
+LEAST_LANES = 4  # A warp of `step` plays at least 4 environments, if there are 4.
 REJECTED = ("CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "CUDA_ERROR_NO_BINARY_FOR_GPU", "CUDA_ERROR_INVALID_IMAGE")
-OLDEST = (8, 0)  # A GPU must have compute capability 8.0 or higher.
+OLDEST = (8, 0)  # The lowest supported compute capability
 
 
 def gpu_index(device: torch.device | str) -> int:
@@ -48,8 +48,8 @@ def kernels_of(device: torch.device) -> "CudaKernels":
 
 
 class CudaKernels:
-    """`CudaKernels` launches the emulator's kernels on one GPU, without synchronizing with the GPU. Games that are
-    translated have a kernel `step_blocks` each, in place of `step`."""
+    """Launches the emulator's kernels on one GPU, without synchronizing with the GPU. Each translated game has its own
+    kernel `step_blocks` in place of `step`."""
 
     def __init__(self, device: torch.device) -> None:
         from cuda.bindings import driver
@@ -57,22 +57,22 @@ class CudaKernels:
         self._driver, self._device = driver, device
         self._properties = torch.cuda.get_device_properties(device)
         with torch.cuda.device(device):
-            torch.cuda.current_stream().synchronize()  # The torch call `synchronize` creates the GPU's CUDA context.
+            torch.cuda.current_stream().synchronize()  # Makes torch create the GPU's CUDA context.
             self._context = self._checked(driver.cuCtxGetCurrent())
             self.code = compiled(torch.cuda.get_device_capability(device)).code
             names = ("step", "rows", "draw", "finish", "begin")
             self._kernels = dict(zip(names, self._loaded(self.code, *names), strict=True))
         self.warps = STEP_WARPS * self._properties.multi_processor_count
-        """The most warps of few environments"""
+        """With few environments, a step uses at most this number of warps."""
         self.trials: dict[str, block_kernel.Trial] = {}
-        """The trials of loaded kernels, by game. Without its trial, a game's own kernel is always used."""
+        """The trials of loaded kernels, by game. A game's own kernel without a trial is always used."""
 
     def _loaded(self, code: bytes, *names: str) -> list[Any]:
         module = self._checked(self._driver.cuModuleLoadData(code), "loading the compiled emulator")
         return [self._checked(self._driver.cuModuleGetFunction(module, name.encode())) for name in names]
 
     def load_blocks(self, game: str) -> None:
-        """Wait until a game's kernel is compiled and tried, and load it, unless this has been done."""
+        """Load a game's own kernel, unless it is loaded. Waits until it has been compiled and tried."""
         if game in self._kernels:
             return
         built = block_kernel.begin(game, gpu_index(self._device)).result()
@@ -85,21 +85,19 @@ class CudaKernels:
             print(f"{game} on {self._properties.name}: {built.trial}", file=sys.stderr)
 
     def load(self, game: str, code: bytes) -> None:
-        """Load a game's own kernel."""
         with self._on_device():
             (self._kernels[game],) = self._loaded(code, block_kernel.KERNEL)
 
     def has_blocks(self, game: str, lanes: int = WARP) -> bool:
-        """Return whether the game has a kernel of its own, which has been loaded, and which is used if each warp has so
-        many environments."""
+        """Return whether the game's own kernel is loaded, and is to be used with `lanes` environments per warp."""
         trial = self.trials.get(game)
         return self._kernels.get(game) is not None and (trial is None or trial.prefers_own(lanes))
 
     def step(self, a: StepArguments, game: str = "") -> None:
         """Launch the kernel `step`, which plays one agent step. Each environment has one thread, and each block has one
-        warp. If the environments are few, they are spread evenly over two warps per multiprocessor, because a warp with
-        fewer lanes diverges less. On an H100, more warps with even fewer lanes were slower. The kernel of a `game` that
-        is translated is launched in place of `step`, unless it was slower in its trial."""
+        warp. A small number of environments is spread evenly over two warps per multiprocessor, because a warp with
+        fewer lanes diverges less. On an H100, more warps with fewer lanes each were slower. If `game` has its own
+        kernel, that kernel is launched in place of `step`, unless it was slower in its trial."""
         rom_words = (a.tables.rom_bytes + 5) // 4
         lanes = min(WARP, max(LEAST_LANES, -(-a.envs.n // self.warps)))
         is_translated = self.has_blocks(game, lanes)
@@ -133,7 +131,7 @@ class CudaKernels:
     @contextlib.contextmanager
     def _on_device(self) -> Iterator[None]:
         with torch.cuda.device(self._device):
-            # A new thread has no CUDA context, and torch sets none if the GPU is already the thread's current device.
+            # A new thread has no CUDA context, and torch does not set one for a GPU that is already the current device.
             if not int(self._checked(self._driver.cuCtxGetCurrent())):
                 self._checked(self._driver.cuCtxSetCurrent(self._context))
             yield
@@ -146,7 +144,7 @@ class CudaKernels:
 
 
 def remedy(error: str) -> str:
-    """Return what to do if the driver rejects the compiled kernels, or "" for another error."""
+    """Return advice for an error message if the driver rejects the compiled kernels, or "" for other errors."""
     if error in REJECTED:
         return ": the driver is older than NVRTC; update it, or install the NVRTC of the driver's CUDA version"
     return ""

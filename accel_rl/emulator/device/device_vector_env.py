@@ -1,4 +1,4 @@
-"""`DeviceVectorEnv` is `VectorEnv` with the games emulated on a GPU, where a step copies no data to the host.
+"""`DeviceVectorEnv` is a `VectorEnv` that emulates the games on a GPU. A step copies no data to the host.
 
     envs = DeviceVectorEnv("breakout", num_envs=4096)
     obs, info = envs.reset(seed=1)          # obs [4096, 4, 84, 84] uint8 on the GPU
@@ -34,9 +34,9 @@ FRAMES = {(84, 84): "84x84", (104, 80): "104x80"}
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceOptions(VectorOptions):
-    """`device` is "cuda" or "cuda:N", or "cpu" for a slow build of the GPU emulator for CPUs. Sticky actions never
-    repeat the presses of a reset. With `translate`, the first reset waits until the game is compiled as a kernel
-    (block_kernel.py). Raises ConfigError."""
+    """`device` is "cuda" or "cuda:N", or "cpu" for the GPU emulator compiled for CPUs, which is slow. Sticky actions
+    never repeat the button presses of a reset. With `translate`, the first reset waits until the game's own kernel is
+    compiled (block_kernel.py). Raises ConfigError."""
 
     autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP
     device: str = "cuda"
@@ -63,7 +63,7 @@ class DeviceOptions(VectorOptions):
         return benchmark_games()
 
     def torch_device(self) -> torch.device:
-        """Return the device with its index. Raises ConfigError for a device that cannot emulate games."""
+        """Return `device` as a torch.device with an index. Raises ConfigError if it cannot emulate games."""
         try:
             result = torch.device(self.device)
         except RuntimeError:
@@ -78,22 +78,23 @@ class DeviceOptions(VectorOptions):
 
 
 class DeviceInfo(TypedDict, total=False):
-    """With AutoresetMode.SAME_STEP, `final_obs` [num_envs, stack_num, height, width] uint8 has the last observations of
-    episodes that ended, in the rows in which `_final_obs` [num_envs] bool is true. Other rows are undefined. After a
-    reset, both are missing."""
+    """With AutoresetMode.SAME_STEP, `_final_obs` [num_envs] bool is true for environments whose episode ended in this
+    step. In these rows, `final_obs` [num_envs, stack_num, height, width] uint8 has the episode's last observation;
+    other rows are undefined. `reset` returns neither key."""
 
     final_obs: Tensor
     _final_obs: Tensor
 
 
 class DeviceVectorEnv(EmulatedVectorEnv):
-    """A batch of games on a GPU, by the rules of `VectorEnv`. The arguments are those of `DeviceOptions`. When the next
-    episode begins depends on `autoreset_mode`: in the step that ends an episode (SAME_STEP, the default), in the step
-    after it (NEXT_STEP), or by `reset` (DISABLED), until when the environment repeats its observation.
+    """A batch of environments of one game on a GPU, with the rules of `VectorEnv` and the arguments of `DeviceOptions`.
+    `autoreset_mode` decides when the next episode begins: in the step that ends an episode (SAME_STEP, the default), in
+    the step after it (NEXT_STEP), or only when `reset` is called (DISABLED). Until its next episode begins, an
+    environment repeats its last observation.
 
-    Observations [num_envs, stack_num, img_height, img_width] uint8 are 84x84 or 104x80 pixels. Stacked frames from
-    before the episode's first frame are zeros. `reward` is [num_envs] float32, and `terminated` and `truncated` are
-    [num_envs] bool.
+    Observations [num_envs, stack_num, img_height, img_width] uint8 are 84x84 or 104x80 pixels. At the start of an
+    episode, the missing earlier frames of the stack are zeros. `reward` is [num_envs] float32, and `terminated` and
+    `truncated` are [num_envs] bool.
 
     All random numbers of an episode are computed from the environment's seed and the episode's number (Philox), and are
     the same on CPUs and GPUs. Raises ConfigError.
@@ -106,7 +107,7 @@ class DeviceVectorEnv(EmulatedVectorEnv):
         self._game = load_game(options, self.action_codes, self.device)
         self._mode = AutoresetMode(options.autoreset_mode)
         self._envs: DeviceEnvs | None = None
-        self._ended = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)  # The next reset is due.
+        self._ended = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)  # waiting for a reset
         self._out = DeviceStep.empty(self.num_envs, self._game)
         self._obs = torch.zeros(self.num_envs, *options.observation_shape, dtype=torch.uint8, device=self.device)
         # The age of each stacked frame relative to the newest, in steps
@@ -115,8 +116,9 @@ class DeviceVectorEnv(EmulatedVectorEnv):
     def reset(  # type: ignore[override]  # A TypedDict is no dict.
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Tensor, DeviceInfo]:
-        """Begin an episode in all environments, or in those of options["reset_mask"], bool [num_envs]. The i-th
-        environment that is reset has the seed `seed` + i. With a mask and without a seed, random numbers continue."""
+        """Begin an episode in all environments, or where options["reset_mask"] [num_envs] bool is true. The i-th of
+        these environments gets the seed `seed` + i. With a mask and without a seed, the environments keep their
+        seeds."""
         mask = (options or {}).get("reset_mask")
         begun = None if mask is None else torch.as_tensor(mask, device=self.device)
         if begun is not None and (begun.shape != (self.num_envs,) or begun.dtype != torch.bool):
@@ -173,7 +175,7 @@ class DeviceVectorEnv(EmulatedVectorEnv):
         terminated, truncated = out.terminated.clone(), out.truncated.clone()
         info: DeviceInfo = {}
         last = torch.where(_rows(out.ended), final, obs)
-        if same_step:  # With life_loss_info, a game that continues has its last observation, too.
+        if same_step:  # With life_loss_info, final_obs also has a row for a game that continues after a lost life.
             info = {"_final_obs": terminated | truncated, "final_obs": last}
         else:
             obs = torch.where(_rows(waits), self._obs, last)
@@ -185,12 +187,11 @@ class DeviceVectorEnv(EmulatedVectorEnv):
 
 
 def _rows(mask: Tensor) -> Tensor:
-    """Return a mask [num_envs, ...] that broadcasts over observations."""
+    """Append axes of size 1 to a mask [num_envs, ...], so that it broadcasts over observations."""
     return mask[(..., *[None] * (4 - mask.dim()))]
 
 
 def load_game(o: DeviceOptions, codes: list[int], device: torch.device) -> DeviceGame:
-    """Return the tables of a game with the given actions."""
     frame = FRAMES[o.img_height, o.img_width]
     max_steps = -(-o.max_num_frames_per_episode // o.frameskip)
     rules = (o.frameskip, max_steps, o.life_loss_info, o.repeat_action_probability)

@@ -1,5 +1,5 @@
-"""Environments on a device (a GPU, or a CPU for tests) write their states, frames and rewards to the device's
-memory."""
+"""Environments on a device, which is a GPU, or a CPU for tests. The environments' states, frames and rewards are in the
+device's memory."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ MOST_FINISHING = 256  # The kernel `finish` has 256 threads.
 
 
 class DeviceStep(NamedTuple):
-    """A `DeviceStep` has the results of one step as tensors [n, ...] on the device."""
+    """The results of one step, as tensors [n, ...] on the device."""
 
     frame: Tensor
     final_frame: Tensor
@@ -37,11 +37,11 @@ class DeviceStep(NamedTuple):
 
 
 class DeviceEnvs:
-    """`DeviceEnvs` is a batch of n environments of one game. All random numbers of an episode are computed from the
-    environment's seed and the episode's number."""
+    """A batch of n environments of one game. All random numbers of an episode are computed from the environment's seed
+    and the episode's number."""
 
     def __init__(self, game: DeviceGame, seeds: list[int]) -> None:
-        """`seeds` lists one integer below 2^32 per environment."""
+        """`seeds`: one integer from 0 to 2^32 - 1 per environment."""
         functions = core().device
         self.game, self.n = game, len(seeds)
         sizes, self._words = functions.sizes, functions.words
@@ -69,7 +69,7 @@ class DeviceEnvs:
         return torch.zeros(shape, dtype=dtype, device=self.game.device)
 
     def reseed(self, seeds: list[int]) -> None:
-        """Set new seeds for all environments, which the next call of `begin` uses."""
+        """Set the seeds of all environments for the next call of `begin`."""
         self._seeds = torch.from_numpy(np.array(seeds, np.uint32).view(np.int32)).to(self.game.device)
 
     def begin(self, out: DeviceStep) -> None:
@@ -78,8 +78,8 @@ class DeviceEnvs:
         self._step(self._no_action, out, "begin all")
 
     def begin_next(self, out: DeviceStep, begun: Tensor, seeds: Tensor | None = None) -> None:
-        """Begin the next episode where `begun` [n] bool is true, or, with `seeds` [n] int32, episode 0. Its first
-        frame and age are written into `out`, and `ended` is overwritten."""
+        """Begin the next episode where `begun` [n] bool is true, or episode 0 if `seeds` [n] int32 is given. The
+        episode's first frame and age are written into `out`, and `begun` is copied to `out.ended`."""
         words, state = self._words, self.state["envs"]
         if seeds is not None:
             state[words["seed"]] = torch.where(begun, seeds, state[words["seed"]])
@@ -98,8 +98,8 @@ class DeviceEnvs:
         step_atari(action, self._state, list(out), self._tables, self._rules, repeat_probability, part, translated)
 
     def step_counting(self, action: Tensor, out: DeviceStep) -> tuple[int, int]:
-        """Play an agent step on a CPU, as `step` does. Return the number of iterations of the 6507's instruction loop,
-        summed over warps, and summed over lanes."""
+        """Play an agent step on a CPU, as `step` does. Return how many iterations of the 6507's instruction loop all
+        warps made in total, and all lanes."""
         a = step_arguments(
             action, self._state, list(out), self._tables, self._rules, self.game.rules.repeat_probability
         )
@@ -108,23 +108,21 @@ class DeviceEnvs:
         return counted
 
     def hide_history(self) -> None:
-        """Hide earlier frames from the agent: the next observations contain only the current and later frames."""
+        """Set the age of all environments to 0, so that the next stacked observations contain no earlier frames."""
         self.state["envs"][self._words["age"]] = 0
 
     @property
     def code(self) -> Tensor:
-        """Return a code [n] uint8 for each environment: the reason (kernels/envs.h) why the plain core played the
-        environment's last step, or 0 if the fast core played it."""
+        """One code [n] uint8 per environment (enum Code in kernels/envs.h): 0 if the fast core played the last step,
+        and otherwise why the plain core played it, or that the state is invalid."""
         return self.state["code"]
 
     def get_state(self) -> list[bytes]:
-        """Return the saved state of each environment."""
         words = self.state["envs"].cpu().numpy()
         return [words[:, i].tobytes() for i in range(self.n)]
 
     def set_state(self, states: list[bytes]) -> None:
-        """Restore the saved state of each environment. Raises ValueError for a wrong number of states, or an impossible
-        state."""
+        """Raises ValueError for a wrong number of states, or an invalid state."""
         if len(states) != self.n:
             raise ValueError(f"{len(states)} states for {self.n} environments")
         for state in states:

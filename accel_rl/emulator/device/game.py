@@ -1,4 +1,4 @@
-"""All environments of a game on a device share the game's ROM, rules and start states."""
+"""The ROM, rules and start states of a game, which all its environments on a device share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from accel_rl.emulator.games import cartridge, read_rom, settings
 
 
 class Starts(NamedTuple):
-    """`Starts` is a table of start states: the consoles `play` [rows, columns, bytes] uint8, and their first `frames`
-    [rows, columns, height, width] uint8. An episode's row and column are random numbers of the counter-based generator
-    (emulator/counter.py)."""
+    """A table of start states: `play` [rows, columns, bytes] uint8 is the state of console and game, and `frames`
+    [rows, columns, height, width] uint8 is the first frame. Random numbers (emulator/counter.py) select an episode's
+    row and column."""
 
     play: np.ndarray
     frames: np.ndarray
@@ -26,8 +26,8 @@ class Starts(NamedTuple):
 def start_table(
     core: AtariEnvCore, starts: list[list[tuple[int, int]]], frame_shape: tuple[int, ...], fire: bool = False
 ) -> Starts:
-    """Emulate every start state of a table, and return the table. `starts` [rows, columns] are (timer, number of no-op
-    frames), with one timer per row. With `fire`, the fire button is pressed in the first frame, as in VectorEnv."""
+    """Build the table by emulating every start state. `starts` [rows, columns] has (timer, number of no-op frames),
+    with one timer per row. With `fire`, the fire button is pressed in the first frame, as in VectorEnv."""
     plays: list[list[np.ndarray]] = []
     frames = np.zeros((len(starts), len(starts[0]), *frame_shape), np.uint8)
     frame = np.zeros((1, *frame_shape), np.uint8)
@@ -45,8 +45,8 @@ def start_table(
 
 
 def begin_translation(game: str, device: torch.device | str, translate: bool = True) -> str:
-    """Begin to compile a game as a kernel of its own in the background, if it is played on a GPU and games are
-    translated. Return the game's name, or "" if the kernel of all games plays it."""
+    """If `device` is a GPU and translation is on, start compiling a kernel for this game in the background, and return
+    the game's name. Otherwise return "": the kernel for all games plays it."""
     if torch.device(device).type != "cuda":
         return ""
     from accel_rl.emulator.device import block_kernel, cuda
@@ -59,7 +59,7 @@ def begin_translation(game: str, device: torch.device | str, translate: bool = T
 
 @dataclass(frozen=True)
 class AgentStepRules:
-    """`AgentStepRules` has the rules of an agent step, which envs.protocols defines."""
+    """The rules of an agent step, which envs.protocols defines."""
 
     frame_skip: int
     max_steps: int
@@ -71,7 +71,7 @@ class AgentStepRules:
 
 
 class DeviceGame:
-    """A `DeviceGame` has the tables of a game in a device's memory."""
+    """The tables of a game in a device's memory."""
 
     def __init__(
         self,
@@ -83,8 +83,8 @@ class DeviceGame:
         device: torch.device | str,
         translated: str = "",
     ) -> None:
-        """`codes` has the joystick action of each agent action. `luminance` [256] uint8 maps the TIA's colours to
-        gray. `translated` is a result of `begin_translation`."""
+        """`codes` has the joystick action of each agent action. `luminance` [256] uint8 maps the TIA's colours to gray.
+        `translated` is the result of `begin_translation`."""
         functions = core().device
         self.game, self.translated = game, translated
         self.rules = rules
@@ -100,7 +100,7 @@ class DeviceGame:
         self.env_words = functions.words["env"]
         states = np.zeros((self.start_rows, self.start_columns, 4 * self.env_words), np.uint8)
         states[..., : starts.play.shape[-1]] = starts.play
-        self.height = settings(game)["height"]  # of a picture, in rows
+        self.height = settings(game)["height"]  # rows of a picture
         tables = core().game_tables(settings(game))
         continued = functions.continued_starts(states.tobytes(), rom, self.kind, tables)
         self.tables = {

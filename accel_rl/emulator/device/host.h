@@ -1,4 +1,5 @@
-// The host build runs the kernels' blocks and threads as loops, for machines without a GPU and for tests.
+// The kernels compiled for CPUs, for machines without a GPU and for tests: loops run the blocks and threads one after
+// another.
 // | on a GPU     all lanes of a warp run a phase (a scan line), and meet
 // | here         one lane after the other runs the phase
 #pragma once
@@ -18,7 +19,7 @@
 
 namespace accel {
 
-// The draw kernel reads these words of a shot.
+// The draw kernel reads `frame_clock` and `writes` at these offsets in a Shot.
 static_assert(offsetof(Shot, tia.frame_clock) == 0 && offsetof(Shot, writes) == sizeof(Tia), "the layout of a shot");
 
 struct HostWarp {
@@ -64,7 +65,7 @@ struct HostDrawing : HostBlock {
     u32* memory() { return band; }
 };
 
-// Counts the iterations that the warps and all their lanes made, and those of the warps in which a lane needed the plain
+// Counts iterations of the instruction loop: of warps, of all lanes, and of warps in which a lane needed the plain
 // interpreter.
 struct Divergence {
     u64 warps, lanes, slow;
@@ -102,7 +103,8 @@ inline void host_begin(const StepArguments& a, bool all) {
     for (u32 i = 0; i < a.envs.n; i++) begin_block(a, i, all, block);
 }
 
-// Returns the console at the end of the frame that a start state is in, or the start itself if the end depends on the action.
+// For a start state in the middle of a frame, returns the console at the end of this frame. If that depends on the
+// action, returns the start state unchanged.
 inline State continued_start(const Play& start, const Rom& rom, const Game& game) {
     const auto input = [&](State s, u32 action) {
         set_inputs(s, game, played_action(game, action), NO_SWITCH, start.difficulty);
@@ -124,7 +126,8 @@ inline State continued_start(const Play& start, const Rom& rom, const Game& game
     return end;
 }
 
-// Returns continued_start of all start states [starts, STATE_WORDS], or nothing if no start state is within a frame.
+// Returns continued_start of all start states [starts, STATE_WORDS], or "" if no start state is in the middle of a
+// frame.
 inline std::string continued_starts(const std::string& envs, const Rom& rom, const Game& game) {
     const size_t starts = envs.size() / sizeof(Env);
     std::string result(starts * sizeof(State), 0);

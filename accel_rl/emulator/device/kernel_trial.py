@@ -1,9 +1,11 @@
-"""Before a game's own kernel is used on a model of GPU, the GPU itself shows that it is equal and faster.
+"""Compare a game's own kernel with the kernel of all games, once for each model of GPU. The game's own kernel is used
+only if its results are equal and it is not slower.
 
     | child process  compile (block_kernel.py) -> both kernels play the same steps -> the trial is stored in the cache
     | run            uses the game's kernel if it was equal, and faster with as many environments per warp
 
-The environments are in the middle of the game, and each in another part of it.
+Before the trial, the environments play for different numbers of steps, so that they are at different points of the
+game.
 """
 
 import contextlib
@@ -33,14 +35,14 @@ from accel_rl.processes.process import watch_parent
 from accel_rl.text.errors import ConfigError, RunError
 
 PLAYED = 150
-"""Agent steps before the trial."""
+"""Number of agent steps that are played before the trial, to reach the middle of the game."""
 STEPS = 16
 STICKY = 0.25
 
 
 def main(game: str, index: str, parent_pid: str) -> int:
-    """Compile a game for a GPU and try its kernel there, or wait until another process has done this, and write the
-    result to the standard output."""
+    """Compile a game for a GPU and try its kernel on that GPU, or wait for another process that does so. Write the
+    kernel and its trial to the standard output."""
     accept_signals()
     os.nice(rom_compiler.NICE)
     if not watch_parent(int(parent_pid), signal.SIGTERM):
@@ -51,7 +53,7 @@ def main(game: str, index: str, parent_pid: str) -> int:
         capability = torch.cuda.get_device_capability(device)
         lock = cache_folder() / f"emulator-{game}-{capability[0]}{capability[1]}"
         with contextlib.ExitStack() as stack:
-            with contextlib.suppress(OSError, ConfigError):  # Without a cache, each process compiles.
+            with contextlib.suppress(OSError, ConfigError):  # Without a cache folder, each process compiles for itself.
                 stack.enter_context(rom_compiler.turn(lock))
             compiled = block_kernel.compiled(game, capability)
             trial = stored(game, compiled, device)
@@ -63,8 +65,8 @@ def main(game: str, index: str, parent_pid: str) -> int:
 
 
 def stored(game: str, compiled: nvrtc.Compiled, device: torch.device) -> Trial:
-    """Read the trial of a compiled game on this model of GPU from the cache folder, or try the game, and store the
-    trial."""
+    """Read the trial of a compiled game on this model of GPU from the cache folder. If it is missing, try the game and
+    store the trial."""
     kernels, gpu = kernels_of(device), torch.cuda.get_device_name(device)
     key = hashlib.sha256(repr((compiled.code, kernels.code, gpu)).encode()).hexdigest()[:32]
     file = cache_folder() / f"emulator-{game}-trial-{key}"
@@ -72,7 +74,7 @@ def stored(game: str, compiled: nvrtc.Compiled, device: torch.device) -> Trial:
     if not is_refused and (content := code_cache.read(file)) is not None:
         return Trial(**json.loads(content))
     trial = play(game, compiled, kernels, device)
-    if not trial.differs:  # Each run reports a difference when it loads the kernel.
+    if not trial.differs:  # If the kernels differ, each run reports this when it loads the kernel.
         print(f"{game} on {gpu}: {trial}", file=sys.stderr)
     if not is_refused:
         with contextlib.suppress(OSError):
@@ -81,7 +83,7 @@ def stored(game: str, compiled: nvrtc.Compiled, device: torch.device) -> Trial:
 
 
 def play(game: str, compiled: nvrtc.Compiled, kernels: CudaKernels, device: torch.device) -> Trial:
-    """Play the game by both kernels, with few and with all lanes of each warp."""
+    """Play the game by both kernels, with 4 and with 32 environments per warp."""
     codes = games()[game]["actions"]
     few = LEAST_LANES * kernels.warps
     options = DeviceOptions(game, few, repeat_action_probability=STICKY, device=str(device), translate=False)
@@ -109,7 +111,7 @@ def play(game: str, compiled: nvrtc.Compiled, kernels: CudaKernels, device: torc
 
 
 def in_play(game: DeviceGame, n: int, n_actions: int, steps: int) -> DeviceEnvs:
-    """Return n environments that have played half of the `steps` to all of them with random actions."""
+    """Return n environments that have played between steps / 2 and `steps` random actions."""
     generator = torch.Generator(game.device).manual_seed(1)
     envs, out = DeviceEnvs(game, list(range(n))), DeviceStep.empty(n, game)
     envs.begin(out)
@@ -137,7 +139,7 @@ class _Side:
         self.seconds.append(time.perf_counter() - begun)
 
     def differs_from(self, other: "_Side") -> str:
-        """Return the name of an output that is not equal, or ""."""
+        """Return the name of the first result that differs between the kernels, or ""."""
         for name, x, y in zip(DeviceStep._fields, self._out, other._out, strict=True):
             rows = self._out.ended if name == "final_frame" else slice(None)
             if not torch.equal(x[rows], y[rows]):

@@ -1,4 +1,4 @@
-"""NVRTC compiles the kernels for a GPU. Compilation needs neither nvcc nor a GPU.
+"""Compile the emulator's GPU kernels by NVRTC, which needs neither nvcc nor a GPU.
 
     | kernels.cu and all headers  ->  NVRTC  ->  code and compile log  ->  a file of the cache folder
 
@@ -28,17 +28,17 @@ _LENGTH_BYTES = 8
 
 
 class Compiled(NamedTuple):
-    """`Compiled` has the kernels that were compiled for one GPU architecture: machine code (a cubin), or PTX, which the
-    driver compiles for a GPU that is newer than NVRTC."""
+    """Kernels compiled for one GPU architecture: machine code (a cubin), or PTX, which the driver compiles for a GPU
+    that is newer than NVRTC."""
 
     code: bytes
     log: str
-    """The text `log` lists the compiler's warnings, and the registers and memory that each function uses."""
+    """The compiler's warnings, and the registers and memory that each function uses."""
 
 
 class Resources(NamedTuple):
-    """`Resources` counts the registers and the bytes of memory that one thread of a kernel uses. Register spills of
-    called functions are included."""
+    """The registers and bytes of memory that one thread of a kernel uses. Register spills of called functions are
+    included."""
 
     registers: int
     stack_bytes: int
@@ -73,9 +73,9 @@ def stored(
     content: object,
     compile_for: Callable[[str], Compiled],
 ) -> Compiled:
-    """Read kernels from the cache folder, or compile them for the capability's architecture and store them. `content`
-    is all that the kernels depend on, besides flags, architecture and NVRTC's version. Raises ConfigError if NVRTC is
-    not installed."""
+    """Read kernels from the cache folder, or compile them for the capability's architecture and store them. The file's
+    name has a hash of `content`, of the compiler's flags, of the architecture and of NVRTC's version. Raises
+    ConfigError if NVRTC is not installed."""
     nvrtc = _nvrtc()
     architecture = architecture_of(capability, _checked(nvrtc.nvrtcGetSupportedArchs()))
     file = cache_folder() / f"{stem}-{architecture}-{_key(content, architecture, _version(nvrtc))}"
@@ -92,7 +92,7 @@ def stored(
 
 
 def sources() -> dict[str, str]:
-    """Return the text of kernels.cu and of all headers, by their path in the emulator's folder."""
+    """Return the texts of kernels.cu and all headers by path, relative to the emulator's folder."""
     paths = [*EMULATOR.glob("core/**/*.h"), *EMULATOR.glob("device/kernels/*")]
     return {
         path.relative_to(EMULATOR).as_posix(): with_rooted_includes(path)
@@ -112,8 +112,8 @@ def with_rooted_includes(path: Path) -> str:
 
 
 def compile_sources(texts: dict[str, str], main: str, architecture: str, *more: str) -> Compiled:
-    """Compile the CUDA text named `main`, which includes the other texts. `architecture` is sm_90, or compute_90 for
-    PTX only. `more` has further compiler flags. Raises RunError with the compiler's first error."""
+    """Compile the file `main`, which includes other files of `texts`. `architecture` is, for example, sm_90, or
+    compute_90 for PTX only. `more` are further compiler flags. Raises RunError with the compiler's first error."""
     nvrtc = _nvrtc()
     headers = {name: text for name, text in texts.items() if name != main}
     program = _checked(
@@ -151,8 +151,7 @@ def parse_log(log: str) -> dict[str, Resources]:
     for kernel, lines in _by_kernel(log):
         sizes = [int(size) for size in re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", lines)]
         registers = re.search(r"Used (\d+) registers", lines)
-        # The compiler reports a cumulative stack size, which includes called functions, only for kernels that call
-        # functions.
+        # A cumulative stack size, including called functions, is reported only for kernels that call functions.
         cumulative = re.search(r"(\d+) bytes cumulative stack size", lines)
         shared = re.search(r"(\d+) bytes smem", lines)
         result[kernel] = Resources(
@@ -171,8 +170,9 @@ def _by_kernel(log: str) -> Iterator[tuple[str, str]]:
 
 
 def architecture_of(capability: tuple[int, int] | int, supported: Sequence[int]) -> str:
-    """Return the architecture to compile for, such as sm_90. `supported` are the compute capabilities that NVRTC knows.
-    For another GPU the result is the next older one, such as compute_120. Raises ConfigError if there is none."""
+    """Return the architecture to compile for, such as sm_90. `supported` lists the compute capabilities that NVRTC
+    supports. For a GPU that is newer, the result is PTX of the newest supported capability that is older than the GPU,
+    such as compute_120. Raises ConfigError if the GPU is older than all of them."""
     number = capability if isinstance(capability, int) else 10 * capability[0] + capability[1]
     if number in supported:
         return f"sm_{number}"
@@ -229,8 +229,8 @@ def unpacked(content: bytes) -> Compiled:
 
 
 def _write(file: Path, result: Compiled) -> None:
-    """Write compiled kernels to a cached file, if the cache folder is writable. Of older versions, the newest are
-    kept."""
+    """Write compiled kernels to a cached file, if the cache folder is writable, and delete all but the newest VERSIONS
+    files."""
     with contextlib.suppress(OSError), code_cache.opened(file.parent, create=True) as cache:
         code_cache.write_in(cache, file, packed(result))
         versions = cache.glob(f"{file.name.rpartition('-')[0]}-*")

@@ -1,9 +1,9 @@
-"""An agent step on a device is one torch operator. On a GPU, the operator launches kernels. On a CPU, the operator runs
-the same kernels, which are also built for the host.
+"""The torch operator `step_atari` plays one agent step of environments on a device. On a GPU it launches kernels, and
+on a CPU it runs the same kernels compiled for CPUs.
 
     | step -> rows -> draw -> finish -> begin        (kernels/kernels.cu; a translated game has its own step: blocks.cu)
 
-Like torch's own operators, the step runs on the current stream, and can be captured in CUDA graphs.
+Like torch's own operators, it runs on the current stream, and can be captured in CUDA graphs.
 """
 
 import ctypes
@@ -36,14 +36,14 @@ def step_atari(
     part: str = "step",
     translated: str = "",
 ) -> None:
-    """Play one agent step of n environments. `state`, `out`, `tables` and `rules` are tensors in the order of the names
-    in STATE, OUT, TABLES and RULES.
+    """Play one agent step of n environments. `state`, `out`, `tables` (tensors) and `rules` (numbers) are in the order
+    of STATE, OUT, TABLES and RULES.
 
     `action` [n] int64 are indices of the game's actions; a negative action skips the environment. The results `out` [n,
     ...] are the arrays of a `Step`. If an episode ends, the next episode begins in the same step, and `frame` is the
-    next episode's first frame. The `part` "play" begins no episode. The part "begin" only begins the next episodes of
-    the environments in out's `ended`, and "begin all" begins episode 0 of all environments. `translated` is the game's
-    name if a GPU plays it by a kernel of its own (block_kernel.py).
+    next episode's first frame. With `part` "play", no episode begins. With "begin", no step is played, and the next
+    episode begins where `out.ended` is true; with "begin all", episode 0 begins in all environments. `translated` is
+    the game's name if it has its own kernel on a GPU (block_kernel.py).
     """
     a = step_arguments(action, state, out, tables, rules, repeat_probability)
     if part in ("step", "play"):
@@ -63,7 +63,7 @@ def _on_cuda(
     part: str = "step",
     translated: str = "",
 ) -> None:
-    from accel_rl.emulator.device.cuda import kernels_of  # The import loads CUDA's libraries.
+    from accel_rl.emulator.device.cuda import kernels_of  # Imported here, because the import loads CUDA's libraries.
 
     a = step_arguments(action, state, out, tables, rules, repeat_probability)
     kernels, scratch = kernels_of(action.device), state[STATE.index("scratch")]
@@ -78,8 +78,8 @@ def _on_cuda(
 
 
 def play_on_host(a: StepArguments) -> tuple[int, int]:
-    """Play an agent step on a CPU, and begin no episode. Return the number of iterations of the 6507's instruction
-    loop, summed over warps, and summed over lanes."""
+    """Play an agent step on a CPU, without beginning new episodes. Return how many iterations of the 6507's instruction
+    loop all warps made in total, and all lanes."""
     kernels, given = core().device, bytes(a)
     warps, lanes, _ = kernels.step(given)
     kernels.draw(given)
@@ -95,7 +95,7 @@ def step_arguments(
     rules: Sequence[int],
     repeat_probability: float,
 ) -> StepArguments:
-    """The argument of the kernels: the arrays' addresses in the device's memory, and the rules."""
+    """Return the kernels' argument: the addresses of the arrays in the device's memory, and the rules."""
     assert all(x.is_contiguous() for x in (action, *state, *out))
     envs, table, outputs = (_addresses(*pair) for pair in ((STATE, state), (TABLES, tables), (OUT, out)))
     r = dict(zip(RULES, rules, strict=True))
@@ -117,5 +117,5 @@ def _addresses(names: Sequence[str], tensors: Sequence[Tensor]) -> dict[str, int
 
 
 def _filled(structure: Any, values: Mapping[str, float]) -> Any:
-    """`values` may have more than the structure's fields."""
+    """Fill a structure's fields from `values`, which may also have other keys."""
     return structure(**{name: values[name] for name, *_ in structure._fields_})

@@ -1,13 +1,13 @@
-"""The emulator's GPU kernels receive a structure with the fields of StepArguments in kernels/envs.h."""
+"""The argument of the emulator's GPU kernels, with the fields of StepArguments in kernels/envs.h."""
 
 import ctypes
 from ctypes import c_bool, c_double, c_uint8, c_uint32, c_uint64
 
-POINTER = c_uint64  # Addresses in a GPU's memory have 64 bits.
+POINTER = c_uint64  # a 64-bit address in a GPU's memory
 
 
 class EnvArrays(ctypes.Structure):
-    """`EnvArrays` has the state of n environments."""
+    """The states of n environments."""
 
     _fields_ = [
         ("n", c_uint32),
@@ -61,7 +61,7 @@ class StepOutputs(ctypes.Structure):
 
 
 class StepArguments(ctypes.Structure):
-    """`StepArguments` is the argument of every GPU kernel."""
+    """The argument of every GPU kernel."""
 
     _fields_ = [
         ("envs", EnvArrays),

@@ -9,7 +9,7 @@ namespace accel {
 // The GIL is released while a kernel uses the tensors.
 using address = std::uintptr_t;
 using i64 = std::int64_t;
-// The geometry of a convolution lists the members of ConvF32 or ConvBF16, in the struct's order.
+// The geometry of a convolution: the arguments of the constructor of ConvF32 or ConvBF16, in order.
 using Geometry = std::array<std::int64_t, 7>;
 
 template <class T>

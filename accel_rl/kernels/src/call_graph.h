@@ -1,6 +1,7 @@
-// A recorded sequence of kernel calls is replayed in one call.
+// Records a sequence of kernel calls, and replays it in one call.
 // A network that acts calls the same kernels at every step.
-// Without replays, the Python code between a network's layers takes a third of the time, and blocks other threads.
+// Without this replay, the Python code between a network's layers takes a third of the time, and blocks other threads
+// by holding the GIL.
 #pragma once
 #include <pybind11/pybind11.h>
 
@@ -50,14 +51,15 @@ Callable callable(void (*)(A...)) {
             addresses};
 }
 
-// Exports F under the same name to Python and to `CallGraph`, and runs F without the GIL.
+// Makes the kernel F available as `name` to Python, where it runs without the GIL, and to `CallGraph`.
 template <auto F>
 void define(pybind11::module_& m, const char* name) {
     m.def(name, F, pybind11::call_guard<pybind11::gil_scoped_release>());
     callables()[name] = callable<F>(F);
 }
 
-// Addresses inside a memory region move with the step: at step t, the region begins at begin + t * step.
+// Recorded kernel calls. Addresses within a memory region change with the step t of a rollout: the region begins at
+// begin + t * step.
 class CallGraph {
   public:
     struct Region {
@@ -73,7 +75,7 @@ class CallGraph {
         addresses_.insert(addresses_.end(), f.addresses.begin(), f.addresses.end());
     }
 
-    // A region [begin, begin + bytes) is the memory of the recorded step.
+    // Ends the recording. Each region (begin, bytes) is the memory that the calls used at the recorded step.
     void settle(const std::vector<std::pair<address, i64>>& regions) {
         for (size_t i = 0; i < numbers_.size(); i++) {
             for (size_t r = 0; addresses_[i] && r < regions.size(); r++) {
@@ -87,7 +89,7 @@ class CallGraph {
         regions_.resize(regions.size());
     }
 
-    // Moves the memory regions for all later replays.
+    // Sets where the regions begin in later replays, and their step.
     void move(const std::vector<std::pair<address, i64>>& regions) {
         if (regions.size() != regions_.size()) throw std::invalid_argument("another number of regions is expected");
         for (size_t r = 0; r < regions.size(); r++) regions_[r] = {regions[r].first, regions[r].second};

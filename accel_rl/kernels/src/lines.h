@@ -1,4 +1,4 @@
-// Memory is aligned to cache lines, so that each vector register is loaded from a single line.
+// Memory that is aligned to cache lines, so that each vector register is loaded from a single line.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@ struct alignas(64) Line {
 
 inline std::vector<Line> lines(std::int64_t floats) { return std::vector<Line>(size_t(floats + 15) / 16); }
 
-// Returns scratch memory of the calling thread, for one call at a time.
+// Returns scratch memory of the calling thread, which is valid until the thread's next call.
 inline float* scratch_of(std::int64_t floats) {
     thread_local std::vector<Line> kept;
     if (kept.size() < size_t(floats + 15) / 16) kept = lines(floats);

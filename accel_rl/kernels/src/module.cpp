@@ -1,5 +1,5 @@
-// Binds the compiled CPU kernels to Python: those of nn/ (convolutions, small fully connected layers, actions, frames), and the
-// draws from a replay.
+// Python binding of the CPU kernels: those of nn/ (convolutions, small fully connected layers, actions, frames), and
+// those that draw batches from a replay.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 

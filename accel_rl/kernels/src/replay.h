@@ -1,5 +1,5 @@
-// Batches are drawn from a replay in host memory in one call each, instead of in many operations of torch.
-// Sizes are checked, and values that a damaged file could contain never lead outside the arrays.
+// Draws a batch from a replay in host memory in one call, instead of by many operations of torch. Sizes are checked,
+// and no value that a damaged file may contain leads to an access outside the arrays.
 #pragma once
 #include <atomic>
 #include <cmath>
@@ -26,7 +26,7 @@ class HostRing {
             throw std::invalid_argument("the arrays of the replay's ring have other sizes");
     }
 
-    // Computes the position of a cell in the arrays.
+    // Returns the index of a cell in the arrays.
     i64 place(i64 cell) const {
         const i64 rest = cell % size;
         return rest < 0 ? rest + size : rest;
@@ -34,8 +34,8 @@ class HostRing {
 
     bool can_sample(i64 place) const { return flags.data[place] & SAMPLEABLE; }
 
-    // Returns cells [N] as FrameRing.nth for uniform [N] in [0, 1) times `drawable`, and weights of 1.
-    // `before` is needed if not every cell can be drawn.
+    // Draws cells [N] uniformly, given uniform [N] in [0, 1), and returns them with weights of 1. The cell of a random
+    // number u is that of FrameRing.nth for u * drawable. `before` is needed if not every cell can be drawn.
     py::tuple nth(const Input<double>& uniform, i64 drawable, i64 first, const std::optional<Input<i64>>& before) const {
         const Output<i64> cell(uniform.n);
         const Output<float> weight(uniform.n);
@@ -53,7 +53,7 @@ class HostRing {
         return py::make_tuple(cell.tensor(), weight.tensor());
     }
 
-    // Gathers the transitions at cells [N] as `gather` in kernels/ring_arrays.py.
+    // Gathers the transitions that begin at cells [N], as `gather` in kernels/ring_arrays.py does.
     py::tuple gather(const Input<char>& finals, const Input<i64>& cell, int threads) const {
         if (finals.each != bytes) throw std::invalid_argument("the replay's final frames have another size");
         const bool window = stack > 1 && n == 1;  // Both observations are parts of one array [N, stack + 1].
@@ -68,7 +68,7 @@ class HostRing {
                 a_tm1.data()[i] = action.each == 1 ? i64(reinterpret_cast<const std::uint8_t*>(action.data)[first])
                                                    : i64(reinterpret_cast<const std::int16_t*>(action.data)[first]);
                 char *const before = obs.data() + i * stride, *const after = before + next;
-                // While a frame is copied, the cache fetches the same frame of the next transition.
+                // While a frame is copied, the same frame of the next transition is prefetched.
                 const i64 soon = i + 1 < to ? place(cell.data[i + 1]) : -1;
                 for (i64 lag = stack - 1; lag >= 0; lag--) {
                     if (soon >= 0) fetch(soon - lag * B);
@@ -86,7 +86,8 @@ class HostRing {
         {
             py::gil_scoped_release no_gil;
             const bool is_small = size_t(2 * N * stride) < ONE_THREAD_BYTES;
-            // A thread computes one part of a small batch, and its cache then contains the same part of the next batch.
+            // Of a small batch, each thread gathers one part, so that the same part of the next batch is written to the
+            // same thread's cache.
             share(N, is_small ? 1 : threads, part, std::clamp<i64>(N / std::max(threads, 1), 4, 32));
         }
         if (is_damaged) throw std::out_of_range("the replay has no such slot of a final frame");
@@ -102,7 +103,8 @@ class HostRing {
     const i64 size;
 
   private:
-    // Computes the return and the discount of the transition at position `first`, and returns the position of its last step.
+    // Computes the return and the discount of the transition that begins at index `first`, and returns the index of its
+    // last step.
     i64 returns(i64 first, float& r_t, float& discount_t) const {
         i64 last = first;
         bool goes_on = true;
@@ -118,13 +120,15 @@ class HostRing {
         return last;
     }
 
-    // Fetches the frame of a cell into the second-level cache. Fetching it into the first level was slower than no prefetch.
+    // Prefetches the frame of a cell into the second-level cache. Prefetching into the first level was slower than no
+    // prefetch.
     void fetch(i64 cell) const {
         const char* const frame = frames.data + place(cell) * bytes;
         for (i64 k = 0; k < bytes; k += 64) __builtin_prefetch(frame + k, 0, 2);
     }
 
-    // Copies the frame `lag` steps before a cell to its place in the stack `obs`, or zeros from before the episode.
+    // Copies the frame `lag` steps before a cell to its place in the stack `obs`, or writes zeros if it is from before
+    // the episode.
     void put(char* obs, i64 lag, i64 cell, i64 age) const {
         char* const to = obs + (stack - 1 - lag) * bytes;
         if (lag <= age) std::memcpy(to, frames.data + place(cell - lag * B) * bytes, size_t(bytes));
@@ -139,7 +143,8 @@ class HostRing {
     const float gamma, clip;
 };
 
-// The levels of a SumTree in replays/prioritized.py, the weights' level first, with FANOUT entries per sum.
+// The levels of a SumTree (replays/prioritized.py), first the weights. Each entry of a higher level is the sum of
+// FANOUT entries of the level below.
 class HostTree {
   public:
     HostTree(const Input<float>& weight, const std::vector<Input<double>>& sums) : weight(weight), sums(sums) {
@@ -150,7 +155,8 @@ class HostTree {
         if (!fits || n != FANOUT) throw std::invalid_argument("the levels of the replay's sum tree have other sizes");
     }
 
-    // Draws cells [N] by uniform [N] in [0, 1), and computes their probabilities, as Prioritized.draw.
+    // Draws cells [N] given random numbers uniform [N] in [0, 1), and computes their probabilities, as Prioritized.draw
+    // does.
     py::tuple draw(const Input<double>& uniform, const HostRing& ring, i64 newest) const {
         const i64 N = uniform.n;
         const Output<i64> cell(N);
@@ -168,7 +174,7 @@ class HostTree {
         return py::make_tuple(cell.tensor(), probability.tensor());
     }
 
-    // Returns weights [N] divided by the largest weight, as float32.
+    // Returns weights [N] as float32, divided by the largest weight.
     static py::object normalise(const Input<double>& w) {
         const Output<float> out(w.n);
         const double largest = w.n ? *std::max_element(w.data, w.data + w.n) : 1;
@@ -176,8 +182,8 @@ class HostTree {
         return out.tensor();
     }
 
-    // Sets the weights w [N] of cells [N], where the replay has the cells [first, end), and raises `highest`, as
-    // Prioritized.update.
+    // Sets the weights of cells [N] to w [N], and raises `highest` to the largest w, as Prioritized.update does. The
+    // replay contains the cells [first, end).
     void update(const Input<i64>& cell, const Input<float>& w, const HostRing& ring, i64 first, i64 end,
                 const Input<float>& highest) {
         if (w.n != cell.n || ring.size > weight.n || !highest.n) throw std::invalid_argument("the replay expects other lengths");
@@ -211,8 +217,8 @@ class HostTree {
         return sum;
     }
 
-    // Returns the first child whose cumulative sum exceeds `mass`, or the last child with a weight if rounding errors leave no
-    // such child, and subtracts the sum of the children before it from `mass`.
+    // Returns the first child whose cumulative sum exceeds `mass`, and subtracts the sum of the children before it from
+    // `mass`. If there is no such child because of rounding errors, returns the last child with a weight.
     template <class T>
     static i64 child(const Input<T>& level, i64 node, double& mass) {
         node = std::min(node, level.n / FANOUT - 1) * FANOUT;

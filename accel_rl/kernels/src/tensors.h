@@ -1,5 +1,5 @@
-// Tensors in host memory are exchanged with torch by DLPack (https://dmlc.github.io/dlpack/latest): to allocate the outputs of a
-// call in Python and to take views of them takes longer than to copy a batch of 32.
+// Exchanges tensors in host memory with torch by DLPack (https://dmlc.github.io/dlpack/latest), because allocating the
+// outputs of a call in Python and creating views of them takes longer than copying a batch of 32.
 #pragma once
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -37,12 +37,13 @@ struct DLManaged {
     void (*deleter)(DLManaged*);
 };
 
-// Returns a function of torch, which is never freed.
+// Returns a function of torch. The reference is never released.
 inline py::handle torch_function(const char* name) {
     return py::module_::import("torch._C").attr(name).cast<py::object>().release();
 }
 
-// A contiguous tensor in host memory, of at most one dimension, or, if T is char, of any shape and dtype.
+// A contiguous tensor in host memory with elements of type T and at most one dimension. If T is char, any dtype and
+// shape are accepted.
 template <class T>
 struct Input {
     Input() = default;
@@ -66,7 +67,7 @@ struct Input {
     T* data = nullptr;
 };
 
-// A new array of n elements, which becomes a tensor.
+// Memory for n elements, which tensor() returns as a torch tensor.
 template <class T>
 struct Output {
     explicit Output(i64 n) : n(n), memory(static_cast<char*>(::operator new(size_t(n) * sizeof(T), LINE)), free) {}

@@ -1,5 +1,5 @@
-// This header determines whether x86-64 instructions are compiled.
-// ACCEL_PLAIN omits x86-64 instructions, as on another architecture.
+// Determines whether kernels with x86-64 instructions are compiled. With ACCEL_PLAIN they are not, as on other
+// architectures.
 #pragma once
 #include <cstdlib>
 #include <string>
@@ -13,10 +13,11 @@
 
 namespace accel {
 
-// The instruction sets for which nn/vector_kernels.h is compiled.
+// The instruction sets for which nn/vector_kernels.h is compiled, and NONE.
 enum class Vectors { none, avx2, avx512 };
 
-// Returns the best of this CPU's instruction sets. ACCEL_RL_VECTORS=avx2 excludes AVX-512, and ACCEL_RL_VECTORS=none both.
+// Returns the best instruction set of this CPU. ACCEL_RL_VECTORS=avx2 excludes AVX-512, and ACCEL_RL_VECTORS=none
+// excludes both.
 inline Vectors vectors() {
 #if ACCEL_X86
     const char* const given = std::getenv("ACCEL_RL_VECTORS");

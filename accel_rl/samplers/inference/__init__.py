@@ -1,1 +1,1 @@
-"""The action server computes actions by calling the agent, or by replaying captured kernel calls or CUDA graphs."""
+"""Computing actions: calling the agent, or replaying captured kernel calls or CUDA graphs."""

@@ -6,8 +6,8 @@
 
 Each new frame is copied to the GPU once, when its group of environments is ready. The copies of one group's frames
 overlap the inference for another group, and those of a rollout's first frames overlap the update from the last rollout.
-All buffers are parts of the same tensors, so that one captured CUDA graph can
-be used in every buffer: step t of a buffer is row `buffer * rows + t` of the tensors.
+All buffers are parts of the same tensors, so that one captured CUDA graph can be used for every buffer: step t of a
+buffer is row `buffer * rows + t` of a tensor.
 """
 
 import time
@@ -34,49 +34,47 @@ class DeviceRollouts:
         self._device = device
         first = host[0]
         self.rows = len(first.frames)
-        """`rows` is the number of rows of each buffer, T + S."""
+        """The number of rows of each buffer, T + S."""
         self.stack = first.stack
         self.frames = self._for_all(first.frames.dtype, *first.frames.shape[2:])
-        """`frames` [buffers * rows, B, *frame_shape] are the frames of all buffers."""
+        """The frames of all buffers [buffers * rows, B, *frame_shape]."""
         self.age = self._for_all(first.age.dtype)
         self.random = self._for_all(torch.float32)
-        """`random` [buffers * rows, B] are the random numbers that determine the actions in all buffers."""
+        """The random numbers of all buffers [buffers * rows, B] that select the actions."""
         self.recorded: dict[str, Tensor] = {}
-        """`recorded` maps the name of each value that the agent records to the values [buffers * rows, B] of all
-        buffers."""
+        """Each kind of value that the agent records, by name: the values of all buffers [buffers * rows, B]."""
         self.rollouts = [self._mirror(i) for i in range(len(host))]
         self.uniform = [self._part(self.random, i, r.T) for i, r in enumerate(host)]
         self._runtime = runtime(device)
         locked = PageLocked((getattr(r, name) for r in host for name in TENSORS), device)
-        # A finalizer unlocks the memory even if a caller's constructor raises an error.
+        # The finalizer unlocks the memory even if the constructor of a caller raises an exception.
         self._unlock = weakref.finalize(self, locked.close)
         self._unlock.atexit = False
         self._staging = Staging(device)
         for rollout in self.rollouts:
             rollout.staging = self._staging
         self._copying = Device(device).stream(self)
-        # The last step (buffer, t) of each group whose frames were copied
+        # for each group, the last step (buffer, t) whose frames were copied
         self._fetched: list[tuple[int, int] | None] = [None for _ in groups]
-        self._frames_there = [self._runtime.Event() for _ in groups]
-        self._actions_there = [self._runtime.Event() for _ in groups]
+        self._frames_copied = [self._runtime.Event() for _ in groups]
+        self._actions_copied = [self._runtime.Event() for _ in groups]
         # For each buffer, a CUDA event that is recorded after the last copies of its rollout
         self._copied = [self._runtime.Event() for _ in host]
         self._let_copy()
 
     def begin(self, buffer: int, uniform: Tensor) -> None:
-        """Copy a rollout's first frames and the random numbers `uniform` [T, B], on the host, that determine the
-        actions."""
+        """Copy a rollout's first frames to the GPU, and the random numbers `uniform` [T, B] that select the actions."""
         self._staging.copy(self.uniform[buffer], uniform)
         for name in self.recorded:
             self._use_recorded(name, buffer)
         self._fetched = [(buffer, 0) for _ in self._groups]
         with self._runtime.stream(self._copying):
             self._fetch_first(buffer)
-            for frames_there in self._frames_there:
-                frames_there.record(self._copying)
+            for frames_copied in self._frames_copied:
+                frames_copied.record(self._copying)
 
     def record(self, name: str, dtype: torch.dtype) -> None:
-        """Allocate memory in all buffers for values that the agent records."""
+        """Allocate memory in all buffers for a kind of value that the agent records."""
         self.recorded[name] = self._for_all(dtype)
         for buffer in range(len(self.host)):
             self._use_recorded(name, buffer)
@@ -91,29 +89,30 @@ class DeviceRollouts:
         self._fetched[group] = buffer, t
         with self._runtime.stream(self._copying):
             self._fetch(buffer, t, self._groups[group])
-            self._frames_there[group].record(self._copying)
+            self._frames_copied[group].record(self._copying)
 
     def fetch(self, buffer: int, t: int, group: int) -> None:
-        """Make later operations on the current CUDA stream wait for the copy of a group's frames of step t."""
+        """Make later operations on the current CUDA stream wait until a group's frames of step t have been copied."""
         self.prefetch(buffer, t, group)
-        self._now.wait_event(self._frames_there[group])
+        self._now.wait_event(self._frames_copied[group])
 
     def send_actions(self, buffer: int, t: int, group: int, action: Tensor) -> None:
-        """Start to copy the actions [n] to the host."""
+        """Start copying a group's actions [n] to the host."""
         self.host[buffer].action[t, self._groups[group]].copy_(action, non_blocking=True)
-        self._actions_there[group].record(self._now)
+        self._actions_copied[group].record(self._now)
 
     def await_actions(self, group: int, meanwhile: Callable[[], bool] | None = None) -> None:
-        """Wait for the copy to the host. Until then, call `meanwhile` repeatedly while it returns true."""
-        arrived = self._actions_there[group]
+        """Wait until a group's actions have been copied to the host. While waiting, call `meanwhile` until it returns
+        false."""
+        arrived = self._actions_copied[group]
         while meanwhile is not None and not arrived.query() and meanwhile():
-            time.sleep(0)  # Releases the GIL, for which a training thread would otherwise wait for 5 ms.
-        arrived.synchronize()  # Also releases the GIL.
+            time.sleep(0)  # Releases the GIL; otherwise a training thread would wait 5 ms for it.
+        arrived.synchronize()  # also releases the GIL
 
     def finish(self, buffer: int, is_unseen: bool) -> None:
-        """Copy to the GPU the data that have not been copied during the rollout. `is_unseen` is true if the rollout was
-        played without copying frames or waiting for actions. In this case, `finish` waits until the host may overwrite
-        the memory of the next rollout."""
+        """Copy the data to the GPU that were not copied during the rollout. If `is_unseen`, no frames were copied
+        during the rollout, and the host did not wait for actions. If `is_unseen`, also wait until the host may
+        overwrite the memory of the next rollout."""
         rollout = self.rollouts[buffer]
         host = self.host[buffer]
         last = self.rollouts[buffer].T
@@ -125,7 +124,7 @@ class DeviceRollouts:
             self._fetch(buffer, last, slice(None))
         for name in _AFTER_STEPS:
             getattr(rollout, name).copy_(getattr(host, name), non_blocking=True)
-        for t, b in host.ended.nonzero().tolist():  # The loop is short, because few steps end an episode.
+        for t, b in host.ended.nonzero().tolist():  # few iterations, because few steps end an episode
             rollout.final_frames[t, b].copy_(host.final_frames[t, b], non_blocking=True)
         self._copied[buffer].record(self._now)
         self._let_copy()
@@ -135,8 +134,8 @@ class DeviceRollouts:
                 following.synchronize()
 
     def _let_copy(self) -> None:
-        """Let later frames be copied after all operations until now, of which the last rollouts' updates may read the
-        next buffer. The update from this rollout follows, and does not delay the copies."""
+        """Make later copies of frames wait for all operations queued so far, because updates from earlier rollouts may
+        still read the next buffer. The update from this rollout is queued afterwards, and does not delay the copies."""
         self._copying.wait_stream(self._now)
 
     @property
@@ -162,7 +161,7 @@ class DeviceRollouts:
         return torch.zeros(len(self.host) * self.rows, self.host[0].B, *shape, dtype=dtype, device=self._device)
 
     def _part(self, x: Tensor, buffer: int, rows: int) -> Tensor:
-        """The first `rows` rows of a buffer in a tensor [buffers * self.rows, ...]."""
+        """Return the first `rows` rows of a buffer in a tensor [buffers * self.rows, ...]."""
         begin = buffer * self.rows
         return x[begin : begin + rows]
 

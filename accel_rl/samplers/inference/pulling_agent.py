@@ -1,4 +1,4 @@
-"""An asynchronous rank pulls central parameters while it samples (Stooke & Abbeel 2018, sections 4.3 and 5.3)."""
+"""Pull the central parameters while an asynchronous rank samples (Stooke & Abbeel 2018, sections 4.3 and 5.3)."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 from accel_rl.agents.agent import Agent
 
 if TYPE_CHECKING:
-    from accel_rl.distributed.locked_chunk import LockedChunks  # Runs of one rank do not load it.
+    from accel_rl.distributed.locked_chunk import LockedChunks  # not imported in runs with one rank
 
 
 class PullingAgent:
-    """Wraps an agent, and pulls the central parameters after every `steps` steps of each environment.
+    """Wraps an agent, and pulls the central parameters each time every environment has played `steps` steps.
 
-    The action server calls `before_act(b)` before each `act` for the environments b, and `act` within `acting()`.
-    Several threads may act at the same time, each for its own group of environments. A pull waits until no thread is
-    acting, and no thread begins to act during a pull, so that inference never reads partly replaced parameters.
+    Before each `act` for the environments b, the action server calls `before_act(b)`, and it calls `act` within
+    `acting()`. Several threads may act at the same time, each for its own group of environments. A pull waits until no
+    thread is acting, and threads wait during a pull, so that inference never reads partly replaced parameters.
     """
 
     def __init__(self, agent: Agent, gradient_sync: "LockedChunks", steps: int):
         self.wrapped = agent
         self._gradient_sync = gradient_sync
         self._steps = steps
-        # Maps the first environment of a group to the group's inference calls since the last pull.
+        # each group's number of inference calls since the last pull, by the group's first environment
         self._acted: dict[int, int] = {}
         self._refreshed = gradient_sync.refreshed
         self._counting = Lock()  # The lock is held while inference calls are counted and parameters are pulled.
@@ -38,7 +38,7 @@ class PullingAgent:
         self._gradient_sync.pull_now()
 
     def before_act(self, b: slice) -> None:
-        """Count one inference call for the environments `b`, after a pull of the central parameters if one is due."""
+        """Pull the central parameters if a pull is due. Then count one inference call for the environments `b`."""
         gradient_sync, group = self._gradient_sync, b.start or 0
         gradient_sync.beat()
         with self._counting:
@@ -64,7 +64,7 @@ class PullingAgent:
 
     @contextmanager
     def _nothing_acting(self) -> Iterator[None]:
-        """A context that begins when no thread acts, and in which none begins to."""
+        """A context in which no thread acts. Entering the context waits until all threads have finished acting."""
         with self._idle:
             self._idle.wait_for(lambda: self._threads_acting == 0)
             yield

@@ -1,4 +1,5 @@
-"""If the environments run on a GPU, rollouts are stored in GPU memory, and frames are not copied to the host."""
+"""Rollouts of environments that run on a GPU. The rollouts are stored in GPU memory, and frames are not copied to the
+host."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +19,8 @@ KNOWN = ("age", "action", "reward", "terminated", "truncated", "ended", "valid")
 
 
 def resident_rollout(spec: EnvSpec, T: int, B: int, device: torch.device) -> Rollout:
-    """A rollout on a GPU. Its `host` is a copy of all arrays except the frames, in page-locked host memory."""
+    """Allocate a rollout on a GPU. The rollout's `host` is page-locked host memory for a copy of all arrays except the
+    frames."""
     cells = rollout_layout(spec, T, B)
     layout = {k: (getattr(torch, cells[k][0]), cells[k][1]) for k in TENSORS}
     on_gpu: dict[str, Any] = {k: torch.zeros(shape, dtype=dtype, device=device) for k, (dtype, shape) in layout.items()}
@@ -29,8 +31,8 @@ def resident_rollout(spec: EnvSpec, T: int, B: int, device: torch.device) -> Rol
 
 
 class ResidentRollouts:
-    """Replaces `DeviceRollouts` if the environments run on the GPU. The host synchronizes with the GPU once per
-    rollout."""
+    """Has the methods of `DeviceRollouts`, for environments that run on the GPU. The host synchronizes with the GPU
+    once per rollout."""
 
     def __init__(self, rollouts: list[Rollout], groups: list[slice], device: torch.device):
         self.rollouts = rollouts
@@ -59,10 +61,10 @@ class ResidentRollouts:
         self.rollouts[buffer].action[t, self._groups[group]].copy_(action)
 
     def await_actions(self, group: int, meanwhile: Callable[[], bool] | None = None) -> None:
-        """The environments read the actions on the GPU."""
+        """Do nothing, because the environments read the actions on the GPU."""
 
     def finish(self, buffer: int, is_unseen: bool) -> None:
-        """Copy all arrays except the frames to the host, which for example computes the episodes' scores."""
+        """Copy all arrays except the frames to the host, where for example the episodes' scores are computed."""
         rollout = self.rollouts[buffer]
         assert rollout.host is not None
         for name in KNOWN:

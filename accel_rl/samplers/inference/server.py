@@ -1,4 +1,4 @@
-"""The actions of a group of environments are computed as one batch, from the group's newest frames."""
+"""The action server computes the actions of a group of environments as one batch, from the group's newest frames."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -20,16 +20,17 @@ from accel_rl.samplers.inference.resident import ResidentRollouts
 
 
 def is_open_loop(agent: Agent) -> bool:
-    """Whether the actions do not depend on observations or rewards."""
+    """Return whether the agent's actions depend on neither observations nor rewards."""
     return not agent.needs_obs and not agent.state_size
 
 
 class ActionServer:
     """Computes actions for one group of environments at a time.
 
-    On a GPU each new frame is copied once (`DeviceRollouts`), and stacks are rebuilt on the GPU. If the action server
-    shares its cores with the worker processes, the server moves to another core for each batch. On a fixed core, the
-    server would always slow down the same worker process, and the other workers would wait for this process.
+    With a GPU, each new frame is copied once (`DeviceRollouts`), and stacks of frames are assembled on the GPU. If the
+    action server shares its cores with the worker processes, the server moves to another core for each batch. On a
+    fixed core, it would always slow down the same worker process, for which the other worker processes would have to
+    wait.
     """
 
     def __init__(
@@ -43,9 +44,9 @@ class ActionServer:
         acceleration: Acceleration = PLAIN,
         resident: bool = False,
     ):
-        """`host` contains one rollout in host memory per buffer. `threads` is the number of threads per torch
-        operation. `acceleration` selects the implementation of inference. With `resident`, the environments run on the
-        GPU `device`, and `host` contains the rollouts in GPU memory."""
+        """`host` has one rollout in host memory per buffer. `threads` is the number of threads per torch operation.
+        `acceleration` selects the implementation of inference. With `resident`, the environments run on the GPU
+        `device`, and the rollouts `host` are in GPU memory."""
         self._threads = threads
         self._cores = cores
         self._turn = 0
@@ -63,14 +64,15 @@ class ActionServer:
             self._inference = acceleration.on_gpu(self._groups, self._gpu, precision)
         self.rollouts = host if self._gpu is None else self._gpu.rollouts
         self.state: torch.Tensor | None = None  # The agent's recurrent state [B, Z], or None
-        self._uniform: dict[int, torch.Tensor] = {}  # Maps each buffer to its uniform random numbers [T, B].
+        self._uniform: dict[int, torch.Tensor] = {}  # the uniform random numbers [T, B] of each buffer
         self._one_at_a_time = Lock()  # Serializes the calls of an agent that is not reentrant.
         # For each buffer, whether all actions were drawn before the rollout, so that no frames need to be copied
         self._is_unseen = [False] * len(host)
         self._reads_reward = False
 
     def draw_all(self, agent: Agent, buffer: int, uniform: torch.Tensor) -> None:
-        """Select all actions of a rollout of an open-loop agent, by the random numbers `uniform` [T, B]."""
+        """Select all actions of a rollout of an open-loop agent (`is_open_loop`) with the random numbers `uniform` [T,
+        B]."""
         rollout = self.rollouts[buffer]
         rollout.state = self._copied_state(rollout.state)
         unseen: Any = None
@@ -80,8 +82,8 @@ class ActionServer:
         self._is_unseen[buffer] = True
 
     def begin(self, agent: Agent, buffer: int, uniform: torch.Tensor, ahead: bool = False) -> None:
-        """Copy the frames and the recurrent state before the rollout's first step. `uniform` [T, B] are the random
-        numbers that determine the actions. With `ahead`, the previous rollout of the same agent is not finished yet."""
+        """Prepare for a rollout: copy its first frames and the recurrent state. The random numbers `uniform` [T, B]
+        select the actions. With `ahead`, the previous rollout of the same agent has not ended."""
         rollout = self.rollouts[buffer]
         if self._gpu is not None:
             self._gpu.begin(buffer, uniform)
@@ -102,14 +104,14 @@ class ActionServer:
         torch.set_num_threads(self._threads)
 
     def prefetch(self, buffer: int, t: int, group: int) -> None:
-        """Start to copy a group's frames of step t to the GPU, while the GPU computes another group's actions."""
+        """Start copying a group's frames of step t to the GPU, while the GPU computes another group's actions."""
         if self._gpu is not None:
             self._gpu.prefetch(buffer, t, group)
 
     def serve(self, agent: Agent, buffer: int, t: int, group: int, meanwhile: Callable[[], bool] | None = None) -> None:
         """Compute a group's actions at step t, and write them and the values that the agent records into the rollout.
-        Several threads may serve different groups in parallel. While the server waits for a GPU, it calls `meanwhile`
-        repeatedly until `meanwhile` returns false."""
+        Several threads may serve different groups in parallel. While waiting for a GPU, `serve` calls `meanwhile` until
+        it returns false."""
         b = self._groups[group]
         if self._gpu is not None:
             self._gpu.fetch(buffer, t, group)
@@ -127,7 +129,7 @@ class ActionServer:
             self._gpu.await_actions(group, meanwhile)
 
     def _write_reward(self, buffer: int, t: int, b: slice) -> None:
-        """Write the rewards of step t to the recurrent state, for agents that read them."""
+        """Copy the rewards of step t into the recurrent state, if the agent reads rewards."""
         if self._reads_reward and self.state is not None:
             self.state[b, -1].copy_(self.host[buffer].reward[t, b], non_blocking=True)
 
@@ -151,16 +153,17 @@ class ActionServer:
                     self._gpu.record(name, value.dtype)
                 elif name not in rollout.recorded:
                     complete = torch.zeros(rollout.T, rollout.B, dtype=value.dtype, device=self.device)
-                    # `setdefault` is atomic, because another thread may store this array at the same time.
+                    # Another thread may store this array at the same time, but `setdefault` is atomic.
                     rollout.recorded.setdefault(name, complete)
                 self._inference.store(rollout.recorded[name][t, b], value)
 
     def can_go_ahead(self, agent: Agent) -> bool:
-        """Whether a rollout may begin before the previous one has ended: without a recurrent state, on the CPU."""
+        """Return whether a rollout may begin before the previous one has ended: only on a CPU, and without a recurrent
+        state."""
         return not agent.state_size and self._gpu is None
 
     def finish(self, buffer: int) -> Rollout:
-        """Return the rollout on the device."""
+        """Complete the rollout in a buffer, and return it on the device."""
         rollout = self.rollouts[buffer]
         self._write_reward(buffer, rollout.T - 1, slice(None))
         rollout.next_state = self._copied_state(rollout.next_state)
@@ -174,8 +177,8 @@ class ActionServer:
         return rollout
 
     def _copied_state(self, memory: torch.Tensor | None) -> torch.Tensor | None:
-        """The previous copy, `memory`, is overwritten in place, because captured updates on a GPU read from the copy's
-        address."""
+        """Copy the recurrent state. On a GPU, the previous copy, `memory`, is overwritten, because captured updates
+        read the state at its address."""
         if self.state is None:
             return None
         if self._gpu is None or memory is None:
@@ -183,7 +186,7 @@ class ActionServer:
         return memory.copy_(self.state)
 
     def forget(self) -> None:
-        """Zero the recurrent state in place, at the address that captured inference reads."""
+        """Set the recurrent state to zero in place, because captured inference reads it at its address."""
         if self.state is not None:
             self.state.zero_()
 

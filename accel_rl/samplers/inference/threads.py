@@ -3,8 +3,8 @@
     core 0   step A  | act A  | step A  | act A  | ...
     core 1   step B | act B | step B | act B | ...        no core waits for another within a rollout
 
-If one thread computed the actions of all groups on the same cores, every core would wait at every step for the slowest
-core. Alternating groups would not shorten the wait, because emulation is faster than inference.
+If one thread computed the actions of all groups, every core would wait for the slowest core at every step. Stepping one
+group while computing another group's actions would not avoid this, because emulation is faster than inference.
 """
 
 from collections import deque
@@ -19,14 +19,14 @@ from accel_rl.samplers.workers.pool import WorkerPool
 
 
 class InferenceThreads:
-    """One thread per group, for a pool in which each group has dedicated workers.
+    """One inference thread per group, for a pool in which each group has dedicated workers.
 
     `cores` lists the cores to which each group's thread is pinned; an empty list means that the thread is not pinned.
     `torch_threads` is the number of threads per torch operation.
     """
 
     def __init__(self, pool: WorkerPool, cores: Sequence[Sequence[int]], torch_threads: int):
-        def settle(cores: Sequence[int]) -> None:  # Called at the start of each inference thread.
+        def settle(cores: Sequence[int]) -> None:  # called in each inference thread when it starts
             if cores:
                 pin(cores)
             torch.set_num_threads(torch_threads)
@@ -36,8 +36,8 @@ class InferenceThreads:
         self._rollouts: deque[list[Future[None]]] = deque()  # The running rollouts, oldest first
 
     def begin(self, T: int, serve: Callable[[int, int], None]) -> None:
-        """For t < T, each group's thread calls serve(t, group) as soon as the group's worker processes have finished
-        the previous step. A group begins the rollout as soon as this group has finished the previous rollout."""
+        """Start a rollout. For t < T, each group's thread calls serve(t, group) as soon as the group's worker processes
+        have finished the previous step. A group does not wait for other groups to finish the previous rollout."""
         pool, stop = self._pool, self._stop
 
         def play(g: int) -> None:
@@ -58,8 +58,8 @@ class InferenceThreads:
             future.add_done_callback(ended)
 
     def wait(self) -> None:
-        """Wait until the oldest running rollout has ended, and meanwhile replace worker processes that die or hang. If
-        an inference thread raises an exception, all threads are stopped and the exception is raised here."""
+        """Wait until the oldest running rollout has ended. While waiting, replace worker processes that die or hang. If
+        an inference thread raises an exception, stop all threads and raise it here."""
         oldest = self._rollouts[0]
         every = [f for futures in self._rollouts for f in futures]
         is_done = False

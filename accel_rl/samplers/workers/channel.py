@@ -1,7 +1,7 @@
 """The action server and its worker processes exchange requests and answers through counters in shared memory.
 
-One action server serves several workers, each of which has two groups of environments. While the server infers for one
-group, the workers step the other group, so that inference and stepping overlap:
+One action server serves several workers, each of which steps environments of two groups. While the server computes the
+actions of one group, the workers step the other group:
 
     worker 0   | step A | step B | step A | step B | ...
     worker 1   | step A | step B | step A | step B | ...
@@ -11,10 +11,11 @@ group, the workers step the other group, so that inference and stepping overlap:
 A request to a worker is a counter in shared memory that only the server increases. A worker's answer is a counter that
 only the worker increases. A group is ready when its request and answer counters are equal. If the server requests
 several successive steps together, it increases the request counter by the number of steps, and no process waits between
-the steps. The server may also request further steps before a group has finished earlier steps (the arguments `ahead`).
-An eventfd wakes a sleeping process. No wake-up is lost, because the eventfd is set after every change of a counter, and
-cleared before the counters are read. Infrequent messages (set-up, states, errors) are sent over one socket per worker
-(control.py). If the server or a worker process dies, the process at the other end of the socket reads an end of file.
+the steps. The server may also request further steps before a group has finished earlier steps (see the arguments
+`ahead`). An eventfd wakes a sleeping process. No wake-up is lost, because the eventfd is set after every change of a
+counter, and cleared before the counters are read. Infrequent messages (set-up, states, errors) are sent over one socket
+per worker (control.py). If the server or a worker process dies, the process at the other end of the socket reads an end
+of file.
 """
 
 import os
@@ -32,10 +33,11 @@ from accel_rl.samplers.workers.control import Control
 
 
 class EventFd:
-    """Wakes a process that polls it: an eventfd, or a pipe on systems without eventfd."""
+    """An event that wakes a process which polls it: an eventfd, or a pipe on systems without eventfd."""
 
     def __init__(self, fds: tuple[int, int] | None = None):
-        """`fds` are the descriptors (to read, to write) of an event that another process created."""
+        """`fds` are the file descriptors (to read, to write) of an event that another process has created; None creates
+        an event."""
         if fds is None:
             if hasattr(os, "eventfd"):
                 fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -63,7 +65,7 @@ class EventFd:
             os.close(fd)
 
 
-_LINE = 8  # A cache line contains `_LINE` int64 values. No two processes write to the same line.
+_LINE = 8  # int64 values per cache line; no two processes write to the same line
 
 
 class WorkersSilent(Exception):
@@ -75,7 +77,8 @@ class WorkersSilent(Exception):
 
 
 def counters_layout(workers: int, groups: int) -> Layout:
-    """Request, answer and step counters per (worker, group), and each worker's stepping time in nanoseconds."""
+    """Return the layout of the shared counters: request, answer and step per (worker, group), and each worker's time
+    spent on stepping in nanoseconds."""
     cell = (workers, groups, _LINE)
     return {
         "request": ("int64", cell),
@@ -88,7 +91,7 @@ def counters_layout(workers: int, groups: int) -> Layout:
 
 
 def _cells(array: np.ndarray) -> memoryview | OrderedWords:
-    # A memoryview reads and writes an item as one machine word, and faster than numpy does.
+    # A memoryview reads and writes each item as one machine word, and is faster than NumPy.
     words = memoryview(array).cast("B").cast("q")  # type: ignore[arg-type]
     return words if IS_ORDERED else OrderedWords(words, fence_of_machine())
 
@@ -99,7 +102,7 @@ class WorkerSide:
     def __init__(
         self, arrays: dict[str, np.ndarray], worker: int, event: EventFd, server: EventFd, control: Control, spins: int
     ):
-        """The worker process reads the request counters `spins` times before it sleeps."""
+        """`spins`: how often the worker process reads the request counters before it sleeps."""
         self._request, self._answer, self._step = (_cells(arrays[k][worker]) for k in ("request", "answer", "step"))
         self.groups = arrays["request"].shape[1]
         self._event = event
@@ -111,8 +114,8 @@ class WorkerSide:
         self._poll.register(control.fileno(), select.POLLIN)
 
     def _due(self) -> int | None:
-        """A group with an unanswered request. The search starts after the group that was stepped last, so that every
-        group is stepped."""
+        """Return a group with an unanswered request, or None. The search starts after the group that was stepped last,
+        so that no group waits forever."""
         for i in range(1, self.groups + 1):
             g = (self._last + i) % self.groups
             if self._request[g * _LINE] != self._answer[g * _LINE]:
@@ -154,9 +157,9 @@ class ServerSide:
         self._step = [_cells(arrays["step"][w]) for w in range(self.workers)]
         self._cells = list(zip(self._answer, self._request, strict=True))
         self._spins, self._event = spins, event
-        self._events: dict[int, EventFd] = {}  # Maps each worker process to the event that wakes it.
-        self._controls: dict[int, int] = {}  # Maps the file descriptor of each socket to the index of the worker.
-        # Maps each worker to (number of its answers, seconds for which the server has waited since the last answer).
+        self._events: dict[int, EventFd] = {}  # the event that wakes each worker
+        self._controls: dict[int, int] = {}  # the index of the worker of each socket's file descriptor
+        # for each worker: (number of its answers, seconds for which the server has waited since the last answer)
         self._quiet: dict[int, tuple[int, float]] = {}
         self._all = {e.read_fd: e for e in (event, *group_events)}
         # `_poll` polls all file descriptors, and `_watching` polls all except the events of the groups.
@@ -164,10 +167,10 @@ class ServerSide:
         self._alone, self._group_events = [_poll([e.read_fd]) for e in group_events], group_events
 
     def attach(self, worker: int, event: EventFd, control: Control) -> None:
-        """Include another worker process, which has no unanswered request."""
+        """Include a worker process, which has no unanswered requests."""
         for g in range(self.groups):
             # The request counter is reset first.
-            # An inference thread that saw only the answer counter at 0 would wait for ever.
+            # If only the answer counter were 0, an inference thread that reads them would wait forever.
             self._request[worker][g * _LINE] = 0
             self._answer[worker][g * _LINE] = 0
         self._events[worker] = event
@@ -196,7 +199,8 @@ class ServerSide:
             event.set()
 
     def release(self, worker: int, group: int, step_index: int, n: int = 1) -> None:
-        """If earlier requests are unanswered, `step_index` must be the index after the last requested step."""
+        """Request n steps from `step_index` on. If earlier requests are unanswered, `step_index` must be the index
+        after the last requested step."""
         word = group * _LINE
         steps = self._step[worker]
         request = self._request[worker]
@@ -208,15 +212,15 @@ class ServerSide:
         self._events[worker].set()
 
     def owing(self, groups: Sequence[int], ahead: int = 0) -> list[int]:
-        """The workers that have not answered all requests for the groups, except for the last `ahead` requested steps
-        of each group."""
+        """Return the workers that have not answered all requests for the groups, not counting the last `ahead` steps of
+        each group."""
         cells = [g * _LINE for g in groups]
         return [
             w for w, (answer, request) in enumerate(self._cells) if any(answer[c] < request[c] - ahead for c in cells)
         ]
 
     def ready(self, groups: Sequence[int], ahead: int = 0) -> int | None:
-        """The first of the groups whose requested steps are done, except for the last `ahead`."""
+        """Return the first of the groups whose requested steps are done, not counting the last `ahead`, or None."""
         for g in groups:
             word = g * _LINE
             if all(answer[word] >= request[word] - ahead for answer, request in self._cells):
@@ -224,9 +228,9 @@ class ServerSide:
         return None
 
     def wait(self, groups: Sequence[int], timeout_s: float, ahead: int = 0) -> list[int]:
-        """Wait until one of the groups is ready, and return []. If worker processes send a message or die first, return
-        the indices of these workers. Raises WorkersSilent if a worker does not answer a request for timeout_s (up to a
-        quarter longer)."""
+        """Wait until one of the groups is ready, and return []. If workers send a message or die before, return their
+        indices. Raises WorkersSilent if a worker does not answer a request within timeout_s (detected up to a quarter
+        later)."""
         for _ in range(self._spins):
             if self.ready(groups, ahead) is not None:
                 return []
@@ -237,8 +241,8 @@ class ServerSide:
         return []
 
     def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
-        """Wait until a group with dedicated workers is ready, and return False if `stopped` becomes true first. Another
-        thread must call `watch` meanwhile, to detect worker processes that die or hang."""
+        """Wait until a group with dedicated workers is ready. Return False if `stopped` becomes true before. Another
+        thread must call `watch` during this wait, to detect worker processes that die or hang."""
         while self.ready((group,)) is None:
             if stopped():
                 return False
@@ -247,8 +251,8 @@ class ServerSide:
         return True
 
     def watch(self, timeout_s: float) -> list[int]:
-        """While other threads are in `wait_alone`, block for a second at most, and return the workers that sent a
-        message or died. Raises WorkersSilent as `wait` does."""
+        """Called while other threads are in `wait_alone`. Wait for at most a second, and return the workers that have
+        sent a message or died. Raises WorkersSilent as `wait` does."""
         return self._wait_once(self._watching, range(self.groups), timeout_s)
 
     def _wait_once(self, poll: "select.poll", groups: Sequence[int], timeout_s: float, ahead: int = 0) -> list[int]:
@@ -262,11 +266,11 @@ class ServerSide:
 
     def _silent(self, owing: list[int], timeout_s: float, waited_s: float) -> list[int]:
         """Add `waited_s` to the waiting time of each worker in `owing`, whose answers are missing. Return the workers
-        for which the server has waited timeout_s without an answer."""
+        whose waiting time has reached timeout_s."""
         for w in owing:
             answers = sum(self._answer[w][g * _LINE] for g in range(self.groups))
             before, quiet_s = self._quiet.get(w, (-1, 0.0))
-            # If the waiting process itself was suspended, the time of the suspension does not count as waiting.
+            # If this process was suspended, the suspension does not count as waiting time.
             self._quiet[w] = answers, quiet_s + min(waited_s, SLICE_S) if answers == before else 0.0
         return [w for w in owing if self._quiet[w][1] >= timeout_s]
 

@@ -1,5 +1,5 @@
-"""The main process and a worker process exchange infrequent messages over a socket. A message is JSON, with an optional
-blob of bytes."""
+"""The socket over which the main process and a worker process exchange infrequent messages. A message is JSON,
+optionally followed by bytes."""
 
 import json
 import socket
@@ -32,7 +32,8 @@ class Control:
             raise Disconnected from e
 
     def receive(self, timeout_s: float | None = None) -> tuple[Any, bytes]:
-        """Raises Disconnected if the connection is closed, or after timeout_s."""
+        """Wait for a message, and return it with its bytes. Raises Disconnected if the connection is closed, or after
+        timeout_s."""
         if timeout_s is not None:
             self.sock.settimeout(timeout_s)
         n, m = struct.unpack("<QQ", self._exactly(16))

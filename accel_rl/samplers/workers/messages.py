@@ -22,15 +22,15 @@ class WorkerSetup:
     reset: str
     decorrelation_steps: int
     starts_file: str
-    """File of start points. Empty: episodes begin with a reset."""
+    """Path of a file of start points, or "" if episodes begin with a reset."""
     environments: int
     first_index: int
     """Index of the sampler's first environment among the environments of all ranks."""
     start: bool
-    """True: begin new episodes. False: the main process restores saved states."""
+    """Whether to begin new episodes. If false, the main process will restore saved states."""
     groups: list[int]
     slices: list[tuple[int, int]]
-    """(start, stop) of the worker's environments in each of its groups."""
+    """The range (start, stop) of the worker's environments in each of its groups."""
     seeds: list[list[int]]
     """The seeds of the environments in each of the worker's groups."""
     stack: int
@@ -51,9 +51,9 @@ class Request:
 
     kind: str
     sizes: tuple[tuple[int, ...], ...] = ()
-    """set_state: bytes of each environment's state in the blob, by group."""
+    """For set_state: the number of bytes of each environment's state, by group."""
     seeds: tuple[tuple[int, ...], ...] = ()
-    """reseed: the new seed of each environment, by group."""
+    """For reseed: the new seed of each environment, by group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,9 @@ class Reply:
     is_ready: bool = False
     error: str = ""
     traceback: str = ""
-    """The notes instead, for one of this package's own errors."""
+    """The error's traceback, or the error's notes if accel_rl itself raised it."""
     sizes: tuple[tuple[int, ...], ...] = ()
-    """get_state: bytes of each environment's state in the blob, by group."""
+    """For get_state: the number of bytes of each environment's state, by group."""
     late_resets: int = 0
 
 

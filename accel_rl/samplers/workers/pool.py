@@ -1,4 +1,4 @@
-"""The pool starts, supervises, replaces and ends the worker processes of one sampler."""
+"""Start, supervise, replace and end the worker processes of one sampler."""
 
 import contextlib
 import logging
@@ -47,8 +47,8 @@ class PoolMemory:
 
 CLOSE_TIMEOUT_S = 2.0
 MAX_FAILED_STARTS = 3
-WARNED_DEATHS = 3  # From this death in a row on, the run probably ends: a line announces that.
-MAX_DEATHS_IN_A_ROW = 10  # The run ends if a worker dies this often without a complete rollout in between.
+WARNED_DEATHS = 3  # After this number of consecutive deaths, a warning says that the run may end.
+MAX_DEATHS_IN_A_ROW = 10  # The run ends after this number of a worker's deaths without a complete rollout in between.
 # A saved state of ale-py contains one byte per action, and about 500 actions are replayed per second.
 REPLAYED_BYTES_PER_S = 500
 
@@ -58,9 +58,9 @@ class PoolConfig:
     cores: tuple[int | None, ...]
     """The core of each worker, or None for a worker that is not pinned."""
     strict: bool = False
-    """A dead worker process ends the run instead of being replaced."""
+    """If true, the death of a worker process ends the run; otherwise the process is replaced."""
     timeout_s: float = 60.0
-    """A worker process without an answer for timeout_s seconds is considered hung."""
+    """A worker process that does not answer for timeout_s seconds is treated as hung."""
     on_error: str = "stop"
     """With "restart", a worker process whose environment raises an error is replaced, as if the process had died."""
     start_timeout_s: float = 120.0
@@ -68,7 +68,7 @@ class PoolConfig:
     nice: int = 0
     """Nice value of the worker processes; a higher value means a lower priority."""
     spins: int = 0
-    """Reads of the shared counters by a waiting process before it sleeps."""
+    """How often a waiting process reads the shared counters before it sleeps."""
 
 
 class WorkerPool:
@@ -88,15 +88,15 @@ class WorkerPool:
         self._side = ServerSide(self._memory.counters.arrays, self._event, config.spins, self._group_events)
         # The lock guards the set of active worker processes, because inference threads send requests in parallel.
         self._changing = threading.Lock()
-        self._guard = Guard() if setup.env.id else None  # Atari games do not start processes.
+        self._guard = Guard() if setup.env.id else None  # not for Atari games, which start no processes
         self._workers: list[WorkerProcess | None] = [None] * grouping.workers
         self._history = [History() for _ in range(grouping.workers)]
 
     # -- processes ------------------------------------------------------------
 
     def start(self, restore: bool = False) -> None:
-        """Wait until all workers are ready. With `restore`, no episodes begin, because the caller restores the
-        environments' states."""
+        """Start all workers, and wait until they are ready. With `restore`, no episodes begin, because the caller then
+        restores the environments' states."""
         for w in range(self.grouping.workers):
             self._launch(w, start=not restore)
         self._until_ready()
@@ -176,8 +176,8 @@ class WorkerPool:
             self._history[w].failed_starts = 0
 
     def _on_death(self, w: int, restore: bool = False, how: str = "") -> None:
-        """Log how a worker's process ended (`how`, by default the exit code), and replace the process. `start` explains
-        `restore`. Raises RunError with --strict, or if the worker has died too often."""
+        """Log how a worker process ended (`how`, by default its exit code), and replace the process. With `restore`,
+        the replacement begins no episodes. Raises RunError with --strict, or if the worker has died too often."""
         worker, history = self._worker(w), self._history[w]
         line, was_ready = worker.obituary(how), worker.is_ready
         with self._changing:
@@ -231,7 +231,7 @@ class WorkerPool:
         while not any(x is not None and x.is_ready for x in self._workers):
             self._until_ready()
         for worker in self._workers:
-            if worker is not None and worker.has_joined:  # The worker completed a rollout.
+            if worker is not None and worker.has_joined:  # The worker has completed a rollout.
                 self._history[worker.index].deaths_in_a_row = 0
         joined = [x for x in self._workers if x is not None and x.is_ready and not x.has_joined]
         for worker in joined:
@@ -259,13 +259,12 @@ class WorkerPool:
         return self._side.ready((group,), 0) is not None
 
     def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
-        """In an inference thread, wait until the thread's group of environments is ready. Return False if `stopped()`
-        becomes true first. While threads wait in `wait_alone`, another thread must call `oversee`."""
+        """In a group's inference thread, wait until the group is ready. Return False if `stopped()` becomes true
+        before. While threads wait in `wait_alone`, another thread must call `oversee`."""
         return self._side.wait_alone(group, stopped)
 
     def oversee(self, is_over: Callable[[], bool]) -> None:
-        """Handle worker processes that die or hang while inference threads wait for them. `oversee` returns when
-        `is_over()` is true."""
+        """Until `is_over()` is true, handle worker processes that die or hang while inference threads wait for them."""
         while not is_over():
             self._handle(lambda: self._side.watch(self.config.timeout_s))
 
@@ -290,7 +289,8 @@ class WorkerPool:
     # -- states ------------------------------------------------------------
 
     def _ask_all(self, kind: str) -> list[tuple[Reply, bytes]]:
-        """The reply of a worker process that is lost meanwhile, and replaced, is missing from the result."""
+        """Send a request to all workers, and return their replies, except those of workers that are lost and replaced
+        during the call."""
         self._until_ready()
         replies = []
         for w in range(self.grouping.workers):
@@ -317,7 +317,7 @@ class WorkerPool:
         return states
 
     def set_state(self, states: list[bytes]) -> None:
-        """A worker process that dies meanwhile is replaced."""
+        """Restore the environments' states. A worker process that dies during the call is replaced."""
         time_out = patience_s(self.config.timeout_s) + sum(map(len, states)) / REPLAYED_BYTES_PER_S
         waiting = set(range(self.grouping.workers))
         while waiting:
@@ -332,8 +332,8 @@ class WorkerPool:
         self._worker(w).tell(Request("set_state", sizes), self.config.timeout_s, blob)
 
     def _completes(self, w: int, exchange: Callable[[int], object]) -> bool:
-        """Call `exchange`. If worker w dies meanwhile, replace it by a worker that begins no episodes, and return
-        False."""
+        """Call `exchange(w)`. If worker w dies during the call, replace it by a worker that begins no episodes, and
+        return False."""
         try:
             exchange(w)
             return True
@@ -342,8 +342,8 @@ class WorkerPool:
             return False
 
     def reseed(self, seed: int) -> None:
-        """The worker processes remain. One that dies meanwhile is replaced; with --strict, RunError is raised
-        instead."""
+        """Create the environments again with another seed, in the same worker processes. A worker process that dies
+        during the call is replaced; with --strict, RunError is raised instead."""
         self.check()
         self._until_ready()
         self._seed, self._history = seed, [History() for _ in self._workers]
@@ -364,7 +364,7 @@ class WorkerPool:
         self._until_ready()
 
     def env_seconds(self) -> list[float]:
-        """Seconds that each worker process has spent on stepping its environments."""
+        """Return the seconds that each worker process has spent on stepping its environments."""
         return [float(ns) / 1e9 for ns in self._memory.counters["env_ns"][:, 0]]
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A stepper executes the requested steps of one group of environments, in a worker process or in the main process."""
+"""Execute the requested steps of one group of environments, in a worker process or in the main process."""
 
 import traceback
 from collections.abc import Callable
@@ -11,18 +11,19 @@ from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.text.errors import RunError
 
 BUFFERS = 2
-"""The default number of rollout buffers is two, so that the next rollout's initial observation can be written while the
-learner reads the last rollout."""
+"""Default number of rollout buffers: with two, the next rollout's first observation can be written while the learner
+reads the last rollout."""
 
 
 def initial(buffer: int) -> int:
-    """The step index that requests a buffer's initial observation instead of a step."""
+    """Return the step index that requests a buffer's first observation instead of a step."""
     return -1 - buffer
 
 
 class GroupStepper:
-    """The step index buffer * T + t (modulo the number of steps in all buffers) identifies step t of the rollout in a
-    buffer. The negative step index `initial(buffer)` requests the observation before the rollout's first step.
+    """Steps a batch of environments, and writes the results into rollouts. The step index buffer * T + t (modulo the
+    number of steps in all buffers) means step t of the rollout in a buffer. The negative step index `initial(buffer)`
+    requests the observation before the rollout's first step.
 
     All views of the rollout memory are created in advance, so that a step allocates no memory.
     """
@@ -38,8 +39,8 @@ class GroupStepper:
         self._is_fresh = False
 
     def start(self) -> None:
-        """Begin the first episodes, with decorrelated starts. The first frames are stored until `initial` is
-        requested."""
+        """Begin the first episodes, and play the random decorrelation actions. The first frames are stored until
+        `initial(buffer)` is requested."""
         try:
             self.env.reset(self._first)
         except EnvError as e:
@@ -47,7 +48,7 @@ class GroupStepper:
         self._is_fresh = True
 
     def _error(self, e: EnvError) -> RunError:
-        """A RunError that names the environment's index in its sampler, with the traceback as a note."""
+        """Return a RunError with the environment's index in the sampler, and with the traceback as a note."""
         envs = getattr(self.env, "envs", ())
         index = next((f" {self._first_index + i}" for i, env in enumerate(envs) if e.env in _parts(env)), "")
         error = RunError(f"environment{index}: {e}")
@@ -84,7 +85,7 @@ class GroupStepper:
             raise self._error(e) from e
 
     def set_state(self, states: list[bytes]) -> None:
-        """The last observation is not restored here, but by the caller."""
+        """Restore the environments' states. The caller restores the last observation."""
         try:
             self.env.set_state(states)
         except EnvError as e:
@@ -93,5 +94,5 @@ class GroupStepper:
 
 
 def _parts(env: Env) -> tuple[Env, ...]:
-    """The two environments that --sampler.reset swap plays in turn, or one."""
+    """Return the two environments that --sampler.reset swap plays in turn, or the single environment."""
     return env.instances if isinstance(env, ReservedEnv) else (env,)

@@ -1,7 +1,7 @@
-"""A worker process pins itself to a core, and steps its environments of every group, one group after another.
+"""The program of a worker process: it pins itself to a core, and steps its environments, one group after another.
 
 `accel_rl.processes.child` starts a worker as a new interpreter that imports neither torch nor the user's program. A
-worker process therefore starts in a fraction of a second, and a user's script needs no `if __name__ == "__main__"`.
+worker therefore starts in a fraction of a second, and a user's script needs no `if __name__ == "__main__"`.
 """
 
 import contextlib
@@ -59,8 +59,8 @@ def run(control: Control) -> None:
 
 
 def _close_in_forks(control: Control, setup: WorkerSetup) -> None:
-    """Close the worker's descriptors in processes that an environment forks. If a forked process kept the descriptors
-    open, the main process would not notice the worker's death, and the memory of the rollouts would not be freed."""
+    """Close the worker's file descriptors in processes that an environment forks. If a forked process kept them open,
+    the main process would not notice the worker's death, and the memory of the rollouts would not be freed."""
     fds = {control.fileno(), setup.rollout_fd, setup.counters_fd, *setup.event, *setup.server_event}
 
     def close() -> None:
@@ -81,7 +81,7 @@ def _build(setup: WorkerSetup) -> dict[int, GroupStepper]:
 
 
 def _batch(setup: WorkerSetup, first: int, seeds: list[int]) -> BatchEnv:
-    """`first` is the index of the batch's first environment in the sampler."""
+    """Create a group's environments. `first` is the index, in the sampler, of the group's first environment."""
     from accel_rl.envs.make import ResolvedEnv, make_batch
     from accel_rl.envs.starts import StartOrder
 
@@ -98,7 +98,7 @@ def _batch(setup: WorkerSetup, first: int, seeds: list[int]) -> BatchEnv:
 
 
 def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -> bool:
-    """Return false after a request to end."""
+    """Answer a request of the main process. Return false if the request is to end."""
     request, blob = control.receive()
     assert isinstance(request, Request)
     if request.kind == "get_state":
@@ -129,7 +129,7 @@ def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -
 
 def main() -> None:
     # Ctrl-C and a batch system's SIGTERM are sent to the whole process group, but only the main process must react.
-    # The worker's handler is an empty function, because an environment's child processes would inherit SIG_IGN.
+    # The handler is an empty function instead of SIG_IGN, which an environment's child processes would inherit.
     for s in child.STOP_SIGNALS:
         signal.signal(s, lambda *_: None)
     child.accept_signals()
@@ -139,8 +139,8 @@ def main() -> None:
         with exits_raised():
             run(control)
     except Disconnected:
-        pass  # The main process has ended.
-    except (Exception, KeyboardInterrupt) as e:  # A KeyboardInterrupt comes from an environment.
+        pass  # raised if the main process has ended
+    except (Exception, KeyboardInterrupt) as e:  # An environment may raise KeyboardInterrupt.
         try:
             control.send(_failure(e))
         except Disconnected:

@@ -1,4 +1,4 @@
-"""A worker process as the pool sees it: started, sent messages, and ended."""
+"""The pool's handle of a worker process, to start it, exchange messages with it, and end it."""
 
 import contextlib
 import os
@@ -19,12 +19,12 @@ from accel_rl.text.errors import RunError
 
 
 class WorkerLost(RunError):
-    """A worker process ended, or did not answer in time, while messages were exchanged."""
+    """A worker process ended, or did not answer in time, during an exchange of messages."""
 
 
 @dataclass(slots=True)
 class WorkerProcess:
-    """The pool's handle of a worker process, with the socket and the event that connect the two."""
+    """A worker process, with the socket for its messages and the event that wakes it."""
 
     index: int
     process: "subprocess.Popen[bytes]"
@@ -33,14 +33,14 @@ class WorkerProcess:
     is_ready: bool = False
     has_joined: bool = False
     checked_at: float = field(default_factory=lambda: time.monotonic())
-    waited_s: float = 0.0  # Seconds from the start to checked_at, without suspensions of this process
+    waited_s: float = 0.0  # seconds from the start to checked_at, without times in which this process was suspended
 
     @classmethod
     def launch(
         cls, index: int, event: EventFd, fds: set[int], variables: Mapping[str, str] | None = None
     ) -> "WorkerProcess":
-        """The process waits for its set-up message. It inherits the event and the descriptors `fds`; `variables` are
-        additional environment variables."""
+        """Start a worker process, which waits for its set-up message. The process inherits the event and the file
+        descriptors `fds`. `variables` are additional environment variables."""
         ours, theirs = socket.socketpair()
         process = child.start(
             child.command("accel_rl.samplers.workers.worker", str(theirs.fileno())),
@@ -52,7 +52,7 @@ class WorkerProcess:
         return cls(index, process, Control(ours), event)
 
     def set_up(self, setup: WorkerSetup) -> None:
-        # If the worker process is already dead, the next read from its socket raises an error.
+        # An error is ignored: if the worker process is already dead, the next read from its socket raises Disconnected.
         with contextlib.suppress(Disconnected):
             self.control.send(setup)
 
@@ -61,20 +61,21 @@ class WorkerProcess:
         return self.process.pid
 
     def tell(self, request: Request, timeout_s: float, blob: bytes = b"") -> None:
-        """Raises RunError if the worker is lost or the request cannot be sent in time."""
+        """Send a request. Raises RunError if the worker is lost or the request cannot be sent in time."""
         with self._talking(request.kind, timeout_s):
             self.control.send(request, blob)
 
     def answer(self, kind: str, timeout_s: float) -> tuple[Reply, bytes]:
-        """Raises RunError if the worker is lost, reports an error, or exceeds the timeout."""
+        """Wait for the reply to a request. Raises RunError if the worker is lost, reports an error, or exceeds the
+        timeout."""
         with self._talking(kind, timeout_s):
             reply, blob = self.control.receive()
         self.check(reply)
         return reply, blob
 
     def ask(self, request: Request, timeout_s: float) -> tuple[Reply, bytes]:
-        """A stop request, also one that arrives meanwhile, shortens the wait. Raises RunError if the worker is lost,
-        reports an error, or exceeds the timeout."""
+        """Send a request, and wait for the reply. A stop request shortens the timeout, even if it arrives during the
+        wait. Raises RunError if the worker is lost, reports an error, or exceeds the timeout."""
         self.tell(request, patience_s(timeout_s))
         patience, poll = Patience(timeout_s), select.poll()
         poll.register(self.control.sock, select.POLLIN)
@@ -100,7 +101,7 @@ class WorkerProcess:
             raise WorkerLost(f"worker {self.index} (pid {self.pid}) was lost at {kind} (code {self.reap()})") from e
 
     def ends(self, timeout_s: float) -> bool:
-        """Whether the process has ended within timeout_s."""
+        """Wait until the process has ended, for at most timeout_s. Return whether it has ended."""
         try:
             self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -108,14 +109,14 @@ class WorkerProcess:
         return True
 
     def reap(self) -> int:
-        """The exit code. A worker that has closed its socket but does not end within a second is killed."""
+        """Return the exit code. A worker that has closed its socket but does not end within a second is killed."""
         if not self.ends(1.0):
             self.process.kill()
         return self.process.wait()
 
     def is_late(self, timeout_s: float) -> bool:
-        """The time between two calls counts for at most a quarter of timeout_s, because after a longer time this
-        process was suspended, and most likely the worker too."""
+        """Return whether the worker is not ready after timeout_s. The time between two calls counts as at most a
+        quarter of timeout_s: if it was longer, this process was suspended, and most likely the worker too."""
         if self.is_ready:
             return False
         now = time.monotonic()
@@ -124,7 +125,8 @@ class WorkerProcess:
         return self.waited_s >= timeout_s
 
     def obituary(self, how: str = "") -> str:
-        """`how`, by default the signal or the exit code, with the worker's index and pid."""
+        """Return a message about the process's end: its index, its pid, and `how` it ended, by default the signal or
+        exit code."""
         code = self.reap()
         ending = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
         return f"worker {self.index} (pid {self.pid}) {how or ending}"
@@ -136,8 +138,8 @@ class WorkerProcess:
 
 @dataclass(slots=True)
 class History:
-    """Deaths of one worker's successive processes: all (`generation`), consecutive deaths before the process was ready,
-    and deaths since the last complete rollout."""
+    """Counts deaths of a worker's successive processes: all deaths (`generation`), consecutive deaths before the
+    process was ready, and deaths since the last complete rollout."""
 
     generation: int = 0
     failed_starts: int = 0
@@ -145,6 +147,7 @@ class History:
 
 
 def _environment(variables: Mapping[str, str] | None) -> dict[str, str]:
-    """Limits libraries to one thread, because a worker must not start a thread on every core."""
+    """Return environment variables that limit libraries to one thread, so that no worker starts a thread on every
+    core."""
     one = {k: "1" for k in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
     return child.environment({**os.environ, **one, **(variables or {})})

@@ -1,14 +1,15 @@
 // The bus of the fast core reads and writes the plain core's State.
 // | write of the TIA  -> at once, or into a log: log.h      read of a collision register -> looks up to now: tia.h
 //
-// The last bus value is not stored between instructions, because each instruction's read follows its fetch.
+// The last value on the bus is not stored between instructions, because fetching an instruction puts a new value on the
+// bus.
 #pragma once
 #include "../console.h"
 #include "tia.h"
 
 namespace accel {
 
-// `Log` is WritesAtOnce or FastLog, and `Chip` settles its writes.
+// `Log` is WritesAtOnce or FastLog. `Chip`, the TIA, applies the log's writes.
 template <class Log, class Chip = FastTia>
 struct Bus {
     State& s;
@@ -52,7 +53,7 @@ struct Bus {
         return reg < 14 ? noise | fire_input(s, reg - 12) : noise;
     }
 
-    // Writes a byte, and returns the cycle after the write, which may wait for WSYNC.
+    // Writes a byte, and returns the cycle after the write. After a write to WSYNC, this is the end of the scan line.
     HD_CALL i32 write(u32 address, u8 value, i32 cycle) {
         s.bus = value;
         if (address & 0x1000) cartridge_write(s.cartridge, rom, address, value);
@@ -85,7 +86,8 @@ struct Bus {
         HD u8 read(u32 address) { return k.s.bus = k.read(address, k.s.bus, k.s.cycle); }
         HD void write(u32 address, u8 value) { k.s.cycle = k.write(address, value, k.s.cycle); }
     };
-    // BRK and JSR with the stack in the TIA write several bytes at the same time, which the log cannot represent.
+    // If the stack pointer addresses the TIA, BRK and JSR write several bytes in the same cycle, which the log cannot
+    // represent.
     HD bool writes_twice() const {
         const u32 pc = s.cpu.pc, opcode = pc & 0x1000 && (pc & 0xFFF) - low < high - low ? rom.bytes[rom_offset(pc)] : 0;
         return s.cpu.sp < 0x83 && (opcode == 0x00 || opcode == 0x20);

@@ -1,9 +1,10 @@
-// The console of the fast core has a bus, the decoded ROM, and the pages that are mapped.
+// The fast core's console has a bus, the decoded ROM, and a table of the ROM's mapped pages.
 // | start of a frame      as in the plain core; the state is copied
 // | the frame             run_fast
 // | end of the frame      the TIA is drawn up to the end: tia.h
 //
-// The plain core runs partial frames, the frames after them, and frames that would not end, from the copied state.
+// The plain core runs partial frames, each frame after a partial frame, and frames that the fast core gives up, from
+// the copied state.
 #pragma once
 #include "bus.h"
 #include "ops.h"
@@ -44,7 +45,7 @@ struct FastConsole : Bus<WritesAtOnce> {
     }
 };
 
-// Differs between compilers that lay the console out differently.
+// A number that differs between compilers with different memory layouts of FastConsole.
 HD constexpr u32 layout_of_translations() { return u32(sizeof(FastConsole) << 8 | alignof(FastConsole) << 4 | sizeof(void*)); }
 
 }  // namespace accel

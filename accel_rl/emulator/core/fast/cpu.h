@@ -1,15 +1,17 @@
-// Registers are local variables while the decoded ROM is executed, and each instruction jumps to the next.
+// Interprets the decoded ROM. The 6507's registers are local variables, and the code of each instruction jumps to that
+// of the next.
 // | at      the decoded instruction          pc = its offset in the ROM - zero; `zero` changes with jumps alone
 // | nz      of the last result               negative: nz & $8080     zero: (nz & $FF) == 0     (BIT sets them apart)
 // | v       overflow in bit 7                c: 0 or 1
 //
 // If an instruction is `slow`, the plain interpreter runs the instruction on the same state.
-// After an instruction of the plain interpreter, the fast core continues with the next instruction.
-// The last bus value is not stored between instructions, because each instruction's read follows its fetch.
-// A frame longer than any regular frame is abandoned, and the caller runs the frame again with the plain core.
+// The fast core then continues with the next instruction.
+// The last value on the bus is not stored between instructions, because fetching an instruction puts a new value on the
+// bus. A frame longer than any regular frame is abandoned, and the caller runs the frame again with the plain core.
 //
-// With TRANSLATED, the name of a file that translation.h writes, the function also has the code of one ROM. It enters
-// the code at an `entry`, and leaves it for instructions that are not translated.
+// If TRANSLATED is defined, it names a file that translation.h has written, and the function also contains the
+// translated code of one ROM. The interpreter jumps into the translated code at an `entry`, and runs instructions that
+// are not translated.
 #pragma once
 #include "bodies.h"
 
@@ -20,7 +22,7 @@ namespace accel {
 #define FAST_THREADED 1
 #endif
 
-// FOLLOW continues at the instruction `at`, which a jump has set.
+// After a jump, FOLLOW continues with the instruction at `at`.
 #ifndef FAST_THREADED
 #define NEXT(n) { at += n; goto next; }
 #define FOLLOW() NEXT(0)
@@ -43,7 +45,8 @@ namespace accel {
 #define END_FRAME(n) { at += n; goto over; }
 #define WRITE_TIA(reg, value) k.tia.write(reg, u8(value), 3 * cycle);
 // Jumps to a 16-bit address.
-// Outside the ROM and the RAM the plain interpreter runs the program, which may read the last value on the bus.
+// A program outside the ROM and the RAM is run by the plain interpreter, because its instructions may be read from an
+// undriven bus.
 #define GO(to, carried) { \
     address = (to); \
     if (cycle > give_up) goto gave_up; \

@@ -1,4 +1,4 @@
-// Runs one frame by the fast core, or by the plain core if the fast core cannot run the frame.
+// Runs one frame with the fast core, or with the plain core if the fast core cannot run the frame.
 // | copy of the state -> start_frame -> run_fast -> settle
 // |                                         | partial before, or lasts too long
 // |                                         +-> the copy again -> the plain core's run_frame

@@ -1,9 +1,10 @@
-// The fast core ignores TIA writes without effect. On a CPU, other writes reach the TIA at once. On a GPU they enter a log
-// of the whole frame, from which another kernel draws the picture.
+// The fast core ignores TIA writes without effect. All other TIA writes are applied immediately on a CPU. On a GPU they
+// are logged for the whole frame, and another kernel draws the picture from the log.
 // | write -> the register's last value again? -- yes --> nothing
 // |                                           -- no  --> the TIA, or the log: cycle, register, value
 //
-// Two marks are values of a register that differ from every byte, so that any write changes the register.
+// `last` has the last value of each register, or one of two marks that differ from every byte, so that no write is
+// ignored:
 // | ALWAYS   the register does something whenever it is written (RESPx, HMOVE, CTRLPF by when, NUSIZ0 among stars ...)
 // | ONCE     the same value would do something now: GRP0 and GRP1 hand on each other's, ENABL's goes with GRP1's, and
 // |          NUSIZx shows a player that was just reset
@@ -26,7 +27,7 @@ struct LastWrites {
     static constexpr u16 ALWAYS = 256, ONCE = 512;
     u16 last[64];
 
-    // Starts from the current registers.
+    // At the start of a frame, sets `last` from the TIA's registers.
     HD void begin_frame(const Tia& t) {
         for (u16& value : last) value = ALWAYS;
         for (u32 i = 0; i < 4; i++) last[COLUP0 + i] = t.colour[i];
@@ -63,7 +64,7 @@ struct LastWrites {
     }
 };
 
-// Each write reaches the TIA at once. `Chip` is FastTia.
+// Applies each write to the TIA immediately. `Chip` is FastTia.
 struct WritesAtOnce : LastWrites {
     template <class Chip>
     HD void add(Chip& tia, u32 reg, u32 value, i32 cycle) {
@@ -98,7 +99,7 @@ struct FastLog : LastWrites {
         writes[count++] = FastWrite::of(cycle, reg, value);
         keep(reg, value);
     }
-    // Settles the writes without computing collisions up to a clock after them.
+    // Applies the logged writes. Collisions after the last write are not computed.
     template <class Chip>
     HD void settle_writes(Chip& tia) {
         tia.settle_writes(writes + settled, count - settled);

@@ -1,8 +1,8 @@
-// A scan line of 160 pixels has bit masks, one per object, in which bit x is pixel x.
+// Bit masks of a scan line of 160 pixels, one per object: bit x is 1 if the object covers pixel x.
 // | word 0   pixels 0-63        word 1   64-127        word 2   128-159, the other bits zero        word 3   zero
 //
-// Two objects collide at pixels where both masks have a bit.
-// The colours of a line follow from the priority of the masks.
+// Two objects collide at the pixels whose bit is 1 in both masks.
+// Each pixel has the colour of the object of highest priority that covers the pixel.
 #pragma once
 #include "../tia_objects.h"
 
@@ -12,7 +12,8 @@ struct Mask {
     u64 w[4];
 };
 
-// Look-up tables have a byte's bits, reversed or widened to 4 and 8 bits, and a player's pixels.
+// Look-up tables by byte: its bits in reverse order, each bit repeated 4 and 8 times, and the pixels of a player of
+// this shape.
 struct BitTables {
     u8 reversed[256];
     u32 four[256];
@@ -42,9 +43,9 @@ HD const BitTables& bit_tables() {
     return tables;
 }
 
-// Places at most 72 pixels from x (0-159) on, wrapping at the line's end.
+// Returns a mask with at most 72 given pixels from x (0-159) on. Pixels past the end of the line wrap to its start.
 // The 64-bit words are selected by AND, because branches would be hard to predict.
-// A load of two words that were stored separately would be slow.
+// Words are not loaded from memory at an offset, because a load that spans two recent stores is slow.
 HD Mask placed(u64 low, u64 high, u32 x) {
     const u32 shift = x & 63;
     const u64 a = low << shift, b = high << shift | low >> 1 >> (63 - shift), c = high >> 1 >> (63 - shift);
@@ -53,7 +54,7 @@ HD Mask placed(u64 low, u64 high, u32 x) {
                  (first & c) | (((second & b) | (third & a)) & 0xFFFFFFFFu), 0}};
 }
 
-// Returns the mask's 64 pixels from x on, and its next 64 pixels.
+// Up to 128 pixels from position x on: the first 64 in `low`, the next 64 in `high`.
 struct Pixels {
     u64 low, high;
     u32 x;
@@ -61,7 +62,7 @@ struct Pixels {
 
 HD Mask placed(const Pixels& p) { return placed(p.low, p.high, p.x); }
 
-// Returns the copies of up to 16 pixels (32 for a single copy) according to NUSIZ.
+// Returns an object's copies according to NUSIZ. The object has up to 16 pixels, or up to 32 if there is a single copy.
 HD Pixels copied(u64 pixels, u32 nusiz, u32 x, bool first_hidden) {
     static constexpr u64 low[8] = {1, 0x10001, 0x100000001, 0x100010001, 1, 1, 0x100000001, 1};
     static constexpr u8 high[8] = {0, 0, 0, 0, 1, 0, 1, 0};
@@ -120,8 +121,8 @@ HD u64 load_eight(const u8* at) {
 }
 HD void store_eight(u8* at, u64 eight) { copy_bytes(at, &eight, 8); }
 
-// Writes the pixels of the mask `span`.
-// Three disjoint masks have the first three colours, and all other pixels the fourth colour.
+// Writes the pixels of the mask `span`. Pixels of the disjoint masks `zero`, `one` and `two` get the first three
+// colours, and all other pixels the fourth.
 HD void spread(u8* line, const u64* zero, const u64* one, const u64* two, const u64* span, const u8* colour) {
     const BitTables& bits = bit_tables();
     const u64 ones = 0x0101010101010101ull, back = colour[3] * ones;

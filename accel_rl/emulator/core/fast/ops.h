@@ -1,4 +1,4 @@
-// The decoded ROM has, for every offset, the instruction that begins at the offset and the place of its operand.
+// The decoded ROM has a word for every offset: the instruction that begins at the offset, and its operand.
 // | bits 31 ............ 16 15 ...... 0
 // |      operand            FastOp = instruction x place
 //
@@ -17,8 +17,9 @@
 // | _WS     zero page store, WSYNC
 //
 // SLOW marks an instruction that the plain interpreter executes, such as a rare instruction.
-// POLL is LDA, LDX or LDY of INTIM with a branch back to the load.
-// RAM marks the offsets of the RAM, behind those of the ROM, where an instruction is decoded when it is met.
+// POLL is a loop that waits for the timer: LDA, LDX or LDY of INTIM, and a branch back to this load.
+// RAM marks the offsets of the RAM, which follow those of the ROM. An instruction in RAM is decoded when it is
+// executed.
 //
 // The address of an instruction is its offset in the ROM plus a distance.
 // Only a jump changes the distance, because a branch out of its bank is SLOW.
@@ -41,7 +42,7 @@ namespace accel {
 #define FAST_IMPLIED(X, n) X(IMPLY, n, n)
 #define FAST_BRANCH(X, n) X(BRANCH, n, n)
 #define FAST_SPECIAL(X, n) X(n, n, n)
-// X(body, instruction with place, instruction) is called for each, in the order of FastOp. instructions.h has the bodies.
+// FAST_OPS calls X(body, instruction with place, instruction) for each fast instruction, in the order of FastOp.
 #define FAST_OPS(X) \
     FAST_SPECIAL(X, SLOW) FAST_SPECIAL(X, RAM) FAST_SPECIAL(X, POLL) FAST_SPECIAL(X, JMP) FAST_SPECIAL(X, JMI) FAST_SPECIAL(X, JSR) FAST_SPECIAL(X, RTS) \
     FAST_SPECIAL(X, BRK) FAST_SPECIAL(X, RTI) FAST_SPECIAL(X, PHA) FAST_SPECIAL(X, PHP) FAST_SPECIAL(X, PLA) FAST_SPECIAL(X, PLP) \
@@ -70,7 +71,7 @@ constexpr u32 MOST_ROM = 16384;
 constexpr u32 RAM_CODE = 125;  // Up to here, an instruction and the next opcode are in RAM.
 constexpr u32 RAM_OPS = 260;   // Behind the decoded ROM are the addresses 0-$FF, with RAM from $80 on, and what follows.
 
-// Decodes opcodes to fast instructions with their places.
+// Decodes opcodes to fast instructions and their operands.
 enum Place : u8 {
     NO_PLACE,
     IMPLIED,
@@ -95,7 +96,8 @@ struct FastDecode {
     HD u32 at(u32 offset, u32 i) const { return rom[offset + i]; }
     HD static u32 op(u32 fast, u32 operand) { return fast | operand << 16; }
 
-    // Returns the ROM offset of the 256 bytes of an indexed read, or -1 if not all bytes are plain ROM of the unit.
+    // Returns the ROM offset of the 256 bytes of an indexed read, or -1 if not all 256 bytes are plain ROM of the same
+    // unit.
     HD i32 table(u32 offset, u32 address) const {
         const u32 first = address & 0xFFF;
         if (!(address & 0x1000) || first < low || first + 255 >= high || kind == CART_E0) return -1;
@@ -108,7 +110,8 @@ struct FastDecode {
         return address & 0x1000 && (at < low || at >= high);
     }
 
-    // `first` is the fast instruction whose places are in FAST_ALU's order.
+    // `first` is the first fast instruction of an opcode, followed by those of the opcode's other places, in FAST_ALU's
+    // order.
     HD u32 alu(u32 first, u32 place, u32 offset) const {
         const u32 zp = at(offset, 1), address = place >= ABSOLUTE && place <= ABSOLUTE_Y ? zp | at(offset, 2) << 8 : 0;
         i32 start;
@@ -132,11 +135,11 @@ struct FastDecode {
     HD u32 index_register(u32 first, u32 place, u32 offset) const {  // LDX and LDY have only one index register.
         const u32 done = alu(first, place, offset);
         const u32 fast = done & 0xFFFF;
-        // In FAST_ALU's order, _RY and _AY take the positions of _RX and _AX.
+        // LDX has _RY and _AY at the positions where FAST_ALU has _RX and _AX.
         if (place == ABSOLUTE_Y && fast != FAST_SLOW) return done - 2;
         return done;
     }
-    // The order of places is RZ TZ TS WS GZ GA, then the indexed places.
+    // A store's fast instructions are in the order of places RZ TZ TS WS GZ GA, then the indexed places.
     HD u32 store(u32 first, u32 place, u32 offset) const {
         const u32 zp = at(offset, 1), address = place >= ABSOLUTE && place <= ABSOLUTE_Y ? zp | at(offset, 2) << 8 : 0;
         switch (place) {
@@ -163,14 +166,16 @@ struct FastDecode {
         }
         return op(FAST_SLOW, 0);
     }
-    // The operand has the cycles of a taken branch (1 or 2) in the low two bits, then the distance.
+    // A branch's operand has the extra cycles of a taken branch (1 or 2) in its low two bits, and the branch's distance
+    // above them.
     HD u32 branch(u32 fast, u32 offset) const {
         const i32 distance = 2 + i8(at(offset, 1)), target = i32(offset) + distance;
         if (target < 0 || u32(target) / unit != offset / unit || u32(target) >= size) return op(FAST_SLOW, 0);
         const u32 cycles = ((offset + 2) ^ u32(target)) & 0xFF00 ? 2 : 1;
         return op(fast, (u32(distance) << 2 | cycles) & 0xFFFF);
     }
-    // Recognizes LDA, LDX or LDY INTIM with BNE, BPL or BMI back to the load: 4 + 2 cycles, and 1 or 2 if taken.
+    // Recognizes a loop of LDA, LDX or LDY INTIM and BNE, BPL or BMI back to this load: 6 cycles, and 1 or 2 more if
+    // the branch is taken.
     HD u32 poll(u32 offset) const {
         const u32 opcode = at(offset, 0), address = at(offset, 1) | at(offset, 2) << 8;
         const u32 jump = at(offset, 3);
@@ -269,7 +274,8 @@ struct FastDecode {
         return op(FAST_SLOW, 0);
     }
 
-    // The place of an operand follows from the opcode's bits; opcodes without a place count as implied.
+    // Returns the place of an opcode's operand, which the opcode's bits determine; opcodes without operands are
+    // IMPLIED.
     HD static u32 place_of(u32 opcode) {
         const u32 row = opcode >> 2 & 7, column = opcode & 3;
         if (column == 3) return NO_PLACE;
@@ -303,7 +309,8 @@ HD void fast_decode(u32* ops, const Rom& rom) {
         ops[offset] = FastDecode::op(offset - rom.size - 128 < RAM_CODE ? FAST_RAM : FAST_SLOW, 0);
 }
 
-// The instructions in RAM that were decoded last, each with its three bytes, which the program may overwrite.
+// A cache of decoded instructions in RAM. Each entry has the three bytes that were decoded, because programs overwrite
+// RAM.
 struct RamCode {
     u32 bytes[RAM_CODE], ops[RAM_CODE];
 
@@ -311,7 +318,8 @@ struct RamCode {
         const u32 now = u32(ram[i]) | u32(ram[i + 1]) << 8 | u32(ram[i + 2]) << 16 | 1u << 24;
         if (bytes[i] != now) {
             bytes[i] = now;
-            // A table of CART_E0 is never a constant, because the bank is unknown. JSR may push onto its own operand.
+            // With CART_E0, no indexed read is decoded as a read of a known ROM offset. JSR is SLOW, because it may
+            // push onto its own operand.
             const FastDecode d{ram, 128, 128, low, high, CART_E0};
             ops[i] = ram[i] == 0x20 ? FastDecode::op(FAST_SLOW, 0) : d.instruction(i);
         }

@@ -1,15 +1,15 @@
-// The fast core settles writes as tia_settle.h does, but by masks of a whole line instead of single pixels.
+// The fast core applies TIA writes as tia_settle.h does, but draws with bit masks of a whole line instead of single
+// pixels.
 // | write -> does it change the picture? -- no --> only the register changes; the drawing stays behind
 // |                                      -- yes -> draw up to it with the previous registers
 //
 // | drawing    a stretch of a line: collisions by AND of masks, colours by priority
 // |            the following lines without a change: copies of the first of them
 //
-// A read of the collisions looks for collisions up to the beam, but leaves the picture for the next write.
-// A frame whose picture is not needed is not drawn.
-// A frame that is not drawn is searched only for collisions that are not latched yet.
-// Lines without possible collisions, whose end changes nothing, are skipped.
-// `apply_write` of tia_settle.h defines the effect of register writes, and the drawing that some writes need.
+// A read of the collisions computes collisions up to the beam, but the picture is drawn only at the next write. A frame
+// whose picture is not needed is not drawn: only collisions that are not latched yet are computed.
+// Lines are skipped if no objects can collide and the end of the line changes no register.
+// `apply_write` of tia_settle.h defines the effect of register writes, and up to which clock they draw first.
 #pragma once
 #include "log.h"
 #include "masks.h"
@@ -57,13 +57,13 @@ struct FastCanvas {
     HD u8* row(i32 y) const { return pixels + y * WIDTH; }
 };
 
-// A Span is a stretch of a line: its pixels from `first` to `last` - 1 are drawn, those from `looks` on may collide.
+// A part of a line: its pixels `first` to `last` - 1 are drawn, and collisions are latched from pixel `looks` on.
 struct Span {
     i32 first, last, looks;
 };
 
-// A Form has `draw_lines` and `look_until` for the instructions of a processor (stretch_x86.h), and a function for each
-// register. Translations call them instead of compiling them again.
+// Function pointers to drawing code for the processor's instruction set (stretch_x86.h), and to a function for writes
+// to each register. Translated ROMs call these functions instead of compiling them again.
 struct FastTia;
 struct Form {
     void (*draw_lines)(FastTia& tia, i32 until);
@@ -104,7 +104,6 @@ struct FastTia {
         for (u32 i = 0; i < 4; i++) mix(i);
     }
 
-    // Writes a register at once.
     HD void write(u32 reg, u8 value, i32 clock) { form->write[reg](*this, value, clock); }
 
     HD_FOLD void write_register(u32 reg, u8 value, i32 clock) {
@@ -132,7 +131,7 @@ struct FastTia {
         if (canvas.pixels) shade[i] = canvas.palette[t.colour[i] | t.colour_loss];
     }
 
-    // Returns whether a register write has no visible effect before the next change.
+    // Returns whether a register write leaves the picture and the collisions unchanged until another write.
     HD_FOLD bool unseen(u32 reg, u8 value) const {
         switch (reg) {
                 // clang-format off
@@ -175,7 +174,7 @@ struct FastTia {
         if (shows[reg]) look_at(shows[reg]);
     }
 
-    // Updates `active` for the given objects.
+    // Updates which of the given objects are visible (`active`).
     HD_FOLD void look_at(u32 objects) {
         u32 on = 0;
         if (objects & BIT_P0) on |= u32((t.vdel[0] ? t.grp_old[0] : t.grp[0]) != 0);
@@ -211,13 +210,13 @@ struct FastTia {
         if (until > quiet && !(blind() && (!restless() || until < row_clock + LINE_CLOCKS))) draw_lines(until);
         t.settled = until;
     }
-    // Draws up to a clock at which the state must be that of the plain core.
+    // Draws up to the clock `until`, after which the state equals the plain core's.
     HD void settle_until(i32 until) {
         draw_until(until);
         skip_lines(until);
     }
 
-    // Returns the collisions that can be new, to find out whether a line needs drawing.
+    // Returns the pairs of visible objects whose collisions are not latched yet.
     HD u32 possible() const { return pair_table().pairs[active] & watched & ~t.collisions; }
     HD u32 colliding() const { return t.vblank & 2 ? 0 : possible(); }
     HD bool blind() const { return !canvas.pixels && !colliding(); }
@@ -229,7 +228,8 @@ struct FastTia {
     HD void draw_lines(i32 until) { form->draw_lines(*this, until); }
     HD void look_lines(i32 until) { form->look_until(*this, until); }
 
-    // `Stretch` has the function `stretch`, which draws a span if a line is given, and latches collisions of given pairs.
+    // `Stretch` has a function `stretch`, which latches collisions of given pairs in a span, and also draws the span if
+    // a line is given.
     template <class Stretch>
     HD_FOLD void draw_lines_by(i32 until) {
         if (until < row_clock + LINE_CLOCKS) return draw<Stretch>(t.settled, until);
@@ -255,7 +255,7 @@ struct FastTia {
         find_quiet();
     }
 
-    // Counts the scan lines before the clock `from` that were skipped because their ends change at most the blank of HMOVE.
+    // Advances past the scan lines before the clock `from`, whose ends change at most the blank of HMOVE.
     HD void skip_lines(i32 from) {
         if (from < row_clock + LINE_CLOCKS || row_clock >= stop) return;
         const i32 passed = ((from < stop ? from : stop) - row_clock) / LINE_CLOCKS;
@@ -304,7 +304,7 @@ struct FastTia {
         look_at(BIT_M0);
     }
 
-    // Repeats the line above `count` times, because no register has changed since it was drawn.
+    // Repeats the line above `count` times, because no register has changed since that line was drawn.
     HD void repeat(i32 count) {
         for (i32 i = row; canvas.source && i < row + count; i++) canvas.source[i] = u16(row - 1);
         for (i32 i = row; canvas.pixels && !canvas.source && i < row + count; i++)

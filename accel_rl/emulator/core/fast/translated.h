@@ -1,8 +1,8 @@
-// The code of a translated ROM, which run_fast (cpu.h) contains. The file TRANSLATED has one line an instruction:
+// The code of a translated ROM, which is part of run_fast (cpu.h). The file TRANSLATED has one line per instruction:
 // | T(offset, body, operand, static, zero, target, next)    the body of bodies.h, and the labels behind it
 // | X(offset)                                               an instruction that is not translated
 //
-// A jump is `static` if its operand always is the same offset of the ROM.
+// A jump is `static` if its operand always means the same offset in the ROM.
 #ifdef TRANSLATED
 // clang-format off
 #undef NEXT

@@ -1,14 +1,15 @@
 // After the end of an episode, the begin kernel starts the next episode from a table of all start states.
 //
-// A start depends only on the timer's value after the power cycle (75 values) and the number of no-ops.
-// The table of all their combinations contains every start of games whose reset clears the last episode.
-// With cached starts the table contains a few random starts.
+// A start state depends only on the timer's value after the power cycle (75 values) and the number of no-ops. If a
+// game's reset clears all traces of the last episode, the table of all combinations contains every possible start. With
+// cached starts, the table contains a few random starts.
 #pragma once
 #include "envs.h"
 
 namespace accel {
 
-// A block begins an episode of environment i if an episode has ended, or episode 0 with `all`.
+// A block of threads begins the next episode of environment i if its episode has ended. With `all`, the block begins
+// episode 0.
 template <class Block>
 HD void begin_block(const StepArguments& a, u32 i, bool all, Block& block) {
     if (!all && !a.out.ended[i]) return;

@@ -1,4 +1,5 @@
-// The kernel `step_blocks` is `step` (kernels.cu) for one game, whose ROM it contains as blocks (blocks.h).
+// The kernel `step_blocks` does the same as `step` (kernels.cu) for a single game, whose ROM is compiled into the
+// kernel as blocks (blocks.h).
 // | kernel         grid        block   shared memory
 // | step_blocks    n / lanes   32      the ROM
 #ifndef BLOCKS

@@ -1,12 +1,14 @@
-// The 6507 of one lane runs a game's ROM by blocks (device/blocks.py): a switch that the lanes of a warp enter together.
+// Each lane's 6507 runs a game's ROM as blocks (device/blocks.py), which are the cases of a switch. The lanes of a warp
+// enter the switch together.
 // | lane       0  1  2  3 ...
 // | block     17  9  9 17      the lane with the least cycle chooses a block: the lanes at this block run it, the others wait
 // | cycle     40 52 60 44      block 17: lanes 0 and 3; then block 9
 //
-// As with LaneCpu (cpu.h), all lanes meet at the end of every scan line, and a frame ends with the same State and log, or is
-// given up. The plain interpreter runs an instruction that is in no block, and an operand that a block cannot serve.
+// As with LaneCpu (cpu.h), all lanes wait for each other at the end of every scan line. A frame ends with the same
+// State and log as in LaneCpu, or is given up. The plain interpreter runs instructions that are in no block, or whose
+// operand a block cannot read or write.
 //
-// BLOCKS is the name of the game's text, with these lines:
+// The macro BLOCKS is the path of the game's file, which has these lines:
 // | BLOCK(n)                                                   the block n begins
 // | T(offset, body, operand, static, zero, leave)              an instruction: a body of bodies.h; `leave` if a jump is taken
 // | LEAVE(n, offset)                                           continues at the block n, which begins at `offset`
@@ -36,7 +38,8 @@ namespace accel {
 #endif
 
 constexpr u32 NO_BLOCK = 0xFFFF;
-// BLOCK_COUNT, KIND (of the cartridge), and BLOCK_OF: the block that begins at an offset of the ROM, or NO_BLOCK
+// This part of the file defines BLOCK_COUNT, KIND (of the cartridge), and BLOCK_OF: the block that begins at an offset
+// of the ROM, or NO_BLOCK.
 #define BLOCK_TABLES
 #include BLOCKS
 #undef BLOCK_TABLES
@@ -44,7 +47,7 @@ constexpr u32 NO_BLOCK = 0xFFFF;
 HD u32 plain_rom_low() { return KIND == CART_FE ? 0 : rom_of(nullptr, KIND).registers; }
 HD u32 plain_rom_high() { return KIND == CART_FE ? 0x1000 : rom_of(nullptr, KIND).hotspots; }
 
-// The offset in the ROM of each page of 256 bytes, or -1: FastConsole::page, computed for the one kind of cartridge.
+// Computes FastConsole::page for the game's kind of cartridge: the offset in the ROM of each page of 256 bytes, or -1.
 struct Pages {
     u64 slices;  // The offsets of the cartridge's four slices have 16 bits each.
 
@@ -71,7 +74,7 @@ struct BlockConsole {
     HD u32 rom_offset(u32 address) const { return bus.rom_offset(address); }
 };
 
-// Outside blocks and at the frame's end, the program counter is pc - zero.
+// Outside blocks, and at the end of a frame, the 6507's program counter is pc - zero.
 struct BlockCpu : LaneRegisters {
     u32 zero, block;
     i32 line;                  // WSYNC last waited for the scan line that begins at cycle `line`.
@@ -89,7 +92,8 @@ struct BlockCpu : LaneRegisters {
         end = RUNNING;
         go(s, s.cpu.pc, s.bus);
     }
-    // Continues at an address. Where nothing drives the bus, a fetch may read its last value, `carried`.
+    // Continues at an address. If no chip responds to this address, the fetch reads the last value on the bus,
+    // `carried`.
     HD void go(State& s, u32 address, u32 carried) {
         i32 offset = Pages{slices}[address >> 8 & 63];
         if (offset < 0) {
@@ -134,7 +138,7 @@ struct BlockCpu : LaneRegisters {
     bool taken = false; COUNT(iterations) do { body } while (0); if (taken) leave }
     // clang-format on
 
-    // Runs the block `now`, or an instruction by the plain interpreter if `now` is NO_BLOCK.
+    // Runs the block `now`. If `now` is NO_BLOCK, the plain interpreter runs one instruction.
     BLOCK_INLINE void run_block(State& s, FastBus& bus, u32 now) {
         u8* const ram = s.ram;
         const u8* const rom = bus.rom.bytes;
@@ -160,7 +164,7 @@ struct BlockCpu : LaneRegisters {
     }
 };
 
-// A lane whose 6507 is BlockCpu. The warp calls `run_block`.
+// A lane whose 6507 is a BlockCpu.
 class BlockLane : public LaneOf<BlockCpu> {
   public:
     using LaneOf<BlockCpu>::LaneOf;

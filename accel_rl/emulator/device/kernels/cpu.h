@@ -1,10 +1,10 @@
-// The 6507 of one lane runs instructions up to the end of a scan line, by stages (stages.h).
+// The 6507 of one lane, which runs instructions up to the end of a scan line, each as a sequence of stages (stages.h).
 // | lanes     0  line 17 ......|        line 18 ...
 // |           1  line 17 ..|   |        line 18 ......      all lanes meet at the end of every scan line, so that they
 // |           2  line 17 ....| |        line 18 ....        run the same part of the program at the same time
 //
-// As with run_fast (core/fast/cpu.h), a frame ends with the same State and log, or the frame is given up.
-// The plain interpreter runs instructions for which there is no stage, one at a time.
+// A frame ends with the same State and log as in run_fast (core/fast/cpu.h), or the frame is given up. The plain
+// interpreter runs instructions for which there is no stage, one at a time.
 #pragma once
 #include "../../core/fast/console.h"
 #include "settle.h"
@@ -15,7 +15,7 @@ namespace accel {
 constexpr u8 POLL_CODE = 0x02;     // POLL_CODE marks LDA, LDX or LDY INTIM with a branch back to the load.
 constexpr u8 UNDOCUMENTED = 0x12;  // UNDOCUMENTED replaces the opcode 0x02 if a ROM contains 0x02.
 
-// A Program is a ROM with its polling loops marked. `rom` and `code` have two bytes more than the ROM.
+// A ROM, and a copy in which polling loops are marked. `rom` and `code` are two bytes longer than the ROM.
 struct Program {
     const u8* rom;
     const u8* code;  // In `code`, the first byte of each polling loop is POLL_CODE.
@@ -26,7 +26,8 @@ enum FrameEnd : u32 { RUNNING, OVER, ABANDONED };
 
 constexpr u32 MOST_LOGGED = 1536;  // The log has room for 1,536 writes; a frame of the 57 games has at most 1,061 writes.
 
-// The offsets of a bank from `low` to `high` are plain ROM, and bit 13 of an address may choose the bank.
+// The offsets `low` to `high` - 1 of a bank are plain ROM. If `far_banks` is true, bit 13 of an address selects the
+// bank.
 struct PlainRom {
     u32 low, high;
     bool far_banks;
@@ -41,8 +42,8 @@ HD_CALL u32 decimal_result(u32 a, u32 m, u32 c, bool subtracts) {
     return cpu.a | u32(cpu.c) << 8 | u32(cpu.n & 0x80) << 8 | u32(cpu.z != 0) << 16 | u32(cpu.v) << 23;
 }
 
-// A lane's iterations are counted on a CPU, for measurements. A bit of `slow` marks each iteration of the line in which the
-// plain interpreter runs the instruction.
+// For measurements on a CPU, counts a lane's iterations of the instruction loop. A bit of `slow` marks each iteration
+// of the current line in which the plain interpreter ran the instruction.
 #ifdef __CUDA_ARCH__
 struct LaneCounts {
     HD void begin_line() {}
@@ -58,7 +59,7 @@ struct LaneCounts {
 };
 #endif
 
-// The registers of a lane's 6507, and how far it has run.
+// The registers of a lane's 6507, and its position in the frame.
 struct LaneRegisters {
     u32 a, x, y, sp, nz, c, v, d, pc;
     i32 cycle, line_end;
@@ -90,7 +91,7 @@ struct LaneRegisters {
         if (end == RUNNING && (cycle > bus.give_up || bus.log.count + LINE_CYCLES > MOST_LOGGED)) end = ABANDONED;
         return end == RUNNING;
     }
-    // The plain interpreter runs an instruction of the stored state `s`, or the frame is given up.
+    // Runs the next instruction of the state `s` by the plain interpreter, or gives the frame up.
     HD void run_plain(State& s, FastBus& bus) {
         if (cycle > bus.give_up || bus.writes_twice()) {
             end = ABANDONED;
@@ -119,8 +120,8 @@ struct LaneCpu : LaneRegisters {
     }
 
     // Runs to the end of the scan line, and returns whether the frame continues.
-    // The parameter `s` is the state of the bus.
-    // The loop works on a copy whose address no called function receives, so that a GPU keeps the copy in registers.
+    // The loop works on a copy of *this whose address is not passed to any function, so that a GPU keeps the copy in
+    // registers.
     HD bool run_line(State& s, FastBus& bus, const Program& program) {
         const PlainRom plain{bus.low, bus.high, bus.rom.kind == CART_FE};
         LaneCpu cpu = *this;
@@ -276,7 +277,7 @@ struct LaneCpu : LaneRegisters {
         return false;
     }
 
-    // Returns whether a jump uses only the RAM of the stack, and of an indirect target.
+    // Returns whether a jump accesses only the RAM, for the stack and for an indirect target.
     HD bool jumps(u32 work, u32 kind, u32 address) const {
         if (work == WORK_JSR) return sp >= (kind == JUMP_BRK ? 0x83 : 0x81);
         if (work == WORK_RTS) return sp >= 0x80 && sp <= (kind == JUMP_RTI ? 0xFC : 0xFD);
@@ -318,7 +319,7 @@ struct LaneCpu : LaneRegisters {
         s.bus = u8(target >> 8);
     }
 
-    // Executes a polling loop in one iteration, with reads of INTIM until the branch is not taken.
+    // Executes a whole polling loop: reads INTIM until the branch is not taken.
     HD bool poll(Riot& riot, i32 give_up, const u8* loop) {
         const u8 load = loop[0], jump = loop[3];
         const i32 crossed = ((pc + 5) ^ pc) & 0xFF00 ? 1 : 0, period = 7 + crossed;

@@ -2,10 +2,10 @@
 // | thread 0 ... 31     a row each of the first shot's picture  --+
 // | thread 32 ... 63    a row each of the second shot's picture --+-- in shared memory --> maximum, resize -> memory
 //
-// A band has the rows for twelve lines of the observation. All threads paint a row of it and meet, write the lines, and the next
-// band takes the same memory.
-// A thread paints its row alone: it applies the row's writes to the registers at the row's start (rows.h), and paints before each
-// write that is visible.
+// A band has the picture rows for twelve lines of the observation. Each thread paints a row of the band. Then all
+// threads wait for each other and write the observation's lines, and the next band uses the same memory.
+// To paint a row, a thread starts from the registers at the row's start (rows.h) and applies the row's writes. Before
+// each visible write, it paints up to that write.
 #pragma once
 #include "rows.h"
 
@@ -17,7 +17,7 @@ constexpr u32 ROW_WORDS = WIDTH / 4 + 1;  // With an odd number of words, 32 thr
 constexpr u32 SUM_WORDS = WIDTH / 2 + 1;  // A line's sums of columns, two to a word. The last area reads beyond the line.
 constexpr u32 BAND_BYTES = 4 * (2 * BAND_ROWS * ROW_WORDS + BAND_LINES * SUM_WORDS);
 
-// A gray picture's rows from `first` on. Rows are `stride` bytes apart.
+// The rows of a gray picture from row `first` on, `stride` bytes apart.
 struct GrayRows {
     const u8* pixels;
     i32 first, stride;
@@ -29,7 +29,8 @@ struct GrayRows {
 HD u32 bytes_by_index(u32 low, u32 high, u32 chosen) { return __byte_perm(low, high, chosen); }
 HD void store_four(u8* at, u32 four) { *reinterpret_cast<u32*>(at) = four; }
 #else
-// Returns the bytes, from 0 to 7, that the four lowest digits of `chosen` (hexadecimal) name.
+// Returns four of the eight bytes of `low` and `high`. The four lowest hexadecimal digits of `chosen` are the bytes'
+// numbers (0-7).
 HD u32 bytes_by_index(u32 low, u32 high, u32 chosen) {
     const u64 bytes = low | u64(high) << 32;
     u32 four = 0;
@@ -79,7 +80,7 @@ class RowPainter {
         return action;
     }
 
-    // Applies a write of the row, or returns what must be painted before it.
+    // Applies the row's next write, or returns what must be painted first.
     HD Action turn() {
         Written w{r_, first_pixel_ + WIDTH, 0, STORES, false};
         if (next_ < writes_) w = written(r_, log_[next_], frame_clock_);
@@ -95,7 +96,7 @@ class RowPainter {
         return APPLIED;
     }
 
-    // Chooses the colours of the pixels up to `end_`.
+    // Decides which of the four colours each pixel up to `end_` has.
     HD void compose() {
         const Mask span = span_mask(composed_, end_);
         const ObjectMasks objects = object_masks(r_);
@@ -110,7 +111,7 @@ class RowPainter {
         composed_ = end_;
     }
 
-    // Writes the pixels from `flushed_` to the row's end, of which those after `composed_` are written again.
+    // Writes the pixels from `flushed_` to the row's end. Pixels after `composed_` will be overwritten by a later call.
     HD void flush() {
         u32 palette = 0;
         const u32 lost = r_.blank & LOSES_COLOUR ? 1 : 0, black = luminance_[0] * 0x01010101u;
@@ -143,13 +144,13 @@ class RowPainter {
     i32 end_ = 0, composed_ = 0, flushed_ = 0;
 };
 
-// The larger of two bytes, in each half of a word.
+// Returns the larger of two bytes, separately for the two 16-bit halves of a word.
 HD u32 larger_halves(u32 a, u32 b) {
     const u32 wins = (((a | 0x01000100) - b) >> 8 & 0x00010001) * 255;
     return (a & wins) | (b & ~wins);
 }
 
-// Sums of a line of areas by columns: two whole rows twice, and half of a third row once.
+// Sums of four columns for a line of areas: two whole rows have weight 2, and half of a third row has weight 1.
 struct ColumnSums {
     u32 even = 0, odd = 0;
 
@@ -161,7 +162,7 @@ struct ColumnSums {
 
 HD const u32* words(const u8* bytes) { return reinterpret_cast<const u32*>(bytes); }
 
-// Writes the lines from `line` to `end` - 1 of the areas of two pictures.
+// Writes the lines `line` to `end` - 1 of an 84x84 observation of two pictures.
 template <class Block>
 HD void observe_areas(Block& block, const GrayRows& first, const GrayRows& second, u32* sums, u8* out, i32 line, i32 end) {
     static constexpr AreaRow parts = area_row();
@@ -198,7 +199,7 @@ HD void observe_areas(Block& block, const GrayRows& first, const GrayRows& secon
     }
 }
 
-// Writes the lines from `line` to `end` - 1 of the observation of two pictures, or a thread's part of the lines.
+// Writes one thread's share of the lines `line` to `end` - 1 of the observation of two pictures.
 HD void observe(const StepArguments& a, const GrayRows& first, const GrayRows& second, u8* out, i32 line, i32 end, u32 thread,
                 u32 threads) {
     const ObservationKind kind = a.rules.observation;
@@ -207,7 +208,8 @@ HD void observe(const StepArguments& a, const GrayRows& first, const GrayRows& s
         out[at] = observed_pixel(kind, a.tables.game->height, first, second, at % width, i32(at / width));
 }
 
-// A block of 64 threads draws environment i. `Block` has the threads' shared memory of BAND_BYTES bytes, and their barrier.
+// Draws the observation of environment i by a block of 64 threads. `Block` has their shared memory of BAND_BYTES bytes
+// and their barrier.
 template <class Block>
 HD void draw_block(const StepArguments& a, u32 i, Block& block) {
     const u32 shown = a.envs.shown[i], bytes = observation_bytes(a.rules.observation);

@@ -1,12 +1,12 @@
-// The environments of a device are in the device's memory, which the kernels read and write.
+// The states and results of environments in the device's memory, which the kernels read and write.
 // | step     a thread an environment: the frames of an agent step                  -> env, outcome, logs of the last two frames
 // | rows     a thread a picture: the registers at the start of its rows            -> rows of the last two frames
 // | draw     a thread a row of a picture: bands of them in shared memory           -> observation
 // | finish   a thread an environment, seldom: a step that `step` gave up, by the plain core    -> all of it
 // | begin    a block an environment: where an episode ended, a start state         -> env, first observation
 //
-// Arrays of structures are stored as words, with word w of environment i at [w][i].
-// Neighbouring threads read neighbouring words, since environments are the innermost axis.
+// An array of structures is stored as words, with word w of environment i at [w][i], so that neighbouring threads read
+// neighbouring words.
 #pragma once
 #include "../../core/philox.h"
 #include "../../core/play.h"
@@ -21,7 +21,7 @@ struct Env {
     u32 age;           // Counts agent steps since the episode's first observation, up to `oldest`.
 };
 
-// A Shot has what drawing a frame needs: the TIA at the frame's start, and the length of the log.
+// The input for drawing a frame: the TIA at the frame's start, and the number of logged writes.
 struct Shot {
     Tia tia;
     u32 writes;
@@ -42,11 +42,11 @@ HD void store_words(const Structure& from, u32* words, u32 n, u32 i) {
 // Bits 0 and 1 select the frames that the observation combines; if both bits are 0, the observation is zeros.
 enum Shown : u8 { SHOWS_ZEROS = 0, SHOWS_FIRST = 1, SHOWS_SECOND = 2, SHOWS_BOTH = 3, SHOWS_FINISHED = 4 };
 
-// A Code is the reason why the plain core played an environment's step, or why the step failed.
+// Why the plain core played an environment's step, or why the step failed.
 enum Code : u8 {
     ALL_FAST = 0,
     PLAIN = 1,  // The plain core has played the step, with the same result as the fast core.
-    // The plain core played a step with a short frame. Lines that the frame did not draw are black, because the previous
+    // The plain core played a step with a short frame. The lines below the short frame are black, because the previous
     // picture is not stored.
     UNKNOWN_PICTURE = 2,
     DAMAGED = 3,  // The state is impossible (damage_of), and the environment was skipped.
@@ -62,7 +62,7 @@ struct EnvArrays {
     u8* code;         // `code` [n] is the Code of each environment's last step.
 };
 
-// All environments of a device share the tables.
+// Tables that all environments of a device share.
 struct GameTables {
     const Game* game;
     const u8* rom;         // [rom_bytes + 2]
@@ -84,7 +84,8 @@ struct StepOutputs {
 struct Starts {
     const u32* envs;   // The start states are [rows, columns, ENV_WORDS], of which `play` is used.
     const u8* frames;  // The first observations are [rows, columns, height, width].
-    // The consoles at the end of the frames that start states are in, [rows, columns, STATE_WORDS]. Null without such starts.
+    // The consoles [rows, columns, STATE_WORDS] at the end of the frame in which each start state lies. Null if no
+    // start state lies in the middle of a frame.
     const u32* continued;
     u32 rows, columns;  // A start state has a timer (row) and no-ops (column), or is cached (row).
 };
@@ -110,7 +111,7 @@ HD i32 last_line_of(const Game& game) { return game.pal ? PAL_LAST_LINE : NTSC_L
 
 HD u32 observation_bytes(ObservationKind kind) { return u32(observation_height(kind) * observation_width(kind)); }
 
-// Writes the outcome of environment i, and advances the environment's counters.
+// Writes the results of environment i's step, and advances its counters.
 HD void write_outcome(const StepArguments& a, Env& env, u32 i, double reward) {
     const Outcome o = end_step(env.episode, a.rules, env.play.progress, reward);
     env.age = env.age < a.oldest ? env.age + 1 : a.oldest;

@@ -1,4 +1,4 @@
-// The finish kernel repeats, by the plain core, agent steps that the step kernel gave up.
+// The finish kernel repeats agent steps that the step kernel gave up, with the plain core.
 // The step kernel does not run frames that are partial, too long, too short, or have too many TIA writes.
 // In the 57 games, the step kernel runs every frame of an episode.
 #pragma once
@@ -63,7 +63,7 @@ class FinishedStep {
         return accel::end_frame(env_.play, game_);
     }
 
-    // Stores the current picture in gray.
+    // Copies the current picture to `gray`, converted to gray levels.
     HD void copy_gray(u32 which) {
         const u32 shown = env_.play.state.odd_frame;
         unknown_ |= !known_[shown];
@@ -81,7 +81,7 @@ class FinishedStep {
     bool unknown_ = false;
 };
 
-// Thread `thread` of `threads` threads finishes its share of the steps. `scratch` has one entry for each thread.
+// Finishes the share of the steps that belongs to the thread `thread` of `threads`. `scratch` has one entry per thread.
 HD void finish_steps(const StepArguments& a, FinishScratch* scratch, u32 thread, u32 threads) {
     for (u32 i = thread; i < a.envs.n; i += threads) {
         if (a.envs.shown[i] != SHOWS_FINISHED) continue;

@@ -1,5 +1,4 @@
-// This file has the emulator's kernels for a GPU.
-// The headers contain the code of the kernels, and are also used by the host build (host.cpp).
+// The emulator's GPU kernels. The kernels' code is in headers, which are also compiled for CPUs (host.h).
 // | kernel    grid        block   shared memory
 // | step      n / lanes   32      the stages, the ROM and its code
 // | rows      2n / 32     32      -
@@ -58,7 +57,8 @@ extern "C" __global__ void __launch_bounds__(32, 12) step(const __grid_constant_
     }
     __syncthreads();
     const Program program{reinterpret_cast<const u8*>(rom), reinterpret_cast<const u8*>(rom + words), stages};
-    // Few environments fill only some lanes of more warps, in which fewer lanes diverge. The other lanes have no environment.
+    // A small number of environments is spread over more warps, because warps with fewer lanes diverge less. The other
+    // lanes have no environment.
     const u32 lanes = (a.envs.n + gridDim.x - 1) / gridDim.x;
     Lane lane(a, program, threadIdx.x < lanes ? blockIdx.x * lanes + threadIdx.x : a.envs.n);
     DeviceWarp warp{lane, program, {}};

@@ -1,11 +1,11 @@
-// The TIA's registers of a frame in eight words, which a thread keeps in its own registers.
+// The TIA's registers packed into eight words, which fit into a GPU thread's registers.
 // | shapes   GRP0, GRP1, their old values        places   positions of P0, P1, M0, M1
 // | colours  COLUP0, COLUP1, COLUPF, COLUBK      modes    NUSIZ0, NUSIZ1, CTRLPF, position of BL
 // | field    playfield, and flags of the line    motion   HMxx, and flags of the objects
 //
-// A register write is an entry of a table: a word, a rotation and a mask. So threads with writes to different registers
-// execute the same instructions. Only writes that move objects branch.
-// `apply_write` of tia_settle.h defines the effect of register writes, and the delay that some writes need.
+// A table describes each register write by a word, a rotation and a mask, so that threads that write different
+// registers execute the same instructions. Only writes that move objects need branches.
+// `apply_write` of tia_settle.h defines the effect and the delay of register writes.
 #pragma once
 #include "../../core/fast/log.h"
 #include "../../core/fast/masks.h"
@@ -13,7 +13,8 @@
 
 namespace accel {
 
-// Flags of `field`, above the playfield's 20 bits, and flags of `motion`, above five motions of 4 bits.
+// Flags in the word `field`, above the playfield's 20 bits, and in the word `motion`, above five motions of 4 bits
+// each.
 enum FieldFlag : u32 { REFLECTED = 1u << 20, HIDDEN = 1u << 21, BLANKS = 1u << 23, STARS = 1u << 24, FORM = 1u << 27 };
 enum MotionFlag : u32 {
     REFLECTS = 1u << 20,
@@ -37,11 +38,11 @@ struct Registers {
     HD u32 place(u32 object) const { return object == BL ? modes >> 24 : places >> (8 * object) & 255; }
     HD u32 nusiz(u32 player) const { return modes >> (8 * player) & 255; }
 
-    // Returns whether the end of a scan line changes what collides, or what is drawn.
+    // Returns whether the end of a scan line may change which pixels the objects cover.
     HD bool restless() const { return field & (ALL_HIDDEN | ALL_STARS) || !(field & REFLECTED) != !(ctrlpf() & 1); }
     HD bool calm() const { return !(field & BLANKS) && !restless(); }
 
-    // Returns the bits of `shapes` that are visible: a player that is delayed by VDELPx shows its old shape.
+    // Returns a mask of the visible shapes in the word `shapes`: a player with VDELPx set shows its old shape.
     HD u32 visible_shapes() const {
         return (motion & DELAYED ? 0xFF0000u : 0xFFu) | (motion & 2u * DELAYED ? 0xFF000000u : 0xFF00u);
     }
@@ -99,7 +100,8 @@ HD void store(const Registers& r, Tia& t) {
 enum WriteKind : u8 { STORES, FIELD, SHAPE, CONTROL, STARTS_STARS, CLEARS_MOTIONS, CLEARS_COLLISIONS, UNLOCKS, RESETS, MOVES };
 enum Word : u8 { NO_WORD, SHAPES, COLOURS, MODES, FIELDS, MOTIONS, BLANK };
 
-// A write of a value stores (value rotated to the left & mask) in the bits `mask` of a word, and clears flags of `field`.
+// The effect of writing a register: the value is rotated left, its bits in `mask` replace the same bits of the state
+// word `word`, and the bits `clears` of the state word `field` are cleared.
 struct WriteEntry {
     u32 mask, clears;
     u8 word, rotation, delay, objects;  // `objects` is the set of objects that the write may change.
@@ -111,7 +113,7 @@ struct WriteTable {
 };
 HD constexpr WriteTable make_write_table() {
     WriteTable table{};
-    // Bit `from` of a value becomes bit `to` of the word.
+    // Bits from `from` on of the written value become bits from `to` on of the word.
     const auto stores = [&table](u32 reg, Word word, u32 from, u32 to, u32 bits, u32 objects, u32 delay = 0) {
         table.of[reg] = WriteEntry{((1u << bits) - 1) << to, 0, word, u8((to - from) & 31), u8(delay), u8(objects), STORES};
     };
@@ -164,7 +166,7 @@ HD const WriteEntry& write_entry(u32 reg) {
     return table.of[reg];
 }
 
-// The effect of a register write: before the clock `until`, the registers are the previous ones.
+// The registers `next` after a register write, which takes effect at the clock `until`.
 struct Written {
     Registers next;
     i32 until;
@@ -182,7 +184,7 @@ HD void put_place(Registers& r, u32 object, u32 x) {
     else r.places = (r.places & ~(255u << (8 * object))) | x << (8 * object);
 }
 
-// Moves, resets and unlocks set positions of objects.
+// Applies the writes that set positions of objects: MOVES, RESETS and UNLOCKS.
 HD void write_places(Written& w, const Registers& r, u32 reg, u32 value, i32 clock, i32 at) {
     Registers& next = w.next;
     if (w.kind == MOVES) {
@@ -224,7 +226,8 @@ HD Written written(const Registers& r, FastWrite write, i32 frame_clock) {
     put_bits(next.motion, entry.word == MOTIONS, entry.mask, bits);
     put_bits(next.blank, entry.word == BLANK, entry.mask, bits);
     next.field &= ~entry.clears;
-    // A write of a player's shape makes the other player's shape old, and GRP1 makes the ball old.
+    // A write of one player's shape copies the other player's shape to its old shape. A write of GRP1 also copies the
+    // ball's state to its old state.
     put_bits(next.shapes, reg == GRP0, 0xFF000000, r.shapes << 16);
     put_bits(next.shapes, reg == GRP1, 0x00FF0000, r.shapes << 16);
     put_bits(next.motion, reg == GRP1, OLD_BALL, r.motion << 1);
@@ -235,7 +238,7 @@ HD Written written(const Registers& r, FastWrite write, i32 frame_clock) {
     return w;
 }
 
-// Returns whether other objects collide after a change of registers.
+// Returns whether a change of registers may change which pixels the objects cover.
 HD bool differs(const Registers& a, const Registers& b) {
     constexpr u32 OLD = ALL_MOTIONS | BALL | OLD_BALL;
     return ((a.shapes ^ b.shapes) & (a.visible_shapes() | b.visible_shapes())) | (a.places ^ b.places) | (a.modes ^ b.modes) |
@@ -243,7 +246,7 @@ HD bool differs(const Registers& a, const Registers& b) {
            u32(a.ball() != b.ball());
 }
 
-// Ends the blank of an HMOVE before cycle 75 of the line that begins at the clock `line_start` (end_blank).
+// Ends the blank of an HMOVE that was written before cycle 75 of the line that begins at the clock `line_start`.
 HD void end_blank(Registers& r, i32 line_start) {
     if (r.hmove_clock < line_start + 3 * 75) r.field &= ~u32(BLANKS);
 }
@@ -258,7 +261,7 @@ HD void end_line(Registers& r, i32 line_start) {
     put_place(r, M0, u32(wrap(i32(r.place(M0)) - star_motion(u8(stars)))));
 }
 
-// The masks of the objects on a line, in the order of TiaObject.
+// The pixel masks of the objects on a line, in the order of TiaObject.
 struct ObjectMasks {
     Mask of[6];
 };

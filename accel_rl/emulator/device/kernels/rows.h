@@ -1,9 +1,9 @@
-// The rows kernel follows the registers of a picture from its first row to its last, without pixels.
+// The rows kernel computes the TIA's registers at the start of each row of a picture, without drawing pixels.
 // | the log     write, write ... | row 0: write ... | row 1 ...     a thread a picture
 // | records     the registers at the start of row 0, row 1 ..., each with the row's first write
 //
-// From a record, a thread of the draw kernel paints its row alone. A row without a record looks like the row above: neither
-// row has a write, and the end of the row above changes nothing.
+// From the record of a row, a thread of the draw kernel paints this row independently. A row without a record equals
+// the row above: neither row has a write, and the end of the row above changes no register.
 #pragma once
 #include "envs.h"
 #include "registers.h"
@@ -20,7 +20,7 @@ HD u32 highest_bit(u32 bits) {
 }
 #endif
 
-// The rows of a picture. The number of a row's first write is in the upper half of the word `blank`.
+// The records of a picture's rows. The index of a row's first write is in the upper half of the word `blank`.
 struct PictureRows {
     Registers* start;  // [height]
     u32* recorded;     // Bit y % 32 of the word y / 32 is set if row y has a record.
@@ -33,7 +33,7 @@ struct PictureRows {
     }
 };
 
-// The words of `recorded` follow the picture's rows: 262 rows need 9 words.
+// The words of `recorded` are stored after the picture's rows, in the space of two more rows: 262 rows need 9 words.
 constexpr u32 RECORDED_ROWS = 2;
 HD PictureRows picture_rows(const StepArguments& a, u32 i, u32 slot) {
     const u32 height = u32(a.tables.game->height);

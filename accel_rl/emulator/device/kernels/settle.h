@@ -1,19 +1,20 @@
-// The TIA of a lane of the step kernel computes registers and collisions, without a picture.
+// The TIA of one lane of the step kernel: computes registers and collisions, but no picture.
 // | the log     write, write, write ...      a turn of all lanes: each applies its next write, by the same instructions
 // | a search    collisions of a stretch      only if the next write changes an object that can still collide: the lane
 // |                                          waits for the other lanes, and all that need a search do it together
 //
-// Stretches may contain several lines, as the registers are the same on all of them.
+// A stretch may contain several lines if the registers do not change between them.
 #pragma once
 #include "../../core/fast/bus.h"
 #include "registers.h"
 
 namespace accel {
 
-// Lanes take at most four turns until those that need a search do it. With fewer turns, lanes wait less and search more.
+// Lanes apply at most four writes between searches. With fewer writes, lanes wait less for each other, but search more
+// often.
 constexpr u32 MOST_TURNS = 4;
 
-// Returns the set of the pairs with an object of the set `objects`.
+// Returns the pairs of objects that contain an object of the set `objects`.
 HD u32 pairs_with(u32 objects) { return ALL_PAIRS & ~pair_table().pairs[63 & ~objects]; }
 
 HD u32 meets(const Mask& a, const Mask& b, const Mask& span) {
@@ -34,12 +35,12 @@ struct LaneTia {
         stop = start + height * LINE_CLOCKS;
         searched = t.settled;
     }
-    // The picture of a frame that has ended is unknown.
+    // For a frame that has already ended (see continue_start in step.h), whose picture is unknown.
     HD void skip_frame() {
         stop = NEVER;
         row_clock = NEVER - LINE_CLOCKS;
     }
-    // Stores the registers of the frame's end.
+    // Copies the registers at the end of the frame to the console's Tia.
     HD void end_frame() { store(r, t); }
 
     HD void settle_writes(const FastWrite* log, u32 count) { settle(log, count, count, 0); }
@@ -54,7 +55,7 @@ struct LaneTia {
         t.settled = s.settled, t.collisions = s.collisions;
     }
 
-    // The state of `settle` is a copy, which a GPU keeps in registers.
+    // The local state of the function `settle`: copies that a GPU keeps in registers.
     struct Settling {
         const LaneTia& tia;
         const FastWrite* log;
@@ -66,14 +67,15 @@ struct LaneTia {
         i32 row_clock, searched;
         u32 next = 0;
 
-        // Applies some writes. Returns true if collisions before the clock `settled` must be searched to continue.
+        // Applies up to MOST_TURNS writes. Returns true if collisions before the clock `settled` must be searched
+        // before the next write.
         HD bool needs_search() {
             for (u32 k = 0; k < MOST_TURNS && next < turns; k++)
                 if (turn()) return true;
             return false;
         }
 
-        // A turn after all writes has no write.
+        // Applies the next write. After the last write, one more turn advances to the clock `until`.
         HD bool turn() {
             const bool writes = next < count;
             Written w = writes ? written(r, log[next], frame_clock) : Written{r, until, 63, STORES, false};
@@ -102,7 +104,7 @@ struct LaneTia {
             return false;
         }
 
-        // Counts the rows that end before the clock `settled`, and change at most the blank of HMOVE.
+        // Advances past the rows that end before the clock `settled`, whose ends change at most the blank of HMOVE.
         HD void pass_rows(Written& w) {
             const i32 to = settled < tia.stop ? settled : tia.stop;
             row_clock += (to - row_clock) / LINE_CLOCKS * LINE_CLOCKS;

@@ -1,4 +1,4 @@
-// The 6507's opcodes are divided into stages that all lanes of a warp share.
+// Each opcode of the 6507 is executed as a sequence of stages, whose code all lanes of a warp share.
 // One word per opcode defines what each stage does:
 // | operand  ->  read  ->  adder, logic or shifter  ->  write
 //
@@ -8,7 +8,8 @@
 // | INC zp       ZP       yes      M + 1 -> M, N Z                 yes
 // | BNE          REL      -        branch
 //
-// A warp executes every stage that one of its lanes needs, which are few stages instead of 150 instructions.
+// A warp executes every stage that at least one of its lanes needs. There are only a few stages, instead of 150
+// instructions.
 #pragma once
 #include "../../core/types.h"
 
@@ -58,15 +59,16 @@ struct Stages {
     HD bool counts_pages() const { return bits >> 22 & 1; }  // If true, an access across a page takes one more cycle.
     HD u32 length() const { return bits >> 23 & 3; }
     HD i32 cycles() const { return i32(bits >> 25 & 7); }
-    // WORK_FLAG has the flag, WORK_BRANCH has flag and value, WORK_ADD has a Right, and the jumps have a Jump.
+    // WORK_FLAG has a Flag, WORK_BRANCH a flag and the value at which the branch is taken, WORK_ADD a Right, and the
+    // jumps a Jump.
     HD u32 extra() const { return bits >> 28; }
     // clang-format on
 };
 
-// The adder's right operand is M, M (in decimal mode, too), or nothing.
+// The adder's right operand: M in binary, M in binary or decimal mode, or none.
 enum Right : u32 { RIGHT_M, RIGHT_DECIMAL, RIGHT_NONE };
 enum Flag : u32 { CLEAR_C, SET_C, CLEAR_D, SET_D, CLEAR_V, CLEAR_I, SET_I, NO_FLAG };
-// Of the jumps, JMP () reads its target from the RAM, BRK also pushes the flags, and RTI also pulls the flags.
+// Kinds of jumps: JMP () reads its target from the RAM, BRK also pushes the flags, and RTI also pulls the flags.
 enum Jump : u32 { JUMP_PLAIN, JUMP_INDIRECT, JUMP_BRK, JUMP_RTI };
 
 struct StageTable {
@@ -96,7 +98,7 @@ struct StageMaker {
     }
     HD constexpr void implied(u32 opcode, u32 cycles, const Alu& a) { put(opcode, MODE_IMPLIED, a, false, false, cycles); }
 
-    // One group of opcodes has ORA AND EOR ADC LDA CMP SBC and STA, in eight places.
+    // Sets the eight addressing modes of one of ORA, AND, EOR, ADC, LDA, CMP, SBC and STA.
     HD constexpr void accumulator(u32 first, const Alu& a) {
         const u32 modes[8] = {MODE_IX, MODE_ZP, MODE_IMMEDIATE, MODE_AB, MODE_IY, MODE_ZX, MODE_AY, MODE_AX};
         const u32 cycles[8] = {6, 3, 2, 4, 5, 4, 4, 4};
@@ -172,7 +174,7 @@ struct StageMaker {
         implied(0xAA, 2, {WORK_PASS, IN_A, IN_X, NZ});
         implied(0xBA, 2, {WORK_PASS, IN_SP, IN_X, NZ});
         implied(0x9A, 2, {WORK_PASS, IN_X, IN_SP, NO_FLAGS});
-        // The flag instructions are in the order of Flag, and NOP is the last.
+        // The opcodes that set or clear a flag, in the order of Flag, and then NOP.
         const u32 flag_opcodes[8] = {0x18, 0x38, 0xD8, 0xF8, 0xB8, 0x58, 0x78, 0xEA};
         for (u32 k = 0; k < 8; k++) implied(flag_opcodes[k], 2, {WORK_FLAG, IN_A, NOWHERE, NO_FLAGS, false, CARRY_0, k});
     }

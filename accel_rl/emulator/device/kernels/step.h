@@ -3,14 +3,15 @@
 // |                    run_line on all lanes, until no lane's frame goes on
 // |                    end_frame on all lanes
 //
-// A lane whose frame the fast core cannot run leaves its environment unchanged, and `finish` repeats the step.
-// The fast core cannot continue a frame. Qbert's starts without no-ops are within a frame, so a table has the frame's end.
+// If the fast core cannot run a lane's frame, the lane leaves its environment unchanged, and the kernel `finish`
+// repeats the step. The fast core cannot start in the middle of a frame. Qbert's start states without no-ops lie in the
+// middle of a frame, so a table has the consoles at the end of this frame.
 #pragma once
 #include "envs.h"
 
 namespace accel {
 
-// A Lane plays one environment during a step. `Cpu` is LaneCpu, or the BlockCpu of one game (blocks.h).
+// Plays one environment during a step. `Cpu` is LaneCpu, or the BlockCpu of one game (blocks.h).
 template <class Cpu>
 class LaneOf {
   public:
@@ -105,8 +106,8 @@ class LaneOf {
         if (a_.rules.repeat_probability <= 0) return 1;
         return sticky_draw(env_.seed, env_.number, env_.episode.steps, frame, a_.rules.frame_skip);
     }
-    // Replaces a start state in the middle of a frame by the state at the end of this frame. Returns false if the table has no
-    // such state, or the frame is drawn.
+    // Replaces a start state in the middle of a frame by the state at the end of this frame. Returns false if the table
+    // has no such state, or if this frame must be drawn.
     HD bool continue_start(u32 frame) {
         State& s = env_.play.state;
         if (!a_.starts.continued || env_.episode.steps || frame || a_.rules.frame_skip < 3) return false;
@@ -131,13 +132,14 @@ class LaneOf {
     u32 action_, slot_;
     double reward_;
     u8 shown_;
-    // A lane plays, skips a step, leaves a step to the plain core, or has an impossible state.
+    // Whether the lane plays, skips the step, leaves the step to the plain core, or has an invalid state.
     bool plays_, skipped_, gives_up_, damaged_;
 };
 
 using Lane = LaneOf<LaneCpu>;
 
-// `warp` calls a function on each lane, an AnyLane (`each`), and runs the program on all lanes until no lane's frame goes on (`run_frame`).
+// `warp.each` calls a function on each lane of the type AnyLane. `warp.run_frame` runs the program until the frame has
+// ended on all lanes.
 template <class AnyLane, class Warp>
 HD void step_warp(Warp& warp, u32 frame_skip) {
     warp.each([](AnyLane& lane) { lane.load(); });
@@ -149,9 +151,10 @@ HD void step_warp(Warp& warp, u32 frame_skip) {
     warp.each([](AnyLane& lane) { lane.store(); });
 }
 
-// Lanes settle their writes together every 16 lines: over more lines, they drift apart. A lane that reads collisions settles
-// its writes alone. So that the others have few writes left when they read, all lanes also settle at the end of such a line,
-// and every second line instead if lanes read in many lines of this frame or of the last one.
+// All lanes settle their TIA writes together every 16 scan lines, because longer logs differ more in length. When a
+// lane reads collisions, it settles its own writes immediately, while other lanes wait. To keep the logs short, all
+// lanes also settle at the end of a line with such a read. If this or the last frame has more than 16 lines with reads,
+// all lanes settle every second line instead.
 struct SettlingPace {
     static constexpr u32 LINES = 16, MANY = 16;
     u32 line = 0, looked = 0, looked_before = 0;
@@ -160,7 +163,8 @@ struct SettlingPace {
         looked_before = looked;
         line = looked = 0;
     }
-    // Returns whether all lanes settle at the end of a line, in which a lane `has_looked`, or none.
+    // Returns whether all lanes settle at the end of this line. `has_looked`: whether a lane has read collisions in
+    // this line.
     HD bool is_due(bool has_looked) {
         line++;
         looked += has_looked;
@@ -168,7 +172,8 @@ struct SettlingPace {
     }
 };
 
-// Runs a frame of LaneCpu by scan lines. `any` tests whether a function returns true on any lane, and `pace` is a SettlingPace.
+// Runs a frame of LaneCpu, one scan line after another. `warp.any` returns whether a function returns true on any lane,
+// and `warp.pace` is a SettlingPace.
 template <class Warp>
 HD void run_lines(Warp& warp, const Program& program) {
     warp.pace.begin_frame();

@@ -1,4 +1,4 @@
-// Draws actions from a network's outputs, and computes element-wise operations between the network's layers.
+// Selects actions from a network's outputs, and computes ReLUs.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,8 @@
 
 namespace accel {
 
-// Draws action [N] int64 and its log_prob [N] from logits [N, A] and uniform [N] in [0, 1).
+// Samples actions [N] int64 from the distributions given by logits [N, A], with random numbers uniform [N] in [0, 1).
+// log_prob [N] are the actions' log probabilities.
 inline void sample_categorical(std::int64_t N, std::int64_t A, address logits, address uniform, address action,
                                address log_prob) {
     for (std::int64_t n = 0; n < N; n++) {
@@ -35,13 +36,14 @@ inline std::int64_t largest(std::int64_t A, const float* row) {
     return chosen;
 }
 
-// Draws action [N] int64 from q [N, A], uniform [N] in [0, 1), and epsilon [N] or one number (step 0).
+// Selects epsilon-greedy actions [N] int64, given q [N, A], random numbers uniform [N] in [0, 1), and epsilon: [N], or
+// one number if `step` is 0.
 inline void epsilon_greedy(std::int64_t N, std::int64_t A, address q, address uniform, address epsilon, std::int64_t step,
                            address action) {
     for (std::int64_t n = 0; n < N; n++) {
         const float drawn = at<const float>(uniform)[n], threshold = at<const float>(epsilon)[n * step];
         std::int64_t chosen = 0;
-        // One number decides whether to explore and, scaled to [0, 1), which action to choose.
+        // The same random number decides whether to explore and, divided by epsilon, which action to explore.
         if (drawn < threshold) {
             chosen = std::min(std::int64_t(drawn / threshold * float(A)), A - 1);
         } else {
@@ -51,7 +53,7 @@ inline void epsilon_greedy(std::int64_t N, std::int64_t A, address q, address un
     }
 }
 
-// Computes value [N], the largest of each row of q [N, A].
+// Computes value [N], the maximum of each row of q [N, A].
 inline void largest_value(std::int64_t N, std::int64_t A, address q, address value) {
     for (std::int64_t n = 0; n < N; n++) {
         const float* const row = at<const float>(q) + n * A;

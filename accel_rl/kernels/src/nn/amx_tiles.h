@@ -1,8 +1,9 @@
-// Products of bfloat16 matrices are computed in AMX tile registers, with float32 sums.
+// Multiplies bfloat16 matrices in AMX tile registers, with float32 sums.
 // | a: 16 rows of 32 numbers      b: 16 rows of 16 pairs: b[k / 2][n][k % 2]      sum: 16 x 16 floats
 // | sum[m][n] += a[m][k] b[k][n]      one instruction, 16,384 operations
 //
-// Registers 0 to 3 hold sums [2][2], 4 and 5 two tiles a, and 6 and 7 two tiles b, for four products per four loads.
+// Tile registers 0 to 3 contain the sums of 2 x 2 tiles, 4 and 5 two tiles of a, and 6 and 7 two tiles of b: four loads
+// serve four products.
 #pragma once
 #include "../address.h"
 #include "../x86.h"
@@ -22,7 +23,7 @@ namespace accel {
 
 using bf16 = std::uint16_t;  // number as bits
 
-// Returns whether the CPU has AMX and Linux grants AMX to this process on request.
+// Requests AMX from Linux for this process, and returns whether the CPU has AMX and the request was granted.
 inline bool has_amx() {
 #if ACCEL_HAS_TILES
     static const bool has = [] {
@@ -41,7 +42,7 @@ inline bool has_amx() {
 
 #if ACCEL_HAS_TILES
 
-// A TileRegisters object configures the tile registers for its lifetime.
+// Configures the tile registers during the lifetime of the object.
 struct TileRegisters {
     ACCEL_TILES TileRegisters() {
         struct alignas(64) {
@@ -56,7 +57,8 @@ struct TileRegisters {
     ACCEL_TILES ~TileRegisters() { _tile_release(); }
 };
 
-// The operands of step i begin `a_steps[i]` and `b_steps[i]` numbers after the operands of step 0.
+// The operands of a sum of products. The operands of step i begin a_steps[i] numbers after `a`, and b_steps[i] numbers
+// after `b`.
 struct Operands {
     const bf16* a;
     i64 a_tile, a_row;  // The distances are those from a tile of rows, or from a row, to the next.
@@ -74,7 +76,7 @@ ACCEL_TILES inline void zero_tiles() {
     _tile_zero(3);
 }
 
-// Adds products to M x N tiles of sums, with M and N 1 or 2.
+// Adds products to the sums of M x N tiles, where M and N are 1 or 2.
 template <int M, int N>
 ACCEL_TILES void add_products(const Operands& o) {
     asm volatile("" ::: "memory");  // Stores from other registers must reach memory before tiles are loaded.
@@ -117,7 +119,7 @@ ACCEL_TILES inline void load_tiles(const float* sums) {
     _tile_loadd(3, sums + 768, 64);
 }
 
-// Transposes 16 rows of 16 32-bit numbers.
+// Transposes a matrix of 16 x 16 numbers of 32 bits.
 ACCEL_TILES inline void transpose(__m512i r[16]) {
     __m512i t[16];
 #pragma GCC unroll 8

@@ -1,12 +1,13 @@
-// Convolutions in bfloat16, with or without a ReLU, are computed in AMX tile registers.
-// The file conv_bf16_gradient.h has the gradients.
+// Computes convolutions in bfloat16, with or without a ReLU, in AMX tile registers. conv_bf16_gradient.h computes their
+// gradients.
 //
-// A k x k kernel with a stride s that divides k is a K x K kernel, K = k / s, with stride 1 over cells of s x s pixels.
+// If the stride s divides k, a k x k kernel is equivalent to a K x K kernel, K = k / s, with stride 1 over cells of s x
+// s pixels.
 // | input [H, W, Ci], p around it        cells [rows + K - 1, columns + K - 1, C = s s Ci]      output [rows, columns, Co]
 //
-// The numbers of a cell are contiguous.
-// For tap (i, j), output q = y (columns + K - 1) + x needs cell q + i (columns + K - 1) + j.
-// Neighbouring outputs need neighbouring cells of the input, so no patches of the input are copied.
+// The numbers of a cell are contiguous in memory.
+// For tap (i, j) of the kernel, output q = y (columns + K - 1) + x needs cell q + i (columns + K - 1) + j.
+// Neighbouring outputs need neighbouring cells, so that no patches of the input have to be copied.
 // Each row of outputs has K - 1 surplus outputs, which are not stored and whose gradient is 0.
 // | output[q] = max(least, bias + sum over taps of cells[q + tap] weight[tap])   rows of a: cells
 #pragma once
@@ -20,8 +21,8 @@
 
 namespace accel {
 
-// The input has 4 planes [H, W] of a uint8 picture with stride 4, or channels of [H, W, Ci].
-// The numbers of channels Co and Ci are multiples of 16, and C is a multiple of 32.
+// The geometry of a convolution. The input is a uint8 picture of 4 planes [H, W], with stride 4, or bfloat16 [H, W,
+// Ci]. Co and Ci are multiples of 16, and C is a multiple of 32.
 struct ConvBF16 {
     const i64 Ci, H, W, Co, k, s, p;
 
@@ -37,18 +38,18 @@ struct ConvBF16 {
     i64 cells() const { return (rows() + K() - 1) * width(); }
     i64 tap(i64 i) const { return i / K() * width() + i % K(); }
     i64 reach() const { return (K() - 1) * (width() + 1); }  // The last tap is reach() cells after the first.
-    // Of all outputs in cell order, rows() * columns() are stored.
+    // The number of outputs in cell order, rounded up to 32. Only rows() * columns() of them are stored.
     i64 outputs() const { return (rows() * width() + 31) & ~i64(31); }
     i64 in() const { return H * W * Ci; }
     i64 out() const { return rows() * columns() * Co; }
 
   private:
-    // `side`, `down` and `right` are stored, because divisions are too slow in innermost loops.
+    // The results of divisions, which would be too slow in innermost loops.
     const i64 side, down, right;
 };
 
-// Zeroed memory is aligned to cache lines, so that a tile's row is one cache line.
-// Loading a row across two cache lines takes several times as long.
+// Zero-initialised memory, aligned to cache lines so that a tile's row is one cache line. Loading a row from two cache
+// lines takes several times as long.
 class Lines {
     struct Free {
         void operator()(bf16* numbers) const { ::operator delete[](numbers, std::align_val_t(64)); }
@@ -62,7 +63,7 @@ class Lines {
     bf16* data() { return numbers.get(); }
 };
 
-// Each thread has scratch memory for one picture. The cells of scratch memory that are never written stay zero.
+// Scratch memory of a thread for one picture. Cells that are never written stay zero.
 struct ConvBF16Scratch {
     Lines cells, pairs, grad, across;
     std::vector<i64> inputs, outs,
@@ -83,7 +84,8 @@ struct ConvBF16Scratch {
             outs.push_back(y < l.rows() && x < l.columns() ? (y * l.columns() + x) * l.Co : -1);
         }
     }
-    // Cells are paired as (0, 1), (2, 3) .. and as (1, 2), (3, 4) .., because a tap begins at an even or odd cell.
+    // There are two pairings of cells, (0, 1), (2, 3) .. and (1, 2), (3, 4) .., because a tap begins at an even or an
+    // odd cell.
     static i64 half(const ConvBF16& l) { return (l.outputs() + l.reach() + 2) / 2 * 2 * l.C(); }
     static i64 pairs_of(const ConvBF16& l) { return 2 * half(l); }
 };
@@ -153,7 +155,7 @@ ACCEL_TILES void convolution(const ConvBF16& l, const Number* input, const bf16*
                     const i64 place = s.outs[size_t(q + m)];
                     if (place < 0) continue;
                     const __m512 sum = _mm512_load_ps(s.sums + (m / 16 * 2 + n) * 256 + m % 16 * 16);
-                    // The order of operands makes the maximum of NaN and a number NaN.
+                    // With this order of operands, the maximum of a number and NaN is NaN.
                     put(_mm512_max_ps(floor, _mm512_add_ps(sum, b)), out + place + (c + n) * 16);
                 }
             }

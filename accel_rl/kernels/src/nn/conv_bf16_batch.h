@@ -1,4 +1,4 @@
-// Batches of pictures go through bfloat16 convolutions on torch's threads.
+// Computes bfloat16 convolutions of batches of pictures on torch's threads.
 #pragma once
 #include <algorithm>
 #include <functional>
@@ -16,7 +16,7 @@ inline ConvBF16 conv_bf16_of(const Geometry& g) { return {g[0], g[1], g[2], g[3]
 
 #if ACCEL_HAS_TILES
 
-// Each thread keeps one scratch memory per shape of convolution between calls, because most of its zeros never change.
+// Between calls, each thread keeps one scratch memory per geometry, so that its zeros need not be written again.
 inline ConvBF16Scratch& scratch_of(const Geometry& geometry, i64 pictures) {
     struct Kept {
         Geometry geometry;
@@ -45,7 +45,8 @@ void tile_convolutions(i64 N, const Geometry& geometry, const Number* input, i64
     share(N, threads, part, std::clamp(N / (2 * i64(threads)), i64(1), i64(8)));
 }
 
-// The batch is summed in the same parts for any number of threads, so the result is always the same.
+// The gradients are summed over the same parts of the batch for any number of threads, so that the result does not
+// depend on this number.
 template <class Number>
 void tile_convolutions_back(i64 N, const Geometry& geometry, const Number* input, i64 stride, address grad, address out,
                             address weight, address d_input, address d_weight, address d_bias, int threads) {
@@ -84,7 +85,7 @@ void tile_convolutions_back(const Any&...) {}
 
 #endif
 
-// Computes out [N, rows, columns, Co] bfloat16 from pictures that are bytes [4, H, W] or bfloat16 [H, W, Ci].
+// Computes out [N, rows, columns, Co] bfloat16 from N pictures, each bytes [4, H, W] or bfloat16 [H, W, Ci].
 inline void conv_bf16_amx(i64 N, const Geometry& geometry, bool bytes, address input, i64 stride, address weight, address bias,
                           address out, bool relu, int threads) {
     const auto all = [&](const auto* numbers) {
@@ -95,7 +96,7 @@ inline void conv_bf16_amx(i64 N, const Geometry& geometry, bool bytes, address i
 }
 
 // Computes d_weight [taps, Co / 32, C / 32, 2, 2, 16 co, 16 c] and d_bias [Co] in float32.
-// Computes d_input [N, H, W, Ci] bfloat16 unless d_input is 0; `out` is 0 without a ReLU.
+// Also computes d_input [N, H, W, Ci] bfloat16 unless d_input is 0. Without a ReLU, `out` is 0.
 inline void conv_bf16_back(i64 N, const Geometry& geometry, bool bytes, address input, i64 stride, address grad, address out,
                            address weight, address d_input, address d_weight, address d_bias, int threads) {
     if (bytes)

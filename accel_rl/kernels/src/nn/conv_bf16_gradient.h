@@ -1,5 +1,5 @@
-// The gradients of bfloat16 convolutions, with or without a ReLU, are computed in AMX tile registers.
-// Cells and outputs are numbered as in conv_bf16.h.
+// Computes the gradients of bfloat16 convolutions, with or without a ReLU, in AMX tile registers. Cells and outputs are
+// numbered as in conv_bf16.h.
 // | d cells[c] = sum over taps of d output[c - tap] weight[tap]'        rows of a: outputs' gradients
 // | d weight[tap]' = sum over q of d output[q]' cells[q + tap]          rows of a: a channel's gradients
 #pragma once
@@ -10,7 +10,7 @@ namespace accel {
 #if ACCEL_HAS_TILES
 
 // Computes the gradient before the ReLU from grad and out [rows, columns, Co], where `out` is null without a ReLU.
-// The result is the gradient in cell order, after `reach` zeros, and its sum is added to bias [Co].
+// The result `cells` is the gradient in cell order, after reach() zeros. The gradient's sum is added to bias [Co].
 ACCEL_TILES inline void before_relu(const ConvBF16& l, const bf16* grad, const bf16* out, float* bias, bf16* cells) {
     for (i64 c = 0; c < l.Co; c += 16) {
         __m512 sum = _mm512_loadu_ps(bias + c);
@@ -95,10 +95,11 @@ ACCEL_TILES inline void pair_cells(const ConvBF16& l, const bf16* cells, bf16* p
     }
 }
 
-// Returns the size of the sums to which weight_gradient adds.
+// Returns the size of the array to which weight_gradient adds.
 inline i64 gradient_size(const ConvBF16& l) { return l.taps() * ((l.Co + 31) / 32) * (l.C() / 32) * 1024; }
 
-// Adds the gradients of `n` pictures, whose pairs and gradients are prepared, to `weight`.
+// Adds the weight gradients of `n` pictures to `weight`, given their cells in pairs and their transposed output
+// gradients.
 // The order of `weight` is [taps][Co / 32][C / 32][2][2][16 co][16 c].
 ACCEL_TILES inline void weight_gradient(const ConvBF16& l, i64 n, float* weight, ConvBF16Scratch& s) {
     const i64 parts = l.outputs() / 32;
@@ -122,7 +123,7 @@ ACCEL_TILES inline void weight_gradient(const ConvBF16& l, i64 n, float* weight,
     }
 }
 
-// Adds the gradients of pictures [from, to) to weight and bias, and writes d_input if it is given.
+// Adds the gradients of `pictures` pictures to d_weight and d_bias, and writes d_input unless it is null.
 template <class Number>
 ACCEL_TILES void convolution_back(const ConvBF16& l, i64 pictures, const Number* const* input, const bf16* grad, const bf16* out,
                                   const bf16* weight, bf16* d_input, float* d_weight, float* d_bias, ConvBF16Scratch& s) {

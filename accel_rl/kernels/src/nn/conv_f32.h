@@ -1,12 +1,12 @@
-// Winograd's algorithms (winograd.h) compute convolutions of channels-last float32 pictures and their gradients.
-// Each block of s x s pixels counts as one pixel of s s C channels.
-// A kernel of k = r s pixels therefore has r x r taps and stride 1.
+// Convolutions of channels-last float32 pictures, and their gradients, by Winograd's algorithms (winograd.h). With
+// stride s, each block of s x s pixels is treated as one pixel with s s C channels. A kernel of size k = r s then has r
+// x r taps and stride 1.
 // | picture --to points--> [n n][tiles][s s C]  x  [n n][s s C][D]  =  [n n][tiles][D] --to values--> outputs, a tile m x m
 // | gradient of the outputs --to points--> [n n][tiles][D], which times the weights' points is the input's gradient's
 // |                                                          and times the input's points the weights' gradient's
 //
-// Winograd's algorithms take a quarter (F(4, 3)) or 4/9 (F(3, 2)) of the multiplications of a direct convolution.
-// The terms of a sum are always added in the same order, so the result of a picture is bitwise identical in any batch.
+// Winograd's algorithms need a quarter (F(4, 3)) or 4/9 (F(3, 2)) of the multiplications of a direct convolution. Terms
+// are always added in the same order, so that the result of a picture is bitwise identical in any batch.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -17,14 +17,14 @@
 
 namespace accel {
 
-// Pictures are [H, W, C] and outputs [rows, columns, D], where C and D are multiples of 16, and r = k / s is 2 or 3.
-// `wide` channels are processed at a time.
+// The geometry of a convolution. Pictures are [H, W, C] and outputs are [rows, columns, D], where C and D are multiples
+// of 16, and r = k / s is 2 or 3. `wide` channels are processed at a time.
 struct ConvF32 {
     const std::int64_t C, H, W, D, k, s, p, r, rows, columns;
     const std::int64_t m, n;          // A tile has m x m outputs and n x n points.
     const std::int64_t down, across;  // The tiles of a picture have `down` rows and `across` columns.
     const bool bare;                  // A picture is bare (no border) if tiles read nothing beyond it.
-    // The offsets in a picture with a border are computed once, because each takes slow divisions.
+    // Offsets in a picture with a border, which are computed only once, because they need slow divisions.
     const std::int64_t below, beside;
     std::vector<std::int64_t> begins, numbers;
 
@@ -54,7 +54,7 @@ struct ConvF32 {
     std::int64_t all_weights() const { return r * r * weights(); }
 };
 
-// Returns the picture with its border: the picture itself if it is bare, else a copy in `scratch` [bordered()].
+// Returns the picture itself if it needs no border, and otherwise a copy with a border in `scratch` [bordered()].
 inline const float* with_border(const ConvF32& l, const float* picture, float* scratch) {
     if (l.bare) return picture;
     const std::int64_t high = std::min(l.H, l.height() - l.p), wide = std::min(l.W * l.C, l.line() - l.p * l.C);

@@ -1,11 +1,11 @@
-// Batches of pictures go through float32 convolutions on torch's threads.
-// The header is included by vector_kernels.h, once for each instruction set.
+// Computes float32 convolutions of batches of pictures on torch's threads.
+// vector_kernels.h includes this header once for each instruction set.
 
 namespace accel::ACCEL_FORM {
 
 inline ConvF32 conv_f32_of(const Geometry& g) { return {g[0], g[1], g[2], g[3], g[4], g[5], g[6], WIDE}; }
 
-// `Pictures` is a batch of pictures [H, W, C].
+// A batch of pictures [H, W, C].
 struct Pictures {
     using Number = float;
     const ConvF32 layer;
@@ -17,7 +17,7 @@ struct Pictures {
     WeightLayout places(bool by_output) const { return {layer.C, layer.D, layer.k, layer.s, false, by_output}; }
 };
 
-// A layer's steps are compiled for its number of taps and its blocks of channels.
+// The functions of a layer's steps, which are compiled for the layer's number of taps and block size of channels.
 template <class Number>
 struct Steps {
     decltype(&ACCEL_FORM::input_points<2, Number>) input_points;
@@ -52,7 +52,7 @@ struct Steps {
     }
 };
 
-// A block has as many pictures as fit into the cache with their points.
+// The number of pictures that are processed together: as many as fit into the cache with their points.
 struct Block {
     const i64 most, rows, of_input, of_output;
 
@@ -62,7 +62,7 @@ struct Block {
     }  // Sixteen surplus floats put successive points into different cache sets.
 };
 
-// Computes the input's points of n pictures from `begin` on.
+// Transforms n input pictures from `begin` on to points (winograd.h).
 template <class Input>
 void take_in(const Input& input, const Steps<typename Input::Number>& steps, i64 begin, i64 n, typename Input::Number* bordered,
              float* points, i64 plane) {
@@ -107,8 +107,8 @@ void convolutions(i64 N, const Geometry& geometry, const Input& input, const flo
 }
 
 // Computes d_weight, d_bias [D], and d_input unless d_input is null, from grad and weight [D, C, k, k].
-// With a ReLU, `out` has the outputs [N, rows, columns, D]; without a ReLU, `out` is null.
-// The batch is summed in the same parts for any number of threads, so the result is always the same.
+// With a ReLU, `out` are the outputs [N, rows, columns, D]; without a ReLU, `out` is null. The gradients are summed
+// over the same parts of the batch for any number of threads, so that the result does not depend on this number.
 template <class Input>
 void convolutions_back(i64 N, const Input& input, const float* grad, const float* out, const float* weight, float* d_input,
                        float* d_weight, float* d_bias, int threads) {
@@ -173,7 +173,7 @@ inline void conv_f32_winograd(i64 N, const Geometry& geometry, address input, ad
                  at<const float>(bias), at<float>(out), relu, threads);
 }
 
-// Computes d_weight, d_bias [D], and d_input [N, H, W, C] unless d_input is 0; `out` is 0 without a ReLU.
+// Computes d_weight, d_bias [D], and d_input [N, H, W, C] unless d_input is 0. Without a ReLU, `out` is 0.
 inline void conv_f32_back(i64 N, const Geometry& geometry, address input, address grad, address out, address weight,
                           address d_input, address d_weight, address d_bias, int threads) {
     convolutions_back(N, Pictures{conv_f32_of(geometry), at<const float>(input)}, at<const float>(grad), at<const float>(out),

@@ -1,15 +1,14 @@
-// Converts pictures, outputs and weights of a convolution to points (winograd.h) and back, WIDE channels at a time.
-// The header is included by vector_kernels.h, once for each instruction set.
+// Transforms pictures, outputs and weights of a convolution to points (winograd.h) and back, WIDE channels at a time.
+// vector_kernels.h includes this header once for each instruction set.
 
 namespace accel::ACCEL_FORM {
 
-// Converts a picture with its border to points [n n][plane], from the first tile's row on.
-// Prefetches the next picture, of `bytes` bytes.
+// Transforms a picture with its border to points [n n][plane]. Prefetches `next`, the next picture of `bytes` bytes.
 template <int R, class Number>
 ACCEL_VECTOR void input_points(const ConvF32& l, const Number* picture, const char* next, std::int64_t bytes, float* points,
                                std::int64_t plane) {
     constexpr int n = Winograd<R>::points;
-    // Each step of the loop prefetches `share` cache lines.
+    // the number of cache lines that each step of the loop prefetches
     const std::int64_t share = bytes * WIDE / (64 * l.tiles() * l.channels()) + 1;
     for (std::int64_t t = 0; t < l.tiles(); t++) {
         for (const std::int64_t c : l.numbers) {
@@ -26,7 +25,7 @@ ACCEL_VECTOR void input_points(const ConvF32& l, const Number* picture, const ch
     }
 }
 
-// Converts points to numbers, which are added to the gradient of the picture with its border.
+// Transforms points back, and adds the result to `picture`, the gradient of a picture with its border.
 template <int R>
 ACCEL_VECTOR void input_values(const ConvF32& l, const float* points, std::int64_t plane, float* picture) {
     constexpr int n = Winograd<R>::points;
@@ -47,8 +46,8 @@ ACCEL_VECTOR void input_values(const ConvF32& l, const float* points, std::int64
     }
 }
 
-// Converts points [n n][plane] of the outputs' tiles to out [rows, columns, D], at least `least`.
-// The bound `least` is 0 with a ReLU, and -infinity without a ReLU.
+// Transforms points [n n][plane] to out [rows, columns, D], adds the bias, and raises values below `least` to `least`,
+// which is 0 with a ReLU, and -infinity without a ReLU.
 template <int R>
 ACCEL_VECTOR void output_values(const ConvF32& l, const float* points, std::int64_t plane, const float* bias, float least,
                                 float* out) {
@@ -72,8 +71,8 @@ ACCEL_VECTOR void output_values(const ConvF32& l, const float* points, std::int6
     }
 }
 
-// Converts the gradient where out > 0, or the whole gradient if `out` is null, to points.
-// The output gradient's sums over positions are added to the bias gradient [D].
+// Transforms the gradient where out > 0, or the whole gradient if `out` is null, to points. Adds the gradient's sums
+// over all positions to the bias gradient [D].
 template <int R>
 ACCEL_VECTOR void output_points(const ConvF32& l, const float* grad, const float* out, float* points, std::int64_t plane,
                                 float* bias) {
@@ -99,7 +98,7 @@ ACCEL_VECTOR void output_points(const ConvF32& l, const float* grad, const float
     }
 }
 
-// Converts taps [r r][outer][inner] to points [n n][inner / wide][outer][wide].
+// Transforms taps [r r][outer][inner] to points [n n][inner / wide][outer][wide].
 template <int R>
 ACCEL_VECTOR void weight_points(const float* taps, std::int64_t inner, std::int64_t outer, std::int64_t wide, float* points) {
     constexpr int n = Winograd<R>::points;
@@ -117,7 +116,7 @@ ACCEL_VECTOR void weight_points(const float* taps, std::int64_t inner, std::int6
     }
 }
 
-// Converts points [n n][inner / wide][outer][wide] to taps [r r][outer][inner].
+// Transforms points [n n][inner / wide][outer][wide] to taps [r r][outer][inner].
 template <int R>
 ACCEL_VECTOR void weight_values(const float* points, std::int64_t inner, std::int64_t outer, std::int64_t wide, float* taps) {
     constexpr int n = Winograd<R>::points;

@@ -1,14 +1,14 @@
-// The first layer of a network is an 8 x 8 convolution of uint8 frames with stride 4, with or without a ReLU.
+// Computes the first layer of a network, an 8 x 8 convolution of uint8 frames with stride 4, with or without a ReLU.
 // | picture [S, H, W] bytes  ->  cells [H / 4, W / 4] of [S, 4, 4] bytes, in the cache  ->  a 2 x 2 convolution (conv_f32.h)
 //
-// The frames as floats, four times their size, never go through memory, and sums and differences of bytes are exact.
-// Stacks of frames need not be gathered, because conv_u8_frames reads the frames in place.
+// Frames are converted to floats, which have four times the size, only in registers. Sums and differences of bytes are
+// exact. conv_u8_frames reads the frames of stacks in place, so that the stacks need not be gathered.
 //
-// The header is included by vector_kernels.h, once for each instruction set.
+// vector_kernels.h includes this header once for each instruction set.
 
 namespace accel::ACCEL_FORM {
 
-// Pictures [S, H, W] of `plane` bytes per frame are `stride` bytes apart.
+// Pictures [S, H, W] at distances of `stride` bytes, with `plane` bytes per frame.
 struct Stored {
     const std::uint8_t* first;
     i64 stride, plane;
@@ -17,7 +17,8 @@ struct Stored {
     i64 together(i64 S) const { return S * plane; }  // A picture has S contiguous frames of `plane` bytes.
 };
 
-// Pictures consist of S successive frames each, as `gather_stacks` (frame_stacks.h) would copy them.
+// Pictures of S successive frames each, which are read where they are stored: the stacks that `gather_stacks`
+// (frame_stacks.h) would copy.
 struct Framed {
     const std::uint8_t* frames;
     i64 row, column;
@@ -32,7 +33,7 @@ struct Framed {
     i64 together(i64) const { return plane; }
 };
 
-// The class is a batch of pictures, which consist of uint8 frames.
+// A batch of pictures that consist of uint8 frames.
 template <class Source>
 struct Stacks {
     using Number = std::uint8_t;
@@ -56,7 +57,7 @@ struct Stacks {
     }
 
   private:
-    // Rearranges four rows of a plane into a row of cells.
+    // Rearranges four rows of a plane to a row of cells of 4 x 4 pixels.
     void cells(const std::uint8_t* rows, std::uint8_t* to) const {
         i64 x = 0;
         for (; x + 4 <= layer.W; x += 4, to += 4 * layer.C) {
@@ -81,7 +82,7 @@ inline void conv_u8(i64 N, i64 S, i64 H, i64 W, i64 D, address pictures, i64 str
                  at<const float>(weight), 255.0f, at<const float>(bias), at<float>(out), relu, threads);
 }
 
-// Computes the convolution of the stacks that `gather_stacks` would copy.
+// Computes the convolution of stacks that are not copied, but read where their frames are stored.
 inline void conv_u8_frames(i64 N, i64 S, i64 H, i64 W, i64 D, address frames, i64 row, i64 column, address t, address b,
                            address age, address weight, address bias, address out, bool relu, int threads) {
     const std::vector<std::uint8_t> zeros(size_t(H * W));
@@ -91,8 +92,8 @@ inline void conv_u8_frames(i64 N, i64 S, i64 H, i64 W, i64 D, address frames, i6
                  at<float>(out), relu, threads);
 }
 
-// Computes d_weight [D, S, 8, 8] by pictures of 0 to 255, and d_bias [D], from grad [N, rows, columns, D].
-// With a ReLU, `out` has the outputs [N, rows, columns, D]; without a ReLU, `out` is 0.
+// Computes d_weight [D, S, 8, 8] for pictures that are not divided by 255, and d_bias [D], from grad [N, rows, columns,
+// D]. With a ReLU, `out` are the outputs [N, rows, columns, D]; without a ReLU, `out` is 0.
 inline void conv_u8_back(i64 N, i64 S, i64 H, i64 W, i64 D, address pictures, i64 stride, address grad, address out,
                          address d_weight, address d_bias, int threads) {
     convolutions_back(N, Stacks(N, S, H, W, D, Stored{at<const std::uint8_t>(pictures), stride, H * W}), at<const float>(grad),

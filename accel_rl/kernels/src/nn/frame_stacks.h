@@ -1,4 +1,4 @@
-// Stacks of frames are gathered from a sequence in which each frame is stored once.
+// Gathers stacks of frames from a sequence in which each frame is stored once.
 #pragma once
 #include <cstring>
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace accel {
 
-// Computes out [N, S, bytes] as gather_stacks of kernels/frames.py, with t, b [N] int64 and age [N] uint8.
-// Frames are `row` bytes from one step to the next, and `column` bytes from one environment to the next.
+// Copies stacks to out [N, S, bytes], as gather_stacks of kernels/frames.py does, given t, b [N] int64 and age [N]
+// uint8. Frames of successive steps are `row` bytes apart, and those of neighbouring environments `column` bytes.
 inline void gather_stacks(i64 N, i64 S, i64 bytes, address frames, i64 row, i64 column, address t, address b, address age,
                           address out, int threads) {
     const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {

@@ -1,4 +1,4 @@
-// Computes layer norms, for networks that act. The compiler vectorizes the loops.
+// Computes layer norms without gradients. The compiler vectorizes the loops.
 #pragma once
 #include <cmath>
 
@@ -10,7 +10,8 @@ namespace accel {
 constexpr float NORM_EPSILON = 1e-5f;  // The default of torch.nn.LayerNorm; kernels/activations.py has the same constant.
 constexpr i64 PARTIAL_SUMS = 16;
 
-// Returns the sum of term(k) for k < F, as the sum of PARTIAL_SUMS sums, one for each k modulo PARTIAL_SUMS.
+// Returns the sum of term(k) over k < F. Terms with the same k modulo PARTIAL_SUMS are added first, and then these
+// partial sums.
 template <class Term>
 inline float sum_over(i64 F, const Term& term) {
     float parts[PARTIAL_SUMS] = {};
@@ -23,8 +24,9 @@ inline float sum_over(i64 F, const Term& term) {
     return sum;
 }
 
-// Computes out [N, F] from x [N, F], weight [F] and bias [F]. Each row has mean 0 and variance 1 before the multiplication by
-// the weight. Each output row is bitwise identical for any batch size and number of threads.
+// Computes out [N, F] from x [N, F], weight [F] and bias [F]. Each row is normalized to mean 0 and variance 1,
+// multiplied by the weight, and added to the bias. Each output row is bitwise identical for any batch size and number
+// of threads.
 inline void layer_norm(i64 N, i64 F, address x, address weight, address bias, address out, int threads) {
     const float *const w = at<const float>(weight), *const b = at<const float>(bias);
     share(

@@ -1,15 +1,16 @@
-// Computes a fully connected layer x W' + b for few rows.
-// Repacking the large matrix W, as libraries for matrix products do, would take as long as multiplying.
+// Computes a fully connected layer x W' + b for an x with few rows.
+// Repacking the large matrix W, as libraries for matrix products do, would take as long as the product itself.
 // | out[n][g] = b[g] + sum over k of x[n][k] W[g][k]        both are contiguous along k: WIDE numbers at a time
 //
-// The WIDE sums of an output, one for each k modulo WIDE, are added at the end.
+// Each output has WIDE partial sums, one for each k modulo WIDE, which are added at the end.
 // Each output row is bitwise identical for any batch size and number of threads.
-// The header is included by vector_kernels.h, once for each instruction set.
+// vector_kernels.h includes this header once for each instruction set.
 
 namespace accel::ACCEL_FORM {
 
 constexpr i64 MAX_ROWS = 64;  // MAX_ROWS is the maximum batch size N.
-// For a piece of K, twelve rows of W, six of them prefetched, and ROWS rows of x fit in the first-level cache.
+// K is processed in pieces, so that twelve rows of W (six of them prefetched) and ROWS rows of x fit into the
+// first-level cache.
 constexpr i64 PIECE = 576;
 constexpr int ROWS = WIDE == 16 ? 4 : 2, AT_ONCE = 6;  // The sums of ROWS rows of x and AT_ONCE of W fit in the registers.
 
@@ -19,8 +20,8 @@ struct Wide {
     float* out;
 };
 
-// Adds the terms k in [from, to), a multiple of WIDE apart, to the sums of P rows of x and Q rows of W.
-// The function prefetches A rows of W.
+// Adds the terms k in [from, to), where to - from is a multiple of WIDE, to the sums for P rows of x and Q rows of W.
+// Prefetches A rows of W from `ahead` on.
 template <int P, int Q, int A = 0>
 ACCEL_VECTOR inline void add_terms(const Wide& w, i64 n, i64 g, i64 from, i64 to, Vector* sums, const float* ahead = nullptr) {
     Vector s[P][Q];
@@ -58,7 +59,7 @@ ACCEL_VECTOR void outputs_of(const Wide& w, i64 g, const float* then = nullptr) 
         const i64 to = std::min(from + PIECE, w.K);
         const float* const next = to < w.K ? w.weight + g * w.K + to : then;
         i64 n = 0;
-        // With every ROWS rows of x, some of the next rows of W are prefetched.
+        // While ROWS rows of x are processed, `each` of the next rows of W are prefetched.
         for (i64 row = 0; n + ROWS <= w.N; n += ROWS, row += each) {
             const float* const ahead = next ? next + row * w.K : nullptr;
             Vector* const to_add = sums + n * Q;
@@ -79,7 +80,8 @@ inline void linear_small_batch(i64 N, i64 K, i64 G, address x, address weight, a
     const Wide w{N, K, G, at<const float>(x), at<const float>(weight), at<const float>(bias), at<float>(out)};
     share((G + AT_ONCE - 1) / AT_ONCE, threads,
           [&](i64 from, i64 to) {
-              // The loop's direction alternates, because the last rows of W are still in the cache at the next call.
+              // The loop's direction alternates between calls, because the last rows of W are still in the cache at the
+              // next call.
               static thread_local bool back = false;
               back = !back;
               for (i64 j = from; j < to; j++) {

@@ -1,14 +1,15 @@
-// Products of matrices with rows in the cache are computed in blocks of P rows by N registers of WIDE columns.
-// The header is included by vector_kernels.h, once for each instruction set.
+// Multiplies matrices whose rows are in the cache, in blocks of P rows by N registers of WIDE columns. vector_kernels.h
+// includes this header once for each instruction set.
 //
 // The terms of a sum are always added in the same order.
 
 namespace accel::ACCEL_FORM {
 
-// Columns are processed in blocks of `widest` columns. AVX2 has half as many registers as AVX-512, of half the size.
+// The number of columns in a block. AVX2 has half as many registers as AVX-512, and they have half the size.
 constexpr std::int64_t widest(std::int64_t n) { return WIDE == 8 || n % 32 ? 16 : n % 64 ? 32 : 64; }
 
-// The registers hold the sums of together() rows, a row of the other factor, and a broadcast number.
+// The number of rows in a block. The registers hold the block's sums, a row of the right factor, and a broadcast
+// number.
 template <int N>
 constexpr int together() {
     return WIDE == 8 || N == 4 ? 6 : 12;
@@ -32,7 +33,7 @@ ACCEL_INLINE void add(Sums<P, N>& sums, const float* x, std::int64_t apart, cons
     }
 }
 
-// Computes out [P], in rows `apart` numbers apart, from x [P][K] and w [K][WIDE N].
+// Computes out = x w from x [P][K] and w [K][WIDE N]. The rows of `out` are `apart` numbers apart.
 template <int P, int N>
 ACCEL_VECTOR void some_rows(const float* x, std::int64_t K, const float* w, float* out, std::int64_t apart) {
     Sums<P, N> sums;
@@ -47,7 +48,7 @@ ACCEL_VECTOR void some_rows(const float* x, std::int64_t K, const float* w, floa
         for (int n = 0; n < N; n++) ACCEL_MM(storeu_ps)(out + p * apart + WIDE * n, sums.s[p][n]);
 }
 
-// Adds the product of P columns of x' and WIDE N columns of y to sum [P][WIDE N], for x [rows][K] and y [rows][L].
+// Adds the products of P columns of x [rows][K] with WIDE N columns of y [rows][L] to sum [P][WIDE N].
 template <int P, int N>
 ACCEL_VECTOR void some_columns(const float* x, std::int64_t K, const float* y, std::int64_t L, std::int64_t rows, float* sum) {
     Sums<P, N> sums;
@@ -62,7 +63,7 @@ ACCEL_VECTOR void some_columns(const float* x, std::int64_t K, const float* y, s
         for (int n = 0; n < N; n++) ACCEL_MM(storeu_ps)(sum + WIDE * (p * N + n), sums.s[p][n]);
 }
 
-// Calls the function for p <= P at run time, such as `some_rows<p, N>`.
+// Calls the function that is compiled for p rows, such as `some_rows<p, N>`, where p <= P is known only at run time.
 #define ACCEL_SOME(name)                                     \
     template <int P, int N, class... Arguments>              \
     void name##_of(std::int64_t p, Arguments... arguments) { \
@@ -75,7 +76,7 @@ ACCEL_SOME(some_rows)
 ACCEL_SOME(some_columns)
 #undef ACCEL_SOME
 
-// Computes out [rows][L] from x [rows][K] and w [L / WIDE N][K][WIDE N].
+// Computes the product out [rows][L] of x [rows][K] and w [L / WIDE N][K][WIDE N].
 template <int N>
 void product(const float* x, std::int64_t rows, std::int64_t K, const float* w, std::int64_t L, float* out) {
     constexpr int MOST = together<N>();
@@ -84,7 +85,7 @@ void product(const float* x, std::int64_t rows, std::int64_t K, const float* w, 
             some_rows_of<MOST, N>(std::min<std::int64_t>(MOST, rows - at), x + at * K, K, w + l * K, out + at * L + l, L);
 }
 
-// Adds x' y, for x [rows][K] and y [rows][L], to sum [L / WIDE N][K][WIDE N].
+// Adds x' y, where x' is the transpose of x [rows][K] and y is [rows][L], to sum [L / WIDE N][K][WIDE N].
 template <int N>
 void turned_product(const float* x, std::int64_t K, const float* y, std::int64_t L, std::int64_t rows, float* sum) {
     constexpr int MOST = together<N>();

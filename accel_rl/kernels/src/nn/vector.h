@@ -1,5 +1,5 @@
-// A `Vector` consists of WIDE float32 numbers in a register: 16 for AVX-512, 8 for AVX2.
-// The header is included by vector_kernels.h, once for each instruction set.
+// A `Vector` is a register of WIDE float32 numbers: 16 with AVX-512, 8 with AVX2.
+// vector_kernels.h includes this header once for each instruction set.
 
 namespace accel::ACCEL_FORM {
 
@@ -12,7 +12,7 @@ using Vector = __m512;
 ACCEL_INLINE Vector numbers_at(const std::uint8_t* from) {
     return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
 }
-// Returns the numbers at `from` where those at `out` are above 0, else 0.
+// Returns each number at `from` for which the number at `out` is above 0, and 0 in place of the other numbers.
 ACCEL_INLINE Vector where_positive(const float* out, const float* from) {
     return _mm512_maskz_loadu_ps(_mm512_cmp_ps_mask(_mm512_loadu_ps(out), _mm512_setzero_ps(), _CMP_GT_OQ), from);
 }

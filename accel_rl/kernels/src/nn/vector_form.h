@@ -1,4 +1,4 @@
-// The float32 kernels for one instruction set, which vector_kernels.h has defined.
+// The float32 kernels for one instruction set, which vector_kernels.h selects by macros.
 #include "vector.h"
 #include "winograd_transforms.h"
 #include "conv_f32_points.h"

@@ -1,5 +1,5 @@
-// The float32 kernels are compiled twice: for AVX-512 in the namespace avx512, and for AVX2 in the namespace avx2.
-// The headers that are included twice have no include guard, and include no other header.
+// Compiles the float32 kernels twice: for AVX-512 in the namespace avx512, and for AVX2 in the namespace avx2. Headers
+// that are included twice have no include guard, and include no other header.
 #pragma once
 #include <algorithm>
 #include <cstdint>

@@ -1,5 +1,6 @@
-// Weights are repacked into the layout of a layer's loops only when the weights have changed.
-// A network acts many times with the same weights, and a target network keeps its weights for thousands of updates.
+// Caches weights in the layout of a layer's loops, and repacks them only when they have changed.
+// Networks act many times with the same weights, and the weights of a target network stay the same for thousands of
+// updates.
 #pragma once
 #include <cstring>
 #include <functional>
@@ -11,9 +12,9 @@
 
 namespace accel {
 
-// The function make(numbers) repacks weight [n] into memory of the given number of floats.
-// The packed weight is valid until the thread requests another weight.
-// A weight is found by its address and shape, and compared with the packed numbers in a tenth of the repacking time.
+// Returns a repacked weight. The function make(numbers) repacks weight [n] into memory for `floats` floats. The result
+// is valid until the thread requests another weight. The cache is searched by the weight's address and geometry.
+// Comparing a weight with its cached copy takes a tenth of the repacking time.
 inline const float* prepared(const Geometry& geometry, const float* weight, std::int64_t n, std::int64_t floats,
                              const std::function<void(float*)>& make) {
     struct Kept {

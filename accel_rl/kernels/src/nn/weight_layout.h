@@ -1,4 +1,4 @@
-// Maps the order of a convolution's weights in torch to the order in a layer's loops.
+// Converts a convolution's weights between torch's order and the order of a layer's loops.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace accel {
 
-// Maps a weight [D, C, k, k] to taps [r r][s s C][D], or [r r][D][s s C] if `by_output`.
-// In the layer's order, weight i of output channel d is at first[d] + then[i].
+// Converts a weight [D, C, k, k] to taps [r r][s s C][D], or to [r r][D][s s C] if `by_output`.
+// In the layer's order, number i of output channel d's weights is at first[d] + then[i].
 // The order of the s s C channels is [s, s, C], or [C, s, s] for `planes`.
 struct WeightLayout {
     std::vector<i64> first, then;
@@ -32,9 +32,9 @@ struct WeightLayout {
     }
 
   private:
-    // Eight numbers of each channel are moved before the next eight, because neighbouring channels share cache lines.
-    // A first-level cache holds only twelve lines whose addresses differ by a power of two.
-    // Moving the weights of one channel after the other takes ten times as long.
+    // For all output channels, eight numbers are copied before the next eight, because neighbouring channels share
+    // cache lines. Copying one channel after the other takes ten times as long: a first-level cache holds only twelve
+    // lines whose addresses differ by multiples of a power of two.
     template <class Move>
     void each(Move move) const {
         const i64 D = i64(first.size()), all = i64(then.size());

@@ -1,16 +1,18 @@
-// In small correlations, F(m, r) computes m outputs of r taps from m + r - 1 products instead of m r.
+// Winograd's algorithm F(m, r) computes m outputs of a convolution with r taps by m + r - 1 multiplications instead of
+// m r.
 // | y = A' [(G g) * (B' d)]      d [m + r - 1] numbers, g [r] taps, y [m] outputs
 //
-// In two dimensions the transforms are applied along rows and columns.
+// In two dimensions, the transforms are applied along rows and along columns.
 // Sources: Winograd 1980; Lavin & Gray 2016, "Fast algorithms for convolutional neural networks", equations 4 to 8.
-// Each of Winograd's products is the value of a product of two polynomials at one point.
-// Winograd's map is bilinear in d and g, so their gradients are B [(G g) * (A y)] and G' [(B' d) * (A y)].
+// Each multiplication gives the value of a product of two polynomials at one point.
+// y is bilinear in d and g, so that the gradients of d and g are B [(G g) * (A dy)] and G' [(B' d) * (A dy)], where dy
+// is the gradient of y.
 #pragma once
 
 namespace accel {
 
-// A transform matrix has one row for each point.
-// The rows of a point and its negative, 1 and 2 (and 3 and 4), differ in the sign of the odd columns.
+// A transform matrix, with one row for each point. Rows 1 and 2 (and 3 and 4) belong to a point and its negative, and
+// differ in the sign of the odd columns.
 template <int POINTS, int VALUES>
 struct Transform {
     float of[POINTS][VALUES];

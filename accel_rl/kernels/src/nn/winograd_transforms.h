@@ -1,9 +1,9 @@
 // The transforms of Winograd's algorithms (winograd.h), for WIDE channels at a time.
-// The header is included by vector_kernels.h, once for each instruction set.
+// vector_kernels.h includes this header once for each instruction set.
 
 namespace accel::ACCEL_FORM {
 
-// Adds c x to a sum, which may be empty, where the compile-time constant c is mostly 1, -1 or 0.
+// A sum, to which add_term adds c x. The constant c is known at compile time, and mostly 1, -1 or 0.
 struct Terms {
     Vector sum = {};
     bool any = false;
@@ -19,7 +19,7 @@ ACCEL_INLINE void add_term(Terms& to, float c, Vector x) {
 }
 
 // Computes y[i] = sum_j of[i][j] x[j].
-// Two opposite points share the sum over even columns and, up to sign, the sum over odd columns.
+// A point and its negative have the same sum over even columns, and sums over odd columns of opposite sign.
 template <const auto& T, int P, int V>
 ACCEL_INLINE void to_points(const Vector (&x)[V], Vector (&y)[P]) {
 #pragma GCC unroll 8
@@ -59,7 +59,7 @@ ACCEL_INLINE void to_values(const Vector (&x)[P], Vector (&y)[V]) {
     }
 }
 
-// Computes T x T' and T' x T in two dimensions.
+// The transforms in two dimensions: to_points_2d computes T x T', and to_values_2d computes T' x T.
 template <const auto& T, int P, int V>
 ACCEL_INLINE void to_points_2d(const Vector (&x)[V][V], Vector (&y)[P][P]) {
     Vector half[P][V];
