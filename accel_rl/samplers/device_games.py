@@ -50,20 +50,20 @@ class DeviceGames:
 
     def get_state(self) -> list[bytes]:
         """Return the states in the format of `SequentialEnv`, which every engine can load."""
-        return [self._packed(state) for state in self._envs.get_state()]
+        return [self._sequence_state(state) for state in self._envs.get_state()]
 
     def set_state(self, states: list[bytes]) -> None:
         """Restore states that any engine has saved with --env.randomness counter. Raises ValueError for other
         states."""
-        self._envs.set_state([self._unpacked(state) for state in states])
+        self._envs.set_state([self._counter_state(state) for state in states])
 
-    def _packed(self, state: bytes) -> bytes:
+    def _sequence_state(self, state: bytes) -> bytes:
         result = CounterState.from_bytes(state)
         rng: Any = decorrelation_rng(result.seed).bit_generator.state
         header = {"kind": "batch", "waiting": False, "age": result.age, "rng": rng}
         return pack_state(header, pack_state(self._kind, state))
 
-    def _unpacked(self, state: bytes) -> bytes:
+    def _counter_state(self, state: bytes) -> bytes:
         header, blob = unpack_state(state, kind="batch")
         result = CounterState.from_bytes(unpack_state(blob, **self._kind)[1])
         return result._replace(age=header["age"]).to_bytes()

@@ -176,7 +176,7 @@ def grid(
     keys = [key for level in stages for key in level.values]
     if twice := [k for k in dict.fromkeys(keys) if keys.count(k) > 1]:
         raise ConfigError(f"{twice[0]!r} is in two levels")
-    set_all = _settings(base, keys) if isinstance(base, TrainConfig) else _parameters(base, keys)
+    set_all = _settings(base, keys) if isinstance(base, TrainConfig) else _checked_function(base, keys)
     members = []
     for combination in itertools.product(*(level.positions() for level in stages)):
         config = set_all({k: v for p in combination for k, v in p.values.items()})
@@ -198,7 +198,7 @@ def _settings(base: TrainConfig, keys: Sequence[str]) -> Callable[[dict[str, Any
     return set_all
 
 
-def _parameters(make: Make, keys: Sequence[str]) -> Callable[[dict[str, Any]], TrainConfig]:
+def _checked_function(make: Make, keys: Sequence[str]) -> Callable[[dict[str, Any]], TrainConfig]:
     known = [*inspect.signature(make).parameters]
     for key in keys:
         if key not in known:

@@ -43,7 +43,7 @@ class DeviceRollouts:
         """The random numbers of all buffers [buffers * rows, B] that select the actions."""
         self.recorded: dict[str, Tensor] = {}
         """Each kind of value that the agent records, by name: the values of all buffers [buffers * rows, B]."""
-        self.rollouts = [self._mirror(i) for i in range(len(host))]
+        self.rollouts = [self._on_device(i) for i in range(len(host))]
         self.uniform = [self._part(self.random, i, r.T) for i, r in enumerate(host)]
         self._runtime = runtime(device)
         locked = PageLocked((getattr(r, name) for r in host for name in TENSORS), device)
@@ -165,7 +165,7 @@ class DeviceRollouts:
         begin = buffer * self.rows
         return x[begin : begin + rows]
 
-    def _mirror(self, buffer: int) -> Rollout:
+    def _on_device(self, buffer: int) -> Rollout:
         host = self.host[buffer]
         apart = [name for name in TENSORS if name not in ("frames", "age")]
         arrays: dict[str, Any] = {n: torch.zeros_like(getattr(host, n), device=self._device) for n in apart}
