@@ -50,7 +50,8 @@ def measured() -> dict[str, Any]:
 
 
 def of(settings: Mapping[str, Any], table: Mapping[str, float]) -> float | None:
-    """The value of a run in a table by name or family. The name has precedence. None if the table has neither."""
+    """The value of a run in a table by name or family, or None if the table has neither. A value by name has
+    precedence."""
     family = "Sampling" if run_settings.samples_only(settings) else run_settings.family(settings)
     name = run_settings.name(settings)
     if settings.get("cluster") == "gorila":

@@ -19,8 +19,8 @@ class Options(argparse.Namespace):
     device: str
     simulated: bool
     tiny: bool
-    separate: bool  # Each part runs in a separate process.
-    is_child: bool  # A parent process started this process for one part.
+    separate: bool  # Whether each part runs in a separate process
+    is_child: bool  # Whether a parent process started this process to run one part
     games: str
     build: bool
     seconds: float | None

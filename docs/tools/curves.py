@@ -55,8 +55,8 @@ def _name(run: TrainedRun) -> str:
 
 
 def pictures(runs: BySetting) -> dict[str, str]:
-    """Return every picture of curves by its name. Pictures of the suite have training scores, and the others have
-    evaluations too."""
+    """Return every picture of curves by its name. Pictures of the suite show only training scores, and the other
+    pictures also show evaluations."""
     found = {}
     for name, (x, folders) in RECORDED.items():
         curves = []
