@@ -11,10 +11,10 @@
     | device       games on the learner's device      workers      games on all CPU cores, by this project's emulator
 
 For each game and number of environments, all loads (emulation, inference, training) and engines are measured in turns.
-The column "plain steps" counts the first 8 steps of each environment that the fast core gives up: the plain core plays
-such a step on one thread of the GPU, for which all environments wait.
-Rates are emulated frames (4 per env step) per second. The experiment `experiments.dalton:table_3` measures the time to
-a score of Table 3.
+In some steps, the fast core of the emulator cannot compute the result, and the slower plain core repeats the step on
+one thread of the GPU, while all environments wait. The column "plain steps" counts these steps among the first 8 of
+each environment. Rates are emulated frames (4 per env step) per second. The experiment `experiments.dalton:table_3`
+measures the time to a score of Table 3.
 
 This project chose the networks, because Dalton & Frosio report 4 million parameters but no layers. Inference uses the
 two convolutions of Mnih et al. 2016 (0.66 million parameters at 84x84). Training uses each algorithm's default network,
@@ -57,11 +57,12 @@ LOADS = ("emulation", "inference", "training")
 ENGINES = ("device", "workers")
 FRAMES = 4  # An env step has 4 emulated frames.
 WARM_UP = 6
-"""Number of rollouts before a measurement, after which both buffers' rollouts are captured."""
+"""Number of rollouts before a measurement. After these, the rollouts of both rollout buffers are captured as CUDA
+graphs."""
 WARM_CYCLES = 4
-BLOCK = 20  # One block of --by-step has 20 steps.
+BLOCK = 20  # Steps of one block of --by-step
 COUNTED = 8
-"""Number of steps per environment in which the steps of the plain core are counted."""
+"""Number of first steps of each environment in which the steps of the plain core are counted."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Options(program.Options):
     """Instead of measuring the loads, play the given number of steps from one start state in all environments, and
     print the rates of each block of 20 steps."""
     horizon: Count = 5
-    """Number of steps of a rollout (N of the paper's A2C)."""
+    """Number of steps of a rollout (N of A2C in Dalton & Frosio 2020)."""
     frame: str = "84x84"
     """Size of the picture: 84x84 or 104x80."""
     device: str = "auto"
@@ -102,8 +103,7 @@ class Options(program.Options):
 
 @dataclass(frozen=True)
 class Load:
-    """A `Load` is a kind of work that is measured: emulation, inference or training, with the settings of
-    `algorithm`."""
+    """A kind of work that is measured: emulation, inference or training, with the settings of `algorithm`."""
 
     game: str
     envs: int
@@ -134,7 +134,7 @@ class Load:
         return resolve(config)
 
     def build(self, device: str, folder: Path, stack: ExitStack) -> tuple[Measure, float | None]:
-        """Build and warm up the load, and return (function that measures frames/s, peak MiB on the GPU)."""
+        """Build and warm up the measured work, and return (function that measures frames/s, peak MiB on the GPU)."""
         peak_memory(device)
         config = self.config(device)
         if self.kind == "training":
@@ -162,8 +162,8 @@ def peak_memory(device: str) -> float | None:
 
 def by_step(game: str, envs: int, steps: int, block: int, device: str) -> list[dict[str, float]]:
     """Play from one start state in all environments (Figure 3), and return frames/s and resets of each block of steps.
-    On a CPU, also return the iterations of a warp per iteration of a lane, which is 1 if all lanes run the same
-    instructions."""
+    On a CPU, also return how many iterations a warp needs per iteration of one of its lanes: 1 if all lanes always run
+    the same instructions."""
     config = Load(game, envs).config(device)
     device_game = make_device_game(config.env, True, True, device)
     batch, out = DeviceEnvs(device_game, [0] * envs), DeviceStep.empty(envs, device_game)
@@ -206,7 +206,7 @@ def plain_steps(config: Resolved, device: str) -> int:
 
 
 def case(o: Options, game: str, envs: int, stack: ExitStack) -> Case:
-    """Build all loads and engines with one game and one number of environments."""
+    """Build a measurement of each load with each engine, for one game and one number of environments."""
     device, folder = resolve_device(o.device), Path(stack.enter_context(tempfile.TemporaryDirectory()))
     variants: dict[str, Measure] = {}
     memory, plain = {}, {}
@@ -223,7 +223,7 @@ def case(o: Options, game: str, envs: int, stack: ExitStack) -> Case:
 
 
 def steps_case(o: Options, game: str, envs: int, stack: ExitStack) -> Case:
-    """Measure the rates of --by-step, with the rate of the last block of steps as the result."""
+    """Build the measurement of --by-step, whose result is the rate of the last block of steps."""
     blocks: list[list[dict[str, float]]] = []
 
     def play(seconds: float) -> float:
@@ -239,7 +239,8 @@ def cases(o: Options) -> list[Build]:
 
 
 def lines(o: Options, result: dict[str, Any]) -> list[str]:
-    """Return the distribution over several games by load, engine and number of environments, or the blocks of steps."""
+    """Return, as lines of text, the distribution of rates over several games by load, engine and number of
+    environments, or for --by-step the rates of each block of steps."""
     results, rows = result["results"], []
     if o.by_step:
         columns = ("step", "frames_per_s", "resets", "divergence")

@@ -33,7 +33,7 @@ from benchmarks.harness.peer_envs import AleVector, EnvPool, Peer, Shape
 from benchmarks.harness.program import Benchmark, Build, Case
 
 Act = Callable[[np.ndarray], Any]
-"""`Act` is a function that steps a batch of environments with actions [envs]."""
+"""A function that steps a batch of environments with actions [envs]."""
 VECTOR = "vector"
 STEPS = 16  # The clock is read every 16 steps.
 
@@ -107,7 +107,7 @@ def frames_per_s(act: Act, actions: np.ndarray, seconds: float) -> float:
 
 def case(o: Options, game: str, stack: ExitStack) -> Case:
     """Build all emulators with one game."""
-    translate(game)  # The compiler must not run beside the measurement.
+    translate(game)  # The translation is compiled before the measurement, not at the same time.
     variants = {}
     for name in installed():
         if name == VECTOR or name in (o.machines or installed()):
@@ -123,8 +123,8 @@ def cases(o: Options) -> list[Build]:
 
 
 def lines(_: Options, result: dict[str, Any]) -> list[str]:
-    """Return, for each emulator, a line with its median over games and the games with the smallest ratios to
-    AtariVectorEnv."""
+    """Return, for each emulator, a line with the median over games of its ratio to AtariVectorEnv, and the games with
+    the smallest ratios."""
     results, text = result["results"], [""]
     for name in results[0]["ratios"]:
         ratios = sorted((1 / r["ratios"][name]["median_by_turn"], r["game"]) for r in results)

@@ -49,7 +49,8 @@ WITH_ALL = "with everything"
 
 
 def no(*_: object) -> None:
-    """Do nothing. The function replaces the kernels' check of arguments, and disables the kernels."""
+    """Replaces a kernel's check of its arguments: None means that the kernel does not support them, so torch computes
+    instead."""
 
 
 FAMILIES: dict[str, dict[str, Any]] = {
@@ -67,8 +68,8 @@ class Options(program.Options):
     game: str = "breakout"
     """Atari game."""
     workloads: tuple[str, ...] = WORKLOADS
-    """Workloads that are measured: training (a2c, ppo, dqn), and acting with a number of environments per core, by a
-    policy or by PQN's network."""
+    """Workloads that are measured: training (a2c, ppo, dqn), and acting by a policy network (acting-N) or PQN's network
+    (pqn_acting-N) with N environments per core."""
     families: tuple[str, ...] = tuple(FAMILIES)
     """Families of kernels that are measured."""
 
@@ -111,7 +112,7 @@ def acting_agent(kind: str, spec: EnvSpec) -> Agent:
 
 
 def case(o: Options, workload: str, stack: ExitStack) -> Case:
-    """Build a workload with all families of kernels, and without each family."""
+    """Build one variant of a workload with all families of kernels, and one variant without each family."""
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     variants: dict[str, Measure] = {}
     for side, changes in {WITH_ALL: {}, **{f: FAMILIES[f] for f in o.families}}.items():
@@ -122,7 +123,7 @@ def case(o: Options, workload: str, stack: ExitStack) -> Case:
 
 
 def turn(measure: Measure, changes: dict[str, Any], seconds: float) -> float:
-    """Measure a workload without a family of kernels."""
+    """Measure a workload while a family of kernels is disabled."""
     with without(changes):
         return measure(seconds)
 

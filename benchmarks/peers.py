@@ -1,5 +1,5 @@
-"""Compares this project's sampler with other vector environments, in one run. The command is `python -m
-benchmarks.peers --games breakout pong --json OUT`.
+"""Compares the speed of this project's sampler with that of other packages' vector environments, in one run. The
+command is `python -m benchmarks.peers --games breakout pong --json OUT`.
 
 The sampler of accel_rl is compared with ale-py's AtariVectorEnv (step; send/recv), EnvPool (sync; async), Gymnasium's
 AsyncVectorEnv and SB3's SubprocVecEnv, measured in turns. All vector environments play the same game with frame skip 4
@@ -101,7 +101,7 @@ def acting(agent: Agent) -> Act:
 
 def case(o: Options, peers: list[type[Peer]], game: str, net: str, stack: ExitStack) -> Case:
     """Build the samplers of accel_rl and of other packages for one game."""
-    translate(game)  # The compiler must not run beside the measurement.
+    translate(game)  # The translation is compiled before the measurement, not at the same time.
     ours = Sampling(o.config(game))
     stack.callback(ours.close)
     agent = make_agent(net, ours.spec)

@@ -1,9 +1,9 @@
-"""Compares replays by transitions/s appended and drawn, and by bytes per transition.
+"""Compares replays of this project and of other packages: transitions/s appended and drawn, and bytes per transition.
 
-Each peer, and this project's replay on the host (and on a GPU if the machine has one), draws batches with both
-observations of each transition as complete stacks. Prioritized replays also write back new priorities. All replays are
-measured in turns. `benchmarks.gpu --part parr` measures a train step with the replay on the training device and on the
-host (Parr 2017, table 1).
+Every replay (this project's is also measured on a GPU if the machine has one) draws batches with both observations of
+each transition as complete stacks. Prioritized replays also write back new priorities. All replays are measured in
+turns. `benchmarks.gpu --part parr` measures a train step with the replay on the training device and on the host (Parr
+2017, table 1).
 
 The command is `python -m benchmarks.replay --json OUT`.
 """
@@ -36,7 +36,7 @@ from benchmarks.harness.peer_replays import EPISODE, PEERS, STACK, H, W, priorit
 from benchmarks.harness.program import Benchmark, Build, Case
 
 PICTURES = EnvSpec("pictures", (H, W), "uint8", 6, STACK)
-VECTORS = EnvSpec("vectors", (27,), "float32", 6, 1)  # Parr 2017 has observations of 27 numbers.
+VECTORS = EnvSpec("vectors", (27,), "float32", 6, 1)  # The observations of Parr 2017 are vectors of 27 numbers.
 OURS = "accel_rl"
 KINDS = ("uniform", "prioritized")
 
@@ -53,7 +53,7 @@ class Options(program.Options):
     simulators: Count = 8
     """Number B of environments that produce the transitions."""
     n_step: Count = 1
-    """Number n of this project's n-step returns (other packages have 1)."""
+    """Number n of steps of this project's returns (other packages have 1)."""
     seconds: float = 1.0
     """Minimum length of one measurement in seconds."""
     threads: Count = 0
@@ -72,8 +72,8 @@ class Options(program.Options):
 
 
 class Ours:
-    """`Ours` is this project's replay, filled by rollouts of T steps of B environments. The replay is stored on
-    `device`, and batches are moved to the device `learner`."""
+    """This project's replay, filled by rollouts of T steps of B environments. The replay is stored on `device`, and
+    batches are moved to the device `learner`."""
 
     T = 16
 
@@ -102,7 +102,8 @@ class Ours:
 
 
 class StepByStep(Ours):
-    """Filled through `accel_rl.ReplayBuffer`, one step of B environments with complete stacks at a time."""
+    """This project's replay, filled through `accel_rl.ReplayBuffer`, one step of B environments with complete stacks at
+    a time."""
 
     def __init__(self, capacity: int, B: int, n_step: int, prioritized: bool):
         space = gymnasium.spaces.Box(0, 255, (STACK, H, W), np.uint8)
@@ -117,7 +118,8 @@ class StepByStep(Ours):
         self.bytes_each = self.ring_bytes / capacity
 
     def append(self) -> int:
-        """An episode of EPISODE steps, and the step that resets the environments."""
+        """Append the next step of episodes of EPISODE steps, or the step after an episode, which only resets the
+        environments."""
         t, no = self._t, np.zeros(self._B, bool)
         ended = np.full(self._B, t == EPISODE - 1)
         self._buffer.add(self._obs[t], np.zeros(self._B, np.int64), np.ones(self._B), ended, no)
@@ -130,7 +132,7 @@ class StepByStep(Ours):
 
 @functools.cache
 def errors(N: int, device: torch.device) -> torch.Tensor:
-    """Return new priorities [N] on a device."""
+    """New priorities [N] of N transitions, as a tensor on a device."""
     return torch.from_numpy(priorities(N)).to(device)
 
 
@@ -161,8 +163,8 @@ def made_up(spec: EnvSpec, T: int, B: int, device: str) -> Rollout:
 
 @functools.lru_cache(maxsize=1)
 def replays(o: Options, kind: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """Build and fill this project's replays and the installed peers of a kind, and return ({name: replay}, {omitted:
-    reason})."""
+    """Build and fill the uniform or prioritized replays of this project and of installed packages, and return ({name:
+    replay}, {omitted replay: reason})."""
     prioritized = kind == "prioritized"
     by_name: dict[str, Any] = {OURS: Ours(o.capacity, o.simulators, o.n_step, prioritized)}
     by_name[f"{OURS} step by step"] = StepByStep(o.capacity, o.simulators, o.n_step, prioritized)
@@ -177,15 +179,15 @@ def replays(o: Options, kind: str) -> tuple[dict[str, Any], dict[str, str]]:
             if importlib.util.find_spec(peer.package) is None:
                 raise RuntimeError(f"not installed (pip install {peer.package.replace('_', '-')})")
             by_name[name] = peer(o.capacity, o.simulators, prioritized, np.random.default_rng(0))
-        except RuntimeError as e:  # The sum trees of a TorchRL release need a certain release of torch.
+        except RuntimeError as e:  # A TorchRL release's sum trees need a matching release of torch.
             left_out[name] = " ".join(str(e).split())
             print(f"left out: {name}, {kind}: {left_out[name]}", file=sys.stderr)
     return by_name, left_out
 
 
 def case(o: Options, kind: str, N: int | None, stack: ExitStack) -> Case:
-    """Return a case of appends (if N is None) or of draws of N transitions, which also update priorities in prioritized
-    replays."""
+    """Build a measurement of appends if N is None, and otherwise of draws of N transitions, which also update the
+    priorities in prioritized replays."""
     torch.set_num_threads(o.threads or len(hardware.allowed_cores()))
     by_name, left_out = replays(o, kind)
     variants: dict[str, Callable[[float], float]] = {}

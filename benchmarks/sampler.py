@@ -12,9 +12,9 @@ measured.
     | python -m benchmarks.sampler --game breakout --json OUT
     | python -m benchmarks.sampler --game breakout pong --envs-per-worker 2 4 8 16 32 64 --nets none a3c
 
-The network `none` takes random actions without inference. No learner runs, so sampling never pauses at rollout
-boundaries. --together synchronises all worker processes every --horizon steps. The sweep `experiments.stooke:table_1`
-measures ranks with and without a barrier across them.
+The network `none` takes random actions without inference. No learner runs, so sampling does not pause between rollouts.
+--together synchronises all worker processes every --horizon steps. The sweep `experiments.stooke:table_1` measures
+ranks with and without a barrier across them.
 """
 
 import itertools
@@ -56,7 +56,7 @@ class Options(program.Options):
     horizon: tuple[int, ...] = (20,)
     """Number of steps per rollout."""
     together: bool = False
-    """Synchronise the worker processes at the end of each rollout, as before an update. Without --together, each group
+    """Synchronise all worker processes at the end of each rollout, as before an update. Without --together, each group
     of environments continues independently if it has its own workers and thread."""
     reset: tuple[str, ...] = ("immediate",)
     """Value of --sampler.reset: immediate, wait, swap or cached."""
@@ -107,7 +107,7 @@ class Options(program.Options):
 
 
 def case(o: Options, game: str, net: str, configs: dict[str, TrainConfig], stack: ExitStack) -> Case:
-    """Build the samplers of a game, and their parts."""
+    """Build the measurements of the samplers of a game, and of their parts."""
     samplers = {name: Sampling(config) for name, config in configs.items()}
     for s in samplers.values():
         stack.callback(s.close)
@@ -163,7 +163,7 @@ def sampling(o: Options, s: Sampling, agent: Any, busy: list[float], seconds: fl
 
 
 def bounds(m: Measurements) -> Measurements:
-    """Return the upper bound of each sampler with a network, for each turn."""
+    """Return, for each sampler with a network, the upper bound of its rate in each turn."""
     alone = m["environment_only"]
     return {
         name.replace("inference_only", "bound"): [1 / (1 / e + 1 / i) for e, i in zip(alone, values, strict=True)]
@@ -173,8 +173,8 @@ def bounds(m: Measurements) -> Measurements:
 
 
 def one_core(o: Options, stack: ExitStack) -> Case:
-    """Build emulation on one core: one process, and one process on each of the core's hyperthreads (Stooke & Abbeel,
-    figure 2)."""
+    """Build the measurement of emulation on one core, with one process and with one process on each hyperthread of the
+    core (Stooke & Abbeel, figure 2)."""
     threads = first_core()
     processes = {"process": threads[:1]} | ({"hyperthreads": threads} if len(threads) > 1 else {})
     env = resolve_env(EnvConfig(game=o.game[0], frame=o.frame, backend=o.backend)).to_dict()
@@ -187,8 +187,8 @@ def one_core(o: Options, stack: ExitStack) -> Case:
 
 
 def first_core() -> tuple[int, ...]:
-    """Return the hyperthreads of the first usable core, the core's own processor first. If the core has only one
-    hyperthread, a line is printed."""
+    """Return the processor numbers of the first usable core's hyperthreads, the lowest usable one first. If the core
+    has only one hyperthread, a line is printed."""
     core = min(hardware.usable_cores())
     threads = (core, *(t for t in hardware.hyperthreads(core) if t != core))
     if len(threads) == 1:

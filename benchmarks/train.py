@@ -1,4 +1,4 @@
-"""Compares training throughput with Stable-Baselines3, CleanRL and the parts of training, in one run.
+"""Compares the speed of training with Stable-Baselines3, CleanRL and the parts of training, in one run.
 
     | training           env steps/s of whole training: sampling, inference, updates; no evaluation
     | training_bfloat16  the same in bfloat16, if the CPU multiplies bfloat16 in hardware; everything else is float32
@@ -166,7 +166,8 @@ def clean_rl(o: Options, script: Path, algorithm: str, seconds: float) -> float:
     options = ["--env-id", name, "--total-timesteps", str(steps), *more]
     with tempfile.TemporaryDirectory() as folder:
         command = [o.peer_python, str(script.absolute()), *options]
-        # A variable hides the GPU, because CleanRL's scripts have different options against its use.
+        # An environment variable hides the GPU, because CleanRL's scripts have different options for training on the
+        # CPU.
         no_gpu = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=no_gpu)
     rates = re.findall(r"SPS: (\d+)", done.stdout)
@@ -176,7 +177,7 @@ def clean_rl(o: Options, script: Path, algorithm: str, seconds: float) -> float:
 
 
 def case(o: Options, algorithm: str, stack: ExitStack) -> Case:
-    """Build the training of an algorithm, its parts and its peers."""
+    """Build the measurements of an algorithm's training, of its parts, and of other libraries' training."""
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     config = config_of(algorithm, o.game, o.backend, o.precision)
     ours = Training(config, folder / algorithm)
@@ -223,7 +224,7 @@ def cases(o: Options) -> list[Build]:
 
 
 def lines(o: Options, result: dict[str, Any]) -> list[str]:
-    """Return a line about the updates of each algorithm."""
+    """Return a line with the FLOP/s of the updates of each algorithm."""
     text = [""]
     for r in result["results"]:
         u, share = r["update"], 100 * r["update"]["share_of_peak"]

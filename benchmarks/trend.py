@@ -1,11 +1,12 @@
-"""Writes a page of speed by commit, relative to AtariVectorEnv, which names the commits at which a ratio fell.
+"""Writes a page with the speed of accel_rl relative to AtariVectorEnv, by commit. The page names the commits at which a
+ratio fell.
 
     | python -m benchmarks.trend                                    measure this checkout's HEAD, as every night
     | python -m benchmarks.trend --commits 08b4d812 8076cb93 HEAD   measure commits, each built in its own worktree
     | python -m benchmarks.trend --commits                          write the page of the stored rows again
 
 A row of the JSON file has the ratios of one commit on one machine, each the median of turns within one process. A ratio
-fell if it is more than 5 % below the median of the machine's earlier commits. The exit code is 1 if it fell at the
+fell if it is more than 5 % below the median of the machine's earlier commits. The exit code is 1 if a ratio fell at the
 newest commit.
 """
 
@@ -39,7 +40,7 @@ Row = dict[str, Any]
 @dataclass(frozen=True)
 class Options:
     commits: tuple[str, ...] = ("HEAD",)
-    """Commits that are measured; without a commit, stored rows are drawn."""
+    """Commits that are measured. If none is given, the page of the stored rows is written again."""
     games: tuple[str, ...] = ("pong", "breakout", "seaquest")
     """Atari games."""
     seconds: float = 2.0
@@ -47,7 +48,8 @@ class Options:
     repeats: Count = 5
     """Number of repeated measurements, whose median is stored."""
     rows: str = str(ROOT / "benchmarks" / "results" / "trend.json")
-    """File of the rows, one for each commit and machine. Page and picture have the same name with .md and .svg."""
+    """JSON file with a row for each commit and machine. The page and the picture have the same name with .md and
+    .svg."""
     json: str = ""
     """Write the rows also to the given JSON file."""
 
@@ -94,13 +96,14 @@ def machine_name() -> str:
 
 
 def stored(rows: list[Row], new: list[Row]) -> list[Row]:
-    """Return the rows with new rows in place of those of the same commit and machine, the oldest commit first."""
+    """Merge new rows into the stored rows, ordered by machine and time. A new row replaces the row of the same commit
+    and machine."""
     by_key = {(r["commit"], r["machine"]): r for r in (*rows, *new)}
     return sorted(by_key.values(), key=lambda r: (r["machine"], r["time"]))
 
 
 def falls(rows: list[Row]) -> list[tuple[Row, str]]:
-    """Return (row, line of text) for each ratio that fell, over the rows of each machine in order of time."""
+    """Return (row, line of text) for each ratio that fell. A row is compared with the earlier rows of its machine."""
     fallen = []
     for i, row in enumerate(rows):
         earlier = [r["ratios"] for r in rows[:i] if r["machine"] == row["machine"]]
@@ -114,7 +117,7 @@ def falls(rows: list[Row]) -> list[tuple[Row, str]]:
 
 
 def draw(rows: list[Row], file: Path) -> None:
-    """Draw the ratios of each machine by commit, in one panel a machine."""
+    """Draw the ratios by commit, in one panel for each machine."""
     from matplotlib.figure import Figure
 
     machines = list(dict.fromkeys(r["machine"] for r in rows))

@@ -1,5 +1,4 @@
-"""This example trains DQN with a limit on its targets, on CartPole. The command `accel-rl train
-examples.clipped_targets:ClippedDQN ...` trains DQN with clipped targets."""
+"""DQN on CartPole with clipped targets, also as `accel-rl train examples.clipped_targets:ClippedDQN ...`."""
 
 import sys
 from dataclasses import dataclass

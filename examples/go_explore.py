@@ -1,12 +1,12 @@
-"""The first phase of Go-Explore (Ecoffet et al. 2021, arXiv:2004.12919) on Montezuma's Revenge, over exact save and
-restore of the emulator.
+"""The first phase of Go-Explore (Ecoffet et al. 2021, arXiv:2004.12919) on Montezuma's Revenge. The emulator's states
+are saved and restored exactly.
 
     python examples/go_explore.py montezuma_revenge --minutes 5
 
-An archive has, for each cell, the state in which the cell was reached with the best score. Again and again, a cell is
-selected, the game returns to its state, and random actions explore from there. A cell is a picture of 12 x 7 pixels of
-8 brightnesses. Nothing is learned: the result is a sequence of actions, which the program plays again from the
-beginning to prove its score.
+A cell is a screen of the game, reduced to 12 x 7 pixels of 8 brightnesses. For each cell, an archive stores the
+emulator's state in which the cell was reached with the best score. The program repeatedly selects a cell, restores the
+cell's state, and plays random actions from this state. No network is trained: the result is a sequence of actions,
+which the program plays again from the beginning to check its score.
 """
 
 import argparse
@@ -19,16 +19,16 @@ import numpy as np
 from accel_rl import VectorEnv
 
 STEPS = 100
-"""Steps of an exploration (Ecoffet et al. 2021: 100)."""
+"""Number of random actions from a selected cell (Ecoffet et al. 2021: 100)."""
 REPEAT = 0.95
-"""Probability that an action is played again (Ecoffet et al. 2021: 0.95)."""
+"""Probability that the last action is repeated (Ecoffet et al. 2021: 0.95)."""
 BRIGHTNESSES = 8
 
 
 @dataclass
 class Cell:
     state: bytes
-    """The compressed state of the emulator."""
+    """The emulator's state, compressed."""
     score: float
     trajectory: "Trajectory | None"
     length: int
@@ -38,7 +38,7 @@ class Cell:
 
 @dataclass
 class Trajectory:
-    """The actions since another cell's trajectory ended, so that cells share their beginnings."""
+    """The actions after those of the trajectory `before`, which several trajectories can share."""
 
     before: "Trajectory | None"
     actions: bytes
@@ -52,7 +52,7 @@ class Trajectory:
 
 
 def make_env(game: str, n: int) -> VectorEnv:
-    """The game is deterministic, so that its beginning can be replayed."""
+    """Without sticky actions and no-ops, so that the same actions reach the same states again."""
     return VectorEnv(
         game, num_envs=n, stack_num=1, repeat_action_probability=0.0, noop_max=0,
         reward_clipping=False, use_fire_reset=False, max_num_frames_per_episode=1_000_000_000,
@@ -60,7 +60,7 @@ def make_env(game: str, n: int) -> VectorEnv:
 
 
 def keys(obs: np.ndarray) -> list[bytes]:
-    """The cells [n] of observations [n, 1, 84, 84]."""
+    """The cells of observations [n, 1, 84, 84], as n keys of the archive."""
     rows = obs.reshape(-1, 7, 12, 84).sum(2, dtype=np.uint16)
     mean = rows.reshape(len(obs), -1, 7).sum(-1) // (12 * 7)
     return [row.tobytes() for row in (mean // (256 // BRIGHTNESSES)).astype(np.uint8)]
@@ -76,7 +76,7 @@ class Explorer:
         self.steps = 0
 
     def explore(self) -> None:
-        """Return to n cells, and explore from each of them."""
+        """Restore the states of n cells, and play random actions from each state."""
         envs, n = self.envs, self.envs.num_envs
         cells = self.selected(n)
         envs.restore_state([zlib.decompress(cell.state) for cell in cells])
@@ -96,7 +96,7 @@ class Explorer:
                 break
 
     def selected(self, n: int) -> list[Cell]:
-        """Cells are drawn in proportion to 1 / sqrt(seen + 1)."""
+        """Draw n cells with probabilities in proportion to 1 / sqrt(seen + 1)."""
         cells = list(self.archive.values())
         weight = np.array([cell.seen + 1 for cell in cells]) ** -0.5
         return [cells[i] for i in self.random.choice(len(cells), n, p=weight / weight.sum())]
@@ -104,8 +104,8 @@ class Explorer:
     def archive_new(
         self, found: list[bytes], begun: list[Cell], score: np.ndarray, going: np.ndarray, played: np.ndarray
     ) -> None:
-        """Store the states of environments that reached a new cell, or a known one with a higher score or fewer
-        actions."""
+        """Store the states of environments that reached a new cell, or a known cell with a higher score, or with the
+        same score and fewer actions."""
         better = {}
         for i in np.flatnonzero(going):
             length, old = begun[i].length + played.shape[1], self.archive.get(found[i])
@@ -125,7 +125,7 @@ class Explorer:
 
 
 def replayed(game: str, actions: bytes, seed: int) -> float:
-    """The score of the actions from the beginning of the game."""
+    """The score of a new game in which these actions are played."""
     envs, score = make_env(game, 1), 0.0
     envs.reset(seed=seed)
     for action in actions:

@@ -1,5 +1,5 @@
-"""This example trains PPO on a user's own environment. Worker processes import the environment from this file's module,
-so the file has a main guard."""
+"""PPO on a user's own environment. Worker processes import this file for the environment, so the file needs a main
+guard."""
 
 import sys
 
@@ -10,8 +10,7 @@ import accel_rl
 
 
 class Corridor(gymnasium.Env):
-    """The corridor is an environment of ten cells, whose last cell is the goal. The observation is the position, from 0
-    to 1."""
+    """A corridor of ten cells, the last of which is the goal. The observation is the agent's position, from 0 to 1."""
 
     observation_space = gymnasium.spaces.Box(0.0, 1.0, (1,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)

@@ -12,7 +12,7 @@ from accel_rl.data.spec import EnvSpec
 
 
 class PooledNet(nn.Module):
-    """`PooledNet` is a network that maps obs [N, S, H, W] uint8 to (logits [N, A], value [N])."""
+    """Maps obs [N, S, H, W] uint8 to (logits [N, A], value [N])."""
 
     def __init__(self, spec: EnvSpec):
         super().__init__()
@@ -22,7 +22,7 @@ class PooledNet(nn.Module):
             nn.Flatten(), nn.LazyLinear(128), nn.ReLU(),
         )  # fmt: skip
         self.policy, self.value = nn.Linear(128, spec.n_actions), nn.Linear(128, 1)
-        self(torch.zeros(1, *spec.obs_shape))  # The lazy layer learns its size from a first batch.
+        self(torch.zeros(1, *spec.obs_shape))  # A first batch determines the size of the lazy layer.
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         x = self.body(obs.float() / 255)

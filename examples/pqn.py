@@ -1,6 +1,6 @@
 """PQN (Gallici et al. 2024, arXiv:2407.04811) is Q-learning from rollouts, without a replay and a target network.
 
-The command `accel-rl train examples/pqn.py:PQN --game pong` trains PQN, also with `--ranks 2`, on a GPU and in sweeps.
+`accel-rl train examples/pqn.py:PQN --game pong` trains this PQN, also with `--ranks 2`, on a GPU and in sweeps.
 """
 
 import math
@@ -71,17 +71,15 @@ class PQNConfig(AlgorithmConfig):
 
 
 class PQNAgent(EpsilonGreedyAgent):
-    """`PQNAgent` is an epsilon-greedy agent that records the value of the best action."""
+    """An epsilon-greedy agent that also records max_a Q of each observation."""
 
     def record(self, q: Tensor) -> dict[str, Tensor]:
         return {"value": q.amax(-1)}
 
 
 class PQN(PolicyGradient):
-    """PQN makes several epochs of minibatch updates per rollout, towards lambda-returns that are computed once per
-    rollout.
-
-    The lambda-return `batch.target` is the advantage of GAE with V = max_a Q, plus V.
+    """Lambda-returns are computed once per rollout, and are the targets of several epochs of minibatch updates. The
+    lambda-return `batch.target` is the advantage of GAE with V = max_a Q, plus V.
     """
 
     Config = PQNConfig

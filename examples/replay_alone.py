@@ -1,4 +1,4 @@
-"""A plain DQN in one file, with the vector environment and the replay of accel_rl, and nothing else of it."""
+"""A plain DQN in one file, which uses only the vector environment and the replay of accel_rl."""
 
 import sys
 

@@ -1,7 +1,5 @@
-"""A search by Optuna finds settings of PPO in a user's own ranges.
-
-The command `accel-rl search examples.search:space --trials 30 --out runs/search` runs the search, and `accel-rl report
-runs/search --out report` reports it.
+"""A search space for Optuna: settings of PPO and their ranges. `accel-rl search examples.search:space --trials 30 --out
+runs/search` searches, and `accel-rl report runs/search --out report` reports the trials.
 """
 
 import optuna

@@ -1,7 +1,6 @@
-"""On two CPU cores, the configurations of this module learn Pong, within six minutes to two hours, and CartPole.
-
-The command `accel-rl train experiments.cpu:pong_a2c` trains one configuration, and further options such as `--seed 2
---env-steps 2e6` change settings.
+"""Configurations for two CPU cores, which learn Pong within six minutes to two hours, and CartPole. `accel-rl train
+experiments.cpu:pong_a2c` trains one configuration, and further options such as `--seed 2 --env-steps 2e6` change
+settings.
 """
 
 from collections.abc import Sequence
@@ -69,9 +68,9 @@ def cartpole_pqn(seed: int = 1) -> TrainConfig:
 
 
 def pong_rainbow(seed: int = 1) -> TrainConfig:
-    """Rainbow reaches a score above 0 on Pong within 90 minutes. Unlike in Stooke & Abbeel 2018, the network is the
-    small one of A3C, and the learning rate that of C51, with half the training intensity of Stooke & Abbeel, a fifth of
-    the replay, a shorter random start, and four times as many updates of the target network."""
+    """Rainbow reaches a score above 0 on Pong within 90 minutes. The network is the small one of A3C, and the learning
+    rate that of C51. Compared with Stooke & Abbeel 2018, the training intensity is half, the replay a fifth, the random
+    start shorter, and the target network is updated four times as often."""
     algo = {
         "network": "a3c",
         "intensity": 4.0,
@@ -90,8 +89,9 @@ def pong_rainbow(seed: int = 1) -> TrainConfig:
 
 def cartpole_dqn(seed: int = 1) -> TrainConfig:
     """DQN reaches the score 500 on CartPole-v1 in evaluations; during training one action in fifty is random. DQN on
-    CartPole uses 10-step returns and the squared loss. With 1-step returns and the Huber loss, values lag behind the
-    policy, even more with --schedule concurrent, where a snapshot acts; the score is then 200 to 400."""
+    CartPole uses 10-step returns and the squared loss. With 1-step returns and the Huber loss, the score is only 200 to
+    400, because the learned values lag behind the policy, even more so with --schedule concurrent, where a snapshot of
+    the network acts."""
     algo = {"double": True, "n_step": 10, "huber": 0.0, "clip_grad_norm": 10.0}
     return replace(_cartpole_q("dqn", seed, **algo), env_steps=80_000)
 
@@ -109,7 +109,8 @@ def cartpole_rainbow(seed: int = 1) -> TrainConfig:
 
 
 def step_sizes(seeds: Sequence[int] = (0, 1)) -> Grid:
-    """2 games x 3 learning rates x 2 seeds take minutes: `accel-rl sweep experiments.cpu:step_sizes`."""
+    """An example of a sweep that takes minutes, 2 games x 3 learning rates x 2 seeds: `accel-rl sweep
+    experiments.cpu:step_sizes`."""
     return grid(
         replace(default_config("a2c"), env_steps=20_000),
         {"game": ("pong", "breakout")},

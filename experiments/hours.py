@@ -5,7 +5,7 @@
 | `python -m experiments.hours` | experiments/hours.json: two CPU cores, and the papers' machines |
 | `python -m experiments.hours --rate A2C=9000 PPO=7000` | env steps/s of another machine, from `accel-rl report` |
 
-The rate of a run is found by its name in the papers' figures (A2C-256env), or otherwise by its family (A2C).
+A run's rate is looked up by the run's name in the papers' figures (A2C-256env), or otherwise by its family (A2C).
 """
 
 import json
@@ -33,7 +33,7 @@ EXPERIMENTS = (
     "gorila:tables",
     *(f"stooke:{name}" for name in ("step_size_rules", "step_size_warmup", "dqn_simulators")),
 )
-GPUS = 8  # The paper's machine has 8 GPUs.
+GPUS = 8  # The machine of Stooke & Abbeel 2018 has 8 GPUs.
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,14 @@ class Options:
 
 @cache
 def measured() -> dict[str, Any]:
-    """Env steps/s on two cores, and the papers' printed hours, with sources, in experiments/hours.json."""
+    """The content of experiments/hours.json: env steps/s on two cores, and hours that the papers print, with
+    sources."""
     return dict(json.loads(files("experiments").joinpath("hours.json").read_text()))
 
 
 def of(settings: Mapping[str, Any], table: Mapping[str, float]) -> float | None:
-    """The table's value for a run by its name, or otherwise by its family, or None if the table has neither."""
+    """The value of a run in a table by name or family, or None if the table has neither. A value by name has
+    precedence."""
     family = "Sampling" if run_settings.samples_only(settings) else run_settings.family(settings)
     name = run_settings.name(settings)
     if settings.get("cluster") == "gorila":
@@ -65,7 +67,7 @@ def of(settings: Mapping[str, Any], table: Mapping[str, float]) -> float | None:
 
 
 def by_rates(members: tuple[GridMember, ...], rates: Mapping[str, float]) -> float | None:
-    """Hours of all runs in sequence, by their env steps/s, or None if the rate of a run is unknown."""
+    """Hours of all runs one after another, from their env steps/s, or None if the rate of a run is unknown."""
     hours = 0.0
     for m in members:
         rate = of(dict(flat(m.config.to_dict())), rates)
@@ -76,8 +78,8 @@ def by_rates(members: tuple[GridMember, ...], rates: Mapping[str, float]) -> flo
 
 
 def on_the_papers(members: tuple[GridMember, ...], gpus: int) -> float | None:
-    """Hours of all runs on `gpus` of the paper's GPUs, by its printed hours for 50 M env steps, or None if it prints
-    none for a run. Learners that share one GPU take as long in total as one learner."""
+    """Hours of all runs on `gpus` GPUs of the papers, from the hours that they print for 50 M env steps, or None if no
+    hours are printed for a run. Learners that share one GPU take as long in total as one learner."""
     hours = 0.0
     for m in members:
         at_once = min(m.needs.gpus, gpus)
@@ -109,7 +111,7 @@ def text(hours: float | None) -> str:
 
 
 def rates_of(words: tuple[str, ...]) -> dict[str, float]:
-    """Words of the form NAME=RATE. Raises ConfigError."""
+    """The rates by name, from words NAME=RATE. Raises ConfigError."""
     result = {}
     for word in words:
         name, _, rate = word.partition("=")

@@ -23,8 +23,8 @@ class Options:
 
 
 def draw(folders: list[Path], out: Path) -> int:
-    """A panel for each quantity, with the mean over seeds of each learner. Return the number of learners. Raises
-    ConfigError for runs without norms or of several games."""
+    """Draw a panel for each quantity, with a curve for each learner, the mean over seeds. Return the number of
+    learners. Raises ConfigError for runs without norms or of several games."""
     runs = distinct(read_runs(folders))
     for run in runs:
         if not layer_norms.has_norms(run):

@@ -47,6 +47,7 @@ def make() -> Recall:
 
 
 def make_stacked() -> gymnasium.Env[np.ndarray, int]:
-    """The last four observations, as flat as one: too few to see the cue when the answer is due."""
+    """Concatenates the last four observations to one vector, which no longer contains the cue when the answer is
+    due."""
     stacked = gymnasium.wrappers.FrameStackObservation(Recall(), 4, padding_type="zero")
     return gymnasium.wrappers.FlattenObservation(stacked)

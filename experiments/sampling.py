@@ -1,11 +1,12 @@
 """Measures sampling speed with a trained A3C-Net on Breakout (Stooke & Abbeel 2018, section 5.2).
 
 The experiment figure_2 measures env steps/s per core against simulators per core, on one GPU. The experiment first
-trains a policy, unless --policy names a run. Table 1, of 8 learners, is a sweep: `accel-rl sweep stooke:table_1`.
+trains a policy, unless --policy names a run. The paper's Table 1, with 8 learners, is a sweep: `accel-rl sweep
+stooke:table_1`.
 
     | python -m experiments.sampling figure_2 --device cuda --out sampling.png
 
-The option `--scale 0.1` shortens the measurements to a tenth.
+`--scale 0.1` shortens the measurements, and the training before them, to a tenth.
 """
 
 import json
@@ -88,7 +89,7 @@ def trained(o: Options) -> Iterator[str]:
 
 
 def main(argv: list[str]) -> int:
-    """The exit code: 0 done, 1 a run failed, 2 wrong options."""
+    """Return the exit code: 0 done, 1 a run failed, 2 wrong options."""
     return ended("experiments.sampling", sampling, argv)
 
 
@@ -122,7 +123,7 @@ def curves(results: list[dict[str, Any]]) -> dict[str, list[tuple[float, float]]
 
 
 def levels(results: list[dict[str, Any]], game: str) -> dict[str, float]:
-    """Rates without inference per core: those of one core if measured, otherwise the means over all cores."""
+    """Env steps/s per core without inference: measured on one core if available, otherwise the mean over all cores."""
     for r in results:
         if "samplers" not in r:
             return {ONE_CORE[name]: rate for name, rate in r["median"].items()}
@@ -131,7 +132,7 @@ def levels(results: list[dict[str, Any]], game: str) -> dict[str, float]:
 
 
 def figure(results: list[dict[str, Any]], path: Path) -> None:
-    """A panel for each game, with horizontal lines for rates without inference."""
+    """Draw a panel for each game, with horizontal lines for rates without inference."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,8 +1,8 @@
-"""The suite shows that the algorithms learn, in comparison with published scores at equal frames.
+"""The suite tests whether the algorithms learn, by comparison with published scores at equal numbers of frames.
 
-The command `accel-rl sweep experiments.suite:cpu --idle --resume` starts or continues the suite in
-runs/suite-cpu, and `experiments.suite:missing` has only the runs without a recorded result. The runs are ordered by
-what they tell in an hour, so that the results are useful even if only the first runs are done.
+The command `accel-rl sweep experiments.suite:cpu --idle --resume` starts or continues the suite in runs/suite-cpu, and
+`experiments.suite:missing` has only the runs without a recorded result. Runs that give the most information per hour
+come first, so that an unfinished suite is useful, too.
 """
 
 from collections.abc import Iterator
@@ -15,25 +15,26 @@ from accel_rl.sweeps.grid import Grid, GridMember
 
 GAMES = ("pong", "breakout", "space_invaders", "beam_rider", "ms_pacman", "seaquest", "qbert", "freeway")
 POLICY_GRADIENTS = ("a2c", "pqn", "ppo")
-"""They act in many environments at a time, and have 10 M env steps (PQN, too, learns from rollouts)."""
+"""Algorithms that learn from rollouts (PQN is no policy gradient, but does so, too): 10 M env steps."""
 FROM_REPLAY = ("dqn", "c51", "rainbow")
-"""They have Dopamine's settings and rules, and 1 M env steps, at which Dopamine's curves can be read."""
+"""Algorithms with Dopamine's settings and rules: 1 M env steps, at which Dopamine's curves are compared."""
 EARLY = 250_000
-"""The number of env steps of the first score of Dopamine's curves."""
+"""Number of env steps of the first point of Dopamine's curves."""
 TEN_MILLION = 10_000_000
 ONE_MILLION = 1_000_000
 EPISODES = 30
 """Number of episodes of each evaluation."""
 RECORDED = Path(__file__).parent / "results/suite"
 UNPUBLISHED = {"pqn": ("seaquest", "qbert", "freeway")}
-"""Cells for which no source has a score at 10 M env steps."""
+"""Games of an algorithm for which no source has a score at 10 M env steps."""
 CONTROL = ("space_invaders", "beam_rider")
-"""Games in which PPO's default settings failed: its source's settings show whether PPO is at fault."""
+"""Games in which PPO's default settings failed. Runs with CleanRL's settings show whether the settings or the code of
+PPO are the cause."""
 
 
 def run(algorithm: str, game: str, seed: int, preset: str = "") -> TrainConfig:
-    """Policy gradients have this project's default settings and the protocol `cleanrl2022`, so that the suite tests the
-    defaults, or those of a preset."""
+    """The settings of one run: those of `preset`, or by default Dopamine's for algorithms with a replay and this
+    project's defaults for the others. Algorithms without a replay have the protocol `cleanrl2022`."""
     replays = algorithm in FROM_REPLAY
     config = default_config(algorithm)
     if preset := preset or ("dopamine" if replays else ""):
@@ -63,8 +64,7 @@ def _cpu() -> Iterator[TrainConfig]:
 
 
 def cpu() -> Grid:
-    """Six algorithms on eight games, each with one seed at the number of env steps at which its source has scores, and
-    then two more seeds."""
+    """Six algorithms on eight games, as long as the published runs: first one seed of each, then two more."""
     members = []
     for config in _cpu():
         labels = {"algorithm": config.algorithm, "game": config.env.game, "seed": str(config.seed)}
@@ -75,8 +75,8 @@ def cpu() -> Grid:
 
 
 def early() -> Grid:
-    """The first 250,000 env steps of Q-learning on eight games, each run half an hour to an hour of one core. A score
-    of this length also tells whether the settings, the network and its initial weights are Dopamine's."""
+    """The first 250,000 env steps of Q-learning on eight games, half an hour to an hour per run on one core. These
+    early scores also show whether the settings, the network and its initial weights equal Dopamine's."""
     members = []
     for game in GAMES:
         for algorithm in (*FROM_REPLAY, "qrdqn"):
@@ -88,12 +88,12 @@ def early() -> Grid:
 
 
 def missing() -> Grid:
-    """The runs of `cpu` that are not among the recorded runs, experiments/results/suite."""
+    """The runs of `cpu` without a recorded run in experiments/results/suite."""
     recorded = {path.name for path in RECORDED.iterdir()}
     return Grid(tuple(m for m in cpu().members if recorded_name(m) not in recorded))
 
 
 def recorded_name(member: GridMember) -> str:
-    """The folder of a finished run in RECORDED, such as ppo_beam_rider_seed1, or dqn_dopamine_pong_seed1."""
+    """The name of the folder in RECORDED of a finished run, such as ppo_beam_rider_seed1 or dqn_dopamine_pong_seed1."""
     config = member.config
     return "_".join([config.algorithm, *filter(None, [config.preset]), config.env.game, f"seed{config.seed}"])

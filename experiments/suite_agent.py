@@ -16,7 +16,7 @@ PROGRAM = "python -m experiments.suite_agent"
 
 
 def add(argv: list[str]) -> int:
-    """Raises ConfigError if the run is unfinished or not evaluated, or if the run's model exists."""
+    """Raises ConfigError if the run is unfinished or not evaluated, or if the folder of its model already exists."""
     words, options = positionals(argv, ["the folder of a finished run"], PROGRAM)
     if options:
         raise ConfigError(f"{options[0]}: {PROGRAM} RUN has no options")

@@ -1,1 +1,1 @@
-"""Qualifies a GPU: one command runs the GPU's tests and measures acting, training and replays on the GPU."""
+"""Runs all tests that need a GPU, and measures acting, training and replays on the GPU."""

@@ -1,11 +1,11 @@
-"""One command qualifies a GPU by its tests, acting, training, replays and kernels.
+"""Runs all tests that need a GPU, and measures acting, training, replays and kernels on the GPU.
 
     | python -m benchmarks.gpu                            # all parts, each in a process of its own
     | python -m benchmarks.gpu --minutes 9                # where a command may take 10 minutes: repeat it
     | python -m benchmarks.gpu --simulated --tiny         # tries the command itself, without a GPU
 
-The command needs torch, numpy, psutil and ale-py, and writes gpu-NAME/PART.json and gpu-NAME.md. Repeated, the command
-skips the parts that have a result of the same command and code, and ends with the parts that failed.
+The command needs torch, numpy, psutil and ale-py, and writes gpu-NAME/PART.json and gpu-NAME.md. A repetition of the
+command skips the parts that already have a result of the same command and code, and runs failed parts last.
 """
 
 import subprocess
@@ -28,8 +28,8 @@ from benchmarks.gpu.sizes import FULL, TINY
 
 
 def measure(o: Options, name: str, results: Results) -> None:
-    """Measure a part of the benchmark in this process, and write its result, also each result so far. A failure is
-    recorded as one line."""
+    """Measure a part of the benchmark in this process, and write its result, also each time a measurement is added to
+    it. A failure is recorded as one line."""
     begin, last = time.monotonic(), Result(())
 
     def save(result: Result, finished: bool = False) -> None:
@@ -50,8 +50,8 @@ def measure(o: Options, name: str, results: Results) -> None:
 
 
 def measure_apart(o: Options, name: str, results: Results) -> None:
-    """Measure a part of the benchmark in a separate process, so that a crash, a GPU's error or a part that does not end
-    costs only this part."""
+    """Measure a part of the benchmark in a separate process, so that other parts are measured even if this part
+    crashes, fails on the GPU or never ends."""
     given = ["--part", name, "--processes", "one", "--out", str(o.out), "--games", o.games]
     given += ["--simulated"] if o.simulated else ["--device", o.device]
     given += ["--tiny"] * o.tiny + ["--seconds", str(o.seconds_of(name))]

@@ -1,4 +1,5 @@
-"""Measures sampling without learning on a GPU, with and without captured inference; random play is the upper bound."""
+"""Measures sampling without learning on a GPU, with and without captured inference, and with random play as the upper
+bound."""
 
 from collections.abc import Callable
 from contextlib import ExitStack

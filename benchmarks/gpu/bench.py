@@ -1,4 +1,4 @@
-"""This module defines the arguments and the result of each part of the GPU's qualification."""
+"""The arguments and the result of each part of the GPU benchmark."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from benchmarks.harness.program import Build, CaseResult, rates
 
 @dataclass(frozen=True)
 class Goal:
-    """A `Goal` is a bound for a measured number: a lower bound if `at_least` is true, and otherwise an upper bound."""
+    """A bound that a measured number should meet: a lower bound if `at_least` is true, and otherwise an upper bound."""
 
     what: str
     value: float
@@ -27,8 +27,8 @@ class Goal:
 
 @dataclass
 class Result:
-    """A `Result` has the table, goals and notes of one part of the benchmark. `cases` has the cases that were measured
-    in turns."""
+    """The table, goals and notes of one part of the benchmark. `cases` contains the measurements that were made in
+    turns."""
 
     columns: Sequence[str]
     rows: list[list[Any]] = field(default_factory=list)
@@ -45,15 +45,15 @@ class Result:
 
 @dataclass
 class Bench:
-    """A `Bench` has the device, sizes, folder and time of one part of the benchmark."""
+    """The device, sizes, folder and time of one part of the benchmark."""
 
     device: str
     sizes: Sizes
     folder: Path
     seconds: float
     save: Callable[[Result], object] = lambda result: None
-    """The function `save` writes the results so far, which remain if the process is killed."""
-    games: str = "some"  # The tests play "some" games or "all" games.
+    """Writes the results so far, which are then kept if the process is killed."""
+    games: str = "some"  # Which games the tests play: "some" or "all".
     game: str = "breakout"
     begun: float = field(default_factory=time.monotonic)
 
@@ -63,8 +63,8 @@ class Bench:
         return max(0.0, self.begun + self.seconds - time.monotonic())
 
     def run(self, builds: Sequence[Build], unit: str = "env steps/s") -> Result:
-        """Measure cases, each for an equal part of the remaining time, and for at least one turn. Each measurement
-        saves the results so far."""
+        """Measure all cases, with an equal share of the remaining time for each, but at least one turn. After each
+        measurement, the results so far are saved."""
         results: list[CaseResult] = []
 
         def table(cases: list[CaseResult]) -> Result:

@@ -16,7 +16,8 @@ from benchmarks.gpu.guarded import guarded
 ROOT = Path(__file__).parents[2]
 COLUMNS = ("outcome", "tests")
 GAMES = ("breakout-84x84", "pong-104x80", "seaquest-84x84", "montezuma_revenge-104x80")
-"""Games and frames with which the emulator on the GPU is compared with its host build, unless all games are."""
+"""Games and sizes of frames for the comparison of the GPU's emulator with its host build, unless all games are
+compared."""
 EXTENSIONS = {
     "accel_rl.emulator._core": "ale-py plays, several times slower",
     "accel_rl.kernels._native": "torch computes on the host",
@@ -30,7 +31,7 @@ def files() -> list[str]:
 
 
 def command(bench: Bench, marks: str, file: Path) -> list[str]:
-    """Return the command that runs the GPU's tests with certain marks, and writes their outcomes to a file."""
+    """Return the command that runs the tests with the pytest marks `marks`, and writes their outcomes to a file."""
     workers = min(8, (os.cpu_count() or 1) // 2)
     options = ["-q", "-m", marks, "--continue-on-collection-errors", "-p", "benchmarks.gpu.outcomes"]
     if bench.games == "some":
@@ -41,8 +42,8 @@ def command(bench: Bench, marks: str, file: Path) -> list[str]:
 
 
 def measure(bench: Bench, marks: str) -> Result:
-    """Run the GPU's tests with certain marks until the part's time ends, and return the numbers of passed, failed and
-    skipped tests."""
+    """Run the tests with the pytest marks `marks` until the time of this part ends, and return the numbers of passed,
+    failed and skipped tests."""
     if bench.device.startswith("sim"):
         return Result(COLUMNS, notes=["not run: pytest -m gpu needs a GPU that is not simulated"])
     if importlib.util.find_spec("pytest") is None:
@@ -68,9 +69,9 @@ def run(bench: Bench, command: list[str], file: Path) -> Result:
 
 
 def result(file: Path) -> Result:
-    """Return the outcomes that `benchmarks.gpu.outcomes` has written so far: their numbers, and the reason of each test
-    that did not pass."""
-    lines = file.read_text().split("\n")[:-1] if file.exists() else []  # A last line without its end is incomplete.
+    """Return what `benchmarks.gpu.outcomes` has written so far: the number of tests by outcome, and the reason for each
+    test that did not pass."""
+    lines = file.read_text().split("\n")[:-1] if file.exists() else []  # A last line without newline is incomplete.
     outcomes = [json.loads(line) for line in lines]
     counts = Counter(each["outcome"] for each in outcomes)
     failed = counts["failed"] + counts["error"]

@@ -1,4 +1,4 @@
-"""Measures Atari on the GPU compared with CPU cores: emulation, inference and training by number of environments."""
+"""Measures emulation, inference and training with Atari on the GPU and on CPU cores, by number of environments."""
 
 from contextlib import ExitStack
 from functools import partial
@@ -8,8 +8,8 @@ from benchmarks.gpu.bench import Bench, Goal, Result
 from benchmarks.harness.program import Case
 
 GOALS = {("emulation", 8_192): 1e6, ("emulation", 65_536): 1e7, ("training", 8_192): 5e5}
-"""Goals for the emulated frames per second on the GPU. Dalton & Frosio 2020 report 41 to 155 thousand frames/s of
-emulation with 4,096 environments, and 68 thousand frames/s of training on one GPU."""
+"""Goals in emulated frames/s on the GPU, by load and number of environments. Dalton & Frosio 2020 report 41 to 155
+thousand frames/s of emulation with 4,096 environments, and 68 thousand frames/s of training on one GPU."""
 
 
 def measure(bench: Bench) -> Result:
@@ -34,7 +34,7 @@ def measure(bench: Bench) -> Result:
 
 
 def case(bench: Bench, envs: int, stack: ExitStack) -> Case:
-    """Build all loads and engines with one number of environments."""
+    """Build a measurement of each load with each engine, for one number of environments."""
     sizes, variants, memory = bench.sizes, {}, {}
     wanted = [("emulation", "device"), ("inference", "device")]
     wanted += [("training", "device")] if envs <= sizes.trained_envs else []

@@ -1,5 +1,5 @@
-"""Counts the operations that one update launches on a GPU, by stage. The counts do not depend on the sizes of batches,
-so small runs are counted."""
+"""Counts the operations that one update launches on a GPU, by stage. Small runs are enough, because the numbers of
+operations do not depend on the sizes of batches."""
 
 import sys
 from collections import Counter
@@ -34,12 +34,13 @@ _PLACES = (
     ("forward", "/models/", ""),
     ("loss", "/algos/", "loss"),
 )
-"""A stage's operations have a caller in a folder, with the name of a function. The first entry that matches decides."""
+"""Entries (stage, folder, function): an operation that is called, directly or not, by this function in this folder
+belongs to the stage. The first matching entry decides."""
 
 
 class Operations(TorchDispatchMode):
-    """`Operations` counts the operations that are launched on a device inside the context, by stage. Views and
-    allocations launch nothing."""
+    """Counts, by stage, the operations that are launched on a device inside the context. Views and allocations launch
+    nothing."""
 
     def __init__(self, device: torch.device):
         super().__init__()
@@ -62,7 +63,7 @@ class Operations(TorchDispatchMode):
 
 
 def _stage(frame: FrameType | None) -> str:
-    """Return the stage whose function is a caller of an operation."""
+    """Return the stage of an operation, from the functions that have called it."""
     callers = []
     while frame is not None:
         callers.append((frame.f_code.co_filename, frame.f_code.co_name))
@@ -70,21 +71,21 @@ def _stage(frame: FrameType | None) -> str:
     for stage, folder, function in _PLACES:
         if any(folder in file and function in ("", name) for file, name in callers):
             return stage
-    return "backward"  # The autograd thread of a GPU has no caller.
+    return "backward"  # Autograd's thread for a GPU has no Python callers.
 
 
 def count(learner: Learner, is_whole: bool = True) -> Counter[str]:
-    """Make one update from Python, and return the number of its operations by stage. With `is_whole` false, the steps
-    of a rollout can be invalid."""
+    """Make one update from Python, and return the number of its operations by stage. If `is_whole` is false, the update
+    handles invalid steps in a rollout."""
     algo = learner.algo
     update = Operations(algo.device)
-    update.by_stage["metrics"] = 1  # A graph adds the metrics to those of earlier updates.
+    update.by_stage["metrics"] = 1  # In a CUDA graph, one operation adds the metrics to those of earlier updates.
     if isinstance(algo, ReplayAlgorithm):
         with update:
             UpdateMetrics.of(learner.update(algo.draw()))
         return update.by_stage
     batches, batch = algo.batches(), None
-    while True:  # The last minibatch is counted, because the first also draws the order of all minibatches.
+    while True:  # The last minibatch is counted, because the first one also draws the order of the samples.
         with Operations(algo.device) as reading:
             following = next(batches, None)
         if following is None:
@@ -99,7 +100,7 @@ def count(learner: Learner, is_whole: bool = True) -> Counter[str]:
 
 
 def configs(bench: Bench) -> dict[str, TrainConfig]:
-    """Return the run of each row of the table, by name."""
+    """Return the settings of the run for each row of the table, by name."""
     rainbow: Any = q_settings(bench, "rainbow")
     return {
         "A2C": settings(bench, "a2c", 4),

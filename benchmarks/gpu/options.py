@@ -12,15 +12,15 @@ RESULTS = Path(__file__).parents[1] / "results"
 
 
 class Options(argparse.Namespace):
-    """`Options` has the checked options. Each part takes `seconds` seconds, or its default time if `seconds` is None.
-    All parts together take at most `minutes` minutes."""
+    """Each part of the benchmark takes `seconds` seconds, or its default time if `seconds` is None. All parts together
+    take at most `minutes` minutes."""
 
-    parts: tuple[str, ...]  # `parts` lists the parts of the benchmark in their order.
+    parts: tuple[str, ...]  # The names of the parts to run, in the order of PARTS.
     device: str
     simulated: bool
     tiny: bool
-    separate: bool  # Each part runs in a separate process.
-    is_child: bool  # This process runs one part for a parent process.
+    separate: bool  # Whether each part runs in a separate process
+    is_child: bool  # Whether a parent process started this process to run one part
     games: str
     build: bool
     seconds: float | None
@@ -48,7 +48,6 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the command line's parser."""
     p = _Parser(prog="python -m benchmarks.gpu", description="Run the GPU's tests and measure everything on it.")
     p.add_argument("--part", nargs="+", default=None, metavar="NAME", help=f"parts to run: {', '.join(PARTS)}")
     p.add_argument("--list", action="store_true", help="list the parts with their seconds")

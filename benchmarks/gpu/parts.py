@@ -1,4 +1,4 @@
-"""This module lists the parts of the benchmark in their order, each with its time."""
+"""The parts of the benchmark in the order in which they run, each with its time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from benchmarks.gpu.bench import Bench, Result
 
 @dataclass(frozen=True)
 class Part:
-    """A `Part` is one part of the benchmark. `seconds` is the part's time, including its start, and `tiny` the time
+    """One part of the benchmark. `seconds` is the part's time, including the start of its process, and `tiny` the time
     with `--tiny`."""
 
     does: str
@@ -46,12 +46,12 @@ PARTS: dict[str, Part] = {
     "parr": Part("a train step with the replay on the device and on the host", replays.parr, 120),
     "daley": Part("the 14 variants of Daley & Amato 2021", training.daley, 240),
 }
-"""The parts in the order of their value: correctness first, then what is trained most."""
+"""The most important parts come first: tests of correctness, then the algorithms that are trained most often."""
 LONGEST = 540.0
-"""Longest time of a part in seconds."""
+"""Maximum time of a part in seconds."""
 
 
 def limit_s(seconds: float) -> float:
     """Return the seconds after which a part that should take `seconds` is killed. A process needs up to a minute to
-    start and to compile."""
+    start and to compile kernels."""
     return max(60.0, 1.5 * seconds)

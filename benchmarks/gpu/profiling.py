@@ -1,5 +1,5 @@
 """Profiles updates and inference: the time of GPU kernels, the share of time in which the GPU is busy, and the host's
-time. Of whole cycles of sampling and learning, it splits the host's time into waiting, serving, copying, learning.
+time. In whole cycles of sampling and learning, the host's time is split into waiting, serving, copying and learning.
 """
 
 import contextlib
@@ -38,8 +38,8 @@ def measure(bench: Bench) -> Result:
 
 
 def _split(bench: Bench, what: str, run: Training, result: Result) -> None:
-    """Add the host's time in each part of a cycle to `result`. The wait for the GPU's actions, and thereby for the
-    update before them, is part of serving."""
+    """Add the host's time in each part of a cycle to `result`. Serving includes the wait for the GPU's actions, and
+    thus for the update that the GPU computes before these actions."""
     sampler, learner, calls = run.sampler, run.learner, Counter[str]()
     seconds: defaultdict[str, float] = defaultdict(float)
     parts = {
@@ -72,7 +72,7 @@ def _split(bench: Bench, what: str, run: Training, result: Result) -> None:
 
 
 def _profile(bench: Bench, what: str, call: Callable[[], object], of_call: int, result: Result) -> None:
-    """Profile `call`, which makes `of_call` updates or inference steps, and add the times to `result`."""
+    """Profile the function `call`, which makes `of_call` updates or inference steps, and add the times to `result`."""
     calls, on_cuda = -(-bench.sizes.profiled // of_call), bench.device.startswith("cuda")
     n = calls * of_call
 

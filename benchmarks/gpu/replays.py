@@ -24,11 +24,11 @@ from benchmarks.replay import PICTURES, VECTORS, Ours, drawing, made_up
 COPY = "a plain copy, bytes"
 T, B = Ours.T, 8
 AT_ONCE = 8
-"""Number of draws in one CUDA graph, as in training."""
+"""Number of draws in one CUDA graph, the same as in training."""
 
 
 def measure(bench: Bench) -> Result:
-    """Measure appends to replays and uniform and prioritized draws, from Python and captured."""
+    """Measure appends to replays, and uniform and prioritized draws, called from Python and captured as CUDA graphs."""
     result = bench.run([partial(case, bench)], "a second")
     m = result.cases[0]["median"]
     result.notes = [
@@ -47,7 +47,7 @@ def case(bench: Bench, stack: ExitStack) -> Case:
         kind, what = ("prioritized", "draw and update") if prioritized else ("uniform", "draw")
         for where in dict.fromkeys((device, "cpu")):
             appended, drawn = (Ours(bench.sizes.capacity, B, 1, prioritized, where, device) for _ in range(2))
-            # The replay is not appended to, because an append would make captured draws invalid.
+            # Nothing is appended to the replay meanwhile, because an append would make captured draws invalid.
             parts[f"{kind}, {where}, append"] = appended.append
             for N in bench.sizes.draws:
                 size = size or _bytes(drawn.replay, N)
@@ -75,13 +75,13 @@ def _copy(target: torch.Tensor, source: torch.Tensor) -> int:
 
 
 def _bytes(replay: Replay, N: int) -> float:
-    """Return the bytes that one transition of a batch moves."""
+    """Return the number of bytes that are read and written per transition of a batch."""
     batch = replay.sample(N)
     return sum(2 * getattr(batch, name).nbytes for name in batch.__slots__) / N
 
 
 def _captured(replay: Replay, draw: Callable[[], int], N: int) -> Callable[[], int]:
-    """Return a function that replays a CUDA graph of draws."""
+    """Capture draws as a CUDA graph, and return a function that replays the graph."""
     graphs = CudaGraphs(replay.device)
 
     def draws() -> None:

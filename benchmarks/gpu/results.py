@@ -1,4 +1,4 @@
-"""Each part of the GPU benchmark has a file of results, and all parts have one page."""
+"""Each part of the GPU benchmark has its own file of results, and one page shows the results of all parts."""
 
 import json
 import os
@@ -16,8 +16,7 @@ from benchmarks.harness.table import cell, table
 
 
 class Results:
-    """`Results` writes the files gpu-NAME/PART.json and gpu-NAME.md in a folder. The results of earlier commands stay
-    in the files."""
+    """Writes the files gpu-NAME/PART.json and gpu-NAME.md in a folder. Results of earlier commands are kept."""
 
     def __init__(self, folder: Path, device: str):
         self.gpu = describe(device)
@@ -40,7 +39,7 @@ class Results:
 
     def state(self, name: str, command: str) -> str:
         """Return "finished", "unfinished", "failed" or "missing". A result of another command, or of another revision
-        of the code, is missing."""
+        of the code, counts as missing."""
         part = self.part(name)
         if (part.get("command"), part.get("git")) != (command, self.git):
             return "missing"
@@ -66,14 +65,14 @@ def _lscpu() -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace a file at once: a process that is killed leaves the old file or the new file."""
+    """Replace a file atomically: a process that is killed leaves the old file or the new file."""
     temporary = path.with_name(f".{path.name}")
     temporary.write_text(text)
     os.replace(temporary, path)
 
 
 def slug(name: str) -> str:
-    """Return a GPU's name as a part of a file's name, such as "nvidia-h200" for "NVIDIA H200"."""
+    """Convert a GPU's name for the name of a file, such as "NVIDIA H200" to "nvidia-h200"."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 

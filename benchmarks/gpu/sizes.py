@@ -1,5 +1,5 @@
-"""This module has the sizes of the measurements on a real GPU, and tiny sizes with which the simulated device takes
-seconds."""
+"""The sizes of the measurements on a real GPU, and tiny sizes with which the benchmark takes seconds on the simulated
+device."""
 
 from dataclasses import dataclass
 
@@ -8,14 +8,13 @@ from accel_rl.models.precision import Precision
 
 @dataclass(frozen=True)
 class Sizes:
-    """`Sizes` has the sizes of the measurements. Each number of environments is rounded to a multiple that uses every
-    core."""
+    """Each number of environments is rounded, so that every core steps the same number of environments."""
 
     acting_envs: tuple[int, ...] = (256, 1_024)
     acting_horizon: int = 20
-    emulated_envs: tuple[int, ...] = (512, 8_192, 65_536)  # The numbers of environments on the GPU
+    emulated_envs: tuple[int, ...] = (512, 8_192, 65_536)  # Numbers of games that are emulated on the GPU
     trained_envs: int = 8_192  # A2C trains on at most `trained_envs` emulated games.
-    emulated_steps: int = 400  # The environments play `emulated_steps` steps from one start state.
+    emulated_steps: int = 400  # Number of steps from one start state
     step_envs: tuple[int, ...] = (32, 128, 512, 1_024, 8_192, 65_536)
     step_games: tuple[str, ...] = (
         *("pong", "breakout", "seaquest", "qbert", "ms_pacman"),
@@ -27,28 +26,28 @@ class Sizes:
     ppo_minibatch: int = 512  # The published code of Stooke & Abbeel 2018 has minibatches of 512.
     impala_network: str = "impala"  # The residual network of Espeholt et al. 2018
     batches: tuple[tuple[str, int], ...] = (("dqn", 512), ("c51", 2_048), ("rainbow", 512))
-    q_network: str = "dqn"  # The network "dqn" is DQN-Net of Stooke & Abbeel 2018.
+    q_network: str = "dqn"  # DQN-Net of Stooke & Abbeel 2018
     at_once: int = 8
     intensity: float = 8.0  # As in Stooke & Abbeel 2018, each transition is used 8 times.
     replay_size: int = 250_000
     replay_start: int = 50_000
     target_interval: int = 10_000
     samplers: tuple[int, ...] = (1, 2, 4, 8)
-    daley_network: str = "nature"  # The network "nature" is that of Mnih et al. 2015.
-    period: int = 10_000  # A period has C = 10,000 steps in table 5 of Daley & Amato 2021.
+    daley_network: str = "nature"  # The network of Mnih et al. 2015
+    period: int = 10_000  # Env steps of a period of the concurrent schedule: C in table 5 of Daley & Amato 2021
     daley_start: int = 5_000
     draws: tuple[int, ...] = (32, 512, 2_048)
-    capacity: int = 100_000  # Separately measured replay buffers have a capacity of 100,000.
+    capacity: int = 100_000  # Transitions in each replay that is measured without training
     parr_batches: tuple[int, ...] = (16, 32, 64, 128, 256)
     copied_bytes: int = 2**30
-    profiled: int = 50  # The profiler records `profiled` updates.
+    profiled: int = 50  # Number of updates that the profiler records
     # The precisions that are measured in addition to float32
     precisions: tuple[Precision, ...] = ("tfloat32", "bfloat16")
-    rounds: int = 3  # Alternating measurements take `rounds` turns.
-    shortest: float = 0.5  # A measurement lasts at least `shortest` seconds.
+    rounds: int = 3  # Number of turns of alternating measurements
+    shortest: float = 0.5  # Minimum seconds of a measurement
     warm_cycles: int = 12
     decorrelation_steps: int = 300
-    in_process: bool = False  # If true, environments are stepped without worker processes.
+    in_process: bool = False  # Whether environments are stepped without worker processes
 
 
 FULL = Sizes()

@@ -1,4 +1,4 @@
-"""Measures an agent step of games on the GPU, from few environments, with which people train, to many."""
+"""Measures the time of an agent step of games on the GPU, from the few environments of usual training to many."""
 
 import time
 from dataclasses import replace
@@ -17,19 +17,21 @@ from benchmarks.gpu.bench import Bench, Goal, Result
 from benchmarks.harness.measured_training import synchronize
 
 MOST_MS, LEAST_FRAMES = 4.0, 5e6
-"""Goals: milliseconds of a step of 1,024 environments, and frames/s of 8,192, in the median of the games."""
-DRAWN = 8  # The random actions of 8 steps are repeated.
+"""Goals for the median of the games: milliseconds per step of 1,024 environments, and frames/s of 8,192
+environments."""
+DRAWN = 8  # Random actions are drawn for 8 steps, and then repeated.
 PLAYED = 1_024
-"""Number of environments that play until the measurement. More environments begin with copies of their states."""
+"""Number of environments that play before the measurement. Measurements with more environments begin with copies of
+their states."""
 
 
 def measure(bench: Bench) -> Result:
-    """Measure the kernel of all games, and each game's own kernel if there is one, in play: after `emulated_steps`
-    steps, no game shows its opening."""
+    """Measure the kernel for all games, and the kernels for single games that exist. Measurements begin after
+    `emulated_steps` steps, when no game shows its start screen."""
     sizes = bench.sizes
     result = Result(("game", "kernel", *(f"{n:,} environments, us" for n in sizes.step_envs)))
     best: dict[str, list[float]] = {}
-    for game in sizes.step_games:  # All compilers run at once.
+    for game in sizes.step_games:  # The games' kernels are compiled at the same time.
         begin_translation(game, bench.device)
     for game in sizes.step_games:
         config = Load(game, 1).config(bench.device)
@@ -41,7 +43,7 @@ def measure(bench: Bench) -> Result:
             if tables.translated:
                 kernels = kernels_of(tables.device)
                 kernels.load_blocks(game)
-                # Without the trial, the game's own kernel is measured even if it was slower.
+                # A trial that found the game's own kernel slower is discarded, so that this kernel is measured too.
                 if trial := kernels.trials.pop(game, None):
                     result.notes.append(f"{game}: {trial}")
                 kernel = "the game's" if kernels.has_blocks(game) else "all games, as its own failed"
@@ -64,14 +66,14 @@ def measure(bench: Bench) -> Result:
 
 
 def times(game: DeviceGame, n_actions: int, bench: Bench) -> list[float]:
-    """Return the seconds of a step, by number of environments, with random actions."""
+    """Return the seconds per step with random actions, for each number of environments."""
     generator = torch.Generator().manual_seed(0)
     played = min(PLAYED, max(bench.sizes.step_envs))
     envs = in_play(game, played, n_actions, bench.sizes.emulated_steps)
     result = []
     for n in bench.sizes.step_envs:
         more, out = DeviceEnvs(game, list(range(n))), DeviceStep.empty(n, game)
-        # Few environments are taken from all parts of their games.
+        # A few environments are chosen evenly among those that have played.
         chosen = torch.arange(n, device=game.device) * max(1, played // n) % played
         more.state["envs"].copy_(envs.state["envs"][:, chosen])
         drawn = torch.randint(n_actions, (DRAWN, n), generator=generator).to(game.device)

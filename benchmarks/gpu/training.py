@@ -26,7 +26,7 @@ DALEY_BOTH = 1_543.0
 
 
 def envs_near(wanted: int, bench: Bench, concurrent: bool = False) -> int:
-    """Return the number of environments nearest to `wanted` that can be divided evenly among the cores."""
+    """Return the number nearest to `wanted` of environments that can be divided evenly among the cores."""
     workers = 1 if bench.sizes.in_process else place_processes(device=bench.device, concurrent=concurrent).workers
     return max(1, round(wanted / (GROUPS * workers))) * GROUPS * workers
 
@@ -87,7 +87,7 @@ def q_learning(bench: Bench, algorithm: str) -> Result:
 
 
 def measure(bench: Bench, name: str, config: TrainConfig, more: dict[str, TrainConfig] | None = None) -> Result:
-    """Measure the variants of a configuration, and the configurations `more`, in turns."""
+    """Measure the variants of a configuration in turns with each other and with the configurations `more`."""
     configs = {CAPTURED: config, FROM_PYTHON: replace(config, capture_updates=False)}
     configs |= {precision: replace(config, precision=precision) for precision in bench.sizes.precisions}
     configs |= more or {}

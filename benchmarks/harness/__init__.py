@@ -1,2 +1,2 @@
-"""This package has the common code of all benchmarks: the command, alternating measurements, tables, samplers, training
-runs, other processes."""
+"""The common code of all benchmarks: the command line, alternating measurements, tables, samplers, training runs, other
+processes."""

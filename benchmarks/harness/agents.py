@@ -15,7 +15,7 @@ NAMES = {"none": "random actions", "a3c": "A3C-Net", "dqn": "DQN-Net"}
 
 
 def make_agent(net: str, spec: EnvSpec, device: str = "cpu", policy: str = "") -> Agent:
-    """Make an agent with untrained weights, the same each time, or with the weights of the run in the folder `policy`.
+    """Make an agent with untrained weights from a fixed seed, or with the weights of the run in the folder `policy`.
     `net` is one of NETS. Raises ConfigError for a run of another network."""
     torch.manual_seed(0)
     if net == "none":

@@ -15,7 +15,7 @@ from benchmarks.harness.served import Served
 
 
 def serve(config: dict[str, Any]) -> None:
-    """Measure at each request, until stdin ends."""
+    """Answer each request, until stdin ends."""
     import numpy as np
 
     from accel_rl.data.rollout_arrays import Step
@@ -38,7 +38,7 @@ def serve(config: dict[str, Any]) -> None:
 
 
 class Bare:
-    """`Bare` runs one process per core that steps environments, and can be measured repeatedly."""
+    """One process per core that steps environments without a sampler."""
 
     def __init__(self, env: dict[str, Any], cores: Sequence[int], envs_per_core: int = 4):
         self.cores = len(cores)

@@ -1,5 +1,5 @@
-"""This module measures the speed of a training run: of training as a whole, of sampling alone, and of learning
-alone."""
+"""Measures the speed of a training run as a whole, of its sampling without learning, and of its learning without
+sampling."""
 
 import os
 import time
@@ -22,14 +22,14 @@ from accel_rl.training.concurrent import Concurrent
 from accel_rl.training.trainer import Trainer
 
 FOREVER = 10**9
-"""Number of env steps of a run that is longer than any measurement."""
+"""A number of env steps that no measurement reaches."""
 AHEAD = 2
-"""Maximum number of calls whose GPU work may be queued, so that a measurement ends on time."""
+"""Maximum number of calls whose GPU work is queued at a time, so that a measurement ends soon after its last call."""
 
 
 def rate(work: Callable[[], float], seconds: float, device: str = "cpu") -> float:
-    """Call `work` for the given number of seconds, at least once, and return the sum of the calls' results per
-    second."""
+    """Call `work` repeatedly for the given number of seconds, at least once. Return the sum of its results, divided by
+    the seconds."""
     waiting, gpu = deque[Any](), Device(device)
     synchronize(device)
     n, begin = 0.0, time.perf_counter()
@@ -63,8 +63,7 @@ def _run_on(cores: set[int]) -> None:
 
 
 class MeasuredTraining:
-    """`MeasuredTraining` is a run's trainer after warm-up: the replay is filled by random play, and updates on a GPU
-    are captured.
+    """A run's trainer after its warm-up: the replay is filled by random play, and updates on a GPU are captured.
 
     Several trainers can be measured in turns, because each measurement sets the trainer's affinity, threads and
     precision. `warm_cycles` is the number of cycles after the first update.
@@ -128,8 +127,8 @@ class MeasuredTraining:
         return self._measure(lambda: self.sampler.collect(agent or self.agent).env_steps, seconds)
 
     def learning(self, seconds: float, threads: int | None = None) -> float:
-        """Measure the env steps/s that learning can process without sampling, by default with the run's number of
-        threads per operation. Every cycle of the measurement learns from the same rollout."""
+        """Measure for how many env steps/s the learner can make its updates, without sampling, by default with the
+        run's number of threads per operation. Every cycle of the measurement learns from the same rollout."""
         schedule: Any = self.schedule
         one_rollout = SimpleNamespace(collect=lambda agent: self.rollout, check=lambda: None)
         real, schedule.sampler = schedule.sampler, one_rollout

@@ -1,4 +1,4 @@
-"""This module has a common interface for vector environments of other packages that play Atari.
+"""A common interface for the Atari vector environments of other packages.
 
 All environments have frame skip 4, a stack of 4 grayscale frames of 104x80 (resized by area), up to 30 no-ops, no
 sticky actions, raw rewards and whole games.
@@ -12,26 +12,26 @@ from typing import Any
 import numpy as np
 
 Act = Callable[[np.ndarray], np.ndarray]
-"""`Act` is a function that maps stacks [N, 4, H, W] uint8 to actions [N]."""
+"""A function that maps stacks [N, 4, H, W] uint8 to actions [N]."""
 
 
 @dataclass(frozen=True)
 class Shape:
     game: str
-    envs: int  # Peers that step a batch of environments run `envs` environments.
-    process_envs: int  # Peers with one process per environment run `process_envs` environments.
+    envs: int  # Number of environments of a peer that steps a batch in one object
+    process_envs: int  # Number of environments of a peer with one process per environment
     cores: int
     height: int = 104
     width: int = 80
 
 
 class Peer:
-    """A `Peer` is a vector environment of another package. The method `begin` builds and resets the environment, and
-    `step` plays a batch of actions and writes observations to `self.obs`."""
+    """A vector environment of another package. `make` builds the environment, `begin` resets it, and `step` plays a
+    batch of actions and writes observations to `self.obs`."""
 
     name = ""
-    package = ""  # `package` is the name of the peer's Python module.
-    install = ""  # `install` is the name of the peer's package for pip.
+    package = ""  # Name of the peer's Python module
+    install = ""  # Name of the peer's package for pip
     # If true, one object steps all environments; otherwise each environment has a process.
     batched = True
 
@@ -46,7 +46,6 @@ class Peer:
         self._random = rng.integers(self.n_actions(), size=(256, self.batch))
 
     def make(self) -> Any:
-        """Build the other package's vector environment."""
         raise NotImplementedError
 
     def begin(self) -> None:
@@ -63,7 +62,7 @@ class Peer:
         return self.obs
 
     def measure(self, act: Act | None, seconds: float) -> float:
-        """Measure env steps/s; without `act`, random actions are drawn beforehand."""
+        """Measure env steps/s. If `act` is None, the actions are random and drawn before the measurement."""
         n, begin = 0, time.perf_counter()
         while (took := time.perf_counter() - begin) < seconds:
             self.step(act(self.stacks()) if act else self._random[n // self.batch % 256])
@@ -74,7 +73,7 @@ class Peer:
         if self.batched:
             self.env.close()
             return
-        # The packages' own `close` waits forever for a process that does not reply.
+        # Processes are killed, because the `close` of these packages waits forever for a process that does not reply.
         vector = self.env.unwrapped
         for process in vector.processes:
             process.kill()
@@ -87,7 +86,7 @@ def camel(game: str) -> str:
 
 
 class AleVector(Peer):
-    """ale-py's own vector environment steps all environments together."""
+    """ale-py's vector environment, which steps all environments together."""
 
     name, package, install = "AtariVectorEnv", "ale_py.vector_env", "ale-py"
     halves = 1
@@ -104,8 +103,8 @@ class AleVector(Peer):
 
 
 class AleVectorAsync(AleVector):
-    """With send and recv, AtariVectorEnv returns the half of the environments that is ready first, while the other half
-    steps."""
+    """AtariVectorEnv with `send` and `recv`: `recv` returns the half of the environments that is ready first, while the
+    other half steps."""
 
     name, halves = "AtariVectorEnv send/recv", 2
 
@@ -115,7 +114,7 @@ class AleVectorAsync(AleVector):
 
 
 class EnvPool(Peer):
-    """EnvPool steps all environments together."""
+    """EnvPool in synchronous mode, which steps all environments together."""
 
     name, package, install = "EnvPool", "envpool", "envpool"
     halves = 1
@@ -139,7 +138,7 @@ class EnvPool(Peer):
 
 
 class EnvPoolAsync(EnvPool):
-    """Asynchronous EnvPool returns the half of the environments that is ready first."""
+    """EnvPool in asynchronous mode, which returns the half of the environments that is ready first."""
 
     name, halves = "EnvPool async", 2
 
@@ -154,7 +153,7 @@ class EnvPoolAsync(EnvPool):
 
 @dataclass(frozen=True)
 class MakeOne:
-    """`MakeOne` is a picklable function that builds one preprocessed environment [H, W, 1], for peers that need a
+    """A picklable function that builds one environment with preprocessed frames [H, W, 1], for packages that need a
     function per environment."""
 
     shape: Shape
@@ -176,7 +175,7 @@ class MakeOne:
 
 
 class GymnasiumAsync(Peer):
-    """Gymnasium's AsyncVectorEnv has a process for each environment, over shared memory."""
+    """Gymnasium's AsyncVectorEnv, with a process for each environment, which writes to shared memory."""
 
     name, package, install, batched = "Gymnasium AsyncVectorEnv", "gymnasium", "gymnasium", False
 
@@ -190,7 +189,7 @@ class GymnasiumAsync(Peer):
 
 
 class SB3Subproc(Peer):
-    """SB3's SubprocVecEnv has a process for each environment, over pipes."""
+    """SB3's SubprocVecEnv, with a process for each environment, which communicates through a pipe."""
 
     name, package, install, batched = "SB3 SubprocVecEnv", "stable_baselines3", "stable-baselines3", False
 

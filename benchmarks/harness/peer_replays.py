@@ -1,7 +1,7 @@
-"""This module has a common interface for replays of other packages, each of which is configured as in its manual.
+"""A common interface for the replays of other packages, each configured as in its manual.
 
 All replays are filled with pictures of 84x84 in stacks of four from `B` simulators, and each package stores frames as
-compactly as it can. A replay has the number `bytes_each`, the bytes of a transition, and the methods:
+compactly as it can. A replay has the attribute `bytes_each`, the bytes per transition, and the methods:
 
     | append() -> number of transitions      one step of every simulator
     | sample(N)                              observations before and after, actions, rewards, ends
@@ -14,17 +14,18 @@ from typing import Any
 import numpy as np
 
 H, W, STACK = 84, 84, 4
-EPISODE = 500  # An episode of the stored transitions has 500 steps.
+EPISODE = 500  # Steps of each episode that is stored
 
 
 @functools.cache
 def priorities(N: int) -> np.ndarray:
-    """Draw new priorities [N] float32 for N transitions. The time to draw priorities is not measured."""
-    return np.random.default_rng(0).random(N, dtype=np.float32)  # TorchRL's sum trees refuse float64.
+    """New random priorities [N] float32 for N transitions, cached so that the time of drawing random numbers is not
+    measured."""
+    return np.random.default_rng(0).random(N, dtype=np.float32)  # TorchRL's sum trees raise an error for float64.
 
 
 class SB3:
-    """stable_baselines3.common.buffers.ReplayBuffer with optimize_memory_usage stores complete stacks, each once."""
+    """stable_baselines3.common.buffers.ReplayBuffer. With optimize_memory_usage, each complete stack is stored once."""
 
     package, kinds = "stable_baselines3", ("uniform",)
 
@@ -51,8 +52,8 @@ class SB3:
 
 
 class Tianshou:
-    """tianshou.data.ReplayBuffer (or PrioritizedReplayBuffer) with stack_num=4 stores only the newest frame of a
-    stack."""
+    """tianshou.data.ReplayBuffer or PrioritizedReplayBuffer. With stack_num=4, only the newest frame of a stack is
+    stored."""
 
     package, kinds = "tianshou", ("uniform", "prioritized")
 
@@ -85,7 +86,7 @@ class Tianshou:
 
 
 class CPPRB:
-    """cpprb.ReplayBuffer (or PrioritizedReplayBuffer) is used with next_of and stack_compress."""
+    """cpprb.ReplayBuffer or PrioritizedReplayBuffer, with next_of and stack_compress."""
 
     package, kinds = "cpprb", ("uniform", "prioritized")
 
@@ -106,7 +107,7 @@ class CPPRB:
         while self.buffer.get_stored_size() < capacity - EPISODE:
             self.buffer.add(obs=self._stacks[:-1], act=ones, rew=ones, next_obs=self._stacks[1:], done=done)
             self.buffer.on_episode_end()
-        # Each stored transition of cpprb has one frame and three floats.
+        # cpprb stores one frame and three floats per transition.
         self.bytes_each = H * W + 3 * 4
 
     def append(self) -> int:
@@ -125,7 +126,7 @@ class CPPRB:
 
 
 class TorchRL:
-    """torchrl.data.TensorDictReplayBuffer over LazyTensorStorage stores both stacks of every transition."""
+    """torchrl.data.TensorDictReplayBuffer with LazyTensorStorage, which stores both stacks of every transition."""
 
     package, kinds = "torchrl", ("uniform", "prioritized")
 

@@ -26,15 +26,14 @@ from benchmarks.harness.turns import Measure, Measurements, in_turns, medians, r
 
 @dataclass(frozen=True)
 class Options:
-    """`Options` has the options of every benchmark with alternating measurements. `TINY` has the default options with
-    --tiny."""
+    """The options of every benchmark with alternating measurements. With --tiny, the defaults in `TINY` apply."""
 
     seconds: float = 2.0
     """Minimum length of one measurement in seconds."""
     repeats: Count = 5
     """Number of measurements of each variant, made in turns; medians are reported."""
     tiny: bool = False
-    """Use the smallest sizes and one short turn, to try the command itself."""
+    """Use the smallest sizes and one short turn, to test the command itself."""
     json: str = ""
     """Write all results also to the given JSON file."""
 
@@ -56,13 +55,12 @@ class Options:
                 raise ConfigError(f"--{name.replace('_', '-')} {text}: must be at least {least}")
 
     def one_of(self, name: str, allowed: Sequence[str]) -> None:
-        """Raise ConfigError if the option has a value that is not allowed."""
+        """Raise ConfigError if the value of an option, or one of its values, is not allowed."""
         value = getattr(self, name)
         one_of(name, value if isinstance(value, tuple) else (value,), allowed)
 
 
 def one_of(name: str, values: Iterable[str], allowed: Iterable[str]) -> None:
-    """Raise ConfigError if a value of an option is not allowed."""
     for value in values:
         if value not in (names := list(allowed)):
             text = f"must be one of {', '.join(names)}{nearest(value, names)}"
@@ -72,27 +70,28 @@ def one_of(name: str, values: Iterable[str], allowed: Iterable[str]) -> None:
 Chosen = TypeVar("Chosen", bound=Options)
 CaseResult = dict[str, Any]
 Columns = dict[str, dict[str, Any]]
-"""`Columns` has further columns of a table, {column: {variant: value}}."""
+"""Additional columns of a table, {column: {variant: value}}."""
 
 
 @dataclass
 class Case:
-    """A `Case` has variants that are measured in turns."""
+    """Variants that are measured in turns."""
 
     labels: dict[str, Any]
     """Labels that distinguish the case from other cases, such as {"game": "pong"}. The labels of cases are columns of
     the table."""
     variants: dict[str, Measure]
     subject: str = ""
-    """Variant whose ratios to other variants are reported, by default the first variant."""
+    """Variant whose rate is divided by the rates of the other variants in the table, by default the first variant."""
     compared: bool = True
     """Whether ratios between the variants of the case are meaningful."""
     derive: Callable[[Measurements], Measurements] = lambda m: {}
-    """Function that computes further series from the measurements, such as a bound, with one value per turn."""
+    """Function that computes additional series from the measurements, such as an upper bound, with one value per
+    turn."""
     columns: Callable[[Measurements], Columns] = lambda m: {}
-    """Function that returns further columns of the benchmark's table."""
+    """Function that computes additional columns of the benchmark's table."""
     figures: Callable[[Measurements], dict[str, Any]] = lambda m: {}
-    """Function that returns further results of the case."""
+    """Function that computes additional results of the case for the JSON file."""
     left_out: dict[str, str] = field(default_factory=dict)
     """Variants of the case that could not be built, with the reason."""
 
@@ -105,8 +104,8 @@ class Case:
         time_s: float = float("inf"),
         after: Callable[[CaseResult], object] = lambda result: None,
     ) -> CaseResult:
-        """Measure the variants of a case in turns, and return their measurements, medians and ratios. Each measurement
-        calls `after` with the measurements and medians so far."""
+        """Measure the variants in turns, and return their measurements, medians and ratios. After each measurement,
+        `after` is called with the results so far."""
         label += "".join(f"{value}, " for value in self.labels.values())
         so_far = lambda measurements: after(self._so_far(measurements))  # noqa: E731
         measurements = in_turns(self.variants, seconds, repeats, unit, label, time_s, so_far)
@@ -134,14 +133,14 @@ class Case:
 
 
 Build = Callable[[ExitStack], Case]
-"""`Build` is a function that builds a `Case`, warms the case up, and adds the case's resources to the ExitStack, which
-closes them."""
+"""A function that builds and warms up a `Case`, and adds to the ExitStack what is to be closed after its
+measurement."""
 
 
 @dataclass(frozen=True)
 class Benchmark(Generic[Chosen]):
-    """A `Benchmark` measures variants in turns. The function `cases` builds the cases one after another, and `lines`
-    returns the text after the table."""
+    """A benchmark program. `cases` returns a function for each case that builds this case, and `lines` returns the text
+    after the table."""
 
     name: str
     doc: str | None
@@ -177,7 +176,7 @@ class Benchmark(Generic[Chosen]):
 
 def rates(results: list[CaseResult], unit: str) -> tuple[list[str], list[list[Any]]]:
     """Return (columns, rows) with a row for each variant of each case: median, the subject's ratio to the variant, and
-    further columns."""
+    additional columns."""
     labels = list(dict.fromkeys(label for r in results for label in r["labels"]))
     more = list(dict.fromkeys(column for r in results for column in r["columns"]))
     subjects = list(dict.fromkeys(r["subject"] for r in results if r["ratios"]))
@@ -210,9 +209,9 @@ def program(
     measure: Callable[[Settings], dict[str, Any]],
     report: Callable[[Settings, dict[str, Any]], list[str]],
 ) -> int:
-    """Run a benchmark program. `name` is the name of its module. `options` is a dataclass with `json`, the file of the
-    result, or "", and a method `check`. Return the exit code: 2 for an impossible option (ConfigError of `check` or
-    `measure`), 1 for a RunError or a result with entries in `wrong`."""
+    """Run a benchmark program. `name` is the name of its module. `options` is a dataclass with a method `check`, and
+    with `json`, the path of the file for the results, or "". Return the exit code: 2 for an impossible option
+    (ConfigError of `check` or `measure`), 1 for a RunError or a result with entries in `wrong`."""
     try:
         tiny: Any = getattr(options, "TINY", {}) if "--tiny" in argv else {}
         defaults = options(**{"seconds": 0.02, "repeats": 1, "tiny": True, **tiny}) if tiny else None

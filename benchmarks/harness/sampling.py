@@ -1,4 +1,4 @@
-"""This module measures the speed of a sampler, with different agents."""
+"""Measures the speed of a sampler, with different agents."""
 
 import time
 from dataclasses import replace
@@ -47,12 +47,13 @@ def sampling_config(
 
 
 def cores_of(placement: Placement) -> list[int]:
-    """Return every core that a sampler uses, for workers or inference."""
+    """Return all cores on which a sampler's workers or inference run."""
     return sorted({c for c in placement.worker_cores if c is not None} | set(placement.server_cores))
 
 
 def declare_parts(device: str, sampler: Any) -> None:
-    """Declare to the simulated device which parts of a rollout each group's CUDA stream uses."""
+    """Declare to the simulated device the tensors of a rollout of which each group's CUDA stream uses a separate
+    part."""
     if device.startswith("sim"):
         from accel_rl.samplers.inference.resident import KNOWN
         from tests import simulated_device
@@ -62,7 +63,7 @@ def declare_parts(device: str, sampler: Any) -> None:
 
 
 class Sampling:
-    """`Sampling` is a sampler built from a configuration."""
+    """A sampler whose speed is measured."""
 
     def __init__(self, given: TrainConfig):
         self.config = config = resolve(given)
@@ -76,7 +77,7 @@ class Sampling:
         """Share of the worker processes' time that the last measurement by `free` spent in environments."""
 
     def collect(self, agent: Agent, rollouts: int = 1) -> None:
-        """Collect rollouts that are not measured."""
+        """Collect rollouts before a measurement."""
         for _ in range(rollouts):
             self.sampler.collect(agent)
 
@@ -96,12 +97,12 @@ class Sampling:
             n += int(np.count_nonzero(rollout.valid.cpu().numpy()))
             if (took := time.perf_counter() - begin) >= seconds:
                 self.busy = (sum(pool.env_seconds()) - before) / took / self.grouping.workers
-                break  # Steps after the measured time do not count.
+                break  # Steps after the measured time are not counted.
         return n / took
 
     def memory(self) -> tuple[float, float]:
         """Return the private memory of all worker processes and the shared memory of the rollouts, in MiB."""
-        import psutil  # psutil is imported here, because `benchmarks.gpu` does not need it.
+        import psutil
 
         pool = self.sampler.engine
         arrays = [getattr(buffer, name) for buffer in pool.buffers for name in buffer.__slots__ if name != "stack"]
@@ -118,8 +119,8 @@ class Sampling:
 
 
 class Inference:
-    """`Inference` measures inference without sampling, at the batch size of one group of environments (of all groups if
-    each group has a thread), with 1 or `threads` torch threads, whichever is faster."""
+    """Measures inference without sampling, with 1 or `threads` torch threads, whichever is faster. A batch has the
+    observations of one group of environments, or of all groups if each group has its own inference thread."""
 
     def __init__(self, sampler: Any, agent: Agent, threads: int, precision: Precision = "float32"):
         self._agent, self._precision, self._restored = agent, precision, threads

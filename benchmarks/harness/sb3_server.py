@@ -1,6 +1,5 @@
-"""Runs Stable-Baselines3's training in a separate process that does not import accel_rl.
-
-The process runs this file with any Python that has stable-baselines3, and imports nothing of accel_rl:
+"""Trains with Stable-Baselines3 in a separate process, which does not import accel_rl and can use any Python that has
+stable-baselines3:
 
     | python sb3_server.py '{"algorithm": "a2c", "game": "Breakout", "envs": 16, "horizon": 5, "dqn": {}}'
 
@@ -16,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Wrapped:
-    """`Wrapped` is a picklable factory of one environment in SB3's Atari wrappers. `game` is a name such as
+    """A picklable function that creates one environment with SB3's Atari wrappers. `game` is a name such as
     SpaceInvaders."""
 
     game: str
@@ -57,7 +56,7 @@ def build(s: dict[str, Any]) -> tuple[Any, int]:
 
 
 def main() -> None:
-    """Measure at each request, until stdin ends."""
+    """Answer each request, until stdin ends."""
     model, chunk = build(json.loads(sys.argv[1]))
     model.learn(chunk, reset_num_timesteps=False)
     print("ready", flush=True)

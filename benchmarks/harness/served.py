@@ -1,4 +1,4 @@
-"""A `Served` process measures on request: it reads a number of seconds from stdin, and writes a line of JSON to
+"""A process that measures on request: for each number of seconds on stdin, the process writes a line of JSON to
 stdout."""
 
 import json
@@ -11,7 +11,7 @@ from accel_rl.text.errors import RunError
 
 
 class Served:
-    """`Served` is a started process that measures on request. The process prints "ready" when it can measure."""
+    """A process that measures on request, and prints "ready" when it can begin."""
 
     def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None):
         self._name = name
@@ -26,7 +26,7 @@ class Served:
             raise
 
     def measure(self, seconds: float) -> float:
-        """Request a measurement of some seconds, and return the process's answer."""
+        """Request a measurement of the given length, and return the measured rate."""
         self.send(seconds)
         return float(self.receive())
 

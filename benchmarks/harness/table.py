@@ -5,7 +5,6 @@ from typing import Any
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
-    """Return the lines of a table."""
     head = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
     return head + [f"| {' | '.join(map(cell, row))} |" for row in rows]
 

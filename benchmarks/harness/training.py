@@ -1,4 +1,4 @@
-"""This module measures the speed of a training run, also of its updates."""
+"""Measures the speed of a training run, and of its updates."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from benchmarks.harness.sampling import declare_parts
 
 
 class Training(MeasuredTraining):
-    """`Training` also measures updates. `at_once` is the number of Q-learning updates in one call of `updates`."""
+    """Also measures updates. `at_once` is the number of Q-learning updates in one call of `update`."""
 
     def __init__(self, given: TrainConfig, folder: Path, warm_cycles: int = 0, at_once: int = 1):
         self.at_once, self.updates_per_s = at_once, 0.0

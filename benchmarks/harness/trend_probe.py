@@ -1,5 +1,5 @@
-"""Prints ratios to AtariVectorEnv of the accel_rl that PYTHONPATH names, as JSON: `python trend_probe.py GAMES SECONDS
-TURNS`. The script uses only calls that all commits since 2026-11-25 have."""
+"""Prints, as JSON, ratios of the speed of accel_rl, imported from PYTHONPATH, to that of AtariVectorEnv: `python
+trend_probe.py GAMES SECONDS TURNS`. The script uses only calls that all commits since 2026-11-25 have."""
 
 import json
 import statistics
@@ -12,8 +12,8 @@ ENVS, HORIZON = 16, 20
 
 
 def rate(work: Callable[[], int], seconds: float) -> float:
-    """Measure env steps per second of the CPU time of this process and its workers, which other programs on the machine
-    hardly change."""
+    """Measure env steps per second of CPU time of this process and its workers. CPU time hardly depends on other
+    programs on the machine."""
     work()
     steps, began, used = 0, time.perf_counter(), cpu_s()
     while time.perf_counter() - began < seconds:
@@ -43,13 +43,14 @@ def stepping(envs: Any) -> Callable[[], int]:
 
 
 def ratios(game: str, seconds: float, turns: int) -> dict[str, float]:
-    """Return medians by turn of rates over those of AtariVectorEnv, of VectorEnv and of sampling with A2C's network."""
+    """Return the rates of VectorEnv, and of sampling with A2C's network, divided by the rate of AtariVectorEnv: medians
+    of the ratios by turn."""
     from ale_py.vector_env import AtariVectorEnv
 
     import accel_rl
     from accel_rl.emulator import VectorEnv
 
-    try:  # The compiler of later commits must not run beside the measurement.
+    try:  # Later commits compile a translation, which must not happen during the measurement.
         from accel_rl.emulator.translation import translate
     except ImportError:
         pass

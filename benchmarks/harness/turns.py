@@ -1,4 +1,4 @@
-"""Measurements in turns, A B C A B C ..., let changes of the machine's speed affect all variants equally."""
+"""Measures variants in turns, A B C A B C ..., so that changes of the machine's speed affect all variants equally."""
 
 import statistics
 import sys
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from accel_rl.metrics.progress import human_time
 
 Measure = Callable[[float], float]
-"""`Measure` is a function that measures a rate for the given number of seconds."""
+"""A function that measures a rate for the given number of seconds."""
 Measurements = dict[str, list[float]]
 
 
@@ -22,8 +22,8 @@ def in_turns(
     after: Callable[[Measurements], object] = lambda measurements: None,
 ) -> Measurements:
     """Measure the variants in turns, `repeats` times each for `seconds`, and return {name: its measurements, in order}.
-    Each measurement prints a line to stderr, and calls `after` with the measurements so far. A turn begins only if it
-    will probably end within `time_s` seconds, except for the first turn."""
+    After each measurement, a line is printed to stderr, and `after` is called with the measurements so far. After the
+    first turn, a turn begins only if it will probably end within `time_s` seconds."""
     measurements: Measurements = {name: [] for name in variants}
     begin, done, total = time.monotonic(), 0, repeats * len(variants)
     for turn in range(repeats):
@@ -40,7 +40,6 @@ def in_turns(
 
 
 def medians(measurements: Mapping[str, list[float]]) -> dict[str, float]:
-    """Return the median of each variant's measurements."""
     return {name: statistics.median(values) for name, values in measurements.items() if values}
 
 

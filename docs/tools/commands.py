@@ -29,7 +29,6 @@ Exit codes: 0 done, 1 the run failed, 2 bad input, 128 + n stopped by signal n (
 
 
 def printed(command: str, argv: list[str]) -> str:
-    """Return the text that a command prints."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out), mock.patch.dict(os.environ, COLUMNS="100"):
         function_of(command)(argv)
@@ -52,7 +51,7 @@ def table(actions: list[Option]) -> str:
 
 
 def train() -> list[str]:
-    """Return the settings of accel-rl train: those of every run once, and those of each algorithm."""
+    """Return the tables of settings of accel-rl train: one of the settings of every run, and one for each algorithm."""
     shared = options("train", ["ppo"])
     lines = ["The defaults of `--sampler.envs` and `--sampler.horizon` are PPO's; each algorithm has its own.", ""]
     for name, title in GROUPS.items():

@@ -1,7 +1,5 @@
-"""Learning curves and tables of the recorded runs, by the code of `accel-rl plot` and `accel-rl report`.
-
-A finished run whose folder is added to experiments/results/suite appears in the pictures and on the pages without a
-change of this file.
+"""Draw learning curves and tables of the recorded runs, by the code of `accel-rl plot` and `accel-rl report`. The
+suite's runs are all finished runs in experiments/results/suite.
 """
 
 import re
@@ -23,7 +21,7 @@ from accel_rl.settings.presets import with_preset
 from accel_rl.settings.train import default_config
 
 RESULTS = Path(__file__).parents[2] / "experiments/results"
-EPISODES = 10  # Evaluations of fewer episodes are omitted.
+EPISODES = 10  # Curves omit evaluations of fewer episodes.
 RECORDED = {
     "pong_ppo": ("env_steps", {"Xeon": "pong_ppo_winograd", "EPYC": "pong_ppo_wide"}),
     "pong_pqn": ("env_steps", {"PQN": "pong_pqn/seed*"}),
@@ -32,8 +30,8 @@ RECORDED = {
     "pong_rainbow": ("env_steps", {"epsilon-Rainbow": "pong_rainbow"}),
     "pong_dqn": ("updates", {"one learner": "pong_dqn_single", "Gorila": "pong_gorila"}),
 }
-"""Maps a picture to its x axis and the folders of each label, one folder per seed."""
-GREY = "#7d8590"  # Readable on white and on black pages
+"""Maps the name of a picture to its x axis, and each label in the picture to run folders, one per seed."""
+GREY = "#7d8590"  # Grey is readable on white and on black pages.
 STYLE = {
     "font.size": 16, "svg.fonttype": "none", "svg.hashsalt": "accel_rl", "savefig.transparent": True,
     "legend.framealpha": 0.0, "legend.edgecolor": GREY, "grid.color": GREY,
@@ -42,8 +40,8 @@ STYLE = {
 
 
 def suite(folder: Path = RESULTS / "suite") -> BySetting:
-    """Return the finished runs of the suite by algorithm, with the preset if any, and game. The name has the network if
-    it is not the preset's. The other settings are the defaults of the run's revision."""
+    """Return the finished runs of the suite by setting and game. A setting is named by the algorithm, the preset if
+    any, and the network if it is not the preset's."""
     runs = [run for run in read_runs([folder]) if not run.unfinished]
     return by_setting([replace(run, setting=_name(run)) for run in runs])
 
@@ -57,8 +55,8 @@ def _name(run: TrainedRun) -> str:
 
 
 def pictures(runs: BySetting) -> dict[str, str]:
-    """Return every picture of curves by its name. Pictures of the suite have training scores, and the others have
-    evaluations too."""
+    """Return every picture of curves by its name. Pictures of the suite show only training scores, and the other
+    pictures also show evaluations."""
     found = {}
     for name, (x, folders) in RECORDED.items():
         curves = []
@@ -99,13 +97,14 @@ def tables(runs: BySetting) -> str:
 
 
 def fingerprint(svg: str) -> str:
-    """Return the number of a picture's curves, because each version of matplotlib draws them slightly differently."""
+    """Return a checksum of a picture's curves. The SVG text cannot be compared, because each version of matplotlib
+    draws the same curves slightly differently."""
     found = re.search(r"<desc>(.*)</desc>", svg)
     return found[1] if found else svg
 
 
 def _games(runs: BySetting) -> Mapping[str, Sequence[str]]:
-    """Return the settings that have runs of a game, by game."""
+    """Return, for each game, the settings with a run of this game."""
     games = sorted({game for of_setting in runs.values() for game in of_setting})
     return {game: [name for name, of_setting in runs.items() if game in of_setting] for game in games}
 
@@ -121,7 +120,7 @@ def _svg(curves: list[Curve], x: str) -> str:
 
 
 def _markdown(table: Table) -> str:
-    """Return a table without its empty columns."""
+    """Return a table in Markdown, without its empty columns."""
     full = [i for i in range(len(table.columns)) if any(row[i] for row in table.rows)]
     rows = [[row[i] for i in full] for row in (table.columns, ["---"] * len(table.columns), *table.rows)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)

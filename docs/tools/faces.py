@@ -20,7 +20,6 @@ NAMES = ("VectorEnv, accel_rl/...-v5", "AtariVectorEnv", "AtariEnv, ALE/...-v5")
 
 
 def table() -> str:
-    """Return the table in Markdown."""
     options = [_options(cls) for cls in CLASSES]
     names = list(dict.fromkeys(name for defaults in options for name in defaults))
     lines = [f"| option | {' | '.join(NAMES)} |", "|---" * (len(NAMES) + 1) + "|"]
@@ -31,7 +30,7 @@ def table() -> str:
 
 
 def page() -> str:
-    """Return the page with the current table."""
+    """Return the text of the page with the current table in place of the old one."""
     text = PAGE.read_text()
     return text[: text.index(START) + len(START)] + table() + text[text.index(END) :]
 

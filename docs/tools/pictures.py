@@ -144,12 +144,13 @@ def data() -> str:
 
 PICTURES = {"processes": processes, "timing": timing, "data": data}
 PAGES = {"README.md": "docs/pictures", "docs/README.md": "pictures", "docs/suite.md": "pictures"}
-"""Maps the pages with pictures of the suite to the path from the page to the pictures."""
+"""Maps each page that shows pictures of the suite to the folder of pictures, relative to the page."""
 BLOCK = re.compile(r"(<!-- (\w+), by docs/tools/pictures.py -->\n).*?(<!-- end -->)", re.S)
 
 
 def written() -> dict[str, str]:
-    """Return every picture, and the pages with curves or tables of the suite, by their path in the repository."""
+    """Return the text of every picture, and of every page that shows the suite, by the file's path in the
+    repository."""
     runs, short = curves.suite(), curves.suite(curves.RESULTS / "atari_100k")
     found = {name: draw() for name, draw in PICTURES.items()} | curves.pictures(runs)
     pages = {}

@@ -15,7 +15,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("examples", "experiments", "benchmarks/results")
-"""The pages and linked files of the folders `FOLDERS` are part of the site, under their own path."""
+"""Folders outside docs/ whose pages and linked files are part of the site, under their path in the repository."""
 SUFFIXES = (".md", ".ipynb", ".png", ".svg", ".csv", ".json", ".py", ".yaml")
 CODE = re.compile(r"^(```|~~~).*?^\1\s*$|`[^`\n]+`", re.M | re.S)
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
@@ -24,14 +24,14 @@ INLINE = re.compile(r"(?<![\w$\\])\$([^$\n]+?)\$(?![\w$])")
 
 
 def on_config(config: Any) -> Any:
-    """Without the address of a repository, pages have no links for editing."""
+    """Remove the links for editing from all pages if no repository's address is configured."""
     if not config.repo_url:
         config.edit_uri = None
     return config
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages outside docs/, and the files that the pages show."""
+    """Add the pages outside docs/, and the files that these pages show, to the site."""
     paths = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "Dockerfile")]
     for folder in FOLDERS:
         paths += [path for path in sorted((ROOT / folder).rglob("*")) if path.suffix in SUFFIXES and path.is_file()]
@@ -55,7 +55,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
-    """Insert the MathML of the formulas into the page, which Markdown has not processed."""
+    """Replace the placeholders in a page by the MathML of the formulas, which Markdown must not process."""
     html = re.sub(r"<p>(FORMULA\d+X)</p>", r"\1", html)
     for name, formula in _formulas.items():
         html = html.replace(name, formula)
@@ -64,7 +64,7 @@ def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
 
 
 _formulas: dict[str, str] = {}
-"""`_formulas` maps a placeholder of the current page to its formula."""
+"""Maps a placeholder in the current page to its formula."""
 
 
 def _formula(tex: str, block: bool) -> str:
@@ -81,12 +81,12 @@ def _prose(text: str, here: Path, uri: str) -> str:
 
 
 def _link(link: str, here: Path, uri: str) -> str:
-    """Return a link of a file in the folder `here` as a link of the site's page `uri`."""
+    """Convert a link of a file in the folder `here` to a link of the site's page `uri`."""
     if re.match(r"[a-z]+:|#", link):
         return link
     file, hash_, anchor = link.partition("#")
     target = Path(os.path.normpath(here / file))
-    if target.is_dir():  # The site links to a page, learning curve or metrics in a folder instead of the folder.
+    if target.is_dir():  # The site cannot show a folder, so the link is to a file in it.
         names = ("README.md", "curve.png", "metrics.csv")
         target /= next((name for name in names if (target / name).exists()), names[0])
     docs = ROOT / "docs"

@@ -1,5 +1,5 @@
-"""This module draws pictures as SVG text. A drawing has its own background, and other colours if the reader's system
-prefers dark pages."""
+"""Draws pictures as SVG text. A drawing has its own background, and dark colours if the reader's system prefers dark
+pages."""
 
 from html import escape
 
@@ -15,8 +15,7 @@ _RULES = "".join(f'[{kind}="{light}"]{{{kind}:{dark}}}' for light, dark in DARK.
 
 
 class Drawing:
-    """A `Drawing` has shapes in the order in which they are drawn. Lengths are in pixels, and the y axis points
-    down."""
+    """A list of shapes in drawing order. Lengths are in pixels, and the y axis points down."""
 
     def __init__(self, width: int, height: int, title: str):
         self.width, self.height, self.title = width, height, title
@@ -42,7 +41,6 @@ class Drawing:
         self._add(f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="{colour}" stroke-width="{width:g}"/>')
 
     def arrow(self, *points: tuple[float, float], colour: str = INK) -> None:
-        """Draw an arrow through the points."""
         (x1, y1), (x2, y2) = points[-2:]
         length = max(((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5, 1e-9)
         ux, uy = (x2 - x1) / length, (y2 - y1) / length

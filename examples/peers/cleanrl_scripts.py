@@ -28,7 +28,7 @@ CHANGES = {
 
 
 def changed(script: Path) -> str:
-    """Return the script with the constructor of accel_rl's emulator."""
+    """Replace the constructor of environments in a script by that of accel_rl's emulator."""
     text = script.read_text()
     for pattern, instead in CHANGES[script.name]:
         text, n = re.subn(pattern, instead, text, flags=re.MULTILINE | re.DOTALL)
@@ -42,7 +42,7 @@ if __name__ == "__main__":
     text = changed(given)
     before, after = given.read_text().splitlines(), text.splitlines()
     print("\n".join(difflib.unified_diff(before, after, "CleanRL", "here", n=0, lineterm="")))
-    sys.path.insert(0, str(given.resolve().parents[1]))  # The checkout of CleanRL contains cleanrl_utils.
+    sys.path.insert(0, str(given.resolve().parents[1]))  # Scripts import cleanrl_utils from the checkout.
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / given.name
         script.write_text(text)
