@@ -178,6 +178,11 @@ def test_table_1_is_measured_with_a_barrier_and_without():
         stooke.table_1(20)
 
 
+def test_the_batches_of_both_learners_are_figure_6s():
+    configs = [member.config for member in find_grid("experiments.stooke:figure_6").members]
+    assert {(c.algo.batch_size, c.secondary.batch) for c in configs} == {(2_048, 64), (64, 2_048)}
+
+
 def test_learners_are_the_papers():
     many = stooke.a3c(ranks=32)
     assert (many.distributed.ranks, many.distributed.update, many.sampler.envs) == (32, "async", 16)
