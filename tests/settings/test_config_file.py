@@ -35,7 +35,7 @@ def test_a_recorded_run_opens_everywhere(file, tmp_path, recwarn):
 
 
 def test_all_recorded_runs_are_found():
-    assert len(RECORDED) == 10
+    assert len(RECORDED) == 9
 
 
 def test_asynchronous_a2c_is_reported_as_a3c():
