@@ -1,4 +1,4 @@
-"""--init: training begins with the network of another run or model."""
+"""With --init, training begins with the network of another run or model."""
 
 import json
 from importlib.util import find_spec
@@ -28,7 +28,8 @@ def cartpole(tmp_path_factory):
 
 
 def begun(folder, **values):
-    """Return the network at the first checkpoint of a run that learns nothing."""
+    """Return the initial network of a run. Its learning rate is nearly 0, so that the first checkpoint has this
+    network."""
     return network(run_of(folder, **{"learning_rate": 1e-30, **values}))
 
 
