@@ -33,7 +33,7 @@ from tests.chaos.network import Network, can_make_networks, network
 from tests.chaos.trial import Trial
 
 START_S, FAULT_S = 400.0, 300.0
-"""Seconds within which a run writes its first rows, and within which it survives a fault or ends."""
+"""Limits in seconds: for the first rows of a run, and for the run's survival or end after a fault."""
 ROWS_BEFORE, ROWS_AFTER = 3, 5
 PORT = 6379
 FAULTS = {"none": 0.0, "delay": 0.0, "loss": 0.0, "cut-5": 5.0, "cut-60": 60.0, "cut": float("inf")}
@@ -43,8 +43,6 @@ and with `loss`, 5 % of the packets are lost."""
 
 @dataclass(frozen=True)
 class Options:
-    """`Options` has the options of the program."""
-
     hosts: Count = 2
     """Number of hosts, 2 to 4."""
     faults: tuple[str, ...] = ()
@@ -113,7 +111,7 @@ def _disturbed(t: Trial, net: Network, root: Path, fault: str) -> tuple[str, str
         net.loss = 0.05
     elif seconds:
         net.cut.add(victim)
-        # A host that is cut off for good is given the time in which Ray must have noticed its loss.
+        # Ray must notice within this time that a host was cut off for good.
         _await_end(driver, min(seconds, FAULT_S / 2))
         if seconds < FAULT_S:
             net.cut.clear()
@@ -133,7 +131,7 @@ def _disturbed(t: Trial, net: Network, root: Path, fault: str) -> tuple[str, str
 
 
 def _start_node(t: Trial, net: Network, host: int, root: Path) -> None:
-    """Start the Ray node of a host, and wait until it runs."""
+
     place = ("--head", "--port", str(PORT), "--temp-dir", str(root), "--include-dashboard", "false")
     if host:
         place = ("--address", f"{net.address(0)}:{PORT}")
@@ -153,7 +151,7 @@ def _start_node(t: Trial, net: Network, host: int, root: Path) -> None:
 
 
 def _await_rows(t: Trial, driver: subprocess.Popen, rows: int, seconds: float) -> None:
-    """Wait until the run has a number of rows, or has ended."""
+    """Wait until the run has `rows` rows, or has ended."""
     deadline = time.monotonic() + seconds
     while t.n_rows() < rows and driver.poll() is None:
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""This module has faults of a sweep of two runs, which are retried or continued by the resumed sweep."""
+"""Faults of a sweep of two runs, which the resumed sweep retries or continues."""
 
 import json
 import signal
