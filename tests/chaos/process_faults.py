@@ -1,5 +1,4 @@
-"""Faults of processes: kills, signals, limits, environments. Each public function is a trial. Failing system calls are
-tested in tests/calls."""
+"""Faults of processes: kills, signals, limits, environments. Failing system calls are tested in tests/calls."""
 
 import contextlib
 import resource

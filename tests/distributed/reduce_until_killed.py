@@ -2,7 +2,7 @@
 
     python -m tests.distributed.reduce_until_killed FOLDER SIZE SHARED
 
-Each rank is a fork, writes its process id to FOLDER/RANK when it reduces, and prints the error with which it ends.
+Each rank is a forked process. It writes its process id to FOLDER/RANK after ten updates, and prints its last error.
 SHARED is 1 if the gradients are in shared memory.
 """
 
@@ -24,7 +24,7 @@ from accel_rl.text.errors import RunError
 
 
 class Plain:
-    """An algorithm as far as an exchange knows it."""
+    """The part of an algorithm that a gradient exchange uses."""
 
     config = PPOConfig()
 
