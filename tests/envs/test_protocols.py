@@ -272,7 +272,8 @@ def test_a_protocol_is_its_sources(name, game):
     assert returns or "life" not in SOURCES[name].__name__ or game in ("pong", "freeway")
 
 
-# Columns: sticky probability, whether a lost life ends the return, full action set, maximum frames, range of no-ops, frame skip
+# Columns: sticky probability, whether a lost life ends the return, full action set, step limit, range of no-ops,
+# frame skip.
 RULES = {
     "mnih2015": (0.0, True, False, 18_000, (0, 30), 4),
     "nair2015": (0.0, True, False, 18_000, (0, 30), 4),

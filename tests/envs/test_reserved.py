@@ -61,7 +61,7 @@ def test_state_round_trip(ready: bool) -> None:
 
 
 def test_a_reserve_that_cannot_be_restored_is_reset() -> None:
-    """No episode of one step begins where the environment is not deterministic."""
+    """A nondeterministic environment must not get an additional episode of one step."""
 
     def drifting() -> ReservedEnv:
         config = env_of(id="tests.envs.test_gymnasium:drifting")

@@ -1,4 +1,4 @@
-"""Two equal runs are equal to the byte; a run killed at any moment and resumed equals one that was not."""
+"""Two runs with the same settings are equal to the byte. A killed and resumed run equals an uninterrupted run."""
 
 import json
 import signal
@@ -60,7 +60,7 @@ GAMES = {
 
 
 def of_games(*quick):
-    """Parametrize a test by the game of `uninterrupted`; games that are not quick are slow."""
+    """Parametrize a test by the game of the fixture `uninterrupted`. Games not in `quick` are slow tests."""
     games = [n if n in quick else slow(n) for n in GAMES]
     return pytest.mark.parametrize("uninterrupted", games, indirect=True)
 
