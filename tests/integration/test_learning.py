@@ -165,7 +165,7 @@ PULLED = {
 def test_a2c_learns_from_rollouts_that_pulls_interrupt(tmp_path, task, score, ranks):
     """An asynchronous rank pulls new parameters seven times in each rollout of 128 steps.
 
-    Steps before a pull were sampled by replaced parameters, and the rank must correct for this.
+    Gradients must not be computed with the replaced parameters.
     """
     group = ("--ranks", ranks, *(("--update", "async", "--distributed.pull-steps", 16) if ranks > 1 else ()))
     more = ("--horizon", 128, "--seed", 1, "--run-dir", tmp_path / "run")

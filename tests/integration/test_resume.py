@@ -93,7 +93,7 @@ def test_killed_and_resumed(uninterrupted, tmp_path, after_rows):
 
 @of_games("cartpole")
 def test_killed_while_each_checkpoint_is_written(uninterrupted, tmp_path):
-    """Of a run with four checkpoints, and of a kill once each of the first three has begun to be written."""
+    """The run has four checkpoints. It is killed when each of the first three has begun to be written."""
     name, first = uninterrupted
     folder = tmp_path / "run"
     command = ("train", *GAMES[name], *SMALL, "--run-dir", folder)
