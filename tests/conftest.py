@@ -7,7 +7,7 @@ import shutil
 import site
 import tempfile
 
-# The value is that of before_torch in accel_rl/processes/process.py, here also for scripts that import torch first.
+# before_torch in accel_rl/processes/process.py sets this value, too, but too late for scripts that import torch first.
 # Threads that spin long at a barrier make tests that share two cores a hundred times as slow.
 os.environ.setdefault("GOMP_SPINCOUNT", "6000")
 # The numpy oracles use small arrays. If two processes share two cores, a dot product of 16,384 elements takes 4 ms
@@ -27,7 +27,7 @@ from tests.time_limit import pytest_enter_pdb, pytest_runtest_protocol, pytest_t
 
 
 def _leave_the_users_folders() -> None:
-    """Set a new home folder, so that no test depends on caches and settings of the user. Child processes inherit it."""
+    """Set a new home folder, also for child processes, so that no test depends on the user's caches and settings."""
     # Packages of `pip install --user` are in the user's home folder.
     os.environ.setdefault("PYTHONUSERBASE", site.getuserbase())
     for name in [*os.environ]:
@@ -69,7 +69,7 @@ def pytest_collection_finish(session):
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown():
-    """Exclude modules that a test has imported from garbage collections, which they would make take 0.1 s."""
+    """Exclude imported modules from garbage collections: modules such as torch's compiler make each take 0.1 s."""
     if len(sys.modules) > _frozen_modules + 100:
         _freeze()
 

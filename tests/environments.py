@@ -166,7 +166,7 @@ class Careless(gymnasium.Env):
 
 
 class Numbered(gymnasium.Env):
-    """Observations are the environment's number in the run, whether it is for training, and its level."""
+    """Observations are the environment's number in the run, whether the environment is for training, and the level."""
 
     observation_space = gymnasium.spaces.Box(-1, 99, (3,))
     action_space = gymnasium.spaces.Discrete(2)

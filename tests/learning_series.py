@@ -8,9 +8,10 @@ A night's score is compared with the earlier nights of the same game (n, mean, d
     Q = Phi^-1(T_{n-1}(sqrt(n / (n + 1)) (score - mean) / deviation))
 
 Without a change of the code, Q is standard normal and independent of other nights (Quesenberry 1991, for normal
-scores). A cumulative sum S <- max(0, S - Q - 0.5) raises the alarm at LIMIT. Without a change, this happens once in 370
-nights on average (Page 1954; Montgomery 2013, section 9.1). Nights since S was last 0 are excluded from the means,
-because the means would otherwise follow a fall of the score. The exit code is 1 if the newest night raises an alarm.
+scores). A cumulative sum S <- max(0, S - Q - 0.5) raises the alarm at LIMIT. Without a change, a false alarm is raised
+once in 370 nights on average (Page 1954; Montgomery 2013, section 9.1). Nights since S was last 0 are excluded from the
+means, because the means would otherwise follow a fall of the score. The exit code is 1 if the newest night raises an
+alarm.
 """
 
 import csv

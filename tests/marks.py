@@ -12,5 +12,5 @@ def slow(*values: Any) -> Any:
 
 
 def slow_unless(is_quick: Callable[[Any], bool], values: Iterable[Any]) -> list[Any]:
-    """Return the values as test parameters. Those for which `is_quick` is false are slow."""
+    """Return the values as test parameters. Values for which `is_quick` is false are marked slow."""
     return [value if is_quick(value) else slow(value) for value in values]

@@ -108,7 +108,7 @@ NUMBERS: dict[str, tuple[Any, ...]] = {
     "replay.beta": (0.4, 0.0),
     "replay.beta_final": (1.0, 0.3),
 }
-"""Maps each numeric option to its tested values. They include 0 if 0 switches something off."""
+"""Maps each numeric option to its tested values. The values of an option include 0 if 0 switches something off."""
 NUMBERS_OF = {("r2d2", "batch_size"): (4, 7)}
 """Tested values of an option that differ for one algorithm."""
 

@@ -172,7 +172,7 @@ def arrays(r):
 def forward(p, frames, first, state):
     """frames [T, n, F] -> logits [T, n, A], value [T, n], states [T, n, Z] (None without an LSTM).
 
-    With a Q-network: its action values instead of logits, and their maximum as the value.
+    A Q-network returns action values instead of logits, and their maximum as the value.
     """
     if "heads.policy.weight" not in p:
         if state is not None:
@@ -208,7 +208,7 @@ def phases(played):
 
 
 def advantages(played, r):
-    """-> (the rollout's arrays, advantages, value targets, recurrent state before it)."""
+    """Return (the rollout's arrays, advantages, value targets, recurrent state before the rollout)."""
     c, p, a = played.config, played.parameters, arrays(r)
     state = None if r.state is None else r.state.double().numpy()
     _, value, states = forward(p, a.frames[:-1], a.age[:-1] == 0, state)
@@ -381,7 +381,10 @@ class Priorities:
         self.p |= {cell: self.highest for cell in cells if cell not in self.p}
 
     def check_draw(self, drawn, uniform):
-        """Each of the N cells is where the sum of priorities passes its number. Return the importance weights [N]."""
+        """Check that each cell is where the cumulative priority exceeds the cell's random number.
+
+        Return the importance weights [N].
+        """
         cells = sorted(self.p)
         sums = dict(zip(cells, np.cumsum([self.p[cell] for cell in cells]), strict=True))
         total = sums[cells[-1]]
@@ -393,7 +396,7 @@ class Priorities:
 
     def update(self, drawn, error):
         new = {}
-        for cell, e in zip(drawn, error, strict=True):  # A cell that is drawn twice has its larger error.
+        for cell, e in zip(drawn, error, strict=True):  # A cell that is drawn twice gets the larger error.
             new[cell] = max((abs(e) + 1e-6) ** self.config.alpha, new.get(cell, 0.0))
         self.p |= new
         self.highest = max(self.highest, *new.values())

@@ -1,4 +1,4 @@
-"""Edge cases of PPO. Its equations, minibatches and early stop are tested in test_options.py."""
+"""Edge cases of PPO. PPO's equations, minibatches and early stop are tested in test_options.py."""
 
 from math import nan
 

@@ -78,9 +78,9 @@ class DividedBatch(SequenceBatch):
 
 
 def losses(algorithm, norm, stream):
-    """Return the losses of a learner that normalizes rewards, or whose rewards `norm` has divided, unless it is None.
+    """Return the losses of a learner that normalizes rewards, or with `norm` those with rewards divided by `norm`.
 
-    Both use the statistics of the whole stream, because a batch may have rewards of several rollouts.
+    Both learners use the statistics of the whole stream, because a batch may have rewards of several rollouts.
     """
     statistics = norm_after(stream, stream.rollouts).state_dict()
     torch.manual_seed(0)

@@ -28,8 +28,7 @@ def cartpole(tmp_path_factory):
 
 
 def begun(folder, **values):
-    """Return the initial network of a run. Its learning rate is nearly 0, so that the first checkpoint has this
-    network."""
+    """Return the network of a run's first checkpoint, which is the initial network: the learning rate is nearly 0."""
     return network(run_of(folder, **{"learning_rate": 1e-30, **values}))
 
 

@@ -53,7 +53,8 @@ def parts_in(folder: Path, name: str = "gpu-simulated") -> dict:
 
 @pytest.fixture
 def bare(tmp_path: Path) -> str:
-    """A folder for PYTHONPATH. With it, a process can import no other packages than torch, numpy, psutil and ale-py."""
+    """A folder that, on PYTHONPATH, makes all installed packages except torch, numpy, psutil and ale-py
+    unimportable."""
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(BLOCK)
     return str(tmp_path / "site")

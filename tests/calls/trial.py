@@ -99,8 +99,8 @@ class Trials:
     """Trials of one mode, each in a new folder below `folder`."""
 
     def __init__(self, shim: Shim, mode: str, folder: Path, planted: str = "") -> None:
-        """Train the undisturbed run, and count its calls. Raises RuntimeError if it fails. `planted` is the name of a
-        fault that is planted into the code of disturbed runs."""
+        """Train the undisturbed run, and count its calls. Raises RuntimeError if this run fails. `planted` is the name
+        of a fault that is planted into the code of disturbed runs."""
         self._shim, self._folder, self._planted = shim, folder, planted
         self._folder.mkdir()
         self._run, self._mode = self._folder / "run", mode

@@ -4,8 +4,8 @@ python -m tests.chaos.cluster_hosts --hosts 3
 python -m tests.chaos.cluster_hosts --faults cut-60
 
 The hosts are network namespaces (network.py). Each has a Ray node, a bundle and a shard, and the driver runs on the
-first host. A run survives if it writes further rows after the fault, and then ends at Ctrl-C. Otherwise it must end
-with a line that names the host. Needs root and Ray.
+first host. A run survives if it writes further rows after the fault, and then ends at Ctrl-C. A run that does not
+survive must end with a line that names the host. Needs root and Ray.
 """
 
 import importlib.util
@@ -97,7 +97,8 @@ def _trial(fault: str, root: Path, o: Options) -> tuple[str, str]:
 
 
 def _disturbed(t: Trial, net: Network, root: Path, fault: str) -> tuple[str, str]:
-    """Start a cluster and a run on it, and cause the fault. Return the outcome, and the lines that name the host."""
+    """Start a cluster, start a run on the cluster, and cause the fault. Return the outcome, and the lines that name the
+    host."""
     t.environment = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
     for host in range(net.n_hosts):
         _start_node(t, net, host, root)

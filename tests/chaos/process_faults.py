@@ -125,7 +125,8 @@ def freeze_run(t: Trial) -> None:
 
 
 def signal_rank(t: Trial, process: subprocess.Popen, number: signal.Signals) -> bool:
-    """Wait for a random moment of the run, and send a signal to one rank. Return whether the rank has received it."""
+    """Wait for a random moment of the run, and send a signal to one rank. Return whether the rank has received the
+    signal."""
     ranks = [p for p in t.processes(process) if p.ppid() == process.pid] if t.moment(process) else []
     if received := bool(ranks) and signal_all([t.rng.choice(ranks)], number):
         t.hit(f"{number.name} to a rank")

@@ -21,7 +21,7 @@ def swept() -> Grid:
 
 
 def end_sweep(t: Trial) -> None:
-    """SIGKILL, SIGTERM or SIGINT to a sweep, or SIGKILL to one of its runs. Then resume the sweep."""
+    """SIGKILL, SIGTERM or SIGINT to a sweep, or SIGKILL to one of its runs. Afterwards, resume the sweep."""
     assert t.reference is not None
     folder, undisturbed = t.run, t.reference
     runs = sorted(path.name for path in undisturbed.iterdir() if path.is_dir())

@@ -120,7 +120,7 @@ class Trial:
             self.missed("before the first checkpoint")
 
     def stop(self, process: subprocess.Popen, number: signal.Signals, group: bool = False, times: int = 1) -> None:
-        """Request a stop of a run whose rows have begun. The run must save what it has."""
+        """Request a stop of a run whose rows have begun. The run must save a checkpoint of its last row."""
         # The stopped run has more checkpoints than the undisturbed run, so that SaveBest compares more networks.
         self.incomparable.add("best-training")
         self.hit(f"{number.name} to the {'group' if group else 'main process'}")
@@ -237,7 +237,7 @@ Fault = Callable[[Trial], None]
 
 
 def signal_all(processes: Sequence[psutil.Process], number: signal.Signals) -> bool:
-    """Send a signal to processes, some of which may have ended. Return whether one has received it."""
+    """Send a signal to processes, some of which may have ended. Return whether a process has received the signal."""
     received = False
     for process in processes:
         try:

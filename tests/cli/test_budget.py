@@ -57,7 +57,7 @@ def test_env_steps_of_a_time(seconds, rates, random_steps, env_steps):
 
 
 def play(trial, cycles):
-    """Simulate cycles (seconds, env steps, updates) of a trial on 2 ranks. Returns the number of cycles until it
+    """Simulate cycles (seconds, env steps, updates) of a trial on 2 ranks. Returns the number of cycles until the trial
     ends."""
     now, updates, clock = 100.0, 0, SimpleNamespace(monotonic=lambda: now)
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,5 @@
-"""Collects the largest relative difference of each comparison, and prints a table of them after the tests."""
+"""Collects the largest relative difference of each comparison, and prints a table of these differences after the
+tests."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,5 @@
-"""Updates equal Tianshou's with the same weights and transitions. Tianshou's buffer computes its n-step returns."""
+"""Updates equal Tianshou's with the same weights and transitions. Tianshou's n-step returns are computed by Tianshou's
+buffer."""
 
 import copy
 from dataclasses import replace

@@ -2,8 +2,8 @@
 
     python -m tests.distributed.reduce_until_killed FOLDER SIZE SHARED
 
-Each rank is a forked process. It writes its process id to FOLDER/RANK after ten updates, and prints its last error.
-SHARED is 1 if the gradients are in shared memory.
+Each rank is a forked process. A rank writes its process id to FOLDER/RANK after ten updates, and prints the error with
+which it ends. SHARED is 1 if the gradients are in shared memory.
 """
 
 import multiprocessing

@@ -58,7 +58,7 @@ SLOW = ("dqn, prioritized", "dqn, concurrent")
 @pytest.mark.parametrize("name", [slow(n) if n in SLOW else n for n in RUNS])
 def test_captured_all_reduce_equals_that_from_python_and_nothing_waits(context, tmp_path, name):
     captured, waits, updates = played(RUNS[name], tmp_path / "captured", context())
-    assert not (tmp_path / "captured/events.log").exists()  # nothing was not captured
+    assert not (tmp_path / "captured/events.log").exists()  # All updates were captured.
     others = {place: n for place, n in waits.items() if not place.startswith((SERVED, CAPTURE))}
     assert updates > 2 and not others, others
     eager, _, _ = played(replace(RUNS[name], capture_updates=False), tmp_path / "eager", context())

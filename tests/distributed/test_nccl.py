@@ -64,7 +64,7 @@ def test_runs_of_captured_updates(tmp_path, name):
     store = file_store(fd, 1)
     with process_group(store, 0, 1, backend("cuda:0", 1, 1), "cuda:0", 60.0):
         captured, _, _ = played(RUNS[name], tmp_path / "captured", sync_context(store, 60.0, 100), "cuda:0")
-        assert not (tmp_path / "captured/events.log").exists()  # nothing was not captured
+        assert not (tmp_path / "captured/events.log").exists()  # All updates were captured.
         eager, _, _ = played(
             replace(RUNS[name], capture_updates=False), tmp_path / "eager", sync_context(store, 60.0, 100), "cuda:0"
         )

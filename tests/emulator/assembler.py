@@ -38,7 +38,7 @@ REGISTERS = {
     "TIM1T": 0x294, "TIM8T": 0x295, "TIM64T": 0x296, "T1024T": 0x297,
 }  # fmt: skip
 
-# Each entry: a mnemonic, and its opcode in each addressing mode of MODES, or "--" if it lacks this mode.
+# Each entry: a mnemonic, and its opcode in each addressing mode of MODES, or "--" if the instruction lacks this mode.
 MODES = ["imp", "imm", "zp", "zpx", "zpy", "abs", "abx", "aby", "inx", "iny", "ind", "rel"]
 _TABLE = """
 adc -- 69 65 75 -- 6d 7d 79 61 71    and -- 29 25 35 -- 2d 3d 39 21 31    asl 0a -- 06 16 -- 0e 1e

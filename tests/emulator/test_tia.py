@@ -39,7 +39,7 @@ bottom: sta WSYNC
 
 
 def reset_twice(register: str, copies: int, first: int, motion: int, second: int) -> str:
-    """Return code that resets an object, moves it, and resets it again in the same line."""
+    """Return code that resets an object, moves the object, and resets the object again in the same line."""
     return f"""
  sta WSYNC
  lda #{copies}

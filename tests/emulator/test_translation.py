@@ -231,7 +231,7 @@ def translating(folder: Path, compiler: Path, code: str, only: bool = True, **va
 
 
 def test_a_compiler_that_fails_is_one_line_and_is_not_tried_again(cache, tmp_path):
-    """Otherwise, the compiler would fail again at each start of a program. Another version of it is tried."""
+    """Otherwise, the compiler would fail again at each start of a program. Another version of the compiler is tried."""
     cache.unlink()
     broken = planted(tmp_path, "echo does not compile >&2; exit 1")
     out, err = translating(tmp_path, broken, "print(translate('pong'), how_played('pong'))")

@@ -43,9 +43,9 @@ def assert_equal(theirs: tuple, ours: tuple, where: str) -> None:
 def assert_ends_equal(theirs: tuple, ours: tuple, before: tuple, where: str, settings: dict[str, Any]) -> None:
     """Compare final observations: the older frames are equal, but the newest frame of ale-py is wrong.
 
-    ale-py never reads the screen at which an episode ends. Its newest frame is then the previous one, or the maximum of
-    the previous frame and the second-last screen (`test_the_last_screen_is_shown`). If a lost life is reported and the
-    game continues, only ale-py's final_obs is wrong: it is uninitialized memory."""
+    ale-py never reads the screen at which an episode ends. The newest frame of ale-py's final observation is the
+    previous frame, or the maximum of the previous frame and the second-last screen (`test_the_last_screen_is_shown`).
+    If a lost life is reported and the game continues, only ale-py's final_obs is wrong: it is uninitialized memory."""
     same_step = "final_obs" in theirs[-1]
     seen, our_seen = (theirs[-1]["final_obs"], ours[-1]["final_obs"]) if same_step else (theirs[0], ours[0])
     info = ours[-1]["final_info"] if same_step else ours[-1]
@@ -121,8 +121,8 @@ def test_settings_mean_what_they_mean_to_the_peer(settings: dict[str, Any]) -> N
 def test_the_last_screen_is_shown(limit: int) -> None:
     """At an episode's end, our frame equals the screen of ALEInterface, but AtariVectorEnv's frame is older.
 
-    AtariVectorEnv never reads the screen at which an episode ends. Its frame is the previous frame, or the maximum of
-    the previous frame and the step's second-last screen if that was read."""
+    AtariVectorEnv never reads the screen at which an episode ends. AtariVectorEnv's last frame is the previous frame,
+    or the maximum of the previous frame and the step's second-last screen if that screen was read."""
     import ale_py
     import cv2
 

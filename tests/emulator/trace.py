@@ -6,10 +6,10 @@
     python -m tests.emulator.trace --release                                  # before a release
 
 `--jobs` games are traced in parallel. The release protocol plays 5 seeds x 20,000 frames of each game, with 3 resets in
-addition to those at ends of games, and with alternating policies and sticky probabilities (0 and 0.25). It also plays
-every pair of mode and difficulty for 2,000 frames. Its table is written to benchmarks/results/emulator_trace.md. The
-output has one line per game: `exact`, or the first differing frame and fields. --verbose prints the CPU instructions of
-this frame.
+addition to those at ends of games, and with alternating policies and sticky probabilities (0 and 0.25). The release
+protocol also plays every pair of mode and difficulty for 2,000 frames. The table of results is written to
+benchmarks/results/emulator_trace.md. The output has one line per game: `exact`, or the first differing frame and
+fields. --verbose prints the CPU instructions of this frame.
 """
 
 import multiprocessing
@@ -57,7 +57,7 @@ class Options:
     translated: bool = False
     """Trace translated games instead of interpreted ones."""
     jobs: int = 0
-    """Number of games traced in parallel, a process each. 0: one per usable core."""
+    """Number of games traced in parallel, a process each. With 0, one process per usable core."""
     verbose: bool = False
     """Print the instructions of the first differing frame."""
     json: str = ""

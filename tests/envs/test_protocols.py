@@ -1,8 +1,8 @@
 """Each protocol equals the environment that its source documents, composed of Gymnasium's and ale-py's parts.
 
 Frames, rewards and ends must be equal, frame by frame, on both backends. The documented environments use the random
-numbers (no-ops, sticky actions) of our environment. Frames at the end of a game are not compared: the sources return
-old pictures there.
+numbers (no-ops, sticky actions) of our environment. Frames at the end of a game are not compared: at the end of a game,
+the sources return old pictures.
 """
 
 import gymnasium as gym
@@ -230,7 +230,8 @@ class Ours:
         return self.env.step(action, self.frame)
 
 
-# Fast tests play each protocol with one game, and each game with several protocols. All other pairs are slow.
+# Fast tests play each protocol with one game, and each game with several protocols. All other pairs of protocol and
+# game are slow tests.
 PAIRS = [
     pytest.param(name, game, marks=() if j == (0, 1, 0, 2, 0, 3)[i % 6] else pytest.mark.slow)
     for i, name in enumerate(PROTOCOLS)

@@ -1,4 +1,4 @@
-"""The global replay stores and draws the steps of all members. It runs in this process."""
+"""The global replay stores and draws the steps of all members. In these tests, the replay runs in this process."""
 
 from dataclasses import replace
 

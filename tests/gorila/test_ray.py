@@ -19,7 +19,7 @@ from accel_rl.text.errors import ConfigError
 from tests.gorila.made_up import Subtract, connected, learn, local_of, sync_of
 
 WAIT_S = 60.0
-# Only the fixture of the Ray session imports Ray.
+# find_spec looks for Ray without importing it.
 WITH_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (extra cluster)")
 
 

@@ -54,7 +54,7 @@ class Driver:
         return [p for p in self.all if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 
     def wait_until_gone(self):
-        """Wait until all processes have ended and the folder is removed. Returns the seconds that this took."""
+        """Wait until all processes have ended and the folder is removed. Returns the seconds of the wait."""
         self.process.wait()
         began = time.monotonic()
         while self.living() or self.folder.exists():

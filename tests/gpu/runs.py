@@ -191,7 +191,8 @@ def cycles(trainer: Trainer, n: int) -> tuple[list[dict[str, float]], list[Count
 def permutations_of_a_gpu() -> Iterator[None]:
     """Return a context manager in which the CPU draws permutations from a separate generator, as a GPU does.
 
-    Each torch seed also seeds this generator. The networks' initial parameters are drawn on the host with any device.
+    Each torch seed also seeds the separate generator. The networks' initial parameters are drawn on the host with any
+    device.
     """
     generator, randperm = torch.Generator(), torch.randperm
 

@@ -21,8 +21,8 @@ FEW = {
 }
 """Runs whose parameters are compared after fewer cycles than usual, with the number of cycles.
 
-Their optimizers divide by gradients near zero, which amplifies rounding differences. After more cycles, parameters
-would also differ on a CPU if torch computed the convolutions.
+In these runs the optimizer divides by gradients near zero, which amplifies rounding differences. After more cycles,
+parameters would also differ on a CPU if torch computed the convolutions.
 """
 ON_BOTH = tuple(n for n in RUNS if "Hadamax" not in n)
 """Runs that are compared on both devices.
@@ -106,7 +106,8 @@ def test_a_run_equals_that_on_the_cpu_and_waits_for_actions_alone(gpu, device, t
     each = int(replay is not None and replay.device == "cpu" and replay.prioritized)
     states = rollouts if each and run.algorithm == "r2d2" else 0  # A replay on the host stores recurrent states.
     cycle = run.period if run.schedule == "concurrent" else run.T * run.sampler.envs
-    assert served == 4 * cycle // (run.T * run.sampler.envs) * run.T * 2  # Each step of two groups.
+    # The host waits once for each step of each of two groups.
+    assert served == 4 * cycle // (run.T * run.sampler.envs) * run.T * 2
     kl = rollouts * (
         getattr(run.algo, "learning_rate_schedule", "") == "kl"
     )  # The KL divergence is read once per rollout.

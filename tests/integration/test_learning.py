@@ -179,7 +179,8 @@ def test_a2c_learns_from_rollouts_that_pulls_interrupt(tmp_path, task, score, ra
 @pytest.mark.parametrize("update", ["all-reduce", "async"])
 @pytest.mark.parametrize("algorithm", ["a2c", "ppo", "dqn"])
 def test_two_ranks_balance_the_pole(tmp_path, algorithm, update):
-    """In the final evaluation, episodes must last more than 350 of 500 steps. Those of a random player last 22."""
+    """In the final evaluation, episodes must last more than 350 of 500 steps. Episodes of a random player last 22
+    steps."""
     more = ("--ranks", 2, "--update", update, "--run-dir", tmp_path / "run")
     done = run("train", f"experiments.cpu:cartpole_{algorithm}", *more, timeout_s=3500)
     assert done.returncode == 0, done.stderr

@@ -52,7 +52,7 @@ def test_two_ranks_stop_and_resume_bit_for_bit(whole, tmp_path):
     part."""
     cut = tmp_path / "cut"
     shutil.copytree(whole, cut)
-    for part in ("", "ranks/1"):  # The copy is as if it had been killed before its last two checkpoints.
+    for part in ("", "ranks/1"):  # The copied run is as if it had been killed before its last two checkpoints.
         for steps in (800, 1_200):
             shutil.rmtree(Checkpoints(cut / part / "checkpoints").path(steps))
     assert run("resume", cut).returncode == 0

@@ -93,7 +93,8 @@ def test_killed_and_resumed(uninterrupted, tmp_path, after_rows):
 
 @of_games("cartpole")
 def test_killed_while_each_checkpoint_is_written(uninterrupted, tmp_path):
-    """The run has four checkpoints. It is killed when each of the first three has begun to be written."""
+    """The run has four checkpoints. The run is killed three times: when the writing of the first, second and third
+    checkpoint has begun."""
     name, first = uninterrupted
     folder = tmp_path / "run"
     command = ("train", *GAMES[name], *SMALL, "--run-dir", folder)

@@ -47,7 +47,7 @@ def test_it_is_the_convolution(N, channels, size):
     want = gradients(exact, obs, weight.double(), bias.double())
     for a, b in zip(got, want, strict=True):
         terms = 1 if b is want[0] else want[0].numel() / channels
-        torch.testing.assert_close(a.double(), b, rtol=1e-5, atol=1e-5 + 1e-6 * terms)  # float32 adds them up
+        torch.testing.assert_close(a.double(), b, rtol=1e-5, atol=1e-5 + 1e-6 * terms)  # float32 sums round.
     assert got[0].is_contiguous(memory_format=torch.channels_last)
 
 

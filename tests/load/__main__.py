@@ -37,9 +37,9 @@ SMALL: dict[str, Any] = {
 class Options:
     parts: tuple[str, ...] = tuple(FULL)
     workers: int = 64
-    """Worker processes of the part sampling."""
+    """Number of worker processes in the part `sampling`."""
     envs: int = 1_024
-    """Environments of the part sampling."""
+    """Number of environments in the part `sampling`."""
     rollouts: Count = 20_000
     updates: Count = 200_000
     trainings: Count = 500

@@ -113,7 +113,7 @@ print(json.dumps([hardware.allowed_cores(), p.worker_cores, p.server_cores, p.to
 
 @linux
 def test_a_real_mask_is_obeyed():
-    """The mask has only the last core. It is set by the process, and by taskset before the process starts."""
+    """A mask with only the last core is set by the process, and by taskset before the process starts."""
     core = max(os.sched_getaffinity(0))
     want = [[core], [core], [core], 1]
     assert in_process(f"os.sched_setaffinity(0, [{core}])" + PRINT_PLAN) == [want]

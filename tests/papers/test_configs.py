@@ -218,7 +218,7 @@ def test_figures_take_seeds(n, seeds):
 
 
 def test_a_run_that_only_samples(tmp_path):
-    """The run does not learn. It acts with the parameters of a given run."""
+    """The run does not learn. The agent acts with the parameters of a given run."""
     run = ("--env", "CartPole-v1", "--sampler.engine", "in-process", "--envs", "4", "--env-steps", "400")
     run += ("--decorrelation-steps", "0", "--evaluation.interval", "0", "--torch-threads", "1")
     assert main(["train", "a2c", *run, "--run-dir", str(tmp_path / "policy")]) == 0

@@ -43,7 +43,8 @@ def test_a_gorila_run_has_not_the_hours_of_dqn_with_one_thread():
 
 
 def test_cules_hours_follow_from_its_frames():
-    """A run has 20 M env steps at 4,300 training frames/s. Its four GPUs work simultaneously, or one after another."""
+    """A run has 20 M env steps at 4,300 training frames/s. The four GPUs of a run work simultaneously, or one after
+    another."""
     grid = find_grid("experiments.dalton:table_3").only({"game": ["pong"], "seed": ["0"]})
     one = grid.only({"column": ["cpu-120-1"]}).members
     four = grid.only({"column": ["gpu-4x1200-20"]}).members

@@ -95,7 +95,8 @@ SOURCES = {"ppo": "CleanRL, ppo_atari", "pqn": "CleanRL", "a2c": "RL Zoo", "dqn"
 
 @pytest.fixture(scope="module")
 def complete(tmp_path_factory):
-    """The report of a suite whose runs with the first seed have ended. Their scores are those of one source each."""
+    """The report of a suite whose runs with the first seed have ended. The scores of each algorithm's runs are those of
+    one source."""
     out = tmp_path_factory.mktemp("complete")
     for member in suite.cpu().members:
         config = member.config
@@ -109,7 +110,8 @@ def complete(tmp_path_factory):
 
 
 def test_a_complete_suite_has_a_place_in_every_cell_with_a_source(complete):
-    """With six algorithms and eight games, 45 of 48 cells have a published score. Each of these cells has a place."""
+    """With six algorithms and eight games, 45 of 48 cells have a published score. Each cell with a published score has
+    a place."""
     places: dict[tuple[str, str], set[str]] = {}
     for row in rows(complete, "equal_steps"):
         places.setdefault((row["setting"], row["game"]), set()).add(row["place"])

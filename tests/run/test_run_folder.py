@@ -55,7 +55,8 @@ def test_a_run_is_never_begun_twice(tmp_path):
     "name", ["best", "best/checkpoints", "best-training/segments", "ranks/1", "ranks/1/checkpoints"]
 )
 def test_a_link_at_any_depth_is_refused(tmp_path, name):
-    """A run removes old checkpoints in each of these folders. With a link, it would remove those of another run."""
+    """A run removes old checkpoints in each of these folders. If a folder were a link, the checkpoints of another run
+    would be removed."""
     RunFolder.create(tmp_path / "one", CONFIG)
     link = tmp_path / "one" / name
     link.parent.mkdir(parents=True, exist_ok=True)
@@ -170,7 +171,8 @@ def test_a_users_class_that_is_missing_names_the_folder_of_the_run(tmp_path, mon
 
 
 def test_a_run_that_is_refused_late_leaves_no_folder(tmp_path, capsys, monkeypatch):
-    """The shared memory is larger than `ulimit -f` allows. Only its allocation reveals this."""
+    """The shared memory is larger than `ulimit -f` allows. The limit becomes apparent only when the memory is
+    allocated."""
     monkeypatch.chdir(tmp_path)  # A run saves the uncommitted changes of the current folder's repository.
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, before[1]))

@@ -69,7 +69,7 @@ def test_an_episode_whose_beginning_nobody_saw_is_left_out():
 
 @pytest.mark.parametrize("partial_starts", [False, True])
 def test_a_lost_worker_is_forgotten(partial_starts):
-    """Episodes of the lost worker's environments begin again. Those of other environments continue."""
+    """Episodes of the lost worker's environments begin again. Episodes of other environments continue."""
     before, after = random_rollouts(1, 4), random_rollouts(2, 8)
     tracker = EpisodeTracker(B, 100, partial_starts)
     for r in before:

@@ -1,4 +1,4 @@
-"""Server threads act simultaneously for their groups. A pull of central parameters must wait for all of them."""
+"""Server threads act simultaneously for their groups. A pull of central parameters must wait for all acting threads."""
 
 import threading
 import time

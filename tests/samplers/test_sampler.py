@@ -281,7 +281,8 @@ def test_the_serial_sampler_equals_a_loop_over_environments(reset):
 
 
 def valid_after(rollout, b):
-    """Whether environment b continues after the rollout. In the reset mode `wait`, an end stops it."""
+    """Whether environment b continues after the rollout. In the reset mode `wait`, an environment stops at the end of
+    its episode."""
     return not bool(rollout.ended[:, b].any())
 
 

@@ -37,7 +37,7 @@ def gradient(rank: int, update: int, size: int) -> Tensor:
 
 
 class SharedTensor(Tensor):
-    """A tensor in shared memory. It is copied in two parts, between which other actors may run."""
+    """A tensor in shared memory. A copy of the tensor is made in two parts, between which other actors may run."""
 
     world: World
     label: Any

@@ -157,7 +157,8 @@ def socket_pair(system: System) -> tuple[SimulatedSocket, SimulatedSocket]:
 
 
 class SimulatedProcess:
-    """A process with the methods of subprocess.Popen that `WorkerProcess` calls. Its end closes its socket."""
+    """A process with the methods of subprocess.Popen that `WorkerProcess` calls. The end of the process closes the
+    process's socket."""
 
     def __init__(self, system: System, name: str, function: Callable[[], Any], socket: SimulatedSocket) -> None:
         self._world, self._socket = system.world, socket

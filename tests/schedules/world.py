@@ -5,7 +5,7 @@ the scheduler chooses which actor continues, and may kill or freeze an actor. Al
 schedule can be repeated.
 
 Each cell of shared memory has an ordered list of all stored values. An actor's view has, for each cell, the position of
-the oldest value in this list that the actor may still read. A plain load may return any value since this position. So
+the oldest value in this list that the actor may still read. A plain load may return this value or any newer one. So
 an actor may see loads and stores of different cells out of order, as on aarch64. Fences, events and messages pass the
 view of one actor to another. With `weak` false every load is an acquire and every store is a release, as on x86-64.
 """
@@ -117,7 +117,8 @@ class World:
                 raise Ended
 
     def block(self, ready: Callable[[], bool], seconds: float | None = None) -> bool:
-        """Let the current actor wait until `ready()` or for a number of virtual seconds. Return whether it is ready."""
+        """Let the current actor wait until `ready()` or for a number of virtual seconds. Return the last value of
+        `ready()`."""
         actor = self.current
         self._tick()
         actor.ready = ready

@@ -64,7 +64,8 @@ def _factory(func: Any) -> Callable[..., Any]:
 
 
 def install(races: bool = True) -> None:
-    """Register the device type "sim". Its devices are unavailable until `present`. `races`: find unordered accesses."""
+    """Register the device type "sim". The simulated devices are unavailable until `present`. `races`: find unordered
+    accesses."""
     if not _libraries:
         _register()
     memory.races[0] = races
@@ -92,7 +93,7 @@ def _backward(run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _to(to: Callable[..., Any]) -> Callable[..., Any]:
-    """Let the device "sim" mean the current device. In torch, it would mean sim:0."""
+    """Let the device "sim" mean the current device. In torch, "sim" would mean sim:0."""
 
     @functools.wraps(to)
     def moved(self: Any, *args: Any, **kwargs: Any) -> Any:

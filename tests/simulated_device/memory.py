@@ -20,7 +20,7 @@ Access = tuple[Stream, int, SourceLine | None]
 
 
 class Memory:
-    """One allocation on a device, shared by all views. Records the last accesses."""
+    """One allocation on a device, shared by all views. The last accesses to the memory are recorded."""
 
     __slots__ = ("__weakref__", "device", "in_parts", "is_graph", "key", "nbytes", "reads", "write")
 

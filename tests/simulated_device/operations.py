@@ -1,4 +1,5 @@
-"""Operations on simulated devices. Their reads, writes and waits are recorded, and then they run on host tensors."""
+"""Operations on simulated devices. An operation's reads, writes and waits are recorded; then it runs on host
+tensors."""
 
 from collections.abc import Callable
 from typing import Any

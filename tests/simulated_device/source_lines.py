@@ -8,7 +8,7 @@ from types import CodeType, FrameType
 import torch
 
 SourceLine = tuple[CodeType, int]
-"""A code object and a line number. They are formatted only for a message."""
+"""A code object and a line number. Source lines are formatted as text only for a message."""
 
 _ROOT = str(Path(__file__).parents[2]) + "/"
 _SITE = (sysconfig.get_path("purelib") + "/", sysconfig.get_path("platlib") + "/")

@@ -31,7 +31,7 @@ busy = threading.RLock()
 touched: set[int] = set()
 """The devices on which work was queued, or for which the host has waited, since `reset`.
 
-On a real GPU, each of them would need a context of half a gigabyte.
+On a real GPU, each used device would need a context of half a gigabyte.
 """
 _lock = threading.RLock()
 _all: "weakref.WeakSet[Stream]" = weakref.WeakSet()

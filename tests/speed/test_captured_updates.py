@@ -52,7 +52,7 @@ class Replacing(A2C):
 
 
 class ReplacingInAMethod(Replacing):
-    """An algorithm that stores the method that reads this tensor as an attribute."""
+    """Like `Replacing`, but the method that reads the tensor is stored as an attribute."""
 
     def __init__(self, *args, **options):
         super().__init__(*args, **options)

@@ -191,7 +191,8 @@ def test_late_runs_that_share_a_gpu_are_stopped_one_by_one_from_the_last(tmp_pat
 
 @pytest.fixture
 def control(tmp_path, monkeypatch):
-    """Install a stand-in for nvidia-cuda-mps-control that records its calls. Its daemon keeps its output open."""
+    """Install a stand-in for nvidia-cuda-mps-control that records its calls. The stand-in's daemon keeps its output
+    open."""
 
     def install(is_running: bool = False, starts: bool = True) -> Path:
         program, log, flag = tmp_path / "bin" / mps.CONTROL, tmp_path / "calls", tmp_path / "running"
@@ -294,7 +295,8 @@ def test_a_dry_run_prints_the_choice_and_writes_nothing(tmp_path, capsys):
 
 @pytest.fixture(scope="module")
 def ordinary(tmp_path_factory) -> Path:
-    """An ordinary sweep of `pair`, whose runs are trained one after another. Other sweeps must equal it."""
+    """A sweep of `pair` without --minutes, whose runs are trained one after another. Other sweeps must equal this
+    one."""
     folder = tmp_path_factory.mktemp("ordinary")
     for member in grids.pair().members:
         accel_rl.train(member.config, run_dir=folder / member.name)
@@ -345,7 +347,7 @@ def test_a_stopped_sweep_continues_elsewhere_with_its_packed_checkpoints(ordinar
 
 @pytest.mark.slow
 def test_a_run_that_cannot_finish_gives_its_slot_to_one_that_can(tmp_path):
-    """The sweep has one core. It measures and stops the first run, and does not begin the second, similar run.
+    """On one core, the sweep measures and stops the first run, and does not begin the second, similar run.
 
     The short run finishes and is packed. Then the sweep ends, because no other run can finish.
     """

@@ -14,7 +14,7 @@ from accel_rl.settings.resolved import ResolvedSampler
 from accel_rl.settings.train import default_config
 from accel_rl.text.errors import ConfigError
 
-DGX1 = Machine(  # Two sockets with 40 cores of two threads, numbered as by Linux, and 8 GPUs.
+DGX1 = Machine(  # Two sockets with 20 cores each and two threads per core, numbered as by Linux, and 8 GPUs.
     (
         Node(tuple((c, c + 40) for c in range(20)), (0, 1, 2, 3)),
         Node(tuple((c, c + 40) for c in range(20, 40)), (4, 5, 6, 7)),

@@ -1,4 +1,4 @@
-"""The concurrent schedule equals sequential sampling and training. A fault in one of them ends both."""
+"""The concurrent schedule equals sequential sampling and training. A fault in sampling or training ends both."""
 
 import copy
 import os

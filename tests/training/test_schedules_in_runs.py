@@ -38,7 +38,7 @@ def warm(s):
 def pqn_epsilon(s):
     """Gallici et al. 2024: epsilon falls from 1 to 0.01 over half of the schedule.
 
-    The epsilon of a rollout is set after the previous rollout, by the env steps before that rollout.
+    The epsilon of a rollout is set after the previous rollout, by the env steps at its beginning.
     """
     return line(1, 0.01, (s - ROLLOUT) / (0.5 * END))
 

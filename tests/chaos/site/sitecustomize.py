@@ -1,5 +1,5 @@
-"""Python runs this file at its start if its folder is on PYTHONPATH. It plants a fault of tests/chaos/planted_faults.py
-into a module as soon as the process has imported the module."""
+"""Python runs this file at its start if its folder is on PYTHONPATH. The file plants a fault of
+tests/chaos/planted_faults.py into a module as soon as the process has imported the module."""
 
 import os
 import sys

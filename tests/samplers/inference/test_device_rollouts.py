@@ -1,5 +1,5 @@
-"""While the host waits for a GPU's actions, other threads get the GIL. With nothing left to copy, it waits outside
-Python."""
+"""While the host waits for a GPU's actions, other threads get the GIL. With nothing left to copy, the host waits
+outside Python."""
 
 import sys
 import threading

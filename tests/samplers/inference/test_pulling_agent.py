@@ -1,4 +1,4 @@
-"""Pulls of central parameters during a rollout: the steps at which they happen, and the gradient after them."""
+"""Pulls of central parameters during a rollout: the steps of the pulls, and the gradient after a pull."""
 
 import os
 import threading
