@@ -1,6 +1,6 @@
 """Slow and failing environments, and environments with child processes.
 
-Without torch, each worker process starts two seconds faster.
+The module does not import torch, so that each worker process starts two seconds faster.
 """
 
 import ctypes

@@ -3,8 +3,8 @@
 python -m tests.chaos.cluster_hosts --hosts 3
 python -m tests.chaos.cluster_hosts --faults cut-60
 
-The hosts are network namespaces (network.py). Each has a Ray node, a bundle and a shard, and the driver runs on the
-first host. A run survives if it writes further rows after the fault, and then ends at Ctrl-C. A run that does not
+The hosts are network namespaces (network.py). Each host has a Ray node, a bundle and a shard, and the driver runs on
+the first host. A run survives if it writes further rows after the fault, and then ends at Ctrl-C. A run that does not
 survive must end with a line that names the host. Needs root and Ray.
 """
 

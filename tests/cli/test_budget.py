@@ -48,7 +48,7 @@ def test_a_mistake_is_one_line(words, line, capsys):
         (10, Rates(51.25), 0, 512),
         (0.001, Rates(100.0), 0, 1),
         (100, Rates(200.0, 2_000.0), 50_000, 65_000),  # 25 s of random play, then 75 s of learning.
-        (20, Rates(200.0, 2_000.0), 50_000, 40_000),  # Random play for the whole time.
+        (20, Rates(200.0, 2_000.0), 50_000, 40_000),  # Random play takes the whole time.
         (100, Rates(200.0), 1_000, 21_000),  # Without a rate of random play, its env steps take no time.
     ],
 )

@@ -39,7 +39,7 @@ class Network(nn.Module):
 
 
 def with_target(algorithm: Any, target: nn.Module) -> Any:
-    """Set the algorithm's target network, and prevent that the first update copies the online network to it."""
+    """Set the algorithm's target network, and prevent the first update from overwriting the target network."""
     lagged = algorithm.model_old
     (lagged if isinstance(lagged, Network) else lagged.module).network.load_state_dict(target.state_dict())
     algorithm._iter = 1

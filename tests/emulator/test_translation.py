@@ -1,4 +1,4 @@
-"""Translated games equal the plain core; and the cache of translations."""
+"""Translated games play like the plain core, and translations are cached."""
 
 import _ctypes
 import contextlib

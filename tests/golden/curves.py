@@ -78,7 +78,7 @@ def _of_ranks(flags: tuple[str, ...], folder: Path) -> Curves:
 
 @contextlib.contextmanager
 def _own_threads() -> Iterator[None]:
-    """Restore torch's threads and the CPU affinity, which a trainer changes."""
+    """Restore the number of torch's threads and the CPU affinity, which a trainer changes."""
     threads, cores = torch.get_num_threads(), os.sched_getaffinity(0)
     try:
         yield

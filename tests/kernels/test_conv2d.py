@@ -1,4 +1,5 @@
-"""The compiled convolutions without ReLU equal, after a ReLU, those with ReLU, which other tests compare with torch."""
+"""Followed by a ReLU, the compiled convolutions equal those with a ReLU inside, which other tests compare with
+torch."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""On a machine, ranks get the cores that the plan for its description has, by NUMA node and physical core."""
+"""Ranks get the cores that are planned for a description of the same machine, by NUMA node and physical core."""
 
 import os
 import random

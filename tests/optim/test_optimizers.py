@@ -155,8 +155,8 @@ def test_rmsprop_in_one_pass_equals_torchs_operations(n, monkeypatch):
 
 @pytest.mark.parametrize("outside", [True, False])
 def test_centered_rmsprop(outside):
-    """With epsilon inside the root, the oracle is Graves 2013, eq. 38 to 41. With epsilon outside the root, torch's
-    optimizer is the oracle."""
+    """With epsilon inside the root, the oracle is Graves 2013, eq. 38 to 41. With epsilon outside the root, the oracle
+    is torch's RMSprop."""
     if outside:
         ours, theirs = trajectories(
             lambda n: RMSProp(n, 0.95, 1e-3, epsilon_inside=False, centered=True),

@@ -1,4 +1,4 @@
-"""Published scores of libraries: our files equal the originals; and the scores with which a run is compared."""
+"""Published scores of libraries: our files equal the originals, and each run is compared with the right scores."""
 
 from dataclasses import replace
 

@@ -253,7 +253,7 @@ def wait_for(what: str, *streams: Stream) -> None:
 
 
 def know(clock: Clock) -> None:
-    """Record that the host knows that this work is done: all work it starts later on any stream is ordered after it."""
+    """Record that the host knows that the work of `clock` is done, so that all its later work is ordered after that."""
     with _lock:
         # Earlier knowledge of the host is already in the clocks of all streams.
         news = {stream: epoch for stream, epoch in clock.items() if _host.get(stream, -1) < epoch}

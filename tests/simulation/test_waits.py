@@ -19,7 +19,7 @@ def page_locked(x: Tensor) -> Tensor:
 
 
 def kinds(counter) -> dict[str, int]:
-    """Return the number of waits by kind. All waits must come from this test file."""
+    """Return the number of waits by kind, and check that all waits come from this test file."""
     assert all(key.startswith("tests/simulation/test_waits.py:") for key in counter), counter
     return {key.split(" ", 1)[1]: n for key, n in counter.items()}
 
