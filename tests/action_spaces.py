@@ -37,7 +37,7 @@ class Targets(gymnasium.Env):
 
 
 class Numbers(Targets):
-    """Two real numbers, x0 and 0.5 - x1 / 2, of which the second one's bounds are 0 and 1."""
+    """The best action is two real numbers: x0, and 0.5 - x1 / 2, which lies between 0 and 1."""
 
     def reward(self, action: np.ndarray) -> float:
         a = action.reshape(-1)
@@ -45,7 +45,7 @@ class Numbers(Targets):
 
 
 class Choices(Targets):
-    """Which third x0 is in, from 5 on, and whether x1 is positive."""
+    """The best action is two integers: 5, 6 or 7 for the third of [-1, 1] in which x0 lies, and 1 if x1 is positive."""
 
     def reward(self, action: np.ndarray) -> float:
         return 0.5 * (action[0] == 5 + int((self.x[0] + 1) * 1.4999)) + 0.5 * (action[1] == (self.x[1] > 0))
@@ -73,13 +73,14 @@ def integers() -> gymnasium.Env:
 
 
 class Masked(Targets):
-    """Of five actions, a random two to four are allowed, and another one is an error. The best one is that allowed one
-    which is nearest to 2 + 2 x0. An episode ends with x1 > 0.8."""
+    """Of five actions, a random two to four are allowed, and any other action is an error.
+
+    The best action is the allowed one nearest to 2 + 2 x0. An episode ends when x1 > 0.8."""
 
     def __init__(self, kind: str = "vector"):
         super().__init__(spaces.Discrete(5))
         x = spaces.Box(0, 255, (12, 12), np.uint8) if kind == "picture" else spaces.Box(-1, 1, (3,), np.float32)
-        # The mask is not the last entry in the order of the names.
+        # Sorted by name, the mask is not the last entry of the observation.
         self.observation_space = spaces.Dict({"action_mask": spaces.MultiBinary(5), "x": x})
         self.kind = kind
 
@@ -117,7 +118,7 @@ class Strict(gymnasium.Wrapper):
 
 
 def taxi() -> gymnasium.Env:
-    """Short episodes, so that time limits cut many."""
+    """Taxi episodes of at most 30 steps, so that the time limit truncates many of them."""
     return Strict(gymnasium.make("Taxi-v4", max_episode_steps=30))
 
 
@@ -126,12 +127,12 @@ def taxis(num_envs: int, mode: str = "NextStep") -> gymnasium.vector.VectorEnv:
 
 
 def forgetful() -> gymnasium.Env:
-    """Its steps have no mask."""
+    """Taxi whose `info` has an action mask after a reset, but not after a step."""
     return Unmasked(gymnasium.make("Taxi-v4"))
 
 
 def taxis_without_masks(num_envs: int, mode: str = "NextStep") -> gymnasium.vector.VectorEnv:
-    """The last environment has masks only at resets."""
+    """Taxi environments, of which the last has action masks only at resets."""
     return gymnasium.vector.SyncVectorEnv(
         [*[taxi] * (num_envs - 1), forgetful], autoreset_mode=gymnasium.vector.AutoresetMode(mode)
     )

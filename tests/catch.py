@@ -1,4 +1,4 @@
-"""Catch, as in bsuite (Osband et al. 2020): a ball falls, a paddle at the bottom must be under it. Pixels.
+"""Catch, as in bsuite (Osband et al. 2020): a ball falls, and the paddle at the bottom must catch it. Pixels.
 
 `accel-rl train dqn --env tests.catch:make`
 """

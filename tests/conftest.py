@@ -7,13 +7,13 @@ import shutil
 import site
 import tempfile
 
-# As before_torch of accel_rl/processes/process.py, also for scripts that import torch first. Threads that spin long at
-# a barrier make tests that share two cores a hundred times as slow.
+# before_torch in accel_rl/processes/process.py sets this value, too, but too late for scripts that import torch first.
+# Threads that spin long at a barrier make tests that share two cores a hundred times as slow.
 os.environ.setdefault("GOMP_SPINCOUNT", "6000")
-# numpy's oracles are small. Where two processes share two cores, a dot product of 16,384 elements on two threads takes
-# 4 ms, on one thread 10 us.
+# The numpy oracles use small arrays. If two processes share two cores, a dot product of 16,384 elements takes 4 ms
+# on two threads, but 10 us on one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# A compiler takes seconds of a core for each game. Tests of translated games remove the variable.
+# The C++ compiler takes seconds for each translated game. Tests of translated games remove the variable.
 os.environ["ACCEL_RL_TRANSLATE"] = "off"
 
 import subprocess
@@ -27,14 +27,15 @@ from tests.time_limit import pytest_enter_pdb, pytest_runtest_protocol, pytest_t
 
 
 def _leave_the_users_folders() -> None:
-    """Give this process and its children a new home folder, so that no test depends on caches and settings of the user.
-    The processes of pytest-xdist inherit it."""
-    os.environ.setdefault("PYTHONUSERBASE", site.getuserbase())  # Packages of `pip install --user` are in the home.
+    """Set a new home folder, also for child processes, so that no test depends on the user's caches and settings."""
+    # Packages of `pip install --user` are in the user's home folder.
+    os.environ.setdefault("PYTHONUSERBASE", site.getuserbase())
     for name in [*os.environ]:
         if name.startswith(("XDG_", "WANDB_", "HF_", "MPL", "MATPLOTLIB", "TORCHINDUCTOR_", "TRITON_CACHE")):
             del os.environ[name]
     home, process = tempfile.mkdtemp(prefix="accel_rl-home-"), os.getpid()
-    atexit.register(lambda: os.getpid() == process and shutil.rmtree(home, ignore_errors=True))  # Forks keep it.
+    # Forked processes must not remove the folder.
+    atexit.register(lambda: os.getpid() == process and shutil.rmtree(home, ignore_errors=True))
     os.environ["HOME"] = home
 
 
@@ -44,29 +45,31 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 
 @pytest.fixture(autouse=True)
 def same_numbers():
-    """Seed torch: with random initial networks a ReLU is, now and then, so near 0 that the order of sums matters."""
-    torch.default_generator.manual_seed(0)  # torch.manual_seed formats the stack for each absent accelerator: 3 ms
+    """Seed torch. With some random networks a ReLU's input is so near 0 that the order of a sum changes its sign."""
+    torch.default_generator.manual_seed(0)  # torch.manual_seed would take 3 ms.
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(0)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config):
-    """Let each of pytest-xdist's workers take half of the tests in their order, and then tests of the other's half. By
-    default the last tests are handed out in pairs, and both workers build the fixtures of a module."""
+    """Let pytest-xdist give each worker a contiguous part of the tests, so that few workers share a module's
+    fixtures."""
     if getattr(config.option, "numprocesses", None) and config.option.dist == "no":
         config.option.dist = "worksteal"
 
 
 def pytest_collection_finish(session):
-    """Exclude what the collection has allocated from later garbage collections: each training ends with one, and
-    thousands of collected tests make it take half a second."""
+    """Exclude the objects of collected tests from later garbage collections.
+
+    Each training run ends with a garbage collection, which thousands of tests would make take half a second.
+    """
     _freeze()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown():
-    """Exclude the modules that a test has imported, such as torch's compiler: they make each collection take 0.1 s."""
+    """Exclude imported modules from garbage collections: modules such as torch's compiler make each take 0.1 s."""
     if len(sys.modules) > _frozen_modules + 100:
         _freeze()
 
@@ -79,7 +82,7 @@ def _freeze() -> None:
 
 
 def pytest_runtest_setup(item):
-    """Skip a test that is marked `needs` without one of its packages."""
+    """Skip a test with the mark `needs` if a needed package is not installed."""
     for mark in item.iter_markers("needs"):
         for package in mark.args:
             pytest.importorskip(package, reason=f"needs {package}: python -m pip install -e '.[test-all]'")
@@ -90,15 +93,16 @@ WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 
 @pytest.fixture(autouse=True)
 def fair_threads():
-    """Give each of pytest-xdist's workers its share of the cores: small operations on threads that wait for a core take
-    twice as long. A test of threads, and a `Trainer`, sets its number itself.
+    """Divide the cores among the workers of pytest-xdist: with too many threads, small operations take twice as long.
+
+    A test of threads and a `Trainer` set their own number of threads.
     """
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // WORKERS))
 
 
 @pytest.fixture(autouse=True)
 def same_cores():
-    """Give this process its cores back: a `Trainer` of the concurrent schedule pins the process that it runs in."""
+    """Restore the process's CPU affinity, because a `Trainer` with the concurrent schedule pins its process."""
     if not hasattr(os, "sched_getaffinity"):
         yield
         return
@@ -125,7 +129,7 @@ def warned():
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A function that mounts a file system of a size such as 12m, and returns its folder."""
+    """A function that mounts a file system of a given size, such as 12m, and returns its folder."""
     disk = tmp_path / "disk"
     disk.mkdir()
 
@@ -142,14 +146,14 @@ def small_disk(tmp_path):
 
 @pytest.fixture
 def simulated_gpu():
-    """Simulated GPUs `sim:0` and `sim:1`, here and in child processes; `torch.accelerator` finds them.
+    """Simulate GPUs `sim:0` and `sim:1`, also in child processes; `torch.accelerator` finds these GPUs.
 
     Yields the package `tests.simulated_device`.
     """
     from tests import simulated_device
 
     simulated_device.install()
-    gc.collect()  # A finalizer of an earlier test's objects may wait for its GPU.
+    gc.collect()  # Finalizers of an earlier test's objects may use the earlier test's simulated GPU.
     with simulated_device.present(), simulated_device.child_processes():
         simulated_device.reset()
         yield simulated_device
@@ -158,8 +162,10 @@ def simulated_gpu():
 
 @pytest.fixture
 def open_trainer(tmp_path):
-    """open_trainer(config, context, state): a trainer in this process, whose sampler has started, in a new folder.
-    With `opens` False, the sampler has not started, and the test runs or closes the trainer."""
+    """open_trainer(config, context, state) returns a trainer in a new folder, whose sampler has started.
+
+    With `opens` False, the sampler has not started, and the test must run or close the trainer.
+    """
     from accel_rl.planning.plan import RankPlan
     from accel_rl.run.run_folder import RunFolder
     from accel_rl.settings.resolved import resolve

@@ -1,4 +1,4 @@
-"""Environments by their settings. The module needs no Gymnasium."""
+"""Resolved environments for tests. The module does not import Gymnasium."""
 
 from typing import Any
 
@@ -6,5 +6,5 @@ from accel_rl.envs.make import EnvConfig, ResolvedEnv, resolve_env
 
 
 def env_of(**settings: Any) -> ResolvedEnv:
-    """Return a resolved environment. settings: fields of `EnvConfig`. ConfigError."""
+    """Resolve an environment with the given fields of `EnvConfig`. Raises ConfigError."""
     return resolve_env(EnvConfig(**settings))

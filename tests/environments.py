@@ -1,5 +1,7 @@
-"""Environments for tests: with child processes, slow, and failing. The module does not import torch, which would take
-each worker process two seconds."""
+"""Slow and failing environments, and environments with child processes.
+
+The module does not import torch, so that each worker process starts two seconds faster.
+"""
 
 import ctypes
 import os
@@ -16,7 +18,7 @@ import numpy as np
 
 
 def with_children() -> gymnasium.Env:
-    """CartPole that starts a program, forks, and starts a daemon, which sleep for SLEEP_S seconds."""
+    """CartPole that starts a program, a forked process and a daemon, which all sleep for SLEEP_S seconds."""
     sleep = ["sleep", os.environ["SLEEP_S"]]
     subprocess.Popen(sleep)
     if not os.fork():
@@ -56,7 +58,7 @@ def blocks_at_close() -> gymnasium.Env:
 
 
 class AtStep(gymnasium.Wrapper):
-    """CartPole that calls `event` before step `at`, or before each step without `at`."""
+    """CartPole that calls `event` before step `at`, or before each step if `at` is None."""
 
     def __init__(self, event: Callable[[], Any], at: int | None = None) -> None:
         super().__init__(gymnasium.make("CartPole-v1"))
@@ -93,7 +95,7 @@ def forking() -> gymnasium.Env:
 
 
 def die(code: int) -> None:
-    """End the process as a crash of compiled code does. A worker refuses Python's os._exit."""
+    """End the process as a crash of compiled code does: a worker refuses Python's os._exit."""
     ctypes.CDLL(None)._exit(code)
 
 
@@ -123,7 +125,7 @@ def without_a_reward() -> gymnasium.Env:
 
 
 def slow_on_one_core() -> gymnasium.Env:
-    """CartPole with slow steps on the core SLOW_CORE."""
+    """CartPole whose steps are slow if the process is pinned to the core SLOW_CORE."""
     core = int(os.environ["SLOW_CORE"])
     return AtStep(lambda: time.sleep(0.15) if os.sched_getaffinity(0) == {core} else None)
 
@@ -142,7 +144,7 @@ def blocks_at_close_in_a_worker() -> gymnasium.Env:
 
 
 class Careless(gymnasium.Env):
-    """Draws from the global generators, at every call and once for each number of draws that they store or not."""
+    """An environment that draws from the global generators of numpy and `random` at every call."""
 
     observation_space = gymnasium.spaces.Box(-9, 9, (5,), np.float64)
     action_space = gymnasium.spaces.Discrete(2)
@@ -164,7 +166,7 @@ class Careless(gymnasium.Env):
 
 
 class Numbered(gymnasium.Env):
-    """Observes its number in the run, whether it is for training, and its level."""
+    """Observations are the environment's number in the run, whether the environment is for training, and the level."""
 
     observation_space = gymnasium.spaces.Box(-1, 99, (3,))
     action_space = gymnasium.spaces.Discrete(2)
@@ -185,7 +187,7 @@ def numbered(index: int, training: bool, level: int = 3) -> gymnasium.Env:
 
 
 class Shown(gymnasium.Env):
-    """Ends after 3 steps; renders a colour that tells the step."""
+    """An environment with episodes of 3 steps, whose rendered colour depends on the step."""
 
     metadata: ClassVar = {"render_modes": ["rgb_array"], "render_fps": 10}
     observation_space, action_space = gymnasium.spaces.Box(-1, 1, (3,)), gymnasium.spaces.Discrete(2)
@@ -206,7 +208,7 @@ class Shown(gymnasium.Env):
 
 
 class Pictures(Shown):
-    """Has no way to render; its observations are pictures."""
+    """An environment whose observations are pictures and which cannot be rendered."""
 
     observation_space = gymnasium.spaces.Box(0, 255, (40, 40, 3), np.uint8)
 

@@ -1,4 +1,4 @@
-"""Train PQN for 0.5 M env steps on one more game each night, and test whether it learns less than in earlier nights.
+"""Train PQN for 0.5 M env steps on one game each night, and test whether PQN learns less than in earlier nights.
 
     python -m tests.learning_series --rows series.csv                  train on the next game, and append its score
     python -m tests.learning_series --rows series.csv --nights 0       only test the rows that are there
@@ -7,10 +7,11 @@ A night's score is compared with the earlier nights of the same game (n, mean, d
 
     Q = Phi^-1(T_{n-1}(sqrt(n / (n + 1)) (score - mean) / deviation))
 
-which, without a change, is standard normal and independent of the other nights' (Quesenberry 1991, for normal scores).
-A cumulative sum S <- max(0, S - Q - 0.5) raises the alarm at LIMIT, without a change once in 370 nights on average
-(Page 1954; Montgomery 2013, section 9.1). Nights since S was last 0 are no part of the means, which would otherwise
-follow a fall. The exit code is 1 if the newest night raises an alarm.
+Without a change of the code, Q is standard normal and independent of other nights (Quesenberry 1991, for normal
+scores). A cumulative sum S <- max(0, S - Q - 0.5) raises the alarm at LIMIT. Without a change, a false alarm is raised
+once in 370 nights on average (Page 1954; Montgomery 2013, section 9.1). Nights since S was last 0 are excluded from the
+means, because the means would otherwise follow a fall of the score. The exit code is 1 if the newest night raises an
+alarm.
 """
 
 import csv
@@ -37,11 +38,11 @@ from experiments.suite import GAMES
 
 SLACK, LIMIT = 0.5, 4.1
 LEAST = 3
-"""Earlier nights of a game that a night is compared with."""
+"""Minimum number of earlier nights of a game with which a night is compared."""
 EFFECTS = (0.5, 1.0, 2.0)
-"""Falls of the score, in standard deviations over seeds, whose power is printed."""
+"""Falls of the score, in standard deviations over seeds, for which the power of the test is printed."""
 MOST = 400
-"""Nights after a fall that are simulated."""
+"""Number of simulated nights after a fall of the score."""
 
 
 @dataclass(frozen=True)
@@ -52,21 +53,21 @@ class Night:
     seed: int
     env_steps: int
     score: float
-    """The mean of the last 100 training episodes"""
+    """Mean score of the last 100 training episodes."""
     minutes: float
 
 
 @dataclass(frozen=True)
 class Options:
     rows: str = "learning_series.csv"
-    """CSV file of the nights, to which the new ones are appended."""
+    """CSV file of all nights, to which new nights are appended."""
     since: str = ""
-    """Compare only with the nights from this date on, such as 2026-11-30, for example after an intended change."""
+    """Compare only with nights since this date, such as 2026-11-30, for example after an intended change."""
     nights: Count = 1
-    """Number of games that are trained on now."""
+    """Number of nights, each with the next game, to train now."""
     env_steps: Count = 500_000
     draws: Count = 200
-    """Number of simulated series for the power."""
+    """Number of simulated series from which the power of the test is estimated."""
     json: str = ""
     """Write the result also to the given JSON file."""
 
@@ -76,7 +77,7 @@ class Options:
 
 
 def read(file: Path) -> list[Night]:
-    """Raises ConfigError for a file that is no series."""
+    """Read a file of nights. Raises ConfigError if the file has another format."""
     if not file.exists():
         return []
     kinds: dict[str, Any] = {f.name: f.type for f in fields(Night)}
@@ -88,7 +89,7 @@ def read(file: Path) -> list[Night]:
 
 
 def train(number: int, env_steps: int) -> Night:
-    """Night `number` has the next game, and the number as its seed."""
+    """Train for one night on game `number`, modulo the number of games, with the seed `number`."""
     game, began = GAMES[number % len(GAMES)], time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         run = accel_rl.train(
@@ -103,9 +104,9 @@ def train(number: int, env_steps: int) -> Night:
 
 
 def sums(games: Sequence[str], scores: Sequence[float]) -> Iterator[float]:
-    """The cumulative sum S after each night."""
+    """Yield the cumulative sum S after each night."""
     known: dict[str, list[float]] = {game: [] for game in games}
-    recent: list[tuple[str, float]] = []  # nights since S was last 0
+    recent: list[tuple[str, float]] = []  # The nights since S was last 0.
     now = 0.0
     for game, score in zip(games, scores, strict=True):
         recent.append((game, score))
@@ -128,8 +129,10 @@ def q_statistic(earlier: Sequence[float], score: float) -> float:
 
 
 def nights_to_alarm(before: int, effect: float, draws: int) -> np.ndarray:
-    """Numbers of nights until the alarm, at most MOST, if all scores fall by `effect` deviations after `before`
-    nights without an alarm."""
+    """Return numbers of nights until the alarm, at most MOST, in `draws` simulated series.
+
+    After `before` nights without an alarm, all scores fall by `effect` standard deviations.
+    """
     rng, result = np.random.default_rng(1), []
     games = [GAMES[i % len(GAMES)] for i in range(before + MOST)]
     while len(result) < draws:

@@ -1,4 +1,4 @@
-"""Libraries in C that LD_PRELOAD puts before the C library."""
+"""C libraries that LD_PRELOAD loads before the C library."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from accel_rl.text.errors import ConfigError
 
 
 def compiler() -> str:
-    """Return the name of the C compiler."""
+
     return os.environ.get("CC", "cc")
 
 

@@ -1,4 +1,4 @@
-"""Small tasks that are tables: each tests one part of an algorithm, and a mistake in that part changes the best action.
+"""Small tabular tasks. Each task tests one part of an algorithm: a mistake in this part changes the best action.
 
 `accel-rl train dqn --env tests.tables:chain --noisy`
 """
@@ -17,10 +17,9 @@ LEFT, RIGHT = 0, 1
 
 
 class Table(gymnasium.Env[np.ndarray, int]):
-    """A deterministic task. States are numbered, and state 0 is the first; states[s][action] is a Step to another
-    state, or to END.
+    """A deterministic task. States are numbered, and state 0 is the first; states[s][action] is a Step.
 
-    Observation [len(states)]: the state, one-hot.
+    The observation [len(states)] is the one-hot state.
     """
 
     def __init__(self, states: list[tuple[Step, Step]]):
@@ -46,9 +45,9 @@ class Table(gymnasium.Env[np.ndarray, int]):
 
 
 def chain(length: int = 7) -> Table:
-    """A chain whose end pays 1. One action leads on, and the other ends the episode with 0.1.
+    """A chain of states with the reward 1 at its end. One action continues; the other ends the episode with 0.1.
 
-    The action that leads on alternates, so that an action that is good in one state is bad in the next.
+    The continuing action alternates, so that an action that is good in one state is bad in the next.
     """
     states = []
     for s in range(length):
@@ -59,24 +58,26 @@ def chain(length: int = 7) -> Table:
 
 
 def path(length: int, sooner: float) -> Table:
-    """Left pays `sooner` at once. Right begins a path without choices on which the last of `length` steps pays 1."""
+    """Left has the immediate reward `sooner`. Right begins a path without choices, whose last of `length` steps has
+    1."""
     states: list[tuple[Step, Step]] = [((sooner, END), (0.0, 1))]
     states += [((0.0, s + 1), (0.0, s + 1)) for s in range(1, length - 1)]
     return Table([*states, ((1.0, END), (1.0, END))])
 
 
 def short_path() -> Table:
-    """With a discount of 0.9 the path is worth 0.66."""
+    """With a discount of 0.9 the path is worth 0.66, more than the immediate 0.5."""
     return path(length=5, sooner=0.5)
 
 
 def long_path() -> Table:
-    """With a discount of 0.8 the path is worth 0.17."""
+    """With a discount of 0.8 the path is worth 0.17, less than the immediate 0.3."""
     return path(length=9, sooner=0.3)
 
 
 def wage() -> gymnasium.Env:
-    """Left pays 0.1 per step without an end, but a time limit cuts the episode after two steps. Right ends it with 1.
+    """Left has the reward 0.1 and never ends, but a time limit truncates the episode after two steps. Right ends with
+    1.
 
     With a discount of 0.95 the left action is worth 2.
     """
@@ -84,10 +85,10 @@ def wage() -> gymnasium.Env:
 
 
 def second_choice() -> Table:
-    """Left ends the episode with 0.5. Right leads to a choice between -1 and 1, which is worth 0 to a random policy."""
+    """Left ends the episode with 0.5. Right leads to a choice between -1 and 1, worth 0 under a random policy."""
     return Table([((0.5, END), (0.0, 1)), ((-1.0, END), (1.0, END))])
 
 
 def recall() -> Recall:
-    """A cue of two, which must be recalled three steps later."""
+    """One of two cues, which must be recalled three steps later."""
     return Recall(delay=2, cues=2)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 class CountingTensors(VectorEnv):
-    """Environment i's observation is (episode, step, i)."""
+    """Environments whose observation is (episode, step, number of the environment)."""
 
     def __init__(self, num_envs: int, mode: str = "NextStep", device: str = "cpu"):
         self.num_envs, self.mode, self.device = num_envs, AutoresetMode(mode), device

@@ -1,4 +1,4 @@
-"""The import rules, read from the source: an import inside a function counts too."""
+"""The import rules, checked in the source code. Imports inside functions count, too."""
 
 import ast
 import functools
@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "accel_rl"
 
-# Each floor may import the floors above it in this list, and its own rooms where that makes no circle.
+# A room (subpackage) may import the rooms of earlier floors of this list, and of its own floor if no cycle arises.
 FLOORS = [
     {"version"},
     {"ops", "processes"},
@@ -40,7 +40,7 @@ FLOORS = [
 ]
 RANK = {room: i for i, floor in enumerate(FLOORS) for room in floor}
 
-# Modules that may be imported only by the files listed, as prefixes.
+# Maps each module to prefixes of the files that may import it.
 CONFINED = {
     "multiprocessing": (),
     "subprocess": (
@@ -72,9 +72,10 @@ CONFINED = {
     "triton": ("accel_rl/kernels/",),
     "accel_rl.emulator._core": ("accel_rl/emulator/atari.py",),
 }  # fmt: skip
-# The parameter server without the cluster that it runs on.
+# Modules of the parameter server that do not depend on the cluster.
 SHARD_SIDE = ("shard", "sharded_sync", "transport")
-# What a worker process loads before its environments. Importing torch would cost each of them a second and 200 MB.
+# Modules that a worker process imports before its environments.
+# Importing torch would cost each worker process a second and 200 MB.
 WORKER_SIDE = (
     "accel_rl/envs/",
     "accel_rl/text/",
@@ -92,7 +93,7 @@ WORKER_SIDE = (
     "accel_rl/samplers/workers/stepper.py",
     "accel_rl/samplers/workers/worker.py",
 )
-# C++ sources may include their own folder, the folders inside it, and these.
+# C++ sources may include files of their own folder, of its subfolders, and of the folders listed here.
 INCLUDES = {
     "accel_rl/kernels/src/nn": ("accel_rl/kernels/src",),
     "accel_rl/emulator/core/fast": ("accel_rl/emulator/core",),
@@ -114,7 +115,7 @@ def nodes(path: Path) -> list[ast.AST]:
 
 @functools.cache
 def imports(path: Path, top_level_only: bool = False) -> frozenset[str]:
-    """Return the names of imported modules and objects; also of modules that `importlib` gets as a string."""
+    """Return the names of imported modules and objects, also of modules that `importlib` imports by a string."""
     found: set[str] = set()
     module, *_ = nodes(path)
     for node in module.body if top_level_only else nodes(path):  # type: ignore[attr-defined]
@@ -128,7 +129,7 @@ def imports(path: Path, top_level_only: bool = False) -> frozenset[str]:
 
 
 def room_of(module: str) -> str:
-    """accel_rl.ops.returns -> ops; benchmarks.train -> benchmarks; of another library: nothing."""
+    """accel_rl.ops.returns -> "ops"; benchmarks.train -> "benchmarks"; other libraries -> ""."""
     first, _, rest = module.partition(".")
     if first in ("experiments", "launch", "benchmarks"):
         return first
@@ -186,7 +187,7 @@ def test_no_two_rooms_import_each_other_on_any_path() -> None:
 
 
 def test_no_two_modules_import_each_other_on_any_path() -> None:
-    """Also not inside a room."""
+    """Import cycles are also forbidden inside a subpackage."""
     names = {name_of(path).removesuffix(".py").replace("/", "."): path for path in FILES if path.stem != "__init__"}
     require_no_circle({name: set(imports(path)) & set(names) for name, path in names.items()})
 
@@ -198,7 +199,7 @@ def test_samplers_and_algorithms_do_not_know_each_other() -> None:
 
 
 def test_shards_know_no_engine() -> None:
-    """Shards and learners meet through `ActorTransport` alone: no processes, collectives, algorithms or runs."""
+    """Shards and learners use only `ActorTransport`: no processes, collectives, algorithms or runs."""
     for path in (PACKAGE / "gorila" / f"{name}.py" for name in SHARD_SIDE):
         found = imports(path)
         assert {room_of(n) for n in found} <= {
@@ -249,21 +250,20 @@ def test_workers_start_without_torch() -> None:
 
 
 def test_the_command_line_loads_no_mode() -> None:
-    """Modules of accel_rl that `accel-rl train` loads before its settings are known, and those that a run adds."""
+    """Counted are the modules that `accel-rl train` imports before its settings are known, and in a run."""
     loaded = "print(*(m for m in sys.modules if m.partition('.')[0] == 'accel_rl'))"
     code = f"import sys; import accel_rl.cli.train_command; {loaded}; import accel_rl.api.launch; {loaded}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     modes = tuple(f"accel_rl.{room}" for room in ("gorila", "sweeps", "papers", "emulator.device", "report"))
-    # 234 with reward_norm, speed.captures and speed.fixed_addresses, policies, the networks that captures know, several
-    # games, masks in info, and the agent that pulls parameters
     for line, most in zip(done.stdout.splitlines(), (142, 234), strict=True):
         found = line.split()
         assert len(found) <= most and not [m for m in found if m.startswith(modes)], sorted(found)
 
 
 def test_the_emulator_includes_the_c_plus_plus_library_alone() -> None:
-    """It compiles wherever Python does: of <...> the C++ library, pybind11, and immintrin.h where a guard finds x86."""
+    """In <...> only the C++ library, pybind11 and, guarded for x86, immintrin.h are included, so that it compiles
+    anywhere."""
     wrong = []
     for path in (p for p in SOURCES if (PACKAGE / "emulator") in p.parents):
         for name in re.findall(r"#\s*include\s*<([^>]+)>", path.read_text()):
@@ -287,7 +287,7 @@ def test_includes_flow_one_way() -> None:
 
 
 def test_no_room_has_the_name_of_something_public() -> None:
-    """Importing accel_rl.train.x would put a module in the place of the function accel_rl.train."""
+    """For example, importing accel_rl.train.x would replace the function accel_rl.train by a module."""
     source = (PACKAGE / "__init__.py").read_text()
     public = re.findall(r'"(\w+)"', re.search(r"__all__ = \[(.*?)\]", source, re.S)[1])  # type: ignore[index]
     rooms = {path.name.removesuffix(".py") for path in PACKAGE.iterdir()}
@@ -295,7 +295,7 @@ def test_no_room_has_the_name_of_something_public() -> None:
 
 
 def test_algorithms_and_data_know_nothing_of_speed() -> None:
-    """Captures, fixed addresses and kinds of devices are known to accel_rl/speed alone."""
+    """Only accel_rl/speed handles captures, fixed addresses and kinds of devices."""
     words = re.compile(
         r"capturable|phase_key|at_fixed_address|is_gpu|parts\(|_cursor|refresh|activation_cache|reading\("
     )
@@ -309,7 +309,7 @@ def test_algorithms_and_data_know_nothing_of_speed() -> None:
 
 
 def test_an_algorithm_is_small() -> None:
-    """Eleven methods to learn for a new algorithm, seven of them optional; PPO is read on a page."""
+    """An author of an algorithm must know at most eleven methods, seven of them optional. PPO fits on a page."""
     body = {}
     for file in ("algorithm", "ppo"):
         for node in ast.parse((PACKAGE / "algos" / f"{file}.py").read_text()).body:

@@ -1,4 +1,4 @@
-"""README and docs: a short README, links with existing targets, examples that compile, commands that exist."""
+"""README and docs: README is short, targets of links exist, examples compile, and commands exist."""
 
 import csv
 import importlib
@@ -34,12 +34,12 @@ def name(path: Path) -> str:
 
 
 def prose(path: Path) -> str:
-    """Return the page without code."""
+    """Return the text of a page without code."""
     return re.sub(r"`[^`\n]*`", "`", FENCED.sub("", path.read_text()))
 
 
 def anchors(path: Path) -> set[str]:
-    """Return the anchors of its headings, as on GitHub."""
+    """Return the anchors of a page's headings, as on GitHub."""
     headings = re.findall(r"^#+ (.*)$", FENCED.sub("", path.read_text()), re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -49,7 +49,7 @@ def blocks(path: Path, language: str) -> list[str]:
 
 
 def command_lines(path: Path) -> Iterator[list[str]]:
-    """Yield the words of each line of fenced blocks without a language; a backslash at its end continues a line."""
+    """Yield the words of each command line in fenced blocks without a language. A backslash continues a line."""
     for block in blocks(path, ""):
         for line in block.replace("\\\n", " ").splitlines():
             for part in re.sub(r"\[[^\]]*\]", "", line).split("#")[0].split("&&"):  # without [optional words]
@@ -60,13 +60,13 @@ def command_lines(path: Path) -> Iterator[list[str]]:
 
 
 def examples() -> dict[str, str]:
-    """{module: code} of the blocks that open with `# my_module.py`."""
+    """Return {module: code} of the blocks that begin with a comment such as `# my_module.py`."""
     code = [code for path in PAGES for code in blocks(path, "python")]
     return {m.group(1): c for c in code if (m := re.match(r"# (\w+)\.py\n", c))}
 
 
 def is_there(target: str) -> bool:
-    """Whether module:name can be found."""
+    """Whether the target `module:name` exists."""
     if target.partition(":")[0] in examples():
         return True
     try:
@@ -98,7 +98,7 @@ def test_python_examples_compile(path):
 
 @pytest.fixture
 def example_modules(tmp_path, monkeypatch):
-    """The examples as files that can be imported."""
+    """Write the examples to files, so that they can be imported."""
     for module, code in examples().items():
         (tmp_path / f"{module}.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
@@ -116,7 +116,7 @@ def test_the_tests_of_the_walk_throughs_pass(module, example_modules):
 
 
 def test_the_page_on_python_runs(tmp_path, monkeypatch):
-    """Its blocks one after the other, as one script, with fewer steps and short episodes."""
+    """The blocks of docs/python.md run as one script, with fewer steps and short episodes."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(TrainConfig, "evaluation_limit", 20)
     code = "\n".join(blocks(ROOT / "docs/python.md", "python"))
@@ -184,8 +184,8 @@ def test_named_tests_exist(path):
 
 @pytest.mark.parametrize("path", PAGES, ids=name)
 def test_named_files_exist(path):
-    """A path between back quotes, from the clone or from one of its folders; of a program that was removed, the commit
-    stands beside it."""
+    """A path in back quotes is relative to the clone or to one of its folders. A removed file's commit follows its
+    path."""
     folders = (ROOT, *(ROOT / f for f in ("accel_rl", "accel_rl/kernels", "accel_rl/emulator", "docs", "tests")))
     for file, rest in re.findall(r"`([\w.-]+/[\w./-]+\.(?:py|h|cpp|cu))`([^`]{0,20})", path.read_text()):
         is_removed = re.search(r"of\s+commit|and, for measured", rest)
@@ -198,7 +198,7 @@ def test_every_page_is_in_the_index():
 
 
 def test_the_pictures_and_the_command_reference_are_up_to_date(monkeypatch):
-    """They are what docs/tools writes now."""
+    """The files equal those that docs/tools would write now."""
     monkeypatch.syspath_prepend(ROOT / "docs/tools")
     curves, pictures, commands = map(importlib.import_module, ("curves", "pictures", "commands"))
     for file, text in pictures.written().items():
@@ -234,7 +234,7 @@ def test_pictures_are_small_and_shown():
 
 
 def test_the_settings_named_for_other_libraries_exist():
-    """The right column of coming_from.md, and the left column of the settings of algorithms.md."""
+    """Checked are the right column of coming_from.md, and the left column of the settings in algorithms.md."""
     known = set().union(*(flags_of(TrainConfig, default_config(name)) for name in ALGORITHMS))
     short = {"--" + ".".join(flag[2:].split(".")[i:]) for flag in known for i in range(flag.count(".") + 1)}
     for page, column in (("coming_from.md", 2), ("algorithms.md", 1)):
@@ -245,7 +245,7 @@ def test_the_settings_named_for_other_libraries_exist():
 
 @pytest.mark.parametrize("page", ["troubleshooting.md", "faults.md"])
 def test_messages_are_the_programs(page):
-    """The longest part of each quoted message, between what is filled in, is in the source."""
+    """The longest constant part of each quoted message must be in the source code."""
     files = [p for folder in ("accel_rl", "launch") for p in (ROOT / folder).rglob("*.py")]
     source = re.sub(r'"\s*f?"', "", "\n".join(p.read_text() for p in files))
     for row in re.findall(r"^\|.*\|$", (ROOT / "docs" / page).read_text(), re.M):
@@ -257,7 +257,7 @@ def test_messages_are_the_programs(page):
 
 
 def test_every_page_is_in_the_site():
-    """mkdocs.yml names every page, and every page of benchmarks/results."""
+    """mkdocs.yml lists every page of docs and of benchmarks/results."""
     navigation = set(re.findall(r": ([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M))
     pages = {p.relative_to(ROOT / "docs").as_posix() for p in (ROOT / "docs").glob("*.md")}
     pages |= {name(p) for p in RESULTS} | {"examples/README.md", "experiments/models/README.md"}
@@ -284,7 +284,7 @@ def test_what_is_missing_is_seen():
 
 
 def test_recorded_results_name_no_folder_of_the_machine():
-    """Programs write their options, which may be paths, into their results."""
+    """Programs write their options, which may contain paths, into their results."""
     folders = re.compile(r"/(home|root|work|Users)/")
     recorded = [*(ROOT / "benchmarks/results").glob("*.json"), *(ROOT / "experiments/results").rglob("*.json")]
     assert recorded and [p.name for p in recorded if folders.search(p.read_text())] == []

@@ -1,7 +1,7 @@
-"""Every command line and Python block of README and docs is executed, at a tiny size.
+"""Every command line and Python block of README and docs is executed at a tiny size.
 
-`TINY` makes a command small. `PLANNED` names the commands that need a cluster, GPUs, an extra or hours: their arguments
-are parsed and checked, and a sweep's runs are planned, but nothing is started.
+`TINY` has options that make commands small. `PLANNED` lists the commands that need a cluster, GPUs, an extra package or
+hours. Their arguments are parsed and checked, and a sweep's runs are planned, but nothing is started.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ from tests.marks import slow
 from tests.test_docs import PAGES, ROOT, blocks, command_lines, examples, name
 
 STARTS, COPY = "pong.starts.json", "run"
-# Settings of every run that is started.
+# Settings of all runs that are started.
 RUN = "--env-steps 64 --evaluation.interval 0 --decorrelation-steps 0 --torch-threads 1 --envs 4".split()  # noqa: SIM905
 REPLAY = "--replay.size 1000 --replay.start 32 --batch-size 16".split()  # noqa: SIM905
 TINY = {
@@ -49,7 +49,7 @@ TINY = {
     "accel-rl report": "--reps 10",
     "accel-rl starts": "--points 2 --games 1 --steps 20",
 }
-# Commands that are parsed and planned, by how they begin or what they hold, with the reason.
+# Maps a part of a command line to the reason why such commands are only parsed and planned.
 PLANNED = {
     "--gpus": "needs GPUs",
     "--cluster": "needs Ray and minutes; tests/gorila trains such runs",
@@ -70,13 +70,13 @@ PLANNED = {
     "python -m tests.emulator.trace": "an hour; tests/benchmarks runs it at a small size",
     "accel-rl bench": "tests/cli/test_programs.py runs it",
 }
-# Commands that are not touched here.
+# Commands that are neither executed nor parsed.
 FOREIGN = {"python -m pip": "installs", "python -m pytest": "the tests themselves"}
-# Slow tests: processes of their own, what another line executes too, and examples that tests/test_docs.py trains.
+# Slow tests: lines that start processes, that repeat other lines, or that tests/test_docs.py also tests.
 SLOW = ["--ranks", "secondary_learner", "dqn_scaling", "pong_rainbow", "--groups", "--sampler.engine", "--env.backend"]
 SLOW += ["runs/", "munchausen:", "my_ppo:", "my_network:", "my_net:", "my_env:", "lion:"]
 SLOW += ["completion", "report RUNS --out", "suite/", "resume RUN --", "--best --s", "--episodes 30", "RUN/model"]
-# Runs whose settings are resolved here; a fast test trains each algorithm and each module of a user's.
+# Fast tests only resolve the settings of these runs. Other fast tests train each algorithm and each user module.
 SLOW += [
     "--seed 3",
     "--learning-rate",
@@ -88,7 +88,7 @@ SLOW += [
     "experiments.",
 ]
 SLOW += ["--engine device", "--envs 64", "--network my_", "--replay.size", "starts RUN"]
-# Packages that a command needs, by what it holds.
+# Maps a part of a command line to the package that such commands need.
 EXTRA = {"--onnx": "onnxscript", "accel-rl search": "optuna", "recorded_env:": "pygame", "MinAtar/": "minatar"}
 
 LINES = sorted({shlex.join(words) for page in PAGES for words in command_lines(page)})
@@ -105,7 +105,7 @@ SLOW_RUNS = [line for line in EXECUTED if line.startswith("accel-rl train") and 
 
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory):
-    """A folder with the example modules, a short run of Pong, its model, and start points."""
+    """A folder with the example modules, a short run of Pong, the run's exported model, and start points."""
     folder = tmp_path_factory.mktemp("docs")
     for module, code in examples().items():
         (folder / f"{module}.py").write_text(code)
@@ -130,14 +130,14 @@ def here(workplace, monkeypatch):
 
 
 def small(words: list[str], folder: Path) -> list[str]:
-    """Return the arguments of an accel-rl command with a tiny size; RUN is the fixture's."""
+    """Return the arguments of an accel-rl command at a tiny size. RUN is replaced by the fixture's run."""
     command, rest = words[1], words[2:]
     if command == "train":
         rest = split([COPY if word == "RUN" else word for word in rest], ["--budget"])[1]
         return words[1:] if "--help" in rest else ["train", *rest, *size_of_run(rest), "--run-dir", new_run(folder)]
     if command == "resume":
         rest = [*(word for word in rest if word not in ("--env-steps", "4e6")), "--env-steps", "128"]
-    if command == "runs":  # The folder is the workplace.
+    if command == "runs":  # The folder argument is replaced by the current folder.
         return ["runs", ".", *rest[int(bool(rest) and not rest[0].startswith("-")) :]]
     if command in ("push", "pull"):
         new = f"./{Path(new_run(folder)).name}"
@@ -151,8 +151,8 @@ def small(words: list[str], folder: Path) -> list[str]:
 
 
 def size_of_run(rest: list[str]) -> list[str]:
-    """Return the settings that make a run of these arguments tiny."""
-    kind = PPO if "--config" in rest else find_algorithm(default_config(rest[0]).algorithm)  # COPY is a run of PPO.
+    """Return the settings that make a run with these arguments tiny."""
+    kind = PPO if "--config" in rest else find_algorithm(default_config(rest[0]).algorithm)  # The run COPY uses PPO.
     vectors = {"CartPole-v1", "my_env:make_env", "experiments.recall:make"} & {*rest}
     size = [*RUN, "--workers", "1"] if "device" not in rest else [*RUN]
     if issubclass(kind, ReplayAlgorithm):
@@ -177,7 +177,8 @@ def new_run(folder: Path) -> str:
 
 
 def marked(lines: list[str], slow: Sequence[str] = ()) -> list[Any]:
-    """Parametrize by lines: those with a word of `slow` are slow, those with one of EXTRA need its package."""
+    """Return lines as test parameters. Lines with a word of `slow` are slow; lines with a key of EXTRA need a
+    package."""
     found = []
     for line in lines:
         marks = [pytest.mark.needs(package) for word, package in EXTRA.items() if word in line]
@@ -188,7 +189,7 @@ def marked(lines: list[str], slow: Sequence[str] = ()) -> list[Any]:
 
 @pytest.mark.parametrize("line", marked(EXECUTED, SLOW))
 def test_it_runs(line, here, capsys, monkeypatch):
-    """The command of the line ends with exit code 0. Episodes of the suite's agents are short."""
+    """The command must end with exit code 0. Episodes of the suite's agents are short."""
     if "suite/" in line:
         monkeypatch.setattr(TrainConfig, "evaluation_limit", 20)
     shutil.copytree(here / "trained", here / COPY)
@@ -206,14 +207,14 @@ def test_it_runs(line, here, capsys, monkeypatch):
 
 
 grid_of = functools.cache(find_grid)
-"""The same grids stand on many lines."""
+"""Cached, because many lines have the same grid."""
 MACHINE = of_cores(range(32), memory=2**40, gpus=8, gpu_memory=80 * 2**30)
 PLAN = {"nodes": 2, "cores_per_node": 32, "threads_per_core": 2, "gpus_per_node": 4, "memory_gib": 1024, "machines": 64}
 
 
 @pytest.mark.parametrize("line", marked([*NOT_EXECUTED, *SLOW_RUNS]))
 def test_it_is_planned(line, here, capsys, monkeypatch):
-    """The command accepts the arguments of a line of the docs, also in combination."""
+    """The command accepts the line's arguments, also in combination."""
     words = [word for word in shlex.split(line) if word != "--resume"]
     if "accel_rl" in words:  # under torchrun
         words = ["accel-rl", *words[words.index("accel_rl") + 1 :]]
@@ -230,7 +231,7 @@ def test_it_is_planned(line, here, capsys, monkeypatch):
         if "--dry-run" not in rest:
             rest = [*rest, "--dry-run"]
         monkeypatch.setattr(sweep, "find_grid", grid_of)
-        if "--only" not in rest:  # A few of hundreds of runs.
+        if "--only" not in rest:  # Only a few of hundreds of runs are planned.
             rest = [*rest, "--only", "seed=1" if "suite" in line or "atari_100k" in line else "seed=0"]
         if "game=" not in line and "game" in grid_of(rest[0], ()).members[0].labels:
             rest.insert(rest.index("--only") + 1, "game=pong")
@@ -250,7 +251,7 @@ def test_it_is_planned(line, here, capsys, monkeypatch):
 
 
 def benchmark(argv: list[str], module: str) -> None:
-    """Parse the options of a benchmark."""
+
     if module == "benchmarks.gpu":
         from benchmarks.gpu.options import parser
 
@@ -266,7 +267,7 @@ def benchmark(argv: list[str], module: str) -> None:
 
 @pytest.mark.slow
 def test_a_sweep_is_run_and_resumed(here, capsys):
-    """The commands of sweeps.md one after the other."""
+    """The commands of docs/sweeps.md are executed one after another."""
     tiny = ["env-steps=128", "sampler.envs=4", "sampler.horizon=8", "algo.minibatch=32", "evaluation.interval=0"]
     assert sweep.main(["my_grids:sizes", "--out", "runs/sizes", "--only", "game=pong", "--override", *tiny]) == 0
     assert sweep_display.main(["runs/sizes"]) == 0
@@ -279,7 +280,7 @@ def test_a_sweep_is_planned_and_shown(here, capsys):
     assert "envs=64" in capsys.readouterr().out
 
 
-# Python blocks that are scripts: page, block, {what it says: what is executed}
+# Python blocks that are scripts: (page, number of the block, {text: replacement that makes it small}).
 SMALL = 'engine="in-process", torch_threads=1, evaluation__interval=0, evaluation__max_episode_steps=20'
 TRAIN = {"env_steps=1e6": f"env_steps=64, envs=4, horizon=8, minibatch=32, {SMALL}"}
 TRAIN |= {"episodes=30": "episodes=1, parallel=1"}
@@ -304,18 +305,18 @@ SCRIPTS = [
     ("docs/distributed.md", 0, {}),
     ("docs/distributed.md", 1, {}),
 ]
-PARTS = {"docs/gpu.md": "from accel_rl.algos.dqn import DQN\n"}  # what a page leaves out
+PARTS = {"docs/gpu.md": "from accel_rl.algos.dqn import DQN\n"}  # Lines that a page's block needs but omits.
 NEEDS = {("docs/vector_env.md", 3): "stable_baselines3"}
 NEEDS |= {("docs/distributed.md", i): "ray" for i in (0, 1)}
 
 
-# README's script is like that of docs/quickstart.md; tests/integration resumes runs as docs/determinism.md does.
+# These scripts are slow tests: README's script is similar, and tests/integration resumes runs in the same way.
 SLOW_SCRIPTS = ("docs/quickstart.md", "docs/determinism.md")
 
 
 @pytest.mark.parametrize(("page", "index", "smaller"), [slow(*s) if s[0] in SLOW_SCRIPTS else s for s in SCRIPTS])
 def test_the_script_runs(page, index, smaller, tmp_path, monkeypatch):
-    """A function of docs/distributed.md is defined, not called: it needs a cluster."""
+    """The function in docs/distributed.md is only defined but not called, because it needs a cluster."""
     if package := NEEDS.get((page, index)):
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
@@ -330,7 +331,7 @@ def test_the_script_runs(page, index, smaller, tmp_path, monkeypatch):
 
 
 def test_every_script_is_run():
-    """Blocks that are modules are in `examples`; docs/python.md has a test of its own."""
+    """Blocks that are modules are in `examples`. docs/python.md has a separate test."""
     scripts = {
         (name(p), i) for p in PAGES for i, code in enumerate(blocks(p, "python")) if not re.match(r"# \w+\.py\n", code)
     }
@@ -338,7 +339,7 @@ def test_every_script_is_run():
 
 
 def test_what_is_not_run_is_known():
-    """Reasons are not left over."""
+    """Each entry of PLANNED and FOREIGN must occur in a command line."""
     for table in (PLANNED, FOREIGN):
         for key in table:
             assert any(line.startswith(key) or key in line for line in LINES), key

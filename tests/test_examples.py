@@ -1,4 +1,4 @@
-"""Every example runs, at a small size."""
+"""Every program in examples/ runs at a small size."""
 
 import os
 import re
@@ -32,8 +32,7 @@ def test_all_are_listed_and_tested():
     assert all(f"[{name}.py]({name}.py)" in listed for name in names)
 
 
-# tests/test_docs.py makes the same calls: docs/python.md, and the network, loss and environment of docs/extending.md. A
-# sampler of random play is in tests/api/test_sampler.py.
+# These examples are slow tests, because tests/test_docs.py and tests/api/test_sampler.py make the same calls.
 SLOW = ("replay_alone", "train_in_python", "own_network", "own_environment", "clipped_targets", "rollouts")
 
 
@@ -76,7 +75,7 @@ def test_other_libraries_run_on_the_emulator(library, argv, line, tmp_path):
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("script", ["ppo_atari_envpool.py", "pqn_atari_envpool.py", "ppo_atari.py", "dqn_atari.py"])
 def test_scripts_of_cleanrl_run_on_the_emulator(script, tmp_path):
-    """CLEANRL is a checkout of CleanRL; the scripts beside EnvPool import Gym before 0.26."""
+    """The environment variable CLEANRL names a checkout of CleanRL. The scripts for EnvPool need Gym before 0.26."""
     if "CLEANRL" not in os.environ:
         pytest.skip("CLEANRL names no checkout")
     pytest.importorskip("gym" if "envpool" in script else "tyro")
@@ -96,7 +95,7 @@ def test_scripts_of_cleanrl_run_on_the_emulator(script, tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_notebook_runs(tmp_path, monkeypatch):
-    """In a real kernel, whose main module has no file."""
+    """The notebook runs in a real kernel, whose main module has no file."""
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     pytest.importorskip("ipykernel")
     monkeypatch.setenv("STEPS", "2048")

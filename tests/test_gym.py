@@ -1,4 +1,4 @@
-"""Gymnasium's ids of the games, under Gymnasium's own checkers."""
+"""The games' Gymnasium ids pass Gymnasium's checkers."""
 
 import subprocess
 import sys
@@ -66,7 +66,7 @@ def test_gymnasiums_checker_is_clean(game):
 @each_game
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
 def test_the_rules_of_gymnasiums_vector_environments_are_kept(game, mode):
-    """Spaces, types, seeds, wrappers and ends as gymnasium.vector asks; an episode ends after 8 steps."""
+    """Spaces, types, seeds, wrappers and ends follow gymnasium.vector's rules. Episodes end after 8 steps."""
     made = [
         gymnasium.make_vec(env_id(game), num_envs=2, autoreset_mode=mode, max_num_frames_per_episode=32)
         for _ in range(2)

@@ -1,4 +1,4 @@
-"""Installation on a machine without a compiler."""
+"""Installation from source on a machine without a compiler."""
 
 import json
 import os

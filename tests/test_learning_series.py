@@ -1,4 +1,4 @@
-"""The nightly series: its statistic, the rate of false alarms and the power by simulation, and a night."""
+"""The nightly series of trainings: its statistic, simulated rates of false and true alarms, and a real night."""
 
 import csv
 import itertools
@@ -21,7 +21,7 @@ def test_the_statistic_is_standard_normal_and_independent_of_the_deviation():
 
 
 def test_the_alarm_is_rare_without_a_change_and_quick_after_a_fall():
-    """With a rate of 1 / 370, the median of the nights to the first alarm is 256."""
+    """With an alarm rate of 1 / 370 per night, the median number of nights to the first alarm is 256."""
     assert 150 < np.median(nights_to_alarm(24, 0.0, 40)) < 380
     assert np.median(nights_to_alarm(48, 2.0, 40)) <= 6
 

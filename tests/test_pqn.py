@@ -1,4 +1,4 @@
-"""PQN, an algorithm outside the package (examples/pqn.py), in every mode: its equation, ranks, a simulated GPU."""
+"""PQN as a user's algorithm (examples/pqn.py): its equation, and runs with ranks and on a simulated GPU."""
 
 import csv
 from collections import Counter
@@ -27,7 +27,7 @@ def test_it_is_short():
 
 @pytest.mark.parametrize("invalid", [False, True])
 def test_targets_are_lambda_returns(invalid):
-    """Gallici et al. 2024, equation 4: R_t = r_t + gamma (lambda R_t+1 + (1 - lambda) max_a q(s_t+1, a))."""
+    """The oracle is R_t = r_t + gamma (lambda R_t+1 + (1 - lambda) max_a q(s_t+1, a)), Gallici et al. 2024, eq. 4."""
     torch.manual_seed(0)
     cls = find_algorithm(PQN)
     algo, r = cls(cls.Config(network="a3c"), SPEC, T=T, B=B), rollout(invalid=invalid)

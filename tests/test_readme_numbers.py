@@ -1,5 +1,4 @@
-"""Every number of README's results stands in a file of this repository: a recorded run, a benchmark's page, or a
-published score. A number without a file fails."""
+"""Every number in README's results is in a recorded run, a benchmark's page, or a file of published scores."""
 
 import csv
 import re
@@ -18,12 +17,12 @@ def rows(run):
 
 
 def evaluations(run):
-    """[(env steps, score, seconds)] of a recorded run."""
+    """Return [(env steps, score, seconds)], one entry per evaluation of a recorded run."""
     return [tuple(float(r[k]) for k in ("env_steps", "eval_score", "wall_s")) for r in rows(run) if r["eval_score"]]
 
 
 def cell(page, line, column, n=0):
-    """The number in a column of the n-th line of a benchmark's page that begins with `line`."""
+    """Return the number in a column of the n-th table row of a benchmark's page whose first cell is `line`."""
     found = [x for x in (BENCHMARKS / page).read_text().splitlines() if x.startswith(f"| {line} |")]
     return found[n].split("|")[column].strip()
 
@@ -49,7 +48,7 @@ def ppo():
 
 
 def of_suite(run, source):
-    """Evaluation and training score at the end, CPU-hours, and the published score."""
+    """Return the final evaluation and training scores, the CPU-hours, and the published score."""
     game, run = run.partition("_")[2].rpartition("_")[0], f"suite/{run}"
     last = rows(run)[-1]
     score = float(last["score"])
@@ -67,7 +66,7 @@ def h200():
 
 
 def peers(column):
-    """Rate, and ratios to the better modes of AtariVectorEnv and EnvPool."""
+    """Return our rate, and its ratios to the faster mode of AtariVectorEnv and of EnvPool."""
 
     def better(peer):
         return min(float(cell("peers_epyc.md", name, column + 1)) for name in (peer, f"{peer} {MODES[peer]}"))
@@ -79,7 +78,7 @@ MODES = {"AtariVectorEnv": "send/recv", "EnvPool": "async"}
 
 
 def trained(algorithm, n):
-    """Rate of training, and its ratio to SB3's."""
+    """Return the rate of training, and its ratio to the rate of SB3."""
     rate = cell("train_epyc.md", algorithm, 3, n)
     return [rate, f"{float(rate.replace(',', '')) / float(cell('train_epyc.md', algorithm, 9, n)):.1f}"]
 
@@ -125,7 +124,7 @@ CLAIMS = {
     "float32 (8,192 environments emulated on the GPU).": lambda: gpu()[:3],
     "(# M with 8,192 environments of Pong on the H100)": lambda: gpu()[3:],
 }
-"""Sentences of README, with # for each number, and the function that reads these numbers from the files."""
+"""Maps sentences of README, with # for each number, to functions that read these numbers from files."""
 
 
 EXPLAINED = {
@@ -137,7 +136,7 @@ EXPLAINED = {
     "1": "M env steps", "1.5": "M env steps",
     "3": "% of workers in Python", "6": "% of workers in Python", "0": "a seed",
 }  # fmt: skip
-"""Numbers that no file has to show."""
+"""Maps numbers that need not be in a file to their meaning."""
 RANGES = re.compile(r"\([\d.]+ to [\d.]+(?: by turn)?\)")
 NO_CLAIM = re.compile(
     r"```.*?```|`[^`]*`|\]\([^)]*\)|\d{4}-\d\d-\d\d|\d+x\d+|\bH[12]00\b|ale-py [\d.]+|AVX-?\d+|A3C|C51|float32", re.S

@@ -1,4 +1,4 @@
-"""A test that hangs ends, with the processes that it started."""
+"""The time limit kills a hanging test and the processes that the test started."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Tests use no cache, home folder or settings of the user."""
+"""Tests do not use the user's home folder, caches or settings."""
 
 import os
 import subprocess

@@ -1,9 +1,8 @@
-"""A time limit of each test that holds.
+"""A strict time limit for each test.
 
-pytest-timeout raises an exception in the test, which a `finally` or a `close` that waits for a child process can
-swallow. Therefore a watchdog, which is another process, kills the processes that the test has started after a further
-fifth of the limit, and the pytest process after two fifths. pytest-xdist then reports the test, and continues with a
-new process.
+pytest-timeout raises an exception in the test. But a `finally` or a `close` may then wait for a child process for ever.
+Therefore a watchdog process kills the processes that the test has started after 1.2 times the limit, and the pytest
+process after 1.4 times the limit. pytest-xdist then reports the test, and continues with a new process.
 """
 
 import contextlib
@@ -31,7 +30,7 @@ def _send(line: str) -> None:
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> Iterator[None]:
-    """pytest-timeout knows the limit of a test: from a mark, an option or setup.cfg."""
+    """Send the test's deadline to the watchdog. pytest-timeout reads the limit from a mark, an option or setup.cfg."""
     more_s = max(watchdog.LEAST_S, 0.2 * settings.timeout)
     if not item.config.getoption("usepdb"):
         began = time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -45,7 +44,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         os.environ[watchdog.MARK] = str(os.getpid())
         command = [sys.executable, "-I", "-S", watchdog.__file__, str(os.getpid())]
         with item.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
-            # In a session of its own, which signals to the process group do not reach.
+            # In a separate session, the watchdog does not get signals that are sent to the process group.
             _watchdog.append(subprocess.Popen(command, stdin=subprocess.PIPE, cwd="/", start_new_session=True))
     try:
         return (yield)

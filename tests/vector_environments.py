@@ -10,8 +10,10 @@ from gymnasium.vector.utils import batch_space
 
 
 class Counting(VectorEnv):
-    """Environment i's observation is (episode, step, i). The reward is 1 for action 1. An episode has 3 to 7
-    steps, and every third one is cut by a time limit. All numbers are functions of the seed."""
+    """Environment i's observation is (episode, step, i). The reward is 1 for action 1.
+
+    An episode has 3 to 7 steps. A time limit truncates every third episode. All numbers depend only on the seed.
+    """
 
     def __init__(self, num_envs: int, mode: str = "NextStep"):
         self.num_envs, self.mode = num_envs, AutoresetMode(mode)
@@ -80,7 +82,7 @@ def make_saved(num_envs: int, mode: str = "NextStep") -> VectorEnv:
 
 
 def make_pole(num_envs: int) -> VectorEnv:
-    """Gymnasium's own, which is written with numpy."""
+    """Return Gymnasium's vectorized CartPole, which is written in numpy."""
     return gymnasium.make_vec("CartPole-v1", num_envs, vectorization_mode="vector_entry_point")
 
 

@@ -1,5 +1,9 @@
-"""Kills a test that exceeds its time limit (tests/time_limit.py): python tests/watchdog.py PID-OF-PYTEST, with lines on
-its standard input. The file imports only the standard library."""
+"""Kills a test that exceeds its time limit (tests/time_limit.py).
+
+python tests/watchdog.py PID-OF-PYTEST
+
+The program reads lines from its standard input, and imports only the standard library.
+"""
 
 import contextlib
 import os
@@ -16,11 +20,14 @@ LEAST_S = 2.0
 
 
 def watch(parent: int) -> None:
-    """Read a line when a test begins: its deadline, the further time in seconds, and its start (CLOCK_BOOTTIME). An
-    empty line ends the test. The watchdog ends with the pytest process."""
+    """Read a line when a test begins: its deadline, the additional seconds, and its start time (CLOCK_BOOTTIME).
+
+    An empty line marks the end of the test. The watchdog ends with the pytest process.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     deadline, more_s, began, is_late = float("inf"), 0.0, 0.0, False
-    while os.getppid() == parent:  # Forks of the pytest process hold the pipe open.
+    # The pipe's end is no sign of the parent's death, because forks of the pytest process keep the pipe open.
+    while os.getppid() == parent:
         if select.select([0], [], [], min(max(0.0, deadline - time.monotonic()), 5.0))[0]:
             if not (lines := os.read(0, 4096).decode().splitlines()):
                 return
@@ -44,7 +51,7 @@ def watch(parent: int) -> None:
 
 
 def started_by(parent: int, began: float) -> set[int]:
-    """Return the descendants of a process that started after `began`, also those whose own parent has ended."""
+    """Return the descendants of a process that started after `began`, including those whose parent has ended."""
     parents, marked, young = {}, set(), set()
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

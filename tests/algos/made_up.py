@@ -10,8 +10,8 @@ from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.ops.policy_loss import log_prob
 
 T, B, S = 5, 6, 4
-SHAPE = (40, 36)  # the least width of the network `dqn`
-SPEC = EnvSpec("test", SHAPE, "uint8", 4, S, protocol={"frame_skip": 4})  # as of an Atari game
+SHAPE = (40, 36)  # The network `dqn` needs a width of at least 36.
+SPEC = EnvSpec("test", SHAPE, "uint8", 4, S, protocol={"frame_skip": 4})  # the frame skip of Atari games
 
 
 def rollout(seed=0, truncations=True, invalid=False, T=T, B=B):
@@ -39,7 +39,7 @@ def rollout(seed=0, truncations=True, invalid=False, T=T, B=B):
 
 
 def act_over(algo, r):
-    """Record what acting would have recorded for these actions."""
+    """Record the values and log-probabilities that the agent would have recorded with the rollout's actions."""
     with torch.no_grad():
         logits, value, _ = algo.agent.forward(r.observations(0, r.T))
     r.recorded["value"] = value.view(r.T, r.B)
@@ -47,13 +47,13 @@ def act_over(algo, r):
 
 
 def ingest(algo, r):
-    """The runner's steps after a rollout."""
+    """Pass a rollout to the algorithm as the training loop does."""
     advance(algo, r)
     algo.ingest(r)
 
 
 def updates(algo, flat, batches):
-    """The runner's steps on one batch after another: loss, backward, gradient_sync, after_update. Yields the losses."""
+    """Update on each batch as the training loop does: loss, backward, gradient_sync, after_update. Yields losses."""
     gradient_sync = Local(GuardedStep(flat, algo.build_optimizer(len(flat.data)), algo.config.max_grad_norm))
     for batch in batches:
         loss = algo.loss(batch)
@@ -64,6 +64,6 @@ def updates(algo, flat, batches):
 
 
 def update(algo, flat, batch):
-    """Make one update, by an optimizer without state."""
+    """Make one update with a new optimizer."""
     (loss,) = updates(algo, flat, [batch])
     return loss

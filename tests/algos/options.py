@@ -1,6 +1,6 @@
-"""Every option of every algorithm that changes a loss, a target, a step or the number of steps, with values to test.
+"""Every option of every algorithm that changes a loss, a target, a step or the number of steps.
 
-The values of literals and flags are read from the Config classes; those of numbers stand here.
+The tested values of Literal and bool options are read from the Config classes; those of numbers are in `NUMBERS`.
 """
 
 import types
@@ -57,7 +57,7 @@ ALGORITHMS: dict[str, tuple[type[Algorithm], Any]] = {
     "rainbow": (Rainbow, RainbowConfig(**_Q | {"replay": replace(REPLAY, prioritized=True)}, atoms=7, v_max=3.0)),
     "r2d2": (R2D2, R2D2Config(**_Q | _SEQUENCES)),
 }
-"""A name's algorithm, and the settings that all its cases begin from."""
+"""Maps the name of an algorithm to its class and to the settings that a test case changes."""
 
 NUMBERS: dict[str, tuple[Any, ...]] = {
     "learning_rate": (1e-3, 2e-4),
@@ -108,9 +108,9 @@ NUMBERS: dict[str, tuple[Any, ...]] = {
     "replay.beta": (0.4, 0.0),
     "replay.beta_final": (1.0, 0.3),
 }
-"""Values of numbers. 0 is among them where it switches something off."""
+"""Maps each numeric option to its tested values. The values of an option include 0 if 0 switches something off."""
 NUMBERS_OF = {("r2d2", "batch_size"): (4, 7)}
-"""Values for one algorithm."""
+"""Tested values of an option that differ for one algorithm."""
 
 WITH: dict[str, dict[str, Any]] = {
     "rmsprop_alpha": {"optimizer": "rmsprop"},
@@ -134,7 +134,7 @@ WITH: dict[str, dict[str, Any]] = {
     "replay.beta_final": {"replay.prioritized": True},
     "replay.replacement": {"replay.prioritized": False, "batch_size": 120, "intensity": 8.0, "length": 2},
 }
-"""Other settings without which a value would change nothing."""
+"""Maps an option to the other settings that are needed for the option to have an effect."""
 
 NO_LOSS = {
     "network": "another function of the picture: tests/models/test_convolution.py",
@@ -153,7 +153,7 @@ NO_LOSS = {
     "replay.size": "how long a transition is kept: tests/replays/test_ring.py",
     "replay.device": "where the same numbers are computed: tests/replays/test_on_a_gpu.py",
 }
-"""Fields that change no loss, target or step, and why."""
+"""Maps each field that changes no loss, target or step to the reason."""
 
 NO_LOSS_OF = {
     ("c51", "huber"): "the loss is a cross entropy",
@@ -166,7 +166,8 @@ NO_LOSS_OF = {
 
 @dataclass(frozen=True)
 class Option:
-    """A field of an algorithm's settings and its values. Fields of a replay's settings are named replay.NAME."""
+    """A field of an algorithm's settings, and its tested values. A field of the replay's settings is named
+    replay.NAME."""
 
     algorithm: str
     field: str
@@ -174,14 +175,14 @@ class Option:
 
 
 def options_of(algorithm: str) -> tuple[list[Option], list[str]]:
-    """Return the algorithm's options, and the names of fields that neither have values nor a reason to have none."""
+    """Return the algorithm's options, and the names of fields with neither tested values nor a reason in NO_LOSS."""
     config = ALGORITHMS[algorithm][1]
     found, missing = [], []
     for name, kind in _fields(type(config)):
         if name in NO_LOSS or (algorithm, name) in NO_LOSS_OF:
             continue
         named = [part for part in get_args(kind) if get_origin(part) is Literal]
-        kind = named[0] if named else kind  # Other optimizers are classes of torch.optim.
+        kind = named[0] if named else kind  # The other possible types are optimizer classes of torch.optim.
         values = get_args(kind) if get_origin(kind) is Literal else (False, True) if kind is bool else ()
         values = values or NUMBERS_OF.get((algorithm, name)) or NUMBERS.get(name)
         if values:
@@ -208,14 +209,13 @@ def _fields(config: type) -> list[tuple[str, Any]]:
 
 
 def settings(option: Option, value: Any) -> Any:
-    """Return the algorithm's settings with an option at this value."""
+    """Return the algorithm's settings with the option set to `value`."""
     known = {name for name, _ in _fields(type(ALGORITHMS[option.algorithm][1]))}
     others = {name: other for name, other in WITH.get(option.field, {}).items() if name in known}
     return changed(option.algorithm, others | {option.field: value})
 
 
 def changed(algorithm: str, values: dict[str, Any]) -> Any:
-    """Return the algorithm's settings with these values of fields."""
     config = ALGORITHMS[algorithm][1]
     inner = {name.removeprefix("replay."): x for name, x in values.items() if name.startswith("replay.")}
     outer = {name: x for name, x in values.items() if not name.startswith("replay.")}

@@ -1,7 +1,7 @@
-"""The equations of all algorithms in float64 numpy, written like the papers' and as slow as they are plain.
+"""The equations of all algorithms in float64 numpy, written like the papers' equations: plain rather than fast.
 
-Nothing of the program is used. Parameters are {name: array}; names are those of the models. T steps, B environments,
-N samples, A actions, Z atoms.
+No code of accel_rl is used. Parameters are {name: array}, with the names of the models' parameters. T steps, B
+environments, N samples, A actions, Z atoms.
 """
 
 import math
@@ -16,11 +16,11 @@ def linear(p, name, x):
 
 
 OF_NORMS = {"epsilon": 1e-5}
-"""Epsilon of layer norms: torch's, or with --layer-norm before-channels flax's, 1e-6."""
+"""Epsilon of layer norms: 1e-5 as in torch, or with --layer-norm before-channels 1e-6 as in flax."""
 
 
 def layer_norm(p, name, x):
-    """Ba et al. 2016, eq. 3; x itself if there are no parameters of this name. x [N, F]."""
+    """Layer norm of x [N, F] (Ba et al. 2016, eq. 3). Returns x itself if `p` has no parameters of this name."""
     if f"{name}.weight" not in p:
         return x
     centered = x - x.mean(-1, keepdims=True)
@@ -29,14 +29,14 @@ def layer_norm(p, name, x):
 
 
 def mlp(p, name, x):
-    """Layers of a linear map and tanh; with layer norms there are three modules a layer."""
+    """Linear layers with tanh. A layer has two modules, or three with a layer norm."""
     modules = sorted({int(n.split(".layers.")[1].split(".")[0]) for n in p if n.startswith(f"{name}.layers.")})
     maps = [i for i in modules if p[f"{name}.layers.{i}.weight"].ndim == 2]
     for first in maps:
         x = linear(p, f"{name}.layers.{first}", x)
         if len(modules) == len(maps):
             x = np.tanh(x)
-        else:  # the norm is the second module or the third
+        else:  # In a layer, the norm is the second module or the third.
             x = layer_norm(p, f"{name}.layers.{first + 2}", np.tanh(layer_norm(p, f"{name}.layers.{first + 1}", x)))
     return x
 
@@ -52,8 +52,8 @@ def sigmoid(x):
 
 
 def unrolled(p, obs, first, state, also=None):
-    """obs [T, n, F], first [T, n], state [n, 2 units] -> h [T, n, units], states [T, n, 2 units]. The LSTM reads the
-    numbers `also` [T, n, M] in addition to the features."""
+    """obs [T, n, F], first [T, n], state [n, 2 units] -> h [T, n, units], states [T, n, 2 units]. The LSTM's input is
+    the features and the numbers `also` [T, n, M]."""
     h, c = np.split(state, 2, -1)
     states = []
     for t in range(len(obs)):
@@ -94,7 +94,7 @@ def sequence_q(p, obs, first, state, action, reward, actions, noise=None):
 
 
 def stream_of(p, name, x, noise):
-    """A hidden layer with ReLU and an output. noise: {layer: (noise_in, noise_out)}; {}: no noisy layers."""
+    """A hidden layer with ReLU, and an output layer. `noise` maps noisy layers to (noise_in, noise_out)."""
 
     def relu(y):
         return layer_norm(p, f"{name}.relu.after", np.maximum(layer_norm(p, f"{name}.relu.before", y), 0))
@@ -111,7 +111,7 @@ def stream_of(p, name, x, noise):
 
 
 def q_network(p, obs, actions, atoms=1, noise=None):
-    """obs [N, F] -> outputs [N, A, Z]; dueling if there are parameters of a value stream (Wang et al. 2016, eq. 9)."""
+    """obs [N, F] -> outputs [N, A, Z]. Dueling (Wang et al. 2016, eq. 9) if `p` has parameters of a value stream."""
     return heads_of(p, mlp(p, "body", obs), actions, atoms, noise)
 
 
@@ -163,7 +163,8 @@ def entropy(logits):
 
 
 def gae(r, value, bootstrap, cut_value, gamma, lambda_, bound):
-    """A_t = delta_t + gamma lambda A_{t+1}, Schulman et al. 2016. r: a rollout's arrays; cut_value [T, B]."""
+    """A_t = delta_t + gamma lambda A_{t+1}, Schulman et al. 2016. `r` has a rollout's arrays; cut_value [T, B] is the
+    value at time limits."""
     T, B = value.shape
     advantage = np.full((T, B), np.nan)
     for b in range(B):
@@ -211,7 +212,7 @@ def vtrace(r, valid, ratio, value, bootstrap, cut_value, c):
 
 
 def n_step(s, t, b, n, gamma, bound):
-    """Return (sum of n discounted rewards, discount of the bootstrap, its observation) of the step t of a stream s."""
+    """Return (sum of n discounted rewards, bootstrap discount, bootstrap observation) of step t of the stream `s`."""
     total, discount = 0.0, 1.0
     for k in range(n):
         total += discount * clipped(s.reward[t + k, b], bound)
@@ -224,12 +225,12 @@ def n_step(s, t, b, n, gamma, bound):
 
 
 def rescaled(x, epsilon):
-    """Pohlen et al. 2018, proposition A.2."""
+    """Rescale a value: h(x) of Pohlen et al. 2018, proposition A.2."""
     return math.copysign(math.sqrt(abs(x) + 1) - 1, x) + epsilon * x if epsilon else x
 
 
 def unscaled(y, epsilon):
-    """The x with rescaled(x) = y, by bisection."""
+    """Return the x with rescaled(x) = y, found by bisection."""
     if not epsilon:
         return y
     high = 1.0
@@ -243,7 +244,7 @@ def unscaled(y, epsilon):
 
 
 def is_known(s, t, b, n):
-    """Whether all n steps from t were sampled, up to the end of the episode, and what follows them."""
+    """Whether all n steps from step t, or those up to the episode's end, were sampled, and also the bootstrap step."""
     for k in range(n):
         if not s.valid[t + k, b] or not (s.ended[t + k, b] or s.age[t + k + 1, b] > 0):
             return False
@@ -264,7 +265,7 @@ def policy_gradient_loss(c, logits, value, action, advantage, target):
 
 
 def ppo_loss(c, clip, logits, value, action, advantage, target, old_log_pi, old_value):
-    """Schulman et al. 2017, eq. 7 and 9, sample by sample -> (loss, KL). No samples: all of an environment are lost."""
+    """Schulman et al. 2017, eq. 7 and 9, sample by sample -> (loss, KL). A lost environment may leave no samples."""
     policy = error = kl = 0.0
     if not len(action):
         return 0.0, 0.0
@@ -287,7 +288,7 @@ def huber(error, delta):
 
 
 def projected(returns, p, atoms):
-    """Bellemare et al. 2017, algorithm 1: the masses p [Z] at `returns` [Z], on the atoms [Z]."""
+    """Project the probabilities p [Z] at `returns` [Z] onto the atoms [Z] (Bellemare et al. 2017, algorithm 1)."""
     low, high, width = atoms[0], atoms[-1], atoms[1] - atoms[0]
     mass = np.zeros(len(atoms))
     for x, share in zip(returns, p, strict=True):
@@ -299,8 +300,11 @@ def projected(returns, p, atoms):
 
 
 def bootstrap(c, reward, discount, action, chooser, before):
-    """-> rewards [N] and the policy of the next action [N, A], from the values of the next actions and of those before
-    the step, [N, A]. Without Munchausen's term the policy is greedy; with it, Vieillard et al. 2020, eq. 1."""
+    """Return the rewards [N] and the policy of the next action [N, A].
+
+    `chooser` [N, A] are the action values after the step, `before` [N, A] those before the step. Without Munchausen's
+    term the policy is greedy; with the term, the equation is Vieillard et al. 2020, eq. 1.
+    """
     if not c.munchausen:
         return reward, np.eye(chooser.shape[1])[chooser.argmax(1)]
     policy = softmax(chooser / c.munchausen_temperature)
@@ -314,14 +318,14 @@ def bootstrap(c, reward, discount, action, chooser, before):
 
 
 def values_of(c, out):
-    """Values of actions [N, A], from a network's outputs [N, A, Z]."""
+    """Action values [N, A] of a network's outputs [N, A, Z]."""
     if hasattr(c, "atoms"):
         return softmax(out) @ np.linspace(c.v_min, c.v_max, c.atoms)
     return out.mean(-1)
 
 
 def q_targets(c, reward, discount, out_t, policy):
-    """Targets of Q-learning: r + gamma sum_a pi(a) q'(s', a) [N]; out_t [N, A, 1] is of the target network."""
+    """Targets of Q-learning: r + gamma sum_a pi(a) q'(s', a) [N]; out_t [N, A, 1] are the target network's outputs."""
     return np.array([reward[i] + discount[i] * policy[i] @ out_t[i, :, 0] for i in range(len(reward))])
 
 
@@ -347,13 +351,15 @@ def categorical_loss(c, out, action, weight, target):
 
 
 def quantile_targets(c, reward, discount, out_t, policy):
-    """Quantiles of the target [N, Z] (Dabney et al. 2018, algorithm 1)."""
+    """Quantiles [N, Z] of the target distribution (Dabney et al. 2018, algorithm 1)."""
     return np.array([reward[i] + discount[i] * policy[i] @ out_t[i] for i in range(len(reward))])
 
 
 def quantile_loss(c, out, action, weight, target, tau=None):
-    """Eq. 10, one pair of quantiles at a time -> (loss, losses [N]). With random shares tau [N, n], the second result
-    is sum_i mean_j |error| [N]."""
+    """Dabney et al. 2018, eq. 10, one pair of quantiles at a time -> (loss, losses [N]).
+
+    With random quantile fractions tau [N, n], the second result is sum_i mean_j |error| [N].
+    """
     losses, errors = [], []
     for i, a in enumerate(action):
         total = size = 0.0
@@ -374,14 +380,14 @@ def quantile_loss(c, out, action, weight, target, tau=None):
 
 
 class Steps:
-    """Optimizers: `step` returns the change of the parameters."""
+    """An optimizer: `step` returns the change of the parameters."""
 
     def __init__(self, name, alpha, epsilon):
         self.name, self.alpha, self.epsilon = name, alpha, epsilon
         self.mean = self.square = 0.0
         self.steps = 0
         self.is_exact = ...
-        """Where float32 gives the same step: not where a variance is the difference of two nearly equal numbers."""
+        """Where a float32 step equals this one: not where a variance is the difference of two nearly equal numbers."""
 
     def step(self, g, rate):
         self.steps += 1
@@ -427,7 +433,7 @@ def decayed(schedule, progress):
 
 
 def a2c_rate(c, batch, progress):
-    """Stooke & Abbeel 2018, section 5.3: scaled with the batch and bounded; a warmup; a decay."""
+    """A2C's learning rate with batch scaling, bound, warmup and decay (Stooke & Abbeel 2018, section 5.3)."""
     growth = {"none": 1.0, "linear": batch / c.reference_batch, "sqrt": math.sqrt(batch / c.reference_batch)}
     rate = c.learning_rate * growth[c.learning_rate_scaling]
     if c.learning_rate_scaling != "none":

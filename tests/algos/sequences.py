@@ -1,4 +1,4 @@
-"""R2D2 on a stream of experience, against loops over the steps of each sequence."""
+"""An oracle for R2D2: plain loops over the steps of each sequence of a stream of experience."""
 
 import numpy as np
 import torch
@@ -9,7 +9,7 @@ from tests.algos.streams import ACTIONS, B
 
 @torch.no_grad()
 def act(agent, r, state):
-    """Store the recurrent state before a rollout, as a sampler does; returns the state after it."""
+    """Store the recurrent state before the rollout `r`, as a sampler does. Returns the state after the rollout."""
     state = torch.zeros(B, agent.state_size) if state is None else state
     r.state = state.clone()
     for t in range(r.T):
@@ -20,21 +20,21 @@ def act(agent, r, state):
 
 
 def starts(c, rows):
-    """Sequences (k, b), which begin at row k * period, of which all rows are stored."""
+    """Return the sequences (k, b) whose rows are all stored. Sequence (k, b) begins at row k * period."""
     last = (rows - c.burn_in - c.length - c.n_step) // c.period
     return [(k, b) for k in range(last + 1) for b in range(B)]
 
 
 class Sequence:
-    """One sequence, and what the parameters of a network make of it."""
+    """One sequence, and the action values, states and targets that a network's parameters give for it."""
 
     def __init__(self, c, s, k, b, state):
-        """s: the stream's arrays; `state` [2 units + 2] before the first step."""
+        """`s` has the stream's arrays; `state` [2 units + 2] is the recurrent state before the first step."""
         self.c, self.s, self.b, self.start = c, s, b, k * c.period
         self.state, self.before = state[:-2][None], state[-2:]
 
     def unroll(self, p, begin, end, state, noise):
-        """Rows begin .. end - 1 -> q [rows, A], states [rows, 2 units]."""
+        """Unroll the network over the rows begin .. end - 1 -> q [rows, A], states [rows, 2 units]."""
         s, b = self.s, self.b
         rows = range(begin, end)
         action, reward = (
@@ -46,7 +46,7 @@ class Sequence:
         return q[:, 0], states[:, 0]
 
     def trained(self, p, p_of_burn_in, noise):
-        """q and states of the rows after the burn-in, whose state is that of other parameters."""
+        """Return q and states of the rows after the burn-in. The burn-in's state is computed by other parameters."""
         begin = self.start + self.c.burn_in
         state = self.state
         if self.c.burn_in:
@@ -54,7 +54,7 @@ class Sequence:
         return self.unroll(p, begin, begin + self.c.length + self.c.n_step, state, noise)
 
     def value_at_cut(self, nets, t):
-        """The value of the last observation of an episode that a time limit cut after row t."""
+        """Return the value of the final observation of an episode that a time limit truncated at row t."""
         q = []
         for p, (_, states), noise in nets:
             state = states[t - self.start - self.c.burn_in][None]
@@ -93,14 +93,14 @@ class Sequence:
         return result
 
     def errors(self, p, p_of_burn_in, noise, targets):
-        """target - q of the known trained steps."""
+        """Return target - q of each trained step whose target is known."""
         q, _ = self.trained(p, p_of_burn_in, noise)
         begin = self.start + self.c.burn_in
         return [y - q[i, self.s.action[begin + i, self.b]] for i, y in enumerate(targets) if not np.isnan(y)]
 
 
 def check_update(played, batch, s, states, drawn, weight, online, target, rate):
-    """One update on the sequences `drawn` [(k, b)]. `states`: before each rollout."""
+    """Check one update on the sequences `drawn` [(k, b)]. `states` has the recurrent state before each rollout."""
     c = played.config
     sequences = [Sequence(c, s, k, b, states[k * c.period // played.T][b]) for k, b in drawn]
     targets = [x.targets(online, target) for x in sequences]

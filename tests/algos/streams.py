@@ -1,4 +1,4 @@
-"""Streams of experience of vector observations, cut into successive rollouts."""
+"""Streams of random experience with vector observations, cut into successive rollouts."""
 
 import torch
 
@@ -12,10 +12,10 @@ NAN = float("nan")
 
 
 class Stream:
-    """`rollouts` successive rollouts of T steps of B environments, with terminations, truncations and lost lives.
+    """Successive rollouts of T steps of B environments, with terminations, truncations and lost lives.
 
-    waits: an environment whose episode ended is skipped until its rollout ends, and environment 4 is lost during the
-    second rollout. The rewards of skipped cells are NaN.
+    With `waits`, an environment whose episode ended is skipped until the rollout ends, and
+    environment 4 is lost during the second rollout. The rewards of skipped cells are NaN.
     """
 
     def __init__(self, T: int, rollouts: int, waits: bool, seed: int = 0):
@@ -57,7 +57,7 @@ class Stream:
         self.age[2 * self.T, b] = 0
 
     def rollout(self, k: int) -> Rollout:
-        """Return rollout k, without what an agent records."""
+        """Return rollout k, without the values and log-probabilities that an agent records."""
         low, high = k * self.T, (k + 1) * self.T
         names = ("final_frames", "action", "reward", "terminated", "truncated", "ended", "valid")
         arrays = {name: getattr(self, name)[low:high].clone() for name in names}
@@ -68,7 +68,10 @@ class Stream:
 
 @torch.no_grad()
 def act(agent, r: Rollout, state: torch.Tensor | None) -> torch.Tensor | None:
-    """Record what acting would have recorded for these actions; returns the recurrent state after the last step."""
+    """Record the values and log-probabilities that the agent would have recorded while it sampled the rollout.
+
+    Returns the recurrent state after the last step.
+    """
     if state is not None:
         r.state = state
     *outputs, states = agent.forward(r.observations(0, r.T), r.memory())

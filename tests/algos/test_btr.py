@@ -10,7 +10,7 @@ from accel_rl.algos.btr import BTR
 class Watched(BTR):
     """Records the share of a batch's observations whose greedy action an update changes: the policy's churn."""
 
-    churn: list[float] = []  # noqa: RUF012  # of the newest run
+    churn: list[float] = []  # noqa: RUF012  # The churn at each update of the newest run.
 
     def loss(self, batch):
         self.before = self.greedy(batch)
@@ -29,7 +29,7 @@ class Watched(BTR):
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_munchausens_term_reduces_churn(tmp_path, seed):
-    """The paper: 3.8 % of actions change with it, 11.0 % without, in Phoenix after 200 M frames."""
+    """In Phoenix after 200 M frames, an update changes 3.8 % of actions with Munchausen's term, 11.0 % without."""
     churn = {}
     for munchausen in (0.9, 0.0):
         Watched.churn.clear()

@@ -1,5 +1,8 @@
-"""Epsilons of optimizers, defaults and impossible settings of Q-learning. Its equations, when it updates and when it
-copies its target: test_options.py; its schedules: tests/training/test_schedules_in_runs.py."""
+"""Epsilons of optimizers, defaults and impossible settings of Q-learning.
+
+test_options.py tests the equations, and when the network is updated and the target network copied.
+tests/training/test_schedules_in_runs.py tests the schedules.
+"""
 
 from dataclasses import replace
 
@@ -27,7 +30,7 @@ def learner(cls, config, seed=0):
     algo = cls(config, made_up.SPEC, T=made_up.T, B=made_up.B)
     flat = FlatParameters(algo.agent.model)
     algo.begin()
-    with torch.no_grad():  # a target that differs from the learner
+    with torch.no_grad():  # The target network must differ from the learner's network.
         for p in algo.target.parameters():
             p.add_(0.03 * torch.randn(p.shape))
     for i in range(6):
@@ -45,8 +48,10 @@ def lasagne_rmsprop(grads, rate, rho, epsilon=1e-6):
 
 @pytest.mark.parametrize("batch_size", [64, 256, 1_024])
 def test_rmsprops_epsilon_is_the_same_at_all_batch_sizes(batch_size):
-    """Figure 9 of Stooke & Abbeel 2018, the experiment as it is swept: gradients of 1e-4 a parameter, whose square is
-    a hundredth of the epsilon."""
+    """The settings are those of figure 9 of Stooke & Abbeel 2018.
+
+    Gradients are about 1e-4, so that their square is a hundredth of RMSProp's epsilon.
+    """
     config = stooke.optimizers(optimizer="rmsprop", batch_size=batch_size, learning_rate=2.5e-4)
     algo = C51(replace(config.algo, replay=SMALL), made_up.SPEC, T=made_up.T, B=made_up.B)
     optimizer, data = algo.build_optimizer(100), torch.zeros(100)
@@ -59,7 +64,7 @@ def test_rmsprops_epsilon_is_the_same_at_all_batch_sizes(batch_size):
 
 @pytest.mark.parametrize(("cls", "config", "published"), [(C51, C51Config, 0.01), (Rainbow, RainbowConfig, 0.005)])
 def test_adams_epsilon_is_divided_by_the_batch(cls, config, published):
-    """Section 5.4.1."""
+    """Stooke & Abbeel 2018, section 5.4.1."""
     for batch_size in (32, 2_048):
         for optimizer in ("adam", "adam-epsilon-hat"):
             settings = config(replay=SMALL, batch_size=batch_size, optimizer=optimizer)
@@ -68,7 +73,7 @@ def test_adams_epsilon_is_divided_by_the_batch(cls, config, published):
 
 
 class OfServer(SingleProcess):
-    """The communicator of a learner among others: the parameters have more updates than it has made."""
+    """The communicator of one of several learners: the parameters have more updates than this learner has made."""
 
     made = 0
 
@@ -77,7 +82,7 @@ class OfServer(SingleProcess):
 
 
 def test_schedules_follow_the_updates_of_all_learners():
-    """Nair et al. 2015, section 5.1: epsilon and the target network, whatever this learner has done itself."""
+    """Epsilon and target copies depend on the updates of all learners (Nair et al. 2015, section 5.1)."""
     config = DQNConfig(
         replay=SMALL, batch_size=32, intensity=4, target_interval=100, target_unit="updates", epsilon_unit="updates",
         epsilon_steps=1000, epsilon_final=0.1,
@@ -148,7 +153,7 @@ def test_the_horizon_follows_from_the_batch():
 
 
 def test_btrs_epsilon_decays_exponentially_and_ends():
-    """Clark et al. 2024, code: epsilon - 0.01 falls by 1 / 2,000,000 with each transition, from 1 at the first."""
+    """In the code of Clark et al. 2024, each transition multiplies epsilon - 0.01 by 1 - 1 / 2,000,000."""
     algo = BTR(
         BTRConfig(replay=ReplayConfig(size=600_000, start=200_000, prioritized=True)),
         made_up.SPEC,

@@ -1,4 +1,4 @@
-"""The contents of invalid cells affect neither losses nor gradients."""
+"""Values in cells (t, b) of a rollout that are marked invalid affect neither losses nor gradients."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ ALGORITHMS = {
 
 
 def rollout():
-    """Environment 1 ends at step 2 and waits for its reset; the worker of environment 3 died."""
+    """In this rollout, environment 1 ends at step 2 and waits for its reset, and the worker of environment 3 died."""
     g = torch.Generator().manual_seed(0)
     flags = lambda: torch.zeros(T, B, dtype=torch.bool)  # noqa: E731
     terminated, valid, age = flags(), ~flags(), torch.ones(T + 1, B, dtype=torch.uint8)
@@ -104,7 +104,7 @@ def test_a_batch_made_by_hand(name):
 
 
 def test_nan_in_a_valid_cell_is_seen():
-    """It must lead to an update that is skipped and counted."""
+    """A NaN in a valid cell must make the update be skipped and counted."""
     torch.manual_seed(0)
     algo, r = A2C(A2CConfig(), SPEC, T=T, B=B), rollout()
     flat = FlatParameters(algo.agent.model)
@@ -126,6 +126,6 @@ def test_finite_where_invalid():
 
 
 def test_old_numbers_need_not_be_given_anew():
-    """`replace` of a batch keeps what is valid."""
+    """`replace` of a batch keeps the mask of valid cells."""
     batch = PolicyBatch(*(torch.ones(2) for _ in range(4)), torch.tensor([True, False]), {"value": torch.ones(2)})
     assert replace(batch, advantage=torch.tensor([2.0, NAN])).advantage.tolist() == [2.0, 0.0]

@@ -1,8 +1,9 @@
-"""Every value of every option of every algorithm against the equations of `oracle`: losses, gradients, steps, counts.
+"""Losses, gradients, steps and counts at every value of every option equal the equations of `oracle`.
 
-A case plays a stream of experience to an algorithm as the runner does. At each update the loss, its gradient along a
-random direction, and the step must be those of the oracle, from the same parameters. A gradient is compared with a
-finite difference of the oracle's loss at fixed targets, so that a target which lets the gradient pass is seen.
+A case passes a stream of experience to an algorithm as the training loop does. At each update the loss, its gradient
+along a random direction, and the step must equal those that the oracle computes from the same parameters. The gradient
+is compared with a finite difference of the oracle's loss at fixed targets. The comparison fails if the algorithm's
+gradient flows through its target.
 """
 
 import functools
@@ -27,11 +28,12 @@ from tests.marks import slow
 
 T, PROGRESS = 5, 0.25
 ROLLOUTS = {"a2c": 5, "ppo": 3, "pqn": 3, "impala": 6}
-Q_ROLLOUTS = 8  # the first two are random play
+Q_ROLLOUTS = 8  # The actions of the first two rollouts are random.
 SEQUENCE_ROLLOUTS = 12
 OPTIONS = [option for name in ALGORITHMS for option in options_of(name)[0]]
 CASES = [(option, value) for option in OPTIONS for value in option.values]
-# These algorithms share most options with DQN, PPO or A2C. The fast set has those that enter equations of their own.
+# These algorithms share most options with DQN, PPO or A2C.
+# The fast tests cover only the options that enter the algorithm's own equations.
 OWN_EQUATIONS = {
     "ppo": {
         *("gae_lambda", "clip", "clip_schedule", "value_clip", "epochs", "minibatch", "normalize_advantage"),
@@ -67,11 +69,12 @@ def test_every_field_is_covered():
     assert len(CASES) >= 350
 
 
-seed = torch.default_generator.manual_seed  # torch.manual_seed formats the stack for each absent accelerator: 3 ms
+# torch.manual_seed takes 3 ms: it formats a stack trace for each absent accelerator.
+seed = torch.default_generator.manual_seed
 
 
 class Played:
-    """An algorithm, its parameters as the oracle reads them, and what its updates gave."""
+    """An algorithm under test, and the losses and step lengths that the oracle computed for its updates."""
 
     def __init__(self, algorithm: str, config, waits: bool):
         seed(0)
@@ -80,7 +83,7 @@ class Played:
         self.T = 3 if algorithm == "impala" else T
         self.algo = cls(c, SPEC, T=self.T, B=B)
         self.flat = FlatParameters(self.algo.agent.model)
-        with torch.no_grad():  # heads of other than nearly equal outputs
+        with torch.no_grad():  # Otherwise, the outputs of the initial heads are nearly equal.
             self.flat.data += 0.1 * torch.randn(len(self.flat.data))
         c.check()
         c.check_sampling(self.T, B)
@@ -89,7 +92,7 @@ class Played:
         self.algo.now.progress = PROGRESS
         self.outcome: list[float] = []
         self.updates = 0
-        self.share = 1.0  # of the learning rate, by the schedule `kl`
+        self.share = 1.0  # The factor of the learning rate by the schedule `kl`.
         self.state = torch.zeros(B, self.algo.agent.state_size) if getattr(c, "lstm", 0) else None
 
     def rule(self):
@@ -102,7 +105,7 @@ class Played:
         return read(self.algo.agent.model)
 
     def check_update(self, batch, loss_of, rate):
-        """Make the update on `batch`. loss_of(parameters) -> the oracle's loss, with targets that are fixed."""
+        """Check the update on `batch`. loss_of(parameters) is the oracle's loss at fixed targets."""
         before = self.parameters
         loss = self.algo.loss(batch)
         want = loss_of(before)
@@ -116,7 +119,7 @@ class Played:
         clip_by_norm_(self.flat.grad, self.algo.config.max_grad_norm)
         self.optimizer.step(self.flat.data, self.flat.grad, self.algo.now.learning_rate)
         moved = self.flat.data.double().numpy() - data
-        rounding = 1e-7 * np.linalg.norm(data)  # of the parameters to float32
+        rounding = 1e-7 * np.linalg.norm(data)
         difference = (moved - change)[self.steps.is_exact]
         assert np.linalg.norm(difference) <= 1e-3 * np.linalg.norm(change) + rounding
         self.algo.after_update(batch, loss)
@@ -125,7 +128,6 @@ class Played:
         return loss
 
     def follow_kl(self, a, state):
-        """After the updates of a rollout, and before the oracle's next rate."""
         c = self.config
         self.algo.after_phase()
         if c.learning_rate_schedule != "kl":
@@ -140,7 +142,6 @@ class Played:
             self.share = min(self.share * 2, 16.0)
 
     def check_gradient(self, p, loss_of):
-        """Compare with a central difference along a direction in which all tensors weigh the same."""
         rng = np.random.default_rng(self.updates)
         grad = {name: x.grad.double().numpy() for name, x in self.flat.named}
         size = {name: np.linalg.norm(g) for name, g in grad.items()}
@@ -159,7 +160,6 @@ def read(model):
 
 
 def arrays(r):
-    """A rollout's arrays in float64."""
     names = ("frames", "final_frames", "age", "reward", "terminated", "truncated", "ended", "valid", "action")
     found = {n: getattr(r, n).numpy() for n in names}
     found |= {n: x.double().numpy() for n, x in r.recorded.items()}
@@ -172,7 +172,7 @@ def arrays(r):
 def forward(p, frames, first, state):
     """frames [T, n, F] -> logits [T, n, A], value [T, n], states [T, n, Z] (None without an LSTM).
 
-    With a Q-network: its action values instead of logits, and their maximum as the value.
+    A Q-network returns action values instead of logits, and their maximum as the value.
     """
     if "heads.policy.weight" not in p:
         if state is not None:
@@ -197,7 +197,6 @@ def values_at_cuts(p, a, states):
 
 
 def phases(played):
-    """Play the stream; yield each rollout with the parameters that sampled it."""
     stream = Stream(played.T, ROLLOUTS[played.algorithm], played.waits)
     state = played.state
     for k in range(stream.rollouts):
@@ -209,7 +208,7 @@ def phases(played):
 
 
 def advantages(played, r):
-    """-> (the rollout's arrays, advantages, value targets, recurrent state before it)."""
+    """Return (the rollout's arrays, advantages, value targets, recurrent state before the rollout)."""
     c, p, a = played.config, played.parameters, arrays(r)
     state = None if r.state is None else r.state.double().numpy()
     _, value, states = forward(p, a.frames[:-1], a.age[:-1] == 0, state)
@@ -353,7 +352,6 @@ def log_pi_of(logits, a):
 
 
 def counted(a):
-    """A step counts if it was sampled, and so was what follows in its episode."""
     valid = a.valid.copy()
     for b in range(valid.shape[1]):
         for t in range(len(valid)):
@@ -383,7 +381,10 @@ class Priorities:
         self.p |= {cell: self.highest for cell in cells if cell not in self.p}
 
     def check_draw(self, drawn, uniform):
-        """Each of the N cells is where the sum of priorities passes its number. Return the importance weights [N]."""
+        """Check that each cell is where the cumulative priority exceeds the cell's random number.
+
+        Return the importance weights [N].
+        """
         cells = sorted(self.p)
         sums = dict(zip(cells, np.cumsum([self.p[cell] for cell in cells]), strict=True))
         total = sums[cells[-1]]
@@ -395,7 +396,7 @@ class Priorities:
 
     def update(self, drawn, error):
         new = {}
-        for cell, e in zip(drawn, error, strict=True):  # A cell that is drawn twice has its larger error.
+        for cell, e in zip(drawn, error, strict=True):  # A cell that is drawn twice gets the larger error.
             new[cell] = max((abs(e) + 1e-6) ** self.config.alpha, new.get(cell, 0.0))
         self.p |= new
         self.highest = max(self.highest, *new.values())
@@ -454,7 +455,7 @@ def check_q_update(played, batch, s, cells, priorities, generator, target_net, a
     c, algo = played.config, played.algo
     assert {n: x.tobytes() for n, x in read(algo.target).items()} == {n: x.tobytes() for n, x in target_net.items()}
     if algo.agent.model.noisy:
-        torch.randint(2**62, (), generator=generator)  # the seed of the noise and of random quantiles
+        torch.randint(2**62, (), generator=generator)
     drawn = [divmod(int(i), B) for i in batch.cell]
     weight = np.ones(len(drawn))
     if c.replay.prioritized:
@@ -480,7 +481,6 @@ def check_q_update(played, batch, s, cells, priorities, generator, target_net, a
     implicit = getattr(algo.agent.model, "tau", None)
 
     def outputs(p, obs, model, stream, n):
-        """[N, A, Z]; `stream` and `n` are of random quantiles."""
         noise_of_model = noise if model is algo.agent.model else noise_t
         if not implicit:
             return oracle.q_network(p, obs, ACTIONS, atoms, noise_of_model)
@@ -524,9 +524,9 @@ DISTRIBUTIONS = (
 PLAY = {"a2c": play_a2c, "ppo": play_ppo, "pqn": play_pqn, "impala": play_impala}
 
 
-@functools.cache  # Most options have the default value among theirs.
+@functools.cache  # The values of most options include the default, so most cases repeat.
 def play(algorithm, config, waits=True):
-    """Play a stream to an algorithm; returns the oracle's losses and lengths of steps, and the numbers of updates."""
+    """Pass a stream to an algorithm. Returns the oracle's losses and step lengths, and the numbers of updates."""
     of_channels = getattr(config, "layer_norm", "none") == "before-channels"
     oracle.OF_NORMS["epsilon"] = 1e-6 if of_channels else 1e-5
     played = Played(algorithm, config, waits)
@@ -551,7 +551,7 @@ def test_every_value_equals_the_equations(option):
 @pytest.mark.parametrize("seed", [0, 1, *(slow(s) for s in range(2, 8))])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_values_together_equal_the_equations(algorithm, seed):
-    """Each option of an algorithm at a random value; every second stream has no invalid cell."""
+    """Each option of an algorithm has a random value. Every second stream has no invalid cells."""
     draw = random.Random(f"{algorithm} {seed}")
     config = changed(algorithm, {o.field: draw.choice(o.values) for o in options_of(algorithm)[0]})
     play(algorithm, config, waits=seed % 2 == 0)
@@ -559,5 +559,5 @@ def test_values_together_equal_the_equations(algorithm, seed):
 
 @pytest.mark.parametrize(("algorithm", "field"), NO_LOSS_OF)
 def test_what_changes_no_loss_changes_none(algorithm, field):
-    values = NUMBERS.get(field, ("target", "online"))  # of the only choice among them
+    values = NUMBERS.get(field, ("target", "online"))
     assert len({play(algorithm, changed(algorithm, {field: value})) for value in values}) == 1

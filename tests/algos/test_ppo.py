@@ -1,4 +1,4 @@
-"""Edges of PPO. Its equations, minibatches and early stop: test_options.py."""
+"""Edge cases of PPO. PPO's equations, minibatches and early stop are tested in test_options.py."""
 
 from math import nan
 
@@ -19,7 +19,7 @@ def build(config, seed=0):
 
 @pytest.mark.parametrize("invalid", [False, True])
 def test_every_valid_cell_once_an_epoch_and_minibatches_of_even_size(invalid):
-    """test_options.py plays rollouts with invalid cells alone."""
+
     r = rollout(invalid=invalid)
     algo, _ = build(PPOConfig(minibatch=7, epochs=3))
     act_over(algo, r)

@@ -1,4 +1,4 @@
-"""R2D2: learning starts from the states of acting; settings that have no sequences are refused."""
+"""R2D2: learning starts from the recurrent states of acting; settings that leave no sequences are refused."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ from accel_rl.text.errors import ConfigError
 from tests.env_settings import env_of
 from tests.golden.runs import POLE
 
-T, B = 4, 4  # episodes have at most 12 steps: many begin and end within a sequence
+T, B = 4, 4  # Episodes have at most 12 steps, so that many begin and end within a sequence.
 ENV = env_of(id=POLE)
 CONFIG = R2D2Config(lstm=8, length=8, burn_in=4, period=8, n_step=2, replay=ReplayConfig(size=400, start=0))
 
@@ -30,7 +30,7 @@ def build(reset="immediate"):
 
 @pytest.mark.parametrize("reset", ["immediate", "wait"])
 def test_the_state_that_learning_computes_is_that_of_acting(reset):
-    """From a stored state, the unrolled network reaches the next stored state, whatever ends in between."""
+    """Unrolled from a stored recurrent state, the network reaches the next stored state, also across episode ends."""
     algo, sampler = build(reset)
     algo.begin()
     algo.agent.epsilon = 0.3
@@ -48,7 +48,8 @@ def test_the_state_that_learning_computes_is_that_of_acting(reset):
         _, after = algo.agent.model.unroll(obs, first, batch.state, last[:period])
     following = ring.states[low + 1 : high].flatten(0, 1)
     torch.testing.assert_close(after[-1], following[:, :-2], rtol=1e-5, atol=1e-6)
-    begun = batch.age[period] > 0  # At an episode's first step, the last action and reward are not read.
+    # At an episode's first step, the network does not read the previous action and reward.
+    begun = batch.age[period] > 0
     torch.testing.assert_close(last[period][begun], following[begun, -2:])
 
 

@@ -1,4 +1,4 @@
-"""Recurrent agents: learning sees the observations and states of acting."""
+"""Recurrent agents learn from the same observations and recurrent states as they acted on."""
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ from tests.algos.made_up import ingest, update
 from tests.env_settings import env_of
 
 ENV = env_of(id="experiments.recall:make")
-T, B = 6, 4  # an episode is 10 steps: some end inside a rollout, none at its edge alone
+T, B = 6, 4  # An episode has 10 steps, so that some episodes end inside a rollout.
 
 
 def build(cls, config, T=T, reset="immediate"):
@@ -29,7 +29,7 @@ def build(cls, config, T=T, reset="immediate"):
 
 @pytest.mark.parametrize("reset", ["immediate", "wait"])
 def test_learning_sees_what_acting_saw(reset):
-    """Values and log-probabilities of the sequence, from the rollout's stored state, equal those recorded."""
+    """Unrolled from the rollout's stored state, the network gives the recorded values and log-probabilities."""
     algo, _, sampler = build(PPO, PPOConfig(lstm=16), reset=reset)
     episodes = 0
     for _ in range(6):

@@ -1,4 +1,4 @@
-"""Normalized rewards against a slow loop over whole episodes."""
+"""Normalized rewards equal those of a slow loop over whole episodes."""
 
 from dataclasses import fields, replace
 
@@ -22,11 +22,11 @@ T, GAMMA, ROLLOUTS = 6, 0.9, 7
 
 
 def episodes(stream, b, rollouts, clip):
-    """The rewards of each episode of environment b so far, which a lost life also ends."""
+    """Return the rewards of each episode of environment b so far. A lost life also ends an episode."""
     found = [[]]
     for t in range(rollouts * stream.T):
         if stream.valid[t, b]:
-            if stream.age[t, b] == 0 or (found[-1] and stream.terminated[before, b]):  # noqa: F821  an earlier t
+            if stream.age[t, b] == 0 or (found[-1] and stream.terminated[before, b]):  # noqa: F821  at an earlier t
                 found.append([])
             r = float(stream.reward[t, b])
             found[-1].append(min(max(r, -clip), clip) if clip else r)
@@ -35,7 +35,7 @@ def episodes(stream, b, rollouts, clip):
 
 
 def returns_so_far(rewards):
-    """R_t = r_t + gamma r_{t-1} + gamma^2 r_{t-2} + ..., each summed anew."""
+    """R_t = r_t + gamma r_{t-1} + gamma^2 r_{t-2} + ..., each computed from all its terms."""
     return [sum(GAMMA ** (t - k) * rewards[k] for k in range(t + 1)) for t in range(len(rewards))]
 
 
@@ -71,15 +71,17 @@ def test_a_reward_that_is_not_finite_counts_as_0():
 
 
 class DividedBatch(SequenceBatch):
-    """Rewards that were divided before, while the network reads them as they were."""
+    """A batch whose rewards are already divided by the norm, while the network's inputs are the original rewards."""
 
     def last(self):
         return self.read
 
 
 def losses(algorithm, norm, stream):
-    """The losses of a learner that normalizes (`norm` is None), or whose rewards were divided by `norm` before. Both
-    have the statistics of the whole stream, because batches have rewards of several rollouts."""
+    """Return the losses of a learner that normalizes rewards, or with `norm` those with rewards divided by `norm`.
+
+    Both learners use the statistics of the whole stream, because a batch may have rewards of several rollouts.
+    """
     statistics = norm_after(stream, stream.rollouts).state_dict()
     torch.manual_seed(0)
     cls, values = ALGORITHMS[algorithm][0], {"gamma": GAMMA, "reward_clip": 0.0, "learning_rate": 1e-9}
@@ -172,7 +174,7 @@ def test_a_resumed_run_has_the_statistics(algorithm, more, tmp_path):
 
 
 class Loud(gymnasium.RewardWrapper):
-    """CartPole whose rewards are a thousand times as large, so that values take long to learn."""
+    """CartPole with rewards of 1,000 instead of 1, so that a value function needs long to learn their scale."""
 
     def __init__(self):
         super().__init__(gymnasium.make("CartPole-v1"))

@@ -1,4 +1,4 @@
-"""What a row of metrics says of the target network. When it is copied: test_options.py."""
+"""The columns of metrics.csv about the target network. test_options.py tests when the network is copied."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.marks import slow
 
 @pytest.mark.parametrize(("interval", "expected"), [(100, 40), slow(1_000, 4), slow(512, 8)])
 def test_rows_count_the_copies_and_have_epsilon_and_beta(tmp_path, interval, expected):
-    """With 512 env steps a cycle, intervals of 100 env steps were 8 copies in 4,096 env steps."""
+    """With 4,096 env steps in cycles of 512, an interval of 100 must give 40 copies, not one copy per cycle."""
     values = {"env": "CartPole-v1", "envs": 64, "horizon": 8, "engine": "in-process", "decorrelation_steps": 0}
     values |= {"replay__size": 8_000, "replay__start": 1_024, "replay__prioritized": True, "epsilon_steps": 2_048}
     values |= {"evaluation__interval": 0, "log__interval": 512, "intensity": 1.0, "epsilon_final": 0.1}
@@ -19,7 +19,7 @@ def test_rows_count_the_copies_and_have_epsilon_and_beta(tmp_path, interval, exp
     shares = ((steps - 1_024) / 2_048).clip(0, 1)
     epsilon = [1.0 if n < 1_024 else c.epsilon + (0.1 - c.epsilon) * x for n, x in zip(steps, shares, strict=True)]
     assert rows["epsilon"].tolist() == pytest.approx(epsilon)
-    begun = (steps - 512) / 4_096  # A cycle's progress is that of its beginning.
+    begun = (steps - 512) / 4_096  # Beta of a cycle is that at the cycle's beginning.
     assert rows["beta"].tolist() == pytest.approx((c.replay.beta + (1 - c.replay.beta) * begun).tolist())
     assert set(rows["acting_age"]) == {0}
 
@@ -29,4 +29,5 @@ def test_the_acting_network_of_a_concurrent_run_is_a_period_old(tmp_path):
     values |= {"replay__size": 2_000, "replay__start": 160, "evaluation__interval": 0, "log__interval": 160}
     values |= {"target_interval": 160, "schedule": "concurrent", "decorrelation_steps": 0, "batch_size": 32}
     run = accel_rl.train("dqn", **values, env_steps=640, run_dir=tmp_path / "run")
-    assert run.metrics["acting_age"].tolist() == [0, 10, 10, 10]  # 160 env steps x 2 / 32
+    # Updates per 160 env steps: intensity 2, batches of 32.
+    assert run.metrics["acting_age"].tolist() == [0, 10, 10, 10]

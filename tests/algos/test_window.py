@@ -1,4 +1,4 @@
-"""A window over short rollouts equals one long rollout of the same steps."""
+"""A window over successive short rollouts equals one long rollout of the same steps."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ NAMES = ("action", "reward", "terminated", "truncated", "ended")
 
 
 def pieces(long: Rollout, T: int):
-    """A long rollout as successive short ones, as a sampler would have given them."""
+    """Cut a long rollout into the successive short rollouts that a sampler would have returned."""
     for t in range(0, long.T, T):
         cut = slice(t, t + T)
         yield Rollout(

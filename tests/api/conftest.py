@@ -1,3 +1,3 @@
-"""The curve of an exported model is rendered only for a test with the fixture `rendered`."""
+"""The learning curve of an exported model is rendered only in tests with the fixture `rendered`."""
 
 from tests.report.conftest import rendered, savefig  # noqa: F401

@@ -13,7 +13,8 @@ from accel_rl.algos.ppo import PPO
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.q_network import QNetwork
 
-VALUE_FIRST = "ACCEL_RL_TEST_VALUE_FIRST"  # environment variable: whether `Ordered` registers its value layer first
+# If this environment variable is set, `Ordered` registers its value layer first.
+VALUE_FIRST = "ACCEL_RL_TEST_VALUE_FIRST"
 
 
 class Net(nn.Module):
@@ -32,7 +33,7 @@ class Net(nn.Module):
 
 
 class Normalized(nn.Module):
-    """Subtracts a running mean and divides by a running deviation, which are other tensors after each update."""
+    """Normalizes observations by a running mean and variance. Each update replaces these buffers by new tensors."""
 
     def __init__(self, n: int):
         super().__init__()
@@ -49,7 +50,7 @@ class Normalized(nn.Module):
 
 
 class FrozenPPO(PPO):
-    """Random frozen features, trained heads."""
+    """PPO with trained heads on frozen random features."""
 
     def build_agent(self, spec: EnvSpec) -> CategoricalPolicyAgent:
         net = Net(spec, nn.Identity())
@@ -73,7 +74,7 @@ class DropoutPPO(PPO):
 
 
 class Noise(nn.Module):
-    """Noise in every mode, from torch's default generator; counts its calls in a buffer."""
+    """Adds noise of torch's default generator in training and evaluation, and counts its calls in a buffer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,7 +92,7 @@ class NoisePPO(PPO):
 
 
 class Ordered(nn.Module):
-    """The same layers, registered in one of two orders."""
+    """A network whose policy and value layers are registered in an order that VALUE_FIRST selects."""
 
     def __init__(self, spec: EnvSpec):
         super().__init__()
@@ -133,7 +134,7 @@ class LazyPPO(PPO):
 
 
 class OrthogonalPPO(PPO):
-    """A buffer whose memory is not contiguous."""
+    """PPO whose network has a buffer that is not contiguous in memory."""
 
     def build_agent(self, spec: EnvSpec) -> CategoricalPolicyAgent:
         net = Net(spec, nn.Identity())
@@ -142,7 +143,7 @@ class OrthogonalPPO(PPO):
 
 
 class SharedPPO(PPO):
-    """Two layers share their weight."""
+    """PPO whose network has two layers with one shared weight."""
 
     def build_agent(self, spec: EnvSpec) -> CategoricalPolicyAgent:
         n = spec.frame_shape[0]
@@ -152,7 +153,7 @@ class SharedPPO(PPO):
 
 
 class PredictionPPO(PPO):
-    """Has a second network with an optimizer of torch (as in Burda et al. 2018), in its state."""
+    """PPO that also trains a prediction network (as in Burda et al. 2018) by an optimizer of torch."""
 
     def __init__(self, config: Any, spec: EnvSpec, **options: Any):
         super().__init__(config, spec, **options)

@@ -1,4 +1,4 @@
-"""Small environments of a user's. The module does not import torch, which would take each worker two seconds."""
+"""Small environments such as a user writes. Importing torch would delay each worker process by two seconds."""
 
 import gymnasium
 import numpy as np
@@ -6,7 +6,7 @@ from gymnasium import spaces
 
 
 class Arms(gymnasium.Env):
-    """One step an episode: one arm pays 10, the other 100."""
+    """A bandit with episodes of one step: action 0 has the reward 10, action 1 the reward 100."""
 
     observation_space = spaces.Box(-1, 1, (2,), np.float32)
     action_space = spaces.Discrete(2)
@@ -25,7 +25,7 @@ class Endless(Arms):
 
 
 class RareNaN(Arms):
-    """A reward is NaN once in 50 steps."""
+    """On average, one reward in 50 is NaN."""
 
     def step(self, action):
         reward = np.nan if self.np_random.random() < 0.02 else 1.0
@@ -33,7 +33,7 @@ class RareNaN(Arms):
 
 
 class Pixels(gymnasium.Env):
-    """A coloured picture."""
+    """Observations are random pictures in colour."""
 
     observation_space = spaces.Box(0, 255, (36, 36, 3), np.uint8)
     action_space = spaces.Discrete(2)

@@ -1,4 +1,4 @@
-"""What is saved, exported, copied and evaluated is the whole network, whatever its modules are."""
+"""The whole network is saved, exported, copied and evaluated, whatever its modules are."""
 
 import json
 import shutil
@@ -30,7 +30,7 @@ SHORT |= {"engine": "in-process", "log__interval": 64}
 
 
 def marked(*quick: str, others: tuple[str, ...]):
-    """Parametrize by algorithms of tests.api.networks."""
+    """Parametrize a test by algorithms of tests.api.networks; `others` are slow."""
     return pytest.mark.parametrize("algorithm", [*quick, *(slow(name) for name in others)])
 
 
@@ -40,7 +40,7 @@ def train(algorithm: str, folder, **values):
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
-    """stored(algorithm): a finished run, which is made once."""
+    """stored(algorithm) returns a finished run, which is trained only once."""
     made = {}
 
     def run(algorithm):
@@ -53,7 +53,7 @@ def stored(tmp_path_factory):
 
 @pytest.fixture
 def finished(stored, tmp_path):
-    """finished(algorithm): a copy of a finished run, which the test may change."""
+    """finished(algorithm) returns a copy of a finished run, which the test may change."""
     return lambda name: accel_rl.Run.load(shutil.copytree(stored(name).path, tmp_path / name), trust=True)
 
 
@@ -169,7 +169,8 @@ def test_updates_are_in_train_mode_and_sampling_is_not(tmp_path, monkeypatch):
 
     monkeypatch.setattr(networks.Net, "forward", noted)
     train("DropoutPPO", tmp_path / "run", evaluation__interval=0)
-    assert modes == {True: {True}, False: {False}}  # the gradient's passes; acting and bootstrapped values
+    # Passes with gradients are in training mode; acting and bootstrap passes are not.
+    assert modes == {True: {True}, False: {False}}
 
 
 def test_loading_leaves_the_callers_random_numbers(finished, tmp_path):
@@ -237,7 +238,7 @@ def test_a_run_with_another_network_is_not_resumed(finished, tmp_path, capsys):
     values = json.loads((run.path / "config.json").read_text())
     (run.path / "config.json").write_text(json.dumps({**values, "algorithm": "tests.api.networks:BatchNormPPO"}))
     steps, state = Checkpoints(run.path / "checkpoints").load_latest()
-    state["config"]["algorithm"] = "tests.api.networks:BatchNormPPO"  # the class of that name has changed
+    state["config"]["algorithm"] = "tests.api.networks:BatchNormPPO"
     Checkpoints(run.path / "checkpoints").save(steps, state)
     assert main(["resume", str(run.path), "--trust", "--env-steps", "256"]) == 2
     line = "the checkpoint has no 'front.weight', which the network has ([4] float32); nearest: front.mean"
@@ -279,7 +280,7 @@ def test_synchronous_ranks_have_the_same_buffers(tmp_path):
 
 @pytest.mark.slow
 def test_synchronous_ranks_have_the_same_learning_rate(tmp_path):
-    """Each rank measures the KL divergence of other samples."""
+    """Each rank measures the KL divergence of its own samples, but the schedule needs one value."""
     options = {"learning_rate_schedule": "kl", "schedule_kl": 3e-4, "evaluation__interval": 0, "ranks": 2}
     run = accel_rl.train("ppo", run_dir=tmp_path / "run", **{**SHORT, **options, "env_steps": 640})
     one, two = (
@@ -302,7 +303,7 @@ def test_a_cluster_refuses_what_its_shards_do_not_hold(tmp_path):
 
 
 def test_a_model_of_another_machine_is_evaluated(stored, tmp_path):
-    """tests/settings/test_acting.py has all settings of a machine."""
+    """The model's config.json names a GPU and cores that this machine does not have."""
     folder = stored("FrozenPPO").export(tmp_path / "model").path
     file = folder / "config.json"
     values = json.loads(file.read_text())
@@ -329,7 +330,7 @@ def test_a_run_continues_on_another_device(finished, tmp_path, capsys):
 
 @pytest.mark.parametrize("prioritized", [slow(False), True])
 def test_a_q_learner_of_a_gpu_continues_on_a_cpu(tmp_path, monkeypatch, prioritized):
-    """A CUDA generator's state has 16 bytes, a CPU's 5,056."""
+    """The state of a CUDA generator has 16 bytes, but that of a CPU generator has 5,056."""
     run = accel_rl.train(
         "dqn", env="CartPole-v1", envs=4, env_steps=80, log__interval=40, intensity=4, replay__size=1_000,
         replay__start=40, engine="in-process",

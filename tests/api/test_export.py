@@ -1,4 +1,4 @@
-"""Exported models: the same agent elsewhere, as a file of ONNX, and on a hub."""
+"""Exported models: the same agent on another machine, as an ONNX file, and on a hub."""
 
 import contextlib
 import importlib.util
@@ -86,8 +86,10 @@ def test_a_card_has_the_revision_of_the_code(run, model):
 
 
 def test_a_card_lists_the_launches_of_its_run(run, tmp_path):
-    """A run that moved to another machine at 64 of 128 env steps, and from a clone to a wheel. A third launch made no
-    env steps."""
+    """The run moved to another machine after 64 of 128 env steps, and from a Git clone to a wheel.
+
+    The run's third launch made no env steps.
+    """
     folder = shutil.copytree(run.path, tmp_path / "moved")
     (first,) = json.loads((folder / "launches.json").read_text())
     machine = {"cpu": "A CPU", "gpus": ["A GPU"], "cores": 4}
@@ -158,7 +160,7 @@ def test_onnx_computes_the_same(algorithm, values, tmp_path):
     config = resolve(settings(algorithm, values.pop("env", None), values))
     spec = config.spec
     agent = Learner(config, spec, "cpu", seed=1).algo.agent.evaluating(True)
-    with torch.no_grad():  # initial heads are nearly zero
+    with torch.no_grad():  # The outputs of initial heads are nearly zero.
         for p in agent.model.parameters():
             p.add_(torch.randn(p.shape, generator=torch.Generator().manual_seed(p.numel())) * 0.02)
     export.check_onnx(agent)
@@ -240,7 +242,7 @@ def test_a_hub_that_is_not_there_is_one_line(model, tmp_path, monkeypatch):
 
 
 def test_links_of_a_foreign_folder_do_not_become_a_model(run, model, tmp_path, capsys):
-    """The content behind a link, such as a private key, would be published."""
+    """Otherwise, a file to which a symbolic link points, such as a private key, would be published."""
     key, foreign = tmp_path / "id_rsa", tmp_path / "foreign"
     key.write_text("PRIVATE KEY")
     for source, name, commands in (

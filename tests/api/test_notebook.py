@@ -1,4 +1,4 @@
-"""What notebooks show of a run."""
+"""How a notebook displays a run."""
 
 import subprocess
 import sys
@@ -62,7 +62,7 @@ def test_a_video_is_shown(tmp_path):
 
 
 def test_a_plot_leaves_the_notebooks_backend(run):
-    """matplotlib.use, and pyplot's list of figures, belong to the user."""
+    """A plot of a run must not call matplotlib.use or add a figure to pyplot."""
     code = (
         f"import accel_rl, sys; accel_rl.Run({str(run.path)!r}).plot(); assert 'matplotlib.pyplot' not in sys.modules"
     )

@@ -1,5 +1,5 @@
-"""A run that continues from an older checkpoint: every file that it derives from its state is of the run that
-metrics.csv describes."""
+"""If a run continues from an older checkpoint, the best agent and the evaluations are those of the rows in
+metrics.csv."""
 
 import accel_rl
 from accel_rl.api.trained_agent import read_state
@@ -11,7 +11,7 @@ SMALL |= {"evaluation__interval": 32, "evaluation__episodes": 3, "learning_rate"
 
 
 def evaluations(run):
-    """The run's evaluations as {env steps: score}."""
+    """Return the run's evaluations as {env steps: score}."""
     columns = run.metrics
     return dict(zip(columns["env_steps"].astype(int).tolist(), columns["eval_score"].tolist(), strict=True))
 

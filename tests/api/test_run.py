@@ -1,4 +1,4 @@
-"""Runs from Python, as a user's script makes them."""
+"""Runs that are trained from Python, as in a user's script."""
 
 import gc
 import subprocess
@@ -40,7 +40,8 @@ def test_a_run_is_trained_loaded_and_looked_at(trained):
 def test_a_run_goes_on(trained):
     run = Run.load(trained.path).resume(env_steps=1.5e2)
     assert run.result.env_steps == 160 and run.config.env_steps == 150
-    left = trained.path / "checkpoints/.writing-1-old-000000000128"  # Its removal failed when the run ended.
+    # A checkpoint that could not be removed when the run ended.
+    left = trained.path / "checkpoints/.writing-1-old-000000000128"
     left.mkdir()
     with pytest.raises(ConfigError, match="is finished"):
         run.resume()
@@ -48,7 +49,7 @@ def test_a_run_goes_on(trained):
 
 
 def test_a_training_that_has_ended_holds_no_memory(tmp_path):
-    """A process that trains many runs would hold the replays of earlier ones."""
+    """Otherwise, a process that trains many runs would keep the replay of every run in memory."""
     before = {id(x) for x in gc.get_objects() if type(x) in (Trainer, Learner)}
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""Trained agents of the suite: their names, the program that adds one, and their scores on both emulators."""
+"""Trained agents of the suite: their names, the program that adds an agent, and their scores on both emulators."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from experiments import suite_agent as program
 from tests.marks import slow
 
 EPISODES = 2
-"""Episodes that each agent plays on each backend."""
+"""Number of episodes that each agent plays on each backend."""
 NAMES = suite_models.model_names()
 
 
@@ -27,7 +27,7 @@ def pong(tmp_path_factory):
 
 @pytest.fixture
 def models(tmp_path, monkeypatch):
-    """An empty folder of the suite's agents."""
+    """Use an empty folder instead of the suite's folder of agents."""
     for module in (suite_models, program):
         monkeypatch.setattr(module, "SUITE", tmp_path)
     return tmp_path
@@ -69,14 +69,13 @@ def test_an_unfinished_run_is_not_added(models, tmp_path, capsys):
     assert ended("models", program.add, [str(run.path), "--x"]) == 2
 
 
-# Every agent takes seconds, and the suite grows: the fast set has one.
+# Each agent takes seconds, so that the fast tests evaluate only one.
 AGENTS = [pytest.param(name, 150, marks=() if name == NAMES[-1] else pytest.mark.slow) for name in NAMES]
 
 
 @pytest.mark.parametrize(("name", "limit"), [*AGENTS, *(slow(n, None) for n in NAMES)])
 def test_an_agent_has_its_score_on_the_emulator_and_on_ale_py(name, limit, monkeypatch):
-    """Both backends give the same scores. The mean of whole episodes lies within two deviations of the card's mean, or
-    10 %.
+    """Both backends give equal scores, whose mean is within two standard deviations, or 10 %, of the model card's mean.
 
     Standard errors would be too small: a greedy agent plays few different episodes.
     """

@@ -1,4 +1,4 @@
-"""--init: training begins with the network of another run or model."""
+"""With --init, training begins with the network of another run or model."""
 
 import json
 from importlib.util import find_spec
@@ -28,7 +28,7 @@ def cartpole(tmp_path_factory):
 
 
 def begun(folder, **values):
-    """Return the network at the first checkpoint of a run that learns nothing."""
+    """Return the network of a run's first checkpoint, which is the initial network: the learning rate is nearly 0."""
     return network(run_of(folder, **{"learning_rate": 1e-30, **values}))
 
 

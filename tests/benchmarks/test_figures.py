@@ -1,4 +1,4 @@
-"""Each figure of a page of results is in the data beside the page, or the page says that its data was not kept."""
+"""Each number on a page of results is in the JSON files beside the page, or is marked as "JSON not kept"."""
 
 import json
 import re
@@ -11,9 +11,9 @@ RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 PAGES = [page for page in sorted(RESULTS.glob("*.md")) if [*RESULTS.glob(f"{page.stem}*.json")]]
 FIGURE = re.compile(r"(?<![\w.-])\d{1,3}(?:,\d{3})+|(?<![\w.,-])\d+\.\d+(?= M)")
 MARK = "JSON not kept"
-"""Figures in the same block as `MARK`, or in the block that follows, are in no file."""
+"""Numbers in a paragraph with `MARK`, or in the paragraph after it, need not be in a JSON file."""
 SETTINGS = {"2,048", "5,100"}
-"""Numbers of settings, such as batches, which some programs do not write."""
+"""Numbers that are settings, such as batch sizes, which some programs do not write to JSON files."""
 
 
 def numbers(value: object) -> Iterator[float]:
@@ -28,8 +28,10 @@ def numbers(value: object) -> Iterator[float]:
 
 
 def without_data(page: str, data: list[object]) -> list[str]:
-    """Return the figures of a page that neither are in its data, rounded, nor are marked. Figures may be in millions,
-    or microseconds of a rate."""
+    """Return the unmarked numbers of a page that do not equal a rounded number of the data.
+
+    A number on the page may be in millions, or be the microseconds of a rate per second.
+    """
     known = {n for part in data for n in numbers(part)}
     missing, before = [], ""
     for block in page.split("\n\n"):

@@ -1,4 +1,4 @@
-"""python -m benchmarks.gpu: its parts on the simulated GPU, its files, and impossible options."""
+"""python -m benchmarks.gpu: the benchmark's parts on the simulated GPU, the written files, and impossible options."""
 
 import json
 import os
@@ -41,7 +41,7 @@ sys.meta_path.insert(0, Missing())
 
 
 def run(*argv: str, path: str = "") -> subprocess.CompletedProcess[str]:
-    """Run the command in a process of its own. path: before this checkout on PYTHONPATH."""
+    """Run the command in a new process. `path` is put before this checkout on PYTHONPATH."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [path, str(ROOT)]))}
     command = [sys.executable, "-m", "benchmarks.gpu", "--simulated", "--tiny", *argv]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
@@ -53,7 +53,8 @@ def parts_in(folder: Path, name: str = "gpu-simulated") -> dict:
 
 @pytest.fixture
 def bare(tmp_path: Path) -> str:
-    """A folder that, on PYTHONPATH, leaves a process and its children torch, numpy, psutil and ale-py alone."""
+    """A folder that, on PYTHONPATH, makes all installed packages except torch, numpy, psutil and ale-py
+    unimportable."""
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(BLOCK)
     return str(tmp_path / "site")
@@ -76,7 +77,7 @@ def test_torch_numpy_psutil_and_ale_py_are_enough(tmp_path: Path, bare: str) -> 
     assert str(tmp_path) not in page.replace(str(tmp_path / "gpu-simulated"), "")
 
 
-@pytest.mark.slow  # .ci/run runs every part so
+@pytest.mark.slow  # .ci/run runs every part in this way.
 def test_a_part_in_a_process_of_its_own(tmp_path: Path) -> None:
     done = run("--part", "replay", "--processes", "each", "--out", str(tmp_path))
     assert done.returncode == 0 and parts_in(tmp_path)["replay"]["rows"], done.stderr
@@ -84,7 +85,7 @@ def test_a_part_in_a_process_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_every_part(tmp_path: Path, bare: str) -> None:
-    """Those with worker processes, too."""
+
     done = run("--out", str(tmp_path), path=bare)
     assert done.returncode == 0, done.stdout + done.stderr
     assert set(parts_in(tmp_path)) == set(PARTS) - {"tests", "slow-tests"}
@@ -120,7 +121,7 @@ def test_the_list_of_parts(capsys) -> None:
 
 @pytest.fixture
 def made_up(monkeypatch):
-    """Parts that measure nothing: one fails, one has no time."""
+    """Parts without measurements: one fails, one needs more time than is left."""
 
     def fails(bench: Bench) -> Result:
         raise ValueError("the GPU\nis hot")
@@ -146,10 +147,11 @@ def test_a_part_that_fails_is_recorded_and_the_others_go_on(tmp_path: Path, made
     assert "left out, no time: pong; repeat the command" in out and "failed: tests" in err
     page = (tmp_path / "gpu-some-gpu.md").read_text()
     assert "Failed: ValueError: the GPU is hot" in page and "| speed | 2.00 | at least 1.00 | met |" in page
-    assert program.main(argv) == 1  # what failed is run again
+    assert program.main(argv) == 1  # The failed part is run again.
     out, err = capsys.readouterr()
     assert "measured before: acting;" in out and "acting: works" not in err and "tests: fails" in err
-    assert program.main([*argv, "--seconds", "20"]) == 1  # another command measures anew, and what failed last
+    # A command with other options runs all parts again.
+    assert program.main([*argv, "--seconds", "20"]) == 1
     err = capsys.readouterr().err
     assert err.index("tests: fails") < err.index("acting: works") < err.index("pong: long")
 
@@ -165,7 +167,7 @@ def test_what_failed_is_repeated_after_what_is_missing(tmp_path: Path, made_up, 
 
 
 def ended(pid: int) -> bool:
-    """Return whether a process has ended, also if it is a zombie."""
+    """Return whether a process has ended. A zombie has ended, too."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -173,7 +175,7 @@ def ended(pid: int) -> bool:
 
 
 def written_pid(file: Path) -> int:
-    """Wait until a program has written a process's number, and return the number."""
+    """Wait until a program has written a process id to the file, and return the id."""
     wait_for(lambda: file.exists() and file.read_text(), what=file.name)
     return int(file.read_text())
 
@@ -211,7 +213,7 @@ def test_a_guarded_program_ends_with_a_killed_parent(tmp_path: Path) -> None:
 
 
 def measured(folder: Path) -> dict:
-    """Return the part `replay` if it has a measurement."""
+    """Return the results of the part `replay`, or {} before its first measurement."""
     part = parts_in(folder).get("replay", {})
     return part if part.get("rows") else {}
 
@@ -296,7 +298,7 @@ def test_measurements_take_turns_within_their_time(tmp_path: Path) -> None:
     bench, order = Bench("cpu", replace(TINY, rounds=3), tmp_path, seconds=1e-9), []
     case = Case({"x": 1}, {name: lambda s, name=name: order.append(name) or s for name in "ab"})
     result = bench.run([lambda stack: case])
-    assert order == ["a", "b"]  # one turn in any case
+    assert order == ["a", "b"]  # Each variant has one turn, even without time.
     assert result.cases[0]["measurements"] == {"a": [TINY.shortest], "b": [TINY.shortest]}
     assert result.rows[0][:3] == [1, "a", TINY.shortest] and len(result.columns) == len(result.rows[0])
     assert rate(lambda: 1.0, 0.0) > 0

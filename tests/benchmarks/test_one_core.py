@@ -1,4 +1,4 @@
-"""The reference lines of figure 2: one core, by a process on it and by one on each of its hyperthreads."""
+"""The one-core reference lines of figure 2: one process on a core, and one process on each of its hyperthreads."""
 
 import json
 from contextlib import ExitStack
@@ -33,7 +33,7 @@ def test_a_system_that_does_not_say(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_one_process_and_one_on_each_thread_take_turns(monkeypatch) -> None:
-    """Two logical processors stand for a core's two hyperthreads."""
+    """Two logical processors stand in for the two hyperthreads of a core."""
     threads = tuple(allowed_cores()[:2])
     monkeypatch.setattr(sampler, "first_core", lambda: threads)
     with ExitStack() as stack:
@@ -64,7 +64,7 @@ def test_the_figure_draws_both_lines(tmp_path: Path, monkeypatch) -> None:
 
 @pytest.mark.slow
 def test_a_trained_policy_acts(tmp_path: Path, capsys) -> None:
-    """The agent of a run with the same network; a run with another network is refused in one line."""
+    """--policy accepts a run with the benchmark's network, and refuses a run with another network in one line."""
     for name in ("a2c", "dqn"):
         words = ["train", name, "--game", "pong", "--env-steps", "64", "--evaluation.interval", "0", "--envs", "4"]
         words += ["--replay.size", "1000", "--replay.start", "500"] if name == "dqn" else []

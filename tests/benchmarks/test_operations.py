@@ -1,4 +1,4 @@
-"""The number of operations of a captured update is bounded for each algorithm, and is that of the captured graph."""
+"""Each algorithm's counted operations per update equal those of the captured graph, and are bounded."""
 
 from contextlib import closing
 from dataclasses import replace
@@ -14,14 +14,14 @@ from tests.marks import slow
 from tests.simulated_device.graphs import CUDAGraph
 
 COUNTS = {"A2C": 113, "PPO": 140, "PQN": 97, "DQN": 102, "C51": 100, "Rainbow": 217, "Rainbow, noisy": 355}
-"""The numbers of operations of a captured update, as in docs/gpu.md."""
+"""Maps each algorithm to the number of operations of a captured update, as in docs/gpu.md."""
 WITH_INVALID_STEPS = {"A2C": 136, "PPO": 167}
 MORE = 5  # Another version of torch may need a few more operations.
 
 
 @pytest.fixture
 def captured(monkeypatch):
-    """Numbers of operations of the graphs that were captured."""
+    """A list of the numbers of operations of all captured graphs."""
     found = []
     end = CUDAGraph.capture_end
 
@@ -33,7 +33,7 @@ def captured(monkeypatch):
     return found
 
 
-# On and off policy; the others differ by their loss or their priorities.
+# One on-policy and one off-policy algorithm: the other algorithms differ only by their loss or priorities.
 QUICK = ("A2C", "Rainbow")
 
 

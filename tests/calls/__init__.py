@@ -1,1 +1,1 @@
-"""Every system call of a small run fails once, or from the n-th call on, and then the run is resumed."""
+"""Let each system call of a small run fail, and then resume the run."""

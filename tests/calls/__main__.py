@@ -1,12 +1,13 @@
-"""Let each call of a small run fail, and check that the run goes on or can be resumed, with equal results.
+"""Let each system call of a small run fail, and check that the run continues or can be resumed, with equal results.
 
 python -m tests.calls                                       # every call of each mode; hours
 python -m tests.calls --calls fsync rename --modes ppo      # some calls
 python -m tests.calls --every 10 --json out.json            # every tenth call
 python -m tests.calls --only "ppo/rename/EIO done/once/3"   # one trial again
 
-A call is counted if its file is in the run's folder; threads, processes and memory are counted everywhere in the main
-process. A call fails once, or from the n-th call on. Needs a C compiler, and a C library with LD_PRELOAD.
+Calls are counted if their file is in the run's folder. Calls for threads, processes and memory are all counted, but
+only in the main process. A trial lets the n-th call fail, or the n-th call and all later ones. The program needs a C
+compiler, and a C library with LD_PRELOAD.
 """
 
 import itertools
@@ -31,17 +32,17 @@ OUTCOMES = (*GOOD, "lost", "traceback", "hung", "wrong")
 @dataclass(frozen=True)
 class Options:
     calls: tuple[str, ...] = ()
-    """Kinds of calls, by default all."""
+    """Kinds of system calls to test; by default all."""
     errors: tuple[str, ...] = ()
-    """Faults such as EIO, "EIO done", short or kill, by default all that suit the calls."""
+    """Faults such as EIO, "EIO done", short or kill; by default all that are possible with the calls."""
     modes: tuple[str, ...] = ()
-    """Modes of the runs, by default all."""
+    """Modes of training to test; by default all."""
     every: int = 1
-    """Let only every so many calls fail: the first, and each that is a multiple later."""
+    """Test only the calls 1, 1 + EVERY, 1 + 2 EVERY, ... of each kind."""
     only: str = ""
     """Run one trial, MODE/CALL/FAULT/once|ever/N."""
     planted: str = ""
-    """Plant a fault into the code of the runs, which the trials must then find."""
+    """Name of a fault to plant into the code of the runs, which the trials must then find."""
     json: str = ""
     """Write all results also to the given JSON file."""
 

@@ -1,7 +1,8 @@
 """python -m tests.calls.armed FAULT SHIM COUNTERS FOLDER KIND NTH FOR_EVER ERROR HOW WORDS...
 
-Run accel-rl with a call that fails, as `arm` in shim.c makes it fail, and end as an interpreter does, which joins
-threads. FAULT is the name of a fault that is planted into the code, or empty."""
+Run accel-rl with a failing system call (see `arm` in shim.c). At the end, join threads as the interpreter does.
+FAULT is the name of a fault that is planted into the code, or empty.
+"""
 
 import contextlib
 import ctypes

@@ -24,9 +24,10 @@ FAULTS: dict[str, tuple[Any, str, Any]] = {
     "unsaved": (Checkpoints, "save", _ignoring(errors.RunError, Checkpoints.save)),
     "unreported": (errors, "REPORTED", {*errors.REPORTED} - {errno.ENOSPC}),
 }
-"""Errors of a checkpoint's files, or of its saving, are ignored; a full disk is a traceback."""
+"""Planted faults: errors of a checkpoint's files are ignored; errors of saving are ignored; a full disk gives a
+traceback."""
 
 
 def planted(name: str) -> AbstractContextManager[Any]:
-    """Return a context manager in which the fault is in the code."""
+    """Return a context manager that plants the fault into the code."""
     return mock.patch.object(*FAULTS[name])

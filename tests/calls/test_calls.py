@@ -1,4 +1,4 @@
-"""A few calls of a small run fail, also with planted faults."""
+"""A few system calls of a small run fail, also with planted faults in the code."""
 
 import errno
 import json
@@ -19,7 +19,7 @@ pytestmark = [
 
 
 def calls(tmp_path, *words):
-    """Run the program, and return its exit code with the JSON of its results."""
+    """Run `python -m tests.calls`, and return its exit code and its results."""
     command = [sys.executable, "-m", "tests.calls", "--json", str(tmp_path / "out.json"), *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=280)
     assert "Traceback" not in done.stderr and (tmp_path / "out.json").exists(), done.stdout + done.stderr

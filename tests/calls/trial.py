@@ -1,4 +1,4 @@
-"""A trial is a small run in which a call fails. The run is then resumed, and compared with an undisturbed run."""
+"""A trial is a small run in which a system call fails. The run is resumed, and compared with an undisturbed run."""
 
 import ctypes
 import errno
@@ -32,8 +32,11 @@ _EVERYWHERE = (
     "--decorrelation-steps 0"
 )
 HOW = ("plain", "done", "half", "short", "kill")
-"""How a call fails, as shim.c lists it: without effect, after its effect, after half of its bytes; or it returns half
-of its bytes without an error; or it kills the process."""
+"""How a system call fails, in the order of shim.c.
+
+plain: an error without effect; done: an error after its effect; half: an error after half of its bytes; short: half
+of the bytes without an error; kill: the process is killed.
+"""
 FAULTS = {
     "open": ("EIO", "EMFILE", "EINTR"), "read": ("EIO", "EINTR", "short"), "close": ("EIO done",),
     "write": ("ENOSPC", "EINTR", "EIO half", "short", "kill"), "stat": ("EIO", "EPERM"), "fsync": ("EIO", "kill"),
@@ -42,19 +45,20 @@ FAULTS = {
     "opendir": ("EIO", "EMFILE"), "mmap": ("ENOMEM",), "thread": ("EAGAIN",), "fork": ("EAGAIN",),
     **dict.fromkeys(("memfd", "eventfd", "socketpair", "pipe"), ("EMFILE",)),
 }  # fmt: skip
-"""Maps each kind of calls to its faults."""
-_ONCE = ("EINTR", "kill")  # A call that is interrupted for ever is repeated for ever.
+"""Maps each kind of system call to its possible faults."""
+# These faults are not tested with all later calls: a call that is always interrupted is repeated for ever.
+_ONCE = ("EINTR", "kill")
 LIMIT_S = 60.0
 
 
 @dataclass(frozen=True)
 class Fault:
-    """The n-th call of a kind fails, or with `for_ever` also all later ones, in a run of a mode."""
+    """In a run of `mode`, the n-th system call of a kind fails, or with `for_ever` also all later calls."""
 
     mode: str
     call: str
     kind: str
-    """An error, a way of `HOW`, or both."""
+    """The name of an error, an entry of `HOW`, or both."""
     for_ever: bool
     n: int
 
@@ -63,7 +67,7 @@ class Fault:
 
     @classmethod
     def parse(cls, text: str) -> "Fault":
-        """Return the fault that `str` has described. Raises ConfigError."""
+        """Parse the text that `str(fault)` returns. Raises ConfigError."""
         mode, call, kind, times, n = (*text.split("/"), "", "", "", "")[:5]
         if mode not in MODES or kind not in FAULTS.get(call, ()) or times not in ("once", "ever") or not n.isdigit():
             raise ConfigError(f"--only {text}: must be MODE/CALL/FAULT/once|ever/N, such as ppo/rename/EIO done/once/3")
@@ -71,23 +75,23 @@ class Fault:
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """Return the number of the error, or 0, and the number of the way in `HOW`."""
+        """Return the number of the error, or 0, and the index in `HOW`."""
         error = next((getattr(errno, word) for word in self.kind.split() if word not in HOW), 0)
         return error, next((HOW.index(word) for word in self.kind.split() if word in HOW), 0)
 
 
 class Shim:
-    """The compiled library of shim.c, which must be preloaded into the processes of runs."""
+    """The compiled library of shim.c, which is preloaded into the processes of runs."""
 
     def __init__(self, folder: Path) -> None:
-        """Compile the library. Raises ConfigError without a C compiler."""
+        """Compile shim.c. Raises ConfigError without a C compiler."""
         self.path = compiled(Path(__file__).with_name("shim.c"), folder)
         table = (ctypes.c_char_p * (len(FAULTS) + 1)).in_dll(ctypes.CDLL(str(self.path)), "call_names")
         self.calls = [name.decode() for name in itertools.takewhile(lambda name: name is not None, table)]
         assert sorted(self.calls) == sorted(FAULTS)
 
     def preload(self) -> None:
-        """Preload the library into the processes that this process starts from now on."""
+        """Set LD_PRELOAD, so that the processes started from now on load the library."""
         os.environ["LD_PRELOAD"] = f"{self.path} {os.environ.get('LD_PRELOAD', '')}".strip()
 
 
@@ -95,8 +99,8 @@ class Trials:
     """Trials of one mode, each in a new folder below `folder`."""
 
     def __init__(self, shim: Shim, mode: str, folder: Path, planted: str = "") -> None:
-        """Train the undisturbed run, and count its calls. Raises RuntimeError if it fails. `planted` is the name of a
-        fault that is planted into the code of disturbed runs."""
+        """Train the undisturbed run, and count its calls. Raises RuntimeError if this run fails. `planted` is the name
+        of a fault that is planted into the code of disturbed runs."""
         self._shim, self._folder, self._planted = shim, folder, planted
         self._folder.mkdir()
         self._run, self._mode = self._folder / "run", mode
@@ -107,7 +111,8 @@ class Trials:
         self._expected = content(self._run)
 
     def faults(self, call: str, kinds: tuple[str, ...], every: int) -> Iterator[Fault]:
-        """Yield the faults of a kind of calls: each n that the undisturbed run has reached, in steps of `every`."""
+        """Yield the faults of one kind of call: n = 1, 1 + every, ... up to the number of calls of the undisturbed
+        run."""
         for kind in kinds:
             for for_ever in (False,) if set(kind.split()) & set(_ONCE) else (False, True):
                 for n in range(1, self.counts[call] + 1, every):
@@ -130,7 +135,7 @@ class Trials:
         last = output.strip().splitlines()[-1:]
         saved = run_files.newest(self._run)
         logged = max(run_files.row_steps(self._run), default=1)
-        due = (logged - 1) // SAVE_EVERY * SAVE_EVERY  # The checkpoint of the last row's step may be unfinished.
+        due = (logged - 1) // SAVE_EVERY * SAVE_EVERY  # The checkpoint at the last row's env steps may be unfinished.
         if saved < due:
             return "lost", f"the newest checkpoint is at {saved} env steps, {due} were saved: {last}"
         words = ["resume", str(self._run)] if (self._run / "config.json").exists() else self._train
@@ -202,5 +207,5 @@ def _alive(group: int) -> bool:
 
 
 def content(run: Path) -> dict[str, object]:
-    """Return all that a run has learned, by name: its final files and its rows. Times are left out."""
+    """Return a run's final files by name, and its rows as "rows", without times."""
     return {**run_files.final_files(run), "rows": run_files.rows(run)}

@@ -4,10 +4,14 @@ python -m tests.chaos --minutes 10 --seed 1
 python -m tests.chaos --seed 1 --only 17    # trial 17 of seed 1 again
 python -m tests.chaos --planted             # after how many trials faults that were planted into accel_rl are found
 
-A trial is a run, a fault, and a resume. A trial is "lost" if more env steps are lost than those since the last
-checkpoint that was due, if the resumed run differs from an undisturbed run where equality is promised, or if a file
-outside the run folder has changed; "hung" if a command does not end; "wrong" for an exit code, a traceback or a process
-that should not be there; and "nothing done" if the fault came too late, or before the first checkpoint.
+A trial is a run, a fault, and a resume. The outcomes of a trial are:
+
+- "lost": more env steps are lost than those since the last due checkpoint, the resumed run differs from an undisturbed
+  run although equality is promised, or a file outside the run folder has changed;
+- "hung": a command does not end;
+- "wrong": an unexpected exit code, a traceback, or a process that remains;
+- "nothing done": the fault came after the end of the run or before its first checkpoint;
+- "survived": otherwise.
 """
 
 import random
@@ -82,8 +86,6 @@ FAULTS: dict[str, tuple[Fault, list[str]]] = {
 
 @dataclass(frozen=True)
 class Options:
-    """`Options` has the options of the program."""
-
     minutes: float = 10.0
     """Number of minutes after which no trial begins."""
     seed: int = 0
@@ -99,7 +101,7 @@ class Options:
     keep: str = ""
     """Folder to which the files of failed trials are moved."""
     planted: bool = False
-    """Plant faults into accel_rl, and report after how many trials each is found, instead."""
+    """Instead, plant faults into accel_rl, and report after how many trials each fault is found."""
     json: str = ""
     """Write all results also to the given JSON file."""
 
@@ -115,7 +117,8 @@ class Options:
 
 def run_trials(o: Options) -> dict[str, Any]:
     """Run the trials, print a line for each, and return all results."""
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # Under nohup, the trials' processes would ignore it too.
+    # Under nohup, the trials' processes would inherit that SIGHUP is ignored.
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
     if o.planted:
         return run_planted(o)

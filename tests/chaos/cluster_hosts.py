@@ -3,9 +3,9 @@
 python -m tests.chaos.cluster_hosts --hosts 3
 python -m tests.chaos.cluster_hosts --faults cut-60
 
-The hosts are network namespaces (network.py). Each has a Ray node, a bundle and a shard, and the driver runs on the
-first host. A run survives if it writes further rows after the fault, and then ends at Ctrl-C. Otherwise it must end
-with a line that names the host. Needs root and Ray.
+The hosts are network namespaces (network.py). Each host has a Ray node, a bundle and a shard, and the driver runs on
+the first host. A run survives if it writes further rows after the fault, and then ends at Ctrl-C. A run that does not
+survive must end with a line that names the host. Needs root and Ray.
 """
 
 import importlib.util
@@ -33,7 +33,7 @@ from tests.chaos.network import Network, can_make_networks, network
 from tests.chaos.trial import Trial
 
 START_S, FAULT_S = 400.0, 300.0
-"""Seconds within which a run writes its first rows, and within which it survives a fault or ends."""
+"""Limits in seconds: for the first rows of a run, and for the run's survival or end after a fault."""
 ROWS_BEFORE, ROWS_AFTER = 3, 5
 PORT = 6379
 FAULTS = {"none": 0.0, "delay": 0.0, "loss": 0.0, "cut-5": 5.0, "cut-60": 60.0, "cut": float("inf")}
@@ -43,8 +43,6 @@ and with `loss`, 5 % of the packets are lost."""
 
 @dataclass(frozen=True)
 class Options:
-    """`Options` has the options of the program."""
-
     hosts: Count = 2
     """Number of hosts, 2 to 4."""
     faults: tuple[str, ...] = ()
@@ -99,7 +97,8 @@ def _trial(fault: str, root: Path, o: Options) -> tuple[str, str]:
 
 
 def _disturbed(t: Trial, net: Network, root: Path, fault: str) -> tuple[str, str]:
-    """Start a cluster and a run on it, and cause the fault. Return the outcome, and the lines that name the host."""
+    """Start a cluster, start a run on the cluster, and cause the fault. Return the outcome, and the lines that name the
+    host."""
     t.environment = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
     for host in range(net.n_hosts):
         _start_node(t, net, host, root)
@@ -113,7 +112,7 @@ def _disturbed(t: Trial, net: Network, root: Path, fault: str) -> tuple[str, str
         net.loss = 0.05
     elif seconds:
         net.cut.add(victim)
-        # A host that is cut off for good is given the time in which Ray must have noticed its loss.
+        # Ray must notice within this time that a host was cut off for good.
         _await_end(driver, min(seconds, FAULT_S / 2))
         if seconds < FAULT_S:
             net.cut.clear()
@@ -133,7 +132,7 @@ def _disturbed(t: Trial, net: Network, root: Path, fault: str) -> tuple[str, str
 
 
 def _start_node(t: Trial, net: Network, host: int, root: Path) -> None:
-    """Start the Ray node of a host, and wait until it runs."""
+
     place = ("--head", "--port", str(PORT), "--temp-dir", str(root), "--include-dashboard", "false")
     if host:
         place = ("--address", f"{net.address(0)}:{PORT}")
@@ -153,7 +152,7 @@ def _start_node(t: Trial, net: Network, host: int, root: Path) -> None:
 
 
 def _await_rows(t: Trial, driver: subprocess.Popen, rows: int, seconds: float) -> None:
-    """Wait until the run has a number of rows, or has ended."""
+    """Wait until the run has `rows` rows, or has ended."""
     deadline = time.monotonic() + seconds
     while t.n_rows() < rows and driver.poll() is None:
         if time.monotonic() > deadline:

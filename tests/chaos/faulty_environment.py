@@ -1,5 +1,4 @@
-"""This environment is CartPole with a fault in one step. The variables CHAOS_FAULT and CHAOS_STEP select the fault and
-the step."""
+"""CartPole with a fault in one step. The environment variables CHAOS_FAULT and CHAOS_STEP select fault and step."""
 
 import os
 import signal
@@ -36,7 +35,7 @@ class FaultyCartPole(CartPoleEnv):
 
 
 def fail(fault: str) -> None:
-    """Cause the fault that CHAOS_FAULT selects."""
+
     match fault:
         case "exit":
             sys.exit(3)
@@ -55,5 +54,5 @@ def fail(fault: str) -> None:
 
 
 def make() -> gym.Env:
-    """Return the environment. CartPole's time limit is that of CartPole-v1."""
+    """Return the environment with the time limit of CartPole-v1."""
     return gym.wrappers.TimeLimit(FaultyCartPole(), 500)

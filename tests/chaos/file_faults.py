@@ -1,4 +1,4 @@
-"""Faults of files: damage, older checkpoints, two processes on a folder, full disks, power failures."""
+"""Faults of files: damaged files, older checkpoints, two processes in one folder, full disks, power failures."""
 
 import contextlib
 import os
@@ -49,7 +49,7 @@ def damage(t: Trial) -> None:
     if len(lines) > 4:
         raise Violation("wrong", f"{len(lines)} lines instead of one: {lines[-1]}")
     invariants.check_surroundings(t)
-    # An earlier checkpoint still exists, for --checkpoint.
+    # The run can be resumed from an earlier checkpoint by --checkpoint.
     others = [c for c in t.checkpoints() if c not in path.parents and c != path]
     is_finished = bool(others) and int(others[-1].name) >= ENV_STEPS
     if path.name != "config.json" and "checkpoints" in path.parts and others and not is_finished:
@@ -135,7 +135,7 @@ def moved(t: Trial) -> None:
 
 
 def full_disk(t: Trial) -> None:
-    """Fill the disk at some moment. Later, free the disk and resume the run."""
+    """Fill the disk at a random moment. Later, free the disk and resume the run."""
     with _mounted(t, ["-t", "tmpfs", "-o", "size=64m", "tmpfs"]) as disk:
         t.run = disk / "run"
         process = t.train()
@@ -156,7 +156,7 @@ def _fill(path: Path, left: int) -> None:
 
 
 def power_failure(t: Trial) -> None:
-    """Simulate a loss of power: the resumed run has only the data that ext4 had written to its device at some
+    """Simulate a loss of power: the resumed run has only the data that ext4 had written to the disk by a random
     moment."""
     image, copy = t.folder / "image", t.folder / "copy"
     with open(image, "wb") as file:
@@ -167,7 +167,7 @@ def power_failure(t: Trial) -> None:
         process = t.train()
         t.moment(process)
         n = len(t.checkpoints())
-        time.sleep(1)  # A checkpoint has its name just before it is durable.
+        time.sleep(1)  # A checkpoint is renamed to its final name just before the rename is synced to the disk.
         shutil.copyfile(image, copy)
         process.kill()
         t.wait(process)
@@ -195,7 +195,7 @@ def _mounted(t: Trial, options: list[str]) -> Iterator[Path]:
 
 
 def can_mount() -> str:
-    """Return why file systems cannot be mounted, or ""."""
+    """Return the reason why file systems cannot be mounted, or ""."""
     if os.geteuid() != 0:
         return "mounting a file system needs root"
     missing = [name for name in ("mount", "mkfs.ext4") if shutil.which(name) is None]
@@ -203,7 +203,7 @@ def can_mount() -> str:
 
 
 def descriptors(t: Trial) -> None:
-    """Close some of the descriptors 0, 1 and 2, or fill their device."""
+    """Close some of the file descriptors 0, 1 and 2, or redirect them to a full device."""
     closed = [n for n in range(3) if t.rng.random() < 0.6]
     full = [n for n in (1, 2) if n not in closed and t.rng.random() < 0.5]
     redirections = " ".join([*(f"{n}>&-" for n in closed), *(f"{n}>/dev/full" for n in full)])

@@ -31,5 +31,5 @@ def end_gorila(t: Trial) -> None:
 
 
 def has_ray() -> str:
-    """Return why no cluster can be started, or ""."""
+    """Return the reason why no Ray cluster can be started, or ""."""
     return "" if importlib.util.find_spec("ray") else "ray is not installed"

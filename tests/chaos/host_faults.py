@@ -1,4 +1,4 @@
-"""This module has faults of a host, and of the network between two hosts with one synchronous rank each."""
+"""Faults of a host, and of the network between two hosts with one synchronous rank each."""
 
 import signal
 import subprocess
@@ -12,7 +12,7 @@ from tests.chaos.network import Network, network, torchrun
 from tests.chaos.trial import LIMIT_S, Trial, signal_all
 
 TIMEOUT_S = 15
-"""Setting --distributed.timeout-s of the runs."""
+"""Value of --distributed.timeout-s in the runs."""
 
 
 def undisturbed(t: Trial) -> None:
@@ -35,7 +35,7 @@ def slow_network(t: Trial) -> None:
 
 
 def cut_host(t: Trial) -> None:
-    """Cut off a host, for less than --distributed.timeout-s seconds or for ever."""
+    """Cut a host off from the network, for less than --distributed.timeout-s seconds or for ever."""
     seconds = t.rng.choice((1.0, 5.0, float("inf")))
     _on_hosts(t, lambda net: None, cut_s=seconds)
 
@@ -78,7 +78,7 @@ def _on_hosts(t: Trial, fault: Callable[[Network], None], cut_s: float = 0.0, ki
 
 
 def _start(t: Trial, net: Network) -> list[subprocess.Popen]:
-    """Start the run, or resume it, which is the same command under torchrun."""
+    """Start or resume the run: both are the same command under torchrun."""
     arguments = t.mode.train(t.run, "--distributed.timeout-s", str(TIMEOUT_S))
     t.environment |= {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     agents = []
@@ -89,8 +89,8 @@ def _start(t: Trial, net: Network) -> list[subprocess.Popen]:
 
 
 def _ends(agents: list[subprocess.Popen], t: Trial) -> list[int]:
-    """Wait until the ranks of both hosts have ended, and return the agents' exit codes. torchrun's agent of a host that
-    was cut off waits for minutes after its rank's end, and is killed."""
+    """Wait until the ranks of both hosts have ended, and return the agents' exit codes. On a host that was cut off,
+    torchrun's agent waits for minutes after its rank's end, and is killed."""
     deadline = time.monotonic() + LIMIT_S
     while waiting := [agent for agent in agents if agent.poll() is None]:
         codes = [agent.returncode for agent in agents]

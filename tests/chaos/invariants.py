@@ -1,4 +1,4 @@
-"""What must hold when a command of a trial has ended, and when the run has reached its end."""
+"""Conditions that must hold when a command of a trial has ended, and when the run has reached its end."""
 
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Violation(Exception):
-    """`Violation` reports an invariant that does not hold. `kind` is "lost", "hung" or "wrong"."""
+    """An invariant does not hold. `kind` is "lost", "hung" or "wrong"."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)
@@ -19,17 +19,23 @@ class Violation(Exception):
 
 
 def due(steps: list[int], in_background: bool = False) -> int:
-    """Return the env steps of the newest checkpoint that a run must have whose rows are at `steps`. The checkpoint that
-    is due after the last row may be in progress. If checkpoints are written in the background, so may the one before
-    the last row, but not the one before that: a checkpoint begins when the last one is complete."""
+    """Return the env steps of the newest checkpoint that must be complete in a run with rows at `steps`.
+
+    The checkpoint after the last row may be in progress. If checkpoints are written in the background, the checkpoint
+    before the last row may also be in progress. The one before that must be complete, because only one is written at a
+    time.
+    """
     saves = [b for a, b in pairwise([0, *steps]) if b // CHECKPOINT_STEPS > a // CHECKPOINT_STEPS]
     complete = [0, *(save for save in saves if save < steps[-1])] if steps else [0]
     return complete[max(-1 - in_background, -len(complete))]
 
 
 def check_progress(t: "Trial", is_stop: bool = False) -> int:
-    """Check that the newest checkpoint is at least the last one that was due, or the last row after a stop that is
-    documented to save. Return the number of env steps that are lost with the process."""
+    """Check that the newest checkpoint is not older than the last due checkpoint.
+
+    After a stop that saves, the newest checkpoint must be at the last row. Return the number of env steps that are
+    lost.
+    """
     steps, newest = run_files.row_steps(t.run), run_files.newest(t.run)
     last = steps[-1] if steps else 0
     required = last if is_stop else due(steps, t.mode.saves_in_background)

@@ -1,4 +1,4 @@
-"""What a trial's processes could leave behind: processes, names in /dev/shm, and changes of the user's files."""
+"""Finds what a trial's processes leave behind: processes, names in /dev/shm, and changes of the user's files."""
 
 import contextlib
 import hashlib
@@ -10,12 +10,12 @@ from pathlib import Path
 import psutil
 
 MARK = "ACCEL_RL_CHAOS"
-"""Environment variable of all processes of a trial."""
+"""An environment variable that marks all processes of a trial."""
 
 
 class Leftovers:
-    """`Leftovers` finds what the processes with a trial's mark leave behind. `outside` is a folder with files of the
-    user, which `Leftovers` creates."""
+    """Finds what the processes with a trial's mark leave behind. `outside` is created as a folder with files of a
+    user."""
 
     def __init__(self, outside: Path) -> None:
         self.mark = f"{os.getpid()}-{time.monotonic_ns()}"

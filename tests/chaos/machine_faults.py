@@ -1,4 +1,4 @@
-"""Faults of the machine: its clock jumps, or its memory is full."""
+"""Faults of the machine: the clock jumps, or the memory is full."""
 
 import contextlib
 import os
@@ -32,7 +32,7 @@ def clock_jumps(t: Trial) -> None:
         if not t.moment(process):
             break
         seconds = t.rng.choice(JUMPS_S)
-        with open(jump, "r+b") as file:  # The processes have mapped the file.
+        with open(jump, "r+b") as file:
             file.write(seconds.to_bytes(8, sys.byteorder, signed=True))
         t.hit(f"the time of day is {seconds:+,} s")
         if t.rng.random() < 0.4:
@@ -47,16 +47,16 @@ def clock_jumps(t: Trial) -> None:
 
 
 def can_change_clock() -> str:
-    """Return why the time of day of a process cannot be changed, or ""."""
+    """Return the reason why the time of day of a process cannot be changed, or ""."""
     return "" if shutil.which(compiler()) else f"there is no C compiler {compiler()}"
 
 
 def out_of_memory(t: Trial) -> None:
-    """Let another process of the run's container take its memory, so that the kernel kills processes of the run."""
+    """Let another process fill the memory of the run's container, so that the kernel kills processes of the run."""
     t.same = t.same and not t.mode.workers
     with _container() as group:
         enter = f"echo $$ > {group}/cgroup.procs"
-        # The kernel kills the processes of the run first. Less than 0 would need a capability.
+        # The kernel kills the processes of the run first. A score below 0 would need a capability.
         t.wrap = ["sh", "-c", f'{enter} && echo 1000 > /proc/self/oom_score_adj && exec "$@"', "-"]
         process = t.train()
         if t.moment(process):
@@ -92,7 +92,7 @@ def _killed(group: Path) -> int:
 
 @contextlib.contextmanager
 def _container() -> Iterator[Path]:
-    """Make a control group for memory."""
+    """Create a control group (cgroup) that limits memory."""
     group = _ROOT / f"chaos-{os.getpid()}-{time.monotonic_ns()}"
     group.mkdir()
     try:
@@ -106,7 +106,7 @@ def _container() -> Iterator[Path]:
 
 
 def can_limit_memory() -> str:
-    """Return why the memory of a group of processes cannot be limited, or ""."""
+    """Return the reason why the memory of a group of processes cannot be limited, or ""."""
     try:
         with _container() as group:
             _killed(group)

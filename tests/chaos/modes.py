@@ -18,12 +18,12 @@ EVALUATED = (
 
 @dataclass(frozen=True)
 class Mode:
-    """A `Mode` is the command of a training run."""
+    """The command of a training run, and its properties."""
 
     arguments: str
     """Arguments after `accel-rl train`, without those of COMMON."""
     exact: bool = True
-    """Whether the run, stopped and resumed, equals the undisturbed run bit for bit."""
+    """Whether a run that was stopped and resumed equals the undisturbed run bit for bit."""
     workers: int = 0
     """Number of worker processes per rank."""
     ranks: int = 1
@@ -38,11 +38,12 @@ class Mode:
 
     @property
     def saves_in_background(self) -> bool:
-        """Whether training goes on while a checkpoint is written: without callbacks, and if ranks save alone."""
+        """Whether training continues while a checkpoint is written: only without callbacks and without synchronous
+        ranks."""
         return not (self.evaluated or self.gorila or (self.ranks > 1 and self.exact))
 
     def train(self, run: object, *more: str) -> list[str]:
-        """Return the arguments of accel-rl that trains into the folder `run`."""
+        """Return the arguments with which accel-rl trains into the folder `run`."""
         if self.sweep:
             return ["sweep", *self.arguments.split(), "--out", str(run), *more]
         evaluation = EVALUATED if self.evaluated else ("--evaluation.interval", "0")

@@ -1,7 +1,7 @@
-"""A network of simulated hosts on one machine consists of network namespaces, joined by a router that delays and loses
-packets.
+"""A network of simulated hosts on one machine: network namespaces, joined by a router that delays and loses packets.
 
-The kernel's `tc netem` does the same where it is built in. A router in Python needs only /dev/net/tun and root.
+The kernel's `tc netem` could do the same, but not all kernels have it. A router in Python needs only /dev/net/tun and
+root.
 """
 
 import fcntl
@@ -21,17 +21,17 @@ from contextlib import contextmanager, suppress
 _TUNSETIFF = 0x400454CA
 _IFF_TUN, _IFF_NO_PI = 0x0001, 0x1000
 _DESTINATION = slice(16, 20)
-"""Bytes of an IPv4 header with the destination address, whose last byte is the number of the host plus 1."""
+"""Position of the destination address in an IPv4 header. The address's last byte is the host's number plus 1."""
 
 
 class Network:
-    """A `Network` has hosts 10.78.0.1, 10.78.0.2, ..., each a network namespace with one interface."""
+    """Hosts 10.78.0.1, 10.78.0.2, ..., each a network namespace with one interface."""
 
     def __init__(self, n_hosts: int, seed: int = 0) -> None:
         self.delay_s, self.loss = 0.0, 0.0
         """Delay of each packet in seconds, and the probability that a packet is lost."""
         self.cut: set[int] = set()
-        """The router drops the packets of the hosts `cut`."""
+        """Numbers of the hosts whose packets the router drops."""
         self.packets, self.n_hosts = 0, n_hosts
         self._rng = random.Random(seed)
         self._holders: list[subprocess.Popen] = []
@@ -100,7 +100,7 @@ class Network:
                 heapq.heappush(waiting, (time.monotonic() + self.delay_s, self.packets, host, packet))
             while waiting and waiting[0][0] <= time.monotonic():
                 _, _, host, packet = heapq.heappop(waiting)
-                # A full queue of the interface loses the packet, as on a real network.
+                # If the interface's queue is full, the packet is lost, as on a real network.
                 with suppress(BlockingIOError):
                     os.write(self._tuns[host], packet)
 
@@ -116,7 +116,7 @@ def network(n_hosts: int, seed: int = 0) -> Iterator[Network]:
 
 
 def can_make_networks() -> str:
-    """Return why this machine cannot have a network of hosts, or ""."""
+    """Return the reason why this machine cannot simulate a network of hosts, or ""."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     if not os.path.exists("/dev/net/tun"):

@@ -1,7 +1,8 @@
 """Faults that are planted into accel_rl in the real processes of a trial, to prove that trials find such faults.
 
 With the environment variables of `variables`, each Python process of a trial runs site/sitecustomize.py, which patches
-a module when it is imported. A planted fault is searched in a mode, and with the faults, in which it can matter.
+a module when it is imported. Trials with a planted fault use only the mode and the other faults that can reveal the
+planted fault.
 """
 
 import math
@@ -20,7 +21,7 @@ MOST = 20
 
 @dataclass(frozen=True)
 class Planted:
-    """`patch` changes the imported `module`. The faults of tests.chaos are drawn from `faults`."""
+    """A planted fault: `patch` changes the imported `module`. Trials draw their faults from `faults`."""
 
     patch: Callable[[Any], None]
     module: str
@@ -32,14 +33,14 @@ PLANTED: dict[str, Planted] = {}
 
 
 def variables(name: str) -> dict[str, str]:
-    """Return the environment variables with which processes have the planted fault."""
+    """Return the environment variables that plant the fault into processes."""
     paths = [str(Path(__file__).with_name("site")), os.environ.get("PYTHONPATH", "")]
     path = os.pathsep.join(filter(None, paths))
     return {"CHAOS_PLANTED": name, "CHAOS_PLANTED_MODULE": PLANTED[name].module, "PYTHONPATH": path}
 
 
 def planted(module: str, mode: str, *faults: str) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
-    """Register a function that plants a fault into a module. Its name is the name of the planted fault."""
+    """Register a function that plants a fault into a module. The function's name is the name of the planted fault."""
 
     def register(patch: Callable[[Any], None]) -> Callable[[Any], None]:
         PLANTED[patch.__name__.replace("_", "-")] = Planted(patch, f"accel_rl.{module}", mode, faults)
@@ -130,7 +131,7 @@ def callback_lost(module: Any) -> None:
 
 @planted("checkpoints.checkpoint", "lstm", "kill", "go-back", "stop")
 def older_checkpoint_resumed(module: Any) -> None:
-    """A resume continues from the newest checkpoint but one."""
+    """A resume continues from the second-newest checkpoint."""
     latest = module.Checkpoints.load_latest
 
     def load_older(self: Any) -> Any:
@@ -142,7 +143,7 @@ def older_checkpoint_resumed(module: Any) -> None:
 
 @planted("checkpoints.checkpoint", "lstm", "kill", "go-back", "stop")
 def file_outside_removed(module: Any) -> None:
-    """A resume removes unused segments in the folders beside the run too."""
+    """A resume also removes unused segments in the folders beside the run folder."""
 
     def remove(self: Any) -> None:
         for path in self.folder.parent.parent.glob("*/rows-*.safetensors"):
@@ -224,7 +225,7 @@ def owner_ignored(module: Any) -> None:
 
 @planted("run.run_time", "lstm", "clock")
 def elapsed_by_time_of_day(module: Any) -> None:
-    """The time that a run has taken is measured by the time of day."""
+    """The elapsed time of a run is measured by the time of day instead of a monotonic clock."""
     module.time = SimpleNamespace(monotonic=time.time)
 
 
@@ -242,7 +243,7 @@ def driver_saves_only_once(module: Any) -> None:
 
 
 def _skip(module: Any, condition: Callable[[Any, int], bool]) -> None:
-    """Let `Checkpoints.save` write nothing under a condition on the object and the env steps."""
+    """Let `Checkpoints.save` write nothing if `condition(object, env steps)` is true."""
     save = module.Checkpoints.save
     module.Checkpoints.save = lambda self, steps, *rest: (
         self.path(steps) if condition(self, steps) else save(self, steps, *rest)

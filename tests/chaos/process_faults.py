@@ -1,4 +1,4 @@
-"""Faults of processes: kills, signals, limits, environments. Each function is a trial. tests/calls lets calls fail."""
+"""Faults of processes: kills, signals, limits, environments. Failing system calls are tested in tests/calls."""
 
 import contextlib
 import resource
@@ -19,7 +19,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def kill_run(t: Trial) -> None:
-    """SIGKILL the main process, or every process at once, at up to three moments."""
+    """SIGKILL the main process, or all processes simultaneously, at up to three random moments."""
     process = t.train()
     for _ in range(t.rng.randint(1, 3)):
         if not t.moment(process):
@@ -46,7 +46,7 @@ def kill_while_starting(t: Trial) -> None:
             t.finish()
             return
         t.stop(process, signal.SIGTERM)
-        if run_files.newest(t.run) >= ENV_STEPS:  # The last cycle of ranks may end the run.
+        if run_files.newest(t.run) >= ENV_STEPS:  # The run may have ended with the ranks' last cycle.
             t.finish()
             return
         process = t.resume()
@@ -93,8 +93,10 @@ def freeze_worker(t: Trial) -> None:
 
 
 def stop_without_worker(t: Trial) -> None:
-    """Two faults at once: stop or kill a worker, and a moment later stop or kill the run. A stop that waits for a
-    worker saves before a container or Slurm kills the run."""
+    """Stop or kill a worker, and a moment later stop or kill the run.
+
+    A stopping run that waits for the worker must still save before a container or Slurm would kill the run.
+    """
     t.same = False
     process = t.train()
     if t.moment(process):
@@ -123,7 +125,8 @@ def freeze_run(t: Trial) -> None:
 
 
 def signal_rank(t: Trial, process: subprocess.Popen, number: signal.Signals) -> bool:
-    """Wait for a moment of the run, and send a signal to one of its ranks. Return whether a rank has received it."""
+    """Wait for a random moment of the run, and send a signal to one rank. Return whether the rank has received the
+    signal."""
     ranks = [p for p in t.processes(process) if p.ppid() == process.pid] if t.moment(process) else []
     if received := bool(ranks) and signal_all([t.rng.choice(ranks)], number):
         t.hit(f"{number.name} to a rank")
@@ -171,7 +174,7 @@ def strace(t: Trial, inject: str) -> list[str]:
 
 
 def has_strace() -> str:
-    """Return why system calls cannot be disturbed, or ""."""
+    """Return the reason why system calls cannot be disturbed, or ""."""
     if shutil.which("strace") is None:
         return "strace is not installed"
     done = subprocess.run(["strace", "--seccomp-bpf", "-f", "-qq", "true"], capture_output=True, text=True)
@@ -201,7 +204,7 @@ def limits(t: Trial) -> None:
 
 
 def hostile_clients(t: Trial) -> None:
-    """Send bytes that are no message to each port on which a process of the run listens, and keep connections open."""
+    """Send invalid messages to each port on which a process of the run listens, and keep connections open."""
     process = t.train()
     if not t.moment(process):
         t.finish_undisturbed(process)

@@ -22,7 +22,7 @@ def row_steps(run: Path) -> list[int]:
 
 
 def column(run: Path, name: str) -> list[float]:
-    """Return the numbers of a column of metrics.csv."""
+
     with open(run / "metrics.csv", newline="") as file:
         return [float(row[name]) for row in csv.DictReader(file)]
 
@@ -52,7 +52,7 @@ def final_files(run: Path) -> dict[str, bytes]:
 
 
 def _state(run: Path, folder: Path) -> dict[str, bytes]:
-    """Return the files of the newest checkpoint in a folder. The manifest is without its times."""
+    """Return the files of the newest checkpoint in a folder. Times are removed from the manifest."""
     files: dict[str, bytes] = {}
     for checkpoint in checkpoints(folder)[-1:]:
         files = {path.name: path.read_bytes() for path in checkpoint.iterdir()}

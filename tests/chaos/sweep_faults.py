@@ -1,4 +1,4 @@
-"""This module has faults of a sweep of two runs, which are retried or continued by the resumed sweep."""
+"""Faults of a sweep of two runs, which the resumed sweep retries or continues."""
 
 import json
 import signal
@@ -21,7 +21,7 @@ def swept() -> Grid:
 
 
 def end_sweep(t: Trial) -> None:
-    """SIGKILL, SIGTERM or SIGINT to a sweep, or SIGKILL to one of its runs. Then resume the sweep."""
+    """SIGKILL, SIGTERM or SIGINT to a sweep, or SIGKILL to one of its runs. Afterwards, resume the sweep."""
     assert t.reference is not None
     folder, undisturbed = t.run, t.reference
     runs = sorted(path.name for path in undisturbed.iterdir() if path.is_dir())

@@ -1,4 +1,4 @@
-"""The hosts that a router joins."""
+"""Simulated hosts on one machine, joined by a router."""
 
 import subprocess
 import sys

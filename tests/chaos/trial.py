@@ -21,15 +21,14 @@ from tests.chaos.modes import ENV_STEPS, ROWS, Mode
 LIMIT_S = 150.0
 """A command hangs if, for LIMIT_S seconds, it has neither ended nor added a row to metrics.csv."""
 FIRST_ROW = 3
-"""Faults wait for at least this number of rows: an earlier one leaves nothing to lose."""
+"""Faults wait for at least this number of rows. An earlier fault could make nothing lost."""
 STOP_LIMIT_S = 45.0
-"""A stop request is ignored if the command has not ended after STOP_LIMIT_S seconds. A worker that does not answer then
-is killed after 5 s."""
+"""A stop request is ignored if the command has not ended after STOP_LIMIT_S seconds. A stopping run kills a worker that
+does not answer within 5 s."""
 
 
 class Trial:
-    """A `Trial` starts the commands of one run in a separate folder. Whenever a command ends, the newest checkpoint is
-    checked."""
+    """Starts the commands of one run in a separate folder, and checks the newest checkpoint whenever a command ends."""
 
     def __init__(self, mode: Mode, folder: Path, rng: random.Random, reference: Path | None = None) -> None:
         """`reference` is the folder of an undisturbed run of the same mode."""
@@ -43,16 +42,16 @@ class Trial:
         self.whole_rows = True
         """Whether metrics.csv must have all rows."""
         self.progresses = True
-        """Whether the newest checkpoint is checked when a command ends: not after the files were damaged."""
+        """Whether the newest checkpoint is checked when a command ends. False after the run's files were damaged."""
         self.tracebacks = False
         """Whether the output may have a traceback, for example of an environment's exception."""
         self.environment: dict[str, str] = {}
         """Further environment variables of all commands."""
         self.wrap: list[str] = []
-        """Words before each command, of a program that runs it, such as strace."""
+        """Words put before each command: a program, such as strace, that runs the command."""
         self.commands: list[str] = []
         self.told: list[str] = []
-        """A description of the fault, for the output."""
+        """Descriptions of the trial's faults, for the output."""
         self.acted = False
         """Whether a fault has hit a run that could lose something."""
         self.lost_steps = 0
@@ -121,8 +120,9 @@ class Trial:
             self.missed("before the first checkpoint")
 
     def stop(self, process: subprocess.Popen, number: signal.Signals, group: bool = False, times: int = 1) -> None:
-        """Request a stop of a run whose rows have begun. The run must save what it has."""
-        self.incomparable.add("best-training")  # SaveBest stores networks of further checkpoints too.
+        """Request a stop of a run whose rows have begun. The run must save a checkpoint of its last row."""
+        # The stopped run has more checkpoints than the undisturbed run, so that SaveBest compares more networks.
+        self.incomparable.add("best-training")
         self.hit(f"{number.name} to the {'group' if group else 'main process'}")
         for i in range(times):
             time.sleep(i * self.rng.uniform(0, 0.1))
@@ -136,12 +136,12 @@ class Trial:
         self.check_progress(is_stop=bool(saves))
 
     def hit(self, text: str) -> None:
-        """Record a fault of a running run."""
+        """Record a fault that has hit a running run."""
         self.told.append(text)
         self.acted = True
 
     def missed(self, why: str) -> None:
-        """Record that the faults so far could make nothing lost."""
+        """Record that the faults so far came too early or too late to make a run lose something."""
         self.told.append(why)
         self.acted = False
 
@@ -158,13 +158,13 @@ class Trial:
         return running
 
     def until_resumed(self, process: subprocess.Popen) -> bool:
-        """Wait until a resumed run has logged it, and has removed the rows after its checkpoint. Return False if the
-        run ended."""
+        """Wait until a resumed run has logged the resume and removed the rows after the checkpoint. False if the run
+        ended."""
         table, old = self.run / "metrics.csv", (0, self._table)
         return self._until(process, lambda: len(self.resumes()) > self._resumed and _inode(table) not in old)
 
     def until_row(self, process: subprocess.Popen, row: int, delay_s: float = 0.0) -> bool:
-        """Wait until metrics.csv has a number of rows, and then `delay_s` seconds. Return False if the run ended."""
+        """Wait until metrics.csv has `row` rows, and then `delay_s` seconds. Return False if the run ended."""
         if not self._until(process, lambda: self.n_rows() >= row):
             return False
         time.sleep(delay_s)
@@ -216,7 +216,7 @@ class Trial:
 
     def finish(self) -> None:
         """Resume the run to its end, and check all invariants."""
-        for _ in range(3):  # A run that was ended again, such as by a limit, is resumed again.
+        for _ in range(3):  # If a limit or another lasting fault ends the resumed run, it is resumed again.
             if not (self.run / "config.json").exists():
                 break
             if run_files.newest(self.run) >= ENV_STEPS or self.wait(self.resume()) == 0:
@@ -237,7 +237,7 @@ Fault = Callable[[Trial], None]
 
 
 def signal_all(processes: Sequence[psutil.Process], number: signal.Signals) -> bool:
-    """Send a signal to processes, some of which may have ended. Return whether one has received it."""
+    """Send a signal to processes, some of which may have ended. Return whether a process has received the signal."""
     received = False
     for process in processes:
         try:
@@ -249,7 +249,7 @@ def signal_all(processes: Sequence[psutil.Process], number: signal.Signals) -> b
 
 
 def _inode(path: Path) -> int:
-    """Return the number of a file, which changes if the file is replaced, or 0 without a file."""
+    """Return the inode of a file, which changes if the file is replaced, or 0 without a file."""
     try:
         return path.stat().st_ino
     except OSError:

@@ -1,4 +1,4 @@
-"""A user's callback, whose calls are columns of metrics.csv: a lost or repeated call makes a row differ."""
+"""A user's callback that writes each of its calls to metrics.csv, so that a lost or repeated call changes a row."""
 
 from accel_rl import Callback
 from accel_rl.samplers.episodes import Episode

@@ -1,4 +1,4 @@
-"""States of random generators that a run takes to another kind of device."""
+"""States of random generators when a run is resumed on another kind of device."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ import torch
 from accel_rl.checkpoints import generator_state
 from accel_rl.checkpoints.generator_state import restore, restore_default, seed_from
 
-CUDA = torch.tensor([1 << 40, 4 * 300]).view(torch.uint8)  # as a CUDA generator's: a seed and a counter
+CUDA = torch.tensor([1 << 40, 4 * 300]).view(torch.uint8)  # The state of a CUDA generator: a seed and a counter.
 
 
 @pytest.fixture
@@ -57,6 +57,6 @@ def test_default_generators_from_a_cpu_to_a_gpu(simulated_gpu, said):
         restore_default(state, gpu, "sim:0")
         found.append(torch.rand(8, device="sim:0").cpu())
     assert torch.equal(found[0], found[1]) and not torch.equal(found[0], found[2])
-    assert len(said) == 2  # the GPU continues from a GPU's state
+    assert len(said) == 2  # The state of a GPU is restored on a GPU without a message.
     restore_default(state, CUDA, "sim:0")
     assert torch.equal(torch.get_device_module("sim").get_rng_state(0), CUDA)

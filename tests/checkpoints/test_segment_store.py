@@ -1,4 +1,4 @@
-"""Segments of a state: written once, shared, verified, deleted when no checkpoint holds them."""
+"""Segments of a state are written once, shared by checkpoints, verified, and deleted when no checkpoint needs them."""
 
 import json
 import shutil

@@ -159,7 +159,7 @@ def test_damage_is_a_value_error(text, tensors):
 
 
 def test_random_generators_go_through():
-    """What a checkpoint holds of them: the same numbers follow."""
+    """After their states were encoded and decoded, generators draw the same numbers."""
     numpy_rng, torch_rng = np.random.default_rng(3), torch.Generator().manual_seed(4)
     numpy_rng.random(5), torch.rand(5, generator=torch_rng)
     back = decode(*encode({"n": numpy_rng.bit_generator.state, "t": torch_rng.get_state()}))

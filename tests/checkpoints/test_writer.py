@@ -1,4 +1,4 @@
-"""Checkpoints that a thread writes while training goes on."""
+"""Checkpoints that a thread writes while training continues."""
 
 import threading
 import time
@@ -21,7 +21,7 @@ def checkpoints(tmp_path):
 
 @pytest.fixture
 def slow_disk(monkeypatch):
-    """An event; no file is written before it is set."""
+    """An event. No file of a checkpoint is written before the event is set."""
     ready, write = threading.Event(), checkpoint.write_synced
     monkeypatch.setattr(checkpoint, "write_synced", lambda *args: ready.wait(20) and write(*args))
     yield ready
@@ -102,7 +102,7 @@ def test_an_error_of_the_disk_is_raised_in_the_callers_thread(checkpoints, monke
 
 
 def test_a_failure_at_the_end_of_a_step_is_raised_by_the_next(checkpoints):
-    """The thread may fail between two looks at its end. Then the checkpoint is not complete yet."""
+    """The thread may fail between two calls of done(). Then the checkpoint is not complete yet."""
     writing = CheckpointWriter(checkpoints, 10, {})
     writing.finish()
 

@@ -3,7 +3,7 @@
 python -m tests.cli.random_command_lines --number 10000 --seed 1
 python -m tests.cli.random_command_lines --seed 1 --only 17      # case 17 of seed 1 again, with its output
 
-Each case runs in a fork of one process, which has imported everything. An accepted run ends when it would create its
+Each case runs in a fork of a process that has imported all modules. An accepted run ends when it would create its
 folder or start its first process.
 """
 
@@ -51,12 +51,10 @@ LEAVES = (None, True, -1, 0, 1.5, 1e300, float("nan"), float("inf"), "", "pong",
 
 @dataclass(frozen=True)
 class Options:
-    """`Options` has the options of the program."""
-
     number: Count = 1_000
     """Number of cases. Every third case is a changed config.json."""
     seed: int = 0
-    """Seed of all random choices. A case depends on the seed and its number alone."""
+    """Seed of all random choices. A case depends only on the seed and on the number of the case."""
     only: int | None = None
     """Number of the single case to run."""
     json: str = ""
@@ -102,7 +100,7 @@ def _problem(code: int, seconds: float, text: str) -> str:
     lines = text.strip().splitlines()
     if "Traceback (most recent call last)" in text:
         return f"a traceback: {lines[-1][:200]}"
-    if code == -signal.SIGKILL:  # A run that was resumed trains until it is ended.
+    if code == -signal.SIGKILL:  # A resumed run trains until the time limit kills it.
         return "" if " env steps on " in text else "no end"
     if code not in (0, 1, 2, ACCEPTED):
         return f"exit code {code}"
@@ -117,7 +115,7 @@ def _command_line(rng: random.Random, flags: dict[str, list[str]], folder: Path)
     algorithm = rng.choice(ALGORITHMS)
     arguments = ["train", algorithm, *rng.choice((("--game", "pong"), ("--env", "CartPole-v1"), ()))]
     for flag in rng.choices(flags[algorithm], k=rng.randint(1, 4)):
-        if rng.random() < 0.05:  # a mistake in the name
+        if rng.random() < 0.05:  # Insert a typing mistake into the flag's name.
             position = rng.randrange(2, len(flag))
             flag = flag[:position] + flag[position + 1 :]
         value = rng.choice(USUAL if rng.random() < 0.6 else VALUES)
@@ -190,7 +188,7 @@ def _in_fork(main: Any, arguments: list[str], folder: Path, ends_accepted: bool 
             if (cpu_s := sum(psutil.Process(pid).cpu_times()[:2])) > used:
                 used, deadline = cpu_s, time.monotonic() + HANG_S
             if used > HANG_S or time.monotonic() > deadline:
-                with contextlib.suppress(ProcessLookupError):  # The process may not have its group yet.
+                with contextlib.suppress(ProcessLookupError):  # The process may not have created its process group yet.
                     os.killpg(pid, signal.SIGKILL)
                 os.kill(pid, signal.SIGKILL)
             time.sleep(0.005)

@@ -1,4 +1,4 @@
-"""`accel-rl completion`: its script completes commands in a real bash, and has the options of this version."""
+"""`accel-rl completion`: the printed script completes commands in a real bash, and has the options of this version."""
 
 import os
 import pty
@@ -36,7 +36,7 @@ class Bash:
         self.typed("accel-rl() { printf 'got:%s:got\\n' \"$*\"; }")
 
     def typed(self, line: str) -> str:
-        """Type a line and the enter key, and return what the terminal then shows."""
+        """Type a line and the enter key, and return the terminal's output."""
         os.write(self.fd, (line + "\n").encode())
         shown, until = "", time.monotonic() + TIMEOUT_S
         while time.monotonic() < until:
@@ -47,7 +47,7 @@ class Bash:
         raise AssertionError(shown)
 
     def completed(self, line: str) -> str:
-        """Return the arguments of accel-rl after a line with tab keys."""
+        """Type a line with tab keys, and return the completed arguments of accel-rl."""
         return re.findall("got:(.*):got", self.typed(line))[-1]
 
     def close(self) -> None:

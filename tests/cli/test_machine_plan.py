@@ -1,4 +1,4 @@
-"""accel-rl doctor --machine: plans for machines that files describe."""
+"""accel-rl doctor --machine: plans of runs for machines that a JSON file describes."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ QUOTA = 'cores = 16\nquota = 4\nmemory = "16 GiB"\n'
 
 @pytest.fixture
 def doctor(tmp_path: Path, capsys):
-    """Run doctor with a description; returns (exit code, standard output, standard error)."""
+    """Run doctor with a description of a machine. Returns (exit code, standard output, standard error)."""
 
     def run(text: str, *argv: str) -> tuple[int, str, str]:
         file = tmp_path / ("machine.json" if text.startswith("{") else "machine.toml")
@@ -66,7 +66,7 @@ def test_1024_environments_do_not_use_every_core_silently(doctor):
 def test_eight_ranks_on_eight_gpus(doctor):
     code, out, _ = doctor(EIGHT_GPUS, *pong("a2c", "--gpus", "0,1,2,3,4,5,6,7"))
     assert code == 0 and "warning" not in out
-    for r in range(8):  # two cores a rank: one drives its GPU, the other steps its environments
+    for r in range(8):  # Each rank has two cores: one for the learner on its GPU, one for the worker.
         rank = out.split(f"rank {r} of 8 on cuda:{r}")[1].split("rank ")[0]
         assert f"1 worker on cores {2 * r + 1}" in rank and f"learner: on cores {2 * r}," in rank
         assert "B = 2 environments in 2 groups" in rank

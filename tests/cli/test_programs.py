@@ -1,4 +1,4 @@
-"""Commands that sweep and measure."""
+"""Commands that run sweeps and benchmarks."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""`accel-rl runs`: a list of runs, selected by settings, and the settings in which they differ."""
+"""`accel-rl runs`: a list of runs, selected by settings, and the settings in which the runs differ."""
 
 import dataclasses
 import json
@@ -40,7 +40,8 @@ def test_runs_are_listed_with_their_differences(runs, capsys):
     assert differences[0] == "settings that differ:"
     assert "  --algorithm: ppo (2 runs), a2c (1 run)" in differences
     assert "  --algo.learning-rate: 0.001 (1 run), 0.0001 (2 runs)" in differences
-    assert not any("clip-schedule" in line for line in differences)  # A2C has no such setting.
+    # A2C has no setting clip-schedule, so that its absence is no difference.
+    assert not any("clip-schedule" in line for line in differences)
 
 
 def test_runs_are_selected_and_sorted(runs, capsys):

@@ -1,4 +1,4 @@
-"""What a newcomer types first: train with --config, --quiet and wrong words, and commands that do not import torch."""
+"""First commands of a new user: train with --config, --quiet and wrong words, and commands that do not import torch."""
 
 import json
 import os
@@ -23,14 +23,14 @@ SMALL = ("--env", "CartPole-v1", "--sampler.engine", "in-process", "--envs", "4"
 
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory):
-    """A run of 100 env steps, which ends after a rollout of 4 x 32."""
+    """A run of 100 env steps, which ends after its first rollout of 4 x 32 env steps."""
     folder = tmp_path_factory.mktemp("begun") / "run"
     assert main(["train", "ppo", *SMALL, "--env-steps", "100", "--gamma", "0.9", "--run-dir", str(folder)]) == 0
     return folder
 
 
 def line(capsys, *argv: str) -> str:
-    """The only line of a command that fails."""
+    """Run a command that must fail, and return its only line of output."""
     assert main([*argv]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1
@@ -160,7 +160,7 @@ def python(code: str, **environment: str) -> str:
 
 
 def test_commands_that_list_do_not_import_torch(tmp_path):
-    """An import of torch takes seconds and 500 MB."""
+    """An import of torch would take seconds, and 500 MB of memory."""
     sweep = write_sweep(tmp_path / "sweep", "stooke:figure_3")
     dummy(sweep / "a")
     plan = {"experiment": "stooke:figure_3", "runs": {"a": {}}, "sizes": {}}

@@ -1,4 +1,4 @@
-"""EnvPool's calls on the emulator."""
+"""EnvPool's interface to the emulator."""
 
 import importlib.util
 from typing import Any
@@ -46,7 +46,7 @@ class Frames:
 
 
 def test_games_are_those_of_envpools_rules() -> None:
-    """No-ops before FIRE, lives, the step after a lost life, the counts of steps, and the RAM."""
+    """Compared are no-ops before FIRE, lives, the step after a lost life, the counts of steps, and the RAM."""
     envs = envpool.make_gymnasium("Breakout-v5", num_envs=2, seed=5, episodic_life=True, reward_clip=True)
     _, info = envs.reset()
     frames = [Frames(5), Frames(6)]
@@ -170,8 +170,10 @@ def test_dm_env_needs_its_package() -> None:
 
 
 def test_two_batches_are_in_flight() -> None:
-    """One batch is played while the actions of another are computed, and environments are named in any order; each game
-    is a function of its seed and its actions alone."""
+    """One batch is stepped while the actions of another are computed, with environment ids in any order.
+
+    Each game depends only on its seed and its actions.
+    """
     envs = envpool.make("Pong-v5", env_type="gymnasium", num_envs=8, batch_size=2, num_threads=2, seed=3)
     alone = [envpool.make_gymnasium("Pong-v5", seed=3 + i) for i in range(8)]
     steps = [0] * 8
@@ -193,7 +195,7 @@ def test_two_batches_are_in_flight() -> None:
                 ids = waiting.pop()
                 envs.send(np.array([(steps[i] + i) % 6 for i in ids]), ids)
     assert min(steps) > 1
-    while True:  # Only so many batches can be received.
+    while True:  # After all sent batches were received, recv raises an error.
         try:
             envs.recv()
         except gymnasium.error.NoAsyncCallError:

@@ -1,4 +1,4 @@
-"""EnvPool's calls beside EnvPool 1.2.5 itself: returned values, types and attributes."""
+"""Our EnvPool interface compared with EnvPool 1.2.5: returned values, types and attributes."""
 
 import inspect
 from typing import Any
@@ -38,7 +38,8 @@ def equal(a: Any, b: Any) -> None:
 
 
 def play(a: Any, b: Any, steps: int) -> tuple[int, int, int]:
-    """Compare steps of random actions, which are held for a while. Return the lost lives, ends and late ends."""
+    """Compare steps of random actions, each repeated five times. Return the numbers of lost lives, ends and time
+    limits."""
     rng = np.random.default_rng(0)
     equal(a.reset(), b.reset())
     lost = over = late = 0
@@ -122,7 +123,7 @@ def test_resets_of_some_games_are_equal() -> None:
 
 
 def test_each_game_of_a_small_batch_is_equal() -> None:
-    """Two batches are in flight; environments arrive in any order, so results are compared for each environment."""
+    """Two batches are stepped simultaneously. Environments arrive in any order, so each game is compared separately."""
     histories: list[list[list[Any]]] = []
     for envs in both("Breakout-v5", num_envs=8, batch_size=2, episodic_life=True):
         seen: list[list[Any]] = [[] for _ in range(8)]

@@ -1,4 +1,4 @@
-"""The emulator with the infos of Gymnasium 0.29."""
+"""The emulator's vector environment with `info` in the format of Gymnasium 0.29."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""SB3VecEnv beside Stable-Baselines3's own make_atari_env, and under SB3's wrappers and learners."""
+"""SB3VecEnv compared with Stable-Baselines3's make_atari_env, and under SB3's wrappers and learners."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def make_theirs(game: str, n: int, **rules: Any) -> Any:
 @pytest.mark.parametrize("rules", [{}, {"terminal_on_life_loss": False, "clip_reward": False}], ids=["train", "test"])
 @pytest.mark.parametrize("game", ["space_invaders", "breakout", "pong"])
 def test_the_same_actions_give_the_rewards_ends_and_scores_of_make_atari_env(game: str, rules: dict[str, Any]) -> None:
-    """Without no-ops, whose number SB3 draws from other random numbers, everything but the pictures is equal."""
+    """Initial no-ops are switched off, because SB3 draws their number from another generator. Pictures may differ."""
     pytest.importorskip("cv2")  # SB3 resizes by OpenCV
     theirs, ours = make_theirs(game, 2, noop_max=0, **rules), make(game, 2, noop_max=0, **rules)
     assert ours.action_space.n == theirs.action_space.n
@@ -80,7 +80,7 @@ def test_a_time_limit_is_reported_with_the_last_observation() -> None:
 
 @pytest.mark.parametrize("copy", [True, False])
 def test_the_last_observation_of_a_life_is_kept(copy: bool) -> None:
-    """The steps after a lost life overwrite neither it nor the observations of the other environments."""
+    """The steps after a lost life do not overwrite the last observation, nor those of the other environments."""
     env = make("space_invaders", 3, copy=copy)
     plain = VectorEnv("space_invaders", 3, use_fire_reset=False)
     plain.reset(seed=1)

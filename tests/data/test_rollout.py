@@ -1,4 +1,4 @@
-"""Rollouts against a plain record of the frames of each observation."""
+"""Observations of rollouts equal a plain record of the frames of each observation."""
 
 import numpy as np
 import pytest
@@ -21,12 +21,12 @@ def make_arrays(spec: EnvSpec, prefix: str = "") -> RolloutArrays:
 
 
 class Played:
-    """A rollout written by random episodes through `head` and `step`, and the observations it must show."""
+    """A rollout of random episodes, and the expected observations."""
 
     def __init__(self, spec: EnvSpec, seed: int, ends: float = 0.25):
         rng = np.random.default_rng(seed)
         self.arrays, S = make_arrays(spec), spec.stack
-        self.arrays.frames[:] = 255  # nothing from before an episode may show
+        self.arrays.frames[:] = 255  # No observation may contain these frames, which precede an episode.
         self.obs = np.zeros((T + 1, B, S, *spec.frame_shape), spec.frame_dtype)
         self.final: dict[tuple[int, int], np.ndarray] = {}
 
@@ -38,7 +38,7 @@ class Played:
             return np.stack([*[blank] * (S - len(seen)), *seen[-S:]])
 
         for b in range(B):
-            # the episode may have begun in the rollout before, whose last frames open this one
+            # The episode may have begun in the previous rollout, whose last frames are the first of this rollout.
             seen = [picture() for _ in range(int(rng.integers(1, 2 * S + 1)))]
             for i, f in enumerate(reversed(seen[-S:])):
                 self.arrays.frames[S - 1 - i, b] = f
@@ -55,7 +55,7 @@ class Played:
                 step.frame[0], step.age[0] = seen[-1], min(len(seen), S) - 1
                 step.reward[0], step.valid[0] = t + 10 * b, True
                 self.obs[t + 1, b] = stacked(seen)
-        if S == 1:  # no axis for the stack
+        if S == 1:  # Observations of one frame have no stack axis.
             self.obs, self.final = self.obs[:, :, 0], {k: v[0] for k, v in self.final.items()}
 
 
@@ -82,11 +82,11 @@ def test_observations_of_neighbours(played, t, n, b):
     want = played.obs[t : t + n, b]
     assert got.shape == (want.shape[0] * want.shape[1], *want.shape[2:])
     assert (got.numpy() == want.reshape(got.shape)).all()
-    assert (played.arrays.frames == before).all()  # blanks are put into the copy
+    assert (played.arrays.frames == before).all()  # Blank frames are written only into the copy.
 
 
 def test_final_observation_of_every_end(played):
-    """The old episode's last frame on top of its own older ones, though the row holds the new episode's first."""
+    """The final observation stacks the old episode's frames, although the next row begins with the new episode's."""
     rollout = Rollout.over(played.arrays)
     assert len(played.final) > 3
     t, b = rollout.ended.nonzero(as_tuple=True)

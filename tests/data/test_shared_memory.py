@@ -67,7 +67,7 @@ def test_views_outlive_the_descriptor():
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no /proc here")
 def test_nothing_has_a_name(shared):
-    """Nothing that could be left behind: the only mapping is of a deleted file outside /dev/shm."""
+    """No file can be left behind: the memory is a mapping of a deleted file outside /dev/shm."""
     mapped = [
         line for line in Path("/proc/self/maps").read_text().splitlines() if "accel_rl" in line and "memfd" in line
     ]
@@ -92,7 +92,7 @@ def test_more_than_there_is_is_one_line():
 
 
 def test_more_than_the_cgroup_allows_is_refused(monkeypatch):
-    """Although the host has more."""
+    """Memory beyond the cgroup's limit is refused even if the host has more."""
     monkeypatch.setattr(hardware, "cgroup_memory", lambda: 1 << 20)
     SharedArrays.create({"frames": ("uint8", (1 << 20,))}).close()
     with pytest.raises(ConfigError, match="of memory are free"):
@@ -110,7 +110,7 @@ def test_untouched_pages_take_no_memory():
 
 
 def test_an_open_file_is_found_by_its_address(shared):
-    """Its own descriptor, the same memory; what is no longer there, or is another file, is said in a line."""
+    """The memory is opened with a new descriptor. A missing or different file is reported in one line."""
     where = address(shared.fd)
     other = SharedArrays.attach(LAYOUT, open_at(where))
     other["one"][...] = 5

@@ -1,4 +1,4 @@
-"""Asynchronous copies through page-locked slots, with a made-up runtime and the device "meta", which holds no data."""
+"""Asynchronous copies through page-locked slots, with a fake runtime and the device "meta", which stores no data."""
 
 import gc
 from contextlib import nullcontext
@@ -13,7 +13,7 @@ from tests.data.test_page_locked import Locks
 
 
 class Event:
-    done = True  # of all events: whether the GPU has caught up
+    done = True  # Whether the simulated GPU has completed the copies of all events.
 
     def __init__(self):
         self.pending = False
@@ -30,7 +30,7 @@ class Event:
 
 
 class Module:
-    """A device's module of streams and events, as `system.devices.runtime` returns it."""
+    """A fake device module with streams and events, in place of the module that `devices.runtime` returns."""
 
     Event = Event
 
@@ -104,7 +104,7 @@ def test_pages_are_unlocked_when_it_is_gone(monkeypatch):
 
 
 def test_page_locked_memory_has_a_bound(staging):
-    """The GPU never catches up, and copies are awaited in turn."""
+    """The simulated GPU never completes a copy by itself, so that each slot is awaited before its reuse."""
     first = None
     for i in range(3 * MOST):
         staging.put(torch.tensor([i]))

@@ -1,4 +1,5 @@
-"""Collects the worst relative difference of each comparison, and prints the table at the end."""
+"""Collects the largest relative difference of each comparison, and prints a table of these differences after the
+tests."""
 
 from collections.abc import Callable
 
@@ -11,7 +12,7 @@ Tensors = dict[str, Tensor] | Tensor | float
 
 
 def difference(ours: Tensors, theirs: Tensors) -> float:
-    """Return the largest difference, relative to the largest number of the same tensor."""
+    """Return the largest absolute difference, divided by the largest absolute number of the peer's tensor."""
     if isinstance(ours, dict):
         assert isinstance(theirs, dict) and ours.keys() == theirs.keys(), (sorted(ours), sorted(theirs))
         return max(difference(ours[name], theirs[name]) for name in ours)
@@ -24,7 +25,7 @@ def difference(ours: Tensors, theirs: Tensors) -> float:
 
 @pytest.fixture
 def same(request: pytest.FixtureRequest) -> Callable[[str, Tensors, Tensors], None]:
-    """Compare what is computed here with a peer's, and note the difference: same("gradient", ours, theirs)."""
+    """same("gradient", ours, theirs) compares tensors with those of a peer, and records the difference."""
 
     def compare(what: str, ours: Tensors, theirs: Tensors) -> None:
         worst = difference(ours, theirs)

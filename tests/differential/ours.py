@@ -1,4 +1,4 @@
-"""Algorithms here, with what other libraries need of them: weights, gradients and batches by name."""
+"""Our algorithms, with weights, gradients and batches in a form that other libraries accept."""
 
 import copy
 from collections.abc import Iterable
@@ -20,18 +20,16 @@ POLICY = {
     "body.layers.0": "policy.0", "body.layers.2": "policy.2", "heads.policy": "policy.4",
     "value_body.layers.0": "value.0", "value_body.layers.2": "value.2", "heads.value": "value.4",
 }  # fmt: skip
-"""Layers of `ActorCritic`, as `policy_and_value` names them."""
+"""Maps the layers of `ActorCritic` to their names in `policy_and_value`."""
 
 
 class Ours:
-    """An algorithm, its flat parameters, and its optimizer."""
-
     def __init__(self, cls: type[Algorithm], config: Any):
         torch.manual_seed(0)
         self.algo: Any = cls(config, SPEC, T=T, B=B)
         self.model: nn.Module = self.algo.agent.model
         self.flat = FlatParameters(self.model)
-        with torch.no_grad():  # outputs that differ
+        with torch.no_grad():  # Without noise, the outputs of the initial heads are nearly equal.
             self.flat.data += 0.05 * torch.randn(len(self.flat.data))
         set_schedules(self.algo)
         optimizer = self.algo.build_optimizer(len(self.flat.data))
@@ -41,32 +39,33 @@ class Ours:
         return {name: p.detach().clone() for name, p in self.model.named_parameters()}
 
     def gradients(self) -> dict[str, Tensor]:
-        """The gradient of the last update, clipped."""
+        """Return the clipped gradients of the last update."""
         return {name: p.grad.clone() for name, p in self.model.named_parameters() if p.grad is not None}
 
     def update(self, batch: Any) -> float:
-        """Make one update; returns the loss."""
+
         loss = self.algo.loss(batch)
         self._sync.backward(loss.total)
         self._sync.step(self.algo.now.learning_rate, loss.total.detach())
         return float(loss.total.detach())
 
     def learn(self, rollout: Rollout) -> list[float]:
-        """Make all updates of a rollout; returns their losses."""
+
         advance(self.algo, rollout)
         self.algo.ingest(rollout)
         return [self.update(batch) for batch in self.algo.batches()]
 
 
 def rollout(ours: Ours) -> Rollout:
-    """Return a rollout with terminations and truncations, with what the agent recorded."""
+    """Return a rollout with terminations and truncations, and with the agent's recorded values and
+    log-probabilities."""
     made = Stream(T, rollouts=1, waits=False).rollout(0)
     act(ours.algo.agent, made, None)
     return made
 
 
 def transitions(returns: NStep) -> tuple[ReplayBatch, Stream]:
-    """Return the batch of all transitions of a stream that a replay has, and the stream."""
+    """Return the batch of all transitions of a replay that contains a stream, and the stream."""
     stream = Stream(T, rollouts=2, waits=False)
     ring = FrameRing(SPEC, B, size=4 * T * B, returns=returns)
     for k in range(stream.rollouts):
@@ -77,7 +76,7 @@ def transitions(returns: NStep) -> tuple[ReplayBatch, Stream]:
 
 
 def policy_and_value(model: nn.Module) -> nn.ModuleDict:
-    """Return copies of the two networks of an `ActorCritic` of vectors: logits and value, in plain layers."""
+    """Return copies of the policy and value networks of an `ActorCritic` with vector observations."""
     m: Any = copy.deepcopy(model)
     plain = lambda layers, head: nn.Sequential(*layers, _linear(head))  # noqa: E731
     return nn.ModuleDict(
@@ -92,7 +91,7 @@ def _linear(head: nn.Linear) -> nn.Linear:
 
 
 def renamed(tensors: dict[str, Tensor], layers: dict[str, str]) -> dict[str, Tensor]:
-    """Return tensors by the names of another network's layers."""
+    """Rename tensors. `layers` maps the names of layers to those of another network."""
     return {
         f"{layers[layer]}.{kind}": x for (layer, _, kind), x in ((n.rpartition("."), x) for n, x in tensors.items())
     }

@@ -1,4 +1,4 @@
-"""The same weights and batch through Stable-Baselines3's own `train`: losses, gradients and next weights."""
+"""Losses, gradients and updated weights equal those of Stable-Baselines3's `train` with the same weights and batch."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ GAMMA, LAMBDA = 0.97, 0.9
 
 
 class Silent(gymnasium.Env):
-    """Its spaces alone are used."""
+    """An environment of which only the spaces are used."""
 
     observation_space = gymnasium.spaces.Box(-10, 10, (FEATURES,))
     action_space = gymnasium.spaces.Discrete(ACTIONS)
@@ -41,7 +41,7 @@ class Silent(gymnasium.Env):
 
 
 def peer(cls: Any, ours: Ours, **settings: Any) -> Any:
-    """Return SB3's model, of the same architecture, with these weights."""
+    """Return a model of SB3 with the same architecture and weights as `ours`."""
     from stable_baselines3.common.logger import Logger
     from stable_baselines3.common.vec_env import DummyVecEnv
 
@@ -79,7 +79,7 @@ def theirs(model: Any, grad: bool = False) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("gae_lambda", [1.0, LAMBDA])
 def test_sb3_a2c(gae_lambda, same):
-    """Its default RMSprop is TensorFlow's, whose mean square begins at 1. Torch's is compared: it begins at 0."""
+    """SB3 has torch's RMSprop instead of its default, TensorFlow's, whose mean square begins at 1 instead of 0."""
     ours = Ours(A2C, A2C.Config(
         gamma=GAMMA, gae_lambda=gae_lambda, value_coefficient=0.5, entropy_coefficient=0.01, clip_grad_norm=0.5,
         learning_rate=7e-4, learning_rate_scaling="none", optimizer="rmsprop-torch", optimizer_eps=1e-5,
@@ -104,10 +104,10 @@ def test_sb3_a2c(gae_lambda, same):
 @pytest.mark.parametrize("value_clip", [0.0, 0.1])
 @pytest.mark.parametrize("normalize", ["minibatch", "none"])
 def test_sb3_ppo(value_clip, normalize, same):
-    """Three epochs of one minibatch each.
+    """Without value clipping, three epochs of one minibatch are compared.
 
-    SB3 clips the value and takes the error of the clipped one; OpenAI baselines, followed here, take the larger of both
-    errors. So value clipping is compared at the first update, where nothing is clipped yet.
+    SB3's value loss is the error of the clipped value; ours is the larger error of the clipped and the unclipped value,
+    as in OpenAI baselines. So value clipping is compared only at the first update, where no value is clipped yet.
     """
     epochs = 1 if value_clip else 3
     ours = Ours(PPO, PPO.Config(

@@ -1,4 +1,5 @@
-"""The same weights and transitions through Tianshou's own updates; n-step returns from its own buffer."""
+"""Updates equal Tianshou's with the same weights and transitions. Tianshou's n-step returns are computed by Tianshou's
+buffer."""
 
 import copy
 from dataclasses import replace
@@ -26,7 +27,7 @@ ACTION_SPACE = gymnasium.spaces.Discrete(ACTIONS)
 
 
 class Network(nn.Module):
-    """A network with Tianshou's call. probabilities: of each action's atoms, instead of its outputs."""
+    """A network with Tianshou's call signature. With `probabilities`, the outputs are the atoms' probabilities."""
 
     def __init__(self, network: nn.Module, probabilities: bool = False):
         super().__init__()
@@ -38,7 +39,7 @@ class Network(nn.Module):
 
 
 def with_target(algorithm: Any, target: nn.Module) -> Any:
-    """Give the algorithm this target network, and keep it from copying the online one at its first update."""
+    """Set the algorithm's target network, and prevent the first update from overwriting the target network."""
     lagged = algorithm.model_old
     (lagged if isinstance(lagged, Network) else lagged.module).network.load_state_dict(target.state_dict())
     algorithm._iter = 1
@@ -46,14 +47,14 @@ def with_target(algorithm: Any, target: nn.Module) -> Any:
 
 
 def filled(stream: Stream) -> tuple[Any, np.ndarray]:
-    """Return Tianshou's buffer with a stream, and each cell's index in it: [T, B]."""
+    """Return a buffer of Tianshou that contains a stream, and the index [T, B] of each cell in the buffer."""
     from tianshou.data import Batch, VectorReplayBuffer
 
     rows = stream.T * stream.rollouts
     buffer = VectorReplayBuffer(rows * B, B)
     index = np.zeros((rows, B), np.int64)
     for t in range(rows):
-        over = stream.ended[t] | stream.terminated[t]  # a lost life is an end of the return
+        over = stream.ended[t] | stream.terminated[t]  # A lost life also ends the return.
         following = torch.where(stream.ended[t][:, None], stream.final_frames[t], stream.frames[t + 1])
         added = Batch(
             obs=stream.frames[t].numpy(), act=stream.action[t].numpy(), rew=stream.reward[t].double().numpy(),
@@ -66,7 +67,7 @@ def filled(stream: Stream) -> tuple[Any, np.ndarray]:
 
 @pytest.mark.parametrize(("n_step", "double"), [(1, False), (1, True), (3, False)])
 def test_tianshou_dqn(n_step, double, same):
-    """By the squared error, since its Huber loss takes no weights: Tianshou's is the square, ours half of it."""
+    """The squared error is compared, because Tianshou's Huber loss has no weights. Tianshou's loss is twice ours."""
     from tianshou.algorithm import DQN as Peer
     from tianshou.algorithm.modelfree.dqn import DiscreteQLearningPolicy
     from tianshou.algorithm.optim import AdamOptimizerFactory
@@ -99,10 +100,9 @@ def test_tianshou_dqn(n_step, double, same):
 
 @pytest.mark.parametrize("cls", [C51, Rainbow])
 def test_tianshou_distributional(cls, same):
-    """Tianshou's are always double, and add 1e-8 to each probability before the logarithm.
+    """Tianshou's C51 and Rainbow are always double, and add 1e-8 to each probability before the logarithm.
 
-    Rainbow's is given what its 3-step target should hold: from its own buffer Tianshou takes the distribution one step
-    ahead, whatever n is.
+    Rainbow's 3-step batch is ours, because Tianshou's own buffer always returns the distribution one step ahead.
     """
     from tianshou.algorithm import C51 as PeerC51
     from tianshou.algorithm import RainbowDQN

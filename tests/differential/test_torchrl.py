@@ -1,4 +1,4 @@
-"""The same weights and batch through TorchRL's loss modules and value functions."""
+"""Losses, gradients and value targets equal those of TorchRL's modules with the same weights and batch."""
 
 import copy
 from typing import Any
@@ -33,7 +33,7 @@ def actor_and_critic(networks: nn.ModuleDict) -> tuple[Any, Any]:
 
 
 def policy_data(ours: Ours, r: Any) -> Any:
-    """Return all cells of a rollout, with the advantages and value targets that are computed here."""
+    """Return all cells of a rollout, with our advantages and value targets, in TorchRL's format."""
     from tensordict import TensorDict
 
     ours.algo.ingest(r)
@@ -103,7 +103,7 @@ def test_torchrl_ppo(normalize, same):
 
 
 def replay_data(batch: Any) -> Any:
-    """Return a batch as TorchRL stores it. Its steps are of one reward: an end is `terminated`."""
+    """Return a batch of one-step transitions in TorchRL's format. A step with discount 0 is `terminated`."""
     from tensordict import TensorDict
 
     ended = (batch.discount_t == 0)[:, None]
@@ -137,7 +137,7 @@ def test_torchrl_dqn(double, same):
 
 
 class LogProbabilities(nn.Module):
-    """Log-probabilities [N, Z, A] of a `CategoricalQNetwork`."""
+    """Returns the log-probabilities [N, Z, A] of the atoms of a `CategoricalQNetwork`."""
 
     def __init__(self, network: nn.Module):
         super().__init__()
@@ -148,7 +148,7 @@ class LogProbabilities(nn.Module):
 
 
 def test_torchrl_c51(same):
-    """TorchRL's is always double: the online network selects the next action."""
+    """TorchRL's C51 is always double: the online network selects the next action."""
     from torchrl.modules import DistributionalQValueActor
     from torchrl.objectives import DistributionalDQNLoss
 
@@ -173,7 +173,7 @@ def test_torchrl_c51(same):
 
 
 def _like(named: dict[str, nn.Parameter], model: nn.Module) -> dict[str, nn.Parameter]:
-    """Return parameters by the names that `model` gives them: those that end a longer name."""
+    """Rename parameters as in `model`, whose names are the ends of the given names."""
     return {name: next(p for n, p in named.items() if n.endswith(name)) for name, _ in model.named_parameters()}
 
 
@@ -203,7 +203,7 @@ def test_torchrl_gae(same):
 
 
 def test_torchrl_vtrace(same):
-    """Without time limits inside the window: TorchRL corrects by the ratio at t + 1 across them."""
+    """The window has no time limits inside, because TorchRL applies the ratio at t + 1 across time limits."""
     from torchrl.objectives.value.functional import vtrace_advantage_estimate
 
     g = torch.Generator().manual_seed(0)

@@ -1,4 +1,4 @@
-"""Central parameters whose versions have checksums, which show whether a chunk was written completely."""
+"""Central parameters with a checksum per version, which reveals whether a chunk was written completely."""
 
 import zlib
 
@@ -6,7 +6,7 @@ from accel_rl.distributed.central import Central
 
 
 class CheckedCentral(Central):
-    """Stores the checksum of a chunk's version as one more number of the optimizer's state."""
+    """Stores the checksum of each version of a chunk as one more number of the optimizer's state."""
 
     def __init__(self, parts, states, fd, *, create):
         super().__init__(parts, [{**state, "check": 0.0} for state in states], fd, create=create)
@@ -24,7 +24,7 @@ class CheckedCentral(Central):
         super().publish_spare(k, numbers, updates)
 
     def verify(self, k, timeout_s=10.0):
-        """Return the version of chunk k, whose checksum must be right."""
+        """Check the checksum of chunk k, and return the chunk's version."""
         with self.held(k, timeout_s):
             word = int(self._words[k, 0])
             assert is_complete(self._copies[k][word & 1], word >> 1), f"chunk {k} is torn at version {word >> 1}"

@@ -1,7 +1,10 @@
-"""Ranks that learn from their parts of the same fixed data: `python -m tests.distributed.learn_together FOLDER`.
+"""Ranks that learn from their parts of the same fixed data.
 
-Each of GROUPS learns with each algorithm in turn, a process a rank; FOLDER/GROUP-RANK.pt are the results. A single rank
-learns from all data. Among four ranks, the gradient of the widest layer is sent ahead.
+    python -m tests.distributed.learn_together FOLDER
+
+Each of GROUPS learns with each algorithm in turn, with one process per rank. The results are written to
+FOLDER/GROUP-RANK.pt. A single rank learns from all data. Four ranks send the gradient of the widest layer before the
+other gradients.
 """
 
 import functools
@@ -26,14 +29,14 @@ from tests.replays.made_up import Simulators, spec
 
 T, B, UPDATES, PARTS = 5, 8, 10, 4
 GROUPS = {"one": (1, False), "two over gloo": (2, False), "four over gloo": (4, False), "two shared": (2, True)}
-"""Number of ranks, and whether they share memory for gradients."""
+"""Maps a group to its number of ranks, and whether the ranks exchange gradients by shared memory."""
 ALGORITHMS = ("a2c", "ppo", "dqn", "c51", "rainbow")
 FIELDS = ("frames", "final_frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
 
 
 @functools.cache
 def rollouts(invalid):
-    """Return 20 rollouts of B simulators of vectors. invalid: a fifth of the cells are invalid."""
+    """Return 20 rollouts of B simulators with vector observations. With `invalid`, a fifth of the cells are invalid."""
     simulators, g = Simulators(B, T, seed=1, stack=1), torch.Generator().manual_seed(2)
     found = [simulators.rollout() for _ in range(20)]
     if invalid:
@@ -43,7 +46,7 @@ def rollouts(invalid):
 
 
 def part(r, rank, size):
-    """Return the environments of a rank."""
+    """Return the part of the rollout `r` that has the environments of a rank."""
     b = slice(rank * B // size, (rank + 1) * B // size)
     return Rollout(**{name: getattr(r, name)[:, b].clone() for name in FIELDS}, stack=r.stack)
 
@@ -70,7 +73,10 @@ def from_rollouts(learner, group):
 
 
 def from_replay(learner, group):
-    """The same cells for all: the first quarter of a batch is of the first quarter of the environments."""
+    """Update on batches whose first quarter is from the first quarter of the environments, and so on.
+
+    So all groups learn from the same cells.
+    """
     algo, g, each = learner.algo, torch.Generator().manual_seed(3), B // PARTS
     algo.begin()
     for r in rollouts(invalid=False):
@@ -94,9 +100,10 @@ def from_replay(learner, group):
 
 
 def priorities(learner):
-    """What a prioritized draw gives, and what it should be computed from."""
+    """Return the importance weights of a prioritized draw, and the numbers that determine them."""
     replay = learner.algo.replay
-    replay.append(part(rollouts(invalid=False)[0], 0, B // learner.algo.B))  # takes over the highest of all
+    # The new steps have the highest priority of all ranks.
+    replay.append(part(rollouts(invalid=False)[0], 0, B // learner.algo.B))
     batch = replay.sample(16)
     tree = replay.selection.tree
     share = tree[replay.ring.position_of(batch.cell)].double() / tree.total
@@ -109,7 +116,7 @@ def priorities(learner):
 
 
 def learn(of_algorithm):
-    """of_algorithm: the group, for each algorithm anew (gradients differ in size)."""
+    """Return the results of all algorithms. of_algorithm(name) creates a group, because gradients differ in size."""
     found = {}
     for name in ALGORITHMS:
         group = of_algorithm(name)
@@ -124,7 +131,7 @@ def learn(of_algorithm):
 
 
 def learn_as(group, rank, folder):
-    """Write the results of one rank."""
+
     size, is_shared = GROUPS[group]
     out = folder / f"{group}-{rank}.pt"
     if size == 1:
@@ -147,7 +154,7 @@ def learn_as(group, rank, folder):
 
 
 def main() -> int:
-    """Fork a process for each rank, which saves importing torch in each; returns the exit code."""
+    """Fork a process for each rank, so that torch is imported only once. Returns the exit code."""
     folder = Path(sys.argv[1])
     torch.set_num_threads(1)
     for invalid in (False, True):

@@ -1,7 +1,9 @@
-"""Ranks that push made-up gradients until they are killed: `python -m tests.distributed.push_chunks FD PROGRESS
-PARAMETERS
-CHUNKS LOCAL_UPDATES`. For each line `RANK CREATE` of its input it starts one and says its process id; each counts its
-updates in PROGRESS. They are forked, which is quick; torch has started no thread by then.
+"""Ranks that push random gradients until they are killed.
+
+    python -m tests.distributed.push_chunks FD PROGRESS PARAMETERS CHUNKS LOCAL_UPDATES
+
+For each input line `RANK CREATE`, the program forks a rank and prints the rank's process id. Each rank counts its
+updates in PROGRESS. Forking is fast, and safe because torch has not started a thread yet.
 """
 
 import mmap
@@ -49,7 +51,7 @@ def main() -> None:
     fd, progress_fd, parameters, chunks, local_updates = map(int, sys.argv[1:])
     progress = np.frombuffer(mmap.mmap(progress_fd, 4096), np.int64)
     torch.set_num_threads(1)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the dead
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Killed ranks do not become zombies.
     parent = os.getpid()
     for line in sys.stdin:
         rank, create = map(int, line.split())

@@ -2,8 +2,8 @@
 
     python -m tests.distributed.reduce_until_killed FOLDER SIZE SHARED
 
-Each rank is a fork, writes its process id to FOLDER/RANK when it reduces, and prints the error with which it ends.
-SHARED is 1 if the gradients are in shared memory.
+Each rank is a forked process. A rank writes its process id to FOLDER/RANK after ten updates, and prints the error with
+which it ends. SHARED is 1 if the gradients are in shared memory.
 """
 
 import multiprocessing
@@ -24,7 +24,7 @@ from accel_rl.text.errors import RunError
 
 
 class Plain:
-    """An algorithm as far as an exchange knows it."""
+    """The part of an algorithm that a gradient exchange uses."""
 
     config = PPOConfig()
 

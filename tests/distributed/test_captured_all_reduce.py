@@ -1,4 +1,4 @@
-"""The collective inside a captured update, on a simulated GPU whose collectives behave as NCCL's."""
+"""Collectives inside captured updates, on a simulated GPU whose collectives behave like those of NCCL."""
 
 import os
 from collections import Counter
@@ -27,7 +27,7 @@ RUNS = {
 
 @pytest.fixture
 def context(simulated_gpu, monkeypatch):
-    """Of one rank, in a process group of one whose collectives do not leave the GPU."""
+    """Context of a single rank, in a process group whose collectives stay on the simulated GPU."""
     fd = os.memfd_create("store")
     store = file_store(fd, 1)
     monkeypatch.setattr(Collective, "on_gpu", True)
@@ -37,7 +37,7 @@ def context(simulated_gpu, monkeypatch):
 
 
 def played(run, folder, context, device=GPU):
-    """Return the learners' parameters, and the waits and the number of updates of the last cycles."""
+
     run = resolve(replace(run, device=device))
     torch.manual_seed(0)
     trainer = Trainer(run, RankPlan.resolve(run), RunFolder.create(folder, run), None, context)
@@ -58,7 +58,7 @@ SLOW = ("dqn, prioritized", "dqn, concurrent")
 @pytest.mark.parametrize("name", [slow(n) if n in SLOW else n for n in RUNS])
 def test_captured_all_reduce_equals_that_from_python_and_nothing_waits(context, tmp_path, name):
     captured, waits, updates = played(RUNS[name], tmp_path / "captured", context())
-    assert not (tmp_path / "captured/events.log").exists()  # nothing was not captured
+    assert not (tmp_path / "captured/events.log").exists()  # All updates were captured.
     others = {place: n for place, n in waits.items() if not place.startswith((SERVED, CAPTURE))}
     assert updates > 2 and not others, others
     eager, _, _ = played(replace(RUNS[name], capture_updates=False), tmp_path / "eager", context())
@@ -67,7 +67,7 @@ def test_captured_all_reduce_equals_that_from_python_and_nothing_waits(context, 
 
 
 def test_gloo_updates_are_not_captured(simulated_gpu):
-    """A collective through the host breaks a capture, so `captures_updates` has to say so before."""
+    """A collective through the host would break a capture, so `captures_updates` must be false before."""
     assert backend("sim:0", 1, 1) == backend("cuda:0", 1, 2) == "gloo" and resolve_device("sim") == GPU
     fd = os.memfd_create("store")
     store = file_store(fd, 1)

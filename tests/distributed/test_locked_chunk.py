@@ -78,7 +78,7 @@ def test_one_rank_equals_single_mode_bit_for_bit(fd, name, k):
 
 @pytest.mark.parametrize("name", RULES)
 def test_ranks_take_turns_as_one_would(fd, name):
-    """Two that never push at the same time are one: parameters, optimizer state and step count are all central."""
+    """Two ranks that push alternately equal one rank, since parameters, optimizer state and step count are central."""
     a = connected(LockedChunks(FlatParameters(model()), RULES[name], None, 3), fd)
     b = connected(LockedChunks(FlatParameters(model()), RULES[name], None, 3), fd, create=False)
     alone = FlatParameters(model())
@@ -115,7 +115,7 @@ def test_others_wait_until_the_rule_has_seen_what_is_not_late(fd):
 
 
 def test_the_lead_counts_updates_not_pushes(fd):
-    """Three pushes of four updates are 12 updates, of which a lead of 10 needs no more."""
+    """Three pushes of four updates are 12 updates, which end a lead of 10 updates."""
     first = connected(MultiStepAdam(FlatParameters(model()), RULES["adam"], None, 3, 0, 4), fd)
     other = connected(MultiStepAdam(FlatParameters(model()), RULES["adam"], None, 3, 1, 4), fd, create=False)
     first.warmup_updates = other.warmup_updates = 10
@@ -151,8 +151,10 @@ def test_a_lock_that_a_living_owner_keeps_is_named(fd):
 
 
 def appendix_a(theta, grads, n, lr, beta_1=0.9, beta_2=0.999, epsilon=1e-5):
-    """The paper's formulas in float64 for one learner: local rules, accumulations, and the push after n of them. Where
-    epsilon stands is Adam's: a / (1 - beta_1^t) m / (sqrt(v / (1 - beta_2^t)) + epsilon)."""
+    """Formulas of the paper's appendix A for one learner, in float64: n local updates, accumulations, and a push.
+
+    Epsilon is added as in Adam: a / (1 - beta_1^t) m / (sqrt(v / (1 - beta_2^t)) + epsilon).
+    """
     m, v = torch.zeros_like(theta), torch.zeros_like(theta)
     central = [theta.clone(), m.clone(), v.clone()]
     a_g, a_g2, a_s = (torch.zeros_like(theta) for _ in range(3))
@@ -208,7 +210,7 @@ PARAMETERS, CHUNKS = 300_000, 3
 
 
 class Ranks:
-    """Four of them, real processes, each replaced when it was killed."""
+    """Four ranks in processes of their own. The test replaces each rank that it has killed."""
 
     def __init__(self, fd, local_updates):
         self._progress_fd = os.memfd_create("progress")
@@ -245,8 +247,10 @@ class Ranks:
 
 
 def had_by_next(central, k, version):
-    """Returns once somebody who lives has had the lock of chunk k: this process, or a rank that has written since.
-    Whether the owner was found dead."""
+    """Wait until this process or a living rank has held the lock of chunk k.
+
+    Returns whether this process found that the lock's owner was dead.
+    """
     deadline = time.monotonic() + 5.0
     while True:
         code = central.locks._libc.pthread_mutex_trylock(central.locks._addresses[k])
@@ -260,8 +264,11 @@ def had_by_next(central, k, version):
 
 
 def survive(fd, kills, local_updates, seed=0):
-    """Kill ranks at random moments; another takes the place. After each kill every lock is to be had within a second,
-    every chunk is whole, and all others get on."""
+    """Kill and replace ranks at random moments.
+
+    After each kill every lock must become free within a second, every chunk must be complete, and all other ranks must
+    continue.
+    """
     random.seed(seed)
     ranks = Ranks(fd, local_updates)
     held = slowest = 0

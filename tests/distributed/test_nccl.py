@@ -1,4 +1,4 @@
-"""On a real GPU: NCCL's collectives inside captured updates."""
+"""NCCL's collectives inside captured updates on a real GPU."""
 
 import os
 from dataclasses import replace
@@ -22,7 +22,7 @@ def model():
 
 
 def updated(mean, net, x):
-    """Loss, backward, mean over the ranks, clip: all that an update does before its optimizer."""
+    """Make the steps of an update before the optimizer: loss, backward, mean over the ranks, clipping."""
     loss = net(x).square().mean()
     mean.backward(loss, 1.0)
     return mean.reduce(loss.detach(), 1.0, 0.5)[0]
@@ -59,12 +59,12 @@ def test_all_reduce_of_one_rank_is_captured_with_the_update():
 
 @pytest.mark.parametrize("name", RUNS)
 def test_runs_of_captured_updates(tmp_path, name):
-    """The group ends although graphs were captured: they are freed before."""
+    """A process group with captured graphs can end, because the graphs are freed before."""
     fd = os.memfd_create("store")
     store = file_store(fd, 1)
     with process_group(store, 0, 1, backend("cuda:0", 1, 1), "cuda:0", 60.0):
         captured, _, _ = played(RUNS[name], tmp_path / "captured", sync_context(store, 60.0, 100), "cuda:0")
-        assert not (tmp_path / "captured/events.log").exists()  # nothing was not captured
+        assert not (tmp_path / "captured/events.log").exists()  # All updates were captured.
         eager, _, _ = played(
             replace(RUNS[name], capture_updates=False), tmp_path / "eager", sync_context(store, 60.0, 100), "cuda:0"
         )
@@ -76,7 +76,7 @@ def test_runs_of_captured_updates(tmp_path, name):
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 @pytest.mark.parametrize("algorithm", ["a2c", "ppo", "dqn"])
 def test_two_ranks_with_a_gpu_each(tmp_path, algorithm):
-    """Their keys of captured phases differ; the ranks capture and replay together nevertheless, and end."""
+    """Both ranks capture and replay together and end, although their keys of captured phases differ."""
     more = {"dqn": ("--replay.size", 4_000, "--replay.start", 500, "--replay.prioritized")}.get(algorithm, ())
     done = run(
         *("train", algorithm, "--env", "CartPole-v1", "--gpus", "0,1", "--envs", 16, "--hash-interval", 10, *more),

@@ -1,4 +1,4 @@
-"""Waits for torch's store end, although its host or another rank does not answer."""
+"""Waits for torch's store have a time limit, also if the store's host or another rank does not answer."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ from accel_rl.text.errors import RunError
 
 
 class Silent:
-    """A store whose host is cut off."""
+    """A store whose calls never return, as if its host were cut off from the network."""
 
     def set(self, *args):
         threading.Event().wait()

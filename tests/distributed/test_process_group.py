@@ -16,7 +16,7 @@ from tests.integration.runs import run
 def _threads_left(answers) -> None:
     fd = os.memfd_create("store")
     with process_group(file_store(fd, 1), 0, 1, "gloo", "cpu", 10):
-        import torch.distributed._shard.sharded_tensor  # noqa: F401 - as torch itself does in the midst of a run
+        import torch.distributed._shard.sharded_tensor  # noqa: F401 - torch itself imports this module during a run
 
         inside = _names()
     answers.put((inside, _names()))
@@ -29,7 +29,7 @@ def _names() -> list[str]:
 
 @pytest.mark.slow
 def test_no_thread_of_a_group_outlives_it():
-    """A thread that is still busy when Python ends aborts the process."""
+    """A thread of the process group that still runs when Python ends would abort the process."""
     context = multiprocessing.get_context("spawn")
     answers = context.SimpleQueue()
     process = context.Process(target=_threads_left, args=(answers,))
@@ -46,7 +46,7 @@ def _store_outlives_its_descriptor() -> None:
     os.close(fd)
     with socket.socket() as taken:
         assert taken.fileno() == fd
-        del store  # reads its file once more
+        del store  # The destructor reads the store's file once more.
 
 
 def test_a_store_may_be_freed_after_its_descriptor_is_closed():
@@ -74,7 +74,10 @@ def test_a_rank_that_never_parts_is_not_waited_for_long():
     ("given", "one_machine", "expected"), [(None, True, "lo"), (None, False, None), ("eth7", True, "eth7")]
 )
 def test_gloo_uses_the_interface_to_the_master(monkeypatch, given, one_machine, expected):
-    """Loopback only if all ranks are on this machine; over a network see tests/integration/test_two_machines.py."""
+    """Gloo uses the loopback interface only if all ranks are on one machine.
+
+    tests/integration/test_two_machines.py tests gloo over a network.
+    """
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", given or "")
     if given is None:
         monkeypatch.delenv("GLOO_SOCKET_IFNAME")

@@ -8,13 +8,13 @@
             .align 256
             .fill 5, nop    ; repeat a byte or a mnemonic without operand
 
-The reset vector points to `start`. Zero page is used where the operand's value is known and below 256.
+The reset vector points to `start`. Zero-page addressing is used if the operand's value is known and below 256.
 Expressions: numbers ($hex, %binary, decimal), labels, + - * ( ) and the low/high byte operators < and >.
 """
 
 import re
 
-# with 2 in A: the pulse that begins a frame
+# Code for the vertical sync pulse that begins a frame. A must be 2.
 SYNC = """\
         sta VSYNC
         sta WSYNC
@@ -38,7 +38,7 @@ REGISTERS = {
     "TIM1T": 0x294, "TIM8T": 0x295, "TIM64T": 0x296, "T1024T": 0x297,
 }  # fmt: skip
 
-# mnemonic: opcode per addressing mode, in the order of MODES ("--" where there is none)
+# Each entry: a mnemonic, and its opcode in each addressing mode of MODES, or "--" if the instruction lacks this mode.
 MODES = ["imp", "imm", "zp", "zpx", "zpy", "abs", "abx", "aby", "inx", "iny", "ind", "rel"]
 _TABLE = """
 adc -- 69 65 75 -- 6d 7d 79 61 71    and -- 29 25 35 -- 2d 3d 39 21 31    asl 0a -- 06 16 -- 0e 1e
@@ -72,7 +72,8 @@ _LENGTH = {"imp": 1, "abs": 3, "abx": 3, "aby": 3, "ind": 3}
 
 
 def _value(text: str, symbols: dict[str, int], last: bool) -> int | None:
-    """The expression's value; None for a label that is not known yet, an error in the last pass."""
+    """Return an expression's value, or None if a label is unknown. In the last pass, an unknown label is a
+    NameError."""
     text = re.sub(r"%([01]+)", r"0b\1", re.sub(r"\$([0-9a-fA-F]+)", r"0x\1", text.strip()))
     low_or_high = text[0] if text[0] in "<>" else ""
     try:
@@ -103,7 +104,7 @@ def _instruction(name: str, operand: str, at: int, symbols: dict[str, int], last
 
 
 def assemble(source: str, size: int = 2048) -> bytes:
-    """Raises ValueError or KeyError naming what is wrong. The ROM ends at $FFFF; code starts at its beginning."""
+    """Assemble a ROM of `size` bytes that ends at $FFFF. Raises ValueError or KeyError."""
     base = 0x10000 - size
     symbols = dict(REGISTERS)
     for last in (False, False, True):

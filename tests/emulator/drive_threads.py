@@ -1,4 +1,4 @@
-"""Steps vector environments on several threads in every way, for a run under ThreadSanitizer (.ci/sanitize).
+"""Steps vector environments on several threads in all possible ways, for a run under ThreadSanitizer (.ci/sanitize).
 
 Python and numpy are not built with the sanitizer, so this program imports little else.
 """
@@ -51,7 +51,7 @@ def answer_two_batches() -> None:
         pool.send(np.zeros(2, int), pooled.pop(0))
         pooled.append(pool.recv()[-1]["env_id"])
     for ids in waiting:
-        envs.send(np.zeros(1, int), ids[:1])  # a part of the environments
+        envs.send(np.zeros(1, int), ids[:1])  # Send an action only to a part of the received environments.
     envs.close()
     pool.close()
 
@@ -64,7 +64,7 @@ def call_from_two_threads() -> None:
         for _ in range(50):
             try:
                 env.step(np.zeros(4, int))
-            except error.AlreadyPendingCallError:  # Another thread's call is not over.
+            except error.AlreadyPendingCallError:  # A call of another thread has not ended.
                 continue
 
     threads = [threading.Thread(target=step) for _ in range(2)]

@@ -1,4 +1,5 @@
-// The wide forms against the portable ones, on random lines: prints each form, and ends with 1 at a difference.
+// Compares the AVX functions with the portable ones on random lines. Prints each form, and ends with exit code 1 at a
+// difference.
 #include <cstdio>
 #include <cstring>
 
@@ -14,7 +15,7 @@ Random chance{};
 u32 below(u32 n) { return random_draw(chance) % n; }
 u64 word() { return u64(random_draw(chance)) << 32 | random_draw(chance); }
 
-// A picture chip with any registers.
+// Returns a TIA with random registers.
 Tia any_tia() {
     Tia t{};
     t.collisions = word() & 0x7FFF;
@@ -61,7 +62,7 @@ bool same_stretch(const char* name, void (*form)(FastTia& tia, u8* line, u32 pai
     return std::printf("%s, %u stretches with a new collision\n", name, hits), hits > 0;
 }
 
-// Lines of few grays, as games have them, so that sums are halfway now and then; and of any.
+// The lines have few grays, as in games, so that some sums are halfway between two values, or have all grays.
 bool same_area(const char* name, AreaLine* form) {
     u32 halves = 0;
     for (int n = 0; n < 5000; n++) {

@@ -1,4 +1,5 @@
-// Mutated cartridges and states: an error or garbage, never a crash. Built with sanitizers by test_fuzz.py.
+// Plays mutated cartridges and states, which may give an error or garbage, but never a crash. Built with sanitizers by
+// test_fuzz.py.
 //
 //     fuzz run KIND ROM FRAMES        a game, random actions
 //     fuzz roms COUNT SEED [ROM...]   cartridges of 0 to 64 KB: random bytes, or the ROMs with some bytes changed
@@ -22,7 +23,7 @@ int run(CartridgeKind kind, const std::string& rom, int frames) {
     return 0;
 }
 
-// Writes a jump or a call to the RAM at one in 16 places, so that a program runs there and changes itself.
+// Writes a jump or a call into the RAM at one address in 16, so that a program runs in the RAM and changes its own code.
 template <class Bytes>
 void jump_to_ram(Bytes& bytes, size_t size) {
     for (size_t n = size / 16; n; n--) {
@@ -32,7 +33,8 @@ void jump_to_ram(Bytes& bytes, size_t size) {
     }
 }
 
-// A console alone, no 130 frames of power-up for each cartridge: by the plain core and by the fast build, which must agree.
+// Plays some frames on a console by the plain core and by the fast core, which must agree. A whole emulator would first
+// play 130 power-up frames for each cartridge.
 void some_frames(const std::string& rom, CartridgeKind kind) {
     static u8 pictures[2][2 * 210 * WIDTH];
     static u32 ops[MOST_ROM + RAM_OPS];

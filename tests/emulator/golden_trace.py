@@ -1,11 +1,11 @@
-"""Checksums of 8 games, of which golden_trace.json has the expected ones: they are the same on every machine.
+"""Checksums of 8 games, which are equal on all machines. golden_trace.json has the expected checksums.
 
     python tests/emulator/golden_trace.py            # compares the installed accel_rl; 1 at a difference
     python tests/emulator/golden_trace.py --translated    # the same, but the games are translated and compiled by $CXX
     python tests/emulator/golden_trace.py --write    # after a change that is meant
 
-A game is played frame by frame (RAM, screen, reward, lives, end), by `VectorEnv`, and with each of a worker's
-observations. Only numpy, gymnasium and ale-py's ROMs are needed, so that this also runs under an emulator of a CPU.
+A game is played frame by frame (RAM, screen, reward, lives, end), by `VectorEnv`, and with each kind of observation of
+a worker. Only numpy, gymnasium and ale-py's ROMs are needed, so that the program also runs under a CPU emulator.
 """
 
 import hashlib
@@ -71,7 +71,7 @@ def observations(game: str, kind: str, digest: "hashlib._Hash") -> None:
 
 
 def checksums(game: str) -> dict[str, str]:
-    """The first half of the SHA-256 of each way to play."""
+    """Return the first half of the SHA-256 of each way to play the game."""
     parts = {
         "frames": lambda d: frames(game, d, True, FRAMES),
         "frames, plain core": lambda d: frames(game, d, False, FRAMES // 4),
@@ -87,7 +87,7 @@ def checksums(game: str) -> dict[str, str]:
 
 
 def translate(game: str) -> AtariEmulator:
-    """Translate a game in this process, for all its emulators as long as the returned one exists."""
+    """Translate a game for all emulators of this process, as long as the returned emulator exists."""
     emulator = AtariEmulator(game)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rom.so"

@@ -1,6 +1,6 @@
-"""Reward, lives and end of the game that the reference computes from a given RAM, with a ROM that does nothing.
+"""Compares reward, lives and end of the game that ale-py and our emulator compute from a given RAM.
 
-The ROM changes the RAM only at a press of SELECT or of the joystick, when it increments every byte: the reference
+Both play a ROM that changes the RAM only at a press of SELECT or of the joystick: then it increments every byte. ale-py
 selects a game's mode by pressing until a byte has the mode's number. The ROM keeps the last inputs in Y.
 """
 
@@ -48,13 +48,14 @@ count:  inc $80,x
 
 
 class Pair:
-    """The reference and the emulator on the idle ROM, under a game's rules."""
+    """ale-py and our emulator with the idle ROM and the rules of a game."""
 
     def __init__(self, game: str, folder: Path) -> None:
         import ale_py
 
         ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-        for fill in ("lda #0", "lda #1", "txa", "lda $F700,x"):  # one with which the game is not over at once
+        # Use the first ROM with which the game is not over immediately.
+        for fill in ("lda #0", "lda #1", "txa", "lda $F700,x"):
             rom = assemble(IDLE.format(fill=fill))
             (folder / f"{game}.bin").write_bytes(rom)
             self.ale = ale_py.ALEInterface()
@@ -68,7 +69,7 @@ class Pair:
     def restart(self) -> None:
         self.ale.restoreState(self.start[0])
         self.ours.restore(self.start[1])
-        if self.ale.game_over():  # the reference's states leave the end of some games out
+        if self.ale.game_over():  # ale-py's states lack the end of some games.
             self.ale.reset_game()
             self.ours.reset()
 
@@ -81,7 +82,7 @@ class Pair:
         self.ours.set_ram(i, value)
 
     def act(self) -> list[tuple[str, Any, Any]]:
-        """One frame: what differs, ours and theirs."""
+        """Play one frame. Returns each differing value as (name, ours, theirs)."""
         theirs, our = self.ale.act(0), self.ours.act(0)
         both = (
             ("reward", our, theirs),
@@ -92,7 +93,7 @@ class Pair:
 
 
 def sweep(pair: Pair, ram: np.ndarray, addresses: list[int], values: range = range(256)) -> Iterator[tuple]:
-    """Every value of every byte on top of `ram`, the others as they are: (address, value before, value, difference)."""
+    """Set each byte to each value, the others as in `ram`. Yields (address, value before, value, *difference)."""
     for i in addresses:
         pair.restart()
         pair.fill(ram)

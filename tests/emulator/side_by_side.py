@@ -1,6 +1,6 @@
-"""The emulator and ale-py under the same actions: one traced run, and the first frame in which they differ.
+"""Our emulator and ale-py play the same actions: one traced run, and the first frame in which both differ.
 
-Run --> SideBySide: the same actions and resets to both --> Outcome: number of equal frames, or the first difference
+Run --> SideBySide: the same actions and resets for both --> Outcome: number of equal frames, or the first difference
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,10 @@ from accel_rl.emulator.translation import begin, translate
 
 @dataclass(frozen=True)
 class Run:
-    """Settings of a trace. resets: number in addition to those at ends of games. screens: compare every n-th screen."""
+    """Settings of a traced run.
+
+    `resets` are made in addition to those at ends of games. With `screens` n, every n-th screen is compared.
+    """
 
     game: str
     seed: int = 0
@@ -32,7 +35,7 @@ class Run:
 
 @dataclass
 class Outcome:
-    """The result of a traced run. first: the first differing frame of each field."""
+    """The result of a traced run. `first` maps each differing field to its first difference."""
 
     game: str
     frames: int = 0
@@ -46,7 +49,7 @@ class Outcome:
 
 
 def actions(policy: str, minimal: list[int], seed: int) -> Iterator[int]:
-    """Yield actions endlessly. random: minimal ones; held: each for 1 to 30 frames; full: all 18 at random."""
+    """Yield random actions endlessly: `random`: minimal actions; `held`: each for 1 to 30 frames; `full`: all 18."""
     rng = np.random.default_rng(seed)
     choices = list(range(18)) if policy == "full" else minimal
     while True:
@@ -56,7 +59,7 @@ def actions(policy: str, minimal: list[int], seed: int) -> Iterator[int]:
 
 
 def reference(run: Run) -> Any:
-    """Return ale-py with the run's settings."""
+    """Return an ALEInterface with the run's settings."""
     import ale_py
 
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
@@ -74,7 +77,7 @@ def reference(run: Run) -> Any:
 
 
 class SideBySide:
-    """The reference and the emulator under the same actions and resets."""
+    """ale-py and our emulator with the same actions and resets."""
 
     def __init__(self, run: Run) -> None:
         self.ale = reference(run)
@@ -89,7 +92,7 @@ class SideBySide:
         self.rewards = (0, 0)
 
     def step(self) -> int | None:
-        """Run one frame; returns the action, or None if both were reset instead."""
+        """Play one frame on both emulators. Returns the action, or None if both were reset instead."""
         self.frame += 1
         if self.ale.game_over() or self.frame % self.reset_every == 0:
             self.ale.reset_game()
@@ -102,7 +105,7 @@ class SideBySide:
         return action
 
     def differences(self, screen: bool) -> Iterator[tuple[str, str]]:
-        """Yield (field, difference) of this frame. screen: compare it, too."""
+        """Yield (field, difference) of the current frame. With `screen`, screens are compared, too."""
         ale, ours = self.ale, self.ours
         scalars = {
             "reward": self.rewards, "lives": (ale.lives(), ours.lives), "over": (ale.game_over(), ours.game_over)
@@ -124,7 +127,7 @@ class SideBySide:
 
 
 def trace(run: Run) -> Outcome:
-    """Run both; stops at a difference in RAM, since later frames would differ, too."""
+    """Play both emulators until the run's end, or until the RAM differs: then later frames would differ, too."""
     out, pair = Outcome(run.game), SideBySide(run)
     while True:
         for name, text in pair.differences(pair.frame % run.screens == 0):
@@ -136,7 +139,7 @@ def trace(run: Run) -> Outcome:
 
 
 def first_difference(run: Run) -> str:
-    """Return the instructions of the first frame that differs in RAM or screen."""
+    """Return the CPU instructions of the first frame that differs in RAM or screen."""
     pair = SideBySide(run)
     while pair.frame < run.frames:
         before = pair.ours.save()

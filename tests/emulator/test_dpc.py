@@ -1,4 +1,5 @@
-"""The chip of pitfall2's cartridge, by ROMs that read and write it at random, on both machines."""
+"""The DPC chip of pitfall2's cartridge: ROMs with random reads and writes give equal results in ale-py and our
+emulator."""
 
 import random
 from pathlib import Path
@@ -13,7 +14,7 @@ from tests.emulator.assembler import SYNC, assemble
 from tests.emulator.tia_programs import pause
 from tests.marks import slow
 
-READS = 110  # a byte of RAM each
+READS = 110  # Each read is stored in one byte of RAM.
 PROGRAM = """
         .org $F100
 start:  sei
@@ -31,7 +32,7 @@ bottom: sta WSYNC
 
 
 def access(rng: random.Random) -> str:
-    """One write, or one access that is not kept."""
+    """Return code for one random write, or for one random read whose value is not stored."""
     form, i = rng.choice([0, 0, 1, 1, 2, 2, 3, 3, 6, 4, 5, 7]), rng.randrange(8)
     value = rng.choice([rng.randrange(256), rng.randrange(16), rng.randrange(16) | 0x10, 0x12])
     other = rng.choice([0xFFF8, 0xFFF9, 0xFFC0, 0xFFBF, 0xFFF3, 0xF090, 0xF040 + rng.randrange(64)])
@@ -47,7 +48,7 @@ def access(rng: random.Random) -> str:
 
 
 def program(seed: int) -> bytes:
-    """Both banks hold the same code: what one frame reads is in RAM from $80 on."""
+    """Return a ROM with the same code in both banks. A frame stores the bytes that it reads at $80 and above."""
     rng, code = random.Random(seed), ""
     voices = rng.random() < 0.5
     for n in range(READS):

@@ -1,4 +1,4 @@
-"""The options, names and copies of Gymnasium's environments: modes, raw observations, videos, seeds, states."""
+"""Gymnasium environments of the emulator: options, names, copies, modes, raw observations, videos, seeds, states."""
 
 import copy
 import importlib.util
@@ -38,7 +38,7 @@ PLAIN = {"noop_max": 0, "use_fire_reset": False, "reward_clipping": False}  # as
 
 
 def ale_seed(seed: int) -> int:
-    """The seed that AtariEnv gives to ALE."""
+    """Return the seed that ale-py's AtariEnv passes to ALE."""
     return int(np.random.SeedSequence(seed).generate_state(n_words=2)[1])
 
 
@@ -47,7 +47,7 @@ def parameters(function: Any) -> dict[str, Any]:
 
 
 def compare(game: str, steps: int, obs_type: str, **options: Any) -> None:
-    """Play a game beside ale-py's AtariEnv.
+    """Play a game in our environment and in ale-py's AtariEnv, and compare both.
 
     Each game is seeded, because AtariEnv draws random numbers for the frames of an agent step after a game's end.
     """
@@ -167,7 +167,7 @@ def test_render_without_a_render_mode_warns() -> None:
 
 
 def test_states_of_one_game_follow_ale_pys_calls() -> None:
-    """With include_rng the same steps follow, without it the random numbers of sticky actions continue."""
+    """A state with include_rng also restores the generator of sticky actions; a state without it does not."""
     env = gymnasium.make(env_id("breakout")).unwrapped
     env.reset(seed=1)
     for t in range(20):
@@ -245,7 +245,7 @@ def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
 
 
 def test_names_and_defaults_are_those_of_ale_py() -> None:
-    """What differs is listed here: a stack of 84x84 pictures is the observation of both of our environments."""
+    """The test lists all differences. Both of our environments have stacks of 84x84 pictures as observations."""
     vector, single = parameters(AtariVectorEnv.__init__), parameters(AtariEnv.__init__)
     ours = parameters(VectorEnv.__init__)
     assert {name: ours.get(name, "missing") for name in vector} == vector
@@ -297,7 +297,7 @@ def test_unknown_options_are_named() -> None:
 
 
 def test_gymnasiums_preprocessing_is_that_over_ale_py() -> None:
-    """AtariPreprocessing reads the game by `env.unwrapped.ale`."""
+    """AtariPreprocessing reads the lives and the screen by `env.unwrapped.ale`."""
     played = []
     for id, options in ((env_id("breakout"), PLAIN), ("ALE/Breakout-v5", {})):
         env = gymnasium.make(id, obs_type="rgb", frameskip=1, repeat_action_probability=0.0, **options)

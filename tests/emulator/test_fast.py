@@ -1,4 +1,4 @@
-"""The fast core against the plain core: the same frames, at whatever time they are read; states are interchangeable."""
+"""The fast core gives the same frames as the plain core, whenever they are read, and states are interchangeable."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from accel_rl.envs.preprocess import make_preprocessor
 from tests.emulator.assembler import SYNC, assemble
 from tests.marks import slow
 
-# 2K, F8, F6, E0, FE; short frames, code in RAM, partial frames
+# Games with 2K, F8, F6, E0 and FE cartridges, short frames, code in RAM, and partial frames.
 GAMES = ["boxing", "seaquest", "solaris", "montezuma_revenge", "robotank", "up_n_down", "qbert"]
 
 
@@ -65,7 +65,7 @@ def test_states_go_from_one_to_the_other(game: str) -> None:
 
 @pytest.mark.parametrize("kind", ["104x80", "104x80-mean", "84x84"])
 def test_observations_are_those_of_the_preprocessor(kind: str) -> None:
-    """Of road_runner, whose frames are many colours; the last two screens from an emulator beside it."""
+    """Road_runner has frames of many colours. The plain core gives the two screens for the preprocessor."""
     core = make_env_core("road_runner", kind, luminance(210), frame_skip=4, max_steps=10**6, life_loss=False)
     emulator = AtariEmulator("road_runner", fast=False)
     core.restore(emulator.save())
@@ -84,7 +84,7 @@ def test_observations_are_those_of_the_preprocessor(kind: str) -> None:
 
 
 class _Out:
-    """The arrays that step_env_cores writes."""
+    """Arrays into which step_env_cores writes."""
 
     def __init__(self, frame: np.ndarray) -> None:
         self.frame, self.reward = frame, np.zeros(1, np.float32)
@@ -124,7 +124,7 @@ SELF_MODIFYING = [
     0xD0,
     0xFD,
     0x60,
-]  # inc $93 (the 7 of lda #7) ...
+]  # The code increments $93, the operand of `lda #7`, ...
 ITS_OWN_OPERAND = [
     0xA2,
     0x96,
@@ -133,8 +133,8 @@ ITS_OWN_OPERAND = [
     0x00,
     0xF1,
     0x60,
-]  # ldx #$96; txs; jsr $F100, whose operand the push replaces
-TO_THE_END = [0xA2, 0x30, 0xCA, 0xE8, 0x4C, 0xF6, 0x00]  # an instruction in the last bytes of the RAM
+]  # ldx #$96; txs; jsr $F100. The jump's push overwrites its own operand.
+TO_THE_END = [0xA2, 0x30, 0xCA, 0xE8, 0x4C, 0xF6, 0x00]  # The last instruction is in the last bytes of the RAM.
 
 
 @pytest.mark.parametrize(

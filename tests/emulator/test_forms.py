@@ -1,4 +1,4 @@
-"""The AVX-512 and AVX2 functions against the portable ones, if this processor has the instructions (forms.cpp)."""
+"""The AVX-512 and AVX2 functions equal the portable ones, on processors with these instructions (forms.cpp)."""
 
 import shutil
 import subprocess

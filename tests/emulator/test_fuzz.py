@@ -1,4 +1,4 @@
-"""Sanitizers on whole games, and on mutated cartridges and states of 0 to 64 KB (fuzz.cpp)."""
+"""Whole games, and mutated cartridges and states of 0 to 64 KB, under sanitizers (fuzz.cpp)."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""The emulator's checksums on this machine equal those of every other (golden_trace.py)."""
+"""The emulator's checksums on this machine equal the recorded checksums (golden_trace.py)."""
 
 import json
 

@@ -32,7 +32,7 @@ def test_another_rom_of_ale_py_is_reported_once(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_users_rom_is_played(tmp_path: Path) -> None:
-    """The variant of Breakout has one other byte, which changes some pixels."""
+    """The user's ROM is Breakout with one changed byte, which changes some pixels."""
     rom = bytearray(rom_path("breakout").read_bytes())
     same, variant = tmp_path / "same.bin", tmp_path / "variant.bin"
     same.write_bytes(rom)

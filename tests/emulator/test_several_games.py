@@ -1,4 +1,4 @@
-"""A VectorEnv of several games: each environment equals that of a VectorEnv of its game."""
+"""A VectorEnv of several games: each environment equals an environment of a VectorEnv with only this game."""
 
 import copy
 from typing import Any

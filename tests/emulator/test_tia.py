@@ -1,4 +1,4 @@
-"""Quirks of the picture chip, shown by small ROMs on both machines."""
+"""Quirks of the TIA chip: small ROMs give equal pictures in ale-py and our emulator."""
 
 import random
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.emulator.assembler import SYNC, assemble
 from tests.emulator.tia_programs import EXPERIMENTS, LINES, pause, program
 from tests.marks import slow
 
-TESTS = 45  # of four lines each, so that they fit the picture
+TESTS = 45  # Number of cases per picture, each of four lines.
 
 FRAME = """
 start:  sei
@@ -39,7 +39,7 @@ bottom: sta WSYNC
 
 
 def reset_twice(register: str, copies: int, first: int, motion: int, second: int) -> str:
-    """An object reset at one cycle of a line, moved, and reset again at another: copies at both places."""
+    """Return code that resets an object, moves the object, and resets the object again in the same line."""
     return f"""
  sta WSYNC
  lda #{copies}
@@ -58,7 +58,7 @@ def reset_twice(register: str, copies: int, first: int, motion: int, second: int
 
 
 def side_by_side(rom: bytes, folder: Path, frames: int = 1) -> tuple[Any, AtariEmulator]:
-    """The reference and ours after some frames. A game of 4 KB whose name sets no mode."""
+    """Return ale-py and our emulator after some frames. Amidar is a 4 KB game whose rules set no mode."""
     import ale_py
 
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
@@ -105,7 +105,7 @@ bottom: sta WSYNC
 
 @pytest.mark.parametrize("seed", range(3))
 def test_buttons_read_while_vblank_holds_them_or_not(seed: int, tmp_path) -> None:
-    """Bit 6 of VBLANK keeps INPT4 low once it was low, on the chip; in the reference it does not."""
+    """On the real chip, bit 6 of VBLANK latches INPT4 once it was low. ale-py does not emulate the latch."""
     rng, code = random.Random(seed), ""
     for i in range(100):
         code += f" lda #{rng.choice([0, 0x40, 0x80, 0xC0, 2, 0x42])}\n sta VBLANK\n" if rng.random() < 0.5 else ""
@@ -150,7 +150,7 @@ bottom: sta WSYNC
 
 @pytest.mark.parametrize("seed", [0, *map(slow, (1, 2, 3))])
 def test_stars(seed: int, tmp_path) -> None:
-    """HMM0 changes from 7 to 6 in the 21st cycle after HMOVE, and registers are written on the lines after it."""
+    """The test changes HMM0 from 7 to 6 in cycle 21 after HMOVE, and writes registers in the following lines."""
     rng, code = random.Random(seed), ""
     for _ in range(18):
         since = rng.choice([21, 21, 21, 20, 22])

@@ -1,4 +1,4 @@
-"""Frame-exactness against ale-py: a part of it here, the whole release protocol under -m slow."""
+"""Frame-exactness against ale-py: a few games in fast tests, the whole release protocol with -m slow."""
 
 import pytest
 
@@ -13,8 +13,8 @@ QUICK = [
     "robotank",
     "montezuma_revenge",
     "up_n_down",
-    "air_raid",  # PAL, with colours lost
-    "elevator_action",  # RAM in the cartridge
+    "air_raid",  # A PAL game with colour loss.
+    "elevator_action",  # A cartridge with RAM.
     "kaboom",  # paddles
 ]
 

@@ -1,4 +1,4 @@
-"""Translated games against the plain core, and the cache of translations."""
+"""Translated games play like the plain core, and translations are cached."""
 
 import _ctypes
 import contextlib
@@ -29,13 +29,13 @@ from tests.marks import slow
 
 pytestmark = pytest.mark.skipif(not rom_compiler.compilers(), reason="no C++ compiler")
 
-# 4K, and with other cartridges or code: 2K, F8, F6, E0, FE, code in RAM, DPC
+# Games with 2K, F8, F6, E0, FE and DPC cartridges, and with code in RAM.
 KINDS = ["boxing", "seaquest", "solaris", "montezuma_revenge", "robotank", "up_n_down", "pitfall2"]
 
 
 @pytest.fixture(scope="module")
 def cached(tmp_path_factory):
-    """A cache folder with the translation of Pong, which an emulator of an earlier test plays."""
+    """A cache folder with the translation of Pong, which an emulator of the fixture has loaded."""
     folder = tmp_path_factory.mktemp("cache")
     earlier = AtariEmulator("pong")._emulator
     with pytest.MonkeyPatch.context() as patch:
@@ -49,7 +49,7 @@ def cached(tmp_path_factory):
 
 @pytest.fixture
 def cache(cached, tmp_path, monkeypatch):
-    """The file of Pong's translation, in a copy of the cache folder."""
+    """The file of Pong's translation in a new copy of the cache folder."""
     shutil.copytree(cached, tmp_path / "cache")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv(translation.VARIABLE, raising=False)
@@ -96,7 +96,7 @@ def test_each_kind_of_cartridge_is_translated(game, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_damaged_roms_are_translated(seed, tmp_path):
-    """Wrong bytes in the code: other paths, jumps to data and code outside the ROM."""
+    """Random wrong bytes lead to other paths, and to jumps to data and to code outside the ROM."""
     rng = np.random.default_rng(seed)
     game = ("breakout", "seaquest", "solaris", "robotank")[seed]
     rom = bytearray(read_rom(game))
@@ -171,7 +171,7 @@ def test_games_are_interpreted_when_switched_off_or_without_a_compiler(cache, mo
 
 
 def test_a_cached_translation_is_played_without_a_compiler(cache, monkeypatch):
-    """A container image may be built with a compiler, and run without one."""
+    """A container image may be built with a compiler, but run without a compiler."""
     for module in (translation, rom_compiler):
         monkeypatch.setattr(module, "compilers", lambda: ())
     assert translation.translate("pong") and translation.how_played("pong") == "pong is translated"
@@ -201,8 +201,10 @@ def test_the_file_depends_on_rom_and_machine(cache, tmp_path, monkeypatch):
 
 
 def planted(folder: Path, action: str, version: str = "planted 1") -> Path:
-    """Return the path of a compiler that records its calls in the file `calls`, and then runs `action`, a line of shell
-    that may use $out."""
+    """Return the path of a fake compiler that records its calls in the file `calls`, and then runs `action`.
+
+    `action` is a shell command that may use $out, the name of the output file.
+    """
     file = folder / "planted"
     file.write_text(
         f'#!/bin/sh\ntest "$1" = --version && echo {version} && exit 0\nfor word; do out="$word"; done\n'
@@ -213,8 +215,10 @@ def planted(folder: Path, action: str, version: str = "planted 1") -> Path:
 
 
 def translating(folder: Path, compiler: Path, code: str, only: bool = True, **variables: str) -> tuple[str, str]:
-    """Run Python code after `from accel_rl.emulator.translation import *`, with a planted compiler, and if `only` with
-    no other. Return what it prints, and its errors."""
+    """Run Python code that uses `translate` and `how_played`, with a fake compiler, and with `only` without others.
+
+    Returns standard output and standard error.
+    """
     (folder / "bin").mkdir(exist_ok=True)
     if only and not (folder / "bin" / "cp").exists():
         (folder / "bin" / "cp").symlink_to(shutil.which("cp"))
@@ -227,7 +231,7 @@ def translating(folder: Path, compiler: Path, code: str, only: bool = True, **va
 
 
 def test_a_compiler_that_fails_is_one_line_and_is_not_tried_again(cache, tmp_path):
-    """At each start of a program, it would fail again. Another version of the compiler is tried."""
+    """Otherwise, the compiler would fail again at each start of a program. Another version of the compiler is tried."""
     cache.unlink()
     broken = planted(tmp_path, "echo does not compile >&2; exit 1")
     out, err = translating(tmp_path, broken, "print(translate('pong'), how_played('pong'))")
@@ -265,7 +269,7 @@ def test_the_next_compiler_is_used_if_one_fails(cache, tmp_path):
 
 @pytest.mark.parametrize("writes", ["true", slow("echo garbage > $out"), slow(f"cp {_ctypes.__file__} $out")])
 def test_what_a_compiler_writes_is_loaded_before_it_is_stored(cache, tmp_path, writes):
-    """A compiler may end without an error, and write something that is no library, nothing, or another library."""
+    """A compiler may end without an error although it wrote nothing, no library, or a wrong library."""
     cache.unlink()
     out, err = translating(tmp_path, planted(tmp_path, writes), "print(translate('pong'), translate('pong'))")
     assert out == "False False\n" and err.count("pong cannot be translated") == 1
@@ -273,7 +277,7 @@ def test_what_a_compiler_writes_is_loaded_before_it_is_stored(cache, tmp_path, w
 
 
 def test_only_what_can_be_loaded_counts_as_translated(cache, tmp_path):
-    """A library of another machine's ABI is complete, and was interpreted for ever."""
+    """With a complete library for another machine's ABI in the cache, the game was once always interpreted."""
     complete = cache.read_bytes()
     (tmp_path / "library").write_bytes(complete[:-32])
     other = Path(_ctypes.__file__).read_bytes()
@@ -301,7 +305,7 @@ def test_two_versions_of_a_game_are_kept(cache, tmp_path):
 
 
 def test_an_environment_is_interpreted_beside_a_translated_one(cache):
-    """Its time is compared with that of the translated one."""
+    """With translate=False, an environment takes more time than a translated environment."""
     with_translation = VectorEnv("pong", 1)
     without = VectorEnv("pong", 1, translate=False)
     assert with_translation._games[0].is_translated and not without._games[0].is_translated
@@ -319,11 +323,11 @@ def test_an_environment_is_interpreted_beside_a_translated_one(cache):
 
 PLAY = "from accel_rl.emulator import VectorEnv; env = VectorEnv('pong', 1); print(env._games[0].is_translated)"
 SHORT = PLAY + "; import time; time.sleep(2)"
-"""A program that ends before its game is compiled, but not before the compiler has started."""
+"""A program that ends after the compiler has started, but before the game is compiled."""
 
 
 def processes_of(mark: str) -> list[psutil.Process]:
-    """Return the processes with an environment variable of this value."""
+    """Return the processes whose XDG_CACHE_HOME is `mark`."""
     result = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -333,7 +337,7 @@ def processes_of(mark: str) -> list[psutil.Process]:
 
 
 def run_short(folder: Path, **variables: str) -> str:
-    """Run a short program, which must not wait for the compiler. Return what it prints."""
+    """Run a short program, which must not wait for the compiler, and return its output."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder), **variables}
     environment.pop(translation.VARIABLE, None)
     return subprocess.run([sys.executable, "-c", SHORT], env=environment, stdout=subprocess.PIPE, text=True).stdout
@@ -341,7 +345,7 @@ def run_short(folder: Path, **variables: str) -> str:
 
 @pytest.mark.slow
 def test_a_game_is_translated_when_a_short_program_starts_again(tmp_path):
-    """The compiler ends after the program, and leaves nothing except the translation."""
+    """The compiler ends later than the program. In the cache folder, only the translation remains."""
     assert run_short(tmp_path) == "False\n"
     ended_after = processes_of(str(tmp_path))
     assert ended_after
@@ -355,7 +359,7 @@ def test_a_game_is_translated_when_a_short_program_starts_again(tmp_path):
 
 @pytest.mark.slow
 def test_short_programs_begin_one_compiler(tmp_path):
-    """The later programs wait for the compiler of the first one, which has ended."""
+    """Later programs wait for the compiler that the first program has started."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "sleep").symlink_to(shutil.which("sleep"))
     slow = planted(tmp_path, "sleep 5; exit 1")
@@ -367,7 +371,7 @@ def test_short_programs_begin_one_compiler(tmp_path):
 
 
 def test_a_compiler_without_a_parent_has_a_time_limit(tmp_path):
-    """It ends a compiler that does not end, and removes its temporary folder."""
+    """After the time limit, the compiler is killed and its temporary folder is removed."""
     slow = planted(tmp_path, "sleep 100")
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "CXX": str(slow)}
     file = tmp_path / "accel_rl" / "rom-pong-1-2.so"
@@ -446,7 +450,7 @@ def test_a_lock_file_is_neither_followed_nor_emptied(tmp_path):
 
 
 def test_a_few_compilers_run_at_once(tmp_path):
-    """A second one waits for the first, and gives up at its deadline."""
+    """With one turn, a second compiler waits for the first one, and gives up at its deadline."""
     files = rom_compiler.turns(tmp_path)[:1]
     held = lambda seconds: rom_compiler.held(files, time.monotonic() + seconds)  # noqa: E731
     with held(5), pytest.raises(TimeoutError, match="other compilers"), held(0.1):
@@ -456,7 +460,7 @@ def test_a_few_compilers_run_at_once(tmp_path):
 
 
 def test_a_compiler_ends_with_its_run(tmp_path):
-    """The compiler starts processes of its own, which end when the run is killed, and its folder is removed."""
+    """If the run is killed, the compiler and its child processes end, and its temporary folder is removed."""
     lines = [
         "import sys, time",
         "from accel_rl.emulator import AtariEmulator, translation",
@@ -485,12 +489,14 @@ OTHER = 65534
 @pytest.mark.slow
 @AS_ROOT
 def test_another_user_plays_what_root_has_translated_into_the_system_cache(cache):
-    """As in a container image: root translates at its build; its user has no compiler, and a home without write
-    permission."""
+    """In a container image, root translates when the image is built.
+
+    The image's user has no compiler, and a home folder without write permission.
+    """
     files = (Path(translation.__file__), rom_path("pong"))
     if closed := [folder for file in files for folder in file.parents if not folder.stat().st_mode & 0o001]:
         pytest.skip(f"another user cannot enter {closed[0]}")
-    with tempfile.TemporaryDirectory() as name:  # Others cannot enter pytest's folder.
+    with tempfile.TemporaryDirectory() as name:  # Other users cannot enter pytest's folder.
         top = Path(name)
         top.chmod(0o755)
         system = top / "system"
@@ -503,7 +509,8 @@ def test_another_user_plays_what_root_has_translated_into_the_system_cache(cache
         (top / "home").mkdir(mode=0o755)
         environment = {**os.environ, "HOME": str(top / "home"), "PATH": str(top / "home"), **variables}
         environment.pop("XDG_CACHE_HOME")
-        # Python's own files may be out of the other user's reach, so the program imports before it changes its user.
+        # The other user may be unable to read Python's files, so the program imports modules before it changes its
+        # user.
         code = (
             "import os, pwd, accel_rl.emulator as e, accel_rl.emulator.translation as t\n"
             "e.VectorEnv('pong', 1, translate=False).close()\n"
@@ -536,8 +543,10 @@ def test_a_missing_system_cache_is_reported(cache, tmp_path, monkeypatch):
 
 
 def test_headers_that_have_changed_since_the_compilation_are_not_compiled(tmp_path):
-    """A pull into a clone changes the layout of the console, and the extension is not compiled again: a translation of
-    the new headers would write beside the old console's members."""
+    """After a git pull that changes the console's layout, the old extension may still be in use.
+
+    A translation with the new headers would write to wrong addresses in the old console.
+    """
     shutil.copytree(Path(translation.__file__).parents[1], tmp_path / "accel_rl")
     header = tmp_path / "accel_rl/emulator/core/fast/console.h"
     text = header.read_text()
@@ -583,7 +592,7 @@ def test_another_word_is_refused(monkeypatch):
 
 @pytest.mark.slow
 def test_two_processes_translate_a_game_once(tmp_path):
-    """The second one waits for the first one's compiler."""
+    """The second process waits for the compiler of the first process."""
     program = "from accel_rl.emulator import translation; print(translation.translate('freeway'))"
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     environment.pop(translation.VARIABLE, None)

@@ -1,4 +1,4 @@
-"""VectorEnv against ale-py's own AtariVectorEnv; buffers, arrival, resets, wrong input."""
+"""VectorEnv equals ale-py's AtariVectorEnv; buffers, order of arrival, resets, invalid input."""
 
 import copy
 import dataclasses
@@ -22,11 +22,11 @@ from accel_rl.emulator.vector_options import VectorOptions
 from accel_rl.text.errors import ConfigError
 from tests.marks import slow
 
-OURS = {"_final_obs", "final_info", "_final_info"}  # Gymnasium's; the peer has no masks
+OURS = {"_final_obs", "final_info", "_final_info"}  # Gymnasium defines these entries, but ale-py's `info` has no masks.
 
 
 def assert_equal(theirs: tuple, ours: tuple, where: str) -> None:
-    """Observations, rewards, ends and info of one call, but not what was seen at an end."""
+    """Compare observations, rewards, ends and info of one call, except for the observations at an end."""
     a, b = theirs[-1], ours[-1]
     assert set(a) == set(b) - OURS, where
     for key in set(a) - {"final_obs"}:
@@ -36,16 +36,16 @@ def assert_equal(theirs: tuple, ours: tuple, where: str) -> None:
         if name != "obs":
             np.testing.assert_array_equal(y, x, err_msg=f"{where}: {name}")
     ended = theirs[2] | theirs[3] if len(theirs) == 5 else np.zeros(len(theirs[0]), bool)
-    seen = ~ended | ("final_obs" in a)  # in SAME_STEP it is the next episode's first
+    seen = ~ended | ("final_obs" in a)  # In SAME_STEP, the observation at an end is the first one of the next episode.
     np.testing.assert_array_equal(ours[0][seen], theirs[0][seen], err_msg=f"{where}: obs")
 
 
 def assert_ends_equal(theirs: tuple, ours: tuple, before: tuple, where: str, settings: dict[str, Any]) -> None:
-    """What was seen last: the older frames are equal; the newest is where the peer is wrong.
+    """Compare final observations: the older frames are equal, but the newest frame of ale-py is wrong.
 
-    It never takes the screen at which an episode ends; its newest frame is then the one before, or the maximum of that
-    and the last frame but one (`test_the_last_screen_is_shown`). Where a lost life alone is told and the game goes on,
-    nothing is wrong but its final_obs, which is memory never written."""
+    ale-py never reads the screen at which an episode ends. The newest frame of ale-py's final observation is the
+    previous frame, or the maximum of the previous frame and the second-last screen (`test_the_last_screen_is_shown`).
+    If a lost life is reported and the game continues, only ale-py's final_obs is wrong: it is uninitialized memory."""
     same_step = "final_obs" in theirs[-1]
     seen, our_seen = (theirs[-1]["final_obs"], ours[-1]["final_obs"]) if same_step else (theirs[0], ours[0])
     info = ours[-1]["final_info"] if same_step else ours[-1]
@@ -76,7 +76,7 @@ def compare(game: str, steps: int, n: int = 2, seed: int = 3, **settings: Any) -
     for t in range(steps):
         if settings.get("continuous"):
             actions = rng.uniform((0, -np.pi, 0), (1, np.pi, 1), (n, 3)).astype(np.float32)
-            actions[rng.random(n) < 0.3, 0] = 1  # Held at the edge, as the other actions are.
+            actions[rng.random(n) < 0.3, 0] = 1  # A radius of 1 means that the joystick is pushed fully.
         else:
             actions = rng.integers(ours.single_action_space.n, size=n)
         result, our_result, where = theirs.step(actions), ours.step(actions), f"{game} {settings}, step {t}"
@@ -112,17 +112,17 @@ def test_it_plays_as_the_peer(game: str, mode: str) -> None:
     ids=lambda s: "-".join(f"{k}={v}" for k, v in s.items()),
 )
 def test_settings_mean_what_they_mean_to_the_peer(settings: dict[str, Any]) -> None:
-    n = 2 if {"episodic_life", "life_loss_info"} & set(settings) else 1  # Games end at different times.
+    n = 2 if {"episodic_life", "life_loss_info"} & set(settings) else 1  # Two games end at different times.
     ends = compare("breakout", 80, n, **settings)
     assert ends > 0 or not {"episodic_life", "life_loss_info", "max_num_frames_per_episode"} & set(settings)
 
 
 @pytest.mark.parametrize("limit", [slow(108_000), 100], ids=["game over", "time limit"])
 def test_the_last_screen_is_shown(limit: int) -> None:
-    """Where an episode ends, by ALEInterface itself: ours shows what is then seen, the peer what it had before.
+    """At an episode's end, our frame equals the screen of ALEInterface, but AtariVectorEnv's frame is older.
 
-    It never takes the screen at which an episode ends. What it shows instead is what it showed before, or, where the
-    step's last frame but one was taken, the maximum of that and what it showed before."""
+    AtariVectorEnv never reads the screen at which an episode ends. AtariVectorEnv's last frame is the previous frame,
+    or the maximum of the previous frame and the step's second-last screen if that screen was read."""
     import ale_py
     import cv2
 
@@ -144,7 +144,7 @@ def test_the_last_screen_is_shown(limit: int) -> None:
     for seed in range(4):
         referee.reset_game()
         rng = np.random.default_rng(seed)
-        theirs.reset()  # Nothing is random. A seed would load the game again.
+        theirs.reset()  # A seed is not needed, because nothing is random, and would load the game again.
         ours.reset()
         before = luminance(210)[referee.getScreen()]
         ended, frames = False, 0
@@ -190,7 +190,7 @@ def test_threads_play_the_same() -> None:
 
 
 def test_arrival() -> None:
-    """A batch smaller than the number of environments: every one is as it would be in a whole batch."""
+    """In a batch that is smaller than the number of environments, each environment equals that of a whole batch."""
     whole, parts = VectorEnv("pong", 6, noop_max=0), VectorEnv("pong", 6, noop_max=0, batch_size=2, num_threads=2)
     first, _ = whole.reset(seed=0)
     obs, info = parts.reset(seed=0)
@@ -258,7 +258,7 @@ def test_two_buffers_are_written_in_turn() -> None:
 
 
 def test_results_have_the_declared_arrays() -> None:
-    """Types are checked by mypy only, so the compiled core could return others."""
+    """mypy checks only declared types, so that the compiled core could return arrays of other types."""
     env = VectorEnv("pong", 2, autoreset_mode="SameStep", max_num_frames_per_episode=4)
     obs, info = env.reset(seed=0)
     results = [(obs, info), env.step(np.zeros(2, int))]
@@ -308,7 +308,7 @@ def test_what_it_has_not_is_said_in_a_line(settings: dict[str, Any], message: st
 
 
 def test_batches_are_answered_in_any_order() -> None:
-    """recv, recv, send, send, recv, as AtariVectorEnv and EnvPool allow."""
+    """AtariVectorEnv and EnvPool allow the order recv, recv, send, send, recv."""
     envs, alone = VectorEnv("breakout", 6, batch_size=2, num_threads=2), [VectorEnv("breakout", 1) for _ in range(6)]
     for i, env in enumerate(alone):
         env.reset(seed=5 + i)
@@ -335,7 +335,7 @@ def test_batches_are_answered_in_any_order() -> None:
 
 @pytest.mark.parametrize("seed", [0, slow(1), slow(2), slow(3)])
 def test_any_schedule_gives_each_environment_its_own_results(seed: int) -> None:
-    """Random calls of recv, and of send for some of the environments that were received, in any order."""
+    """Calls of recv and send are random. Each send is for some of the received environments, in any order."""
     n, rng = 7, np.random.default_rng(seed)
     envs = VectorEnv("breakout", n, batch_size=2, num_threads=3, max_num_frames_per_episode=120, noop_max=3)
     alone = [VectorEnv("breakout", 1, max_num_frames_per_episode=120, noop_max=3) for _ in range(n)]
@@ -367,7 +367,7 @@ def test_any_schedule_gives_each_environment_its_own_results(seed: int) -> None:
 
 
 def test_steps_in_the_calling_thread_and_in_threads_are_equal() -> None:
-    """With one thread, step() plays in the calling thread, and send() does not."""
+    """With one thread, step() plays in the calling thread, but send() plays in another thread."""
     direct, threads = VectorEnv("breakout", 3, num_threads=1), VectorEnv("breakout", 3, num_threads=2)
     direct.reset(seed=1), threads.reset(seed=1)
     for t in range(60):
@@ -407,7 +407,7 @@ def test_calls_out_of_order_and_wrong_actions() -> None:
     env.send(np.zeros(2, int))
     with pytest.raises(gymnasium.error.AlreadyPendingCallError):
         env.send(np.zeros(2, int))
-    env.reset(seed=0)  # what was sent is forgotten
+    env.reset(seed=0)  # A reset discards the sent actions.
     with pytest.raises(ValueError, match="reset_mask"):
         env.reset(options={"reset_mask": np.array([1, 0])})
     env.close()
@@ -427,13 +427,13 @@ def test_calls_out_of_order_and_wrong_actions() -> None:
     ],
 )
 def test_continuous_actions_are_those_of_the_peer(game: str, settings: dict[str, Any]) -> None:
-    """Paddles turn by the radius in breakout, pong and kaboom, also where a sticky action repeats the last one."""
+    """In breakout, pong and kaboom, the action's radius turns the paddle, also if a sticky action is repeated."""
     compare(game, 400, continuous=True, **settings)
 
 
 @pytest.mark.parametrize("game", ["skiing", slow("lost_luggage"), "kaboom"])
 def test_continuous_actions_of_one_game_are_those_of_the_peer(game: str) -> None:
-    """AtariVectorEnv takes the joystick action for an index, which is another action in games without FIRE."""
+    """The peer is AtariEnv, because AtariVectorEnv plays wrong actions in games without FIRE."""
     import ale_py
 
     frames = {"frameskip": 4, "continuous": True, "repeat_action_probability": 0.0}
@@ -454,7 +454,7 @@ def test_continuous_actions_of_one_game_are_those_of_the_peer(game: str) -> None
 
 
 def test_continuous_actions_are_copied_and_checked() -> None:
-    """A copy also has the radius of the last action, which may stick."""
+    """A copy of an environment also has the last action's radius, which a sticky action may repeat."""
     envs = VectorEnv("breakout", 2, continuous=True, num_threads=1, repeat_action_probability=0.9, obs_type="ram")
     envs.reset(seed=1)
     for wrong in (np.zeros(2, int), np.zeros((2, 3), int), np.zeros((3, 3), np.float32), np.zeros(2, np.float32)):

@@ -1,4 +1,4 @@
-"""States of VectorEnv: what follows a restored state is what followed it before."""
+"""States of VectorEnv: the steps after a restored state equal those after the saved state."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def make(game: str = "breakout", n: int = N, **options: Any) -> VectorEnv:
 
 
 def played(env: VectorEnv, actions: np.ndarray) -> list[np.ndarray]:
-    """Return all that the steps give, final observations too."""
+    """Return all results of the steps, including final observations."""
     found = []
     for row in actions:
         obs, reward, terminated, truncated, info = env.step(row)

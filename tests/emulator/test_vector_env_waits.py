@@ -1,6 +1,6 @@
 """No call of VectorEnv waits for ever: after close(), in a forked child, between threads, at Ctrl-C and at exit.
 
-Each case is a process, whose end within the time limit is tested."""
+Each case runs in a new process, which must end within the time limit."""
 
 import os
 import signal
@@ -28,12 +28,12 @@ zeros = np.zeros(2, int)
 env = VectorEnv("pong", 2)
 env.reset(seed=1)
 """
-# A step of 17 emulated seconds is a long wait.
+# A step with 17 emulated seconds makes a call wait long.
 LONG = "env = VectorEnv('pong', 1, frameskip=1024, num_threads=1)\nenv.reset(seed=1)\n"
 
 
 def run(code: str) -> str:
-    """Run a program, and return what it printed."""
+    """Run a program, and return its output."""
     result = subprocess.run([sys.executable, "-c", START + code], timeout=LIMIT_S, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert "Exception ignored" not in result.stderr, result.stderr
@@ -175,7 +175,7 @@ def test_close_ends_the_wait_of_another_thread() -> None:
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs signals")
 @pytest.mark.parametrize(("n", "call"), [(16, "env.send(actions); env.recv()"), (48, "env.step(actions)")])
 def test_ctrl_c_ends_a_wait_and_the_result_can_still_be_received(n: int, call: str) -> None:
-    """The signal arrives while C++ waits, or plays in the calling thread, long before the end of the step."""
+    """The signal arrives long before the step's end, while C++ waits or plays in the calling thread."""
     code = f"""
 env = VectorEnv("pong", {n}, frameskip=1024, num_threads=1)
 twin = VectorEnv("pong", {n}, frameskip=1024, num_threads=1)

@@ -1,14 +1,15 @@
-"""Trace the emulator against ale-py: RAM, reward, lives, end of the game and screen of every frame.
+"""Compare our emulator with ale-py: RAM, reward, lives, end of the game and screen of every frame.
 
     python -m tests.emulator.trace --games all57 --seeds 2 --frames 2000
     python -m tests.emulator.trace --games pong breakout --policy full --sticky 0.25 --resets 3
     python -m tests.emulator.trace --games all57 --modes --frames 2000        # every mode with every difficulty
     python -m tests.emulator.trace --release                                  # before a release
 
---jobs games are traced at once. The release protocol is 5 seeds x 20,000 frames of a game, 3 resets besides those at
-the ends of games, the policies in turn, sticky probability 0 and 0.25 in turn, and every pair of mode and difficulty
-for 2,000 frames; its table goes to benchmarks/results/emulator_trace.md. A game's line says `exact`, or names the first
-differing frame and fields; --verbose shows the instructions of that frame.
+`--jobs` games are traced in parallel. The release protocol plays 5 seeds x 20,000 frames of each game, with 3 resets in
+addition to those at ends of games, and with alternating policies and sticky probabilities (0 and 0.25). The release
+protocol also plays every pair of mode and difficulty for 2,000 frames. The table of results is written to
+benchmarks/results/emulator_trace.md. The output has one line per game: `exact`, or the first differing frame and
+fields. --verbose prints the CPU instructions of this frame.
 """
 
 import multiprocessing
@@ -56,7 +57,7 @@ class Options:
     translated: bool = False
     """Trace translated games instead of interpreted ones."""
     jobs: int = 0
-    """Number of games traced in parallel, a process each. 0: one per usable core."""
+    """Number of games traced in parallel, a process each. With 0, one process per usable core."""
     verbose: bool = False
     """Print the instructions of the first differing frame."""
     json: str = ""
@@ -90,13 +91,13 @@ def release_runs(game: str) -> list[Run]:
 
 
 def mode_runs(game: str, frames: int) -> list[Run]:
-    """Return a run of every pair of a mode and a difficulty."""
+    """Return one run for each pair of a mode and a difficulty."""
     pairs = [(mode, difficulty) for mode in modes(game) for difficulty in difficulties(game)]
     return [Run(game, 7, frames, "full", 0.25, 1, mode=m, difficulty=d) for m, d in pairs]
 
 
 def play(game: str, runs: list[Run]) -> dict[str, Any]:
-    """Trace a game; returns its row of the table."""
+    """Trace a game, and return its row of the table."""
     outcomes, first = [], {}
     for run in runs:
         try:
@@ -141,7 +142,7 @@ def measure(o: Options) -> dict[str, Any]:
 
 
 def report(_: Options, result: dict[str, Any]) -> list[str]:
-    """Return the number of exact games."""
+
     rows, wrong = result["games"], result["wrong"]
     return [f"{len(rows) - len(wrong)} of {len(rows)} games exact in everything, {result['seconds']:.0f} s"]
 

@@ -1,4 +1,4 @@
-"""One Atari environment: starts, ends, sticky actions, saved states."""
+"""A single Atari environment of ale-py: starts, ends, sticky actions, saved states."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,8 @@ def test_lost_life_ends_the_return_in_training_alone() -> None:
     flags = [step[1:4] for step in play(training, fire_and_stay) if step[0] != "reset"]
     lost = [f for f in flags if f == (True, False, False)]
     over = [f for f in flags if f == (True, False, True)]
-    assert len(lost) == 4 * len(over) + len(lost) % 4 and len(over) >= 1  # five lives, the last is game over
+    # Breakout has five lives. The loss of the last life ends the game.
+    assert len(lost) == 4 * len(over) + len(lost) % 4 and len(over) >= 1
     flags = [step[1:4] for step in play(evaluation, fire_and_stay) if step[0] != "reset"]
     assert (True, False, False) not in flags and (True, False, True) in flags
 
@@ -78,7 +79,7 @@ def test_game_over_at_the_time_limit_is_no_truncation() -> None:
 
 
 def test_noops() -> None:
-    """The first frames depend on the number of no-ops, and equal those after as many single no-op frames."""
+    """An episode with n no-ops begins with the frame after n single no-op frames."""
     plain = make("freeway", noop_max=0, frame_skip=1)
     frame = start(plain)
     by_frame = {frame.tobytes(): 0}
@@ -104,7 +105,7 @@ def test_seed_decides_noops_and_sticky_actions() -> None:
 
 
 def test_sticky_actions() -> None:
-    """With probability 1 the initial no-op repeats for ever; with 0 actions are obeyed; 0.25 lies between."""
+    """Probability 1 repeats the initial no-op for ever; with 0 all actions are played, with 0.25 a part of them."""
     actions = np.tile([1, 2], 40)  # up and down
 
     def course(p: float) -> list[tuple]:

@@ -1,4 +1,4 @@
-"""Numbers of an episode as bytes in a rollout."""
+"""Numbers of an episode's `info`, stored as bytes in a rollout."""
 
 import numpy as np
 

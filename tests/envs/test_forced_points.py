@@ -1,4 +1,4 @@
-"""Points of the frames that a protocol plays by itself after a lost life: in the score, and no reward of the agent."""
+"""A protocol plays some frames itself after a lost life. Their points count for the score, but are no rewards."""
 
 import numpy as np
 import pytest
@@ -8,11 +8,11 @@ from accel_rl.envs.make import EnvConfig, make_batch, resolve_env
 from accel_rl.samplers.episodes import EpisodeTracker
 from tests.marks import slow
 
-STEPS, STATE_AT = 3_000, 1_100  # Atlantis: the seed's first such points come at step 1,042.
+STEPS, STATE_AT = 3_000, 1_100  # In Atlantis with this seed, the first such points come at step 1,042.
 
 
 def play(backend, resumes=False, counted=None):
-    """Play at random; return the scores of the episodes and the sum of the rewards."""
+    """Play random actions. Returns the episodes' scores and the sum of the rewards."""
     config = resolve_env(EnvConfig(game="atlantis", protocol="cleanrl2022", backend=backend))
     env = make_batch(config, [3], True)
     if counted is not None:
@@ -39,7 +39,7 @@ def play(backend, resumes=False, counted=None):
 
 
 def test_the_score_has_the_points_of_forced_frames():
-    """As in baselines' wrappers, where the recorder is the innermost."""
+    """The wrappers of OpenAI baselines do the same: their innermost wrapper records scores."""
     counted: list[int] = []
     (score,), rewards = play("ale", counted=counted)
     assert score == sum(counted) > rewards

@@ -53,7 +53,7 @@ def test_a_name_is_a_game_or_a_list_of_games() -> None:
 
 
 def test_scales_of_57_and_49_games() -> None:
-    """Five games as in Hessel et al. 2018, and the human scores in which the two scales differ most."""
+    """Checked are five games of Hessel et al. 2018, and the human scores that differ most between the two scales."""
     assert [human_scale(game) for game in ("pong", "breakout", "beam_rider", "phoenix", "skiing")] == [
         (-20.7, 14.6), (1.7, 30.5), (363.9, 16926.5), (761.4, 7242.6), (-17098.1, -4336.9),
     ]  # fmt: skip
@@ -86,7 +86,7 @@ def test_scores_cover_the_49() -> None:
 
 @pytest.mark.parametrize(
     ("game", "start", "agent", "percent"),
-    [  # as printed in Nair et al. 2015, tables 1 and 2
+    [  # Scores from Nair et al. 2015, tables 1 and 2.
         ("breakout", "null_op", "dqn", 1327.24),
         ("pong", "null_op", "gorila", 130.0),
         ("zaxxon", "null_op", "gorila", 77.63),
@@ -118,7 +118,7 @@ def play_frames(ale: ALEInterface, frames: int, seed: int) -> list[tuple]:
 
 
 def course_after(game: str, plays: list[int]) -> list[tuple]:
-    """Return the frames after a reset of a new emulator, which has played `frames` frames between earlier resets."""
+    """Return the frames after the last reset of a new emulator, which plays plays[i] frames after its i-th reset."""
     ALEInterface.setLoggerMode(LoggerMode.Error)
     ale = ALEInterface()
     ale.setFloat("repeat_action_probability", 0.0)
@@ -162,7 +162,8 @@ def test_unclean_resets() -> None:
 
 
 def random_returns(game: str, episodes: int, seed: int = 0) -> np.ndarray:
-    """Whole-game returns of uniform-random actions at 10 Hz (each held for six frames), for at most 18,000 frames."""
+    """Return scores of whole games of at most 18,000 frames, with random actions that are held for six frames (10
+    Hz)."""
     config = env_of(game=game, protocol="mnih2015", frame_skip=6, max_evaluation_steps=3_000, frame="104x80")
     env = make_env(config, seed, training=False)
     rng = np.random.default_rng(seed)
@@ -182,10 +183,11 @@ def random_returns(game: str, episodes: int, seed: int = 0) -> np.ndarray:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("game", ["pong", "breakout", "boxing", "freeway", "space_invaders"])
 def test_random_play_scores_as_published(game: str) -> None:
-    """Mnih et al. 2015: a random player choosing at 10 Hz, mean of 30 games."""
+    """The published score is the mean of 30 games of a random player at 10 Hz (Mnih et al. 2015)."""
     returns = random_returns(game, 30)
     published = scores()[game]["random"]
-    error = max(returns.std(ddof=1) / np.sqrt(len(returns)), 0.1)  # the published mean has an error of its own
+    # At least 0.1, because the published mean has an error, too.
+    error = max(returns.std(ddof=1) / np.sqrt(len(returns)), 0.1)
     print(f"{game}: {returns.mean():.2f} +- {error:.2f}, published {published}")
     assert abs(returns.mean() - published) <= 3 * error
 

@@ -1,4 +1,4 @@
-"""Environments that draw from the global generators of `numpy.random` and `random` have states of their own."""
+"""Environments that draw from the global generators of `numpy.random` and `random` have separate generator states."""
 
 import random
 import warnings
@@ -18,7 +18,7 @@ CARELESS = env_of(id="tests.environments:Careless")
 
 
 def draw(n=1):
-    """Numbers of both generators; an odd number of normal ones, of which both generators store one."""
+    """Draw from both generators. With one normal number drawn, each generator stores a second one for the next draw."""
     return [(np.random.rand(), np.random.randn(), random.random(), random.gauss(0, 1)) for _ in range(n)]
 
 
@@ -50,7 +50,7 @@ def test_draws_within_are_those_of_a_seed_and_draws_outside_go_on(before):
         with own:
             found += draw(1)
         assert draw(1) == outer[i : i + 1]
-    # A normal number that numpy has stored is dropped at the end of a call.
+    # A normal number that numpy stores for the next draw is dropped at the end of a call.
     assert [x[:1] + x[2:] for x in found[:1]] == [x[:1] + x[2:] for x in inner[:1]] and found[0] == inner[0]
     assert len({x[0] for x in found}) == 4
 

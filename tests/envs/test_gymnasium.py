@@ -21,7 +21,7 @@ from tests.environments import numbered
 
 
 class Toy(gymnasium.Env):
-    """Shows what it was told to, counts its steps; actions 5, 6, 7."""
+    """An environment with random observations of a given space, episodes of 20 steps, and the actions 5, 6 and 7."""
 
     action_space = spaces.Discrete(3, start=5)
 
@@ -74,7 +74,7 @@ def nothing() -> None:
 
 
 class Wrong(Toy):
-    """Observes values outside of its space."""
+    """An environment whose observations are outside its observation space."""
 
     def _look(self):
         return np.full(2, 7.0, np.float32)
@@ -194,7 +194,7 @@ def test_errors_are_one_line(id: str, says: str) -> None:
     ],
 )
 def test_actions_of_several_numbers(env, actions):
-    """They are clipped to the bounds of the space, or moved to its first element, and saved with the episode."""
+    """Actions are clipped to the space's bounds, or shifted by its first element, and saved with the episode."""
     env = GymnasiumEnv(f"tests.action_spaces:{env}", seed=3)
     frame, played = np.zeros(3, np.float32), np.zeros(3, np.float32)
     env.reset(frame)
@@ -209,7 +209,7 @@ def test_actions_of_several_numbers(env, actions):
 
 
 class Told(Toy):
-    """Ends after as many steps as it is told; records its own score, and numbers beside it."""
+    """An environment with episodes of `steps` steps, whose `info` has the episode's score and other numbers."""
 
     def __init__(self, steps: int) -> None:
         super().__init__(spaces.Box(0, 1, (2,)))
@@ -232,7 +232,7 @@ def endless() -> gymnasium.Env:
 
 
 class Unseeded(Toy):
-    """Ends at a moment that no seed determines."""
+    """An environment whose episode lengths do not depend on the seed."""
 
     moments = iter((9, 2, 50, 50))
 
@@ -264,7 +264,7 @@ def test_an_evaluation_has_a_limit_of_its_own() -> None:
 
 
 def test_an_episode_that_cannot_be_continued_is_cut() -> None:
-    """A state of an environment without a seed: a warning, then a truncation, then a new episode."""
+    """If a nondeterministic environment is restored, a warning is printed and the next step is a truncation."""
     batch = make_batch(env_of(id=HERE + "unseeded"), [1], training=True)
     out = Step.empty(1, batch.spec)
     batch.reset(out)
@@ -363,7 +363,7 @@ def test_gymnasiums_checker_warns_before_the_run(capfd: pytest.CaptureFixture[st
 
 
 def test_the_namespace_of_an_installed_package_is_registered(tmp_path, monkeypatch) -> None:
-    """As that of MinAtar, whose package declares it as an entry point."""
+    """MinAtar's package, for example, declares its namespace as an entry point."""
     (tmp_path / "small_games.py").write_text(
         "import gymnasium\n\ndef register():\n"
         "    gymnasium.register('SmallGames/Pole-v0', 'gymnasium.envs.classic_control:CartPoleEnv')\n"
@@ -382,7 +382,7 @@ def test_the_namespace_of_an_installed_package_is_registered(tmp_path, monkeypat
 
 
 class Bright(gymnasium.Env):
-    """A picture of floats up to 255, which networks do not divide."""
+    """Observations are pictures of floats up to 255, which networks do not divide by 255."""
 
     observation_space = spaces.Box(0, 255, (12, 12, 3), np.float32)
     action_space = spaces.Discrete(2)
@@ -420,7 +420,7 @@ def test_a_long_replay_is_said(monkeypatch):
 
 
 class Counter(gymnasium.Env[np.ndarray, int]):
-    """Observes the number of its steps, and counts all steps that were ever played."""
+    """The observation is the number of steps; `played` counts the steps of all instances."""
 
     observation_space = gymnasium.spaces.Box(0, np.inf, (1,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
@@ -470,7 +470,7 @@ def test_an_episode_is_restored_by_its_state_or_its_actions_or_truncated(name, r
     assert Counter.played - before == replayed
     if name == "Counter" or restore == "replay":
         assert second.get_state() == state
-    else:  # The state of an environment that was never reset is not asked for.
+    else:  # get_state is not called on an environment that was never reset.
         assert not unpack_state(second.get_state())[0]["is_saved"]
     _, terminated, truncated, ended = second.step(1, frame)
     assert (frame[0], truncated, ended, terminated) == (*following, following[1], False)
@@ -489,7 +489,7 @@ def test_a_state_that_an_environment_refuses_is_one_line():
 
 
 class Drawing(SavedCounter):
-    """Draws from the global generators, and may return a state that is not bytes."""
+    """An environment that draws from the global generators, and whose state may have a type other than bytes."""
 
     kind: type = bytes
 

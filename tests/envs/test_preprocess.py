@@ -1,4 +1,4 @@
-"""Pixels against slow oracles made of ale-py's own grayscale."""
+"""Preprocessed pixels equal those of slow oracles that use ale-py's grayscale screens."""
 
 import functools
 from pathlib import Path
@@ -23,7 +23,7 @@ def make_ale(rom: Path) -> ALEInterface:
 
 
 def rainbow(lines: int) -> bytes:
-    """A program that shows every colour: `STY COLUBK` with another value on each line of a frame."""
+    """Return a ROM that displays every colour, because each line of a frame has another background colour."""
     code = bytearray([0x78, 0xD8, 0xA2, 0xFF, 0x9A])  # SEI; CLD; LDX #$FF; TXS
     frame = 0xF000 + len(code)
     code += bytes([0xA9, 2, 0x85, 0, 0x85, 2, 0x85, 2, 0x85, 2, 0xA9, 0, 0x85, 0, 0x85, 1])  # VSYNC, 3 lines
@@ -36,7 +36,7 @@ def rainbow(lines: int) -> bytes:
 
 @pytest.mark.parametrize(("lines", "rows", "colours"), [(262, 210, 122), (312, 250, 128), (313, 250, 128)])
 def test_luminance_of_all_colours(tmp_path: Path, lines: int, rows: int, colours: int) -> None:
-    rom = tmp_path / "boxing.bin"  # any 2 KB program loads under this name
+    rom = tmp_path / "boxing.bin"  # ale-py loads any 2 KB program under this name.
     rom.write_bytes(rainbow(lines))
     ale = make_ale(rom)
     for _ in range(5):
@@ -48,13 +48,13 @@ def test_luminance_of_all_colours(tmp_path: Path, lines: int, rows: int, colours
 
 
 def test_ntsc_luminance_formula() -> None:
-    """Black to white in eight steps of colour 0, as the formula of ale-py's grayscale has it."""
+    """The eight luminances of colour 0, from black to white, are those of ale-py's grayscale formula."""
     assert luminance(210)[:16:2].tolist() == [0, 74, 111, 142, 170, 192, 214, 236]
 
 
 @functools.cache
 def last_two(game: str, frames: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Raw and grayscale screens of two successive frames, somewhere in a random game."""
+    """Return raw and grayscale screens of the last two of `frames` frames with random actions."""
     rom = roms.get_rom_path(game)
     assert rom is not None
     ale = make_ale(rom)
@@ -107,8 +107,8 @@ def test_writes_in_place_into_any_view(kind: str) -> None:
     expected = np.zeros(FRAMES[kind], np.uint8)
     preprocess.both(expected)
     height, width = FRAMES[kind]
-    block = np.full((3, height, width), 7, np.uint8)  # one cell of a batch
-    strided = np.full((height, 2 * width), 7, np.uint8)  # rows and columns apart
+    block = np.full((3, height, width), 7, np.uint8)
+    strided = np.full((height, 2 * width), 7, np.uint8)  # Neither rows nor columns are contiguous.
     for view in (block[1], strided[:, ::2]):
         preprocess.both(view)
         assert (view == expected).all()

@@ -1,7 +1,8 @@
-"""Each protocol against the environment that its source documents, composed of Gymnasium's and ale-py's parts.
+"""Each protocol equals the environment that its source documents, composed of Gymnasium's and ale-py's parts.
 
-Frames, rewards and ends must be equal, frame by frame, on both backends. Random numbers (no-ops, sticky actions) are
-those of our environment. Frames at the end of a game are not compared: the sources return old pictures there.
+Frames, rewards and ends must be equal, frame by frame, on both backends. The documented environments use the random
+numbers (no-ops, sticky actions) of our environment. Frames at the end of a game are not compared: at the end of a game,
+the sources return old pictures.
 """
 
 import gymnasium as gym
@@ -21,11 +22,11 @@ gym.register_envs(pytest.importorskip("ale_py"))
 IDS = {"breakout": "Breakout", "pong": "Pong", "space_invaders": "SpaceInvaders", "freeway": "Freeway"}
 SEED = 3
 LIMITS = {"breakout": 180, "pong": 50, "space_invaders": 180, "freeway": 50}
-"""Agent steps of an episode. In Breakout some games end before."""
+"""Maximum agent steps of an episode. Some Breakout games end earlier."""
 
 
 class Draws:
-    """The random numbers of our environment's episodes, in the order in which it draws them; its rules and limit."""
+    """The rules, time limit and random numbers of our environment, drawn in the same order."""
 
     def __init__(self, rules, limit=0):
         self.rules, self.limit, self.episode, self.rng = rules, limit, -1, episode_rng(SEED, 0)
@@ -38,7 +39,7 @@ class Draws:
 
 
 class Sticky(gym.Wrapper):
-    """Machado et al. 2018, section 5.2: with probability p an emulated frame repeats the action of the last one."""
+    """Machado et al. 2018, section 5.2: with probability p an emulated frame repeats the previous frame's action."""
 
     def __init__(self, env, draws):
         super().__init__(env)
@@ -55,7 +56,7 @@ class Sticky(gym.Wrapper):
 
 
 class NoopReset(gym.Wrapper):
-    """Stable-Baselines3: no-ops after a reset; a game that ends is reset."""
+    """Stable-Baselines3's NoopResetEnv: no-ops after a reset. A game that ends during the no-ops is reset."""
 
     def __init__(self, env, draws):
         super().__init__(env)
@@ -72,7 +73,8 @@ class NoopReset(gym.Wrapper):
 
 
 class MaxAndSkip(gym.Wrapper):
-    """Stable-Baselines3: an action for `skip` frames; the maximum of the last two, here of their luminance."""
+    """Stable-Baselines3's MaxAndSkipEnv: `skip` frames per action; the observation is the maximum of the last two
+    frames."""
 
     def __init__(self, env, skip):
         super().__init__(env)
@@ -90,7 +92,7 @@ class MaxAndSkip(gym.Wrapper):
 
 
 class LifeLoss(gym.Wrapper):
-    """A lost life terminates (the discount is 0), and the game goes on: DQN Zoo's ZeroDiscountOnLifeLoss."""
+    """DQN Zoo's ZeroDiscountOnLifeLoss: a lost life terminates the return (discount 0), and the game continues."""
 
     def reset(self, **kw):
         found = self.env.reset(**kw)
@@ -105,7 +107,8 @@ class LifeLoss(gym.Wrapper):
 
 
 class EpisodicLife(LifeLoss):
-    """Stable-Baselines3: a lost life ends the episode; the next one begins with a no-op step instead of a reset."""
+    """Stable-Baselines3's EpisodicLifeEnv: after a lost life, an episode begins with a no-op step instead of a
+    reset."""
 
     over = True
 
@@ -123,7 +126,7 @@ class EpisodicLife(LifeLoss):
 
 
 class FireReset(gym.Wrapper):
-    """Stable-Baselines3: FIRE and the third action after a reset."""
+    """Stable-Baselines3's FireResetEnv: FIRE and the third action after a reset."""
 
     def reset(self, **kw):
         self.env.reset(**kw)
@@ -133,7 +136,7 @@ class FireReset(gym.Wrapper):
 
 
 class FireFrame(gym.Wrapper):
-    """EnvPool: FIRE for one frame after a reset."""
+    """EnvPool's reset: FIRE for one frame."""
 
     def reset(self, **kw):
         self.env.reset(**kw)
@@ -142,7 +145,7 @@ class FireFrame(gym.Wrapper):
 
 
 class Area(gym.ObservationWrapper):
-    """Stable-Baselines3's WarpFrame, of a grey frame."""
+    """Stable-Baselines3's WarpFrame for a gray frame."""
 
     def observation(self, obs):
         import cv2
@@ -151,7 +154,7 @@ class Area(gym.ObservationWrapper):
 
 
 class Subsampled(gym.ObservationWrapper):
-    """Stooke & Abbeel 2018, section 5.1: two rows cropped, every second pixel."""
+    """Stooke & Abbeel 2018, section 5.1: two rows are cropped, and every second pixel is kept."""
 
     def observation(self, obs):
         return obs[1:209:2, ::2]
@@ -164,7 +167,7 @@ def console(game, full=False):
 
 
 def preprocessing(env, draws, skip=4):
-    """AtariPreprocessing takes its no-ops from a wrapper of ours, which has our numbers."""
+    """Return AtariPreprocessing without its own no-ops: NoopReset plays our environment's numbers of no-ops."""
     env = AtariPreprocessing(NoopReset(env, draws), noop_max=0, frame_skip=skip, screen_size=84)
     return TimeLimit(env, draws.limit)
 
@@ -203,7 +206,7 @@ def test_every_protocol_has_a_source():
 
 
 def backends():
-    """Names of the backends that are built."""
+    """Return the names of the available backends."""
     try:
         import accel_rl.emulator._core  # noqa: F401
     except ImportError:
@@ -212,7 +215,7 @@ def backends():
 
 
 class Ours:
-    """Our environment on a backend, and its latest frame."""
+    """Our environment with a backend, and its latest frame."""
 
     def __init__(self, name, game, backend):
         config = env_of(game=game, protocol=name, backend=backend, max_episode_steps=LIMITS[game])
@@ -227,7 +230,8 @@ class Ours:
         return self.env.step(action, self.frame)
 
 
-# Each protocol with one game, each game with several protocols; all pairs are slow.
+# Fast tests play each protocol with one game, and each game with several protocols. All other pairs of protocol and
+# game are slow tests.
 PAIRS = [
     pytest.param(name, game, marks=() if j == (0, 1, 0, 2, 0, 3)[i % 6] else pytest.mark.slow)
     for i, name in enumerate(PROTOCOLS)
@@ -256,7 +260,7 @@ def test_a_protocol_is_its_sources(name, game):
             assert not cut or step[2], (backend, t)
         if their_end and not over:
             returns += 1
-            if name == "cleanrl2022":  # the next observation is the first one after the presses
+            if name == "cleanrl2022":  # The next observation is the first one after the protocol's FIRE presses.
                 obs, _ = theirs.reset()
         elif over:
             for x in ours.values():
@@ -269,7 +273,9 @@ def test_a_protocol_is_its_sources(name, game):
     assert returns or "life" not in SOURCES[name].__name__ or game in ("pong", "freeway")
 
 
-RULES = {  # sticky, a lost life ends the return, all actions, frames, agent steps, no-ops, frames an action
+# Columns: sticky probability, whether a lost life ends the return, full action set, step limit, range of no-ops,
+# frame skip.
+RULES = {
     "mnih2015": (0.0, True, False, 18_000, (0, 30), 4),
     "nair2015": (0.0, True, False, 18_000, (0, 30), 4),
     "machado2018": (0.25, False, True, 18_000, (0, 0), 5),

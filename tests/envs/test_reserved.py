@@ -1,4 +1,4 @@
-"""An environment with a reserve plays the same episodes as one without."""
+"""An environment with a reserve environment plays the same episodes as one without."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,8 @@ from accel_rl.envs.make import make_env
 from accel_rl.envs.reserved import ReservedEnv
 from tests.env_settings import env_of
 
-CONFIG = env_of(game="freeway", noop_max=20, repeat_action_probability=0.25)  # the cars show the number of no-ops
+# The positions of the cars reveal the number of no-ops.
+CONFIG = env_of(game="freeway", noop_max=20, repeat_action_probability=0.25)
 
 
 def make(seed: int = 1) -> ReservedEnv:
@@ -15,7 +16,7 @@ def make(seed: int = 1) -> ReservedEnv:
 
 
 def starts(env, refill: list[bool]) -> list[bytes]:
-    """Return the first frames of several episodes, and the frames some steps later."""
+    """Return the first frame of each episode, and the frame four steps later."""
     frame, found = np.zeros(env.spec.frame_shape, np.uint8), []
     for refilled in refill:
         if refilled:
@@ -41,7 +42,7 @@ def test_an_episode_by_its_number() -> None:
     env, plain = make(), make_env(CONFIG, 1, True)
     plain.reset(frames[0]), plain.reset(frames[0])  # episode 1
     env.refill()
-    env.reset(frames[1], episode=1)  # not the one that the reserve stands at
+    env.reset(frames[1], episode=1)  # The reserve has prepared another episode.
     make_env(CONFIG, 1, True).reset(frames[2], episode=1)
     assert (frames[1] == frames[0]).all() and (frames[2] == frames[0]).all()
 
@@ -60,7 +61,7 @@ def test_state_round_trip(ready: bool) -> None:
 
 
 def test_a_reserve_that_cannot_be_restored_is_reset() -> None:
-    """No episode of one step begins where the environment is not deterministic."""
+    """A nondeterministic environment must not get an additional episode of one step."""
 
     def drifting() -> ReservedEnv:
         config = env_of(id="tests.envs.test_gymnasium:drifting")

@@ -28,7 +28,7 @@ def contents(out: Step) -> tuple:
 
 
 def test_equals_single_environments() -> None:
-    """A slow oracle of single environments, ages counted by hand."""
+    """The oracle steps single environments, and counts the ages of their episodes."""
     config = env_of(game="breakout", max_episode_steps=30)
     batch, out = make(config=config)
     singles = [make_env(config, seed, True) for seed in SEEDS]
@@ -96,7 +96,7 @@ def test_an_action_below_zero_skips_one_step() -> None:
     assert not out.frame[1].any()
     for _ in range(7):
         step(batch, out)
-    assert out.valid.all() and out.ended.tolist() == [True, False, True]  # it is a step behind
+    assert out.valid.all() and out.ended.tolist() == [True, False, True]  # Environment 1 is one step behind the others.
 
 
 def test_wait_for_some_while_others_play() -> None:
@@ -104,7 +104,7 @@ def test_wait_for_some_while_others_play() -> None:
     batch.reset(out)
     for _ in range(8):
         step(batch, out)
-    assert 0 < out.valid.sum() < 3 or out.ended.any()  # different ages of the episodes
+    assert 0 < out.valid.sum() < 3 or out.ended.any()  # The episodes have different ages.
     waiting = ~out.valid | out.ended
     step(batch, out)
     assert (out.valid == ~waiting).all()
@@ -137,7 +137,7 @@ def test_decorrelation_resets_what_ends() -> None:
 
 
 def episodes(reset: str, config: EnvConfig, steps: int = 120, pause: int = 7) -> list[list[list[tuple]]]:
-    """Of each environment its whole episodes, where an action depends on environment, episode and step alone."""
+    """Return the complete episodes of each environment. An action depends only on the environment, episode and step."""
     batch, out = make(reset, 10, config)
     batch.reset(out)
     played = [[[frame.tobytes()]] for frame in out.frame]
@@ -157,12 +157,12 @@ def episodes(reset: str, config: EnvConfig, steps: int = 120, pause: int = 7) ->
     return [own[:-1] for own in played]
 
 
-@pytest.mark.parametrize("limit", [25, 5])  # 5: some episodes are over before the reserve was refilled
+@pytest.mark.parametrize("limit", [25, 5])  # With 5, some episodes end before the reserve is refilled.
 def test_an_episode_is_the_same_in_every_mode(limit: int) -> None:
     config = env_of(game="breakout", max_episode_steps=limit, repeat_action_probability=0.25, noop_max=5)
     want = episodes("immediate", config)
     assert len({course[0] for own in want for course in own}) > 1  # starts differ
-    for reset in ("wait", "swap", "cached"):  # a reset of breakout leaves nothing behind
+    for reset in ("wait", "swap", "cached"):  # In breakout, a reset erases everything of the previous game.
         for own, expected in zip(episodes(reset, config), want, strict=True):
             n = min(len(own), len(expected))
             assert n >= 3 and own[:n] == expected[:n], reset
@@ -174,7 +174,8 @@ def test_late_resets_are_counted() -> None:
     assert batch.late_resets == 0
     for _ in range(18):
         step(batch, out)
-    assert out.ended.all() and batch.late_resets == 3  # the second end of each came before a pause
+    # Each environment ended a second time before its reserve was refilled.
+    assert out.ended.all() and batch.late_resets == 3
     batch.reset_waiting(out)
     for _ in range(9):
         step(batch, out)
@@ -200,7 +201,7 @@ def test_state_round_trip(reset: str) -> None:
             played.append(contents(step(batch, out, action)) + (out.valid.tobytes(),))
             if t % 10 == 9:
                 batch.reset_waiting(out)
-        batch.reset(out)  # decorrelated by the generator's state
+        batch.reset(out)  # The numbers of decorrelation steps depend on the restored generator.
         return [*played, contents(out)]
 
     expected = course(batch)

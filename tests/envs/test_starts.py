@@ -1,4 +1,4 @@
-"""Episodes from saved starts: the same on both backends, with the frames before a start counted."""
+"""Episodes from saved start points are equal with both backends. Frames before a start point count."""
 
 import functools
 import json
@@ -21,7 +21,7 @@ SKIP = 4
 
 @functools.cache
 def recorded(game: str, lengths: tuple[int, ...] = (60, 90), points: int = 6) -> StartPoints:
-    """Random play of ale-py, with points drawn from it."""
+    """Return start points drawn from games with random actions in ale-py."""
     env = make_env(env_of(game=game, backend="ale", noop_max=0), 0, False)
     rng, frame, played, rams = np.random.default_rng(5), np.zeros(env.spec.frame_shape, np.uint8), [], []
     for length in lengths:
@@ -38,7 +38,7 @@ def recorded(game: str, lengths: tuple[int, ...] = (60, 90), points: int = 6) ->
 
 
 def courses(config: ResolvedEnv, file, n: int = 2, episodes: int = 2) -> list[list[tuple]]:
-    """For each of n environments: first frames, and rewards and frames of the steps, of some episodes."""
+    """Play episodes. Returns each environment's first frames, and the rewards and frames of its steps."""
     batch = make_batch(config, list(range(n)), False, starts=StartOrder(str(file), 0, n))
     found: list[list[tuple]] = [[] for _ in range(n)]
     frame = np.zeros(batch.spec.frame_shape, np.uint8)

@@ -1,4 +1,4 @@
-"""The cache of compiled code: who could have written it, and that what was checked is what is loaded."""
+"""The cache of compiled code: only trusted owners may have written it, and exactly the checked bytes are loaded."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ def file(tmp_path):
 
 
 def library(tmp_path: Path, number: int) -> bytes:
-    """The bytes of a shared library whose function `number` returns the number."""
+    """Return the bytes of a shared library whose function `number` returns `n`."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
@@ -70,7 +70,7 @@ def test_a_folder_that_others_can_write_is_refused(file, mode):
 
 @AS_ROOT
 def test_a_folder_of_somebody_else_is_refused(file):
-    """In a group's cache (XDG_CACHE_HOME=/scratch/group), the first user has created the folder."""
+    """In a cache that users share (XDG_CACHE_HOME=/scratch/group), the first user has created the folder."""
     os.chown(file.parent, OTHER, OTHER)
     with pytest.raises(ConfigError, match=r"belongs to nobody.*set XDG_CACHE_HOME"):
         code_cache.read(file)
@@ -111,7 +111,7 @@ def test_libraries_are_loaded_from_their_bytes(tmp_path, monkeypatch, has_memfd)
 
 
 def test_without_a_home_folder_the_cache_is_temporary(tmp_path):
-    """A predictable name below /tmp could be a folder that somebody else has made."""
+    """Another user could have created a folder with a predictable name in /tmp."""
     code = (
         "import os, subprocess, sys\n"
         "from pathlib import Path\n"

@@ -1,4 +1,4 @@
-"""A run on a file system that cannot rename ends before it begins, and says why."""
+"""On a file system that cannot rename folders, a run ends at its start with an error message."""
 
 import os
 import shutil

@@ -1,4 +1,5 @@
-"""Locks of folders on file systems that have none, and stale owners. Whole runs: tests/calls and tests/chaos."""
+"""Folder locks on file systems without locks, and stale owners. tests/calls and tests/chaos lock folders of whole
+runs."""
 
 import errno
 import fcntl
@@ -31,12 +32,12 @@ def test_a_second_process_is_refused(tmp_path, without_locks):
         assert holder(tmp_path).pid == os.getpid()
         with pytest.raises(ConfigError, match=rf"in use by process {os.getpid()} .*if it has ended, remove"):
             locked(tmp_path, message).__enter__()
-        assert (tmp_path / OWNER).exists()  # The refused process has not removed it.
+        assert (tmp_path / OWNER).exists()  # The refused process has not removed the owner's file.
     assert holder(tmp_path) is None and not (tmp_path / OWNER).exists()
 
 
 def test_the_owner_has_ended(tmp_path, without_locks):
-    """A process of this host that was killed, and a later process with its number, hold nothing."""
+    """A killed process of this host holds no lock, nor does a later process with the same process id."""
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     node = folder_lock.platform.node()

@@ -28,12 +28,15 @@ from tests.golden.runs import RANKS, RUNS
 
 FILE = Path(__file__).parent / "curves.json"
 NAMES = ("loss", "grad_norm", "score")
-RTOL, ATOL = 2e-3, 2e-4  # vector instructions differ between processors, and sums with them
+RTOL, ATOL = 2e-3, 2e-4  # Sums depend on the processor's vector instructions.
 Curves = dict[str, list[float]]
 
 
 def measure(name: str) -> Curves:
-    """{"loss": [...], "grad_norm": [...], "score": [...]} by update; of ranks by row. NaN where there is no score."""
+    """Return {"loss": [...], "grad_norm": [...], "score": [...]}, with one value per update, or with ranks per row.
+
+    A missing score is NaN.
+    """
     with tempfile.TemporaryDirectory() as folder:
         if name in RANKS:
             return _of_ranks(RANKS[name], Path(folder) / "run")
@@ -75,7 +78,7 @@ def _of_ranks(flags: tuple[str, ...], folder: Path) -> Curves:
 
 @contextlib.contextmanager
 def _own_threads() -> Iterator[None]:
-    """A trainer pins its process and chooses torch's threads."""
+    """Restore the number of torch's threads and the CPU affinity, which a trainer changes."""
     threads, cores = torch.get_num_threads(), os.sched_getaffinity(0)
     try:
         yield
@@ -89,14 +92,14 @@ def stored() -> dict[str, Curves]:
 
 
 def differences(expected: Curves, found: Curves) -> list[str]:
-    """Return a line for each curve that differs from the stored one: the first update that differs, and by how much."""
+    """Return one line for each curve that differs from the stored curve, with the values at the first difference."""
     lines = []
     for name in NAMES:
         a, b = np.array(expected.get(name, []), float), np.array(found[name], float)
         if a.shape != b.shape:
             lines.append(f"{name}: {len(a)} values are stored, {len(b)} were measured")
             continue
-        # relative to the size of the curve, too: a loss that crosses zero has no relative error
+        # The tolerance is also relative to the curve's mean size: a loss that crosses zero has no relative error.
         size = float(np.abs(a[np.isfinite(a)]).mean()) if np.isfinite(a).any() else 0.0
         near = np.isclose(a, b, rtol=RTOL, atol=ATOL + RTOL * size, equal_nan=True)
         if not near.all():
@@ -108,7 +111,7 @@ def differences(expected: Curves, found: Curves) -> list[str]:
 
 
 def main(argv: list[str]) -> int:
-    """Return exit code 1 if a curve differs and is not stored."""
+    """Compare or store all curves. Returns exit code 1 if a curve differs and is not stored."""
     before, measured, differing = stored(), {}, 0
     for name in (*RUNS, *RANKS):
         measured[name] = measure(name)

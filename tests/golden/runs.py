@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def short_pole() -> "gymnasium.Env":
-    """CartPole whose episodes a time limit cuts after 12 steps, before most poles fall."""
+    """CartPole with a time limit of 12 steps, before most poles fall."""
     import gymnasium  # Runs of games need no Gymnasium.
 
     return gymnasium.make("CartPole-v1", max_episode_steps=12)
@@ -22,20 +22,22 @@ def short_pole() -> "gymnasium.Env":
 
 POLE = "tests.golden.runs:short_pole"
 SMALL = {"batch_size": 16, "intensity": 2.0, "target_interval": 64, "epsilon_steps": 100, "network": "a3c"}
-"""Of Q-learning: eight updates between two copies of the target network."""
+"""Settings of Q-learning, with eight updates between two copies of the target network."""
 SEQUENCES = {
     **{"batch_size": 4, "length": 8, "burn_in": 4, "period": 4, "n_step": 3, "lstm": 16, "hidden": (16,)},
     **{"target_unit": "env-steps", "epsilon_steps": 0},
 }
-"""Of R2D2: 32 trained steps in an update."""
+"""Settings of R2D2, with 32 trained steps per update."""
 LINEAR = {"learning_rate_schedule": "linear"}
-LINEAR_CLIP = {"clip": 0.02, "clip_schedule": "linear"}  # Ratios do not reach a clip range of 0.2 in such short runs.
+# In such short runs, policy ratios do not reach a clip range of 0.2.
+LINEAR_CLIP = {"clip": 0.02, "clip_schedule": "linear"}
 
 
 def config(
     algorithm: str, env: str = "pong", envs: int = 8, horizon: int = 5, env_steps: int = 100_000, **algo: Any
 ) -> TrainConfig:
-    """One process and one torch thread, so that curves depend on nothing else. `env`: a game, or a Gymnasium id."""
+    """Return a run with one process and one torch thread, so that it is reproducible. `env`: a game or a Gymnasium
+    id."""
     base = default_config(algorithm)
     is_game = env.isidentifier()
     if hasattr(base.algo, "replay"):
@@ -54,7 +56,7 @@ def config(
     )
 
 
-RUNS: dict[str, TrainConfig] = {  # about 24 updates each: rounding errors grow with every update
+RUNS: dict[str, TrainConfig] = {  # About 24 updates per run, because rounding errors grow with each update.
     "a2c, pong": config("a2c", env_steps=960, warmup=0.25, **LINEAR),
     "a2c, LSTM and GAE, time limits": config("a2c", POLE, env_steps=960, lstm=8, gae_lambda=0.9),
     "ppo, time limits": config(
@@ -93,4 +95,4 @@ RANKS: dict[str, tuple[str, ...]] = {
     "a2c, two ranks": ("a2c", "--ranks", "2"),
     "appo, one asynchronous rank": ("ppo", "--update", "async", "--local-updates", "2", "--minibatch", "32"),
 }
-"""Runs in processes of their own, on CartPole: their flags."""
+"""Flags of runs on CartPole whose ranks are separate processes."""

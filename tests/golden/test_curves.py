@@ -13,7 +13,8 @@ from tests.golden.curves import NAMES, differences, measure, stored
 from tests.golden.runs import RANKS, RUNS
 from tests.marks import slow
 
-MORE = ("ppo, pong", "c51, pong")  # PPO has another run; C51's distribution is in Rainbow's, too.
+# These runs are slow tests: PPO has another run, and Rainbow also trains a distribution like C51.
+MORE = ("ppo, pong", "c51, pong")
 
 
 @pytest.mark.parametrize("name", [*map(slow, (*MORE, *RANKS)), *(name for name in RUNS if name not in MORE)])
@@ -44,7 +45,7 @@ def a_stale_target_network(monkeypatch):
 
 
 def no_bootstrap_where_a_time_limit_struck(monkeypatch):
-    """The discount is 0 there as where an episode terminates, for both run_settings."""
+    """Set the discount to 0 at a time limit, as at a termination, in rollouts and in the replay."""
     discount, append = policy_gradient.PolicyGradient.discount, FrameRing.append
     monkeypatch.setattr(
         policy_gradient.PolicyGradient,
@@ -60,7 +61,7 @@ def no_bootstrap_where_a_time_limit_struck(monkeypatch):
 
 
 def stacks_off_by_one(monkeypatch):
-    """The newest frame is shown as the oldest, to the policy gradients and from the replay."""
+    """Move the newest frame of each stack to the oldest position, in rollouts and in batches of the replay."""
     gather, supports, batch = FrameStacks.gather, conv_u8.supports, FrameRing.batch
 
     def rolled(self):
@@ -72,7 +73,7 @@ def stacks_off_by_one(monkeypatch):
         return found
 
     monkeypatch.setattr(FrameStacks, "gather", rolled)
-    # stacks that a kernel reads without gathering them are gathered, too
+    # The kernel that reads stacks without gathering them must not be used.
     monkeypatch.setattr(conv_u8, "supports", lambda x, *more: not isinstance(x, FrameStacks) and supports(x, *more))
     monkeypatch.setattr(FrameRing, "batch", rolled_batch)
 
@@ -84,7 +85,7 @@ MISTAKES = [
     (no_bootstrap_where_a_time_limit_struck, "dqn, double, dueling, three steps, time limits"),
     (stacks_off_by_one, "dqn, pong"),
 ]
-ALSO = [  # the same mistakes in other algorithms
+ALSO = [  # The same mistakes in other algorithms.
     (the_advantages_sign, "ppo, time limits"),
     (a_stale_target_network, "dqn, pong"),
     (a_stale_target_network, "rainbow, time limits"),

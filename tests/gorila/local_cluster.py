@@ -13,8 +13,10 @@ NODE_S = 60  # A node must join within NODE_S seconds.
 
 
 class LocalCluster:
-    """A `LocalCluster` is a Ray cluster on one machine, whose nodes have their own object stores and processes. This
-    process is connected to node 0, the head."""
+    """A Ray cluster on one machine, whose nodes have separate object stores and processes.
+
+    This process is connected to node 0, the head.
+    """
 
     def __init__(self, ray: Any, cpus: int, object_store_bytes: int):
         self.ray = ray

@@ -1,4 +1,4 @@
-"""Learners with random gradients on shards in this process, and transports that delay, repeat and lose calls."""
+"""Learners with random gradients that update shards in this process; transports that delay, repeat or lose calls."""
 
 import pickle
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ OPTIMIZERS = {
     "rmsprop-centered": lambda n: RMSProp(n, 0.99, 1e-5, epsilon_inside=True, centered=True),
 }
 EXACT = {"max_delay": 0, "in_flight": 0, "outlier_deviations": 0.0}
-"""Settings with which one learner equals local training."""
+"""Settings with which training by one learner equals local training."""
 
 
 class Subtract:
@@ -44,7 +44,7 @@ class Subtract:
 
 
 class Answered:
-    """The answer to a call that has been executed."""
+    """The future of a call that has already been executed."""
 
     def __init__(self, value):
         self.value = value
@@ -100,7 +100,7 @@ def local_of(optimizer="adagrad", max_norm=None):
 
 
 def compute(sync, seed, loss=0.0):
-    """Compute a random gradient; returns what is left to do: the step."""
+    """Pull, and compute a random gradient. Returns a function that makes the step."""
     sync.pull()
     sync.flat.grad.copy_(torch.randn(len(sync.flat.grad), generator=torch.Generator().manual_seed(seed)))
     return lambda rate=1e-2: sync.step(rate, torch.tensor(loss))
@@ -113,7 +113,7 @@ def learn(sync, seeds, loss=0.0):
 
 
 class Later:
-    """A call that is carried out when its answer is waited for, or when the transport delivers it."""
+    """A call that is executed when its result is awaited, or when the transport delivers it."""
 
     def __init__(self, transport, shard, method, arguments):
         copied = pickle.loads(pickle.dumps(arguments))  # Ray also copies the arguments before a call returns.
@@ -132,7 +132,7 @@ class Later:
 
 
 class Slow:
-    """Calls are carried out in their order, but only when `deliver` is called or an answer is waited for."""
+    """A transport that executes calls in order, but only when `deliver` is called or a result is awaited."""
 
     def __init__(self, inner):
         self.inner, self.waiting = inner, []
@@ -165,7 +165,7 @@ class Lost:
 
 
 class Unreliable:
-    """Loses what `loses(shard, method)` says: the call itself, or, with `after`, its answer only."""
+    """A transport that loses the calls for which loses(shard, method) is true, or, with `after`, only their answers."""
 
     def __init__(self, inner, after=False):
         self.inner, self.after, self.loses = inner, after, lambda shard, method: False
@@ -183,7 +183,7 @@ class Unreliable:
 
 
 class Repeats:
-    """Delivers every push twice; the learner gets the second answer."""
+    """A transport that delivers every push twice. The learner gets the second answer."""
 
     def __init__(self, inner):
         self.inner = inner
@@ -200,7 +200,7 @@ class Repeats:
 
 @dataclass
 class EndAt(Callback):
-    """Ends a run at its first checkpoint after `env_steps`."""
+    """Ends a run at the first checkpoint after `env_steps` env steps."""
 
     env_steps: int
 

@@ -1,4 +1,4 @@
-"""A run on a local cluster of three nodes, whose processes and nodes are killed."""
+"""A run on a local Ray cluster of three nodes. The run's processes and nodes are killed."""
 
 import threading
 import time
@@ -27,7 +27,7 @@ SETTLE_S = 1.0
 
 
 def catch(env_steps: int, seed: int = 1, **gorila: object) -> TrainConfig:
-    """Catch by DQN: two bundles and two shards."""
+    """A run of DQN on Catch, with two bundles and two shards."""
     config = on_gorila(default_config("dqn"), is_atari=False)
     algo = replace(
         config.algo, network="a3c", optimizer="adam", optimizer_eps=1e-3, learning_rate=5e-4, epsilon_final=0.02,
@@ -49,7 +49,7 @@ def catch(env_steps: int, seed: int = 1, **gorila: object) -> TrainConfig:
 
 
 class Killer:
-    """Kills a process or node of each kind in `kinds`, in their order, in a thread of its own."""
+    """A thread that kills one process or node of each kind in `kinds`, in this order."""
 
     def __init__(self, cluster: LocalCluster, kinds: Sequence[str], pause_s: float):
         self._cluster, self._kinds, self._pause_s = cluster, kinds, pause_s
@@ -71,12 +71,13 @@ class Killer:
                 elif found := titled(TITLES[kind]):
                     found[0].kill()
                     self.killed.append(kind)
-        while not self.over:  # nodes end with the thread that has started them
+        while not self.over:  # A node ends with the thread that has started it.
             time.sleep(0.1)
 
 
 def titled(title: str, pid: int | None = None) -> list[psutil.Process]:
-    """Return the descendants of a process with a title, which Ray gives to its actors. pid: default, this process."""
+    """Return the descendants of a process (by default this one) whose process title, set by Ray, begins with
+    `title`."""
     found = []
     for p in psutil.Process(pid).children(recursive=True):
         with suppress(psutil.Error):
@@ -86,7 +87,7 @@ def titled(title: str, pid: int | None = None) -> list[psutil.Process]:
 
 
 def run(folder: Path, config: TrainConfig, kinds: Sequence[str], pause_s: float) -> tuple[dict[str, object], list[str]]:
-    """Run with kills; returns the result, and the kinds of what was killed."""
+    """Train while processes and nodes are killed. Returns the result, and the kinds of the killed ones."""
     with local_cluster(nodes=3, cpus=2) as cluster:
         resolved = replace(resolve(config), run_dir=str(folder))
         run_folder = RunFolder.create(folder, resolved)

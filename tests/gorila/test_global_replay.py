@@ -1,4 +1,4 @@
-"""The global replay, in this process: what it stores and draws, against the members' own steps."""
+"""The global replay stores and draws the steps of all members. In these tests, the replay runs in this process."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from tests.replays.made_up import Simulators
 
 
 class OfPictures(GlobalReplay):
-    """A global replay of made-up pictures in the place of Catch's."""
+    """A global replay of random pictures instead of those of Catch."""
 
     def __init__(self, sources, spec, B):
         config = catch(1000)
@@ -40,7 +40,7 @@ def test_it_draws_the_transitions_of_all_members_evenly():
     replay = OfPictures(2, members[0].spec, B=2)
     assert replay.sample(4) == (0, {})
     own = [replay._replay_config.build(replay._spec, 2, replay._returns, "cpu", 0) for _ in members]
-    rollouts = [1, 3]  # the second member has sampled three times as much
+    rollouts = [1, 3]  # The second member has sampled three times as many steps.
     for member, n in enumerate(rollouts):
         for _ in range(n):
             rollout = members[member].rollout()
@@ -71,7 +71,7 @@ def test_the_steps_of_a_new_process_do_not_follow_those_of_the_old_one():
 
 
 def all_cells(replay):
-    """Every drawable cell of a replay, by drawing often."""
+    """Return all cells that a replay can draw, found by many draws."""
     cells = torch.unique(torch.cat([replay.selection.draw(64)[0] for _ in range(50)]))
     return cells, torch.ones(len(cells))
 

@@ -1,4 +1,4 @@
-"""A member's checkpoint where the run continues from an earlier moment."""
+"""A member's checkpoint is newer than the checkpoint from which the run continues."""
 
 import pytest
 

@@ -67,7 +67,7 @@ def test_losses_that_never_change_do_not_block_what_follows():
 
 
 def test_what_one_reward_can_add_is_no_outlier():
-    """Pong's losses by batches of 8: small but for the batch that holds a won point, an error of 2."""
+    """In Pong with batches of 8, the loss is small except in a batch with a won point."""
     losses = [0.01 + 0.004 * math.sin(i) for i in range(2_000)]
     won = 1.5 / 8
     for usual, found in ((0.0, True), (1.5 / 8, False)):
@@ -78,7 +78,7 @@ def test_what_one_reward_can_add_is_no_outlier():
 
 
 def test_the_bound_is_steady():
-    """The same losses in any order: with a window of 100 it was the few last ones that decided."""
+    """The bound must not depend on the last few losses, as it did with a window of 100."""
     rng = random.Random(0)
     guard = OutlierGuard(5.0)
     bounds = []

@@ -19,7 +19,7 @@ from accel_rl.text.errors import ConfigError
 from tests.gorila.made_up import Subtract, connected, learn, local_of, sync_of
 
 WAIT_S = 60.0
-# Ray itself is imported by its session only
+# find_spec looks for Ray without importing it.
 WITH_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (extra cluster)")
 
 
@@ -53,7 +53,7 @@ def start(ray):
 
 
 def replaced(shards):
-    """The shards that the driver finds dead when it has an answer, or none, from each."""
+    """Return the shards that the driver finds dead after it has an answer, or a time-out, from each shard."""
     shards.refresh(WAIT_S)
     assert shards.look(WAIT_S) == []  # asks
     found = []
@@ -66,7 +66,7 @@ def replaced(shards):
 @WITH_RAY
 @pytest.mark.slow
 def test_a_shard_that_is_killed_goes_on_from_its_snapshot(ray, start):
-    """The learner counts what is lost, and then pulls the shard of the new epoch."""
+    """The learner counts lost pushes, and then pulls the parameters of the shard's new epoch."""
     sync = sync_of(shards=2, max_delay=100, timeout_s=WAIT_S)
     shards = start(sync)
     connected(sync, shards.transport())
@@ -86,7 +86,7 @@ def test_a_shard_that_is_killed_goes_on_from_its_snapshot(ray, start):
 
 
 class Sleeps(Shard):
-    """A shard whose `join` lasts as many seconds as the learner's name says, if it is a number."""
+    """A shard whose `join` takes the number of seconds in the learner's name."""
 
     def join(self, learner):
         time.sleep(float(learner) if learner[0].isdigit() else 0.0)
@@ -96,8 +96,8 @@ class Sleeps(Shard):
 @WITH_RAY
 @pytest.mark.slow
 def test_the_calls_of_an_actor(ray):
-    """Their order, errors and time limits, and calls that are lost with their actor."""
-    n = 100_000  # Messages of this size go through Ray's object store.
+    """Tested are the order, errors and time limits of calls, and calls that are lost with their actor."""
+    n = 100_000  # Ray passes messages of this size by its object store.
     shards = RayShards(ray, [Sleeps(torch.zeros(n), Subtract(n), max_delay=3)], "run-of-calls")
     transport = shards.transport()
     call = transport.call(0, "join", "1.5")

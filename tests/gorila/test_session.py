@@ -1,4 +1,4 @@
-"""Sessions of Ray: what is left of one whose driver is killed, and connecting to a running cluster."""
+"""Sessions of Ray: a killed driver leaves no processes behind; connections to a running cluster."""
 
 import json
 import os
@@ -20,8 +20,8 @@ from tests.gorila.local_cluster import local_cluster
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")]
 
 GONE_S = 30.0
-SEEN_S = 90.0  # Ray finds a lost node by its heartbeats
-# A driver with a shard-like actor, which has a process of its own in another process group.
+SEEN_S = 90.0  # Ray detects a lost node by missing heartbeats.
+# A driver with an actor like a shard, whose child process is in another process group.
 DRIVER = """
 import subprocess, sys, time
 from accel_rl.gorila.ray_session import local_ray
@@ -54,7 +54,7 @@ class Driver:
         return [p for p in self.all if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 
     def wait_until_gone(self):
-        """Wait until nothing is left; returns the seconds."""
+        """Wait until all processes have ended and the folder is removed. Returns the seconds of the wait."""
         self.process.wait()
         began = time.monotonic()
         while self.living() or self.folder.exists():
@@ -114,7 +114,7 @@ def test_all_nodes_listen_on_loopback_alone(cluster):
 
 
 def connect(address, **changes):
-    """Connect in a new process; returns its last line of output."""
+    """Connect to the cluster from a new process. Returns the last line of output."""
     code = f"from accel_rl.gorila.ray_session import cluster_ray\nwith cluster_ray({address!r}) as ray:\n"
     code += "    print('nodes', len(ray.nodes()))"
     env = {k: v for k, v in {**os.environ, **changes}.items() if v is not None}

@@ -60,7 +60,7 @@ def test_a_push_counts_once():
     before = shard.pull(None).parameters
     assert [push(shard, i) for i in (1, 2, 3)] == ["duplicate"] * 3
     assert torch.equal(shard.pull(None).parameters, before) and shard.counts["duplicate"] == 3
-    assert push(shard, 1, learner="b") == "accepted"  # numbers are each learner's own
+    assert push(shard, 1, learner="b") == "accepted"  # Each learner numbers its own pushes.
     assert (shard.join("a"), shard.join("b"), shard.join("c")) == (3, 1, 0)
 
 
@@ -100,10 +100,11 @@ def test_a_restored_shard_goes_on_from_its_snapshot_in_a_new_epoch(optimizer):
     push(shard, 4)
     expected = shard.pull(None).parameters
     push(shard, 5)
-    other = shard_of(optimizer=optimizer)  # takes the place of a dead one
+    other = shard_of(optimizer=optimizer)  # This shard replaces a dead one.
     other.restore(snapshot)
     assert other.version.epoch != epoch and other.version.updates == 3 and other.counts["accepted"] == 3
-    assert other.pull(Version(epoch, 3, 3)).parameters is not None  # another epoch is never known already
+    # A pull from another epoch always returns parameters.
+    assert other.pull(Version(epoch, 3, 3)).parameters is not None
     assert push(other, 3) == "duplicate"
     assert push(other, 4, epoch=epoch) == "stale"
     assert push(other, 5, gradient=torch.full((N,), 4.0)) == "accepted"
@@ -122,7 +123,7 @@ def test_two_restores_of_one_snapshot_are_two_epochs():
 
 @pytest.mark.parametrize("n", [0, 3, 300_000])
 def test_messages_arrive_as_they_were_and_their_tensors_are_not_copied(n):
-    """As Ray sends them: buffers outside the pickle, which are read-only where they arrive."""
+    """Messages are pickled as by Ray: with buffers outside the pickle, which are read-only for the receiver."""
     version = Version(2**62 - 1, 5, 5)
     values = torch.cat([torch.randn(n), torch.tensor([math.nan, math.inf, -0.0])])
     for message in (Push("a", 1, version, 0.1 + 0.2, values), Pulled(version, values), Pulled(version, None)):

@@ -1,4 +1,4 @@
-"""Shards that start slowly, and members that have lost their driver, without Ray."""
+"""Shards that start slowly, and members that have lost their driver, tested with a fake Ray."""
 
 from types import SimpleNamespace
 
@@ -13,7 +13,7 @@ from tests.gorila.made_up import sync_of
 
 
 class FakeRay:
-    """Ray whose calls return `answers[method]`, and are not answered without one."""
+    """A fake Ray whose calls return `answers[method]`, or time out if the method has no answer."""
 
     exceptions = SimpleNamespace(RayActorError=KeyError, RayTaskError=IndexError, GetTimeoutError=TimeoutError)
 

@@ -1,4 +1,4 @@
-"""Whole runs whose updates are made by shards in the same process."""
+"""Whole runs whose parameters are updated by shards in the same process."""
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ THREE_SHARDS = ("dqn, adagrad", "c51", "a2c, rmsprop", "ppo")
 
 
 class OnShards(Exchange):
-    """The exchange of a learner that updates through shards."""
+    """The gradient exchange of a learner whose parameters are on shards."""
 
     captures_updates = False
 
@@ -45,12 +45,12 @@ class OnShards(Exchange):
 
 @pytest.fixture
 def build(open_trainer):
-    """build(run, exchange, state): an open trainer of one rank."""
+    """build(run, exchange, state) returns an open trainer of one rank."""
     return lambda run, exchange=None, state=None: open_trainer(run, RankContext(exchange=exchange or Exchange()), state)
 
 
 def cycles(trainer, n=CYCLES):
-    """Make n cycles; returns the metrics of each."""
+    """Train for n cycles. Returns the metrics of each cycle."""
     found = []
     for _ in range(n):
         trainer._cycle()
@@ -59,7 +59,7 @@ def cycles(trainer, n=CYCLES):
 
 
 def shown(metrics):
-    """Text, in which NaN equals NaN."""
+    """Return the metrics as text, so that NaN equals NaN."""
     return [repr(sorted(m.items())) for m in metrics]
 
 

@@ -1,6 +1,7 @@
 """One of two ranks that make short runs together: `python -m tests.gpu.rank_runs RANK STORE OUT RUN [RUN ...]`.
 
-Each run is made on the CPU and on a simulated GPU for each rank; some also on a GPU that both share, or captured.
+Each run is made on the CPU, and with a simulated GPU for each rank. Some runs are also made on a GPU that both ranks
+share, or with captured updates.
 """
 
 import sys
@@ -51,7 +52,7 @@ RUNS: dict[str, TrainConfig] = {
 QUICK = ("dqn",)
 CYCLES = 6
 LATE_S = 10.0
-"""Seconds by which one rank is late once in the runs with NCCL's collectives; the other rank waits in a graph."""
+"""In runs with collectives like NCCL's, one rank is late once by this time. The other rank waits in a graph."""
 MORE = {
     "shared": ("dqn",),
     "captured": (
@@ -68,16 +69,16 @@ MORE = {
         "r2d2",
     ),
 }
-"""Runs that are also made on one GPU for both ranks, and with collectives that behave as NCCL's."""
+"""Runs that are also made on one GPU for both ranks, or with collectives that behave like NCCL's."""
 
 
 def devices(name: str) -> dict[str, tuple[str, str]]:
-    """Return the pairs of devices on which a run is made."""
+    """Return the pairs of devices for the two ranks on which a run is made, by name."""
     return {where: pair for where, pair in DEVICES.items() if name in MORE.get(where, RUNS)}
 
 
 def learned(run: TrainConfig, device: str, folder: Path, context: RankContext) -> list[Tensor]:
-    """Return the parameters [P] of each learner after some cycles, on the host."""
+    """Train for some cycles. Returns the parameters [P] of each learner, on the host."""
     exchange: Any = context.exchange
     run = replace(run, distributed=replace(run.distributed, ranks=exchange.communicator.size))
     run = replace(rank_config(resolve(run), context.rank), device=device)
@@ -96,9 +97,9 @@ def learned(run: TrainConfig, device: str, folder: Path, context: RankContext) -
             trainer._cycle()
         trainer._verify()
         assert trainer.learner.updates > 1, trainer.learner.updates
-        if exchange.captures_updates:  # which the ranks do together
+        if exchange.captures_updates:
             assert captured is not None and not captured.updates.why and captured.updates._captures
-            # One exchange for the advantages, and one for all updates of a rollout, or of a phase from a replay
+            # The ranks exchange once for the advantages, and once for all updates of a rollout or of a replay phase.
             assert len(exchanges) <= 2 * CYCLES, exchanges
             if not hasattr(run.algo, "replay"):
                 assert sum(exchanges) >= trainer.learner.updates, exchanges
@@ -111,7 +112,7 @@ def learned(run: TrainConfig, device: str, folder: Path, context: RankContext) -
 
 @contextmanager
 def as_nccl() -> Iterator[None]:
-    """Inside, updates are captured with their collectives."""
+    """Return a context manager in which updates are captured with their collectives."""
     on_gpu, Collective.on_gpu = Collective.on_gpu, True
     try:
         with simulated_device.collectives_on_device():

@@ -23,13 +23,13 @@ from tests import simulated_device
 from tests.golden.runs import POLE, SEQUENCES, SMALL, config
 
 GPU = "sim:0"
-SERVED = "accel_rl/samplers/inference/device_rollouts.py"  # waits for a group's actions
+SERVED = "accel_rl/samplers/inference/device_rollouts.py"  # The host waits in this file for a group's actions.
 
-CAPTURE = "accel_rl/speed/cuda_graph.py"  # waits before a capture
+CAPTURE = "accel_rl/speed/cuda_graph.py"  # The host waits in this file before a capture.
 
 
 def q(algorithm: str, env: str = POLE, schedule: str = "lockstep", secondary: int = 0, **algo: Any) -> TrainConfig:
-    """A run of Q-learning. Keys of the replay's settings begin with `replay_`."""
+    """Return a run of Q-learning. Keys of replay settings begin with `replay_`."""
     base = config(algorithm, env, horizon=4, **{k: v for k, v in algo.items() if not k.startswith("replay_")})
     settings = {k.removeprefix("replay_"): v for k, v in algo.items() if k.startswith("replay_")}
     found = replace(base, algo=replace(base.algo, replay=replace(base.algo.replay, **settings)), schedule=schedule)
@@ -90,7 +90,7 @@ RUNS: dict[str, TrainConfig] = {
     "r2d2, uniform": q("r2d2", replay_prioritized=False, **SEQUENCES),
     "r2d2, replay on the host": q("r2d2", **SEQUENCES, **HOST),
     "r2d2, concurrent, second learner": q("r2d2", schedule="concurrent", secondary=2, **SEQUENCES),
-    # the other cells of algorithm x schedule x device of the replay x draws x second learner
+    # Other combinations of algorithm, schedule, replay device, kind of draws and second learner.
     "dqn, prioritized, concurrent": q("dqn", schedule="concurrent", replay_prioritized=True),
     "dqn, prioritized, replay on the host": q("dqn", replay_prioritized=True, **HOST),
     "dqn, second learner, replay on the host": q("dqn", secondary=8, **HOST),
@@ -102,7 +102,7 @@ RUNS: dict[str, TrainConfig] = {
     "rainbow, uniform": q("rainbow", replay_prioritized=False, **RETURNS),
     "rainbow, concurrent, second learner": q("rainbow", schedule="concurrent", secondary=8, **RETURNS),
     "rainbow, concurrent, replay on the host": q("rainbow", schedule="concurrent", **RETURNS, **HOST),
-    # every algorithm and network once more with games, which need no Gymnasium
+    # Every algorithm and network also plays a game, which needs no Gymnasium.
     "a2c, LSTM, pong": config("a2c", **LSTM),
     "a2c, IMPALA network, pong": config("a2c", network="impala"),
     "a2c, Nature network, pong": config("a2c", network="nature"),
@@ -120,17 +120,17 @@ GPU_QUICK = (
     *("a2c, pong", "a2c, LSTM, pong", "a2c, IMPALA network, pong", "ppo, pong", "pqn, pong", "dqn, pong", "c51, pong"),
     *("rainbow, noisy, pong", "dqn, concurrent, pong", "rainbow, noisy, concurrent, pong"),
 )
-"""Runs that are quick on a real GPU, where the host's part counts, and need no Gymnasium: every algorithm."""
+"""Quick runs of the algorithms on a real GPU, which need no Gymnasium."""
 QUICK = (
     *("a2c, LSTM", "ppo, uneven minibatches", "impala", "dqn", "dqn, replay on the host"),
     *("rainbow, noisy, concurrent", "r2d2"),
 )
-"""At least one of each algorithm, schedule, replay device, kind of draws and number of learners; others are slow."""
+"""Runs that are not slow tests: each schedule, replay device, kind of draws and most algorithms occur."""
 assert SMALL["batch_size"] == 16
 
 
 def marked(names: Iterable[str], quick: Iterable[str] = QUICK) -> list[Any]:
-    """Return parameters of a test; those that are not quick are slow. Runs of CartPole need Gymnasium."""
+    """Return runs as parameters of a test. Runs not in `quick` are slow tests; runs of CartPole need Gymnasium."""
     found = []
     for n in names:
         marks = [] if n in quick else [pytest.mark.slow]
@@ -142,7 +142,7 @@ def marked(names: Iterable[str], quick: Iterable[str] = QUICK) -> list[Any]:
 
 @dataclass
 class Played:
-    """What a run made: parameters [P] of its learners, means of each update's metrics, and waits by cycle."""
+    """Results of a run: the learners' parameters [P], the means of the metrics and the host's waits by cycle."""
 
     parameters: list[Tensor]
     metrics: list[dict[str, float]]
@@ -152,20 +152,22 @@ class Played:
 
 
 def on_device(run: TrainConfig, **sampler: Any) -> TrainConfig:
-    """The run with games on the learner's device, in two groups."""
+    """Return the run with games on the learner's device, in two groups."""
     return resolve(replace(run, sampler=replace(run.sampler, engine="device", groups=2, **sampler)))
 
 
 def declare_parts(sampler: Any) -> None:
-    """Each group's part of a rollout's memory has its own order."""
+    """Declare that a rollout's memory is a separate part for each group, whose operations have their own order."""
     rollouts = sampler.server.rollouts
     names = ("frames", "final_frames", *KNOWN) if sampler.memory.resident else ("frames", "age")
     simulated_device.in_parts(*(getattr(r, name) for r in rollouts for name in names))
 
 
 def build(run: TrainConfig, device: str, folder: Path) -> Trainer:
-    """Build a run with two groups of environments, because noise is drawn for each group's batch, and by default a CPU
-    with few cores serves one group."""
+    """Build a run with two groups of environments.
+
+    Noise is drawn for each group's batch, and by default a CPU with few cores has only one group.
+    """
     run = resolve(replace(run, device=device, sampler=replace(run.sampler, groups=2)))
     trainer = Trainer(run, RankPlan.resolve(run), RunFolder.create(folder, run))
     declare_parts(trainer.sampler)
@@ -173,7 +175,7 @@ def build(run: TrainConfig, device: str, folder: Path) -> Trainer:
 
 
 def cycles(trainer: Trainer, n: int) -> tuple[list[dict[str, float]], list[Counter[str]], list[int]]:
-    """Run n cycles as a trainer does between two rows."""
+    """Train for n cycles, as a trainer does between two rows of metrics."""
     found, waits, updates = [], [], []
     for _ in range(n):
         before = trainer.learner.updates
@@ -187,8 +189,11 @@ def cycles(trainer: Trainer, n: int) -> tuple[list[dict[str, float]], list[Count
 
 @contextmanager
 def permutations_of_a_gpu() -> Iterator[None]:
-    """Inside, the CPU draws permutations from a generator of their own, as a GPU does. (The host draws the networks'
-    parameters of both.) It begins anew with each seed."""
+    """Return a context manager in which the CPU draws permutations from a separate generator, as a GPU does.
+
+    Each torch seed also seeds the separate generator. The networks' initial parameters are drawn on the host with any
+    device.
+    """
     generator, randperm = torch.Generator(), torch.randperm
 
     def drawn(n: int, **settings: Any) -> Tensor:

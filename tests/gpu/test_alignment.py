@@ -1,4 +1,4 @@
-"""Matrices of updates and of inference begin at multiples of 16 bytes, as the fast kernels of a GPU require."""
+"""Matrices of updates and of inference begin at addresses that are multiples of 16, as fast GPU kernels require."""
 
 from collections import Counter
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Locked chunks of a simulated GPU equal those of the CPU, with one wait for each chunk that is written."""
+"""Locked chunks on a simulated GPU equal those on the CPU, with one wait of the host per written chunk."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""A run on a GPU records the energy of the GPU that trains, also after a resume. The GPU and NVML are stand-ins."""
+"""A run records the energy of the training GPU, also after a resume. The GPU and NVML are simulated."""
 
 import csv
 from functools import partial
@@ -33,7 +33,7 @@ def test_a_run_records_the_energy_of_its_gpu(simulated_gpu, tmp_path, monkeypatc
     write = CsvSink.write
 
     def write_and_use(self, row):
-        """Use 1.5 joules after each row."""
+        """Write a row, and let the GPU use 1.5 joules."""
         write(self, row)
         counter.write_text(str(int(counter.read_text()) + 1_500))
 

@@ -1,4 +1,4 @@
-"""A replay that fails ends the run with one line and exit code 1; the newest checkpoint is whole, and is resumed."""
+"""A failing graph replay ends the run with one line and exit code 1. The newest checkpoint can be resumed."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What a run on a GPU keeps is constant once everything is captured: graphs, events, streams, memory, page locks."""
+"""After all captures, a run on a GPU has constant numbers of graphs, events, streams, bytes and page locks."""
 
 import gc
 from collections import Counter
@@ -19,8 +19,8 @@ RUNS = {
     "impala": config("impala", POLE, envs=2, horizon=1, window=2, batches=1),
     "dqn": q("dqn"),
 }
-SLOTS = 16  # A process has at most so many more buffers of page-locked memory, when more copies happen to coincide.
-WARM = {"dqn": 150}  # cycles, in which episodes reach time limits, and a replay becomes full
+SLOTS = 16  # The number of page-locked buffers that may be added later, if more copies overlap.
+WARM = {"dqn": 150}  # After these cycles, episodes have reached time limits, and the replay is full.
 
 
 def kept() -> dict[str, int]:

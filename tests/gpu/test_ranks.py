@@ -1,4 +1,4 @@
-"""Ranks on simulated GPUs, in processes of their own."""
+"""Ranks on simulated GPUs, in separate processes."""
 
 import signal
 import subprocess
@@ -56,7 +56,7 @@ def test_ranks_on_gpus_learn_what_ranks_on_cpus_do(simulated_gpu, tmp_path, name
 @pytest.mark.slow
 @pytest.mark.parametrize("update", ["all-reduce", "async"])
 def test_a_run_on_two_gpus(simulated_gpu, tmp_path, update):
-    """As a user starts it."""
+
     done = run(
         *("train", "dqn", "--env", "CartPole-v1", "--engine", "in-process", "--gpus", "0,1", "--update", update),
         *("--envs", 8, "--horizon", 4, "--network", "a3c", "--batch-size", 16, "--replay.prioritized"),
@@ -76,12 +76,16 @@ def test_a_run_on_two_gpus(simulated_gpu, tmp_path, update):
     [
         (signal.SIGKILL, 60),
         (signal.SIGSTOP, 60),
-        *((signal.SIGABRT, n) for n in (1, 3, 5, 60)),  # From the first update, which Python makes, to a replay
+        # The fault is in a collective of the first update, which is not captured, up to a collective of a replay.
+        *((signal.SIGABRT, n) for n in (1, 3, 5, 60)),
     ],
 )
 def test_a_lost_rank_in_a_captured_update_ends_the_run(simulated_gpu, monkeypatch, tmp_path, fault, collective):
-    """Rank 0's main thread waits for its GPU for ever, and handles no signal. If rank 1 is dead, the launcher ends the
-    ranks at once; if it hangs, a thread ends rank 0 after --distributed.timeout-s."""
+    """Rank 0's main thread waits for its GPU for ever, and cannot handle a signal.
+
+    If rank 1 is dead, the launcher immediately ends all ranks. If rank 1 hangs, a thread of rank 0 ends rank 0 after
+    --distributed.timeout-s seconds.
+    """
     monkeypatch.setenv("ACCEL_RL_TEST_NCCL", "1")
     monkeypatch.setenv("ACCEL_RL_TEST_LOST", f"1 {int(fault)} {collective}")
     folder = tmp_path / "run"

@@ -1,5 +1,4 @@
-"""A run on a GPU that is resumed equals the uninterrupted one, and continues on a CPU, and the reverse. Evaluations
-equal those on a CPU."""
+"""A resumed run on a GPU equals the uninterrupted run. Runs move between GPU and CPU, and evaluations are equal."""
 
 import warnings
 from dataclasses import replace
@@ -25,14 +24,14 @@ def trainer(name, device, folder):
 
 
 def restored(name, device, folder, state):
-    """Return a trainer that goes on from a state that went through a checkpoint's files."""
+    """Return a trainer that continues from the state of a checkpoint."""
     built = trainer(name, device, folder)
     built.saver.restore(state)
     return built
 
 
 def checkpoint(trainer):
-    """Save the trainer's state, and load it from its files."""
+    """Save the trainer's state to a checkpoint, and load the checkpoint."""
     trainer.saver.save()
     trainer.saver.finish()
     return load(trainer.saver.checkpoints.path(trainer.counters.env_steps))
@@ -47,7 +46,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(simulated_gpu, tmp_path, nam
     second = restored(name, GPU, tmp_path / "second", state)
     resumed = cycles(second, 3)[0]
     assert torch.equal(first.learner.flat.data.cpu(), second.learner.flat.data.cpu())
-    for a, b in zip(whole[1:], resumed[1:], strict=True):  # the first row's metrics begin before the checkpoint
+    for a, b in zip(whole[1:], resumed[1:], strict=True):  # The metrics of the first row began before the checkpoint.
         assert a == pytest.approx(b, rel=1e-12, nan_ok=True)
     first._close()
     second._close()
@@ -56,8 +55,10 @@ def test_a_resumed_run_equals_the_uninterrupted_one(simulated_gpu, tmp_path, nam
 @pytest.mark.parametrize(("before", "after"), [(GPU, "cpu"), ("cpu", GPU)])
 @pytest.mark.parametrize("name", marked(MOVED, QUICK_TO_MOVE))
 def test_a_checkpoint_moves_between_a_gpu_and_a_cpu(simulated_gpu, tmp_path, name, before, after):
-    """The runs that continue from one checkpoint on the other device are equal, and random numbers are logged as new.
-    `impala` alone draws nothing but the sampler's random numbers."""
+    """Runs that continue from one checkpoint on the other device are equal. New random numbers are reported.
+
+    Only `impala` draws no random numbers except those of the sampler.
+    """
     first = trainer(name, before, tmp_path / "first")
     cycles(first, 4)
     checkpoint(first)

@@ -1,5 +1,7 @@
-"""Whole runs on a GPU equal those on the CPU, and captured updates equal updates from Python. On the simulated GPU the
-host waits for nothing but actions; `pytest -m gpu` makes the same runs on a real GPU."""
+"""Whole runs on a GPU equal those on the CPU, and captured updates equal uncaptured updates.
+
+On the simulated GPU, the host waits only for actions. `pytest -m gpu` makes the same runs on a real GPU.
+"""
 
 from collections import Counter
 from dataclasses import replace
@@ -17,22 +19,28 @@ FEW = {
     "dqn, IMPALA network, pong": 4,
     "dqn, BTR network, pong": 4,
 }
-"""Runs in which the optimizer divides by gradients near zero, of which only the rounding differs, and after how many
-cycles parameters are compared. After more cycles, they differ on a CPU, too, if torch computes the convolutions."""
+"""Runs whose parameters are compared after fewer cycles than usual, with the number of cycles.
+
+In these runs the optimizer divides by gradients near zero, which amplifies rounding differences. After more cycles,
+parameters would also differ on a CPU if torch computed the convolutions.
+"""
 ON_BOTH = tuple(n for n in RUNS if "Hadamax" not in n)
-"""The gradient of Hadamax is mostly that of 5 M weights of one layer. Its float32 norm depends on the order of the sum:
-by 0.2 % between devices, whose gradients are equal."""
-PERIODS = 9  # The cycle of a concurrent run is a period.
+"""Runs that are compared on both devices.
+
+With the Hadamax network, most of the gradient is that of 5 M weights of one layer. The float32 norm of the gradient
+depends on the order of summation, and differs by 0.2 % between devices although the gradients are equal.
+"""
+PERIODS = 9  # With the concurrent schedule, a cycle is a period.
 CAPTURED = tuple(n for n in RUNS if "replay on the host" not in n)
 # These runs draw nothing on the GPU. In a deep network, rounding changes an action after ten cycles.
 ON_POLICY = tuple(n for n in RUNS if n.startswith(("a2c", "impala")) and "IMPALA network" not in n)
-# The next draw depends on the last errors: priorities on the host cost a wait an update.
+
 REAL = "cuda:0"
 ON_SECOND = ("ppo, time limits", "dqn, concurrent, replay on the host")
 
 
 def both(names, quick, on_gpu=None):
-    """Return parameters (device, name) of the simulated GPU, and those of a real GPU, which are marked `gpu`."""
+    """Return test parameters (device, name) for the simulated GPU, and for a real GPU with the mark `gpu`."""
     found = []
     for device, chosen, fast in ((GPU, names, quick), (REAL, on_gpu or names, GPU_QUICK)):
         for param in marked(chosen, fast):
@@ -47,8 +55,7 @@ def length(name):
 
 @pytest.fixture
 def gpu(request, monkeypatch):
-    """Return the device of a test's parameter. Make simulated devices available for a simulated one, and let a real one
-    sum gradients in the same order every time."""
+    """Return the test's device, and prepare it: start the simulated GPU, or make a real GPU's cuDNN deterministic."""
     device = request.getfixturevalue("device")
     if device == GPU:
         request.getfixturevalue("simulated_gpu")
@@ -59,7 +66,7 @@ def gpu(request, monkeypatch):
 
 @pytest.fixture(scope="module")
 def on_cpu(tmp_path_factory):
-    """Play a run on the CPU, once."""
+    """on_cpu(name) returns the results of a run on the CPU, which is made only once."""
     known = {}
 
     def played(name):
@@ -86,7 +93,7 @@ def test_a_run_equals_that_on_the_cpu_and_waits_for_actions_alone(gpu, device, t
         assert a == pytest.approx(b, rel=1e-3, abs=1e-4)
     is_captured = name in CAPTURED
     assert ("updates are not captured" not in found.events) == is_captured, found.events
-    # the last cycles: the graphs are captured, but for a replay's whose pool of final frames has just grown
+    # In the last cycles, graphs are already captured, except if a replay's pool of final frames has just grown.
     waits, updates = sum(found.waits[-4:], Counter()), sum(found.updates[-4:])
     served = sum(n for place, n in waits.items() if place.startswith(SERVED))
     captures = sum(n for place, n in waits.items() if place.startswith(CAPTURE))
@@ -95,18 +102,22 @@ def test_a_run_equals_that_on_the_cpu_and_waits_for_actions_alone(gpu, device, t
     with capsys.disabled():
         print(f"\n{name}: {updates} updates, {rollouts} rollouts; waits: {served} for actions, {dict(others)}", end="")
     run, replay = RUNS[name], getattr(RUNS[name].algo, "replay", None)
-    each = int(replay is not None and replay.device == "cpu" and replay.prioritized)  # for the errors of an update
-    states = rollouts if each and run.algorithm == "r2d2" else 0  # A replay on the host stores them.
+    # With priorities on the host, the host waits for the errors of each update.
+    each = int(replay is not None and replay.device == "cpu" and replay.prioritized)
+    states = rollouts if each and run.algorithm == "r2d2" else 0  # A replay on the host stores recurrent states.
     cycle = run.period if run.schedule == "concurrent" else run.T * run.sampler.envs
-    assert served == 4 * cycle // (run.T * run.sampler.envs) * run.T * 2  # once for each step of each of two groups
-    kl = rollouts * (getattr(run.algo, "learning_rate_schedule", "") == "kl")  # read once for each rollout
+    # The host waits once for each step of each of two groups.
+    assert served == 4 * cycle // (run.T * run.sampler.envs) * run.T * 2
+    kl = rollouts * (
+        getattr(run.algo, "learning_rate_schedule", "") == "kl"
+    )  # The KL divergence is read once per rollout.
     waits, graphs = each * updates + states + kl, 1 + bool(run.secondary.batch)
     assert sum(others.values()) <= waits and captures <= graphs, (others, captures)
 
 
 @pytest.mark.parametrize(("device", "name"), both(CAPTURED, ("dqn, concurrent", "impala")))
 def test_captured_updates_equal_those_from_python(gpu, device, tmp_path, name):
-    """Bit for bit, on a real GPU with cuDNN's deterministic convolutions."""
+    """Parameters are equal bit for bit. On a real GPU, cuDNN's deterministic convolutions are used."""
     n = length(name)
     captured = play(RUNS[name], gpu, tmp_path / "captured", n)
     eager = play(replace(RUNS[name], capture_updates=False), gpu, tmp_path / "eager", n)
@@ -126,7 +137,8 @@ def test_a_run_with_the_replay_on_the_host(tmp_path, name):
 
 @pytest.mark.parametrize("name", marked(RUNS, ON_SECOND))
 def test_a_run_on_the_second_gpu_never_uses_the_first(simulated_gpu, tmp_path, name):
-    """The caller's own thread, threads of the run, and evaluations. A new thread's current device is the first."""
+    """Tested are the caller's thread, the run's threads, and evaluations. A new thread's default device is the first
+    GPU."""
     run = replace(RUNS[name], evaluation=replace(RUNS[name].evaluation, parallel=4, steps=100))
     trainer = build(run, "sim:1", tmp_path / "run")
     trainer.reporter.open(0, 0)

@@ -1,4 +1,5 @@
-"""A GPU skips updates that are not finite by itself: nothing changes, the skip is counted, many end the run."""
+"""Without the host, a GPU skips updates with non-finite losses or gradients, and counts them. Many skips end the
+run."""
 
 from typing import get_args
 
@@ -17,7 +18,7 @@ from tests.marks import slow
 
 
 class Spoiled(A2C):
-    """A2C whose loss is multiplied by a number on the GPU."""
+    """A2C whose loss is multiplied by the GPU tensor `factor`."""
 
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
@@ -106,5 +107,5 @@ def test_every_optimizer_steps_as_on_the_cpu(simulated_gpu, name, steps):
         here.step(ours, grad, 0.01)
         there.step(theirs, grad.to(GPU), rate, finite)
     torch.testing.assert_close(ours, theirs.cpu(), atol=1e-6, rtol=1e-5)
-    there.load_state_dict(here.state_dict())  # a checkpoint goes both ways
+    there.load_state_dict(here.state_dict())  # States can be loaded from CPU to GPU and from GPU to CPU.
     here.load_state_dict({n: x.cpu() if isinstance(x, torch.Tensor) else x for n, x in there.state_dict().items()})

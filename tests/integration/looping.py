@@ -1,4 +1,4 @@
-"""An algorithm whose code loops for ever in one process, as soon as a file exists."""
+"""An algorithm that loops for ever in one process as soon as a file exists."""
 
 import contextlib
 import os

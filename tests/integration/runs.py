@@ -1,4 +1,4 @@
-"""Starts real runs as a user does, and compares their files."""
+"""Functions that start real runs as a user does, and compare the files of runs."""
 
 import contextlib
 import json
@@ -27,7 +27,7 @@ def start(*args: object, module: str = "accel_rl", **kwargs: Any) -> warm.Forked
 
 
 def run_until(rows: int, number: signal.Signals, *args: object) -> subprocess.CompletedProcess:
-    """Run the command; its process gets the signal when metrics.csv has that many rows."""
+    """Run accel-rl, and send it the signal `number` when metrics.csv has `rows` rows."""
     words = [str(word) for word in (rows, int(number), *args)]
     return warm.run("tests.integration.signal_at_row", words, 280)
 
@@ -35,14 +35,14 @@ def run_until(rows: int, number: signal.Signals, *args: object) -> subprocess.Co
 def run(
     *args: object, module: str = "accel_rl", timeout_s: float = 280, cwd: Any = None, env: Any = None
 ) -> subprocess.CompletedProcess:
-    """Run accel-rl, or another module, to its end. Only the simulated GPU needs a new interpreter."""
+    """Run accel-rl, or another module, to its end: in a fork, or with the simulated GPU in a new interpreter."""
     if "simulated_device" in (os.environ if env is None else env).get("PYTHONPATH", ""):
         return subprocess.run(command(*args), capture_output=True, text=True, timeout=timeout_s, cwd=cwd, env=env)
     return warm.run(module, [str(arg) for arg in args], timeout_s, cwd=cwd, env=env)
 
 
 def checkpoint_bytes(run_dir: Path, env_steps: int | None = None) -> dict[str, bytes]:
-    """Return the files of the newest checkpoint, or of the one at `env_steps`; of the manifest, all but the times."""
+    """Return the files of the newest checkpoint, or of that at `env_steps`. Times are removed from the manifest."""
     folders = sorted((run_dir / "checkpoints").iterdir())
     folder = folders[-1] if env_steps is None else run_dir / "checkpoints" / f"{env_steps:012d}"
     files = {p.name: p.read_bytes() for p in sorted(folder.iterdir())}
@@ -52,8 +52,10 @@ def checkpoint_bytes(run_dir: Path, env_steps: int | None = None) -> dict[str, b
 
 
 def resumed_equals(folder: Path, *args: object) -> bool:
-    """Whether a run of 512 env steps that is resumed to 1,024 has the rows and events of an uninterrupted one. `args`
-    are those of `accel-rl`, without the length and the folder."""
+    """Whether a run of 512 env steps, resumed to 1,024, has the same rows and events as an uninterrupted run.
+
+    `args` are the arguments of `accel-rl` without --env-steps and --run-dir.
+    """
     for name, steps in (("whole", 1_024), ("cut", 512)):
         done = run(*args, "--env-steps", steps, "--run-dir", folder / name)
         assert done.returncode == 0, done.stderr
@@ -63,7 +65,7 @@ def resumed_equals(folder: Path, *args: object) -> bool:
 
 
 def difference(a: Path, b: Path) -> list[str]:
-    """Return the differences between the rows and events of two runs; none if they are equal."""
+    """Return a list of the differences between the rows and events of two runs."""
     pairs = list(zip_longest(rows(a), rows(b), fillvalue={}))
     found = [
         f"row {i}: " + ", ".join(f"{k} {x.get(k)} | {y.get(k)}" for k in sorted({*x, *y}) if x.get(k) != y.get(k))
@@ -84,10 +86,10 @@ def assert_equal_runs(a: Path, b: Path) -> None:
 
 
 def ranks_of(pid):
-    """Processes of the ranks, by rank."""
+    """Return the processes of the ranks of a run, ordered by rank."""
     found = {}
     for child in psutil.Process(pid).children():
-        with contextlib.suppress(psutil.Error):  # A child has just ended.
+        with contextlib.suppress(psutil.Error):  # A child process may have just ended.
             if "accel_rl.ranks.rank" in (words := child.cmdline()):
                 found[json.loads(words[-1])["rank"]] = child
     return [found[rank] for rank in sorted(found)]

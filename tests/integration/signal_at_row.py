@@ -1,8 +1,8 @@
-"""Run accel_rl, and send the process a signal as soon as metrics.csv has a number of rows.
+"""Run accel_rl, and send the process a signal as soon as metrics.csv has ROWS rows.
 
 python -m tests.integration.signal_at_row ROWS SIGNAL train a2c ...
 
-A test that watches the file and then sends the signal may come too late: a short run is over within milliseconds.
+A test that watches the file from another process may send the signal too late: a short run ends within milliseconds.
 """
 
 import os

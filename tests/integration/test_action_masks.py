@@ -1,4 +1,4 @@
-"""Training with actions that are not always allowed: one that is not, is an error of the environment."""
+"""Training with action masks. The environments of the tests raise an error for an action that is not allowed."""
 
 import gymnasium
 import numpy as np
@@ -77,7 +77,7 @@ def test_a_sampler_chooses_allowed_actions(policy):
 @pytest.mark.parametrize("name", ["dqn", "c51", "qrdqn", "iqn"])
 @pytest.mark.parametrize("double", [False, True])
 def test_the_next_action_of_a_target_is_allowed(name, double):
-    """Equal to the loss of a network that gives all other actions a low value by itself."""
+    """The loss equals that of a network whose values of forbidden actions are low."""
     options = {"double": double, **({"v_min": -20.0, "v_max": 20.0} if name == "c51" else {})}
     resolved = resolve(config(name, ENV, **options))
     spec = resolved.spec
@@ -141,7 +141,7 @@ def test_masks_in_info(algorithm, more, tmp_path):
 
 @pytest.mark.parametrize("mode", ["SameStep", "NextStep", "Disabled"])
 def test_the_mask_of_each_observation_is_that_of_its_info(mode):
-    """Taxi's mask is a function of its state, which is the observation."""
+    """In Taxi the expected mask can be computed from the observation, which is the whole state."""
     table = gymnasium.make("Taxi-v4").unwrapped
     env = VectorizedEnv(TAXIS, 4, seed=3, stack=1, kwargs={"mode": mode}, mask_in_info=True)
     out, rng, ended = Step.empty(4, env.spec), np.random.default_rng(0), 0

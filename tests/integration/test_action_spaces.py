@@ -1,4 +1,4 @@
-"""Training with actions of several numbers: real ones, choices and bits."""
+"""Training with actions of several numbers: real numbers, choices or bits."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Every mistake is one line on stderr, exit code 2, and no process started. Run in this process: nothing is spawned."""
+"""Every mistake gives one line on stderr and exit code 2, before a process is started."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""The concurrent schedule and the second learner on several ranks, as a user starts them."""
+"""The concurrent schedule and the second learner on several ranks, started by the command line."""
 
 import re
 import signal
@@ -19,12 +19,12 @@ ARGS = (
 )
 TWO = ("--ranks", 2, "--secondary.batch", 32)
 EVALUATED = ("--evaluation.interval", 800, "--evaluation.steps", 200, "--evaluation.max-episode-steps", 60)
-ENV_STEPS = 1_600 + 96  # the last period is a short one
+ENV_STEPS = 1_600 + 96  # The last period is shorter than the others.
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """Two ranks, with a second learner and evaluations."""
+    """A run of two ranks with a second learner and evaluations."""
     folder = tmp_path_factory.mktemp("whole") / "run"
     done = run(*ARGS, *TWO, *EVALUATED, "--env-steps", ENV_STEPS, "--run-dir", folder)
     assert done.returncode == 0, done.stderr
@@ -68,7 +68,7 @@ def test_ranks_stop_at_the_end_of_a_period_and_resume_bit_for_bit(whole, tmp_pat
 
 @pytest.mark.slow
 def test_asynchronous_ranks_train_concurrently(tmp_path):
-    """Each rank learns from all that it has sampled; the run's updates are those of both ranks."""
+    """Each rank learns from all its samples. The run's number of updates is the sum of both ranks."""
     done = run(*ARGS, "--ranks", 2, "--update", "async", "--env-steps", 1_600, "--run-dir", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     last = rows(tmp_path / "run")[-1]

@@ -1,4 +1,4 @@
-"""One changed byte of any file of a run: each command is right, or ends with one line."""
+"""If one byte of any file of a run is changed, each command gives right results or ends with one line."""
 
 import os
 import random
@@ -10,7 +10,7 @@ import pytest
 from accel_rl.cli.main import main
 from accel_rl.metrics.plot import read_columns
 from tests.integration.runs import run
-from tests.report.conftest import savefig  # noqa: F401  # Pictures are not rendered.
+from tests.report.conftest import savefig  # noqa: F401  # Plots are not rendered.
 
 SMALL = (
     *("ppo", "--env", "CartPole-v1", "--engine", "in-process", "--torch-threads", 1, "--envs", 4, "--horizon", 10),
@@ -33,7 +33,7 @@ def files(folder):
 
 
 def damaged(file: Path, rng: random.Random, value: int | None = None) -> str:
-    """Change one byte of a file, to `value` or by one bit, and return what was changed."""
+    """Set a random byte of a file to `value`, or flip one of its bits. Returns a description of the change."""
     data = bytearray(file.read_bytes())
     i = rng.randrange(len(data))
     old = data[i]
@@ -43,7 +43,7 @@ def damaged(file: Path, rng: random.Random, value: int | None = None) -> str:
 
 
 def outcome(capfd, *words):
-    """The exit code and the text of a command in this process."""
+    """Run a command in this process. Returns its exit code and its output."""
     capfd.readouterr()
     code = main([str(word) for word in words])
     captured = capfd.readouterr()
@@ -55,7 +55,7 @@ READERS = {
     "plot": lambda folder, out: (folder, "--out", out / "curve.png"),
     "report": lambda folder, out: (folder, "--out", out / "report", "--reps", 5),
 }
-"""Commands that read no checkpoint, and their arguments."""
+"""Maps each command that reads no checkpoint to a function that returns its arguments."""
 USERS = {
     "evaluate": lambda folder, out: (folder, "--episodes", 1),
     "resume": lambda folder, out: (folder, "--env-steps", 200),
@@ -63,7 +63,7 @@ USERS = {
 
 
 def test_one_changed_byte_is_at_most_one_line(finished, tmp_path, capfd):
-    """The newest checkpoint and evaluation stand for the others. tests/chaos damages more files, in other ways."""
+    """Of checkpoints and evaluations only the newest is damaged. tests/chaos damages more files in other ways."""
     rng = random.Random(1)
     for name in files(finished):
         is_top = "/" not in name
@@ -84,7 +84,7 @@ def test_one_changed_byte_is_at_most_one_line(finished, tmp_path, capfd):
 @pytest.mark.parametrize("value", [0xFF, ord("s"), ord("\n"), ord(","), ord('"'), 0])
 @pytest.mark.parametrize("column", ["wall_s", "episodes", "cpu_s", "env_steps"])
 def test_a_damaged_cell_of_metrics_blocks_nothing(finished, tmp_path, column, value, warned):
-    """The other rows are read, and the run is resumed with all of its checkpoints."""
+    """The other rows are read, and the run can be resumed with all its checkpoints."""
     folder = tmp_path / "run"
     shutil.copytree(finished, folder)
     lines = (folder / "metrics.csv").read_bytes().split(b"\n")
@@ -94,7 +94,8 @@ def test_a_damaged_cell_of_metrics_blocks_nothing(finished, tmp_path, column, va
     lines[2] = b",".join(cells)
     (folder / "metrics.csv").write_bytes(b"\n".join(lines))
     steps, _ = read_columns(folder, "env_steps", ["score", column])[column]
-    assert len(steps) >= 2 and set(steps) <= {0, 40, 80, 120, 160}  # "80" without its 8 is a number, too
+    # If the 8 of "80" is damaged, the 0 remains a valid number.
+    assert len(steps) >= 2 and set(steps) <= {0, 40, 80, 120, 160}
     assert any("metrics.csv cannot be read and count as empty" in line for line in warned)
     if column == "wall_s" and value in (0xFF, ord("\n")):
         done = run("resume", folder, "--env-steps", 200, env=dict(os.environ))

@@ -1,7 +1,7 @@
 """A run continues on the device engine only with counter randomness.
 
-Rollouts and runs on that engine equal those of worker processes: tests/samplers/test_device_engine.py and
-tests/gpu/test_device_engine.py.
+tests/samplers/test_device_engine.py and tests/gpu/test_device_engine.py compare the device engine with worker
+processes.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""Losses that are not finite: skipped, counted, and in the end the run stops with its last good checkpoint."""
+"""Updates with non-finite losses are skipped and counted. After many skips the run stops with a good checkpoint."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""The documentation's engine, exchange and schedule run without an edit of the package, on one rank and on two."""
+"""The user's engine, exchange and schedule of docs/extending.md run on one rank and on two, without changes of
+accel_rl."""
 
 import os
 import re
@@ -26,7 +27,7 @@ DOORS = {
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with the page's modules, each of at most 40 lines."""
+    """A folder with the example modules of docs/extending.md, each of at most 40 lines."""
     page = (ROOT / "docs/extending.md").read_text()
     for name in DOORS:
         code = next(c for c in re.findall(r"```python\n(.*?)```", page, re.S) if f"# {name}.py" in c)
@@ -42,7 +43,7 @@ def train(folder, name, *more):
 
 
 def newest(folder, rank=0):
-    """The state of a rank's newest checkpoint."""
+    """Return the state of a rank's newest checkpoint."""
     path = folder / "checkpoints" if not rank else folder / f"rank-{rank}" / "checkpoints"
     checkpoints = Checkpoints(path)
     return load(checkpoints.path(checkpoints.steps()[-1]))

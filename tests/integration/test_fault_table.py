@@ -1,4 +1,4 @@
-"""docs/faults.md, "What ends a run": every row is executed, here in each engine or by the test that is named."""
+"""Each row of the table "What ends a run" in docs/faults.md is tested in each engine, or by a test in `ELSEWHERE`."""
 
 import json
 import os
@@ -27,7 +27,7 @@ HERE = f"{__name__}:"
 
 
 def rows() -> dict[str, str]:
-    """{what ends a run: the message in backticks} of the table."""
+    """Return the table as {what ends a run: the message in backticks}."""
     section = (ROOT / "docs/faults.md").read_text().partition("## What ends a run\n")[2].partition("\n## ")[0]
     cells = [line.strip("|").split(" | ") for line in section.splitlines() if line.startswith("| ")]
     return {what.strip(): message.partition("`")[2].partition("`")[0] for what, message in cells[1:]}
@@ -110,7 +110,7 @@ ELSEWHERE = {
     "a limit of threads, processes or memory": ("text/test_errors.py", "test_a_limit_is_one_line"),
     "Ctrl-C, SIGTERM": ("integration/test_faults.py", "test_ctrl_c_to_the_whole_group_saves_and_ends"),
 }
-"""The tests of the rows that need more than an environment or an algorithm."""
+"""Tests of the rows whose fault is not one of an environment or an algorithm."""
 
 
 def test_every_row_is_executed():
@@ -122,7 +122,7 @@ def test_every_row_is_executed():
 
 
 def matches(row, text):
-    """Whether the text has the message of a row, with any numbers, and anything in place of its dots."""
+    """Whether the text contains a row's message, with any numbers, and with any text instead of "..."."""
     message = next(message for what, message in rows().items() if what.startswith(row))
     parts = [re.sub(r"\d+", r"\\d+", re.escape(part)) for part in message.removesuffix("...").split("...")]
     return re.search(".+".join(parts), text)

@@ -1,4 +1,4 @@
-"""The final evaluation of Nair et al. 2015: the best network, from both kinds of starts, beside random play."""
+"""The final evaluation of Nair et al. 2015: the best network from both kinds of starts, compared with random play."""
 
 import json
 import shutil

@@ -11,7 +11,7 @@ from tests.marks import slow_unless
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("algorithm", ["a2c", "impala", "ppo", "pqn"])
 def test_cartpole_is_solved(tmp_path, algorithm, seed):
-    """The mean of the last 100 training episodes, at the end of the run."""
+    """The score is the mean of the last 100 training episodes at the end of the run."""
     name = f"experiments.cpu:cartpole_{algorithm}"
     done = run("train", name, "--seed", seed, "--run-dir", tmp_path / "run", timeout_s=1100)
     assert done.returncode == 0, done.stderr
@@ -22,7 +22,7 @@ def test_cartpole_is_solved(tmp_path, algorithm, seed):
 @pytest.mark.timeout(4 * 3600)
 @pytest.mark.parametrize(("algorithm", "score"), [("a2c", 0), ("ppo", 10), ("rainbow", 0)])
 def test_pong_is_won(tmp_path, algorithm, score):
-    """A2C above 0 within 4 M env steps, PPO above 10 within 2 M, Rainbow above 0 within 1 M, from about -20."""
+    """From about -20, A2C must score above 0 in 4 M env steps, PPO above 10 in 2 M, and Rainbow above 0 in 1 M."""
     name = f"experiments.cpu:pong_{algorithm}"
     done = run("train", name, "--run-dir", tmp_path / "run", timeout_s=4 * 3600)
     assert done.returncode == 0, done.stderr
@@ -46,7 +46,7 @@ SEQUENCES = (
     *("--target-interval", 100, "--learning-rate", 2e-3, "--epsilon-spread", 3),
 )
 CATEGORICAL = (*Q, "--atoms", 21, "--v-min", -2, "--v-max", 2)
-ON_CATCH = {  # algorithm: (env steps, the least score, settings)
+ON_CATCH = {  # Maps each algorithm to (env steps, minimum score, settings).
     "a2c": (20_000, 0.7, ("--envs", 16, "--learning-rate", 1e-3)),
     "ppo": (12_000, 0.7, ("--envs", 8, "--horizon", 32, "--minibatch", 64)),
     "pqn": (16_000, 0.1, ("--envs", 16, "--horizon", 16, "--minibatch", 64, "--exploration", 0.3)),
@@ -62,12 +62,12 @@ ON_CATCH = {  # algorithm: (env steps, the least score, settings)
     "rainbow": (4_500, 0.3, CATEGORICAL),
     "r2d2": (8_000, 0.2, SEQUENCES),
 }
-"""The least scores are below those of 20 seeds (least, median): A2C 0.92, 0.98; PPO 0.88, 0.97; PQN 0.40, 0.97; IMPALA
-0.58, 0.97; DQN 0.84, 0.95; C51 0.74, 0.92; Rainbow 0.56, 0.91. Random play scores -0.6."""
+"""The minimum scores are below the scores of 20 seeds (least, median): A2C 0.92, 0.98; PPO 0.88, 0.97; PQN 0.40, 0.97;
+IMPALA 0.58, 0.97; DQN 0.84, 0.95; C51 0.74, 0.92; Rainbow 0.56, 0.91. Random play scores -0.6."""
 
 
 def score_on_catch(run_dir, algorithm, seed, env_steps=None, more=()):
-    """The mean score of the last 100 training games, 1 of 1 but for what exploration drops."""
+    """Return the mean score of the last 100 training games. Without exploration, a perfect player scores 1."""
     steps, _, settings = ON_CATCH[algorithm]
     flags = (*CATCH, *settings, "--env-steps", env_steps or steps, "--seed", seed, "--run-dir", run_dir, *more)
     done = run("train", algorithm, *flags, timeout_s=1700)
@@ -75,10 +75,10 @@ def score_on_catch(run_dir, algorithm, seed, env_steps=None, more=()):
     return float(rows(run_dir)[-1]["score"])
 
 
-# The golden curves hold the updates of all algorithms to the bit: one of them learns in the fast set.
+# Golden curves already test the updates of all algorithms, so only one algorithm learns in the fast tests.
 @pytest.mark.parametrize("algorithm", slow_unless("rainbow".__eq__, ON_CATCH))
 def test_catch_is_learned(tmp_path, algorithm):
-    """The training games count, not an evaluation: a schedule of exploration that never ends is seen."""
+    """The score is that of training games: in an evaluation, exploration that never ends would not be noticed."""
     assert score_on_catch(tmp_path / "run", algorithm, seed=1) > ON_CATCH[algorithm][1]
 
 
@@ -87,7 +87,7 @@ def test_catch_is_learned(tmp_path, algorithm):
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("algorithm", ["dqn", "c51", "rainbow"])
 def test_cartpole_is_solved_by_values(tmp_path, algorithm, seed):
-    """In the evaluation at the end, without exploration."""
+    """The score is that of the final evaluation, without exploration."""
     name = f"experiments.cpu:cartpole_{algorithm}"
     done = run("train", name, "--seed", seed, "--run-dir", tmp_path / "run", timeout_s=1100)
     assert done.returncode == 0, done.stderr
@@ -102,7 +102,7 @@ RECALL = (
 @pytest.mark.slow
 @pytest.mark.parametrize(("lstm", "solved"), [(32, True), (0, False)])
 def test_a_memory_task_needs_the_memory(tmp_path, lstm, solved):
-    """The cue is shown 9 steps before the answer: score 1 with an LSTM, 0.25 by chance without."""
+    """The cue is observed 9 steps before the answer. An agent with an LSTM scores 1, without memory 0.25 by chance."""
     done = run(
         *("train", "ppo", *RECALL, "--lstm", lstm, "--envs", 16, "--horizon", 20, "--minibatch", 80, "--seed", 1),
         *("--learning-rate", 3e-3, "--env-steps", 40_000 if solved else 15_000, "--run-dir", tmp_path / "run"),
@@ -143,7 +143,7 @@ def test_sequences_recall_what_a_stack_of_four_does_not_show(tmp_path, flags, se
 @pytest.mark.parametrize("update", ["all-reduce", "async"])
 @pytest.mark.parametrize("algorithm", ["a2c", "ppo", "dqn"])
 def test_two_ranks_learn_catch(tmp_path, algorithm, update):
-    """The online score of the last 100 games of each rank."""
+    """The score is that of the last 100 training games of each rank."""
     more = ("--ranks", 2, "--update", update)
     steps = 3 * ON_CATCH[algorithm][0]
     assert score_on_catch(tmp_path / "run", algorithm, seed=1, env_steps=steps, more=more) > 0.8
@@ -163,8 +163,10 @@ PULLED = {
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize(("task", "score"), [("catch", 0.9), ("cartpole", 450)])
 def test_a2c_learns_from_rollouts_that_pulls_interrupt(tmp_path, task, score, ranks):
-    """Asynchronous ranks pull seven times in each rollout of 128 steps; what a pull replaced must not be learned
-    from."""
+    """An asynchronous rank pulls new parameters seven times in each rollout of 128 steps.
+
+    Gradients must not be computed with the replaced parameters.
+    """
     group = ("--ranks", ranks, *(("--update", "async", "--distributed.pull-steps", 16) if ranks > 1 else ()))
     more = ("--horizon", 128, "--seed", 1, "--run-dir", tmp_path / "run")
     done = run("train", *PULLED[task], *group, *more, timeout_s=1700)
@@ -177,7 +179,8 @@ def test_a2c_learns_from_rollouts_that_pulls_interrupt(tmp_path, task, score, ra
 @pytest.mark.parametrize("update", ["all-reduce", "async"])
 @pytest.mark.parametrize("algorithm", ["a2c", "ppo", "dqn"])
 def test_two_ranks_balance_the_pole(tmp_path, algorithm, update):
-    """In the evaluation at the end: above 350 of 500 steps, where a random player has 22."""
+    """In the final evaluation, episodes must last more than 350 of 500 steps. Episodes of a random player last 22
+    steps."""
     more = ("--ranks", 2, "--update", update, "--run-dir", tmp_path / "run")
     done = run("train", f"experiments.cpu:cartpole_{algorithm}", *more, timeout_s=3500)
     assert done.returncode == 0, done.stderr

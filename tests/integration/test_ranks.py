@@ -1,4 +1,4 @@
-"""Several ranks as a user starts them, and what happens when they are killed."""
+"""Several ranks that are started by the command line, and killed."""
 
 import os
 import re
@@ -48,10 +48,11 @@ def whole(tmp_path_factory):
 
 
 def test_two_ranks_stop_and_resume_bit_for_bit(whole, tmp_path):
-    """A synchronous run interrupted in the middle equals the uninterrupted one; every rank's part is restored."""
+    """A run that was interrupted in the middle and resumed equals the uninterrupted run. Each rank restores its
+    part."""
     cut = tmp_path / "cut"
     shutil.copytree(whole, cut)
-    for part in ("", "ranks/1"):  # as if it had been killed before the last two checkpoints
+    for part in ("", "ranks/1"):  # The copied run is as if it had been killed before its last two checkpoints.
         for steps in (800, 1_200):
             shutil.rmtree(Checkpoints(cut / part / "checkpoints").path(steps))
     assert run("resume", cut).returncode == 0
@@ -74,7 +75,7 @@ def test_rank_0_decides_by_its_clock_when_all_ranks_save(tmp_path):
 
 @pytest.fixture(scope="module")
 def one(tmp_path_factory):
-    """The same run in one process."""
+    """The run of the fixture `whole`, with a single rank."""
     folder = tmp_path_factory.mktemp("one") / "run"
     done = run(*SHORT, "--run-dir", folder)
     assert done.returncode == 0, done.stderr
@@ -82,7 +83,7 @@ def one(tmp_path_factory):
 
 
 def test_two_ranks_change_only_the_last_digits(one, whole):
-    """Where each update uses the whole rollout, ranks that share batches play the same episodes as one rank."""
+    """If each update uses the whole rollout, two synchronous ranks play the same episodes as one rank."""
     assert_equal_digits(one, whole)
 
 
@@ -109,7 +110,7 @@ def assert_equal_digits(one_rank, ranks):
 
 
 def test_one_asynchronous_rank_equals_single_mode(one, tmp_path):
-    """Every column of every row."""
+    """All columns of all rows are equal."""
     done = run(*SHORT, "--update", "async", "--run-dir", tmp_path / "async")
     assert done.returncode == 0, done.stderr
     assert rows(tmp_path / "async") == rows(one) and len(rows(one)) == 30
@@ -118,7 +119,7 @@ def test_one_asynchronous_rank_equals_single_mode(one, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["ppo", "pqn", "dqn"])
 def test_an_asynchronous_rank_of_each_kind_equals_single_mode(tmp_path, algorithm):
-    """Adam, RAdam, and a replay."""
+    """The algorithms use Adam, RAdam, and a replay."""
     more = {"dqn": ("--replay.size", 2_000, "--replay.start", 500, "--target-interval", 200)}.get(algorithm, ())
     args = ("train", algorithm, *CARTPOLE, *more, "--env-steps", 4_096)
     assert run(*args, "--run-dir", tmp_path / "single").returncode == 0
@@ -155,7 +156,7 @@ def test_a_rank_that_hangs_is_named(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("update", ["all-reduce", "async"])
 def test_a_suspended_rank_does_not_delay_a_stop(tmp_path, update):
-    """The default time limit of a rank is 240 s, and containers are killed 10 s after SIGTERM."""
+    """A stop must not take a rank's default time limit of 240 s, because containers are killed 10 s after SIGTERM."""
     process = start("train", "a2c", *LONG, "--ranks", 2, "--update", update, "--run-dir", tmp_path / "run")
     wait_for(lambda: progressed(tmp_path / "run", 2), 60)
     children, suspended = descendants(process.pid), ranks_of(process.pid)[1].pid
@@ -179,7 +180,8 @@ def test_a_suspended_rank_does_not_delay_a_stop(tmp_path, update):
 def test_a_lost_asynchronous_rank_is_replaced_while_the_other_goes_on(tmp_path, victim, fault):
     folder = tmp_path / "run"
     args = (*LONG, "--ranks", 2, "--update", "async", "--distributed.timeout-s", 3, "--run-dir", folder)
-    args = (*args, "--env", "tests.environments:takes_a_millisecond", "--log.interval", 80)  # The ranks wait for long.
+    # Ranks wait long for their environments.
+    args = (*args, "--env", "tests.environments:takes_a_millisecond", "--log.interval", 80)
     process = start("train", "a2c", *args)
     try:
         wait_for(lambda: progressed(folder, 2) and Checkpoints(folder / "checkpoints").steps(), 60)
@@ -252,7 +254,7 @@ def free_port():
 
 
 def agent(port, node, folder, *args, restarts=0, nodes=2):
-    """One of `nodes` torchrun agents, two ranks each, as on so many machines."""
+    """Start one of `nodes` torchrun agents, with two ranks each, as on separate machines."""
     command = [
         *("--nnodes", nodes, "--nproc-per-node", 2),
         *("--node-rank", node, "--master-addr", "127.0.0.1", "--master-port", port),
@@ -295,7 +297,7 @@ def test_two_torchrun_agents_train(tmp_path, update):
 @pytest.mark.parametrize("update", ["all-reduce", "async"])
 @pytest.mark.parametrize("victim", ["rank", "agent", "store"])
 def test_torchrun_without_restarts_ends_when_something_is_killed(tmp_path, victim, update):
-    """A rank of the second agent, the second agent, or the first, which hosts the store; all see one memory."""
+    """The victim is a rank of the second agent, the second agent, or the first agent, which hosts the store."""
     before = set(os.listdir("/dev/shm"))
     agents = two_agents(tmp_path / "run", *LONG, "--update", update, "--distributed.timeout-s", 20)
     try:
@@ -341,7 +343,7 @@ def asynchronous_agent(folder, *args, **kwargs):
 
 @pytest.mark.slow
 def test_asynchronous_ranks_of_one_torchrun_agent_train(tmp_path):
-    """On one board: the steps of both are counted, and each has its own part of the checkpoint."""
+    """The env steps of both ranks are counted, and each rank has its own part of the checkpoint."""
     folder = tmp_path / "run"
     process = asynchronous_agent(folder, *CARTPOLE, "--env-steps", 8_000)
     try:
@@ -357,7 +359,7 @@ def test_asynchronous_ranks_of_one_torchrun_agent_train(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", [0, 1])
 def test_torchrun_ends_when_an_asynchronous_rank_is_stopped(tmp_path, victim):
-    """The other rank kills it, saves, and ends."""
+    """The other rank kills the stopped rank, saves a checkpoint, and ends."""
     folder = tmp_path / "run"
     args = (*CARTPOLE, "--env-steps", 10_000_000, "--checkpoint.interval", 0, "--distributed.timeout-s", 3)
     process = asynchronous_agent(folder, *args)

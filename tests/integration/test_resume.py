@@ -1,4 +1,4 @@
-"""Two equal runs are equal to the byte; a run killed at any moment and resumed equals one that was not."""
+"""Two runs with the same settings are equal to the byte. A killed and resumed run equals an uninterrupted run."""
 
 import json
 import signal
@@ -60,7 +60,7 @@ GAMES = {
 
 
 def of_games(*quick):
-    """Parametrize a test by the game of `uninterrupted`; games that are not quick are slow."""
+    """Parametrize a test by the game of the fixture `uninterrupted`. Games not in `quick` are slow tests."""
     games = [n if n in quick else slow(n) for n in GAMES]
     return pytest.mark.parametrize("uninterrupted", games, indirect=True)
 
@@ -93,7 +93,8 @@ def test_killed_and_resumed(uninterrupted, tmp_path, after_rows):
 
 @of_games("cartpole")
 def test_killed_while_each_checkpoint_is_written(uninterrupted, tmp_path):
-    """Of a run with four checkpoints, and of a kill once each of the first three has begun to be written."""
+    """The run has four checkpoints. The run is killed three times: when the writing of the first, second and third
+    checkpoint has begun."""
     name, first = uninterrupted
     folder = tmp_path / "run"
     command = ("train", *GAMES[name], *SMALL, "--run-dir", folder)

@@ -1,6 +1,6 @@
-"""Agents learn what Pong does not test: exploration by noise, memory, delayed rewards, time limits, stale policies.
+"""Small tasks that test exploration by noise, memory, delayed rewards, time limits and stale policies.
 
-Each task has a criterion that a correct algorithm meets in seconds, and mistakes with which the criterion is missed.
+A correct algorithm meets each task's criterion in seconds. Algorithms with the planted mistakes do not.
 """
 
 import copy
@@ -32,7 +32,7 @@ Q_LEARNING = {
 
 @pytest.fixture
 def train(tmp_path):
-    """train(algorithm, env, settings): a finished run in this process, on one thread."""
+    """train(algorithm, env, settings) returns a finished run of this process on one thread."""
     plain: dict[str, Any] = {"engine": "in-process", "torch_threads": 1, "evaluation__interval": 0}
     plain |= {"checkpoint__interval": 0}
     threads = torch.get_num_threads()
@@ -56,7 +56,7 @@ EXPLORING |= {"algo__target_interval": 250}
 
 @pytest.mark.slow
 def test_noise_finds_the_end_of_a_chain(train):
-    """With four seeds of five. On another processor the first seed may be one that misses it."""
+    """Four of five seeds find the chain's end. A second seed is tried, because results depend on the processor."""
     runs = (train("dqn", tables.chain, seed, noisy=True, **EXPLORING) for seed in (1, 2))
     assert any(greedy_actions(run, 7) == SOLUTION for run in runs)
 
@@ -70,7 +70,7 @@ def test_epsilon_greedy_actions_miss_it(train):
 @pytest.mark.slow
 @pytest.mark.parametrize("draws", [0, 1])
 def test_noise_that_is_not_resampled_misses_it(train, monkeypatch, draws):
-    """Without a draw, the noise is zero."""
+    """With `draws` 0, the noise stays zero. With 1, the noise is drawn only once."""
     resample = QNetwork.resample
 
     def limited(network: QNetwork, seed: torch.Tensor) -> None:
@@ -84,11 +84,11 @@ def test_noise_that_is_not_resampled_misses_it(train, monkeypatch, draws):
 # -- memory ------------------------------------------------------------
 
 RECALLING = {"envs": 32, "horizon": 6, "minibatch": 96, "lstm": 16, "learning_rate": 1e-2, "env_steps": 4_000}
-"""An episode has four steps, so every second episode crosses the border of two rollouts."""
+"""Episodes have four steps and rollouts have six, so that every second episode continues in the next rollout."""
 
 
 class WithoutState(RecurrentPolicyAgent):
-    """Resets the recurrent state before every step."""
+    """An agent that wrongly resets the recurrent state before every step."""
 
     def forward(self, obs, memory=None):
         return super().forward(obs, replace(memory, first=torch.ones_like(memory.first)))
@@ -100,7 +100,7 @@ class ForgetsSteps(PPO):
 
 
 def recalled(run: Run) -> bool:
-    """Return whether the agent answers nearly always. Guesses have a score of 0.5."""
+    """Return whether nearly all of the agent's answers are right. Guesses score 0.5."""
     return run.metrics["score"][-1] > 0.93
 
 
@@ -129,12 +129,13 @@ def test_a_state_that_ends_with_its_rollout_recalls_only_some_cues(train, monkey
 
 DELAYED = Q_LEARNING | {"envs": 16, "horizon": 2, "algo__intensity": 4, "replay__start": 200, "epsilon_steps": 1_000}
 SHORT = DELAYED | {"gamma": 0.9, "algo__target_interval": 400, "env_steps": 1_600}
-"""The target network is copied three times, so one-step targets do not carry the reward over the five steps."""
+"""The target network is copied only three times, so that one-step targets cannot propagate the reward over five
+steps."""
 LONG = DELAYED | {"gamma": 0.8, "n_step": 3, "algo__target_interval": 150, "env_steps": 2_000}
 
 
 class FirstRewardOnly(DQN):
-    """Leaves the later rewards out of the n-step return."""
+    """DQN with a mistake: the n-step return lacks all rewards but the first."""
 
     def draw(self):
         batch = super().draw()
@@ -143,7 +144,7 @@ class FirstRewardOnly(DQN):
 
 
 class OneDiscount(DQN):
-    """Discounts the value after n steps by gamma instead of gamma^n."""
+    """DQN with a mistake: the value after n steps is discounted by gamma instead of gamma^n."""
 
     def draw(self):
         batch = super().draw()
@@ -175,7 +176,7 @@ ENDLESS = {
 
 
 class EndsAtTimeLimits:
-    """Treats a time limit as the end of the task."""
+    """A mistake for any algorithm: a time limit is treated as a termination."""
 
     def ingest(self, rollout):
         super().ingest(replace(rollout, terminated=rollout.terminated | rollout.truncated))  # type: ignore[misc]
@@ -215,7 +216,7 @@ STALE = {"envs": 32, "horizon": 5, "algo__window": 5, "batches": 1, "learning_ra
 
 
 class InitialPolicyActs(CategoricalPolicyAgent):
-    """Acts with the policy of the run's beginning. The current policy is trained, and acts in evaluations."""
+    """An agent that samples with its initial policy. The current policy is trained, and acts in evaluations."""
 
     def __init__(self, model, greedy=False):
         super().__init__(model, greedy)
@@ -234,7 +235,7 @@ class Stale(IMPALA):
 
 
 class Unweighted(Stale):
-    """Uses importance weights of 1."""
+    """IMPALA with a mistake: all importance weights are 1."""
 
     def loss(self, batch):
         with torch.no_grad():
@@ -244,7 +245,7 @@ class Unweighted(Stale):
 
 
 def test_v_trace_learns_values_of_the_current_policy(train):
-    """The current policy chooses 1 in the second state, where the acting policy has a mean of 0."""
+    """In the second state, the current policy has a reward of 1, but the acting policy a mean reward of 0."""
     assert greedy_actions(train(Stale, tables.second_choice, **STALE), 2) == [RIGHT, RIGHT]
 
 

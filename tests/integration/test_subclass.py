@@ -1,4 +1,4 @@
-"""The documentation's example of a user's algorithm trains through the console script."""
+"""The documentation's example of a user's algorithm trains by the command line."""
 
 import csv
 import json
@@ -48,7 +48,7 @@ MODES = {
 }
 
 
-# In lockstep, tests/test_docs_run.py trains it.
+# tests/test_docs_run.py trains it with the lockstep schedule.
 @pytest.mark.parametrize("mode", slow_unless("concurrent".__eq__, MODES))
 def test_the_documented_value_learner_runs_in_every_mode(mode, tmp_path, monkeypatch):
     page = (ROOT / "docs/extending.md").read_text()
@@ -75,7 +75,7 @@ def test_an_inherited_setting_that_is_not_read_is_said(tmp_path, monkeypatch):
 
 
 class Unmoved(DQN):
-    """An agent that acts without epsilon, over DQN's settings."""
+    """DQN with an agent that does not use the setting epsilon."""
 
     def build_agent(self, spec):
         return PolicyAgent(QNetwork(spec, "dqn"), spec.n_actions)

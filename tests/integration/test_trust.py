@@ -1,4 +1,4 @@
-"""A folder of another person runs no code of its own, unless the user trusts the folder."""
+"""Code that is named in the run folder of another person is executed only if the user trusts the folder."""
 
 import inspect
 import json
@@ -40,7 +40,7 @@ def trained(tmp_path_factory):
 
 @pytest.fixture
 def folder(trained, tmp_path, monkeypatch):
-    """The current folder has the run and, beside it, the module evil.py."""
+    """The current folder, which contains a run and the module evil.py."""
     shutil.copytree(trained, tmp_path / "run")
     (tmp_path / "evil.py").write_text(EVIL)
     monkeypatch.chdir(tmp_path)
@@ -103,7 +103,7 @@ def test_callbacks_that_write_to_the_run_folder_need_no_trust(folder, name):
 
 
 def test_only_known_callbacks_need_no_trust():
-    """Each built-in callback and sink is either known to write to the run's folder alone, or must be trusted."""
+    """A built-in callback or sink needs trust unless it is known to write only to the run folder."""
     local = {name for name in BUILT_IN if not code_names({"callback": [name]})}
     assert local == {"StopAtScore", "SaveBest", "VideoEvery"}
     for name in local:

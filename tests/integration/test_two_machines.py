@@ -1,4 +1,4 @@
-"""Synchronous ranks on two machines, which share the run folder and no memory."""
+"""Synchronous ranks on two simulated machines, which share the run folder but no memory."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from tests.integration.test_ranks import CARTPOLE
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 
-# Processes of another tree can open no shared memory of this one, and end with it.
+# In a separate PID namespace, processes cannot open the shared memory of other processes.
 APART = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 
 
@@ -27,7 +27,7 @@ def hosts():
 
 
 class Agents:
-    """torchrun on each host, with one rank each."""
+    """One torchrun agent on each host, with one rank."""
 
     def __init__(self, hosts, folder, *args):
         train = ["-m", "accel_rl", "train", "a2c", "--run-dir", folder, *args]
@@ -43,7 +43,7 @@ class Agents:
             self.processes.append(subprocess.Popen(command, stdout=-1, stderr=-1, text=True, env=env))
 
     def ranks(self, host):
-        """Processes of a host's ranks."""
+        """Return the processes of a host's ranks."""
         tree = psutil.Process(self.processes[host].pid).children(recursive=True)
         return [p for p in tree if "accel_rl" in p.cmdline() and "torch.distributed.run" not in p.cmdline()]
 
@@ -63,7 +63,7 @@ class Agents:
 
 
 def test_two_machines_equal_two_ranks_of_one_machine(hosts, tmp_path):
-    """Gradients go over the network, and their norm is summed in another order."""
+    """Gradients are sent over the network, so that their norm is summed in another order."""
     args = (*CARTPOLE, "--env-steps", 4_000)
     with Agents(hosts, tmp_path / "two", *args) as agents:
         wait_for(lambda: progressed(tmp_path / "two", 1), 120)

@@ -1,4 +1,4 @@
-"""Runs that cannot do what a user may expect of them say so."""
+"""A run prints a warning if it cannot do what a user may expect."""
 
 from dataclasses import replace
 

@@ -1,6 +1,6 @@
-"""Programs in forks of a process that has imported torch: each saves two seconds of imports.
+"""Programs in forks of a process that has imported torch: each fork saves two seconds of imports.
 
-The process has one thread while it forks, and ends with the tests.
+The forking process has only one thread, and ends with the tests.
 """
 
 import atexit
@@ -25,12 +25,12 @@ _MODULES = (
     "gymnasium.envs.classic_control", "accel_rl.cli.train_command", "accel_rl.api.resume", "accel_rl.algos.ppo",
     "accel_rl.samplers.in_process", "accel_rl.kernels.native", "rich.console", "safetensors.torch",
 )  # fmt: skip
-"""The modules of a small run, imported once."""
+"""The modules of a small run, which the forking process imports once."""
 _server: list[tuple[subprocess.Popen, socket.socket]] = []
 
 
 class Forked:
-    """A program that runs in a fork. The methods are those of `subprocess.Popen`; its output goes to files."""
+    """A program in a forked process, with the methods of `subprocess.Popen`. The program's output goes to files."""
 
     def __init__(
         self, module: str, args: list[str], cwd: Any = None, env: Any = None, start_new_session: bool = False,
@@ -78,7 +78,7 @@ class Forked:
 
 
 def run(module: str, args: list[str], timeout_s: float, **options: Any) -> subprocess.CompletedProcess:
-    """As `subprocess.run` of `python -m module args`, with its output as text."""
+    """Run `python -m module args` in a fork, and return what `subprocess.run` would return, with output as text."""
     process = Forked(module, args, **options)
     try:
         out, err = process.communicate(timeout_s)
@@ -138,7 +138,7 @@ def serve(connection: socket.socket) -> None:
     ended, wakes = os.pipe()
     for fd in (ended, wakes):
         os.set_blocking(fd, False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)  # With a handler, the signal writes to the descriptor.
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # set_wakeup_fd needs a signal handler.
     signal.set_wakeup_fd(wakes)
     while True:
         ready = select.select([connection, ended], [], [])[0]
@@ -146,7 +146,8 @@ def serve(connection: socket.socket) -> None:
             os.read(ended, 4096)
             for pid, status in list(statuses.items()):
                 if (end := os.waitpid(pid, os.WNOHANG))[0]:
-                    with statuses.pop(pid), contextlib.suppress(OSError):  # The test may have ended.
+                    # The test that started the program may have ended.
+                    with statuses.pop(pid), contextlib.suppress(OSError):
                         status.sendall(_framed(os.waitstatus_to_exitcode(end[1])))
         if connection in ready:
             head, fds, _, _ = socket.recv_fds(connection, 4, 3)

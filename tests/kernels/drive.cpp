@@ -1,5 +1,5 @@
-// The compiled kernels on random arrays of many shapes, on one thread and on four: the results must be the same. Arrays have no
-// byte to spare, so that a sanitizer sees what is read or written beside them.
+// Runs the compiled kernels on random arrays of many shapes, on one thread and on four: the results must be equal. Arrays have
+// exact sizes, so that a sanitizer finds all accesses outside them.
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -15,7 +15,7 @@ using namespace accel;
 
 namespace {
 
-// The kernels of an instruction set.
+// The kernels for one instruction set.
 struct Form {
     decltype(&avx2::conv_u8) conv_u8;
     decltype(&avx2::conv_u8_back) conv_u8_back;
@@ -29,7 +29,7 @@ struct Form {
 
 std::mt19937 rng(1);
 
-// A team whose threads a sanitizer knows, in place of torch's.
+// Replaces torch's threads by std::thread, which a sanitizer can follow.
 void threads_of_our_own(void (*function)(void*), void* argument, unsigned threads, unsigned) {
     std::vector<std::thread> all;
     for (unsigned i = 1; i < threads; i++) all.emplace_back(function, argument);
@@ -37,7 +37,7 @@ void threads_of_our_own(void (*function)(void*), void* argument, unsigned thread
     for (std::thread& t : all) t.join();
 }
 
-// Exactly n elements on the heap.
+// An array of exactly n random elements on the heap.
 template <class T>
 struct Array {
     explicit Array(i64 n) : n(size_t(n)), data(static_cast<T*>(std::aligned_alloc(alignof(std::max_align_t), bytes()))) {

@@ -1,4 +1,5 @@
-"""The compiled convolutions without a ReLU: exactly the convolution whose ReLU the other tests compare with torch's."""
+"""Followed by a ReLU, the compiled convolutions equal those with a ReLU inside, which other tests compare with
+torch."""
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ if native.compiled() is None or not native.compiled().vectors:
     pytest.skip("no compiler built the extension, or this CPU has no AVX2", allow_module_level=True)
 
 CPU = torch.device("cpu")
-# input, weight, stride, padding: a network's first layer, its second, and a residual block's
+# Input, weight, stride and padding of a network's first layer, of the second layer, and of a residual block's layer.
 LAYERS = [
     ((9, 4, 84, 84), (32, 4, 8, 8), 4, 0),
     ((9, 32, 20, 20), (64, 32, 4, 4), 2, 1),

@@ -1,4 +1,4 @@
-"""The memory layouts of convolutions on a GPU: each equals the plain convolution. They run on the CPU, too."""
+"""The memory layouts of convolutions on a GPU: each equals the plain convolution. The tests run on the CPU, too."""
 
 import pytest
 import torch

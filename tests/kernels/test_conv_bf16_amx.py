@@ -1,4 +1,4 @@
-"""The convolutions in bfloat16 against the library's in float64, forward and backward, and when they are used."""
+"""The bfloat16 convolutions equal torch's in float64, forward and backward, and are used only for supported shapes."""
 
 import pytest
 import torch
@@ -34,7 +34,7 @@ def gradients(x, weight, bias, s, p):
     return out.detach(), w.grad, b.grad, x.grad, shade
 
 
-# pictures of Mnih et al., of Stooke & Abbeel, odd ones
+# Picture sizes of Mnih et al. and of Stooke & Abbeel, and unusual ones.
 FIRST = [((4, 84, 84), 32), ((4, 104, 80), 16), ((4, 8, 8), 16), ((4, 21, 50), 48)]
 
 
@@ -44,7 +44,7 @@ def test_of_pictures(N, size, D):
     compare(*made(N, *size, D, 8, True), 4, 0, 255)
 
 
-# k, stride, padding of the networks' second and third layers; a whole picture in a cell; one place to a cell
+# Kernel size, stride and padding of the networks' second and third layers, and unusual ones.
 LATER = [(4, 2, 0), (4, 2, 1), (3, 1, 0), (3, 1, 1), (8, 4, 2), (1, 1, 0), (6, 2, 2)]
 
 
@@ -125,13 +125,14 @@ def test_what_it_does_not_support():
 
 
 NOT_ALL = {"impala": 9, "btr": 14, "hadamax": 4}
-"""Convolutions that the kernels compute, of networks of which others are too narrow, or read bytes with stride 1."""
+"""Number of convolutions that the kernels compute, in networks with others that are too narrow or read bytes at stride
+1."""
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_learns_nearly_what_it_does_by_the_library(name, monkeypatch):
     torch.manual_seed(0)
-    net = NETWORKS[name](4, 104, 80).eval()  # In train mode, a spectral norm iterates.
+    net = NETWORKS[name](4, 104, 80).eval()  # In train mode, each call would change the vectors of a spectral norm.
     obs = torch.randint(0, 256, (64, 4, 104, 80), dtype=torch.uint8)
 
     def learned():

@@ -1,4 +1,4 @@
-"""The compiled convolutions in float32 against the library's in float64, forward and backward."""
+"""The compiled float32 convolutions equal torch's in float64, forward and backward."""
 
 import pytest
 import torch
@@ -25,9 +25,9 @@ def gradients(function, x, weight, bias):
     return [out.detach(), *(t.grad for t in leaves)]
 
 
-# of the networks' second and third layers; a small kernel, wide borders, a large kernel
+# Kernel size, stride, padding: of the networks' second and third layers, and unusual ones.
 KERNELS = [(4, 2, 0), (4, 2, 1), (3, 1, 0), (3, 1, 1), (2, 1, 0), (6, 2, 2), (6, 3, 2), (3, 1, 3)]
-# blocks of 64, 32 and 16 channels, and of what is no power of two
+# Channels and picture sizes, for blocks of 64, 32 and 16 channels, and channels that are not a power of two.
 SIZES = [(32, 64, 20, 20), (64, 64, 9, 9), (16, 32, 25, 19), (48, 16, 8, 11), (16, 96, 7, 13), (80, 128, 7, 7)]
 
 
@@ -40,13 +40,13 @@ def test_it_is_the_convolution(N, C, D, H, W, k, s, p):
 
     def exact(x, weight, bias):
         out = F.conv2d(x, weight, bias, s, p)
-        wrong = (out > 0) != (got[0] > 0)  # a sum of zero but for rounding is on either side of the ReLU
+        wrong = (out > 0) != (got[0] > 0)  # A sum near 0 may be on either side of the ReLU.
         assert wrong.float().mean() < 1e-4 and (out[wrong].abs() < 1e-5).all()
         return out * (got[0] > 0)
 
     want = gradients(exact, *(t.double() for t in args))
     for a, b, terms in zip(got, want, [C * k * k, D * k * k, N * 400, N * 400], strict=True):
-        torch.testing.assert_close(a.double(), b, rtol=1e-5, atol=1e-5 + 3e-7 * terms)  # float32 adds them up
+        torch.testing.assert_close(a.double(), b, rtol=1e-5, atol=1e-5 + 3e-7 * terms)  # float32 sums round.
     assert got[0].is_contiguous(memory_format=torch.channels_last)
 
 

@@ -1,4 +1,4 @@
-"""The compiled first layer against a convolution of the library in float64, forward and backward."""
+"""The compiled first layer equals torch's convolution in float64, forward and backward."""
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ def gradients(function, obs, weight, bias):
     return out.detach(), w.grad, b.grad
 
 
-# of Stooke & Abbeel, of Mnih et al., the smallest, odd ones
+# Picture sizes of Stooke & Abbeel and of Mnih et al., the smallest one, and unusual ones.
 @pytest.mark.parametrize(
     "size", [(4, 104, 80), (4, 84, 84), (4, 8, 8), (1, 8, 8), (4, 21, 50), (3, 21, 50), (2, 12, 180)]
 )
@@ -40,22 +40,22 @@ def test_it_is_the_convolution(N, channels, size):
 
     def exact(obs, weight, bias):
         out = F.conv2d(obs.double() / 255, weight, bias, 4)
-        wrong = (out > 0) != (got[0] > 0)  # a sum of zero but for rounding is on either side of the ReLU
+        wrong = (out > 0) != (got[0] > 0)  # A sum near 0 may be on either side of the ReLU.
         assert wrong.float().mean() < 1e-4 and (out[wrong].abs() < 1e-5).all()
         return out * (got[0] > 0)
 
     want = gradients(exact, obs, weight.double(), bias.double())
     for a, b in zip(got, want, strict=True):
         terms = 1 if b is want[0] else want[0].numel() / channels
-        torch.testing.assert_close(a.double(), b, rtol=1e-5, atol=1e-5 + 1e-6 * terms)  # float32 adds them up
+        torch.testing.assert_close(a.double(), b, rtol=1e-5, atol=1e-5 + 1e-6 * terms)  # float32 sums round.
     assert got[0].is_contiguous(memory_format=torch.channels_last)
 
 
 def test_it_is_as_exact_as_the_library():
-    """Weights and gradients of all sizes, whose last bits count."""
+    """Weights and gradients have very different sizes, so that rounding errors matter."""
     obs, weight, bias = made(16, 4, 84, 84, 32)
     weight *= torch.rand(weight.shape) ** 8
-    bias += 3  # nearly all of it passes the ReLU
+    bias += 3  # With this bias, nearly all outputs pass the ReLU.
 
     def library(obs, weight, bias):
         return torch.relu(F.conv2d(obs.to(weight.dtype) / 255, weight, bias, 4))
@@ -104,7 +104,7 @@ def test_what_it_does_not_support():
 
 
 def test_stacks_that_are_not_gathered():
-    """Frames are read where they lie, to the same bits; with a gradient, stacks have to be gathered."""
+    """The kernel reads frames without gathering them, with equal bits. With a gradient, stacks must be gathered."""
     frames = torch.randint(0, 256, (7, 5, 40, 36), dtype=torch.uint8)
     age = torch.tensor([3, 0, 2], dtype=torch.uint8)
     stacks = FrameStacks(frames, torch.tensor([0, 3, 1]), torch.tensor([4, 0, 2]), age, 4)
@@ -121,7 +121,7 @@ def test_stacks_that_are_not_gathered():
 def test_networks_are_the_same_with_it_and_without(name, monkeypatch):
     obs = made(6, 4, 104, 80, 16)[0]
     torch.manual_seed(0)
-    net = NETWORKS[name](4, 104, 80).eval()  # In train mode, a spectral norm iterates.
+    net = NETWORKS[name](4, 104, 80).eval()  # In train mode, each call would change the vectors of a spectral norm.
     found = []
     for compiled in (True, False):
         if not compiled:
@@ -131,7 +131,7 @@ def test_networks_are_the_same_with_it_and_without(name, monkeypatch):
         out.square().sum().backward()
         found.append([out.detach(), *(p.grad.clone() for p in net.parameters())])
     for a, b in zip(*found, strict=True):
-        if name in ("impala", "btr"):  # pooling passes the gradient to one of two nearly equal maxima
+        if name in ("impala", "btr"):  # Rounding decides which of two nearly equal maxima gets the pooling's gradient.
             assert (a - b).norm() < 2e-3 * b.norm()
         else:
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5 * float(b.abs().max()))
@@ -140,7 +140,7 @@ def test_networks_are_the_same_with_it_and_without(name, monkeypatch):
 def test_nothing_but_a_number_comes_of_a_gradient_that_is_not_one():
     obs, weight, bias = made(4, 4, 84, 84, 16)
     w = weight.requires_grad_()
-    out = conv_u8(obs, w, bias + 10)  # all of it passes the ReLU
+    out = conv_u8(obs, w, bias + 10)  # With this bias, all outputs pass the ReLU.
     (out * torch.nan).sum().backward()
     assert w.grad.isnan().all()
 

@@ -1,4 +1,4 @@
-"""Every Triton kernel compiles for two generations of GPUs, on a machine without one.
+"""Every Triton kernel compiles for two generations of GPUs, on a machine without a GPU.
 
 SOURCES lists all Triton kernels of the package, with arguments as in real runs.
 """
@@ -16,7 +16,7 @@ from tests.marks import slow
 from tests.test_architecture import FILES, imports, name_of
 
 NEEDS_TRITON = pytest.mark.needs("triton")
-MOST_REGISTERS = 64  # of a thread: a multiprocessor then holds 1,024 threads
+MOST_REGISTERS = 64  # With this number of registers per thread, a multiprocessor runs 1,024 threads.
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def _gather(word: str, words: int, stack: int, steps: int, action: str = "*u8") 
 SOURCES = (
     _gather("*i64", 84 * 84 // 8, stack=4, steps=1),
     _gather("*i64", 104 * 80 // 8, stack=4, steps=3),
-    _gather("*i32", 27, stack=1, steps=3, action="*i16"),  # observations are vectors of 27 floats
+    _gather("*i32", 27, stack=1, steps=3, action="*i16"),  # Observations are vectors of 27 floats.
 )
 
 
@@ -72,7 +72,7 @@ def compiled(source: GpuSource, capability: int):
 
 
 def resources(ptx: str, capability: int) -> tuple[int, int]:
-    """Return (registers of a thread, bytes that it spills to memory), as the assembler reports them."""
+    """Return the assembler's report of (registers per thread, bytes spilled to memory)."""
     target = re.search(r"\.target (sm_\d+\w?)", ptx).group(1)
     assert target.rstrip("a") == f"sm_{capability}"
     from triton.backends.nvidia.compiler import get_ptxas
@@ -103,7 +103,7 @@ def test_frames_are_copied_16_bytes_at_a_time(tmp_path, monkeypatch):
     ptx = compiled(SOURCES[0], 80).asm["ptx"]
     assert re.search(r"ld\.global\.v2\.b64|ld\.global\.v4\.b32", ptx)
     assert re.search(r"st\.global\.v2\.b64|st\.global\.v4\.b32", ptx)
-    assert "fma.rn.f32" not in ptx  # it would round once where torch rounds twice
+    assert "fma.rn.f32" not in ptx  # A fused multiply-add rounds once, but torch rounds twice.
 
 
 def test_every_kernel_is_listed():

@@ -1,4 +1,4 @@
-"""The compiled draws from a replay in host memory, against the plain torch operations: equal bit for bit."""
+"""Compiled draws from a replay in host memory equal those of plain torch operations bit for bit."""
 
 import itertools
 
@@ -38,7 +38,7 @@ def same_trees(compiled: Replay, plain: Replay) -> None:
 
 
 RINGS = [
-    # (B, T, rows, n, stack, waits, dies, n_actions): each value of a column occurs, and cells wrap around the ring.
+    # (B, T, rows, n, stack, waits, dies, n_actions): all values of each column occur, and cells wrap around the ring.
     (1, 7, 60, 1, 4, False, 0.0, 6),
     (3, 5, 40, 3, 4, False, 0.2, 300),
     (3, 5, 40, 1, 1, True, 0.2, 6),
@@ -49,7 +49,7 @@ RINGS = [
 ]  # fmt: skip
 
 
-# Each ring is drawn from with and without priorities; all pairs are slow.
+# Fast tests draw from some rings with priorities, and from others without; the other pairs are slow.
 PAIRS = [
     pytest.param(ring, kind, marks=() if (i + j) % 2 else pytest.mark.slow)
     for i, ring in enumerate(RINGS)
@@ -102,7 +102,7 @@ def test_draws_and_priorities_equal_those_of_plain_operations(ring, kind):
 
 
 def test_all_cells_that_can_be_drawn_are_gathered_alike():
-    """Every cell of several rings, with final frames, time limits, and unclipped rewards."""
+    """All cells of several rings are gathered. The rings have final frames, time limits, and unclipped rewards."""
     for n, stack, clip in itertools.product((1, 2, 5), (1, 4), (0.0, 1.0)):
         sims = Simulators(3, 5, n, stack, length=4)
         ring = FrameRing(sims.spec, 3, 180, NStep(n, 0.97, clip))
@@ -201,7 +201,8 @@ def test_inputs_that_do_not_fit_are_refused():
 
 
 def test_damaged_values_never_lead_outside_the_arrays():
-    """All arrays have random numbers, as from a damaged file. Sanitizers see what is read or written beside them."""
+    """All arrays have random numbers, as if read from a damaged file. Sanitizers would find accesses outside the
+    arrays."""
     g = torch.Generator().manual_seed(0)
     ring = arrays(
         age=torch.randint(0, 256, (12,), generator=g).byte(), flags=torch.randint(0, 256, (12,), generator=g).byte(),

@@ -1,4 +1,4 @@
-"""Layer norms, against torch's in float64."""
+"""Layer norms equal torch's in float64."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The wide layer of few rows against float64, and its rows against one another."""
+"""Products of small batches by a wide layer equal float64 results, and rows do not depend on the batch size."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The extension, if it is missing, or built for another CPU."""
+"""The compiled extension is missing, or was built for another CPU."""
 
 import os
 import shutil
@@ -39,9 +39,9 @@ FLOAT32 = ("test_conv2d.py", "test_conv_f32_winograd.py", "test_conv_u8.py", "te
 
 
 @pytest.mark.skipif(native.compiled() is None or native.compiled().vectors != "avx512", reason="no AVX-512 here")
-@pytest.mark.slow  # It runs the tests of four modules again.
+@pytest.mark.slow  # The test runs the tests of four modules again.
 def test_the_kernels_for_avx2_are_right_too():
-    """On a CPU with AVX-512, the tests of the kernels run again with those for AVX2."""
+    """On a CPU with AVX-512, the tests of the kernels run again with the kernels for AVX2."""
     files = [str(Path(__file__).parent / name) for name in FLOAT32]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", *files],

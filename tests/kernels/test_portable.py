@@ -1,4 +1,4 @@
-"""The kernels that every CPU has compute the same on this one as on others."""
+"""The portable kernels give the same results on this CPU as on others."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The gather of transitions: the Triton kernel against plain operations, and the operator."""
+"""The gather of transitions by the Triton kernel, which must equal plain operations, and by the torch operator."""
 
 import subprocess
 import sys

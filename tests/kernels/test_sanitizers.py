@@ -1,7 +1,7 @@
 """Sanitizers on the compiled kernels (drive.cpp): memory, undefined behaviour, and races between threads.
 
-The AMX kernels are not driven: few machines have such a CPU. Where there is one, test_conv_bf16_amx.py compares them
-with torch's results.
+The AMX kernels are not run, because few machines have such a CPU. On such a CPU, test_conv_bf16_amx.py compares these
+kernels with torch.
 """
 
 import shutil

@@ -1,1 +1,1 @@
-"""Long and large runs, which must not grow."""
+"""Long and large runs, whose use of memory, descriptors and threads must not grow."""

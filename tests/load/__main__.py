@@ -4,8 +4,9 @@ python -m tests.load                                        # the full size; hou
 python -m tests.load --workers 16 --envs 256 --rollouts 400 --updates 20000 --trainings 60
 python -m tests.load --parts trainings --trainings 500 --json out.json
 
-The growth is the slope after a warm-up, with its 95 % confidence interval. It is wrong if memory would certainly grow
-by more than `--limit-mib` in the full size of a part, or descriptors, threads or processes at all.
+The growth is the slope after a warm-up, with its 95 % confidence interval. Too large is a growth of memory that is
+certainly more than `--limit-mib` in the full size of a part, or any certain growth of descriptors, threads or
+processes.
 """
 
 import sys
@@ -36,9 +37,9 @@ SMALL: dict[str, Any] = {
 class Options:
     parts: tuple[str, ...] = tuple(FULL)
     workers: int = 64
-    """Worker processes of the part sampling."""
+    """Number of worker processes in the part `sampling`."""
     envs: int = 1_024
-    """Environments of the part sampling."""
+    """Number of environments in the part `sampling`."""
     rollouts: Count = 20_000
     updates: Count = 200_000
     trainings: Count = 500
@@ -66,7 +67,7 @@ def sampling(o: Options, usage: Usage) -> None:
 
 
 def updates(o: Options, usage: Usage) -> None:
-    """Train A2C by many small updates, with a row and a checkpoint now and then."""
+    """Train A2C by many small updates, with occasional rows and checkpoints."""
     every = max(1, o.updates // SAMPLES)
 
     class Sampled(accel_rl.Callback):

@@ -1,4 +1,4 @@
-"""How much a process and its children grow, as a slope with a confidence interval."""
+"""The growth of a process and its children, as a slope with a confidence interval."""
 
 import itertools
 import math
@@ -13,12 +13,12 @@ BLOCKS = 20
 T_95 = 2.101
 """Quantile 0.975 of Student's t distribution with BLOCKS - 2 degrees of freedom."""
 WARM_UP = 0.25
-"""Part of the samples that is left out: caches fill, and the allocator keeps its first pages."""
+"""Fraction of the first samples to ignore, while caches fill and the allocator reserves its first pages."""
 
 
 @dataclass
 class Usage:
-    """Samples of a process tree. `x` counts the work that is done, such as updates."""
+    """Samples of the resources of a process tree. `x` is the amount of work done, such as the number of updates."""
 
     x: list[float] = field(default_factory=list)
     series: dict[str, list[float]] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from tests.load.growth import Usage, slope
 def test_a_slope_has_an_interval():
     rng = random.Random(1)
     x = list(range(400))
-    steady = [rng.gauss(50, 3) + 1000 * (n < 100) for n in x]  # The warm-up is left out.
+    steady = [rng.gauss(50, 3) + 1000 * (n < 100) for n in x]  # The samples of the warm-up are ignored.
     value, half = slope(x, steady)
     assert abs(value) < half < 0.01
     value, half = slope(x, [y + 0.1 * n for n, y in zip(x, steady, strict=True)])
@@ -26,7 +26,8 @@ def test_growth_is_seen():
     """Memory and descriptors that are not released have slopes above zero."""
     usage, kept = Usage(), []
     for n in range(40):
-        memory = mmap.mmap(-1, 1 << 16)  # malloc could reuse what earlier tests have freed.
+        # mmap is used, because malloc could reuse memory that earlier tests have freed.
+        memory = mmap.mmap(-1, 1 << 16)
         memory.write(random.randbytes(1 << 16))
         kept.append((memory, open("/dev/null")))  # noqa: SIM115
         usage.sample(n)

@@ -1,4 +1,4 @@
-"""The plan of a described machine is what runs on the same machine: cores of ranks by NUMA node and physical core."""
+"""Ranks get the cores that are planned for a description of the same machine, by NUMA node and physical core."""
 
 import os
 import random
@@ -13,12 +13,12 @@ from tests.marks import slow
 
 
 def dgx1() -> Machine:
-    """Two sockets of 20 cores with 2 threads, and 8 GPUs."""
+    """Return a machine with two sockets of 20 cores with 2 threads each, and 8 GPUs."""
     return numbered(2, 20, 2, 8)
 
 
 def numbered(sockets: int, cores: int, threads: int, gpus: int) -> Machine:
-    """A machine whose processors are numbered as by Linux: first threads by node, then second threads by node."""
+    """Return a machine with Linux's numbering: the first threads of all cores by node, then the second threads."""
     nodes = []
     for node in range(sockets):
         first = range(node * cores, (node + 1) * cores)
@@ -29,7 +29,7 @@ def numbered(sockets: int, cores: int, threads: int, gpus: int) -> Machine:
 
 @pytest.fixture
 def present(monkeypatch, tmp_path):
-    """present(machine, allowed): this machine is `machine`, as Linux and nvidia-smi describe it."""
+    """present(machine, allowed) fakes the files of Linux and the output of nvidia-smi of `machine`."""
     real, siblings = hardware.this_machine, hardware.hyperthreads
     count = iter(range(1_000))
 

@@ -1,4 +1,4 @@
-"""Objects own streams of a GPU, of which torch has 32; on a simulated GPU, and on a real one (`pytest -m gpu`)."""
+"""Objects own GPU streams, of which torch has 32. Tested on a simulated GPU, and with `pytest -m gpu` on a real one."""
 
 import gc
 from dataclasses import replace
@@ -42,7 +42,7 @@ def test_more_owners_than_streams_are_logged(device, monkeypatch):
 
 
 def test_owners_in_cycles_of_references_lose_their_streams(device, monkeypatch):
-    """As several runs of one process, which the garbage collector has not found yet."""
+    """Runs that the garbage collector has not found yet are such owners."""
     said = []
     monkeypatch.setattr(devices, "say_once", said.append)
     gc.disable()
@@ -57,8 +57,7 @@ def test_owners_in_cycles_of_references_lose_their_streams(device, monkeypatch):
 
 
 def test_a_capture_survives_many_others(device):
-    """A capture fails if another thread queues work on its stream, as the copies of a sampler whose stream is the
-    capture's."""
+    """A capture fails if another thread queues work, such as a sampler's copies, on the capture's stream."""
     owner, x, y = Owner(), torch.zeros(3, device=device), torch.zeros(3, device=device)
     copying = device.stream(owner)
     for _ in range(40):
@@ -77,7 +76,7 @@ def test_a_capture_survives_many_others(device):
 
 @pytest.mark.slow
 def test_the_streams_of_a_run_differ(simulated_gpu, tmp_path, monkeypatch):
-    """Also those of its evaluations, after as many other streams as a long run may have made."""
+    """The streams of evaluations also differ, even after a long run has made many other streams."""
     made, stream = [], Device.stream
     monkeypatch.setattr(Device, "stream", lambda self, owner: made.append(stream(self, owner)) or made[-1])
     name = "dqn, concurrent, second learner"

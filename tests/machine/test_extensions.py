@@ -1,4 +1,4 @@
-"""What is said where an extension is missing: the cause and the remedy."""
+"""The error message if a compiled extension is missing has the cause and the remedy."""
 
 import importlib.machinery
 import sys

@@ -1,4 +1,4 @@
-"""Energy of GPUs, from a stand-in of NVML that is compiled here. No test here runs on a GPU."""
+"""Energy of GPUs, read from a compiled stand-in for NVML. These tests need no GPU."""
 
 import shutil
 import subprocess
@@ -33,7 +33,7 @@ int nvmlDeviceGetTotalEnergyConsumption(void *gpu, unsigned long long *millijoul
 
 
 def compiled(folder, *flags):
-    """Return the path of the stand-in, whose counters are the files GPU-... in `folder`."""
+    """Compile the stand-in for NVML, which reads its counters from the files GPU-... in `folder`. Returns its path."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("needs a C compiler")

@@ -1,4 +1,5 @@
-"""Detection of cores and cgroup quotas. The cgroup folders are fake; affinity masks are real where a test says so."""
+"""Detection of cores and cgroup quotas. The cgroup folders are fake. Affinity masks are real only in tests whose names
+say so."""
 
 import json
 import os
@@ -59,7 +60,7 @@ V1 = "12:cpu,cpuacct:/a/b\n11:memory:/elsewhere\n1:name=systemd:/\n"
             },
             0.5,
         ),
-        # in a container the hierarchy opens at the container's own group, whatever the host calls it
+        # In a container, the hierarchy's root is the container's group, whatever its name on the host.
         (V1, {"cpu/cpu.cfs_quota_us": "250000", "cpu/cpu.cfs_period_us": "100000"}, 2.5),
     ],
 )
@@ -81,7 +82,7 @@ STAT = "anon 100\ninactive_file 2000\nactive_file 300\nshmem 50"
     ],
 )
 def test_the_files_that_a_cgroup_has_read_are_free_memory(tmp_path, files, want):
-    """The kernel frees them; a run that fits after that is not refused."""
+    """The kernel can free cached files, so a run that needs their memory is not refused."""
     file = cgroup(tmp_path, "0::/b\n", files)
     assert hardware.cgroup_memory(tmp_path / "fs", file) == want
 
@@ -91,7 +92,7 @@ def test_no_cgroups_is_no_limit(tmp_path):
 
 
 def in_process(code: str, *before: str) -> list:
-    """What `code` prints as JSON lines, run by a fresh interpreter behind the command `before`."""
+    """Run `code` in a new interpreter, started by the command `before`. Returns the printed JSON lines."""
     done = subprocess.run(
         [*before, sys.executable, "-c", "import json, os, sys\nfrom accel_rl.machine import hardware\n" + code],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""Words of shared memory whose loads and stores fences order."""
+"""Words in shared memory whose loads and stores are ordered by memory fences."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,5 @@
-"""Placement under affinity masks and cgroup quotas. Cgroup folders are fake; masks are real where a test says so."""
+"""Placement under affinity masks and cgroup quotas. Cgroup folders are fake. Masks are real only in tests whose names
+say so."""
 
 import os
 import shutil
@@ -21,7 +22,7 @@ def nothing_said_yet(monkeypatch):
 
 @pytest.fixture
 def machine(monkeypatch, tmp_path):
-    """machine(cores, quota): a machine with these allowed cores and a cgroup v2 quota, or none."""
+    """machine(cores, quota) fakes a machine with these allowed cores, and with a cgroup v2 quota unless it is None."""
     real = hardware.cgroup_cpus
 
     def make(cores: set[int], quota: str | None = None) -> None:
@@ -112,7 +113,7 @@ print(json.dumps([hardware.allowed_cores(), p.worker_cores, p.server_cores, p.to
 
 @linux
 def test_a_real_mask_is_obeyed():
-    """Set before the process starts (taskset) and from within: one core, the last, though there may be more."""
+    """A mask with only the last core is set by the process, and by taskset before the process starts."""
     core = max(os.sched_getaffinity(0))
     want = [[core], [core], [core], 1]
     assert in_process(f"os.sched_setaffinity(0, [{core}])" + PRINT_PLAN) == [want]

@@ -31,13 +31,13 @@ class Clock:
 def clock(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(progress, "time", clock)
-    for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):  # rich would take anything for a terminal
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):  # With one of these variables, rich treats any output as a terminal.
         monkeypatch.delenv(name, raising=False)
     return clock
 
 
 def test_plain_lines_where_nobody_watches(clock, capsys):
-    """Not a terminal: a line now and then on stderr, with the rate since the last and the time left."""
+    """If stderr is not a terminal, occasional lines have the rate since the last line and the remaining time."""
     display = ProgressDisplay(total=10_000, done=2_000, label="a2c pong")
     clock.now += 5
     display.update(2_500, 1.0)  # too early

@@ -1,4 +1,4 @@
-"""Tags of metrics in TensorBoard and Weights & Biases, and the sink of MLflow."""
+"""Names of metrics in TensorBoard and Weights & Biases, and the MLflow sink."""
 
 import sys
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Metrics of updates: numbers by names of their own."""
+"""Metrics of updates: an algorithm's own numbers by name."""
 
 from fractions import Fraction
 

@@ -97,7 +97,7 @@ def test_a_run_keeps_its_name_after_a_resume(tmp_path, monkeypatch):
 
 
 class Run:
-    """A service that stops answering after the first row."""
+    """A fake run of the service, which raises errors after the first row."""
 
     def __init__(self):
         self.logged = []
@@ -140,7 +140,7 @@ for n in (5, 10):  # the second time as after a resume
 
 @pytest.mark.slow
 def test_offline_files_lie_in_the_run_folder_and_hold_no_key(tmp_path):
-    """A real run of the service's own client, in a process of its own with a home folder of its own."""
+    """The test uses the real client of the service, in a separate process with a separate home folder."""
     key = "0123456789abcdef" * 2 + "feedface"
     places = {name: tmp_path / name for name in ("home", "temporary", "here")}
     for p in (*places.values(), places["here"] / "run"):
@@ -197,7 +197,7 @@ def test_artifacts_need_weights_and_biases(tmp_path):
 def test_a_foreign_run_folder_does_not_choose_the_server(tmp_path, monkeypatch):
     for kind in ("CACHE", "CONFIG", "DATA"):
         monkeypatch.delenv(f"WANDB_{kind}_DIR", raising=False)
-        monkeypatch.setenv(f"WANDB_{kind}_DIR", "")  # The test's end removes what the sink sets.
+        monkeypatch.setenv(f"WANDB_{kind}_DIR", "")  # monkeypatch then restores variables that the sink has set.
         monkeypatch.delenv(f"WANDB_{kind}_DIR")
     file = tmp_path / "wandb" / "config" / "settings"
     file.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Any module of a user is a network's body; widths and activations of fully connected layers."""
+"""Any module of a user can be a network's body; widths and activations of fully connected layers."""
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ def model_of(algorithm: str, spec: EnvSpec, **values) -> nn.Module:
 
 
 def widths(net: nn.Module) -> list[int]:
-    """The outputs of the fully connected layers, in the order in which they are registered."""
+    """Return the numbers of outputs of all fully connected layers, in the order of registration."""
     return [m.out_features for m in net.modules() if isinstance(m, nn.Linear)]
 
 
@@ -113,7 +113,8 @@ def test_a_wrong_module_is_one_line(name, line):
 
 
 def test_running_norm():
-    """Mean and deviation of all batches so far, clipped, from the batch after them on; unchanged in eval mode."""
+    """A batch is normalized by the mean and deviation of all earlier batches. Eval mode does not update the mean and
+    deviation."""
     torch.manual_seed(0)
     norm, batches = RunningNorm(3), [torch.randn(n, 3) * 5 + torch.tensor([1.0, -100.0, 0.0]) for n in (7, 20, 1, 300)]
     for k, x in enumerate(batches):
@@ -137,7 +138,8 @@ REPLAY = {"replay__start": 100, "replay__size": 2_000}
     ],
 )
 def test_normalized_observations_are_kept(algorithm, more, tmp_path):
-    """The statistics are trained, part of models and of target networks, and not changed by evaluations."""
+    """Training updates the statistics, which are part of models and target networks. Evaluations do not change the
+    statistics."""
     run = accel_rl.train(
         algorithm, env="CartPole-v1", normalize=True, envs=4, engine="in-process", env_steps=1_600,
         evaluation__interval=800, evaluation__steps=100, run_dir=tmp_path / "run", **more,

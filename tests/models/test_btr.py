@@ -1,4 +1,4 @@
-"""Spectral norms against torch's, step for step, and the network of BTR against its description."""
+"""Spectral norms equal torch's at each step, and BTR's network is as described in the paper."""
 
 import copy
 import subprocess
@@ -24,7 +24,7 @@ from tests.algos.made_up import SPEC
 
 
 class Small(ImpalaNet):
-    """Two sections, for tests of whole runs."""
+    """A network with two sections, for fast tests."""
 
     layers = ((8, 3, 1, 1), (8, 3, 1, 1))
     hidden = 32
@@ -41,7 +41,7 @@ class WithoutPooling(BTRNet):
 
 
 def torchs(conv: Conv2d) -> nn.Conv2d:
-    """torch's layer with the same weight and the same vectors."""
+    """Return torch's spectrally normalized layer with the same weight and power-iteration vectors."""
     other = nn.Conv2d(conv.in_channels, conv.out_channels, 3, padding=1)
     other.load_state_dict({"weight": conv.weight, "bias": conv.bias})
     other = spectral_norm(other)
@@ -56,7 +56,7 @@ def test_the_first_vectors_are_torchs():
     conv = Conv2d(16, 32, 3, 1, 1, with_relu=False, is_spectral=True)
     torch.manual_seed(3)
     norm = spectral_norm(nn.Conv2d(16, 32, 3, padding=1)).parametrizations.weight[0]
-    conv.spectral.iterate(conv.weight)  # torch computes the weight once when it registers the norm.
+    conv.spectral.iterate(conv.weight)  # torch makes one power iteration when it registers the norm.
     torch.testing.assert_close(conv.spectral.u, norm._u)
     torch.testing.assert_close(conv.spectral.v, norm._v)
 
@@ -70,7 +70,7 @@ def test_updates_are_those_of_torchs_spectral_norm():
         x = torch.randn(5, 16, 11, 9)
         conv.train(step != 5), other.train(step != 5)
         got, want = conv(x), other(x)
-        # Two calls in one update: the second changes the vectors before the backward pass of the first.
+        # In one update, a second call changes the vectors before the backward pass of the first call.
         (got * conv(x).detach()).sum().backward()
         (want * other(x).detach()).sum().backward()
         torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
@@ -130,7 +130,8 @@ def test_layer_norms_and_spectral_norms_combine(layer_norm):
     with training_mode(net):
         net(torch.randint(256, (3, 4, 40, 33), dtype=torch.uint8)).backward(torch.randn(3, 32))
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in net.parameters())
-    for block in (b for s in list(net.convolutions)[:2] for b in s.blocks):  # Orthogonal, and therefore known at once
+    # Initial weights are orthogonal, so that their spectral norm is exact from the beginning.
+    for block in (b for s in list(net.convolutions)[:2] for b in s.blocks):
         rows = block.conv_0.spectral.eval()(block.conv_0.weight).detach().flatten(1).norm(dim=1)
         torch.testing.assert_close(rows, torch.ones(8))
 

@@ -1,4 +1,4 @@
-"""The papers' networks, layer by layer."""
+"""The papers' convolutional networks, layer by layer."""
 
 import math
 from dataclasses import replace
@@ -21,7 +21,8 @@ from accel_rl.training.learner import build_algorithm
 @pytest.mark.parametrize(
     ("network", "parameters", "features"),
     [
-        # weights and biases of each layer at 4 x 104 x 80: 25 x 19 -> 12 x 9 (-> 12 x 9)
+        # Numbers of weights and biases of each layer for pictures of 4 x 104 x 80. Outputs: 25 x 19 -> 12 x 9 (-> 12 x
+        # 9).
         (A3CNet, 4112 + 8224 + 256 * (32 * 12 * 9 + 1), 256),
         (DQNNet, 8224 + 32832 + 36928 + 512 * (64 * 12 * 9 + 1), 512),
     ],
@@ -85,7 +86,7 @@ def test_a_layer_norm_stands_before_or_after_each_relu(place):
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in net.parameters())
 
 
-# Zeros (left, right, top, bottom) of each layer, as TensorFlow documents SAME: ceil(size / stride) outputs.
+# Padding (left, right, top, bottom) of each layer by TensorFlow's SAME, which gives ceil(size / stride) outputs.
 SAME = {
     (84, 84): [(2, 2, 2, 2), (1, 2, 1, 2), (1, 1, 1, 1)],  # 84 -> 21 -> 11 -> 11
     (104, 80): [(2, 2, 2, 2), (1, 1, 1, 1), (1, 1, 1, 1)],  # 104 x 80 -> 26 x 20 -> 13 x 10
@@ -116,7 +117,8 @@ def test_same_padding_is_tensorflows(size, place):
     torch.testing.assert_close(got.double(), want, rtol=1e-4, atol=1e-4)
     gradients = torch.autograd.grad(got, weights, shade), torch.autograd.grad(want, weights, shade.double())
     for a, b in zip(*gradients, strict=True):
-        assert float((a - b).norm()) < 1e-3 * float(b.norm())  # A sum near 0 can be on the ReLU's other side.
+        # Rounding may move a sum near 0 to the other side of the ReLU.
+        assert float((a - b).norm()) < 1e-3 * float(b.norm())
 
 
 def test_same_padding_of_frames_that_are_not_gathered():

@@ -1,4 +1,4 @@
-"""The state of a network by name: what it holds, what is refused, and how it is copied."""
+"""The state of a network by name: its contents, refused states, and copies."""
 
 import pytest
 import torch

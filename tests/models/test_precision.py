@@ -1,4 +1,4 @@
-"""Training in bfloat16: only products are bfloat16; outputs and parameters stay float32."""
+"""Training in bfloat16: only matrix products and convolutions are bfloat16; outputs and parameters are float32."""
 
 import pytest
 import torch

@@ -86,7 +86,7 @@ def test_noise_is_factorised_and_can_be_left_out():
 
 
 def splitmix64(x: int) -> int:
-    """The finaliser of Steele et al. 2014, by Python's integers."""
+    """The finalizer of SplitMix64 (Steele et al. 2014), computed with Python's integers."""
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
     x = (x ^ x >> 27) * 0x94D049BB133111EB % 2**64
     return x ^ x >> 31

@@ -1,4 +1,4 @@
-"""The LSTM over a sequence equals the same LSTM step by step, with the state forgotten where an episode opens."""
+"""The LSTM over a sequence equals the same LSTM step by step. The state is reset where an episode begins."""
 
 import torch
 

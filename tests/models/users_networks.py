@@ -1,11 +1,11 @@
-"""A user's modules, some with a mistake."""
+"""Torch modules such as a user writes, some with a mistake."""
 
 import torch
 from torch import Tensor, nn
 
 
 class Pictures(nn.Module):
-    """Two convolutions; the number of features is that of the first forward."""
+    """Two convolutions and a lazy layer, whose number of inputs is found by the first forward pass."""
 
     def __init__(self, shape: tuple[int, ...], channels: int = 4):
         super().__init__()
@@ -27,7 +27,7 @@ class Vectors(nn.Module):
 
 
 class Given(nn.Module):
-    """`result` is what its forward returns, as a name in RESULTS."""
+    """A module whose forward returns the entry `result` of RESULTS."""
 
     def __init__(self, shape: tuple[int, ...], result: str):
         super().__init__()

@@ -9,7 +9,8 @@ MASKS = torch.tensor([[1, 0, 1, 1], [0, 0, 0, 1], [0, 0, 0, 0]])
 
 
 def test_the_last_numbers_of_an_observation_are_the_mask():
-    known = torch.tensor([[1, 0, 1, 1], [0, 0, 0, 1], [1, 1, 1, 1]]).bool()  # Without an allowed action, all are.
+    # If a mask allows no action, all actions count as allowed.
+    known = torch.tensor([[1, 0, 1, 1], [0, 0, 0, 1], [1, 1, 1, 1]]).bool()
     floats = torch.cat([torch.randn(3, 5), MASKS.float()], 1)
     assert torch.equal(allowed(floats, 4), known)
     picture = torch.randint(256, (3, 7), dtype=torch.uint8)

@@ -1,4 +1,4 @@
-"""Distributions of actions against torch.distributions."""
+"""Distributions of actions equal those of torch.distributions."""
 
 import numpy as np
 import pytest
@@ -11,11 +11,11 @@ N = 20_000
 
 
 def uniform(n: int = N) -> torch.Tensor:
-    return torch.rand(n, generator=torch.Generator().manual_seed(0))  # Multiples of 2^-24, as of all samplers
+    return torch.rand(n, generator=torch.Generator().manual_seed(0))  # Multiples of 2^-24, as in all samplers.
 
 
 def reference(policy: Policy, outputs: torch.Tensor) -> list[D.Distribution]:
-    """Independent distributions, one for each number of an action."""
+    """Return independent torch distributions, one for each number of an action."""
     if isinstance(policy, Gaussian):
         mean, log_deviation = outputs.chunk(2, -1)
         return [D.Normal(m, s.exp()) for m, s in zip(mean.unbind(-1), log_deviation.unbind(-1), strict=True)]
@@ -47,7 +47,7 @@ def test_samples_of_a_gaussian():
     np.testing.assert_allclose(action.std(0), np.exp([0.5, -1]), rtol=0.02)
     assert abs(np.corrcoef(action.T)[0, 1]) < 0.03
     z = (action - torch.tensor([1.0, -2.0])) / torch.tensor([0.5, -1.0]).exp()
-    for k, share in ((1, 0.6827), (2, 0.9545)):  # The shares within k deviations of a normal distribution
+    for k, share in ((1, 0.6827), (2, 0.9545)):  # Fractions of a normal distribution within k standard deviations.
         assert abs(float((z.abs() < k).float().mean()) - share) < 0.01
 
 

@@ -66,7 +66,7 @@ def slow_surrogate(ratio, advantage, clip):
 
 
 def test_the_surrogate_and_its_gradient_are_those_of_the_smaller_term():
-    """Beside the bounds, not at them: a derivative at a kink is a choice."""
+    """Ratios at the clip bounds are not tested, because the derivative is not unique there."""
     cells = [
         (ratio, advantage)
         for ratio in (0.0, 0.5, 0.79, 0.81, 0.9, 1.0, 1.1, 1.19, 1.21, 1.5, math.inf)

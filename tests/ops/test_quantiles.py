@@ -1,4 +1,4 @@
-"""The quantile Huber loss and Munchausen's target against float64, pair by pair and action by action."""
+"""The quantile Huber loss and Munchausen's target equal float64 loops over pairs of quantiles and over actions."""
 
 import math
 
@@ -30,7 +30,7 @@ def test_the_loss_and_its_slope_are_those_of_all_pairs(kappa):
         N, Z, M = (int(torch.randint(1, most, (), generator=g)) for most in (9, 40, 40))
         scale, shift = 10 ** float(torch.randn((), generator=g)), 100 * float(torch.randn((), generator=g))
         target, quantiles = (scale * torch.randn(N, n, generator=g) + shift for n in (M, Z))
-        if seed % 3 == 0:  # many equal numbers, and quantiles equal to targets
+        if seed % 3 == 0:  # Rounding makes many numbers equal, also quantiles and targets.
             target, quantiles = target.round(), quantiles.round()
         tau = midpoints(Z, target.device).expand(N, Z) if seed % 2 else torch.rand(N, Z, generator=g)
         x = quantiles.clone().requires_grad_()
@@ -53,7 +53,7 @@ def test_a_common_share_is_that_of_every_row():
 
 
 def test_munchausens_target_is_the_papers():
-    """Vieillard et al. 2020, eq. 1, one action after another; also with differences of 1,000 temperatures."""
+    """The oracle is Vieillard et al. 2020, eq. 1. Action values differ by up to 1,000 temperatures."""
     for seed in range(BATCHES):
         g = torch.Generator().manual_seed(seed)
         N, A, temperature = 4, int(torch.randint(2, 19, (), generator=g)), (0.03, 1.0)[seed % 2]

@@ -54,7 +54,7 @@ def test_return_by_hand():
     reward = torch.tensor([[1.0], [2.0], [4.0]])
     discount = torch.tensor([[0.5], [0.0], [0.5]])
     got = discounted_return(reward, discount, torch.tensor([8.0]))
-    # 4 + .5 * 8; 2 + 0; 1 + .5 * 2
+    # The expected returns are 4 + .5 * 8; 2 + 0; 1 + .5 * 2.
     assert got.flatten().tolist() == [2.0, 2.0, 8.0]
 
 

@@ -1,4 +1,4 @@
-"""The flat vector by name: layouts of the same parameters in another order, and of others."""
+"""Layouts of the flat parameter vector by name: equal parameters in another order, and different parameters."""
 
 from dataclasses import replace
 
@@ -59,7 +59,8 @@ def test_a_shared_parameter_has_one_place_and_both_names():
 
 @pytest.mark.parametrize("algorithm", ["a2c", "c51", "rainbow"])
 def test_matrices_begin_at_multiples_of_64_numbers(algorithm):
-    """Pong has six actions, and the biases of a dueling network's first head would displace the second head."""
+    """Pong has six actions. Without padding, the six biases of a dueling network's first head would misalign the
+    second."""
     config = resolve(replace(default_config(algorithm), env=env_of(game="pong")))
     x = FlatParameters(build_algorithm(config, config.spec, "cpu").agent.model)
     assert all(part.start % 64 == 0 for name, part in x.layers() if (part.stop - part.start) % 64 == 0)

@@ -1,4 +1,4 @@
-"""Print the SHA-256 of rollouts of Pong and Breakout, by an untrained network and by random play, as one line.
+"""Print the SHA-256 of rollouts of Pong and Breakout by an untrained network and by random play.
 
 python tests/packaging/rollouts.py        # of the accel_rl that is installed; fails where an extension is missing
 """

@@ -18,7 +18,7 @@ TRAIN = ["train", "pqn", "--game", "pong"]
 
 
 def commands() -> list[str]:
-    """Return the commands of the RUN lines that need no root file system."""
+    """Return the commands of all RUN lines except those that install packages or add users."""
     return [line for line in re.findall(r"^RUN (.*)$", TEXT, re.M) if not re.match(r"apt-get|useradd", line)]
 
 
@@ -37,7 +37,7 @@ def test_its_commands_install_accel_rl_and_a_run_trains(tmp_path: Path) -> None:
     )
     prefix = tmp_path / "opt"
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    # The package index of this machine is used, because PyTorch's may be out of reach.
+    # This machine's package index is used, because PyTorch's index may be unreachable.
     environment["TORCH_INDEX"] = os.environ.get("PIP_INDEX_URL", "https://pypi.org/simple")
     environment |= {"GAMES": "pong", "ACCEL_RL_SYSTEM_CACHE": f"{prefix}/translations"}
     environment.pop("ACCEL_RL_TRANSLATE", None)

@@ -1,4 +1,4 @@
-"""The workflows and `.ci`: they parse, call scripts that exist, and know the versions that setup.cfg allows."""
+"""The GitHub workflows and `.ci` parse, call existing scripts, and test the versions that setup.cfg allows."""
 
 import configparser
 import os

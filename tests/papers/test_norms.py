@@ -1,4 +1,4 @@
-"""Figures 6 to 9, drawn from a real run."""
+"""Figures 6 to 9 of Stooke & Abbeel 2018, drawn from a real run."""
 
 from dataclasses import replace
 

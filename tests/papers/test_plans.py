@@ -1,4 +1,4 @@
-"""Every figure and table as one sweep on the paper's machine, 8 GPUs and 40 cores: each run gets what it asks for."""
+"""Each figure or table is a sweep on the paper's machine with 8 GPUs and 40 cores. Each run gets the GPUs it needs."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.marks import slow_unless
 
 DGX_1 = '{"nodes": 2, "cores_per_node": 20, "threads_per_core": 2, "gpus_per_node": 4}'
 
-# experiment -> {GPUs that a run asks for: how many such runs}
+# Maps each experiment to {GPUs per run: number of such runs}.
 SWEEPS = {
     "stooke:figure_3": {1: 6 * (6 + 1 + 7) * 2, 2: 12, 4: 12, 8: 6 * (3 + 4) * 2},
     "stooke:figure_4": {1: 6 * 8 * 2},
@@ -39,7 +39,7 @@ SWEEPS = {
 
 @pytest.fixture
 def plan(tmp_path, monkeypatch, capsys):
-    """The lines that a dry run prints."""
+    """plan(experiment) returns the lines that a dry run prints."""
     monkeypatch.chdir(Path(__file__).parent.parent.parent)
     (tmp_path / "machine.json").write_text(DGX_1)
 
@@ -51,7 +51,7 @@ def plan(tmp_path, monkeypatch, capsys):
     return printed
 
 
-# Hundreds of runs, of kinds that other figures have too.
+# These sweeps have hundreds of runs, but no kinds of runs that others lack.
 SLOW = {f"stooke:figure_{i}" for i in (3, 4, 5, 10, 11, 12)} | {"stooke:appo", "stooke:a3c"}
 SLOW |= {f"daley:table_{i}" for i in (2, 3, 4)}
 

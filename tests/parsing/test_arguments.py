@@ -1,4 +1,4 @@
-"""Flags and the configuration that they set."""
+"""Flags of the command line, and the configuration that the flags set."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""What --help and --help-all print."""
+"""Texts that --help and --help-all print."""
 
 import contextlib
 import itertools
@@ -29,7 +29,7 @@ def flags_in(text: str) -> set[str]:
 def test_the_help_of_a_run_is_short_and_begins_with_the_main_options(algorithm, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     text = printed(capsys, "train", algorithm, "--help")
-    q_learning = algorithm in WITH_REPLAY  # with a replay and a second learner
+    q_learning = algorithm in WITH_REPLAY  # These algorithms also have options of a replay and a second learner.
     assert len(text.splitlines()) <= (234 if q_learning else 200)
     assert re.findall(r"^  (--[\w.-]+)", text, re.M)[:4] == ["--game", "--env", "--env-steps", "--budget"]
     assert not [flag for flag in flags_in(text) if flag.startswith(("--gorila", "--distributed"))]
@@ -58,7 +58,7 @@ def test_a_modes_options_come_with_the_mode(words, flag, capsys):
 
 
 def test_line_breaks_of_the_source_are_not_in_texts(capsys, monkeypatch):
-    """Every line of a text is filled: the next one's first word would not fit."""
+    """Each line is full: the first word of the next line would not fit."""
     monkeypatch.setenv("COLUMNS", "100")
     for block in re.findall(r"^  --.*\n(?:^ {34}.*\n)+", printed(capsys, "train", "ppo", "--help-all"), re.M):
         lines = block.rstrip("\n").split("\n")
@@ -85,7 +85,7 @@ def test_no_line_is_wider_than_the_terminal(width, capsys, monkeypatch):
 
 
 def test_no_text_is_cut(capsys, monkeypatch):
-    """An option that takes one of several values lists them."""
+    """An option with several possible values lists all of them."""
     monkeypatch.setenv("COLUMNS", "80")
     text = printed(capsys, "train", "ppo", "--help")
     assert not re.search(r"^(?!  --).*\.\.\.( \[.*\])?$", text, re.M)

@@ -1,4 +1,4 @@
-"""A child process imports what its parent imported, whatever its folder, PYTHONPATH and flags are."""
+"""A child process imports the same modules as its parent, whatever the current folder, PYTHONPATH and flags are."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ print(accel_rl.envs.__file__, sys.argv[1:], VARIABLE in os.environ, os.path.absp
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with another accel_rl, in which nothing is compiled."""
+    """A folder with another copy of accel_rl, without compiled modules."""
     folder = tmp_path_factory.mktemp("checkout")
     shutil.copytree(ROOT / "accel_rl", folder / "accel_rl", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
     return folder
@@ -37,13 +37,13 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def user(tmp_path: Path) -> Path:
-    """A folder with a module of a user's."""
+    """A folder with a user's module."""
     (tmp_path / "tells.py").write_text(CHILD)
     return tmp_path
 
 
 def told(folder: Path, before: str, after: str = "", flags: tuple[str, ...] = (), **variables: str) -> str:
-    """Return what the child of a parent in `folder` prints."""
+    """Start a parent process in `folder`, and return the output of its child."""
     script = PARENT.format(before=before, after=after)
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
@@ -69,7 +69,7 @@ def test_in_a_folder_with_another_accel_rl(checkout: Path, user: Path) -> None:
 
 
 def test_the_path_changes_after_the_import(checkout: Path, user: Path) -> None:
-    """`module:Class` of a user puts the current folder first, after accel_rl was imported."""
+    """A user's `module:Class` makes accel_rl put the current folder first in sys.path, after its own import."""
     after = f"sys.path[:0] = [{str(user)!r}, {str(checkout)!r}]"
     assert told(checkout, f"sys.path.insert(0, {str(ROOT)!r})", after) == expected(user)
     after = f"sys.path.remove({str(ROOT)!r}); sys.path.insert(0, {str(user)!r})"

@@ -19,7 +19,7 @@ def has_ended(process: psutil.Process) -> bool:
 
 
 def ends(process: psutil.Process) -> bool:
-    """A killed process still runs for a moment."""
+    """Wait for the end of a killed process, which may still run for a moment."""
     wait_for(lambda: has_ended(process), 5)
     return True
 

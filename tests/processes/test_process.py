@@ -1,4 +1,4 @@
-"""Settings of a process that uses torch, and timeouts of a process that is stopped while it waits."""
+"""Settings of a process that uses torch, and timeouts of a process that is suspended while it waits."""
 
 import os
 import subprocess
@@ -35,7 +35,7 @@ print(torch.get_num_threads(), float((tiny * tiny * 1e25).max()))
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
 def test_numpy_starts_no_threads():
-    """A process on whose system no further thread can be started would be interrupted, or never end."""
+    """If the system allowed no further threads, numpy's threads would make the process crash or hang."""
     code = "ended('x', lambda argv: 0, []); import numpy; print(len(os.listdir('/proc/self/task')))"
     command = [sys.executable, "-c", f"import os; from accel_rl.text.errors import ended; {code}"]
     env = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}

@@ -23,7 +23,7 @@ from accel_rl.training.learner import Learner
 
 
 class Shows:
-    """An agent that says which parameters it acts with."""
+    """An agent that records the parameters with which it acts."""
 
     state_size = 0
 
@@ -79,7 +79,7 @@ def test_a_rollout_begins_on_the_newest_parameters(two):
 
 
 class Free(Exchange):
-    """The exchange of one of two ranks on central parameters, both in this process."""
+    """The exchange of one of two ranks, which share central parameters in this process."""
 
     def __init__(self, rank, fd):
         self._rank, self._fd = rank, fd
@@ -95,9 +95,12 @@ class Free(Exchange):
 
 @pytest.mark.parametrize(("algorithm", "newest"), [("a2c", False), ("impala", True), ("ppo", True)])
 def test_whose_parameters_a_gradient_is_of(algorithm, newest, monkeypatch):
-    """Another rank's update comes between a rollout and its gradient. A2C's is of the policy and the values that have
-    played: values recorded before that update, and targets from them, lead back to where they were. The others' ratios
-    and passes over the rollout make up for it. Both updates count in any case."""
+    """Another rank updates the central parameters between a rollout and its gradient.
+
+    A2C's gradient is computed at the parameters that sampled the rollout, because the recorded values and their targets
+    would pull newer parameters back. IMPALA and PPO use the newest parameters, since they correct by importance ratios
+    or make several passes. In all cases both updates count.
+    """
     base = default_config(algorithm)
     config = replace(base, env=replace(base.env, id="CartPole-v1"))
     config = replace(config, sampler=replace(base.sampler, engine="in-process", envs=8, horizon=config.T))
@@ -118,7 +121,7 @@ def test_whose_parameters_a_gradient_is_of(algorithm, newest, monkeypatch):
     mine.update(batch)
     sampler.close()
     assert not torch.equal(played, pushed) and torch.equal(seen[0], pushed if newest else played)
-    own = mine.flat.data - pushed  # the step from the other's parameters
+    own = mine.flat.data - pushed  # The difference from the other rank's parameters is this rank's step.
     assert mine.gradient_sync.central.version(0) == 3 and 0 < float(own.abs().max()) < 0.1
     other.gradient_sync.pull_now()
     assert torch.equal(other.flat.data, mine.flat.data)
@@ -142,7 +145,7 @@ def test_a_push_counts_as_a_pull(two):
 
 
 def test_ranks_connect_through_a_store():
-    """Both see the same counters; a third, which does not come, is named."""
+    """Both ranks share counters. The error names a third rank that does not connect."""
     base = default_config("a2c")
     fd = os.memfd_create("store")
     stores = [PatientStore(file_store(fd, 2), 10.0) for _ in range(2)]
@@ -163,7 +166,7 @@ def test_ranks_connect_through_a_store():
 
 
 def test_ranks_of_two_machines_are_told_so(monkeypatch):
-    """Rank 1 does not see rank 0's memory, and both say it."""
+    """Both ranks report that rank 1 cannot open rank 0's shared memory."""
     base, fd = default_config("a2c"), os.memfd_create("store")
     config = replace(base, distributed=replace(base.distributed, ranks=2, update="async"))
     stores = [PatientStore(file_store(fd, 2), 10.0) for _ in range(2)]

@@ -19,7 +19,7 @@ LOOPS = "print(1, flush=True)\nwhile True: pass"
 
 @pytest.fixture
 def stalled(monkeypatch):
-    """(counters, watch over two ranks)"""
+    """Return (shared counters, the watch over two ranks)."""
     monkeypatch.setattr(shared_counters, "LOOK_S", 0.0)
     config = default_config("a2c")
     config = replace(

@@ -29,11 +29,11 @@ class Step:
     ended: bool
     valid: bool
     next_obs: np.ndarray
-    cut: bool = False  # what followed was never seen: another worker's episode took its place
+    cut: bool = False  # The next observation was lost, because the step's worker was replaced.
 
 
 class Simulators:
-    """B simulators with random episodes: lost lives, game overs, time limits, waiting for the pause, dead workers."""
+    """B simulators of random episodes with lost lives, ends, time limits, waits for a reset, and lost workers."""
 
     def __init__(self, B: int, T: int, seed: int, stack: int = 4, waits: bool = False, dies: float = 0.0, length=12):
         self.spec, self.B, self.T, self.waits, self.dies, self.length = spec(stack), B, T, waits, dies, length
@@ -57,7 +57,7 @@ class Simulators:
         return np.stack([np.zeros_like(frames[0])] * max(0, S - len(frames)) + frames[-S:])
 
     def rollout(self) -> Rollout:
-        """Return a rollout of T steps, as from a sampler, with garbage in all undefined cells."""
+        """Return a rollout of T steps, as a sampler does, with random values in all undefined cells."""
         rng, B, T, S, old = self.rng, self.B, self.T, self.spec.stack, self.spec.oldest
         frames = np.stack([[self.frame() for _ in range(B)] for _ in range(S - 1 + T + 1)])
         frames[:S] = self._tail
@@ -68,10 +68,11 @@ class Simulators:
         for b in range(B):
             if self.over[b]:  # reset in the pause
                 self.episode[b], self.over[b] = [self.frame()], False
-            if rng.random() < self.dies and self.steps[b]:  # a worker was replaced between two rollouts
+            if rng.random() < self.dies and self.steps[b]:  # A worker was replaced between two rollouts.
                 self.steps[b][-1].cut = True
                 self.episode[b] = [self.frame()]
-            if rng.random() < self.dies:  # a worker was lost: nothing of this rollout counts, a fresh episode follows
+            # A worker was lost: its whole part of this rollout is invalid, and a new episode follows.
+            if rng.random() < self.dies:
                 frames[S - 1, b], age[0, b] = self.episode[b][-1], min(len(self.episode[b]) - 1, old)
                 self.over[b] = True
             for t in range(T):
@@ -111,7 +112,8 @@ class Simulators:
                 self.episode[b] = [self.frame()]
 
     def transition(self, t: int, b: int, n: int, gamma: float, clip: float):
-        """(obs, action, n-step return, discount, next obs) from the list of steps; None where there is none."""
+        """Compute (obs, action, n-step return, discount, next obs) from the list of steps, or None without a
+        transition."""
         r_t, discount = 0.0, 1.0
         for k in range(n):
             if t + k >= len(self.steps[b]) or not self.steps[b][t + k].valid:

@@ -1,4 +1,4 @@
-"""The replay that scripts fill step by step, against a plain list of all steps."""
+"""The replay that scripts fill step by step equals a plain list of all steps."""
 
 import gymnasium
 import numpy as np
@@ -13,7 +13,7 @@ GAMMA = 0.9
 
 
 class PlainList:
-    """Complete transitions from the steps of vector environments, one environment after the other."""
+    """An oracle that computes complete transitions from lists of the steps of each environment."""
 
     def __init__(self, envs, n: int):
         self.is_next_step = envs.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP
@@ -60,7 +60,8 @@ def play(envs, buffer: ReplayBuffer, plain: PlainList, steps: int, rng) -> None:
 
 
 def check(buffer: ReplayBuffer, plain: PlainList) -> tuple[int, int]:
-    """Every transition in the buffer; the number of transitions, and of those that end at a time limit."""
+    """Check every transition in the buffer. Returns the numbers of transitions, and of those that end at a time
+    limit."""
     size, ring = len(buffer), buffer.replay.ring
     low, high = ring.eligible
     cells = torch.arange(low * ring.B, high * ring.B)
@@ -73,7 +74,7 @@ def check(buffer: ReplayBuffer, plain: PlainList) -> tuple[int, int]:
     np.testing.assert_array_equal(batch.a_tm1.numpy(), action)
     np.testing.assert_allclose(batch.r_t.numpy(), reward, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(batch.discount_t.numpy(), discount, rtol=1e-5)
-    bootstraps = discount > 0  # Without a discount the next observation has no effect.
+    bootstraps = discount > 0  # With discount 0, the next observation has no effect.
     np.testing.assert_array_equal(batch.obs_t.numpy()[bootstraps], next_obs[bootstraps])
     return size, int(((discount > 0) & (discount > GAMMA**plain.n * 1.001)).sum())
 
@@ -172,7 +173,7 @@ def test_bad_steps_are_one_line(autoreset, change, words):
     with pytest.raises(ValueError, match=words):
         buffer.add(**steps(**change))
     assert len(buffer) == 0
-    buffer.add(**steps())  # A refused step leaves no trace.
+    buffer.add(**steps())  # The refused step has changed nothing, so that a valid step is accepted.
 
 
 def test_an_episode_that_begins_without_an_end_is_refused():

@@ -1,4 +1,4 @@
-"""A ring that is saved as segments several times, and restored."""
+"""A replay's ring is saved several times as segments, and restored."""
 
 import pytest
 import torch
@@ -33,7 +33,8 @@ def same(a: FrameRing, b: FrameRing) -> None:
 
 @pytest.mark.parametrize("every", [1, 4, 30])
 def test_what_comes_back_is_what_was_saved(tmp_path, monkeypatch, every):
-    """Segments of 7 rows, checkpoints at every rollout, now and then, or so rarely that the ring has wrapped twice."""
+    """Segments have 7 rows. Checkpoints are saved at each rollout, at every fourth, or after the ring has wrapped
+    twice."""
     monkeypatch.setattr(replay_module, "SEGMENT_BYTES", 7 * B * (6 + 8))
     sims = Simulators(B, T, 0, dies=0.1)
     replay, folder = empty(sims), tmp_path / "checkpoints"
@@ -42,7 +43,7 @@ def test_what_comes_back_is_what_was_saved(tmp_path, monkeypatch, every):
         replay.append(sims.rollout())
         if i % every == every - 1:
             checkpoints.save(i, {"replay": replay.state_dict()})
-        if i % (3 * every) == 3 * every - 1:  # the run was killed: another process goes on
+        if i % (3 * every) == 3 * every - 1:  # The run was killed, and another process continues from the checkpoint.
             replay = empty(sims)
             checkpoints = Checkpoints(folder, keep=2)
             replay.load_state_dict(checkpoints.load_latest()[1]["replay"])
@@ -67,14 +68,17 @@ def test_a_checkpoint_writes_what_is_new(tmp_path, monkeypatch):
         assert all(now[name] == before[name] for name in now if name in before)  # nothing is written twice
         written.append(len(set(now) - set(before)))
         rows = sum(int(n.split("-")[2]) - int(n.split("-")[1]) for n in now)
-        assert rows <= ROWS + 2 * 7 + 2 * T  # bounded: the ring, its ragged ends, the other checkpoint's tail
+        # Stored rows are bounded: the ring, parts of segments at its ends, and older rows of the other checkpoint.
+        assert rows <= ROWS + 2 * 7 + 2 * T
     assert max(written) <= 2
 
 
 @pytest.mark.parametrize("steps", [0, 1, 3])
 def test_rows_are_saved_as_they_were_when_the_checkpoint_began(tmp_path, monkeypatch, steps):
-    """Training goes on until all rows are replaced. Meanwhile none, a third or all of the rollouts are followed by a
-    step of the writer."""
+    """Training continues until all rows are replaced.
+
+    The writer makes no step, a step after each third rollout, or a step after each rollout.
+    """
     monkeypatch.setattr(replay_module, "SEGMENT_BYTES", 7 * B * (6 + 8))
     monkeypatch.setattr("accel_rl.checkpoints.writer.AHEAD", 2)
     sims = Simulators(B, T, 0, dies=0.1)

@@ -1,4 +1,4 @@
-"""Replays on a simulated GPU: equal to those on the host, without waits, and captured as a graph."""
+"""Replays on a simulated GPU equal those on the host, make the host wait for nothing, and are captured as a graph."""
 
 import itertools
 
@@ -31,12 +31,12 @@ def empty(sims: Simulators, kind: str, device: str, n: int = 3, rows: int = 40) 
     if kind != "prioritized":
         return Replay(ring, Uniform(ring, 3, kind == "uniform"))
     prioritized = Prioritized(ring, 3, 0.6, 0.4)
-    prioritized.tree = SumTree(ring.L * B, device, GPU_FANOUT)  # the same sums on both devices
+    prioritized.tree = SumTree(ring.L * B, device, GPU_FANOUT)  # With the same fanout, sums are equal on both devices.
     return Replay(ring, prioritized)
 
 
 def mirrored(rollout: Rollout, device: str) -> Rollout:
-    """A rollout on the device, with the same cells on the host, as from a sampler."""
+    """Copy a rollout to the device. As in a sampler, the copy also refers to the rollout on the host."""
     arrays = {name: getattr(rollout, name).to(device) for name in FIELDS}
     return Rollout(**arrays, stack=rollout.stack, host=rollout)
 
@@ -51,7 +51,7 @@ def same(host, there) -> None:
         assert b.device.type == "sim" and torch.equal(a, b.cpu()), name
 
 
-RINGS = [(1, 1, False), (3, 4, False), (1, 4, True), (3, 1, True)]  # each pair of two values once
+RINGS = [(1, 1, False), (3, 4, False), (1, 4, True), (3, 1, True)]  # Each pair of values occurs once.
 OTHER_RINGS = [case for case in itertools.product((1, 3), (1, 4), (False, True)) if case not in RINGS]
 
 
@@ -90,7 +90,8 @@ def test_draws_and_priorities_equal_those_on_the_host(gpu, kind, dies):
             there.update(b, b.r_t + 0.3)
 
 
-WAITS = [*((kind, 0.2, False) for kind in KINDS), ("uniform", 0.2, True)]  # all kinds append to the same ring
+# All kinds of draws append to the ring in the same way, so only one is tested with a rollout from the host.
+WAITS = [*((kind, 0.2, False) for kind in KINDS), ("uniform", 0.2, True)]
 OTHER_WAITS = [case for case in itertools.product(KINDS, (0.0, 0.2), (False, True)) if case not in WAITS]
 
 
@@ -109,7 +110,7 @@ def test_nothing_waits(gpu, kind, dies, from_host):
 
 
 def test_plain_operations_wait_for_nothing_either(gpu):
-    """A GPU without Triton gathers by these."""
+    """A GPU without Triton gathers batches by plain torch operations."""
     for stack, n in ((1, 3), (4, 1)):
         sims = Simulators(B, T, 0, stack, length=6)
         replay = empty(sims, "uniform", gpu, n)
@@ -125,7 +126,7 @@ def test_plain_operations_wait_for_nothing_either(gpu):
 
 
 class Captured:
-    """A replay's sample and update as a graph, captured again whenever the replay's key has changed."""
+    """A graph of a replay's sample and update. The graph is captured again when the replay's key has changed."""
 
     def __init__(self, replay: Replay):
         self.replay, self.key, self.captures = replay, None, 0
@@ -149,7 +150,7 @@ class Captured:
 
 
 def captured_cases():
-    """No cells are refused, now and then some, most of the time some. The kinds differ in their draws alone."""
+    """Return cases in which the ring refuses no cells, sometimes some, or mostly some."""
     quick = [("prioritized", 0.0), ("prioritized", 0.01), ("uniform", 0.01)]
     quick.append(("without replacement", 0.01))
     cases = list(itertools.product(KINDS, (0.0, 0.01, 0.05)))
@@ -188,7 +189,7 @@ def test_captured_samples_and_updates_equal_eager_ones(gpu, kind, dies):
 
 
 class TwoRanks:
-    """The communicator of one of two ranks; the other's numbers are all 2."""
+    """The communicator of one of two ranks. All numbers of the other rank are 2."""
 
     size = 2
 
@@ -235,7 +236,7 @@ def test_a_checkpoint_goes_from_device_to_device(gpu, kind):
     there.load_state_dict(replay.state_dict())
     for each in (replay, there):
         each.append(rollout)
-    cell = replay.sample(N).cell  # The generators of a GPU and of a CPU draw other cells from the same seed.
+    cell = replay.sample(N).cell  # From the same seed, the generators of a GPU and a CPU draw different cells.
     same(replay.ring.batch(cell), there.ring.batch(cell.to(gpu)))
     if kind == "prioritized":
         trees = (each.selection.tree.levels for each in (replay, there))

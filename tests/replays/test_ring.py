@@ -1,4 +1,4 @@
-"""The frame ring against a plain list of full transitions."""
+"""The frame ring equals a plain list of complete transitions."""
 
 import itertools
 
@@ -14,7 +14,7 @@ GAMMA = 0.97
 
 
 def filled(rollouts: int, rows: int, n: int = 1, clip: float = 1.0, device: str = "cpu", **options):
-    """A ring of that many rows, after so many rollouts, and the simulators that filled it."""
+    """Return a ring of `rows` rows with `rollouts` rollouts, and the simulators that produced them."""
     sims = Simulators(**options)
     ring = FrameRing(sims.spec, sims.B, rows * sims.B, NStep(n, GAMMA, clip), device)
     for _ in range(rollouts):
@@ -23,7 +23,7 @@ def filled(rollouts: int, rows: int, n: int = 1, clip: float = 1.0, device: str 
 
 
 def check(ring: FrameRing, sims: Simulators) -> int:
-    """Compare every sampleable cell with the list, and the set of sampleable cells; returns their number."""
+    """Check the set of sampleable cells, and compare each of them with the list. Returns their number."""
     r = ring.returns
     low, high = ring.eligible
     cells = torch.arange(low * ring.B, high * ring.B)
@@ -58,7 +58,7 @@ def test_every_transition_is_the_one_of_a_plain_list(n, stack, waits, dies):
         for _ in range(2 * rows // T + 3):
             ring.append(sims.rollout())
             checked += check(ring, sims)
-    assert checked > 2_000  # at least twice around each ring
+    assert checked > 2_000  # Each ring has wrapped at least twice.
 
 
 def test_without_clipping_rewards_are_raw():
@@ -83,7 +83,7 @@ def test_final_frames_are_kept_however_short_the_episodes_are():
     assert len(ring.finals.frames) > 4 + 240 // 200  # it grew
     assert check(ring, sims)
     used = int((ring.final >= 0).sum())
-    assert used + len(ring.finals._free) == len(ring.finals.frames)  # and slots of overwritten cells came back
+    assert used + len(ring.finals._free) == len(ring.finals.frames)  # Slots of overwritten cells were freed.
 
 
 def test_a_transition_costs_a_frame_and_16_bytes():

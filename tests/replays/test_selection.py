@@ -1,4 +1,4 @@
-"""Draws of batches: uniform, with and without replacement, and by priority."""
+"""Draws of batches: uniform with or without replacement, and by priority."""
 
 import math
 
@@ -28,7 +28,8 @@ def offered(ring: FrameRing) -> torch.Tensor:
 
 
 def chi_square_passes(count: torch.Tensor, expected: torch.Tensor) -> bool:
-    """Whether counts [k] fit the expected ones, at a level of 1e-4 (Wilson & Hilferty's approximation)."""
+    """Whether counts [k] fit the expected counts by a chi-square test of level 1e-4 (Wilson & Hilferty's
+    approximation)."""
     assert float(expected.min()) > 5
     k = len(count) - 1
     statistic = float(((count - expected) ** 2 / expected).sum())
@@ -36,7 +37,7 @@ def chi_square_passes(count: torch.Tensor, expected: torch.Tensor) -> bool:
 
 
 def counted(replay: Replay, draws: int, N: int) -> torch.Tensor:
-    """How often each cell on offer was drawn; none that is not is ever drawn."""
+    """Return how often each sampleable cell was drawn, and check that no other cell was drawn."""
     cells = offered(replay.ring)
     drawn = torch.cat([replay.selection.draw(N)[0] for _ in range(draws)])
     at = torch.searchsorted(cells, drawn)
@@ -62,7 +63,7 @@ def test_uniform_draws_every_cell_alike(dies, replacement, N):
     expected = torch.full_like(count, float(count.sum()) / len(count))
     if replacement:
         assert chi_square_passes(count, expected)
-    else:  # less scattered than chance, and nothing twice in a batch
+    else:  # Without replacement, counts vary less than by chance, and a batch has no cell twice.
         assert float(((count - expected) ** 2 / expected).sum()) < 1.3 * len(count)
         assert len(replay.selection.draw(N)[0].unique()) == min(N, len(replay))
 
@@ -102,7 +103,7 @@ def test_new_transitions_enter_at_the_largest_priority_so_far():
 def test_overwritten_cells_keep_no_priority():
     replay, sims = filled(lambda ring: Prioritized(ring, 1, alpha=1.0, beta=0.4), rollouts=8)
     batch = replay.sample(16)
-    for _ in range(8):  # every cell of the batch is overwritten
+    for _ in range(8):  # These rollouts overwrite every cell of the batch.
         replay.append(sims.rollout())
     before = [level.clone() for level in replay.selection.tree.levels]
     replay.update(batch, torch.full((16,), 1000.0))
@@ -118,7 +119,7 @@ def test_an_error_that_is_not_finite_does_not_poison_the_sums():
 
 
 def test_importance_weights_are_the_papers():
-    """(N P(i))^-beta over the batch's largest, as dqn_zoo's importance_sampling_weights: (1/N / P)^beta, normalised."""
+    """Weights are (N P(i))^-beta, divided by the batch's largest, as in dqn_zoo's importance_sampling_weights."""
     replay, _ = filled(lambda ring: Prioritized(ring, 1, alpha=0.7, beta=0.4))
     cells = offered(replay.ring)
     replay.selection.update(cells, torch.arange(1.0, len(cells) + 1))
@@ -136,7 +137,7 @@ def test_one_index_from_each_stretch():
     cells = offered(replay.ring)
     place = replay.ring.position_of(cells).sort().values
     drawn = replay.ring.position_of(replay.selection.draw(len(cells))[0])
-    assert torch.equal(drawn.sort().values, place)  # equal priorities: each exactly once
+    assert torch.equal(drawn.sort().values, place)  # With equal priorities, each cell is drawn exactly once.
 
 
 @pytest.mark.parametrize("kind", ["uniform", "prioritized"])

@@ -1,11 +1,11 @@
-"""Tests without the fixture `rendered` write reports whose pictures are not rendered, which takes most of the time."""
+"""Plots of reports are rendered only in tests with the fixture `rendered`, because rendering takes most of the time."""
 
 import pytest
 
 
 @pytest.fixture(scope="module", autouse=True)
 def savefig():
-    """Replace matplotlib's rendering for a module, and yield it."""
+    """Replace Figure.savefig for all tests of a module, and yield the original."""
     from matplotlib.figure import Figure
 
     original = Figure.savefig

@@ -1,4 +1,4 @@
-"""Run folders as training leaves them, without training."""
+"""Run folders with the files of a finished training, written without training."""
 
 import csv
 import json
@@ -19,7 +19,7 @@ def dummy(
     env_steps: int = 3_000,
     **sampler: int,
 ) -> Path:
-    """A run with a row for each score, evenly over its length; `evaluations`: {row: score}."""
+    """Write a run with one row per score, evenly spaced over its env steps. `evaluations` maps rows to scores."""
     base = default_config(algorithm)
     config = replace(
         base, env=replace(base.env, game=game), env_steps=env_steps, seed=seed, sampler=replace(base.sampler, **sampler)
@@ -37,8 +37,11 @@ def write_run(
     scores: Sequence[object] = (),
     **columns: Sequence[object],
 ) -> Path:
-    """A run of this configuration with a row for each score, evenly over its length. `rate`: env steps/s. `columns`:
-    more of metrics.csv. `settings`: of the top level of config.json, in place of the configuration's."""
+    """Write a run with one row per score, evenly spaced over its env steps.
+
+    `rate` is in env steps/s. `columns` are further columns of metrics.csv. `settings` replace top-level settings of
+    config.json.
+    """
     folder.mkdir(parents=True)
     values = replace(config, run_dir=str(folder)).to_dict() | dict(settings or {})
     (folder / "config.json").write_text(json.dumps(values))
@@ -53,7 +56,7 @@ def write_run(
 
 
 def write_sweep(folder: Path, experiment: str) -> Path:
-    """Marks a folder of runs as that of a sweep."""
+    """Write the file sweep.json, which marks a folder of runs as that of a sweep."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "sweep.json").write_text(json.dumps({"experiment": experiment, "runs": {}}))
     return folder

@@ -1,4 +1,4 @@
-"""Aggregates, by the definitions of Agarwal et al. 2021 (arXiv:2108.13264), written as loops."""
+"""Aggregates of scores equal the definitions of Agarwal et al. 2021 (arXiv:2108.13264), written as loops."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from accel_rl.report.aggregates import TAUS, improvement, iqm, percentiles, resa
 
 
 def scores_of(seeds, games=None, seed=0):
-    """{game: scores}: `seeds` in each of `games` games, or the numbers of seeds of all games."""
+    """Return random {game: scores}. `seeds` is the number of seeds of each of `games` games, or a tuple of numbers."""
     rng = np.random.default_rng(seed)
     counts = [seeds] * games if games else seeds
     return {f"game {i}": rng.lognormal(-0.5, 0.8, n) for i, n in enumerate(counts)}
@@ -26,7 +26,8 @@ def test_the_interquartile_mean_drops_a_quarter_at_each_end(n):
 
 
 def test_runs_of_a_game_with_more_seeds_weigh_less():
-    """One game of four runs of 1/8 each, and one of one run of 1/2: of the five, the lowest two weigh a quarter."""
+    """One game has four runs of weight 1/8, the other one run of weight 1/2. So the IQM cuts off the two lowest
+    runs."""
     scores = {"many": np.array([0.0, 1.0, 2.0, 3.0]), "one": np.array([10.0])}
     assert weights(scores) == pytest.approx([1 / 8] * 4 + [1 / 2])
     assert iqm(flat(scores), weights(scores)) == pytest.approx((2 / 8 + 3 / 8 + 10 / 2) / (1 / 8 + 1 / 8 + 1 / 2))
@@ -54,7 +55,8 @@ def test_statistics_by_their_definitions(counts):
     ]
     assert middle == pytest.approx(sum(w * x for x, w in inner) / sum(w for _, w in inner))
     twice = statistics(np.stack([flat(scores), 2 * flat(scores)]), scores)
-    assert twice[0] == pytest.approx([median, middle, mean, gap, *shares])  # over samples at the same time
+    # statistics() computes several samples in one call.
+    assert twice[0] == pytest.approx([median, middle, mean, gap, *shares])
 
 
 def test_every_seed_of_every_game_counts():

@@ -1,4 +1,4 @@
-"""Costs of runs of one and of several launches, in files by the writers of a run."""
+"""Costs of runs with one or several launches, from files that the writers of a run have written."""
 
 import csv
 import json
@@ -20,7 +20,7 @@ CPU = {"cpu": "Another CPU", "gpus": [], "cores": 2, "git": None, "versions": {}
 
 
 def write(folder, machines, rows, config=None):
-    """Write a run with launches at env steps {env steps: machine}, and rows {env steps: row}."""
+    """Write a run with launches {env steps: machine} and rows {env steps: row}."""
     run = RunFolder.create(folder, config or replace(suite.run("pqn", "pong", 1), env_steps=LENGTH))
     for env_steps in machines:
         launches.record(run, env_steps)
@@ -42,8 +42,11 @@ def table(folder, tmp_path, *options):
 
 @pytest.fixture
 def moved(tmp_path):
-    """A run of an hour on a GPU, then of four hours on a CPU, with a resume from 6,000 env steps that replaced what the
-    second launch did. The first row after a resume has a wrong rate."""
+    """A run that took an hour on a GPU, and then four hours on a CPU.
+
+    The last launch resumed the run from 6,000 env steps, and replaced the rows of the second launch. The first row
+    after a resume has a wrong rate.
+    """
     hour, energy = 3600, {"cpu_s": 7200.0, "joules": KWH, "gpu_joules": KWH / 2}
     rows = {
         2_000: {"wall_s": hour / 2, "paused_s": 0.0, "steps_per_s": 1.1},

@@ -1,4 +1,4 @@
-"""Table 3 of Dalton & Frosio 2020: each run in its column, next to the paper's cell."""
+"""Table 3 of Dalton & Frosio 2020 for our runs: each run is in its column, next to the paper's cell."""
 
 import math
 
@@ -38,7 +38,7 @@ def test_rates_and_time_to_score():
 @pytest.mark.parametrize("game", published_by("dalton")["table_3"]["games"])
 @pytest.mark.parametrize("column", COLUMNS)
 def test_a_run_as_fast_as_the_papers_has_the_papers_cells(game, column):
-    """The four printed numbers of a column are those of one run: own cells are of the same unit."""
+    """The paper's four numbers in a column describe one run. Our cells for such a run must have equal numbers."""
     printed = published_by("dalton")["table_3"]
     kfps, updates, minutes, mframes = (row[list(COLUMNS).index(column)] for row in printed["games"][game]["rows"])
     score = printed["games"][game]["score"]

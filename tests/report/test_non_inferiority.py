@@ -1,4 +1,4 @@
-"""Tests of means against published means, by tables of Student's t, by hand and by simulation."""
+"""Statistical tests of means against published means, checked by tables of Student's t, by hand and by simulation."""
 
 import numpy as np
 import pytest
@@ -28,8 +28,10 @@ def test_students_t_is_that_of_the_tables(freedom, p, t):
 
 
 def test_welchs_test_by_hand():
-    """Means 12 and 10, standard errors 1 / sqrt(3) and 2 / 2: t = (12 - 10 + 1) / sqrt(4 / 3), and the degrees of
-    freedom are (4 / 3)^2 / ((1 / 3)^2 / 2 + 1 / 3)."""
+    """The means are 12 and 10, the standard errors 1 / sqrt(3) and 2 / 2, and the margin 1.
+
+    So t = (12 - 10 + 1) / sqrt(4 / 3), with (4 / 3)^2 / ((1 / 3)^2 / 2 + 1 / 3) degrees of freedom.
+    """
     freedom = (4 / 3) ** 2 / ((1 / 3) ** 2 / 2 + 1 / 3)
     p = welch(Sample(12, 1, 3), Sample(10, 2, 4), margin=1.0)
     t = [(2 + 1) / (4 / 3) ** 0.5, (1 - 2) / (4 / 3) ** 0.5, (-1 - 2) / (4 / 3) ** 0.5]
@@ -50,8 +52,10 @@ def test_a_verdict(mean, outcome):
 
 @pytest.mark.parametrize("deviation, seeds", [(0.2, 3), *(slow(0.1, n) for n in (2, 3))])
 def test_size_and_power_of_the_test_of_one_game(deviation, seeds):
-    """1,000 draws each: runs that are lower by the margin are called not inferior in at most 5 % (and 2 standard
-    errors), and equal runs as often as `chances` says."""
+    """Runs that are worse by the margin are called not inferior in at most 5 % (+ 2 standard errors) of 1,000 draws.
+
+    Equal runs are called not inferior as often as `chances` predicts.
+    """
     rng, margin = np.random.default_rng(1), 0.25
 
     def rate(mean):
@@ -68,7 +72,7 @@ def test_size_and_power_of_the_test_of_one_game(deviation, seeds):
 
 
 def test_the_error_of_several_games_is_held_together():
-    """Of eight games that are all lower by the margin, any is called not inferior in at most 5 % of 1,000 draws."""
+    """If all eight games are worse by the margin, any is called not inferior in at most 5 % of 1,000 draws."""
     rng = np.random.default_rng(2)
     x, y = (rng.normal(mean, 0.1, (1_000, 8, 3)) for mean in (0.75, 1.0))
     p = not_lower(x.mean(-1) - y.mean(-1) + 0.25, [v.var(-1, ddof=1) / 3 for v in (x, y)], [np.array(2.0)] * 2)
@@ -90,6 +94,6 @@ def test_an_assumed_deviation_has_a_normal_quantile():
 
 
 def test_equal_scores_without_deviation_have_a_verdict():
-    """Three runs that all reach a game's highest score."""
+    """All three runs reach a game's highest score, so that the deviation is 0."""
     assert verdict(welch(Sample(21.0, 0.0, 3), Sample(21.0, 0.0, 3), margin=10.0)) == "equivalent"
     assert non_inferiority.MARGIN == 0.25  # The report's notes and docs/sweeps.md say a quarter.

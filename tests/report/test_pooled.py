@@ -1,4 +1,4 @@
-"""One test over all games: its error and power by simulation, with known truth."""
+"""One statistical test over all games: its error and power, simulated with known true scores."""
 
 import numpy as np
 import pytest
@@ -7,12 +7,12 @@ from accel_rl.report.non_inferiority import Sample
 from accel_rl.report.pooled import chance, pooled
 from tests.marks import slow
 
-# Human-normalised means, like those of PPO on the suite's games: one game far above all others, one near random play.
+# Human-normalized means like those of PPO in the suite: one game is far above all others, one near random play.
 MEANS = np.array([1.17, 13.2, 0.12, 0.7, 0.03, 1.3, 0.3, 1.1])
 
 
 def rates(share, seeds, theirs, deviation, draws=1_000):
-    """Fractions of draws with each verdict, if our true means are `share` of the published ones."""
+    """Return the fraction of draws with each verdict, if our true means are `share` times the published means."""
     rng, counts = np.random.default_rng(5), {"not inferior": 0, "inferior": 0, "undecided": 0}
 
     def samples(means, n):
@@ -29,8 +29,11 @@ def rates(share, seeds, theirs, deviation, draws=1_000):
     "seeds, theirs, deviation", [*(slow(*x) for x in ((1, 3, 0.2), (1, 5, 0.1), (3, 3, 0.2), (2, 3, 0.4)))]
 )
 def test_error_and_power(seeds, theirs, deviation):
-    """If the true ratio is 0.75, at most 5 % (and 2 standard errors) of 1,000 draws are "not inferior". If it is 1, no
-    draw is "inferior", and as many are "not inferior" as `chance` says. If it is 0.5, none is "not inferior"."""
+    """With a true ratio of 0.75, at most 5 % (+ 2 standard errors) of 1,000 draws are "not inferior".
+
+    With a ratio of 1, no draw is "inferior", and the fraction of "not inferior" is that of `chance`. With a ratio of
+    0.5, no draw is "not inferior".
+    """
     assert rates(0.75, seeds, theirs, deviation)["not inferior"] <= 0.065
     equal = rates(1.0, seeds, theirs, deviation)
     published = [Sample(float(m), deviation * float(m), theirs) for m in MEANS]

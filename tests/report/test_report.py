@@ -1,4 +1,4 @@
-"""The report of made-up runs: numbers, page, refused input."""
+"""The report of made-up runs: its numbers, its page, and refused input."""
 
 import csv
 import html.parser
@@ -26,7 +26,7 @@ def table(out, name):
 
 
 class Page(html.parser.HTMLParser):
-    """The cells of each table by its id, and what the page would load from elsewhere."""
+    """Parses a page: the cells of each table by the table's id, and external resources that the page would load."""
 
     def __init__(self, text):
         super().__init__()
@@ -46,7 +46,7 @@ class Page(html.parser.HTMLParser):
             self._rows.append([])
         if tag in ("td", "th"):
             self._cell = ""
-        if tag == "td":  # On a phone, its column's name precedes it.
+        if tag == "td":  # On a phone, the column's name is printed before the cell.
             assert attrs["data-column"] == self._rows[0][len(self._rows[-1])]
 
     def handle_endtag(self, tag):
@@ -62,7 +62,7 @@ class Page(html.parser.HTMLParser):
 
 @pytest.fixture
 def runs(tmp_path):
-    """Two games, two settings, two seeds; 18 and 12 in pong are 128.6 and 108.9 % with the papers' table."""
+    """Runs of two games with two settings and two seeds. In pong, 18 is 128.6 % and 12 is 108.9 % of human."""
     for envs, add in ((16, 0.0), (32, -6.0)):
         for seed in (0, 1):
             dummy(
@@ -111,7 +111,7 @@ def test_aggregates_are_those_of_the_definition(runs, tmp_path):
     row = {r["setting"]: r for r in table(tmp_path / "out", "aggregates")}["A2C-16env"]
     pong, breakout = [100 * (s + 20.7) / (14.6 + 20.7) for s in (18.0, 19.0)], 100 * 60.2 / 28.8
     assert float(row["median %"]) == pytest.approx(np.median([np.mean(pong), breakout]), abs=0.06)
-    # a quarter of four scores is cut off at each end
+    # The IQM of four scores cuts off one score at each end.
     assert float(row["IQM %"]) == pytest.approx(np.mean(sorted([*pong, breakout, breakout])[1:3]), abs=0.06)
     with open(tmp_path / "out" / "aggregates.csv", newline="") as f:
         cells = next(r for r in csv.reader(f) if r[0] == "A2C-16env")
@@ -147,7 +147,8 @@ def test_a_report_without_an_atari_game_has_no_tables_of_papers(tmp_path):
     page = (tmp_path / "out" / "index.html").read_text()
     for word in ("49 games", "Stooke", "Daley", "Gorila</th>", "Human</th>", "200 M frames</th>", "50 M</th>"):
         assert word not in re.sub(r"<p.*?</p>", "", page), word
-    (row,) = table(tmp_path / "out", "scores")  # Callbacks and W&B do not change learning.
+    # The runs differ only in callbacks and W&B, which do not affect learning.
+    (row,) = table(tmp_path / "out", "scores")
     assert [*row][-2:] == ["score", "deviation"] and row["seeds"] == "2"
 
 
@@ -173,7 +174,7 @@ def test_the_page_is_self_contained_and_its_numbers_are_the_csvs(runs, tmp_path,
         filled = [column for column in columns if any(column[1:])]
         assert [list(row) for row in zip(*filled, strict=True)] == rows, name
     pictures = re.findall(r'(srcset|src)="data:image/png;base64,[A-Za-z0-9+/=]{1000,}', text)
-    assert Counter(pictures) == {"src": 5, "srcset": 5}  # Each has a form for phones.
+    assert Counter(pictures) == {"src": 5, "srcset": 5}  # Each picture has a second version for phones.
     assert "prefers-color-scheme: dark" in text
 
 

@@ -1,6 +1,6 @@
-"""The unit of each published table of speeds, by the paper's own arithmetic.
+"""The unit of each published table of speeds is confirmed by other numbers of the same paper.
 
-The percentages of the tables of scores: test_papers.py (Daley & Amato) and test_gorila.py (Nair et al.).
+test_papers.py (Daley & Amato) and test_gorila.py (Nair et al.) check the percentages in tables of scores.
 """
 
 import pytest
@@ -11,31 +11,34 @@ from accel_rl.papers.published import published_by
 CULE = published_by("dalton")["table_3"]
 STOOKE = published_by("stooke")
 DALEY = published_by("daley")
-FRAMES = 4  # emulated frames of an env step
-FULL = 50_000_000  # env steps of the papers' hours
+FRAMES = 4  # Number of emulated frames per env step.
+FULL = 50_000_000  # Env steps of a run in the papers' tables of hours.
 
 
 @pytest.mark.parametrize("game", CULE["games"])
 @pytest.mark.parametrize("column", COLUMNS)
 def test_cules_frames_are_env_steps(game, column):
-    """Dalton & Frosio, table 3: an update has SPU new steps of each environment; frames/s x time = frames."""
+    """In table 3 of Dalton & Frosio, an update has SPU new steps of each environment, and frames/s x time = frames."""
     kfps, updates, minutes, mframes = (row[list(COLUMNS).index(column)] for row in CULE["games"][game]["rows"])
     _, envs, batches, ranks = COLUMNS[column]
     _, steps_per_update = BATCHES[batches]
     assert 1e3 * kfps == pytest.approx(updates * envs * ranks * steps_per_update, rel=0.04)
-    slip = (game, column) == ("ms_pacman", "gpu-4x1200-20")  # printed 3.0; 5.1 follows from its rate and time
+    # The paper prints 3.0, but 5.1 follows from the cell's rate and time.
+    slip = (game, column) == ("ms_pacman", "gpu-4x1200-20")
     if minutes is not None and mframes is not None and not slip:
-        assert kfps * 60 * minutes / 1e3 == pytest.approx(mframes, rel=0.15, abs=0.25)  # a grid of half a million
+        # The paper rounds frames to half a million.
+        assert kfps * 60 * minutes / 1e3 == pytest.approx(mframes, rel=0.15, abs=0.25)
 
 
 def test_cules_raw_frames_are_four_times_its_training_frames():
-    """Its table 1 and section 4 print 142,000 to 187,000 raw frames/s for the training on four GPUs of table 3."""
+    """Table 1 and section 4 of Dalton & Frosio have 142,000 to 187,000 raw frames/s for the 4-GPU training of table
+    3."""
     rates = [1e3 * FRAMES * game["rows"][0][-1] for game in CULE["games"].values()]
     assert min(rates) == pytest.approx(142e3, rel=0.01) and max(rates) == pytest.approx(187e3, rel=0.01)
 
 
 def test_stookes_samples_are_env_steps():
-    """Section 5.2: more than 35,000 samples/s are 500 million emulator frames an hour."""
+    """In section 5.2 of Stooke & Abbeel, more than 35,000 samples/s are 500 million emulator frames per hour."""
     rates = [cell for cells in STOOKE["table_1"]["simulators"].values() for cell in cells]
     above = [r for r in rates if r > 35]
     assert len(above) == 4 and min(above) * 1e3 * 3600 * FRAMES == pytest.approx(500e6, rel=0.05)
@@ -43,7 +46,7 @@ def test_stookes_samples_are_env_steps():
 
 @pytest.mark.parametrize(("table", "algorithm"), [(t, a) for t in (2, 3) for a in STOOKE[f"table_{t}"]["algorithms"]])
 def test_stookes_hours_are_for_50_million_env_steps(table, algorithm):
-    """No cell is faster than sampling alone in table 1, and more GPUs never take longer."""
+    """No training is faster than the sampling in table 1, and more GPUs never take longer."""
     hours = [h for h in STOOKE[f"table_{table}"]["algorithms"][algorithm] if h is not None]
     fastest = 1e3 * max(cell for cells in STOOKE["table_1"]["simulators"].values() for cell in cells)
     assert all(FULL / (3600 * h) < fastest for h in hours) and hours == sorted(hours, reverse=True)
@@ -51,7 +54,8 @@ def test_stookes_hours_are_for_50_million_env_steps(table, algorithm):
 
 
 def test_stookes_speed_ups():
-    """Sections 5.3 and 5.4: A2C and Categorical DQN over 6 x on 8 GPUs; DQN 8 h and Rainbow 14 h on one."""
+    """Sections 5.3 and 5.4: on 8 GPUs, A2C and Categorical DQN are over 6 x as fast; on one, DQN takes 8 h, Rainbow 14
+    h."""
     a2c, c51 = STOOKE["table_2"]["algorithms"]["A2C"], STOOKE["table_3"]["algorithms"]["Categorical-DQN-2048"]
     assert a2c[0] / a2c[-1] > 6 and c51[0] / c51[-1] == pytest.approx(6, rel=0.02) and c51[-1] < 2
     assert round(STOOKE["table_3"]["algorithms"]["DQN-512"][0]) == 8

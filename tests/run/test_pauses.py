@@ -1,4 +1,4 @@
-"""Pauses of real processes: stopped, beside programs that take all cores, and neither."""
+"""Measured pauses of real processes: suspended ones, ones that compete for the cores, and undisturbed ones."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ SPIN = "import os\nos.sched_setaffinity(0, {core})\nwhile True: pass"
 
 
 def paused_s(what, act, seconds, beside=0):
-    """Seconds of pauses of a program on one core, with programs beside it that take the core."""
+    """Return the paused seconds of a program on one core, on which `beside` other programs also run."""
     core = {min(os.sched_getaffinity(0))}
     spin = [sys.executable, "-S", "-c", SPIN.format(core=core)]
     programs = [subprocess.Popen(spin) for _ in range(beside)]

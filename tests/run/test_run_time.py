@@ -1,4 +1,4 @@
-"""Time and energy of a run over several processes. The GPU's counter is a stand-in of NVML."""
+"""Time and energy of a run over several processes. The GPU's energy counter is a stand-in for NVML."""
 
 from functools import partial
 

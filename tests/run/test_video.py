@@ -21,7 +21,7 @@ CONFIG = fill_in(replace(CONFIG, env=replace(CONFIG.env, game="pong")))
 
 
 def pictures(n: int = 5):
-    """A bright square that wanders over black."""
+    """Yield pictures of a bright square that moves over a black background."""
     for i in range(n):
         picture = np.zeros((21, 16, 3), np.uint8)
         picture[4:10, 2 * i : 2 * i + 4] = (250, 130, 10)
@@ -84,7 +84,7 @@ class Remembering(CategoricalPolicyAgent):
 
 
 def test_an_episode_is_what_the_agent_sees():
-    """The same stacks as a plain list of frames of the same environment gives, from the first step on."""
+    """From the first step on, the agent gets the same stacks as from a plain list of the environment's frames."""
     torch.manual_seed(0)
     agent = Remembering(ActorCritic(CONFIG.spec))
     episode = video.FilmedEpisode(CONFIG, agent, seed=5, max_steps=7)

@@ -65,7 +65,8 @@ def make_sampler(
     capture=True,
     **pool,
 ):
-    """workers 0: the serial engine. threaded_inference: each group has workers and a server thread of its own."""
+    """With 0 workers, the engine is serial. With `threaded_inference`, groups have separate workers and server
+    threads."""
     spec, grouping = (
         make_spec(env, training=True),
         Grouping(B, groups, max(workers, 1), dedicated_workers or threaded_inference),
@@ -86,12 +87,12 @@ def make_sampler(
 
 
 def digest(sampler, agent, rollouts):
-    """Of so many that are collected."""
+    """Collect rollouts, and return their digest."""
     return digest_of(sampler.collect(agent) for _ in range(rollouts))
 
 
 def digest_of(rollouts):
-    """Everything in the rollouts; final frames where there are any."""
+    """Return a digest of all arrays in the rollouts. Final frames count only at ends of episodes."""
     h, ended = hashlib.sha256(), 0
     for r in rollouts:
         for name in ARRAYS:

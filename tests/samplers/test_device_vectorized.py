@@ -1,4 +1,4 @@
-"""A vector environment of tensors on the device engine has the rollouts of the same environment in numpy."""
+"""A vector environment of tensors on the device engine gives the same rollouts as its numpy version."""
 
 import json
 from functools import partial

@@ -1,4 +1,4 @@
-"""Scores collected from rollouts, against a walk over every cell."""
+"""Scores collected from rollouts equal those of a loop over every cell."""
 
 import math
 from dataclasses import replace
@@ -18,7 +18,7 @@ T, B = 7, 5
 
 
 def random_rollouts(seed: int, n: int, waits: float = 0.3) -> list[RolloutArrays]:
-    """Cells that did not step hold what may be left over there: NaN, and flags of an earlier rollout."""
+    """Return random rollouts whose skipped cells contain values of earlier rollouts: NaN rewards and random flags."""
     rng, rollouts = np.random.default_rng(seed), []
     for _ in range(n):
         layout = rollout_layout(SPEC, T, B)
@@ -69,7 +69,7 @@ def test_an_episode_whose_beginning_nobody_saw_is_left_out():
 
 @pytest.mark.parametrize("partial_starts", [False, True])
 def test_a_lost_worker_is_forgotten(partial_starts):
-    """Its environments count as new ones; the others go on."""
+    """Episodes of the lost worker's environments begin again. Episodes of other environments continue."""
     before, after = random_rollouts(1, 4), random_rollouts(2, 8)
     tracker = EpisodeTracker(B, 100, partial_starts)
     for r in before:
@@ -84,7 +84,7 @@ def test_a_lost_worker_is_forgotten(partial_starts):
 
 
 def test_games():
-    """Environment b of the tracker is environment 4 + b of the run."""
+    """Environment b of this tracker is environment 4 + b of the run, which determines the game."""
     rollouts = random_rollouts(0, 12)
     tracker = EpisodeTracker(B, 20, games=3, first=4)
     episodes = [replace(e, game=(4 + e.b) % 3) for each in oracle(rollouts, False) for e in each]
@@ -114,18 +114,18 @@ def test_state_goes_through_a_checkpoint():
     want = [whole.add(r) for r in rollouts]
     for r in rollouts[:2]:
         first.add(r)
-    for r in random_rollouts(4, 3):  # what it held is replaced
+    for r in random_rollouts(4, 3):  # Loading the state must replace these rollouts.
         second.add(r)
     state = decode(*encode(first.state_dict()))
     for r in rollouts[2:5]:
-        first.add(r)  # no part of the state any more
+        first.add(r)  # These rollouts must not change the saved state.
     second.load_state_dict(state)
     assert [second.add(r) for r in rollouts[2:]] == want[2:]
     assert second.count == whole.count and second.recent == whole.recent
 
 
 def test_small_rewards_do_not_drown():
-    """In float32 the score would stand still at 2**24."""
+    """A float32 score would not grow beyond 2**24 by adding ones."""
     layout = rollout_layout(SPEC, 3, 1)
     r = RolloutArrays.of({k: np.zeros(s, d) for k, (d, s) in layout.items()}, 1)
     r.valid[:] = True

@@ -1,4 +1,4 @@
-"""Server threads act for their groups at once; a pull of central parameters must wait for all of them."""
+"""Server threads act simultaneously for their groups. A pull of central parameters must wait for all acting threads."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ ENV = env_of(game="pong")
 
 
 class Noted(CategoricalPolicyAgent):
-    """Counts the threads that are acting; each act takes a while."""
+    """An agent with slow acts, which counts the threads that are acting."""
 
     acting, most = 0, 0
     lock = threading.Lock()
@@ -29,13 +29,13 @@ class Noted(CategoricalPolicyAgent):
 
 
 class Central:
-    """Central parameters whose pull takes a while, and looks for threads that act meanwhile."""
+    """Fake central parameters whose slow pull records the number of acting threads."""
 
     def __init__(self, agent):
         self.agent, self.refreshed, self.found, self.pulls = agent, 0, [], 0
 
     def beat(self):
-        """No other process reads the count of calls."""
+        """Do nothing: no other process watches this rank."""
 
     def pull_now(self):
         self.pulls, self.refreshed = self.pulls + 1, self.refreshed + 1

@@ -1,4 +1,4 @@
-"""The alternating sampler over processes equals the serial one, bit for bit."""
+"""The alternating sampler with worker processes equals the serial sampler, bit for bit."""
 
 from itertools import islice
 
@@ -17,7 +17,7 @@ from tests.env_settings import env_of
 from tests.marks import slow
 from tests.samplers.conftest import SMALL, digest, digest_of, make_agent, make_noisy_agent, make_sampler
 
-# short time limits, so that ends and resets are many
+# With short time limits, there are many ends and resets.
 GAMES = [
     env_of(game="breakout", max_episode_steps=40, noop_max=5),
     env_of(game="pong", max_episode_steps=23, noop_max=5, repeat_action_probability=0.25),
@@ -25,7 +25,7 @@ GAMES = [
 ]
 
 
-# by default each game, reset and group count once; all with -m slow
+# Only one case is a fast test.
 CASES = [
     pytest.param(env, groups, reset, marks=() if default else pytest.mark.slow, id=f"{env.game}-{groups}-{reset}")
     for env in GAMES
@@ -102,7 +102,7 @@ def test_groups_that_are_served_beside_one_another_equal_the_serial_sampler(made
 
 @pytest.mark.parametrize("reset", ["immediate", slow("wait")])
 def test_actions_that_depend_on_nothing_are_played_alike(reset):
-    """Groups then do not wait for each other within a rollout; some environments are skipped."""
+    """With such actions, groups do not wait for each other within a rollout. Some environments are skipped."""
     agent, got = RandomAgent(make_spec(GAMES[0], training=True).n_actions), {}
     for workers in (0, 3):
         sampler = make_sampler(GAMES[0], 12, 2, workers, reset=reset, decorrelation_steps=10)
@@ -118,7 +118,7 @@ def test_actions_that_depend_on_nothing_are_played_alike(reset):
 
 
 def test_environments_that_become_idle_are_skipped_from_the_next_rollout_that_begins():
-    """Rollouts of random play begin ahead: the one in flight is played with the mask that it began with."""
+    """A rollout of random play begins before it is requested, and keeps the mask with which it began."""
     sampler = make_sampler(GAMES[0], 4, 1, 0)
     rollouts, idle = sampler.rollouts(RandomAgent(sampler.spec.n_actions)), np.array([False, True, False, True])
     assert next(rollouts).valid.all()
@@ -132,7 +132,7 @@ def test_environments_that_become_idle_are_skipped_from_the_next_rollout_that_be
 @pytest.mark.slow  # as the next test
 @pytest.mark.parametrize("reset", ["immediate", "cached", "wait"])
 def test_rollouts_that_are_begun_ahead_are_those_that_are_collected(reset):
-    """With a random agent they are; breaking off leaves the sampler where one more collect would have."""
+    """With a random agent, both are equal. After an early stop, the sampler's state is as after one more collect."""
     agents = RandomAgent(make_spec(GAMES[0], training=True).n_actions), make_agent(GAMES[0])
     for agent in agents:
         got = {}
@@ -162,7 +162,7 @@ def test_rollouts_that_are_begun_ahead_are_those_that_are_collected(reset):
 @pytest.mark.slow
 @pytest.mark.parametrize("reset", ["immediate", "wait"])
 def test_a_fixed_agent_plays_on_as_it_is_collected(reset):
-    """Groups with threads of their own do not wait for each other at a rollout's end, and nothing is another for it."""
+    """Groups with separate threads do not wait for each other at a rollout's end, but the rollouts stay equal."""
     agent, random = make_agent(GAMES[0]), RandomAgent(make_spec(GAMES[0], training=True).n_actions)
     sampler = make_sampler(GAMES[0], 12, 2, 2, reset=reset, threaded_inference=True, decorrelation_steps=10)
     other = make_sampler(GAMES[0], 12, 2, 0, reset=reset, decorrelation_steps=10)
@@ -190,7 +190,7 @@ def test_a_fixed_agent_plays_on_as_it_is_collected(reset):
     [*(slow(*pair) for pair in ((False, False), (True, False))), (True, True)],
 )
 def test_rollouts_of_an_agent_that_begins_to_look(threaded, fixed):
-    """What was begun before is played by what was chosen then."""
+    """A rollout that began earlier keeps the actions that were chosen earlier."""
     agent = EpsilonGreedyAgent(QNetwork(make_spec(GAMES[0], training=True), SMALL))
     sampler, other = make_sampler(GAMES[0], 12, 2, 2, threaded_inference=threaded), make_sampler(GAMES[0], 12, 2, 0)
     try:
@@ -226,12 +226,12 @@ def test_a_slow_worker_keeps_only_itself_waiting(monkeypatch):
     finally:
         sampler.close()
     assert sorted(order) == [0] * 8 + [1] * 8
-    assert order[-4:] == [0] * 4, order  # the fast one was done long before
+    assert order[-4:] == [0] * 4, order  # The fast group has finished long before the slow group.
 
 
 @pytest.mark.parametrize("reset", ["immediate", "wait"])
 def test_the_serial_sampler_equals_a_loop_over_environments(reset):
-    """An oracle without slots, buffers or groups: plain lists of observations, one environment at a time."""
+    """The oracle is a loop over single environments with plain lists of observations."""
     env, B, T, rollouts = GAMES[0], 4, 5, 30
     spec, agent = make_spec(env, training=True), make_agent(env)
     sampler = make_sampler(env, B, 1, 0, T=T, reset=reset)
@@ -281,7 +281,8 @@ def test_the_serial_sampler_equals_a_loop_over_environments(reset):
 
 
 def valid_after(rollout, b):
-    """Whether environment b plays on after the rollout (an end in the mode `wait` stops it)."""
+    """Whether environment b continues after the rollout. In the reset mode `wait`, an environment stops at the end of
+    its episode."""
     return not bool(rollout.ended[:, b].any())
 
 
@@ -306,7 +307,7 @@ def test_a_state_goes_on_bit_for_bit(reset):
 
 @pytest.mark.slow
 def test_every_mode_of_reset_plays_the_same_episodes():
-    """With a policy that depends only on the observation; in worker processes."""
+    """Tested with a policy that depends only on the observation, in worker processes."""
     env, B = GAMES[0], 4
     agent = make_agent(env).evaluating(greedy=True)
     played = {}
@@ -338,7 +339,7 @@ def test_frames_before_the_rollout_are_the_last_ones_of_the_one_before():
     tail, age = before.frames[-4:].clone(), before.age[-1].clone()
     after = sampler.collect(agent)
     assert torch.equal(after.frames[:4], tail) and torch.equal(after.age[0], age)
-    # two buffers: the rollout before is still whole
+    # With two buffers, the previous rollout is not overwritten yet.
     assert torch.equal(before.frames[-4:], tail)
 
 

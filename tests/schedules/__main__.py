@@ -1,12 +1,17 @@
-"""Run the real code of several processes in simulated order, and find the orders in which it goes wrong.
+"""Run the real code of several processes in simulated orders, and find orders in which this code fails.
 
 python -m tests.schedules --schedules 10000 --seed 1       # both memory models, three kinds of schedules
 python -m tests.schedules --seed 1 --only sampling/17/weak  # one schedule again
 python -m tests.schedules --planted                        # after how many schedules planted faults are found
 
-Simulated are the sampler with its workers (which die and hang) and with inference threads, the periods of concurrent
-training (which are interrupted), asynchronous ranks on central parameters (which die), and synchronous ranks that sum
-gradients in shared memory. Needs the package greenlet.
+Simulated are:
+
+- the sampler with its workers, which die and hang, and with inference threads;
+- the periods of concurrent training, which are interrupted;
+- asynchronous ranks on central parameters, which die;
+- synchronous ranks that sum gradients in shared memory.
+
+The program needs the package greenlet.
 """
 
 import importlib
@@ -37,8 +42,6 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Options:
-    """`Options` has the options of the program."""
-
     schedules: Count = 1_000
     """Number of schedules, in turns of each kind and memory model."""
     seed: int = 0
@@ -46,9 +49,9 @@ class Options:
     only: str = ""
     """Run one schedule, KIND/NUMBER/MEMORY, such as sampling/17/weak."""
     kinds: tuple[str, ...] = ()
-    """Kinds of schedules, by default all."""
+    """Kinds of schedules to run; by default all."""
     planted: bool = False
-    """Plant faults into the code, and count the schedules until each is found, at most `schedules` for each."""
+    """Plant faults into the code, and count the schedules until each fault is found, at most `schedules`."""
     json: str = ""
     """Write all results also to the given JSON file."""
 

@@ -57,7 +57,7 @@ class SimulatedActor:
 
 
 class Reference:
-    """The result of a call of an actor."""
+    """The result of an actor's call, in place of Ray's ObjectRef."""
 
     def __init__(self, actor: SimulatedActor) -> None:
         self.actor, self.is_done, self.result = actor, False, None

@@ -1,10 +1,10 @@
-"""A simulated disk below the real code of checkpoints and segments: processes are killed, and then the power fails.
+"""A simulated disk for the real code of checkpoints and segments. Processes are killed, and then the power fails.
 
-The code works on real files, and each of its operations is recorded. After the power failure, the disk has every
-operation that a sync has made durable before, and a random choice of the others: names may be lost; bytes may be lost,
-torn or replaced by those of another file. If names are strongly ordered, as on journaling file systems, they survive in
-the order of the operations, and a sync of any file keeps all earlier ones. If they are weakly ordered, as POSIX allows,
-each name survives or not, unless its own folder was synced.
+The code works on real files, and each of its operations is recorded. After the power failure, the disk has all
+operations that a sync has made durable, and a random choice of the others. Names of files may be lost. Bytes may be
+lost, torn or replaced by bytes of another file. With strong order, as on journaling file systems, changes of names
+survive in the order of the operations, and a sync of any file keeps all earlier changes. With weak order, which POSIX
+allows, each name survives or not, unless its own folder was synced.
 """
 
 import builtins
@@ -45,7 +45,7 @@ class Folder:
         self.syncs: list[int] = []
 
     def get(self, name: str) -> "Entry | None":
-        """Return what a name means for running processes."""
+        """Return the file or folder with this name for running processes, or None."""
         return next((change[name] for _, change in reversed(self.changes) if name in change), None)
 
 
@@ -72,7 +72,7 @@ class SimulatedDisk:
         return replaced(*functions, (builtins, "open", self._opening(open)))
 
     def _naming(self, real: Callable[..., None], new: Callable[[], Entry | None] = lambda: None) -> Callable[..., None]:
-        """Return a function like `real` that also records the new meaning of a name."""
+        """Return a function like `real` that also records the new file or folder of a name."""
 
         def change(path: Any, *args: Any, dir_fd: int | None = None, **options: Any) -> None:
             self.world.point()
@@ -130,7 +130,7 @@ class SimulatedDisk:
         folder.changes.append((self.operations, change))
         self.operations += 1
 
-    # What a power failure leaves
+    # The content of the disk after a power failure
 
     def after_failure(self, moment: int, target: Path) -> None:
         """Write a possible content of the disk to the folder `target`, after a power failure before the operation
@@ -169,7 +169,8 @@ class SimulatedDisk:
         for n, offset, data in file.writes:
             if n >= moment:
                 break
-            if not survives(n, file):  # Lost, torn, or bytes of another file, which was at this place before
+            # The write is lost, torn, or replaced by bytes of a file that was at this place of the disk.
+            if not survives(n, file):
                 part = data[: rng.randrange(len(data))]
                 data = rng.choice((b"", part, part.ljust(len(data), b"\0"), rng.randbytes(len(data))))
             content.extend(bytes(max(0, offset + len(data) - len(content))))
@@ -200,8 +201,10 @@ class _RecordedFile(io.FileIO):
 
 
 class Disk:
-    """A schedule: processes save checkpoints one after another, each resumes where the killed one was, and the power
-    fails."""
+    """A schedule of processes that save checkpoints until they are killed or the power fails.
+
+    Each process resumes from the newest checkpoint of the killed one.
+    """
 
     def __init__(self, world: World, faults: int) -> None:
         self.world, self.kills = world, faults
@@ -209,10 +212,12 @@ class Disk:
         self.finished: list[tuple[int, int]] = []
         """Pairs (number of operations, env steps) of finished calls of `save`."""
         self.resumed: list[tuple[int, int]] = []
-        """Such pairs of the checkpoints from which processes have gone on. A killed process may have written one
-        completely although its call of `save` has not returned."""
+        """Pairs (number of operations, env steps) of the checkpoints from which processes have resumed.
+
+        A killed process may have completed a checkpoint although its call of `save` has not returned.
+        """
         self.launched: list[tuple[int, int]] = []
-        """Such pairs of finished calls of `write_durably`."""
+        """Pairs (number of operations, env steps) of finished calls of `write_durably`."""
 
     def main(self) -> None:
         with tempfile.TemporaryDirectory() as name:
@@ -264,7 +269,7 @@ class Disk:
         checkpoints = Checkpoints(run / "checkpoints", self.keep)
         newest = max(checkpoints.steps(), default=0)
         assert newest >= max(saved, default=0), f"the newest checkpoint is at {newest}, saved were {saved}"
-        # The newest one may be of a call of `save` that has not returned.
+        # The newest checkpoint may be that of a call of `save` that has not returned.
         written = {newest, *(steps for n, steps in self.finished + self.resumed if n <= moment and steps < newest)} - {
             0
         }
@@ -273,7 +278,7 @@ class Disk:
         if durable := [steps for n, steps in self.launched if n <= moment]:
             assert durable[-1] <= int((run / "launches.json").read_bytes()) <= durable[-1] + STEP
         checkpoints.clean()
-        checkpoints.save(1_000, _state(1_000))  # The next process goes on.
+        checkpoints.save(1_000, _state(1_000))  # The next process resumes the run.
         _assert_equal(load(checkpoints.path(1_000)), 1_000)
 
 
@@ -282,7 +287,7 @@ def _segment(low: int) -> Segment:
 
 
 def _state(steps: int) -> dict[str, Any]:
-    """Return the state at `steps` env steps. It has the segments of the last 30 steps."""
+    """Return the state at `steps` env steps. The state has the segments of the last 30 steps."""
     segments = [_segment(low) for low in range(max(0, steps - 30), steps, STEP)]
     return {"env_steps": steps, "weights": torch.arange(200.0) + steps, "segments": segments}
 

@@ -1,7 +1,7 @@
 """Schedules of the global replay: real clients and the real actor of a replay, which is killed and replaced.
 
-A rollout is (member, process of the member, number). A batch has only rollouts that were sent, of each member's newest
-process, and comes from a replay with enough rollouts.
+A rollout is (member, process of the member, number). A batch must have only rollouts that were sent by the newest
+process of each member. A replay must have enough rollouts before it returns a batch.
 """
 
 import itertools
@@ -43,7 +43,7 @@ class ReplayMessages:
     """A schedule of members that fill a global replay, and of a learner that draws from it."""
 
     def __init__(self, world: World, faults: int) -> None:
-        """The replay is killed at most `faults` times."""
+        """The schedule kills the replay at most `faults` times."""
         self.world, self.system, self._faults = world, System(world), faults
         self._rate = world.rng.choice((0.0, 0.002, 0.01))
         self.sent: set[Rollout] = set()
@@ -55,7 +55,7 @@ class ReplayMessages:
         world.on_point = self._maybe_kill
 
     def main(self) -> None:
-        """Let the members and the learner work, and check each batch."""
+        """Run the members and the learner, and check each batch."""
         with self._simulated():
             self.ray = SimulatedRay(self.world, self._replay)
             replay = ReplayKeeper(self.ray, SimpleNamespace(replay=NAME), 2)  # type: ignore[arg-type]
@@ -79,7 +79,7 @@ class ReplayMessages:
         return RemoteReplay(self.ray, NAME, member, life, START, torch.device("cpu"), TIMEOUT_S)
 
     def _fill(self, member: int) -> None:
-        """Send rollouts from one process or several, of which each takes the place of the one before."""
+        """Send rollouts from one process, or from several processes of which each replaces the previous one."""
         lives = self.world.rng.choice((1, 2))
         for life in itertools.count():
             try:
@@ -128,7 +128,7 @@ class ReplayMessages:
         schedule = self
 
         class Checked(GlobalReplay):
-            """A replay without its network and environment, which checks what it stores."""
+            """A replay without network and environment, which checks the rollouts that it stores."""
 
             def __init__(self) -> None:
                 self._generator = torch.Generator().manual_seed(0)

@@ -1,7 +1,7 @@
 """Schedules of learners: asynchronous ranks on central parameters, and synchronous ranks that sum their gradients.
 
-Each asynchronous rank's pushes are recorded. There must be an order in which they give the central parameters, each
-push counts once, and the loss of a rank at any point leaves every chunk of the parameters whole.
+Each asynchronous rank's pushes are recorded. The central parameters must be those of the pushes in some order, with
+each push counted once. If a rank dies at any point, every chunk of the parameters must stay complete.
 """
 
 import os
@@ -28,7 +28,7 @@ from tests.schedules.world import Actor, View, World
 LEARNING_RATE = 1e-2
 _WEIGHTED_SUM = shared_reduce._weighted_sum
 SIZE = 2 * ALIGNMENT
-"""Number of parameters, which have one or two chunks."""
+"""Number of parameters, which are divided into one or two chunks."""
 
 
 def gradient(rank: int, update: int, size: int) -> Tensor:
@@ -37,7 +37,7 @@ def gradient(rank: int, update: int, size: int) -> Tensor:
 
 
 class SharedTensor(Tensor):
-    """A tensor in shared memory, which is copied in two parts between which other actors may run."""
+    """A tensor in shared memory. A copy of the tensor is made in two parts, between which other actors may run."""
 
     world: World
     label: Any
@@ -67,7 +67,7 @@ class SharedTensor(Tensor):
 
 
 class SimulatedLocks:
-    """Robust locks: the lock of a killed actor is free."""
+    """Robust locks: the death of an actor releases its locks."""
 
     def __init__(self, world: World, n: int) -> None:
         self._world = world
@@ -83,7 +83,7 @@ class SimulatedLocks:
         if not self._is_free(i):
             return False
         self._world.receive(self._views[i])
-        if (owner := self._owners[i]) is not None:  # The stores of a dead process are finished.
+        if (owner := self._owners[i]) is not None:  # All stores of a dead process have reached the memory.
             self._world.receive(owner.view)
         self._owners[i] = self._world.current
         return True

@@ -1,6 +1,6 @@
 """Schedules of concurrent training: the real periods of sampler and trainer, which may be interrupted at any point.
 
-What the sampler acts with, and what each update reads, must equal that of sampling and training one after the other.
+The parameters for acting, and the data of each update, must be the same as if sampling and training alternated.
 """
 
 from collections.abc import Callable
@@ -85,7 +85,7 @@ class Periods:
     """A schedule of concurrent training."""
 
     def __init__(self, world: World, faults: int) -> None:
-        """Training is interrupted at most `faults` times."""
+        """The schedule interrupts training at most `faults` times."""
         self.world, self.threads, self._faults = world, Threads(world), faults
         rng = world.rng
         self.periods, self.rollouts = rng.randint(1, 4), rng.randint(1, 3)
@@ -96,7 +96,7 @@ class Periods:
         world.on_point = self._maybe_interrupt
 
     def main(self) -> None:
-        """Run all periods, and compare them with periods one after the other."""
+        """Run all periods, and compare them with periods in which sampling and training alternate."""
         with self._simulated():
             schedule = self._schedule()
             done = 0

@@ -1,4 +1,4 @@
-"""Faults planted into the real code, to measure after how many schedules each is found."""
+"""Faults planted into the real code, to measure after how many schedules each fault is found."""
 
 import inspect
 import textwrap
@@ -34,7 +34,7 @@ from tests.schedules.world import World
 
 @dataclass(frozen=True)
 class Planted:
-    """A `Planted` fault replaces a function of the real code."""
+    """A fault that replaces a function of the real code."""
 
     kind: str
     """Kind of the schedules that should find the fault: sampling, asynchronous or synchronous."""
@@ -43,10 +43,10 @@ class Planted:
     name: str
     function: Callable[..., Any]
     weak: bool = False
-    """Whether only weakly ordered memory shows the fault."""
+    """Whether only weakly ordered memory reveals the fault."""
 
     def planted(self) -> AbstractContextManager[Any]:
-        """Return a context manager in which the fault is in the code."""
+        """Return a context manager that plants the fault into the code."""
         return mock.patch.object(self.owner, self.name, self.function)
 
 
@@ -201,7 +201,7 @@ def _append_to_any_life(self: GlobalReplay, member: int, life: int, rollout: Any
 
 
 def _edited(function: Callable[..., Any], *edits: tuple[str, str]) -> Callable[..., Any]:
-    """Return a function with changes (old text, new text) of its code."""
+    """Return a function whose source is changed by (old text, new text) pairs."""
     text = textwrap.dedent(inspect.getsource(function))
     for old, new in edits:
         assert text.count(old) == 1, f"{function.__qualname__} has no {old}"

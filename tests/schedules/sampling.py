@@ -44,7 +44,7 @@ T, TIMEOUT_S = 3, 0.2
 
 
 class TinyEnv:
-    """A small environment: observation, reward and the episode's end follow from the seed and all actions."""
+    """A small environment whose observations, rewards and ends are determined by the seed and all actions."""
 
     spec = SPEC
 
@@ -79,7 +79,7 @@ class TinyEnv:
 
 
 class TinyAgent:
-    """An agent whose actions follow from the observations and from the numbers drawn for them."""
+    """An agent whose actions are determined by the observations and the random numbers drawn for them."""
 
     needs_obs, reentrant, state_size = True, True, 0
 
@@ -103,7 +103,7 @@ class TinyAgent:
 
 
 class NotedEnvs(SequentialEnv):
-    """Environments of a simulated worker, which notes its reads of actions and its writes of observations."""
+    """Environments of a simulated worker that records its reads of actions and its writes of observations."""
 
     def __init__(self, sampling: "Sampling", setup: WorkerSetup, first: int, seeds: list[int]) -> None:
         super().__init__([TinyEnv(seed, sampling.world.point) for seed in seeds], setup.reset, 0, seeds)
@@ -127,7 +127,7 @@ class Sampling:
     """A schedule of one sampler with its workers."""
 
     def __init__(self, world: World, faults: int) -> None:
-        """At most `faults` workers are killed or frozen."""
+        """The schedule kills or freezes at most `faults` workers."""
         self.world, self.system, self.threads = world, System(world), Threads(world)
         rng = world.rng
         self.reset = rng.choice(("immediate", "wait"))
@@ -142,7 +142,7 @@ class Sampling:
         self.plan = [rng.choice(self.steps) for _ in range(4)]
 
     steps: tuple[str, ...] = ("collect", "collect", "collect", "state", "check")
-    """Steps of which a plan consists."""
+    """Possible steps of a plan."""
 
     def _grouping(self, rng: random.Random) -> Grouping:
         groups, workers = rng.choice((1, 2)), rng.choice((1, 2, 3))
@@ -228,7 +228,7 @@ class Sampling:
         if not (count & total)[goes_on].all():
             raise AssertionError("collect: a valid step was not made by an environment")
 
-    # Data that the actors share
+    # Data shared by the actors
 
     def _check(self, b: slice) -> None:
         for first in self._parts(b):

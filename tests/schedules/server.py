@@ -1,7 +1,8 @@
 """Schedules of the parameter server: the real shards, learners and replay exchange messages with each other.
 
-A gradient has a one for its update in each shard's slice, and the optimizer subtracts it. The parameters therefore
-count how often each update was made: at most once, and exactly once if no shard was lost.
+In each shard's slice, the gradient of an update is 1 at the update's own place, and the optimizer subtracts the
+gradient. The parameters therefore count how often each update was made: at most once, and exactly once if no shard was
+lost.
 """
 
 import itertools
@@ -35,7 +36,7 @@ class ParameterServer:
     """A schedule of shards, and of learners with their own gradients."""
 
     def __init__(self, world: World, faults: int) -> None:
-        """At most `faults` shards or learners are killed."""
+        """The schedule kills at most `faults` shards or learners."""
         self.world, self.system, self._faults = world, System(world), faults
         rng = world.rng
         self.shards = rng.choice((1, 2))
@@ -57,7 +58,7 @@ class ParameterServer:
         world.on_point = self._maybe_kill
 
     def main(self) -> None:
-        """Let learners train, and check the parameters of the shards."""
+        """Run the learners, and check the parameters of the shards."""
         with self._simulated():
             self.ray = SimulatedRay(self.world, lambda shard: ShardActor(_copied(shard)))
             first = self._sync("learner-0")
@@ -65,7 +66,7 @@ class ParameterServer:
             rng = self.world.rng
             actors = [self._spawn(f"learner-{i}", self._learn) for i in range(rng.choice((1, 2, 3, 4)))]
             while not all(actor.is_over for actor in actors):
-                if self.server.look(TIMEOUT_S / 4):  # Also a shard that has not answered in time is replaced.
+                if self.server.look(TIMEOUT_S / 4):  # A shard that has not answered in time is replaced, too.
                     self._is_disturbed = True
                 if rng.random() < 0.2:
                     self.server.save(TIMEOUT_S / 4)
@@ -87,7 +88,7 @@ class ParameterServer:
     # Learners
 
     def _learn(self, name: str) -> None:
-        """Train, perhaps in two processes, of which the second takes the place of the first."""
+        """Train in one process, or in two processes of which the second replaces the first."""
         for _ in range(self.world.rng.choice((1, 1, 2))):
             sync = self._sync(name)
             sync.connect(ActorTransport(self.ray, self.server.names))
@@ -105,7 +106,7 @@ class ParameterServer:
             self._check_counts(sync)
 
     def _ages(self, sync: ShardedSync, act: Callable[[], Any]) -> None:
-        """Act, and check that no parameters of the learner are replaced by older ones."""
+        """Act, and check that older parameters never replace newer parameters of the learner."""
         before = list(sync._versions)
         act()
         for old, new in zip(before, sync._versions, strict=True):

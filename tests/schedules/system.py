@@ -1,4 +1,4 @@
-"""Simulated events, sockets, polls, processes and cells of shared memory, in place of the system's."""
+"""Simulated events, sockets, polls, processes and cells of shared memory, which replace those of the system."""
 
 import subprocess
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def replaced(*changes: tuple[Any, str, Any]) -> ExitStack:
 
 
 class System:
-    """A `System` has the descriptors of a simulated machine."""
+    """The file descriptors of a simulated machine."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -35,7 +35,7 @@ class System:
         self.select = SimpleNamespace(poll=lambda: SimulatedPoll(self), POLLIN=READABLE)
 
     def descriptor(self, file: Any) -> int:
-        """Return a new descriptor of a file."""
+        """Return a new file descriptor for a file."""
         fd = 1_000 + len(self.files)
         self.files[fd] = file
         return fd
@@ -51,7 +51,7 @@ class System:
 
 
 class Cells:
-    """`Cells` are words of shared memory, with an address in place of a name."""
+    """Words of shared memory, which are identified by an address."""
 
     def __init__(self, world: World, address: int) -> None:
         self._world, self._address = world, address
@@ -157,7 +157,8 @@ def socket_pair(system: System) -> tuple[SimulatedSocket, SimulatedSocket]:
 
 
 class SimulatedProcess:
-    """A process with the methods of subprocess.Popen that `WorkerProcess` calls. Its end closes its socket."""
+    """A process with the methods of subprocess.Popen that `WorkerProcess` calls. The end of the process closes the
+    process's socket."""
 
     def __init__(self, system: System, name: str, function: Callable[[], Any], socket: SimulatedSocket) -> None:
         self._world, self._socket = system.world, socket

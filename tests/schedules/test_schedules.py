@@ -55,7 +55,7 @@ def test_a_planted_fault_is_found(name):
     from tests.schedules.planted import FAULTS
 
     fault = FAULTS[name]
-    with fault.planted(), pytest.raises(Exception):  # noqa: B017 - any error of the schedule
+    with fault.planted(), pytest.raises(Exception):  # noqa: B017 - the schedule may raise any error
         for n in range(1_000):
             run_one(fault.kind, n, 0, fault.weak)
 

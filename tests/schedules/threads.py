@@ -1,4 +1,4 @@
-"""Simulated threads, locks and flags of one process, in place of those of Python."""
+"""Simulated threads, locks and flags of one process, which replace those of Python."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -9,7 +9,7 @@ from tests.schedules.world import Actor, View, World
 
 
 class Threads:
-    """`Threads` has replacements for the module `threading` and for `concurrent.futures`."""
+    """Replacements for the modules `threading` and `concurrent.futures`."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -24,7 +24,8 @@ class Threads:
     def pool(
         self, n: int, name: str = "thread", initializer: Callable[..., Any] | None = None, arguments: Sequence[Any] = ()
     ) -> "SimulatedPool":
-        """Return an executor of one thread. The initializer, which pins and configures a thread, is not called."""
+        """Return an executor with one simulated thread. The initializer, which would pin a real thread, is not
+        called."""
         assert n == 1
         return SimulatedPool(self._world, name)
 

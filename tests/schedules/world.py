@@ -1,12 +1,12 @@
-"""A simulated machine: actors of which one runs at a time, virtual time, and memory as weakly ordered as aarch64's.
+"""A simulated machine with virtual time and memory as weakly ordered as aarch64's. One actor runs at a time.
 
 An actor is a process or a thread, and runs as a greenlet. At each `World.point` (a load, a store, a wait or a message)
 the scheduler chooses which actor continues, and may kill or freeze an actor. All choices follow from one seed, so a
 schedule can be repeated.
 
-Memory: each cell of shared memory has the list of values that were stored, in order. An actor's view has the position
-in this list behind which the actor cannot read any more. A plain load may return any value from this position on; so
-loads and stores of different cells are seen out of order, as on aarch64. A fence, an event and a message pass on the
+Each cell of shared memory has an ordered list of all stored values. An actor's view has, for each cell, the position of
+the oldest value in this list that the actor may still read. A plain load may return this value or any newer one. So
+an actor may see loads and stores of different cells out of order, as on aarch64. Fences, events and messages pass the
 view of one actor to another. With `weak` false every load is an acquire and every store is a release, as on x86-64.
 """
 
@@ -26,7 +26,7 @@ class Hang(Exception):
 
 
 class Race(Exception):
-    """Raised if an actor reads data that another actor's store need not have reached yet."""
+    """Raised if an actor reads data that another actor's store may not have reached yet."""
 
 
 class Ended(BaseException):
@@ -34,7 +34,7 @@ class Ended(BaseException):
 
 
 class Actor:
-    """An `Actor` is a simulated process or thread."""
+    """A simulated process or thread."""
 
     def __init__(self, world: "World", name: str, function: Callable[[], Any]) -> None:
         self.world, self.name = world, name
@@ -49,11 +49,11 @@ class Actor:
         self.error: BaseException | None = None
         self.result: Any = None
         self.view: View = {}
-        """Position of the oldest value that each cell can have for the actor."""
+        """Maps each cell to the position of the oldest value that the actor may read."""
         self.read: View = {}
-        """What the views of plainly loaded values add to `view` at the next fence."""
+        """The views of values from plain loads, which the next fence adds to `view`."""
         self.released: View = {}
-        """View at the last fence, which plain stores pass on."""
+        """The view at the last fence, which plain stores pass to other actors."""
 
     def _run(self) -> None:
         try:
@@ -73,21 +73,21 @@ class Actor:
 
 
 class World:
-    """A `World` runs actors in the order that a seed determines."""
+    """Runs actors in an order that is determined by a seed."""
 
     def __init__(self, seed: object, weak: bool = False, limit: int = 100_000) -> None:
-        """A schedule with more than `limit` points is a Hang."""
+        """A schedule with more than `limit` points raises Hang."""
         self.rng = random.Random(f"{seed}")
         self.weak, self.limit = weak, limit
         self.now, self.points = 0.0, 0
         self.actors: list[Actor] = []
         self.on_point: Callable[[], None] = lambda: None
-        """Called at each point, to inject faults."""
+        """A function that is called at each point, to inject faults."""
         self.hub = getcurrent()
         """The scheduler's greenlet, in which the world was made."""
         self.is_over = False
         self._stored: dict[Any, list[tuple[Any, View]]] = {}
-        # Half of the schedules change the actor often, and half seldom: a rare order needs long runs of one actor.
+        # Half of the schedules switch actors often, and half rarely, because some faults need long runs of one actor.
         self._switch = self.rng.choice((0.5, 0.2, 0.05, 0.02))
         self._by_priority = self.rng.random() < 0.5
 
@@ -95,7 +95,7 @@ class World:
 
     @property
     def current(self) -> Actor:
-        """Return the actor that runs now."""
+        """Return the running actor."""
         return getcurrent().actor
 
     def spawn(self, name: str, function: Callable[[], Any]) -> Actor:
@@ -117,7 +117,8 @@ class World:
                 raise Ended
 
     def block(self, ready: Callable[[], bool], seconds: float | None = None) -> bool:
-        """Let the current actor wait until `ready()` or for a number of virtual seconds. Return whether it is ready."""
+        """Let the current actor wait until `ready()` or for a number of virtual seconds. Return the last value of
+        `ready()`."""
         actor = self.current
         self._tick()
         actor.ready = ready
@@ -152,7 +153,7 @@ class World:
         finally:
             self.is_over = True
             for actor in self.actors:
-                while actor.greenlet:  # It has begun, and is not over.
+                while actor.greenlet:  # The actor has begun, and has not ended.
                     actor.greenlet.throw(Ended)
         if main.error is not None:
             raise main.error
@@ -167,7 +168,7 @@ class World:
         if self._by_priority:
             if self.rng.random() < 0.05:
                 self.rng.choice(able).priority = self.rng.random()
-            # The first one by priority does not starve the others: a spinning process must not wait for ever.
+            # The actor with the highest priority must not starve the others: a spinning process would wait for ever.
             return max(able, key=lambda a: a.priority) if self.rng.random() < 0.8 else self.rng.choice(able)
         return self.rng.choice(able)
 
@@ -185,7 +186,7 @@ class World:
     # Memory
 
     def load(self, cell: Any, initial: Any = 0) -> Any:
-        """Return a value of a cell that the current actor may see."""
+        """Return a value of the cell that the current actor may read."""
         self.point()
         stored = self._stored.get(cell)
         if not stored:
@@ -212,33 +213,33 @@ class World:
         stored.append((value, view))
 
     def fence(self) -> None:
-        """Order the current actor's loads and stores before the fence before those behind it."""
+        """Order all earlier loads and stores of the current actor before all later ones."""
         actor = self.current
         _join(actor.view, actor.read)
         actor.read = {}
         actor.released = dict(actor.view)
 
     def pass_on(self, view: View) -> None:
-        """Add what the current actor has seen to a view, as a system call does that wakes another process."""
+        """Add the current actor's view to another view, as a system call that wakes another process does."""
         self.fence()
         _join(view, self.current.view)
 
     def receive(self, view: View) -> None:
-        """Let the current actor see what a view contains."""
+        """Add another view to that of the current actor."""
         _join(self.current.view, view)
         self.current.released = dict(self.current.view)
 
-    # Data are memory that is not read cell by cell, such as the frames of a step.
+    # Data is memory that is not read cell by cell, such as the frames of a step.
 
     def written(self, name: Any) -> None:
-        """Note that the current actor has written the data `name`."""
+        """Record that the current actor has written the data `name`."""
         self.point()
         stored = self._stored.setdefault(name, [])
         stored.append((None, {}))
         self.current.view[name] = len(stored)
 
     def check_read(self, name: Any) -> None:
-        """Raise Race if the newest data `name` need not have reached the current actor."""
+        """Raise Race if the newest data `name` may not have reached the current actor yet."""
         last = len(self._stored.get(name, ()))
         if self.current.view.get(name, 0) < last:
             raise Race(f"{self.current.name} reads {name}, which may be stale")

@@ -1,4 +1,4 @@
-"""Settings of the training machine do not decide whether a network can be evaluated."""
+"""A network can be evaluated whatever the settings of the machine are on which it was trained."""
 
 from dataclasses import replace
 

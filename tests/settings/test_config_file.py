@@ -1,4 +1,4 @@
-"""config.json: its format version, wrong fields, and the recorded runs."""
+"""config.json: the format version, wrong fields, and the files of recorded runs."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Flags of CleanRL and Stable-Baselines3 are answered with the name that the chosen algorithm gives them."""
+"""For a flag of CleanRL or Stable-Baselines3, the error message has the flag's name in the chosen algorithm."""
 
 import pytest
 
@@ -14,7 +14,7 @@ FLAGS = {name: flags_of(TrainConfig, default_config(name)) | flags_of(TrainOptio
 
 
 def answer(algorithm: str, flag: str) -> str:
-    """Return the error message about the flag; "" if the algorithm has it."""
+    """Return the error message about the flag, or "" if the algorithm has this flag."""
     try:
         full_flag(flag.replace("_", "-"), FLAGS[algorithm])
     except ConfigError as e:
@@ -26,11 +26,11 @@ def answer(algorithm: str, flag: str) -> str:
 @pytest.mark.parametrize("name", HINTS)
 def test_one_line_names_a_flag_that_exists(algorithm, name):
     said = answer(algorithm, f"--{name}")
-    if not said:  # --batch-size of dqn, --gae-lambda of ppo ...
+    if not said:  # The algorithm has this flag, such as --batch-size of dqn or --gae-lambda of ppo.
         return
     assert "\n" not in said and "nearest" not in said and said.startswith(f"unknown option --{name}: ")
     for word in said.split(": ", 1)[1].translate(str.maketrans(";,()", "    ")).split():
-        if word.startswith("--") and word != "--env":  # `train` itself reads --env as --env.id
+        if word.startswith("--") and word != "--env":  # The command `train` reads --env as --env.id.
             full_flag(word, FLAGS[algorithm])
 
 

@@ -1,4 +1,4 @@
-"""Every setting either has an effect always, or a condition says when it has none."""
+"""Each setting always has an effect, or has a condition in accel_rl.settings.advice for having none."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from accel_rl.settings.resolved import resolve
 from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.settings.types import values_in
 
-# A new setting belongs here, or into accel_rl.settings.advice.
+# Settings that always have an effect. All others need an entry in accel_rl.settings.advice.
 ALWAYS = {
     *("algorithm", "env_steps", "seed", "run_dir", "schedule", "cluster", "device", "precision", "capture_updates"),
     *(

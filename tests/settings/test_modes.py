@@ -1,4 +1,4 @@
-"""The mode of a run."""
+"""The mode of a run: one process, ranks, or a cluster."""
 
 import pytest
 

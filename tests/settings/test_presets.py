@@ -1,4 +1,4 @@
-"""Presets against their sources: each source's own names and values, translated to this project's settings."""
+"""Presets equal their sources: each source's names and values are translated to this project's settings."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -426,12 +426,12 @@ def test_a_preset_that_does_not_exist_is_one_line(algorithm, preset, line):
 
 @pytest.mark.parametrize("name", ["dqn", "c51", "qrdqn", "rainbow"])
 def test_the_guard_is_for_q_learning(name):
-    """Nair et al. 2015, section 4.2: by the absolute DQN loss."""
+    """Outlier gradients are discarded by the absolute DQN loss (Nair et al. 2015, section 4.2)."""
     assert on_gorila(default_config(name)).gorila.outlier_deviations == 5.0
 
 
 def test_the_guard_is_for_clipped_rewards():
-    """Rewards of a Gymnasium environment and of R2D2 are not clipped by default, and such a run can begin."""
+    """Without clipped rewards, as with Gymnasium or R2D2, the guard is off by default, so that a run can begin."""
     assert on_gorila(default_config("r2d2")).gorila.outlier_deviations == 0.0
     config = on_gorila(default_config("dqn"), is_atari=False)
     assert config.gorila.outlier_deviations == 0.0
@@ -465,7 +465,7 @@ def test_without_reward_clipping_the_guard_is_refused():
 
 
 def test_what_a_reward_adds_to_a_loss():
-    """An error of 2 by Huber's loss, in a batch of 8."""
+    """One clipped reward can add an error of 2, which is a Huber loss of 1.5, to a batch of 8."""
     made = DQN(DQN.Config(batch_size=8, reward_clip=1.0), SPEC, T=2, B=2)
     assert made.config.usual_loss() == pytest.approx(1.5 / 8)
     squared = DQN(DQN.Config(batch_size=8, huber=0.0, reward_clip=0.5), SPEC, T=2, B=2)

@@ -1,4 +1,4 @@
-"""Resolved settings: nothing is left open, and nothing can be opened again."""
+"""Resolved settings have a value for each setting, and no setting can be unset again."""
 
 import json
 from dataclasses import replace

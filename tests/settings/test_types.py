@@ -1,4 +1,4 @@
-"""Values from Python and from files have the types that the command line would give them."""
+"""Values from Python and from files are converted to the types that the command line would give."""
 
 import json
 import math

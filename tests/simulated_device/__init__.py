@@ -1,8 +1,8 @@
-"""A simulated GPU for torch: device type "sim" with two devices, `sim:0` and `sim:1`, on a machine that has none.
+"""A simulated GPU for torch, on a machine without a GPU: device type "sim" with the devices `sim:0` and `sim:1`.
 
-Operations run on the host. The simulation finds what breaks on a GPU: tensors of two devices mixed, waits of the host,
-values read before an asynchronous copy is done, unordered accesses of two streams, and what a graph cannot capture.
-It says nothing about speed.
+Operations run on the host. The simulation finds mistakes that break runs on a GPU: operations on tensors of two
+devices, waits of the host, values that are read before an asynchronous copy is done, unordered accesses of two streams,
+and operations that a graph cannot capture. The simulation does not measure speed.
 """
 
 from tests.simulated_device.alignment import operands

@@ -1,7 +1,8 @@
-"""Where the operands of matrix products and convolutions begin.
+"""The alignment in memory of operands of matrix products and convolutions.
 
 cuBLAS and cuDNN choose slower kernels for operands that do not begin at a multiple of 16 bytes. CUDA's allocator
-returns multiples of 512 bytes, so that the offset in the allocation counts, and not the host's address.
+returns addresses that are multiples of 512, so that an operand's offset in its allocation determines the alignment. The
+simulation records this offset, not the host's address.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +22,7 @@ BYTES = 16
 
 
 class Operand(NamedTuple):
-    """A tensor that a product reads or writes. offset: the bytes from the last multiple of 16 to its first element."""
+    """A tensor that a product reads or writes. `offset` is its first element's offset in bytes, modulo 16."""
 
     operation: str
     line: str
@@ -37,7 +38,7 @@ def is_product(name: str) -> bool:
 
 
 def note(name: str, tensors: Sequence[Tensor]) -> None:
-    """Add a product's operands to the lists of all `operands` that are open."""
+    """Add a product's operands to the lists of all active `operands` contexts."""
     if not _open:
         return
     line = source_lines.text(source_lines.here())
@@ -48,7 +49,7 @@ def note(name: str, tensors: Sequence[Tensor]) -> None:
 
 @contextmanager
 def operands() -> Iterator[list[Operand]]:
-    """Yield a list that gets the operands of all products inside, with those of a capture."""
+    """Yield a list of the operands of all products in the context, including those in a capture."""
     operands: list[Operand] = []
     _open.append(operands)
     try:

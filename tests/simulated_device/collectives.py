@@ -15,10 +15,11 @@ _lost: list[int] = []
 
 @contextmanager
 def collectives_on_device() -> Iterator[None]:
-    """Inside, collectives behave as NCCL's: the host does not wait for them, and graphs capture them. Outside, they
-    behave as gloo's: they go through the host.
+    """Let collectives in the context behave like NCCL's: the host does not wait for them, and graphs capture them.
 
-    A collective that is captured also runs at once, so that all ranks have to capture it together.
+    Outside the context, collectives behave like gloo's: data goes through the host.
+
+    A captured collective also runs immediately, so that all ranks must capture it together.
     """
     _on_device[0] = True
     try:
@@ -28,8 +29,10 @@ def collectives_on_device() -> Iterator[None]:
 
 
 def stay_on_device() -> None:
-    """Let collectives behave as NCCL's until this process ends, and torch report NCCL for simulated devices. If the
-    environment variable LOST is "rank signal n", that rank sends itself the signal in its nth collective."""
+    """Let collectives behave like NCCL's until this process ends, and torch report NCCL for simulated devices.
+
+    If the environment variable LOST is "rank signal n", this rank sends itself the signal in its n-th collective.
+    """
     import torch.distributed as dist
 
     _on_device[0] = True
@@ -42,13 +45,15 @@ def is_collective(name: str) -> bool:
 
 
 def wait() -> str | None:
-    """What the host waits for in a collective."""
+    """Return a description of the host's wait in a collective, or None if the host does not wait."""
     return None if _on_device[0] else "collective through the host"
 
 
 def finished(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the operation, which then returns when the collective is done. On the device, a collective whose peer is
-    dead or hangs never is, and no signal ends the wait."""
+    """Return the operation, changed to return only when the collective is done.
+
+    On the device, a collective whose peer is dead or hangs is never done, and no signal ends the wait.
+    """
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if not _on_device[0]:
@@ -77,7 +82,7 @@ def _be_lost() -> None:
 
 
 def _wait_for_ever() -> NoReturn:
-    """Block as CUDA's driver does: Python's other threads run, but no handler of a signal."""
+    """Block as CUDA's driver does: other Python threads run, but signal handlers do not."""
     libc, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(64)
     for _ in range(2):
         libc.pthread_mutex_lock(mutex)

@@ -9,7 +9,7 @@ from tests.simulated_device import source_lines
 
 
 class Counts:
-    """Counters that are open, of all threads. Those of `always` stay open."""
+    """The active counters of all threads. Counters in `always` stay active."""
 
     def __init__(self, *always: Counter[str]) -> None:
         self._open = list(always)
@@ -25,7 +25,7 @@ class Counts:
 
     @contextmanager
     def counting(self) -> Iterator[Counter[str]]:
-        """Yield a Counter of what all threads do inside the context."""
+        """Yield a Counter of the events of all threads in the context."""
         counter: Counter[str] = Counter()
         with self._lock:
             self._open.append(counter)

@@ -1,5 +1,4 @@
-"""Random generators of a simulated device. As on CUDA, the state is a seed and an offset; the numbers are a host
-generator's.
+"""Random generators of a simulated device. As on CUDA, the state is a seed and an offset.
 
 The numbers after `manual_seed` equal those of a host generator with that seed, so that runs on a simulated GPU can be
 compared with runs on the CPU. The offset is 4 times the number of 32-bit words that the host's Mersenne Twister has
@@ -17,9 +16,9 @@ from tests.simulated_device import streams
 
 HostGenerator = torch._C.Generator
 _known: "weakref.WeakValueDictionary[int, DeviceGenerator]" = weakref.WeakValueDictionary()
-_N = 624  # words of a Mersenne Twister
-_TWISTER = 5016  # its bytes in the state of a CPU's generator: seed, left, seeded, next, words
-_MOST = 1 << 28  # words that a generator may have drawn: the host skips 5 ns each
+_N = 624  # The number of words in the state of a Mersenne Twister.
+_TWISTER = 5016  # Its size in bytes in the state of a CPU generator: seed, left, seeded, next, words.
+_MOST = 1 << 28  # The largest number of drawn words to restore. Skipping a word takes the host 5 ns.
 
 
 class DeviceGenerator(HostGenerator):
@@ -28,7 +27,8 @@ class DeviceGenerator(HostGenerator):
     def __new__(cls, device: Any = "sim") -> "DeviceGenerator":
         generator = super().__new__(cls, "cpu")
         generator._index = streams.index_of(device)
-        generator._counted, generator._words = HostGenerator(), 0  # follows at the last state that was asked for
+        # A generator that is at the last state returned by get_state.
+        generator._counted, generator._words = HostGenerator(), 0
         _known[generator._cdata] = generator
         return generator
 
@@ -43,8 +43,11 @@ class DeviceGenerator(HostGenerator):
         return self
 
     def get_state(self) -> Tensor:
-        """Return [16] uint8 on the host. A normal number that the host's generator keeps for the next draw is dropped:
-        a GPU's keeps none."""
+        """Return [16] uint8 on the host.
+
+        A normal number that the host's generator stores for the next draw is dropped, because a GPU's generator stores
+        none.
+        """
         state = super().get_state()
         state[_TWISTER:] = 0
         super().set_state(state)
@@ -94,7 +97,7 @@ class DeviceGenerator(HostGenerator):
         self._words += words
 
     def _count(self, state: Tensor) -> None:
-        """Count the words that were drawn until a host state."""
+        """Count the words that were drawn until the given state of the host's generator."""
         counted = self._counted.get_state()
         self._skip((_next_word(state) - _next_word(counted)) % _N)
         while not torch.equal(self._counted.get_state()[:_TWISTER], state[:_TWISTER]):
@@ -107,7 +110,7 @@ def _bytes(x: bytes) -> Tensor:
 
 
 def _next_word(state: Tensor) -> int:
-    """Return the index of the word that a CPU's generator in this state uses next."""
+    """Return the index of the next word that a CPU generator in this state would use."""
     return int(state[16:24].view(torch.int64))
 
 
@@ -117,29 +120,31 @@ class _Kind(type):
 
 
 class Generator(metaclass=_Kind):
-    """Stands for torch.Generator: makes a host generator or one of a simulated device."""
+    """Replaces torch.Generator: makes a generator of the host or of a simulated device."""
 
     def __new__(cls, device: Any = "cpu") -> Any:
         return DeviceGenerator(device) if torch.device(device).type == "sim" else HostGenerator(device)
 
 
 defaults = tuple(DeviceGenerator(index) for index in range(streams.COUNT))
-"""As torch.cuda.default_generators. `torch.manual_seed` seeds them too."""
+"""The default generators, as torch.cuda.default_generators. `torch.manual_seed` seeds them, too."""
 
 
 capturing: set[tuple[int, int]] = set()
-"""The device and `_cdata` of each generator of a capture. In torch 2.11 a generator is in capture mode for all threads,
-and stays in capture mode if the capture fails."""
+"""The device and `_cdata` of each generator in capture mode.
+
+In torch 2.11 the capture mode is for all threads, and a failed capture does not end it.
+"""
 
 
 def check_draw(generator: HostGenerator, index: int, in_capture: bool) -> None:
-    """Raises RuntimeError for a draw outside the capture to which the generator belongs."""
+    """Raise RuntimeError for a draw outside the capture if the generator is in capture mode."""
     if not in_capture and (index, generator._cdata) in capturing:
         raise RuntimeError("Offset increment outside graph capture encountered unexpectedly.")
 
 
 def check(generator: HostGenerator, device: torch.device) -> None:
-    """Raises RuntimeError if the generator is not on that device."""
+    """Raise RuntimeError if the generator is not on the device."""
     known = _known.get(generator._cdata)
     if known is None:
         raise RuntimeError("Expected a 'sim' device type for generator but found 'cpu'")
@@ -148,7 +153,7 @@ def check(generator: HostGenerator, device: torch.device) -> None:
 
 
 def with_default(func: Any) -> Any:
-    """Return the operation that draws from the keyword argument `generator`, for one that need not name it."""
+    """Return an operation with the default generator if its call has no argument `generator`."""
     if any(a.name == "generator" for a in func._schema.arguments):
         return func
     packet, name = func.overloadpacket, func._overloadname

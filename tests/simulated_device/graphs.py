@@ -1,7 +1,7 @@
 """Graphs: operations that are recorded once and replayed on the same memory.
 
-While a graph is captured, its operations do run, because their results are needed to go on. What they wrote is undone
-when the capture ends.
+While a graph is captured, its operations also run, because later operations need their results. The end of the capture
+restores all overwritten memory.
 """
 
 import threading
@@ -18,7 +18,7 @@ from tests.simulated_device.memory import Access, Memory, races, recording_pools
 from tests.simulated_device.streams import Stream
 
 failing_replays: list[str] = []
-"""Errors of the next replays, as a test plants them. A failed launch leaves the graph and its memory unchanged."""
+"""Errors that a test plants for the next replays. A failed replay leaves the graph and its memory unchanged."""
 FAILED = "operation failed due to a previous error during capture"
 _NO_AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
 
@@ -40,7 +40,8 @@ class CUDAGraph:
         self._results: list[Tensor] = []
         self._undo: list[tuple[Tensor, Tensor]] = []
         self._states: list[tuple[DeviceGenerator, Any]] = []
-        self._outside: list[tuple[weakref.ref[Memory], Access | None]] = []  # not the graph's own; its last write
+        # Memory outside the graph, with its last write.
+        self._outside: list[tuple[weakref.ref[Memory], Access | None]] = []
         self._own: list[Memory] = []
         self._written: set[int] = set()  # id of outside memory
         self._read: set[int] = set()
@@ -77,7 +78,7 @@ class CUDAGraph:
         if self._error is not None:
             error = FAILED if self._error == FAILED else f"{FAILED}: {self._error}"
             self.reset()
-            raise RuntimeError(error)  # As in torch, the pool remains recording.
+            raise RuntimeError(error)  # As in torch, the pool remains in recording mode.
         recording_pools.remove(self._pool)
         generators.capturing.difference_update(self._capturing)
         self.is_captured = True
@@ -91,7 +92,7 @@ class CUDAGraph:
             tensor.copy_(before)
         for generator, snapshot in self._states:
             generator.rewind(snapshot)
-        for result in self._results:  # there are no values before the first replay
+        for result in self._results:  # Results are undefined before the first replay.
             result.fill_(float("nan") if result.is_floating_point() else 0)
         for memory in self._seen.values():
             if not memory.is_graph:
@@ -99,13 +100,13 @@ class CUDAGraph:
         self._undo, self._states, self._streams, self._seen = [], [], [], {}
 
     def join(self, stream: Stream) -> None:
-        """Record that stream's operations too."""
+        """Record the operations of another stream, too."""
         if stream.capture is not self:
             stream.capture = self
             self._streams.append(stream)
 
     def fail(self, error: str) -> None:
-        """Raise RuntimeError(error). The capture cannot be ended successfully any more."""
+        """Raise RuntimeError(error), and make the capture fail at its end."""
         self._error = error
         raise RuntimeError(error)
 
@@ -118,11 +119,11 @@ class CUDAGraph:
         self._generators.append(generator)
 
     def before_write(self, tensor: Tensor) -> None:
-        """Keep what an operation is about to overwrite."""
+        """Save the values of a tensor that an operation will overwrite."""
         self._undo.append((tensor, tensor.clone()))
 
     def owns(self, memory: Memory) -> None:
-        """Note memory that an operation of the capture has allocated."""
+        """Record memory that an operation of the capture has allocated."""
         self._own.append(memory)
 
     def note(self, memory: Memory, is_write: bool) -> None:
@@ -131,7 +132,7 @@ class CUDAGraph:
             (self._written if is_write else self._read).add(id(memory))
 
     def record(self, operation: Callable[[], None], results: list[Tensor] | None = None) -> None:
-        """operation: what a replay calls. results: the memory that it writes its results to."""
+        """Record an operation that each replay calls, and the memory `results` to which it writes."""
         self._operations.append(operation)
         self._results += results or []
 
@@ -140,7 +141,8 @@ class CUDAGraph:
     def replay(self) -> None:
         if not self.is_captured:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
-        stream = streams.current(self._device)  # wherever it is called from, as CUDA does
+        # As in CUDA, a replay uses the graph's device, whatever the current device is.
+        stream = streams.current(self._device)
         if stream.capture is not None:
             stream.capture.fail("a graph is replayed during capture")
         if failing_replays:
@@ -179,7 +181,7 @@ class CUDAGraph:
 
 
 class graph:
-    """A context that captures what runs inside. Has torch.cuda.graph's interface."""
+    """A context manager like torch.cuda.graph, which captures the operations in the context."""
 
     default_stream: Stream | None = None
 

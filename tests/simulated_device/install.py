@@ -1,4 +1,4 @@
-"""Registers the device type with torch, and makes its devices present or absent."""
+"""Registers the device type "sim" with torch, and makes its devices available or unavailable."""
 
 import functools
 import os
@@ -34,7 +34,7 @@ class _Guard(torch._C._acc.DeviceGuard):
 
 
 def _makes_tensors(schema: Any) -> bool:
-    """Whether an operation makes a tensor from none, on a device that it is told."""
+    """Whether an operation has no tensor arguments, and creates a tensor on a given device."""
     kinds = [str(a.type) for a in schema.arguments]
     names = [a.name for a in schema.arguments]
     return "device" in names and "names" not in names and not any("Tensor" in k or "Storage" in k for k in kinds)
@@ -64,14 +64,15 @@ def _factory(func: Any) -> Callable[..., Any]:
 
 
 def install(races: bool = True) -> None:
-    """Register device type "sim". Its devices are absent until `present`. races: find unordered accesses."""
+    """Register the device type "sim". The simulated devices are unavailable until `present`. `races`: find unordered
+    accesses."""
     if not _libraries:
         _register()
     memory.races[0] = races
 
 
 def reset() -> None:
-    """Forget counts, orders, copies under way, page locks and unfinished captures. Call it between tests."""
+    """Reset counts, the order of accesses, unfinished copies and captures, and page locks. Called between tests."""
     waits.waits.clear()
     streams.reset()
     memory.page_locks.clear()
@@ -85,14 +86,14 @@ def _synchronize(device: Any = None, /) -> None:
 def _backward(run: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(run)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        _ = streams.thread.device  # its making lets backward run in this thread
+        _ = streams.thread.device  # Creating the thread's state makes backward run in this thread.
         return run(*args, **kwargs)
 
     return backward
 
 
 def _to(to: Callable[..., Any]) -> Callable[..., Any]:
-    """torch takes the device "sim" for sim:0. Here it is the current device."""
+    """Let the device "sim" mean the current device. In torch, "sim" would mean sim:0."""
 
     @functools.wraps(to)
     def moved(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -131,7 +132,7 @@ def _replacements() -> list[tuple[Any, str, Any]]:
 
 @contextmanager
 def present() -> Iterator[None]:
-    """Make the devices available inside, here and in child processes that find the hook in `site`."""
+    """Make the devices available in the context, also in child processes that have the folder `site` on PYTHONPATH."""
     install(memory.races[0])
     if runtime.is_present[0]:
         yield
@@ -163,7 +164,7 @@ def stay() -> None:
 
 @contextmanager
 def child_processes() -> Iterator[None]:
-    """Let Python processes that start inside, while the devices are present, have the devices too."""
+    """Make the devices available to Python processes that are started in the context."""
     site, root = str(Path(__file__).parent / "site"), str(Path(__file__).parents[2])
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([site, root, *([before] if before else [])])

@@ -1,4 +1,4 @@
-"""Operations that exist on GPUs alone, written for host tensors."""
+"""Operations that torch has only for GPUs, written for host tensors."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Counts what the host launches on simulated devices: operations outside of captures, copies, and replays of graphs."""
+"""Counts the host's launches on simulated devices: operations outside of captures, copies, and replays of graphs."""
 
 from tests.simulated_device.counts import Counts
 

@@ -13,24 +13,25 @@ from tests.simulated_device.streams import COUNT, Stream
 
 TOTAL = 16 << 30  # bytes of each device
 allocated, peak = [0] * COUNT, [0] * COUNT
-races = [True]  # whether unordered accesses raise an error
+races = [True]  # Whether unordered accesses raise an error.
 
 Access = tuple[Stream, int, SourceLine | None]
-"""(stream, its epoch, source line)."""
+"""(stream, epoch of the stream, source line)."""
 
 
 class Memory:
-    """One allocation on a device. All views share it. It remembers its last accesses."""
+    """One allocation on a device, shared by all views. The last accesses to the memory are recorded."""
 
     __slots__ = ("__weakref__", "device", "in_parts", "is_graph", "key", "nbytes", "reads", "write")
 
     def __init__(self, raw: Tensor, device: int, is_graph: bool = False) -> None:
-        """is_graph: the memory is a graph's, which keeps it."""
+        """`is_graph`: the memory belongs to a graph."""
         storage = raw.untyped_storage()
         self.key, self.nbytes = storage._cdata, storage.nbytes()
         self.device, self.is_graph = device, is_graph
         streams.touched.add(device)
-        self.in_parts = False  # streams access different parts of it: their order is not checked
+        # Whether streams access different parts of the memory, so that their order is not checked.
+        self.in_parts = False
         self.write: Access | None = None
         self.reads: dict[int, Access] = {}
         if allocated[device] + self.nbytes > TOTAL:
@@ -41,11 +42,12 @@ class Memory:
         if allocated[device] > peak[device]:
             peak[device] = allocated[device]
 
-    def __del__(self, allocated: list[int] = allocated) -> None:  # bound: at exit, Python clears this module first
+    # A default argument, because Python clears this module first at exit.
+    def __del__(self, allocated: list[int] = allocated) -> None:
         allocated[self.device] -= self.nbytes
 
     def note_read(self, stream: Stream, line: SourceLine | None) -> None:
-        """Raises RuntimeError if the stream is not ordered after the last write."""
+        """Record a read. Raises RuntimeError if the stream is not ordered after the last write."""
         if self.in_parts:
             return
         write = self.write
@@ -54,7 +56,7 @@ class Memory:
         self.reads[stream.stream_id] = stream, stream.epoch, line
 
     def note_write(self, stream: Stream, line: SourceLine | None) -> None:
-        """Raises RuntimeError if the stream is not ordered after the last write and all reads since."""
+        """Record a write. Raises RuntimeError if the stream is not ordered after the last write and all later reads."""
         if self.in_parts:
             return
         write, clock = self.write, stream.clock
@@ -68,7 +70,7 @@ class Memory:
         self.write = stream, stream.epoch, line
 
     def _unordered(self, what: str, stream: Stream, line: SourceLine | None, before: str, access: Access) -> None:
-        self.write, self.reads = None, {}  # one error for each race
+        self.write, self.reads = None, {}  # Each race raises only one error.
         raise RuntimeError(
             f"unordered {what} by {source_lines.text(line)} on stream {stream.stream_id} "
             f"after {before} by {source_lines.text(access[2])} on stream {access[0].stream_id}"
@@ -76,16 +78,16 @@ class Memory:
 
 
 class PageLocks:
-    """The parts of the host's memory that are page-locked, with the errors of CUDA's driver."""
+    """The page-locked parts of the host's memory, with the error codes of CUDA's driver."""
 
     SUCCESS, INVALID_VALUE, ALREADY_REGISTERED, NOT_REGISTERED = 0, 1, 712, 713
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._parts: list[tuple[int, int]] = []  # (first address, address behind the last), sorted, disjoint
+        self._parts: list[tuple[int, int]] = []  # Sorted, disjoint (first address, end address).
 
     def register(self, address: int, size: int) -> int:
-        streams.touched.add(streams.thread.device)  # a context of the current device
+        streams.touched.add(streams.thread.device)  # The call creates a context on the current device.
         if size <= 0:
             return self.INVALID_VALUE
         with self._lock:
@@ -108,7 +110,7 @@ class PageLocks:
         return TOTAL - allocated[index], TOTAL
 
     def holds(self, host: Tensor) -> bool:
-        """Whether all of the tensor's memory is page-locked."""
+        """Whether the whole memory of the tensor is page-locked."""
         if not host.numel():
             return True
         size = host.element_size()
@@ -132,11 +134,12 @@ page_locks = PageLocks()
 
 
 recording_pools: set[tuple[int, int]] = set()
-"""The memory pools into which a capture allocates. A failed capture leaves its pool recording, as in torch."""
+"""The memory pools into which a capture allocates. As in torch, the pool of a failed capture remains in recording
+mode."""
 
 
 def _cuda_endAllocateToPool(device: int, pool: tuple[int, int]) -> None:
-    """Check that the pool is recording. As in torch, page-locked memory continues to be recorded."""
+    """Check that the pool is in recording mode. As in torch, page-locked memory stays in recording mode."""
     if pool not in recording_pools:
         raise RuntimeError("endAllocatePool: not currently recording to mempool_id")
 

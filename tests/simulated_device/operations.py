@@ -1,4 +1,5 @@
-"""Operations on simulated devices: what one reads, writes and waits for; then it runs on the host tensors inside."""
+"""Operations on simulated devices. An operation's reads, writes and waits are recorded; then it runs on host
+tensors."""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,14 +36,14 @@ _MASKS = (torch.bool, torch.uint8)
 
 
 class _Plan:
-    """What a kind of operation does, as its schema says."""
+    """The reads, writes and results of a kind of operation, by its schema."""
 
     def __init__(self, func: Any) -> None:
         schema = func._schema
         name = schema.name
         self.is_collective = collectives.is_collective(name)
         written = [i for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
-        if self.is_collective:  # their schemas do not say what they write
+        if self.is_collective:  # The schemas of collectives do not declare writes.
             written = [0]
         self.written = tuple(i for i in written if not schema.arguments[i].kwarg_only)
         self.written_names = tuple(schema.arguments[i].name for i in written if schema.arguments[i].kwarg_only)
@@ -99,7 +100,7 @@ def _inside(values: Any, here: list[DeviceTensor], hosts: list[Tensor]) -> list[
 
 
 def run(func: Any, args: Any, kwargs: Any) -> Any:
-    """Run an operation of which a tensor argument, or the result, is on a simulated device."""
+    """Run an operation with a tensor argument or result on a simulated device."""
     plan = _plans.get(func)
     if plan is None:
         plan = _plans[func] = _Plan(func)
@@ -148,7 +149,7 @@ def run(func: Any, args: Any, kwargs: Any) -> Any:
             if not t.memory.is_graph:
                 capture.before_write(t.raw)
         if hosts:
-            # a graph keeps the values that host tensors without dimensions have at its capture
+            # A graph stores the values of zero-dimensional host tensors at its capture.
             values = {id(h): h.clone() for h in hosts}
             inner = _replaced(inner, values)
             inner_kw = {n: _replaced([x], values)[0] for n, x in inner_kw.items()}
@@ -161,7 +162,7 @@ def run(func: Any, args: Any, kwargs: Any) -> Any:
     if plan.reshapes:
         for t in written:
             _follow(t)
-    if new or written or not flat:  # else: the results are views, which touch no memory
+    if new or written or not flat:  # Otherwise the results are views, and no memory is accessed.
         if capture is not None:
             if not plan.is_empty:
                 capture.record(_replayed(plan.call, inner, inner_kw, new), [t.raw for _, t in new])
@@ -216,7 +217,7 @@ def _wrapped(
     flat: list[Any],
     is_graph: bool,
 ) -> Any:
-    """Wrap the results. new: gets (position, tensor) of those that lie in new memory. flat: gets all of them."""
+    """Wrap the results. (position, tensor) of results in new memory is added to `new`, and all results to `flat`."""
     if isinstance(out, Tensor):
         for t in tensors:
             if t.raw is out:
@@ -243,7 +244,7 @@ def _wrapped(
 
 
 def _follow(tensor: DeviceTensor) -> None:
-    """Take over the shape that an operation gave the tensor inside."""
+    """Copy the shape that an operation has given to the wrapped host tensor."""
     raw = tensor.raw
     if tensor.shape != raw.shape or tensor.stride() != raw.stride():
         torch._C.TensorBase.data.__set__(tensor, DeviceTensor(raw, tensor.memory))  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The module of the device type, such as torch.cuda is CUDA's. torch finds it as `torch.sim`."""
+"""The module of the device type "sim", like torch.cuda for CUDA. torch finds the module as `torch.sim`."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -53,7 +53,7 @@ def set_device(device: Any) -> None:
 
 
 class device:
-    """A context in which that device is the current one. None, and a negative index, have no effect."""
+    """A context manager that makes the device the current one. None and a negative index have no effect."""
 
     def __init__(self, device: Any) -> None:
         is_none = device is None or (isinstance(device, int) and device < 0)
@@ -81,7 +81,7 @@ def set_stream(stream: Stream) -> None:
 
 
 class stream:
-    """A context in which that stream is the current one. None has no effect."""
+    """A context manager that makes the stream the current one. None has no effect."""
 
     def __init__(self, stream: Stream | None) -> None:
         self.stream = stream

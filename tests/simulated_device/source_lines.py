@@ -1,4 +1,4 @@
-"""Source lines: which line of the product, or of a test, started an operation."""
+"""The source line of accel_rl or of a test that started an operation."""
 
 import sys
 import sysconfig
@@ -8,7 +8,7 @@ from types import CodeType, FrameType
 import torch
 
 SourceLine = tuple[CodeType, int]
-"""A code object and a line number. It becomes text only when a message needs it."""
+"""A code object and a line number. Source lines are formatted as text only for a message."""
 
 _ROOT = str(Path(__file__).parents[2]) + "/"
 _SITE = (sysconfig.get_path("purelib") + "/", sysconfig.get_path("platlib") + "/")

@@ -1,7 +1,8 @@
-"""Streams and events: what is ordered after what, as vector clocks, and copies to the host that are under way.
+"""Streams and events: the order of their work by vector clocks, and unfinished copies to the host.
 
-A stream's clock says, for each other stream, up to which epoch its work is done before the stream's next operation.
-A stream's own epoch grows whenever another stream, or the host, can get to know how far it is.
+A stream's clock maps each other stream to an epoch: all work of the other stream up to this epoch is done before the
+stream's next operation. A stream's own epoch is incremented whenever another stream or the host may synchronize with
+it.
 """
 
 import itertools
@@ -22,18 +23,20 @@ if TYPE_CHECKING:
 
 COUNT = 2
 POOL = 32
-DEVICES = [torch.device("cpu")] * COUNT  # become sim:0 and sim:1 when the device type is registered
+DEVICES = [torch.device("cpu")] * COUNT  # Replaced by sim:0 and sim:1 when the device type is registered.
 Clock = dict[int, int]
 
 busy = threading.RLock()
-"""Held while a collective runs on the device: other threads that wait for the device wait for the collective."""
+"""A lock that is held while a collective runs, so that threads waiting for the device wait for the collective."""
 touched: set[int] = set()
-"""The devices that were used since `reset`: work was queued on them, or the host waited for them. On a real GPU each
-needs a context of half a gigabyte."""
+"""The devices on which work was queued, or for which the host has waited, since `reset`.
+
+On a real GPU, each used device would need a context of half a gigabyte.
+"""
 _lock = threading.RLock()
 _all: "weakref.WeakSet[Stream]" = weakref.WeakSet()
-_pools: dict[tuple[int, int], "tuple[list[Stream], itertools.count[int]]"] = {}  # by device and priority
-_host: Clock = {}  # what the host knows to be done
+_pools: dict[tuple[int, int], "tuple[list[Stream], itertools.count[int]]"] = {}  # The pools by (device, priority).
+_host: Clock = {}  # The clock of the host: work that the host knows to be done.
 _numbers = iter(range(1 << 60))
 
 
@@ -60,7 +63,7 @@ def index_of(device: Any) -> int:
 
 
 class Stream:
-    """A queue of operations. Its operations run at once; only what they are ordered after is simulated.
+    """A queue of operations. Operations run immediately; only their order is simulated.
 
     As in torch, a device has POOL streams of each priority, and `Stream` returns them in turn.
     """
@@ -89,7 +92,8 @@ class Stream:
         self.epoch = 0
         self.capture: CUDAGraph | None = None
         self.copies: deque[tuple[int, Tensor, Tensor]] = deque()  # (epoch, host tensor, values)
-        self.reads: deque[tuple[int, Tensor, Tensor, SourceLine | None]] = deque()  # as `copies`, and the copy's line
+        # Like `copies`, with the source line of the copy.
+        self.reads: deque[tuple[int, Tensor, Tensor, SourceLine | None]] = deque()
         with _lock:
             self.clock: Clock = dict(_host)
             _all.add(self)
@@ -106,7 +110,7 @@ class Stream:
         return self.capture is not None
 
     def release(self) -> Clock:
-        """Return the clock of everything until now. Later work belongs to the next epoch."""
+        """Return the clock of all work up to now. Later work belongs to the next epoch."""
         touched.add(self.device_index)
         with _lock:
             clock = {**self.clock, self.stream_id: self.epoch}
@@ -128,7 +132,8 @@ class Stream:
         wait_for("Stream.synchronize", self)
 
     def query(self) -> bool:
-        """Whether all work is done. False once if copies to the host are under way, which are done after that."""
+        """Whether all work is done. With unfinished copies to the host, the first call returns False and finishes
+        them."""
         if not self.copies:
             return True
         done = getattr(self, "_asked", False)
@@ -176,10 +181,10 @@ class Event:
                 _join(stream.clock, self.clock)
 
     def query(self) -> bool:
-        """Whether the work is done: False at the first call after `record`, then True."""
+        """Whether the work before the event is done. The first call after `record` returns False, later calls True."""
         if self.clock is None:
             return True
-        if not busy.acquire(blocking=False):  # Another thread's collective has not ended.
+        if not busy.acquire(blocking=False):  # A collective of another thread has not ended.
             return False
         busy.release()
         self._asked, asked = True, self._asked
@@ -208,11 +213,11 @@ class _Thread(threading.local):
     def __init__(self) -> None:
         self.device = 0
         self.streams = list(defaults)
-        # backward runs in the thread that calls it, on that thread's current streams
+        # The backward pass must run in the calling thread, on this thread's current streams.
         torch._C._set_multithreading_enabled(False)
 
     def enter(self, stream: Stream) -> tuple[int, list[Stream]]:
-        """Make the stream current; returns what `leave` takes."""
+        """Make the stream the current one. Returns the argument for `leave`."""
         before = self.device, list(self.streams)
         self.device = stream.device_index
         self.streams[stream.device_index] = stream
@@ -222,7 +227,7 @@ class _Thread(threading.local):
         self.device, self.streams = before
 
 
-captures: "list[CUDAGraph]" = []  # those that are being captured
+captures: "list[CUDAGraph]" = []  # The graphs that are being captured.
 defaults = [Stream._begun(i) for i in range(COUNT)]
 thread = _Thread()
 
@@ -232,14 +237,14 @@ def current(device: Any = None) -> Stream:
 
 
 def refuse_in_capture() -> None:
-    """Raise RuntimeError if this thread may not wait for a GPU because of a capture."""
+    """Raise RuntimeError if a capture forbids this thread to wait for a GPU."""
     for graph in captures:
         if graph.thread == threading.get_ident() or graph.mode == "global":
             graph.fail("operation not permitted when stream is capturing")
 
 
 def wait_for(what: str, *streams: Stream) -> None:
-    """Count one wait of the host, for the streams' work."""
+    """Count one wait of the host for the work of all given streams."""
     if captures:
         refuse_in_capture()
     waits.count(what)
@@ -248,9 +253,9 @@ def wait_for(what: str, *streams: Stream) -> None:
 
 
 def know(clock: Clock) -> None:
-    """The host knows that this work is done: what it starts later, on any stream, is ordered after it."""
+    """Record that the host knows that the work of `clock` is done, so that all its later work is ordered after that."""
     with _lock:
-        # All streams already know what the host knew.
+        # Earlier knowledge of the host is already in the clocks of all streams.
         news = {stream: epoch for stream, epoch in clock.items() if _host.get(stream, -1) < epoch}
         _host.update(news)
         for stream in list(_all):
@@ -272,13 +277,13 @@ def _bytes(x: Tensor) -> Tensor:
 
 
 def read_later(stream: Stream, host: Tensor) -> None:
-    """Check that page-locked memory is unchanged once the host knows that the stream has read it."""
+    """Check that page-locked memory has not changed when the host knows that the stream has read it."""
     with _lock:
         stream.reads.append((stream.epoch, host, host.clone(), source_lines.here()))
 
 
 def copy_later(stream: Stream, host: Tensor, values: Tensor) -> None:
-    """Write the values to the host tensor once the host has waited for this point of the stream."""
+    """Write the values to the host tensor when the host has waited for this point of the stream."""
     with _lock:
         stream.copies.append((stream.epoch, host, values))
 
@@ -291,7 +296,7 @@ def synchronize(device: Any = None) -> None:
 
 
 def reset() -> None:
-    """Forget copies under way, unfinished captures, and what is ordered after what."""
+    """Discard unfinished copies and captures, and the order of all work."""
     with _lock:
         captures.clear()
         _pools.clear()

@@ -1,4 +1,4 @@
-"""The tensor of a simulated device: holds a host tensor, which no operation mixes with the host's own."""
+"""The tensor of a simulated device, which wraps a host tensor."""
 
 import copy
 from collections.abc import Callable
@@ -12,11 +12,12 @@ from tests.simulated_device.memory import Memory, races
 
 _make = torch.Tensor._make_wrapper_subclass
 _data = torch._C.TensorBase.data  # type: ignore[attr-defined]
-run: list[Callable[..., Any]] = []  # operations.run, which needs this module
+# Contains operations.run, which cannot be imported here because its module imports this one.
+run: list[Callable[..., Any]] = []
 
 
 class DeviceTensor(Tensor):
-    """raw: the values. memory: shared with all views of the same allocation."""
+    """A tensor whose values are in `raw`. `memory` is shared with all views of the same allocation."""
 
     raw: Tensor
     memory: Memory
@@ -53,7 +54,7 @@ class DeviceTensor(Tensor):
         self.raw, self.memory = value.raw, value.memory
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """A number is a tensor of the host for CUDA, whose copy breaks a capture."""
+        """Assign to an index. As in CUDA, a number is copied from the host, which makes a capture fail."""
         capture = streams.current(self.memory.device).capture
         if capture is not None and isinstance(value, int | float):
             capture.fail(
@@ -113,7 +114,7 @@ class DeviceTensor(Tensor):
         if id(self) in memo:
             return memo[id(self)]
         key = ("device memory", id(self.memory))
-        raw = copy.deepcopy(self.raw, memo)  # views of one storage stay views of one storage
+        raw = copy.deepcopy(self.raw, memo)  # Copied views of one storage share a storage again.
         memory = memo.get(key)  # type: ignore[call-overload]
         if memory is None:
             memory = memo[key] = Memory(raw, self.memory.device)  # type: ignore[index]
@@ -139,8 +140,10 @@ def _rebuild(host: Tensor, device: str, requires_grad: bool, is_parameter: bool)
 
 
 def in_parts(*tensors: Tensor) -> None:
-    """Declare that streams access different parts of these tensors' memory at the same time, in an order that the
-    simulation cannot check: an index does not say beforehand what it reads."""
+    """Declare that streams simultaneously access different parts of these tensors' memory.
+
+    The simulation does not check the order of such accesses, because it does not know which part an index reads.
+    """
     for tensor in tensors:
         if isinstance(tensor, DeviceTensor):
             tensor.memory.in_parts = True

@@ -1,4 +1,4 @@
-"""Counts of everything by which the host waits for a simulated GPU."""
+"""Counts all operations by which the host waits for a simulated GPU."""
 
 from collections import Counter
 

@@ -6,5 +6,5 @@ import torch
 
 @pytest.fixture
 def gpu(simulated_gpu):
-    """The device type's module, such as torch.cuda."""
+    """The simulated device's module, `torch.sim`, which corresponds to torch.cuda."""
     return torch.get_device_module("sim")

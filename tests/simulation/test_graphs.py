@@ -1,4 +1,4 @@
-"""Graphs of the simulated device are captured and replayed as those of a GPU."""
+"""Graphs of the simulated device are captured and replayed like those of a GPU."""
 
 import threading
 
@@ -10,7 +10,7 @@ GPU = "sim:0"
 
 
 def captured(gpu, step, **settings):
-    """Return a graph of the step."""
+    """Capture the function `step`, and return the graph."""
     graph, side = gpu.CUDAGraph(), gpu.Stream()
     side.wait_stream(gpu.current_stream())
     for generator in settings.pop("generators", ()):

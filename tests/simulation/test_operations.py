@@ -1,4 +1,4 @@
-"""The simulated device raises what a GPU raises. That it computes what the host does, whole runs show (tests/gpu)."""
+"""The simulated device raises the errors of a GPU. tests/gpu compares its results with the host in whole runs."""
 
 import numpy as np
 import pytest

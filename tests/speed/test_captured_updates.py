@@ -1,4 +1,4 @@
-"""What is captured, and what runs from Python with one line that says why; replays equal Python bit for bit."""
+"""Updates are captured, or run from Python with one line that gives the reason. Replays equal Python bit for bit."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ NAME = "tests.speed.test_captured_updates"
 
 
 class WithABonus(A2C):
-    """A subclass that adds a scheduled number and a tensor of the batch; it declares nothing."""
+    """An algorithm whose loss uses a scheduled number and a tensor of the batch, without any declaration."""
 
     def schedules(self, progress, env_steps):
         return {**super().schedules(progress, env_steps), "bonus": 1e-3 * env_steps}
@@ -39,7 +39,7 @@ class Waiting(A2C):
 
 
 class Replacing(A2C):
-    """Its loss reads a tensor that each rollout replaces."""
+    """An algorithm whose loss reads a tensor that each rollout replaces."""
 
     def ingest(self, rollout):
         super().ingest(rollout)
@@ -52,7 +52,7 @@ class Replacing(A2C):
 
 
 class ReplacingInAMethod(Replacing):
-    """The method that reads the tensor is stored as an attribute."""
+    """Like `Replacing`, but the method that reads the tensor is stored as an attribute."""
 
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
@@ -68,7 +68,7 @@ class ReplacingInAMethod(Replacing):
 
 
 class HookedGradients(A2C):
-    """A hook of a gradient reads a number that each update changes."""
+    """An algorithm with a gradient hook that reads a number which each update changes."""
 
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
@@ -80,7 +80,7 @@ class HookedGradients(A2C):
 
 
 class CountingUpdates(A2C):
-    """Its step length depends on a count in Python."""
+    """An algorithm whose step length depends on a count in Python."""
 
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
@@ -96,7 +96,7 @@ class CountingUpdates(A2C):
 
 
 class CountingNet(nn.Module):
-    """It anneals something by a number in Python."""
+    """A network that anneals its logits by a count in Python."""
 
     def __init__(self, inputs, actions):
         super().__init__()
@@ -115,7 +115,7 @@ class CountingNetwork(A2C):
 
 
 class ManyKinds(PPO):
-    """Each batch has another number in it."""
+    """An algorithm whose batches have tensors of many different sizes."""
 
     def batches(self):
         for i, batch in enumerate(super().batches()):
@@ -153,14 +153,14 @@ class WaitingForAdvantages(A2C):
 
 
 class LastFrames(A2C):
-    """Its advantages read a part of the rollout that is not copied to fixed addresses."""
+    """An algorithm whose advantages read a part of the rollout that is not copied to fixed addresses."""
 
     def advantages(self, rollout, value, bootstrap):
         return super().advantages(rollout, value, bootstrap) + 0 * rollout.final_frames[0].float().mean()
 
 
 class WaitingOnTheHost(A2C):
-    """Its advantages read the host's copy of the rollout."""
+    """An algorithm whose advantages read the host's copy of the rollout."""
 
     def advantages(self, rollout, value, bootstrap):
         scale = 1 + 0.1 * int(rollout.on_host.terminated.sum())
@@ -168,7 +168,7 @@ class WaitingOnTheHost(A2C):
 
 
 class WithBatches(A2C):
-    """Its batches are named as the samples at fixed addresses, which they must not overwrite."""
+    """An algorithm whose batches are of the class of the samples at fixed addresses, and must not overwrite them."""
 
     def batches(self):
         for _ in range(3):
@@ -222,7 +222,7 @@ def test_the_number_of_graphs_is_limited(simulated_gpu, tmp_path):
 
 
 def test_settings_of_a_subclass_of_the_base_class():
-    """A file of a policy gradient needs nothing but a loss."""
+    """A subclass of PolicyGradient needs only a loss."""
     from accel_rl.algos.policy_gradient import PolicyGradient
     from tests.algos.made_up import SPEC, B, T, act_over, ingest, rollout
 

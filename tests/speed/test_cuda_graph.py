@@ -1,5 +1,5 @@
-"""A failed capture leaves the stream and the random generators usable; on a simulated GPU, and on a real one
-(`pytest -m gpu`)."""
+"""A failed capture leaves the stream and the random generators usable, on a simulated GPU and on a real one (`pytest -m
+gpu`)."""
 
 import pytest
 import torch

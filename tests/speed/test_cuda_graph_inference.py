@@ -1,5 +1,4 @@
-"""Acts that a GPU replays as CUDA graphs equal those that are called at every step; on a simulated GPU, and on a real
-one (`pytest -m gpu`)."""
+"""Inference by CUDA graphs equals calls of the agent at every step, on a simulated and a real GPU (`pytest -m gpu`)."""
 
 import pytest
 import torch
@@ -17,7 +16,7 @@ from tests.speed.test_captured_inference import ENV, SPEC, Counting, anneal, apa
 
 
 def play(make, captured, n=6, between=lambda agent, i: None, groups=2, device="sim:0", workers=0):
-    """(digest of n rollouts, captured acts, notes)."""
+    """Return (digest of n rollouts, number of captured acts, messages)."""
     from tests.simulated_device import in_parts
 
     agent, notes = make(), []
@@ -102,7 +101,7 @@ def recurrent_agent():
 
 OF_VALUES = [q_agent, dueling_agent, c51_agent, quantile_agent, data_efficient_agent, last_step_agent]
 AGENTS = [policy, noisy_agent, recurrent_agent, *OF_VALUES, padded_agent, hadamax_agent, btr_agent]
-# Other networks of Q-learning: test_an_epsilon_that_changes, and whole runs in tests/gpu.
+# Other networks of Q-learning are tested in test_an_epsilon_that_changes, and by whole runs in tests/gpu.
 QUICK = [(policy, 1), (noisy_agent, 2), (recurrent_agent, 2)]
 CASES = [(make, groups) for make in AGENTS for groups in (1, 2)]
 
@@ -111,7 +110,7 @@ CASES = [(make, groups) for make in AGENTS for groups in (1, 2)]
 def test_the_same_as_called(simulated_gpu, make, groups):
     want, _, notes = play(make, False, groups=groups)
     assert notes == ["inference is not captured, Python runs at every step: --sampler.no-capture"]
-    assert play(make, True, groups=groups) == (want, groups, [])  # one graph for all buffers
+    assert play(make, True, groups=groups) == (want, groups, [])  # One graph per group serves all rollout buffers.
 
 
 @pytest.mark.slow
@@ -155,7 +154,7 @@ def test_what_cannot_be_captured_is_called_and_said_once(simulated_gpu, monkeypa
 
 
 class Asking:
-    """A setting that asks the GPU for its value."""
+    """A setting whose truth value makes the host wait for the GPU."""
 
     def __bool__(self):
         return bool(torch.ones((), device="sim:0"))
@@ -180,7 +179,7 @@ def test_a_graph_keeps_what_it_reads_and_has_no_effect_when_captured(simulated_g
     graphs, out = CudaGraphs(torch.device("sim:0")), torch.zeros(3, device="sim:0")
 
     def captured():
-        local = torch.arange(3, device="sim:0")  # lives as long as the replay
+        local = torch.arange(3, device="sim:0")  # The graph must keep this tensor alive.
         return graphs.capture(lambda: out.add_(local))
 
     replay = captured()

@@ -1,4 +1,4 @@
-"""Batches of one kind are copied to the same addresses, by one launch."""
+"""Batches of one kind are copied to the same addresses by one launch."""
 
 from dataclasses import dataclass, field
 
@@ -54,7 +54,8 @@ def test_rollouts_with_and_without_invalid_steps_share_the_memory_of_frames():
     one, other = (fixed.load(kind_of(x, "cpu"), x) for x in (complete, partial))
     assert one is not other and one.rollout.frames is other.rollout.frames is not r.frames
     assert one.valid is None and torch.equal(other.valid, r.valid)
-    assert one.rollout.final_frames is None  # Few steps end an episode; the memory would be that of the frames.
+    # Final frames are not copied: few steps need them, but they would take as much memory as the frames.
+    assert one.rollout.final_frames is None
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.bool, torch.int64, torch.float32, torch.float64])

@@ -1,4 +1,4 @@
-"""The host's launches of a minibatch and of a rollout, once everything is captured."""
+"""The number of the host's launches per minibatch and per rollout, after all captures."""
 
 from itertools import pairwise
 
@@ -9,9 +9,9 @@ from accel_rl.algos.algorithm import advance
 from tests.gpu.runs import GPU, RUNS, build, cycles
 from tests.marks import slow
 
-WARM = 8  # cycles, after which both advantages and updates are captured
-# Of a cycle without its updates: values at time limits, the copy of the rollout and the graph of its advantages, or
-# IMPALA's window; a permutation an epoch; schedules that change; the sums of metrics; the count of skipped updates.
+WARM = 8  # After these cycles, advantages and updates are captured.
+# Launches of a cycle without its updates: values at time limits, the copy of the rollout and the graph of its
+# advantages, or IMPALA's window; a permutation per epoch; changing schedules; sums of metrics; the count of skips.
 CYCLE = {
     "a2c, pong": 7,
     "a2c, LSTM, pong": 7,
@@ -22,7 +22,7 @@ CYCLE = {
     "dqn, pong": 15,
 }
 MINIBATCH = {"a2c, pong": 1, "a2c, LSTM, pong": 1, "impala": 3, "dqn, pong": 1}
-"""One graph; PPO and PQN also copy the indices of the minibatch's samples, and IMPALA the window."""
+"""Launches of a minibatch: one graph. PPO and PQN also copy the indices of the samples, and IMPALA the window."""
 
 
 @pytest.mark.parametrize("name", [n if n in ("a2c, pong", "ppo, pong") else slow(n) for n in CYCLE])

@@ -1,4 +1,4 @@
-"""Grids for the tests: runs of a second or two."""
+"""Grids for the tests, with runs of one or two seconds."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,24 +37,24 @@ def seeded(seeds: Sequence[int] = (0, 1)) -> Grid:
 
 
 def machines() -> Grid:
-    """Runs of one GPU, of three and of eight."""
+    """Runs with one, three and eight GPUs."""
     return grid(cartpole(), Level({"envs": (4, 48, 64)}, gpus=(1, 3, 8)))
 
 
 def mixed() -> Grid:
-    """Two runs of one core, and one of two."""
+    """Two runs with one core, and one run with two cores."""
     base = replace(cartpole(), env_steps=2_400)
     return grid(base, Level({"envs": (4, 8)}, cores=(1, 2)), {"seed": (0,)}) + grid(base, {"envs": (4,)}, seeds=(1,))
 
 
 def long() -> Grid:
-    """Two runs that are still running when a test interferes, and one that waits."""
+    """Two runs that are long enough for a test to interrupt them, and one that waits."""
     base = replace(cartpole(), env_steps=2_400)
     return grid(base, {"envs": (4,)}, seeds=(0, 1)) + grid(base, {"envs": (8,)}, seeds=(0,))
 
 
 def failing() -> Grid:
-    """One run's rewards are no numbers; the other run is fine."""
+    """One run with NaN rewards, and one correct run."""
     base = replace(cartpole(), max_skipped_updates=2, env_steps=800)
     return grid(base, {"env.id": ("CartPole-v1", "tests.environments:without_a_reward")})
 
@@ -80,11 +80,11 @@ def no_grid() -> int:
 
 
 def pair() -> Grid:
-    """Two runs that are still running when a test interferes."""
+    """Two runs that are long enough for a test to interrupt them."""
     return grid(replace(cartpole(), env_steps=2_400), seeds=(0, 1))
 
 
 def uneven() -> Grid:
-    """A run that cannot finish within minutes, another of its kind, and a short one of another kind."""
+    """Two similar runs that cannot finish within minutes, and a short run with other settings."""
     endless = grid(replace(cartpole(), env_steps=10_000_000), {"envs": (4,)}, seeds=(0, 1))
     return endless + grid(replace(cartpole(), env_steps=1_200), {"envs": (8,)}, seeds=(0,))

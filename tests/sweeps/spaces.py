@@ -1,4 +1,4 @@
-"""Spaces for the tests of searches: runs of a second or two."""
+"""Spaces for the tests of searches, with runs of one or two seconds."""
 
 from dataclasses import replace
 from typing import Any
@@ -12,7 +12,7 @@ def cartpole(trial: Any) -> TrainConfig:
 
 
 def sometimes_impossible(trial: Any) -> TrainConfig:
-    """Four environments, but in the second trial a number that its two groups do not divide."""
+    """Trials with four environments, except the second, whose five environments cannot be divided into two groups."""
     learning_rate = trial.suggest_float("learning_rate", 1e-4, 1e-2, log=True)
     config = grids.cartpole(envs=5 if trial.number == 1 else 4, learning_rate=learning_rate, groups=2)
     return replace(config, env_steps=2_400)

@@ -1,4 +1,4 @@
-"""The files of --carry: their limits, their order of writing, and what a kill leaves; runs packed and unpacked."""
+"""The files of --carry: limits, order of writing, files after a kill, and packing and unpacking of runs."""
 
 import hashlib
 import io
@@ -69,7 +69,7 @@ def test_a_newer_item_replaces_the_older_and_evicted_ones(tmp_path):
 
 @pytest.mark.parametrize("writes", range(8))
 def test_a_kill_at_any_write_leaves_the_older_or_the_newer_item(writes, tmp_path, monkeypatch):
-    """The process ends at a write of a file; another process reads what is there, and continues."""
+    """A process is killed when it writes a file. Another process reads the remaining files, and continues."""
     before = {Item("a", 10, False): os.urandom(35_000), Item("b", 1): b"b" * 4_000}
     carried = opened(tmp_path / "out")
     for item, data in before.items():
@@ -144,7 +144,7 @@ def test_a_finished_run_is_packed_with_its_network_in_half_precision(trained, tm
     assert not (run / "checkpoints").exists() and not (run / packed_run.SCRATCH).exists()
     assert SweepFolder(run.parent).saved_at("run") == 800 and SweepFolder(run.parent).finished("run", 800)
     assert not SweepFolder(run.parent).finished("run", 801)
-    assert packed_run.pack(run, is_finished=True)  # It can be packed again without checkpoints.
+    assert packed_run.pack(run, is_finished=True)  # A finished run can be packed again without checkpoints.
     assert accel_rl.Run(run).evaluate(episodes=1, parallel=1)
 
 
@@ -159,7 +159,7 @@ def test_an_unfinished_run_is_packed_with_its_newest_checkpoint(trained, tmp_pat
 
 @pytest.mark.parametrize("moves", range(0, 9, 2))
 def test_an_interrupted_unpacking_is_repeated(moves, trained, tmp_path, monkeypatch):
-    """The process ends at a move of a file; the run is then not finished, and the next call completes it."""
+    """If the process is killed when it moves a file, the run is not finished. The next call completes the unpacking."""
     folder, data = SweepFolder(tmp_path), packed_run.pack(trained, is_finished=True)
     run, move, count = fresh(tmp_path / "run", trained), os.replace, 0
 
@@ -191,7 +191,7 @@ def test_a_run_with_other_settings_is_refused(trained, tmp_path):
 
 
 def test_finished_runs_take_the_room_of_checkpoints_and_the_rest_is_named(trained, tmp_path):
-    """The order of the grid decides which checkpoint goes."""
+    """The order of the grid determines which checkpoint is removed first."""
     folder = SweepFolder(tmp_path / "sweep")
     names = ["first", "second", "third", "fourth"]
     for name in names:
@@ -288,7 +288,7 @@ def test_links_are_neither_packed_nor_followed(tmp_path):
 
 
 def test_runs_of_a_grid_are_named_after_their_settings_in_the_archive(tmp_path):
-    """A name with @ and the suffix of a checkpoint is read back as it was."""
+    """A run's name is read back correctly even if it contains @ and looks like that of a checkpoint."""
     carried = opened(tmp_path)
     items = [Item("game@2,seed=0-unfinished", 3), Item("x.1of2", 4, False)]
     for item in items:

@@ -1,4 +1,4 @@
-"""Which runs a sweep with --minutes starts and stops; real sweeps: killed, and continued from --carry alone."""
+"""Runs that a sweep with --minutes starts and stops; real sweeps that are killed, and continued only from --carry."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def write_rows(run_dir: Path, text: str, env_steps: int = 0, host: tuple[str, in
 
 def test_the_pace_counts_neither_evaluations_nor_the_start(tmp_path):
     assert read_pace(tmp_path, 0.0) is None
-    # The first row is of a slow start, the second fills a replay; the third has an evaluation of 30 s.
+    # The first row has a slow start, the second fills a replay, and the third has an evaluation of 30 s.
     slow, random, warm = "1000,5,100,10,\n", "2000,0,9000,20,\n", "3000,9,100,60,1.5\n4000,9,200,65,\n"
     write_rows(tmp_path, slow + random + warm)
     pace = read_pace(tmp_path, 15.0)
@@ -65,12 +65,12 @@ def test_the_pace_counts_neither_evaluations_nor_the_start(tmp_path):
     assert read_pace(tmp_path, 0.0).rate == 200 and read_pace(tmp_path, 0.0).wall_s == 5
     write_rows(tmp_path, slow + random)
     assert read_pace(tmp_path, 15.0).rate != read_pace(tmp_path, 15.0).rate
-    write_rows(tmp_path, slow + "20")  # A line that is being written does not count.
+    write_rows(tmp_path, slow + "20")  # An incomplete last line does not count.
     assert read_pace(tmp_path, 0.0).env_steps == 1000
 
 
 def fresh(tmp_path: Path, lengths: dict[str, int], slots: list[Slot], interval: int = 0) -> tuple[SweepFolder, Layout]:
-    """A sweep's folder with runs of one kind, and its layout."""
+    """Create a sweep's folder with runs of one kind. Returns the folder and the layout."""
     size = Size(len(slots[0].gpus), 0 if slots[0].gpus else 1)
     config = grids.cartpole()
     evaluation = replace(config.evaluation, interval=interval)
@@ -89,7 +89,7 @@ ONE = [Slot((0,))]
 
 
 def test_runs_that_can_finish_are_planned_in_the_order_of_the_grid(tmp_path):
-    """100 env steps/s, and 108 s to train: 10 s for the start and the end of each run."""
+    """The rate is 100 env steps/s. 108 s remain for training, and each run takes 10 s to start and end."""
     folder, layout = fresh(
         tmp_path, {"done": 1000, "long": 20_000, "first": 4_000, "second": 6_000, "third": 3_000}, ONE
     )
@@ -126,11 +126,11 @@ def test_the_rate_of_another_host_does_not_count(tmp_path):
         assert deadline.rate("next") != deadline.rate("next")
         assert deadline.plan(["next"])[1] == "  next: starts at 0:00, its rate is measured"
     assert Deadline(folder, layout, 2.0, time.time(), {"a2c": 50.0}).needed_s("next") == 10 + 80
-    assert not Deadline(folder, layout, 0.2, time.time(), {})._fits("next")  # 6 s are too short to measure a rate
+    assert not Deadline(folder, layout, 0.2, time.time(), {})._fits("next")  # 6 s are too short to measure a rate.
 
 
 class Stopping(Feeder):
-    """A feeder of which runs are said to run in slots; it records which are stopped."""
+    """A feeder with given runs in slots, which records the runs that are stopped."""
 
     def __init__(self, folder: SweepFolder, layout: Layout, slots: dict[str, Slot]):
         super().__init__(folder, layout, View(folder).lengths, 0, 0)
@@ -171,7 +171,7 @@ def test_a_slow_run_is_stopped_only_for_a_run_that_can_finish(tmp_path):
 
 
 def test_late_runs_that_share_a_gpu_are_stopped_one_by_one_from_the_last(tmp_path):
-    """The others become faster, so the last ones of the grid go first, and those that can finish stay."""
+    """Stopping a run makes the others faster. So the last late run of the grid is stopped first."""
     slots = [Slot((2 * i, 2 * i + 1), (0,)) for i in range(4)]
     names = ["a", "b", "c", "d"]
     folder, layout = fresh(tmp_path, dict.fromkeys(names, 20_000), slots)
@@ -183,7 +183,7 @@ def test_late_runs_that_share_a_gpu_are_stopped_one_by_one_from_the_last(tmp_pat
     assert feeder.stopped == ["c"]
     deadline._read_at = -1e9
     deadline.step(feeder)
-    assert feeder.stopped == ["c"]  # The others are measured again first.
+    assert feeder.stopped == ["c"]  # The rates of the other runs must be measured again first.
     looked(deadline, feeder)
     looked(deadline, feeder)
     assert feeder.stopped == ["c", "b"] and set(feeder.running) == {"a", "d"}
@@ -191,7 +191,8 @@ def test_late_runs_that_share_a_gpu_are_stopped_one_by_one_from_the_last(tmp_pat
 
 @pytest.fixture
 def control(tmp_path, monkeypatch):
-    """A stand-in for nvidia-cuda-mps-control, which records its calls, and whose daemon keeps its output open."""
+    """Install a stand-in for nvidia-cuda-mps-control that records its calls. The stand-in's daemon keeps its output
+    open."""
 
     def install(is_running: bool = False, starts: bool = True) -> Path:
         program, log, flag = tmp_path / "bin" / mps.CONTROL, tmp_path / "calls", tmp_path / "running"
@@ -294,7 +295,8 @@ def test_a_dry_run_prints_the_choice_and_writes_nothing(tmp_path, capsys):
 
 @pytest.fixture(scope="module")
 def ordinary(tmp_path_factory) -> Path:
-    """The runs of `pair`, trained one by one, which the runs of the sweeps must equal."""
+    """A sweep of `pair` without --minutes, whose runs are trained one after another. Other sweeps must equal this
+    one."""
     folder = tmp_path_factory.mktemp("ordinary")
     for member in grids.pair().members:
         accel_rl.train(member.config, run_dir=folder / member.name)
@@ -302,7 +304,7 @@ def ordinary(tmp_path_factory) -> Path:
 
 
 def assert_equal(folder: Path, ordinary: Path, names: Sequence[str] = ("seed=0", "seed=1")) -> None:
-    """Each run of the sweep has the rows and the final network of the ordinary sweep."""
+    """Check that each run of the sweep has the rows and the final network of the ordinary sweep."""
     for name in names:
         assert rows(folder / name) == rows(ordinary / name)
         expected = checkpoint.load(Checkpoints(ordinary / name / "checkpoints").path(2_400))["learner"]["network"]
@@ -320,7 +322,7 @@ def is_packed(out: Path, name: str = "") -> bool:
 
 @pytest.mark.slow
 def test_a_stopped_sweep_continues_elsewhere_with_its_packed_checkpoints(ordinary, tmp_path):
-    """Ctrl-C while a run trains, and the same command in a new folder, which has only the packed files."""
+    """A sweep is stopped by Ctrl-C. The same command in a new folder continues only from the packed files."""
     out, one = tmp_path / "out", (PAIR, "--only", "seed=1", *ONE_CORE)
     process = start(*one, "--carry", out, "--out", tmp_path / "first")
     wait_for(lambda: progressed(tmp_path / "first" / "seed=1", 4))
@@ -345,8 +347,10 @@ def test_a_stopped_sweep_continues_elsewhere_with_its_packed_checkpoints(ordinar
 
 @pytest.mark.slow
 def test_a_run_that_cannot_finish_gives_its_slot_to_one_that_can(tmp_path):
-    """On one core: the first run is measured and stopped, its twin is not begun, and the short run of another kind
-    finishes and is packed. Then the sweep ends, because nothing else can finish."""
+    """On one core, the sweep measures and stops the first run, and does not begin the second, similar run.
+
+    The short run finishes and is packed. Then the sweep ends, because no other run can finish.
+    """
     out, folder, began = tmp_path / "out", tmp_path / "sweep", time.monotonic()
     done = run(UNEVEN, "--minutes", 3, "--carry", out, "--out", folder, *ONE_CORE)
     assert time.monotonic() - began < 150 and done.returncode == 0, done.stderr
@@ -362,7 +366,7 @@ def test_a_run_that_cannot_finish_gives_its_slot_to_one_that_can(tmp_path):
 
 @pytest.mark.slow
 def test_the_deadline_is_kept(tmp_path, capsys):
-    """Two runs that nothing can replace train until the reserved time, and their checkpoints are packed."""
+    """Without other runs to start, two runs train until the reserved time. Then their checkpoints are packed."""
     out, folder, began = tmp_path / "out", tmp_path / "sweep", time.monotonic()
     process = start(UNEVEN, "--only", "envs=4", "--minutes", 0.8, "--carry", out, "--out", folder, "--gpus", "none")
     wait_for(lambda: progressed(folder / "envs=4,seed=0", 2))

@@ -1,4 +1,4 @@
-"""Hours of a sweep's runs, by the env steps/s of earlier runs."""
+"""Expected hours of a sweep's runs, from the env steps/s of earlier runs."""
 
 import json
 from dataclasses import replace

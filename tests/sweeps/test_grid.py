@@ -1,4 +1,4 @@
-"""Levels crossed and zipped, strict keys, names of folders."""
+"""Grids with crossed and zipped levels, strict keys, and names of folders."""
 
 from dataclasses import replace
 
@@ -154,7 +154,7 @@ def test_every_member_is_a_whole_configuration():
 
 
 def test_a_scaled_run_has_room_for_a_rollout_and_few_evaluations():
-    """A ring holds a rollout and what follows it; evaluations play whole episodes, however few steps they have."""
+    """A replay has room for a rollout and its n-step returns. Evaluations of few steps still play whole episodes."""
     base = stooke.dqn_scaling(batch_size=32)
     for scale in (1e-4, 1e-5):
         small = scaled(base, scale)
@@ -168,7 +168,8 @@ def test_a_scaled_run_has_room_for_a_rollout_and_few_evaluations():
 @pytest.mark.parametrize("threads", [1, 8])
 @pytest.mark.parametrize("scale", [0.5, 0.02, 0.002, 0.0005])
 def test_a_scaled_concurrent_run_has_several_periods(scale, threads):
-    """Within the first one nothing is learned: Daley & Amato's table at --scale 0.002 showed a speed-up of eight."""
+    """Otherwise nothing is learned: with a single period, Daley & Amato's table at --scale 0.002 had a speed-up of
+    8."""
     base = daley.table_1(threads, "both" if threads > 1 else "concurrent")
     small = scaled(base, scale)
     resolve(small)

@@ -22,13 +22,13 @@ def test_a_run_in_idle_time_has_the_lowest_share_of_the_cores(tmp_path):
         wait_for(lambda: state.exists() and states(folder)[NAMES[0]] == "running")
         assert json.loads(config.read_text())["sampler"]["timeout_s"] == TIMEOUT_S
         assert all(os.sched_getscheduler(p.pid) == os.SCHED_IDLE for p in tree(process.pid))
-        # A kernel that divides the cores among sessions does so before it reads the scheduling class. The file is empty
-        # where the kernel does not, and for a process of the first session.
+        # With autogroups, the kernel divides the cores among sessions before it considers the scheduling class.
+        # The file is empty without autogroups, and for a process of the first session.
         session = Path(f"/proc/{json.loads(state.read_text())[NAMES[0]]['pid']}/autogroup")
         if session.exists() and session.read_text():
             wait_for(lambda: session.read_text().split()[-2:] == ["nice", "19"])
             assert Path("/proc/self/autogroup").read_text().split()[-1:] != ["19"]
-    finally:  # On a busy machine the run gets no time to save a checkpoint.
+    finally:  # The run is killed, because on a busy machine it would get no time to save a checkpoint.
         for p in tree(process.pid):
             p.kill()
         process.communicate()

@@ -23,12 +23,13 @@ def test_a_pause_stops_every_process_until_it_ends(tmp_path, capsys):
     assert time.monotonic() - began < 1
     paused = tree(process.pid)
     assert len(paused) > 1
-    # A process stops when it next gets a core.
+    # A stop takes effect only when the process next gets a core.
     wait_for(lambda: {p.status() for p in paused} == {psutil.STATUS_STOPPED}, 20, "the pause")
     rows = (folder / NAMES[0] / "metrics.csv").read_bytes()
     time.sleep(0.5)
     assert (folder / NAMES[0] / "metrics.csv").read_bytes() == rows
-    process.send_signal(signal.SIGINT)  # kept until the pause ends: then each run saves a checkpoint
+    # The stop request is pending until the pause ends. Then each run saves a checkpoint.
+    process.send_signal(signal.SIGINT)
     assert sweep.main(["--unpause", str(folder)]) == 0
     process.communicate(timeout=200)
     assert process.returncode == 130 and "stopped" in states(folder).values()

@@ -1,4 +1,4 @@
-"""Searches of real runs by Optuna, as a user starts them: finished, pruned, stopped, killed, resumed."""
+"""Searches of real runs by Optuna, started by the command line: finished, pruned, stopped, killed, resumed."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def trials(folder: Path) -> list[Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_stopped_search_goes_on_with_the_run_that_it_had_begun_and_is_in_the_report(number, tmp_path, capsys):
-    """Impossible settings of the second trial fail the trial, but not the search."""
+    """The second trial's impossible settings make this trial fail, but not the search."""
     folder = tmp_path / "search"
     process = start("tests.sweeps.spaces:sometimes_impossible", "--trials", 1, "--out", folder)
     wait_for(lambda: progressed(folder / "trial=000", 2))
@@ -83,7 +83,7 @@ def test_a_stopped_search_goes_on_with_the_run_that_it_had_begun_and_is_in_the_r
 
 @pytest.fixture
 def begun(tmp_path):
-    """A search that has begun, whose trials the test asks and ends itself."""
+    """A search that has begun. The test itself begins and ends the trials."""
     folder = SweepFolder(tmp_path / "search")
     folder.path.mkdir()
     folder.create({}, {}, {"placing": {}, "slurm": False})
@@ -93,8 +93,10 @@ def begun(tmp_path):
 
 
 def ran(search: Search, scores: list[float]) -> tuple[str, bool]:
-    """Begin a trial, and write the rows of its run's metrics, PERIODS rows a run. Return the trial's name, and whether
-    the search stopped it after its last row."""
+    """Begin a trial, and write rows of its run's metrics. A whole run has PERIODS rows.
+
+    Return the trial's name, and whether the search stopped the trial after its last row.
+    """
     search._ask()
     name, is_bad = list(search._running)[-1], False
     search._lengths[name] = PERIODS * 100
@@ -139,7 +141,7 @@ def test_a_run_below_the_median_is_pruned_and_one_above_is_not(begun, capsys):
     ],
 )
 def test_a_trials_score_is_that_of_the_last_evaluation_or_of_training(begun, rows, state, score):
-    """A run without either has failed."""
+    """A run with neither an evaluation nor a training score has failed."""
     begun._ask()
     (name,) = begun._running
     begun._folder.run(name).joinpath("metrics.csv").write_text(rows)

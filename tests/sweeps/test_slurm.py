@@ -1,4 +1,4 @@
-"""Jobs of several sizes: an array each, that asks for its own runs' GPUs and cores."""
+"""Slurm jobs: runs of each size are one job array, which requests the GPUs and cores of its runs."""
 
 import os
 import re
@@ -19,12 +19,12 @@ from accel_rl.sweeps.sweep_plan import planned
 from accel_rl.text.errors import ConfigError
 from tests.integration.runs import wait_for
 
-# Here, not in a test: its import closes all handlers of logging, which would close pytest's stderr.
+# submitit is imported here: in a test, its import would close all logging handlers, and with them pytest's stderr.
 submitit = pytest.importorskip("submitit")
 
 
 class Executor:
-    """Stands in for submitit's: notes what is submitted and starts nothing."""
+    """A stand-in for submitit's executor, which records submitted jobs but starts none."""
 
     submitted: ClassVar[list[tuple[dict[str, Any], list[str]]]] = []
 
@@ -69,7 +69,7 @@ def test_given_sizes_and_a_nodes_gpus_limit_what_a_job_asks_for():
 
 
 def test_a_job_ends_as_its_run(tmp_path, capsys):
-    """By submitit's executor for this machine: all but Slurm itself."""
+    """The job runs by submitit's local executor, so that only Slurm itself is missing."""
     grid = find_grid("tests.sweeps.grids:seeded").only({"seed": ["0"]}).changed(lambda c: replace(c, env_steps=400))
     sizes = slurm.sizes({m.name: m.needs for m in grid.members}, sweep.SweepOptions(gpus="none"))
     folder = SweepFolder(tmp_path / "sweep")
@@ -105,7 +105,7 @@ def test_a_dry_run_needs_no_slurm(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("name", ["a,LD_PRELOAD=x", "my sweep", "a;touch x", "$(touch x)", "it's", "plain"])
 def test_a_folders_name_adds_no_variable_to_a_job(tmp_path, monkeypatch, name):
-    """The job's script, as submitit writes it, is read as sbatch and bash read it."""
+    """The test parses the job's script, which submitit writes, as sbatch and bash would."""
     monkeypatch.setattr(submitit, "AutoExecutor", Executor)
     monkeypatch.setattr(Executor, "submitted", [])
     folder = SweepFolder(tmp_path / name)

@@ -1,4 +1,4 @@
-"""Numbers of things, as lines have them."""
+"""Numbers with nouns, as in "1 run" and "2 runs"."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Errors of exhausted limits are one line that names the limit; others keep their traceback."""
+"""An error of an exhausted limit is one line that names the limit. Other errors keep their traceback."""
 
 import errno
 import os
@@ -45,7 +45,7 @@ def test_other_errors_are_raised(error):
 
 
 def test_too_little_address_space():
-    """A real ulimit -v of 0.6 GB, in which torch cannot be loaded."""
+    """The test sets ulimit -v to 0.6 GB, which is too little to load torch."""
     limit = 600_000_000
     done = subprocess.run(
         [sys.executable, "-m", "accel_rl", "train", "ppo", "--game", "pong", "--env-steps", "100"],

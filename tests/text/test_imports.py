@@ -1,4 +1,4 @@
-"""Modules of a user's in the current folder."""
+"""Imports of a user's modules from the current folder."""
 
 import subprocess
 import sys

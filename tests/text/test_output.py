@@ -1,4 +1,4 @@
-"""Text of somebody else on this user's terminal."""
+"""Text from untrusted files is escaped before it is printed to the terminal."""
 
 import pytest
 
@@ -13,7 +13,8 @@ from accel_rl.text.output import escaped, print_text
         ("\x9b2J\x7f\x00", r"\x9b2J\x7f\x00"),
         ("a\nb\rc\td", r"a\nb\rc\td"),
         ("\u202egnp.exe\u2028", r"\u202egnp.exe\u2028"),
-        ("caf\udce9", r"caf\udce9"),  # A byte of a file name that is not UTF-8; printing it raises UnicodeEncodeError.
+        # A byte of a file name that is not UTF-8. Printed unescaped, it would raise UnicodeEncodeError.
+        ("caf\udce9", r"caf\udce9"),
         ("Pöng-v5 ± 3 日本", "Pöng-v5 ± 3 日本"),
     ],
 )

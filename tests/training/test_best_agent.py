@@ -1,4 +1,4 @@
-"""The best network of a run: kept by score, over resumes, and whole at any moment."""
+"""The best network of a run is stored by score, also after resumes, and its files are complete at any moment."""
 
 import math
 
@@ -37,7 +37,7 @@ def test_the_highest_score_stays(tmp_path):
 
 def test_a_resumed_run_goes_on_from_its_best_of_before(tmp_path):
     BestAgent(RunFolder(tmp_path)).note(2_000, of(5.0), state(5.0))
-    resumed = BestAgent(RunFolder(tmp_path))  # from a checkpoint of 2,000 env steps
+    resumed = BestAgent(RunFolder(tmp_path))  # The run is resumed from a checkpoint at 2,000 env steps.
     assert not resumed.note(2_500, of(4.0), state(4.0))
     assert resumed.note(2_600, of(6.0), state(6.0))
     assert resumed.load()["env_steps"] == BestAgent(RunFolder(tmp_path)).load()["env_steps"] == 2_600
@@ -56,7 +56,7 @@ def test_the_best_network_until_each_checkpoint_stays(tmp_path):
     resumed = BestAgent(run)
     assert not resumed.note(500, of(399.0), state(0.0)) and resumed.note(600, of(401.0), state(1.0))
     assert sorted(p.name for p in (tmp_path / "abandoned-1").iterdir()) == [f"{750:012d}", "best"]
-    rewind(run, 450, chosen=False)  # A kill lost the checkpoint at 650; its network would be of another run.
+    rewind(run, 450, chosen=False)  # The checkpoint at 650 was lost by a kill, so its best network is abandoned, too.
     assert checkpoints.steps() == [450] and BestAgent(run).load()["env_steps"] == 400
     assert [p.name for p in (tmp_path / "abandoned-2/best/checkpoints").iterdir()] == [f"{600:012d}"]
 
@@ -85,8 +85,8 @@ def test_a_damaged_file_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["MANIFEST.json", "state.json", "state.safetensors"])
 def test_a_damaged_best_network_does_not_end_the_run(tmp_path, name):
-    """The network before it is compared instead, and a later network that is better replaces it."""
-    (tmp_path / "checkpoints" / f"{1:012d}").mkdir(parents=True)  # The run could continue from here.
+    """New networks are compared with the previous best network, and a better one replaces the damaged one."""
+    (tmp_path / "checkpoints" / f"{1:012d}").mkdir(parents=True)  # With a checkpoint, the run could be resumed.
     best = BestAgent(RunFolder(tmp_path))
     assert best.note(1, of(1.0), state(1.0)) and best.note(2, of(5.0), state(5.0))
     file = tmp_path / "best" / "checkpoints" / f"{2:012d}" / name

@@ -1,4 +1,4 @@
-"""Callbacks and sinks of a user, in every mode of training."""
+"""A user's callbacks and sinks in every mode of training."""
 
 import csv
 import sys
@@ -24,7 +24,7 @@ MODULE = "tests.training.test_callbacks"
 
 @dataclass
 class Calls(Callback):
-    """Writes the calls of its methods to a file of the run folder."""
+    """A callback that writes each call of its methods to a file in the run folder."""
 
     name: str = "calls"
 
@@ -132,7 +132,7 @@ def test_the_order_of_the_calls(tmp_path):
 
 @pytest.fixture(scope="module")
 def observed(tmp_path_factory):
-    """A run with callbacks and a sink, and the sink."""
+    """Return a run with callbacks and a sink, and this sink."""
     sink = Rows()
     callbacks = [Calls(), SaveBest()]
     return train(tmp_path_factory.mktemp("observed"), callbacks, [sink], checkpoint__interval=64), sink

@@ -1,4 +1,4 @@
-"""The concurrent schedule equals the same work done one after the other; faults on either side end both."""
+"""The concurrent schedule equals sequential sampling and training. A fault in sampling or training ends both."""
 
 import copy
 import os
@@ -23,7 +23,7 @@ from accel_rl.training.trainer import Trainer
 from tests.marks import slow
 from tests.samplers.conftest import SMALL
 
-C, T, B = 96, 6, 8  # env steps between meetings, of a rollout, environments
+C, T, B = 96, 6, 8  # Env steps of a period, steps of a rollout, number of environments.
 
 
 def config(
@@ -60,7 +60,7 @@ def trainer(tmp_path):
 
 
 def sequential(trainer, periods):
-    """Daley & Amato's algorithm 1 without threads -> the metrics of each update."""
+    """Run Daley & Amato's algorithm 1 without threads. Returns the metrics of each update."""
     torch.manual_seed(9)  # the learner's noise
     algo, learner, found = trainer.learner.algo, trainer.learner, []
     player = algo.behaviour()
@@ -118,7 +118,7 @@ def test_it_equals_a_sequential_program(trainer, algorithm, more, env):
 
 
 class FixedEpsilon(DQN):
-    """A user's algorithm, whose only schedule is the learning rate (docs/extending.md)."""
+    """A user's algorithm whose only schedule is the learning rate (docs/extending.md)."""
 
     def build_agent(self, spec):
         agent = super().build_agent(spec)
@@ -149,8 +149,10 @@ def test_workers_and_a_second_learner_change_nothing(trainer):
 @pytest.mark.parametrize("schedule", ["lockstep", "concurrent"])
 @pytest.mark.parametrize("reset", [slow("immediate"), "wait"])
 def test_the_training_intensity_is_that_of_the_steps_that_were_taken(trainer, schedule, reset):
-    """Each transition is used `intensity` times on average, also where environments wait for their reset and cells are
-    skipped: within a batch for each schedule, and what the last period still corrects."""
+    """Each transition is used `intensity` times on average, even if environments wait for resets and cells are skipped.
+
+    The tolerance is one batch, and with the concurrent schedule also the updates of one period.
+    """
     t = trainer(schedule=schedule, env="tests.golden.runs:short_pole", reset=reset)
     steps = updates = began = 0
     for _ in range(8 if schedule == "concurrent" else 8 * C // (T * B)):
@@ -160,12 +162,13 @@ def test_the_training_intensity_is_that_of_the_steps_that_were_taken(trainer, sc
             began = began or steps
             updates += len(metrics)
         steps += n
-    if reset == "wait":  # most of a period: episodes last at most twelve steps
+    if reset == "wait":  # Many cells are skipped, since episodes last at most twelve steps.
         assert steps < 0.95 * 8 * C
     late = C if schedule == "concurrent" else 0
     wanted = (steps - began) * 2.0 / 16
     assert abs(updates - wanted) <= 1 + late * 2.0 / 16, (updates, wanted)
-    if schedule == "concurrent":  # exact: what was owed is what was done, and what is left
+    # The transitions of all updates and the remaining budget are exactly the intensity times the env steps.
+    if schedule == "concurrent":
         algo = t.learner.algo
         assert updates * 16 + algo.budget.transitions == 2.0 * (steps - began)
 
@@ -180,7 +183,8 @@ def test_every_step_is_in_the_replay_once_after_each_meeting(trainer):
         return rollout
 
     t.sampler.collect = noted
-    for remaining in (C, C, C, 50):  # the last one is cut short: no more is sampled than asked for, in whole rollouts
+    # The last period is shorter: only the requested env steps are sampled, rounded up to whole rollouts.
+    for remaining in (C, C, C, 50):
         t.schedule.cycle(remaining)
         ring, n = t.learner.algo.replay.ring, len(seen) * T
         assert ring.cursor == n == t.learner.algo.now.env_steps // B
@@ -208,7 +212,7 @@ def test_nothing_is_lost_on_ctrl_c_nor_around_an_evaluation(tmp_path):
         t.sampler.collect = noted
         return t, t.run()
 
-    t, first = play(None, stop_at=3 * C // (T * B) + 1)  # one rollout into the fourth period
+    t, first = play(None, stop_at=3 * C // (T * B) + 1)  # The stop comes after one rollout of the fourth period.
     assert first.exit_code == 130 and t.schedule.pending and first.env_steps == 3 * C == len(seen) * T * B - T * B
     t, second = play(t.saver.checkpoints.load_latest()[1], stop_at=-1)
     ring, (frames, actions) = t.learner.algo.replay.ring, (torch.cat(x) for x in zip(*seen, strict=True))

@@ -1,4 +1,4 @@
-"""Selection of the evaluation episodes that count."""
+"""The rule that selects the episodes that count in an evaluation."""
 
 import math
 from dataclasses import replace
@@ -16,7 +16,7 @@ from accel_rl.training.evaluator import CHUNK, evaluation_env
 
 
 def play(quota: Quota, B: int, draw, chunk: int = CHUNK) -> list[Episode]:
-    """The loop of `evaluate` with environments that only have lengths, and score as much: what counts."""
+    """Simulate the loop of `evaluate` with episodes whose score is their length. Returns the counted episodes."""
     left = [draw() for _ in range(B)]
     begun = list(left)
     counted: list[Episode] = []
@@ -33,7 +33,7 @@ def play(quota: Quota, B: int, draw, chunk: int = CHUNK) -> list[Episode]:
 
 
 def two_lengths(rng: np.random.Generator):
-    """Nine short episodes in ten; the long ones are 60 times as long and make most of the steps."""
+    """Return a function that draws lengths: 90 % of episodes are short, but most steps are in the long ones."""
     return lambda: 300 if rng.random() < 0.1 else 5
 
 
@@ -41,7 +41,7 @@ TRUE_MEAN = 0.1 * 300 + 0.9 * 5
 
 
 def drop_unfinished(B: int, steps: int, draw) -> list[int]:
-    """The usual rule, which is wrong: a fixed number of steps, and what has not ended by then is left out."""
+    """Return the episodes counted by the usual, biased rule: all that end within a fixed number of steps."""
     counted = []
     for _ in range(B):
         used = 0
@@ -52,7 +52,7 @@ def drop_unfinished(B: int, steps: int, draw) -> list[int]:
 
 
 def z_of_ratio(sums: np.ndarray, counts: np.ndarray) -> float:
-    """How many standard errors the mean over all episodes of all evaluations lies from the true one."""
+    """Return the difference of the mean over all evaluations' episodes from the true mean, in standard errors."""
     mean = sums.sum() / counts.sum()
     error = np.sqrt(((sums - mean * counts) ** 2).sum()) / counts.sum()
     return float((mean - TRUE_MEAN) / error)
@@ -67,7 +67,7 @@ def test_the_rule_by_steps_does_not_favour_short_episodes():
         return z_of_ratio(np.array([sum(s) for s in scores]), np.array([len(s) for s in scores]))
 
     assert abs(z(by_rule)) < 3.5
-    assert z(by_dropping) < -6  # the same check sees that rule's bias
+    assert z(by_dropping) < -6  # The same check detects the bias of the usual rule.
 
 
 def test_the_rule_by_episodes_favours_none():
@@ -83,7 +83,8 @@ def test_by_steps_each_finishes_what_it_began_within_its_share():
         return [(e.b, e.length) for e in quota.count([Episode(0.0, n, b) for b, n in episodes])]
 
     assert count((0, 49), (1, 50)) == [(0, 49), (1, 50)]
-    assert quota.idle.tolist() == [False, True]  # 49 < 50: one more is begun, and counts however long it is
+    # After 49 of 50 steps one more episode begins, and counts whatever its length.
+    assert quota.idle.tolist() == [False, True]
     assert count((1, 3), (0, 1000), (0, 2)) == [(0, 1000)]
     assert quota.idle.tolist() == [True, True]
 
@@ -102,7 +103,8 @@ def test_by_episodes_exactly_so_many_count(B, episodes):
     counted = play(Quota(B, 10**9, episodes), B, two_lengths(np.random.default_rng(2)), 200)
     assert len(counted) == episodes
     each = np.bincount([e.b for e in counted], minlength=B)
-    assert each.max() - each.min() <= 1  # set in advance, not by who is fastest
+    # The number of episodes per environment is fixed in advance, independently of their speed.
+    assert each.max() - each.min() <= 1
 
 
 def test_result():
@@ -136,5 +138,5 @@ def test_the_shorter_time_limit_counts():
     [(1_000_000, 1_500_000, 125_000), (250_000, 1_010_000, 31_250), (1_000_000, 80_000, 10_000), (10**6, 4, 1)],
 )
 def test_all_evaluations_of_a_run_have_one_size(interval, env_steps, steps):
-    """The last one too, however short the time since the one before it."""
+    """The last evaluation has the same size, however few env steps after the previous one it comes."""
     assert EvaluationConfig(interval=interval).size(env_steps) == steps

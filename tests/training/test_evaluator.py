@@ -1,4 +1,4 @@
-"""An evaluation is the same with the sampler of the last one as with a new one."""
+"""An evaluation that reuses the sampler of the previous one equals an evaluation with a new sampler."""
 
 import os
 import signal
@@ -41,7 +41,7 @@ def learner_of(config: Resolved) -> Learner:
 
 
 def step(learner: Learner) -> None:
-    """Other parameters, in place, as after an update."""
+    """Change the parameters in place, like an update."""
     with torch.no_grad():
         learner.flat.data.add_(torch.randn(len(learner.flat.data)), alpha=0.05)
 
@@ -51,7 +51,7 @@ def fresh(config: Resolved, agent, seed: int):
         return evaluator.evaluate(agent, steps=1_000, seed=seed)
 
 
-# Workers that stay between evaluations: test_workers_stay_and_one_that_is_killed_between_evaluations_is_replaced.
+# Workers are slow here: test_workers_stay_and_one_that_is_killed_between_evaluations_is_replaced also tests them.
 @pytest.mark.parametrize("engine", [slow("workers"), "in-process"])
 @pytest.mark.parametrize(
     ("env", "algorithm", "algo"),

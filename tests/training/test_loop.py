@@ -1,4 +1,4 @@
-"""A `Trainer` computes what the readable loop computes: parameters, optimizer, scores, bit for bit."""
+"""A `Trainer` gives the same parameters, optimizer state and scores as the readable loop, bit for bit."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ NAMES = [
     "rainbow, time limits", "r2d2, time limits",
 ]  # fmt: skip
 SLOW = ("a2c, LSTM and GAE, time limits", "ppo, KL", "c51, pong", "ppo, pong", "dqn, pong")
-"""Other runs of these algorithms, or of DQN's kind, are fast."""
+"""Runs that are slow tests, because other runs of the same or similar algorithms are fast tests."""
 
 
 @pytest.mark.parametrize("name", [slow(n) if n in SLOW else n for n in NAMES])

@@ -23,8 +23,10 @@ def rows(path):
 
 
 def test_scores_and_cpu_time_of_a_resumed_run(tmp_path):
-    """Weighted by their numbers, the rows' new scores give the score of all episodes. CPU time is that of all
-    processes."""
+    """The rows' new scores, weighted by numbers of episodes, average to the score of all episodes.
+
+    CPU time is the sum over all processes.
+    """
     config = default_config("ppo")
     config = replace(
         config,
@@ -51,7 +53,7 @@ def test_scores_and_cpu_time_of_a_resumed_run(tmp_path):
 
 
 class Slow(gymnasium.Wrapper):
-    """A step takes 2 ms, in which the process sleeps."""
+    """An environment whose step sleeps for 2 ms."""
 
     def step(self, action):
         time.sleep(0.002)
@@ -67,7 +69,7 @@ SLOW |= {"decorrelation_steps": 0, "evaluation__interval": 0, "checkpoint__inter
 
 
 class Watch(Callback):
-    """Measures the seconds between the process's first and last update, and does `acts` at numbers of env steps."""
+    """A callback that measures the seconds of training, and calls `acts[n]` at n env steps."""
 
     def __init__(self, acts):
         self.acts, self.seconds = acts, 0.0
@@ -85,8 +87,10 @@ class Watch(Callback):
 
 @pytest.mark.parametrize("resumes", [1, slow(3)])
 def test_the_times_of_a_resumed_run_are_those_of_its_processes(tmp_path, resumes):
-    """A process ends between two rows; the next one goes on from the checkpoint's times, and its first row's rate is
-    one that the run has had."""
+    """A process is stopped between two rows. The next process continues from the checkpoint's times.
+
+    The rate in its first row must be correct, too.
+    """
     stops = [100 + 200 * i for i in range(resumes)]
     watch = Watch({at: lambda: os.kill(os.getpid(), signal.SIGTERM) for at in stops})
     with pytest.raises(SystemExit):
@@ -102,10 +106,11 @@ def test_the_times_of_a_resumed_run_are_those_of_its_processes(tmp_path, resumes
         times = [float(row[name]) for row in table]
         assert times == sorted(times)
     assert float(table[-1]["wall_s"]) == pytest.approx(watch.seconds, rel=0.05)
-    # No row's rate is that of fewer seconds than its env steps took.
+    # The seconds that follow from the rows' rates must add up to the measured seconds.
     seconds = sum(200 / float(row["steps_per_s"]) for row in table)
     assert seconds == pytest.approx(watch.seconds, rel=0.05)
-    assert max(float(row["steps_per_s"]) for row in table) < 500  # A step of 4 environments takes at least 8 ms.
+    # A step of 4 environments takes at least 8 ms, so that the rate is below 500.
+    assert max(float(row["steps_per_s"]) for row in table) < 500
 
 
 def test_a_run_that_was_stopped_has_the_time_of_one_that_was_not(tmp_path):
@@ -126,4 +131,5 @@ def test_the_rate_of_a_row_excludes_its_evaluation(tmp_path):
     run = accel_rl.train("a2c", **values, log__interval=200, env_steps=400, run_dir=tmp_path / "run")
     table = rows(run.path)
     trained_s = sum(200 / float(row["steps_per_s"]) for row in table)
-    assert trained_s < float(table[-1]["wall_s"]) - 0.4  # 30 episodes have more than 200 steps.
+    # The evaluations' 30 episodes have more than 200 steps of 2 ms.
+    assert trained_s < float(table[-1]["wall_s"]) - 0.4

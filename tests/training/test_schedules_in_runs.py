@@ -1,4 +1,4 @@
-"""Every schedule of every algorithm, in a run: what the sampler, the optimizer, the loss and the replay used."""
+"""In runs of all algorithms, the sampler, optimizer, loss and replay use the values of all schedules."""
 
 import math
 from collections import defaultdict
@@ -16,38 +16,40 @@ from tests.golden.runs import SMALL as Q
 from tests.marks import slow_unless
 
 B, T = 8, 4
-ROLLOUT, END, RUN = T * B, 256, 384  # env steps of a rollout, until the linear schedules end, and of the run
+ROLLOUT, END, RUN = T * B, 256, 384  # Env steps of a rollout, at the end of the linear schedules, and of the run.
 START, PERIOD = 80, Q["target_interval"]
 
 
 def line(begin, end, share):
-    """A straight line from `begin` to `end`, as `share` goes from 0 to 1; `end` afterwards."""
+    """Return a value that changes linearly from `begin` to `end` while `share` grows from 0 to 1."""
     return begin + (end - begin) * min(max(share, 0), 1)
 
 
 def decay(s):
-    """1 - progress, where s env steps were completed before the rollout (Mnih et al. 2016; Schulman et al. 2017)."""
+    """1 - progress after s env steps (Mnih et al. 2016; Schulman et al. 2017)."""
     return line(1, 0, s / END)
 
 
 def warm(s):
-    """Goyal et al. 2017, section 2.2: from the reference rate to twice this rate over a quarter of the schedule."""
+    """Goyal et al. 2017, section 2.2: over a quarter of the schedule, the rate grows to twice the reference rate."""
     return line(7e-4, 14e-4, s / (0.25 * END)) * decay(s)
 
 
 def pqn_epsilon(s):
-    """Gallici et al. 2024: from 1 to 0.01 over half of the schedule. The epsilon of a rollout is set after the rollout
-    before, and so is that of its first step."""
+    """Gallici et al. 2024: epsilon falls from 1 to 0.01 over half of the schedule.
+
+    The epsilon of a rollout is set after the previous rollout, by the env steps at its beginning.
+    """
     return line(1, 0.01, (s - ROLLOUT) / (0.5 * END))
 
 
 def q_epsilon(final, s):
-    """Mnih et al. 2015: 1 until `START` env steps, then to `final` over 100 env steps."""
+    """Mnih et al. 2015: epsilon is 1 until `START` env steps, and then falls to `final` over 100 env steps."""
     return line(1, final, (s - START) / Q["epsilon_steps"])
 
 
 def beta(s):
-    """Schaul et al. 2016, section 3.4: from 0.4 to 1 at the end."""
+    """Schaul et al. 2016, section 3.4: beta grows from 0.4 to 1 at the end."""
     return line(0.4, 1, s / END)
 
 
@@ -56,8 +58,10 @@ def before_period(s):
 
 
 def updates(s, first=START // ROLLOUT * ROLLOUT):
-    """Stooke & Abbeel 2018, section 5: intensity x env steps / batch size, from the cycle that reaches `START`, which
-    begins after `first` env steps."""
+    """Stooke & Abbeel 2018, section 5: intensity x env steps / batch size.
+
+    Env steps are counted from the beginning of the cycle that reaches `START`, which is at `first` env steps.
+    """
     return max(0, int((s - first) * Q["intensity"] / Q["batch_size"]))
 
 
@@ -75,7 +79,7 @@ def c51_epsilon(s):
 
 
 def btr_epsilon(s):
-    """Clark et al. 2024, code: an exponential decay, which ends here after 300 env steps."""
+    """An exponential decay as in the code of Clark et al. 2024, which ends in these runs after 300 env steps."""
     if s < START:
         return 1.0
     return 0.0 if s >= 300 else 0.01 + 0.99 * math.exp(-0.1) * math.exp(-(s - START) / Q["epsilon_steps"])
@@ -85,7 +89,7 @@ CONSTANT = {"learning_rate_schedule": "constant"}
 RATE = {"learning_rate": 1e-3}
 Q_RATE = {"rate": lambda s: 1e-3 * decay(s)}
 FEW = {"minibatch": 16, "epochs": 2}
-CASES = {  # name: (algorithm, its settings, {what was used: its value after s env steps})
+CASES = {  # Maps a case to (algorithm, settings, {kind of value: expected value after s env steps}).
     "a2c": ("a2c", {**LINEAR, "warmup": 0.25, "reference_batch": 8}, {"rate": warm}),
     "a2c, constant": ("a2c", {"reference_batch": 32}, {"rate": lambda s: 7e-4}),
     "impala": ("impala", {**LINEAR, "warmup": 0.25, "reference_batch": 4, "window": T, "batches": 2}, {"rate": warm}),
@@ -122,7 +126,7 @@ CASES = {  # name: (algorithm, its settings, {what was used: its value after s e
         "rainbow", {**RATE, **CONSTANT, "noisy": True},
         {"rate": lambda s: 1e-3, "epsilon": lambda s: float(s < START), "beta": beta},
     ),
-    "rainbow, concurrent": (  # the replay does not change within a period
+    "rainbow, concurrent": (  # Within a period, the replay's beta does not change.
         "rainbow", {**RATE, **LINEAR},
         {
             "rate": lambda s: 1e-3 * decay(before_period(s)), "epsilon": c51_epsilon,
@@ -133,8 +137,10 @@ CASES = {  # name: (algorithm, its settings, {what was used: its value after s e
 
 
 class Used:
-    """What a run uses. `values[name][s]` are the different values in the cycle that began after s env steps; those of
-    epsilon belong to the rollout that began after s env steps."""
+    """Records the values that a run uses. `values[name][s]` has those of the cycle that began after s env steps.
+
+    Values of epsilon are those of the rollout that began after s env steps.
+    """
 
     def __init__(self, trainer, monkeypatch):
         self.trainer = trainer
@@ -173,7 +179,7 @@ class Used:
             values.append(value)
 
     def note_beta(self, replay, batch):
-        """The weights are (p / min p)^-beta (Schaul et al. 2016, section 3.4)."""
+        """Compute beta from the importance weights (p / min p)^-beta (Schaul et al. 2016, section 3.4)."""
         p = replay.selection.tree[replay.ring.position_of(batch.cell)].double().log()
         if float(p.max() - p.min()) > 0.1:  # The first batch has equal priorities.
             i = int(p.argmax())
@@ -192,7 +198,7 @@ def run(open_trainer, case, monkeypatch):
     return used
 
 
-# Each algorithm has another case.
+# These cases are slow tests, because each of their algorithms has another case.
 MORE = ("a2c, constant", "ppo, constant", "pqn", "dqn, spread, constant", "rainbow")
 
 
@@ -207,7 +213,8 @@ def test_a_run_uses_the_values_of_its_schedules(open_trainer, case, monkeypatch)
             want = expected(s)
             if name == "epsilon" and isinstance(want, float):
                 want = [want] * B
-            tolerance = 0.01 if name == "beta" else 1e-5  # Beta is computed from weights in float32.
+            # Beta is inexact, because it is computed from float32 weights.
+            tolerance = 0.01 if name == "beta" else 1e-5
             assert values[0] == pytest.approx(want, rel=tolerance, abs=1e-7), f"{name} after {s} env steps"
     assert set(used.values) == set(CASES[case][2]), "a schedule is not asserted"
 
@@ -222,16 +229,18 @@ def parameters(network):
 
 @pytest.mark.parametrize("case", ["dqn", "c51", "rainbow", "rainbow, concurrent"])
 def test_updates_begin_at_the_start_and_the_target_is_copied_in_intervals(open_trainer, case):
-    """The target network is the online network of the last multiple of the interval, before that cycle's updates; in
-    the concurrent schedule (Daley & Amato 2021) it is that of the end of the period. The updates are as many as the
-    training intensity says (Stooke & Abbeel 2018, section 5)."""
+    """The target network is a copy of the online network at the last multiple of the interval.
+
+    The copy is made before the cycle's updates, or in the concurrent schedule (Daley & Amato 2021) at the period's end.
+    The number of updates follows from the training intensity (Stooke & Abbeel 2018, section 5).
+    """
     algorithm, changes, _ = CASES[case]
     concurrent = case.endswith("concurrent")
     interval, cycle = (PERIOD, PERIOD) if concurrent else (80, ROLLOUT)
     settings = config(algorithm, POLE, horizon=T, env_steps=RUN, **changes | {"target_interval": interval})
     trainer = open_trainer(replace(settings, schedule="concurrent" if concurrent else "lockstep"))
     algo = trainer.learner.algo
-    # A period trains on the replay as it was when the period began.
+    # A period trains on the replay's contents at the beginning of the period.
     first = math.ceil(START / PERIOD) * PERIOD if concurrent else START // ROLLOUT * ROLLOUT
     online = {0: parameters(algo.agent.model)}
     for s in range(cycle, RUN + 1, cycle):

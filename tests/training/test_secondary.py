@@ -1,4 +1,4 @@
-"""The second learner: the first learner's replay and initial parameters, with batches of its own."""
+"""The second learner has the first learner's replay and initial parameters, but draws other batches."""
 
 from dataclasses import replace
 

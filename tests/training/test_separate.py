@@ -1,4 +1,4 @@
-"""A rank that samples alone and one that learns alone, over one replay, do together what one rank does."""
+"""A rank that only samples and a rank that only learns, with a common replay, equal a single ordinary rank."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ def one_role(samples, learns, replay=None):
 
 @pytest.fixture
 def build(open_trainer):
-    """build(context): an open trainer of a rank that plays Catch."""
+    """build(context) returns an open trainer of a rank that plays Catch."""
     base = default_config("dqn")
     config = replace(
         base,

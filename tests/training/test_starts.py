@@ -1,4 +1,4 @@
-"""Recorded start points, evaluations from them, and the random agent at 10 Hz."""
+"""Recorded start points, evaluations from these points, and the random agent at 10 Hz."""
 
 import os
 import signal

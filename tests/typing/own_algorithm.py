@@ -1,4 +1,4 @@
-"""A user's script: an algorithm with a setting of its own, a callback and a sink."""
+"""A user's script: an algorithm with an additional setting, a callback and a sink."""
 # pyright: strict
 
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class MyA2C(A2C[MyConfig]):
 
 
 class MyDQN(DQN):
-    """Without settings of its own."""
+    """A DQN without additional settings."""
 
     def loss(self, batch: ReplayBatch) -> Loss:
         assert_type(self.config, DQNConfig)

@@ -1,5 +1,7 @@
-"""The written types of keywords are those of the imported classes of settings. `.ci/beside tools` checks the scripts of
-this folder with pyright and mypy."""
+"""The generated types of keywords equal those of the settings' classes.
+
+`.ci/beside tools` checks the scripts of this folder with pyright and mypy.
+"""
 
 import ast
 import importlib.util
@@ -22,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def tool() -> Any:
-    """The program that writes the types, which is no part of the package."""
+    """The program that generates the types, which is not a part of the package."""
     spec = importlib.util.spec_from_file_location("settings_stub", ROOT / "settings_stub.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -30,13 +32,13 @@ def tool() -> Any:
 
 
 def written(tool: Any, name: str) -> dict[str, str]:
-    """Return the keywords and types of a class in the written source."""
+    """Return the keywords and types of a class in the generated source."""
     (body,) = (n.body for n in ast.parse(tool.stub()).body if isinstance(n, ast.ClassDef) and n.name == name)
     return {field.target.id: ast.unparse(field.annotation).replace("'", '"') for field in body}
 
 
 def text(hint: Any) -> str:
-    """Return the source of a setting's type. Whole numbers may be given as floats, such as 1e6."""
+    """Return the source text of a setting's type. Integers are typed as float, so that 1e6 is allowed."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Literal:
         return f"Literal[{', '.join(repr(a) for a in args)}]".replace("'", '"')
@@ -49,7 +51,7 @@ def text(hint: Any) -> str:
 
 
 def wanted() -> dict[str, str]:
-    """Return the type of each keyword of `accel_rl.train`, from the imported classes."""
+    """Return the type of each keyword of `accel_rl.train`, computed from the settings' classes."""
     result: dict[str, dict[str, None]] = {}
     for algorithm in ALGORITHMS:
         settings = list(settings_in(default_config(algorithm)))
@@ -59,7 +61,7 @@ def wanted() -> dict[str, str]:
                 is_class = s.name in CODE and s.name not in ("algorithm", "env.id", "callback", "sink")
                 kind = "str | Sequence[float]" if s.name == "distributed.gpus" else text(s.hint) + " | type" * is_class
                 result.setdefault(keyword, {})[kind] = None
-    parameters = ("algorithm", "run_dir", "init")  # `train` has parameters of these names.
+    parameters = ("algorithm", "run_dir", "init")  # `train` declares these parameters itself.
     return {keyword: " | ".join(kinds) for keyword, kinds in result.items() if keyword not in parameters}
 
 

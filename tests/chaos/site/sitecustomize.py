@@ -1,5 +1,5 @@
-"""Python runs this file at its start if its folder is on PYTHONPATH. It plants a fault of tests/chaos/planted_faults.py
-into a module as soon as the process has imported the module."""
+"""Python runs this file at its start if its folder is on PYTHONPATH. The file plants a fault of
+tests/chaos/planted_faults.py into a module as soon as the process has imported the module."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ if os.environ.get("CHAOS_PLANTED"):
     from types import SimpleNamespace
 
     def find_spec(name, path=None, target=None):
-        """Let the other finders find the module, and plant the fault after its execution."""
+        """Find the module by the other finders, and plant the fault after the module's execution."""
         if name != os.environ["CHAOS_PLANTED_MODULE"]:
             return None
         sys.meta_path.remove(finder)

@@ -1,8 +1,7 @@
-// Programs of random instructions, which lanes and the plain core play: states, rewards and pictures must agree.
+// Lanes and the plain core execute programs of random instructions: states, rewards and pictures must agree.
 //
 //     agree COUNT SEED
-//
-// Each program shows whole frames, however its instructions change registers, the stack, the RAM and the banks.
+// Each program displays whole frames, although random instructions change registers, the stack, the RAM and the banks.
 #include <cstdio>
 #include <cstdlib>
 
@@ -10,7 +9,7 @@
 
 namespace {
 
-// Writes a program that all banks have at the same place. In E0, the fixed slice has it.
+// Writes a program at the same address in all banks, or with E0 in the fixed slice.
 class Program6507 {
   public:
     explicit Program6507(CartridgeKind kind) : kind_(kind), rom_(cartridge_size(kind), 0) {

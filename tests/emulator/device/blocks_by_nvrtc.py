@@ -1,9 +1,9 @@
-"""What a game's kernel needs if NVRTC compiles it for a GPU.
+"""Resources that a game's kernel needs if NVRTC compiles the kernel for a GPU.
 
     python -m tests.emulator.device.blocks_by_nvrtc [GAMES] [--architecture sm_90]
 
-Prints one JSON line per game: seconds of processor time, machine instructions (of 16 bytes), registers, and bytes that
-are spilled.
+Prints one JSON line per game: seconds of processor time, machine instructions (of 16 bytes), registers, and spilled
+bytes.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from accel_rl.envs.atari_games import ATARI_57
 
 
 def code_sizes(cubin: bytes) -> dict[str, int]:
-    """The bytes of each code section of an ELF file."""
+    """Return the size in bytes of each code section of an ELF file."""
     start, size, count, names = struct.unpack_from("<Q10xHHH", cubin, 40)
     headers = [struct.unpack_from("<IIQQQQ", cubin, start + n * size) for n in range(count)]
     text = headers[names][4]

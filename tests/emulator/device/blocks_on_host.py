@@ -1,4 +1,5 @@
-"""A game's blocks (emulator/device/blocks.py) against the lanes of the host build, step by step, and what a warp does.
+"""Compares a game's blocks (emulator/device/blocks.py) with the lanes of the host build, and counts a warp's
+operations.
 
     python -m tests.emulator.device.blocks_on_host [GAMES] [--steps 300] [--lanes 4]
 
@@ -9,8 +10,8 @@ Prints one JSON line per game, with counts per frame of a warp:
     slow                 dispatches of the plain interpreter
     stages               iterations of the staged loop, which `dispatches` replace
 
-Each side plays its own environments, each from another start, with sticky actions. Compared are the console, the log,
-the reward and what is shown after each frame, and all outputs and states after each step.
+Each side plays its own environments, which have different start states and sticky actions. Compared are the console,
+the log, the reward and the picture after each frame, and all outputs and states after each step.
 """
 
 import argparse
@@ -59,10 +60,10 @@ class Played:
     game: str
     blocks: Blocks
     counts: Counts
-    lanes: int  # of a warp, with an environment
+    lanes: int  # The lanes of a warp that have an environment.
     differs: list[str] = field(default_factory=list)
     ended: int = 0
-    plain: int = 0  # steps of the plain core
+    plain: int = 0  # The number of steps by the plain core.
 
     def summary(self) -> dict[str, Any]:
         c, frames = self.counts, max(1, self.counts.frames)
@@ -84,7 +85,8 @@ class Played:
 
 
 def compiled(blocks: Blocks, folder: Path, sources: Path = HERE) -> ctypes.CDLL:
-    """Compile the host build of a game's blocks. `sources` is this folder, or its copy beside a changed package."""
+    """Compile the host build of a game's blocks. `sources` is this folder, or a copy of this folder next to a changed
+    package."""
     text, library = folder / "blocks.inc", folder / "blocks.so"
     text.write_text(blocks.text)
     command = ["g++", *FLAGS, f'-DBLOCKS="{text}"', str(sources / "blocks_on_host.cpp"), "-o", str(library)]
@@ -102,7 +104,7 @@ def play(game: str, library: ctypes.CDLL, blocks: Blocks, steps: int, warmup: in
     for side, out in zip(sides, outs, strict=True):
         side.begin(out)
     played, rng = Played(game, blocks, Counts(), lanes), np.random.default_rng(5)
-    delays = torch.arange(ENVS) * min(50, steps // 2) // ENVS  # The environments begin one after another.
+    delays = torch.arange(ENVS) * min(50, steps // 2) // ENVS  # The environments begin at different steps.
     for t in range(steps):
         if t == warmup:
             played.counts = Counts(compared=played.counts.compared, differing=played.counts.differing)

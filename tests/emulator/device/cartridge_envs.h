@@ -15,7 +15,8 @@ void mutate(u8* bytes, size_t count, u32 most) {
     for (u32 n = 1 + below(most); n; n--) bytes[below(u32(count))] = u8(below(256));
 }
 
-// Environments of one cartridge, with all arrays of a step. The arrays have the exact sizes, for the sanitizer.
+// Environments of one cartridge, with all arrays of a step. The arrays have exact sizes, so that the sanitizer finds
+// overflows.
 class Envs {
   public:
     Envs(const std::string& rom, CartridgeKind kind, const Play& start, u32 n, ObservationKind observation, double sticky)
@@ -54,7 +55,7 @@ class Envs {
         host_begin(a, false);
         for (u8 code : why_) count[code & 3]++;
     }
-    // Steps, and returns what differs if the plain core repeats the step, or null.
+    // Makes a step and repeats it by the plain core. Returns the name of a difference, or null.
     const char* step_beside_the_plain_core() {
         const std::vector<u32> before = envs_;
         step();
@@ -81,8 +82,8 @@ class Envs {
                 for (u32 w = 0; w < ENV_WORDS; w++) envs_[w * a.envs.n + i] = states[w * a.envs.n + i];
         return nullptr;
     }
-    // Returns the states in one form: the cores store any values of N and Z that have the same meaning, and any clock after
-    // the frame's end.
+    // Returns the states in a canonical form: the cores may store different values of N and Z with the same meaning,
+    // and different clocks after a frame's end.
     std::vector<u32> canonical() const {
         std::vector<u32> result = envs_;
         for (u32 i = 0; i < a.envs.n; i++) {
@@ -103,7 +104,7 @@ class Envs {
         }
     }
 
-    // Sets the state of environment i within a frame, so that the plain core plays the next step.
+    // Sets the state of environment i to the middle of a frame, so that the plain core plays the next step.
     void interrupt(u32 i) {
         Env env;
         load_words(env, envs_.data(), a.envs.n, i);
@@ -135,7 +136,7 @@ class Envs {
     std::vector<u8> start_frame_;
 };
 
-// Switches a console on, and runs some frames.
+// Switches a console on, and plays some frames.
 void power_on(State& state, const std::string& rom, CartridgeKind kind, u32 frames) {
     TiaLog log{};
     Console console{

@@ -1,10 +1,10 @@
-"""The host build of the kernels against the compiled core's environments, step by step.
+"""Compares the host build of the kernels with the compiled core's environments, step by step.
 
 compare("pong", seeds=range(5), frames=4000, sticky=0.25, observation="84x84") -> Report
 
-Each seed is one environment of a warp. The policies take turns: random, held, all 18 actions. Random numbers are those
-of core/philox.h, computed here once more. Compared after every step: the console, the game's progress, and all outputs
-(frame, final_frame, age, reward, terminated, truncated, ended, valid).
+Each seed is one environment of a warp. Three policies are used in turn: random actions, held actions, and all 18
+actions. The random numbers of core/philox.h are computed independently. Compared after every step: the console, the
+game's progress, and all outputs (frame, final_frame, age, reward, terminated, truncated, ended, valid).
 """
 
 import argparse
@@ -31,7 +31,7 @@ ALL_FAST, PLAIN, UNKNOWN_PICTURE = range(3)  # the kernels' codes
 
 
 def philox(key: np.ndarray, counter: Sequence[np.ndarray | int]) -> list[np.ndarray]:
-    """Philox4x32-10. key [n] and the four words of the counter -> four words [n], all uint64 below 2^32."""
+    """Philox4x32-10: key [n] and the four words of the counter -> four words [n], all uint64 below 2^32."""
     low = np.uint64(0xFFFFFFFF)
     c = [np.broadcast_to(np.asarray(word, np.uint64), key.shape) for word in counter]
     first, second = key.astype(np.uint64), np.zeros_like(key, np.uint64)
@@ -43,7 +43,7 @@ def philox(key: np.ndarray, counter: Sequence[np.ndarray | int]) -> list[np.ndar
 
 
 class HostEnvs:
-    """n environments of a game in arrays of this process, stepped by the host build of the kernels."""
+    """Environments of a game, stepped by the host build of the kernels."""
 
     def __init__(
         self, game: str, seeds: Sequence[int], observation: str, sticky: float, max_steps: int, life_loss: bool
@@ -58,7 +58,8 @@ class HostEnvs:
         frames = np.zeros(shape, np.uint8), np.zeros(shape, np.uint8)
         self.out = Step(*frames, np.zeros(self.n, np.uint8), np.zeros(self.n, np.float32), **flags)
         self.words = np.zeros((self.sizes["env"] // 4, self.n), np.uint32)
-        self.words[self.sizes["play"] // 4 + 3] = seeds  # after the play and three numbers of the episode
+        # An environment's seed follows its Play and three numbers of its episode.
+        self.words[self.sizes["play"] // 4 + 3] = seeds
         self.code = np.zeros(self.n, np.uint8)
         self._keeps = self._arrays(game)
         self.arguments = self._arguments(game, sticky, max_steps, life_loss)
@@ -109,7 +110,7 @@ class HostEnvs:
         )
 
     def set_starts(self, plays: Sequence[bytes], frames: np.ndarray, timers: int, noops: int) -> None:
-        """The table of starts: of each timer, of each number of no-ops."""
+        """Set the table of start states, one for each pair of a timer value and a number of no-ops."""
         states = np.stack([np.frombuffer(play.ljust(self.sizes["env"], b"\0"), np.uint32) for play in plays])
         self._keeps |= {"starts": states, "start_frames": frames}
         self.arguments.starts = Starts(states.ctypes.data, frames.ctypes.data, 0, timers, noops)
@@ -118,8 +119,11 @@ class HostEnvs:
         self.kernels.begin(bytes(self.arguments), everywhere)
 
     def step(self, actions: np.ndarray, draws: bool = True) -> tuple[int, int, int]:
-        """Step without the begin kernel. Returns the iterations of all warps, of all lanes, and of all warps in which
-        the plain interpreter runs an instruction."""
+        """Step without the begin kernel.
+
+        Returns the numbers of iterations of all warps, of all lanes, and of all warps whose plain interpreter runs an
+        instruction.
+        """
         self.action[:] = actions
         iterations: tuple[int, int, int] = self.kernels.step(bytes(self.arguments))
         if draws:
@@ -128,12 +132,12 @@ class HostEnvs:
         return iterations
 
     def play(self, i: int) -> bytes:
-        """The bytes of environment i's Play: the console and the game's progress."""
+        """Return the bytes of environment i's Play: the console and the game's progress."""
         return self.words[: self.sizes["play"] // 4, i].tobytes()
 
 
 def comparable(play: bytes) -> bytearray:
-    """The bytes of a Play with the flags N and Z in one form: the cores store any value that has the same meaning."""
+    """Return the bytes of a Play with canonical flags N and Z, which the cores may store as different values."""
     result = bytearray(play)
     result[N_BYTE] &= 0x80
     result[Z_BYTE] = result[Z_BYTE] != 0
@@ -142,12 +146,10 @@ def comparable(play: bytes) -> bytearray:
 
 @dataclass
 class Report:
-    """What a comparison has found."""
-
     game: str
     frames: int = 0
     episodes: int = 0
-    plain_steps: int = 0  # agent steps that the plain core finished
+    plain_steps: int = 0  # The number of agent steps that the plain core finished.
     unknown_pictures: int = 0
     warp_iterations: int = 0
     lane_iterations: int = 0
@@ -157,11 +159,11 @@ class Report:
 
 @dataclass
 class Comparison:
-    """The environments on both sides, their policies and random numbers."""
+    """The environments of the host build and of the compiled core, their policies and random numbers."""
 
     envs: HostEnvs
     cores: list[AtariEnvCore]
-    saved: list[bytes]  # the table of starts, for the cores
+    saved: list[bytes]  # The table of start states for the cores.
     seeds: np.ndarray
     timers: int
     noops: int
@@ -193,14 +195,14 @@ class Comparison:
         return chosen
 
     def draws(self) -> np.ndarray:
-        """[n, frame_skip] in [0, 1): the numbers of core/philox.h."""
+        """Return the random numbers [n, frame_skip] of core/philox.h, in [0, 1)."""
         words = philox(
             self.seeds.astype(np.uint64), (self.steps.astype(np.uint64), self.number.astype(np.uint64), 1, 0)
         )
         return np.stack(words, axis=1) / 2.0**32
 
     def begin(self, i: int) -> None:
-        """Begin environment i's episode on the core's side."""
+        """Begin environment i's episode in the compiled core."""
         one = self.seeds[i : i + 1].astype(np.uint64)
         timer, noops = (int(word[0]) for word in philox(one, (0, int(self.number[i]), 0, 0))[:2])
         start = (timer * self.timers >> 32) * self.noops + (noops * self.noops >> 32)
@@ -256,7 +258,7 @@ class Comparison:
 def make_starts(
     core: AtariEnvCore, observation: str, timers: int, noops: int
 ) -> tuple[list[bytes], list[bytes], np.ndarray]:
-    """The table of starts: as saved states, as bytes of Play, and their frames."""
+    """Return the table of start states as saved states, as bytes of Play, and as frames."""
     saved, plays = [], []
     frames = np.zeros((timers * noops, *SHAPES[observation]), np.uint8)
     for timer in range(timers):
@@ -281,7 +283,7 @@ def compare(
     noops: int = 4,
     stop_at: int = 20,
 ) -> Report:
-    """Play `frames` frames with each seed on both sides. Stops early after `stop_at` mismatches."""
+    """Play `frames` frames with each seed on both sides, but stop after `stop_at` mismatches."""
     begun, report = time.perf_counter(), Report(game)
     rules = {"max_steps": 5 * frames // (FRAME_SKIP * 12), "life_loss": True}
     envs = HostEnvs(game, list(seeds), observation, sticky, **rules)

@@ -1,11 +1,11 @@
-"""What a warp of the emulator's kernels executes per frame, counted on a CPU.
+"""Operations that a warp of the emulator's kernels executes per frame, counted on a CPU.
 
     python -m tests.emulator.device.counters --games pong,breakout       # or --games all57
     python -m tests.emulator.device.counters --estimate                  # times from the recorded counts
 
-32 environments, which have played different numbers of steps, play random actions as one warp. The record,
-counters.json, also has counts of tia_counts.py (`tia`), also with `--lanes 4` (`few`), and of blocks_on_host.py
-(`blocks`).
+One warp of 32 environments, which have played different numbers of steps, plays random actions. The results are in
+counters.json, which also has the counts of tia_counts.py with 32 lanes (`tia`) and with 4 lanes (`few`), and of
+blocks_on_host.py (`blocks`).
 """
 
 import argparse
@@ -24,7 +24,7 @@ CLOCK_HZ, FEW_ENVS, ENVS = 1.755e9, 1_024, 8_192
 FILE = Path(__file__).parent / "counters.json"
 LANES, TIMERS, NOOPS = 32, 5, 31
 WARM_UP, STEPS = 200, 50
-"""The mean environment has played 150 steps before the measured ones, so that no game is in its opening."""
+"""On average, an environment has played 150 steps before the measured ones, so that no game is in its opening."""
 
 
 def decorrelated(game: str) -> HostEnvs:
@@ -42,8 +42,11 @@ def decorrelated(game: str) -> HostEnvs:
 
 
 def counters(game: str) -> dict[str, float]:
-    """Return counts per frame of the warp: iterations of the 6507's loop, those of the mean lane, and the percentage of
-    the warp's iterations in which a lane needs the plain interpreter."""
+    """Return counts per frame of the warp.
+
+    The counts are the iterations of the 6507's loop in the warp and in the mean lane, and the percentage of the warp's
+    iterations in which a lane needs the plain interpreter.
+    """
     envs, rng = decorrelated(game), np.random.default_rng(1)
     played = []
     for _ in range(STEPS):
@@ -59,15 +62,17 @@ def counters(game: str) -> dict[str, float]:
 
 
 def estimate(count: dict[str, Any], blocks: bool, envs: int) -> float:
-    """Return an estimate of the milliseconds of an agent step of 1,024 or 8,192 environments on an H100, by a game's
-    own kernel or by that of all games. It has never been compared with a measurement of these kernels.
+    """Return the estimated milliseconds of an agent step of 1,024 or 8,192 environments on an H100.
 
-    The instructions of an iteration (350), of a choice of a block and of an instruction in it (25, 12.5), and of a turn
-    and a search for collisions (300, 600) are read off the machine code. A warp's instruction takes 3.2 cycles, as in
-    the version of 2026-11-22, whose measured steps were fitted to 7.5 %. Both numbers of environments have two warps
-    per multiprocessor: of 4 and of 32 environments, but iterations, choices and instructions are those of 32, which is
-    too many for 4. An observation takes 75,000 instructions at half the rate at which all multiprocessors can begin
-    instructions.
+    `blocks`: by the game's own kernel instead of the kernel of all games. The estimate has never been compared with a
+    measurement of these kernels.
+
+    Instruction counts are from the machine code: 350 for an iteration, 25 for the choice of a block, 12.5 for an
+    instruction in a block, 300 for a turn, and 600 for a search for collisions. A warp's instruction takes 3.2 cycles,
+    which was fitted to measured steps of the version of 2026-11-22 with an error of 7.5 %. A multiprocessor has two
+    warps, each of 4 environments (1,024 in all) or 32 environments (8,192 in all). Iterations, choices and instructions
+    are counted with 32 environments per warp, which overestimates a warp of 4. An observation takes 75,000
+    instructions, at half the rate at which all multiprocessors can begin instructions.
     """
     warp = {**count, **count["blocks"], **count["few" if envs == FEW_ENVS else "tia"]}
     instructions = 300 * warp["turns"] + 600 * warp["searches"]

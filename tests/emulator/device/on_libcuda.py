@@ -2,9 +2,9 @@
 
     LD_LIBRARY_PATH=FOLDER python -m tests.emulator.device.on_libcuda '[{"game": "pong", "n": 33, "steps": 3}]'
 
-FOLDER contains libcuda.so.1, for "translated": true and for a trial compiled with the game's blocks. Prints one JSON
-list with the `Found` of each case; a case that names only a game is a trial of its kernel. The comparison needs a
-process of its own, because a process loads only one libcuda.so.1.
+FOLDER contains libcuda.so.1. For "translated": true, and for a trial of a game's kernel, the library must be compiled
+with the game's blocks. The program prints one JSON list with the `Found` of each case. A case that names only a game is
+a trial of its kernel. The comparison needs a separate process, because a process can load only one libcuda.so.1.
 """
 
 import contextlib
@@ -26,15 +26,15 @@ from accel_rl.envs.make import make_spec
 from accel_rl.samplers.device_games import make_device_game
 from tests.env_settings import env_of
 
-STREAM, CONTEXT = 0x77, 0x55  # libcuda.cpp refuses any other stream, and a thread without a context.
-# It has two warps of few environments: of 5 if there are 9, and of 32 if there are 64 or more.
+STREAM, CONTEXT = 0x77, 0x55  # libcuda.cpp refuses other streams, and threads without this context.
+# This GPU runs two warps. With 9 environments, a warp has at most 5; with 64 or more, a warp has 32.
 GPU = SimpleNamespace(multi_processor_count=1, name="a stand-in")
 IMAGE = Compiled(b"\x7fELF", "")
 
 
 @dataclass
 class Found:
-    """What happened in a case: the outputs that differ, and counts over environments and steps."""
+    """Results of a case: the outputs that differ, and counts over environments and steps."""
 
     differs: list[str] = field(default_factory=list)
     finished: int = 0
@@ -45,7 +45,7 @@ class Found:
 
 
 def install() -> None:
-    """Give torch the stream of the stand-in, and `CudaKernels` an image for its module."""
+    """Patch torch to return the stand-in's stream, and `CudaKernels` to load an image for the stand-in."""
     from cuda.bindings import driver
 
     def synchronize() -> None:
@@ -67,7 +67,7 @@ def install() -> None:
 
 @contextlib.contextmanager
 def on_libcuda() -> Any:
-    """Launch CudaKernels in place of the host build."""
+    """Replace the host build by CudaKernels."""
     on_host, device_envs.step_atari = device_envs.step_atari, step._on_cuda
     yield
     device_envs.step_atari = on_host
@@ -95,7 +95,7 @@ def compare(game: str, n: int, steps: int, played_before: int = 0, translated: b
         host.step(action, outs[0])
         if t < played_before:
             continue
-        with on_libcuda(), ThreadPoolExecutor(1) as pool:  # Each step has a thread that has not called CUDA.
+        with on_libcuda(), ThreadPoolExecutor(1) as pool:  # Each step runs in a new thread, which has not called CUDA.
             pool.submit(other.step, action, outs[1]).result()
         check(found, f"step {t}", outs, outs[0].ended)
         found.finished += int(host.code.count_nonzero())
@@ -118,7 +118,7 @@ def check(found: Found, when: str, outs: list[DeviceStep], ended: torch.Tensor) 
 
 
 def tried(game: str) -> list[Trial]:
-    """Try the game's kernel, and read the stored trial."""
+    """Return the trial of the game's kernel, and the trial that is then read from the cache."""
     kernel_trial.PLAYED, kernel_trial.STEPS = 12, 4
     with on_libcuda():
         return [kernel_trial.stored(game, IMAGE, torch.device("cpu")) for _ in range(2)]

@@ -1,5 +1,5 @@
-// Registers and their table of writes (kernels/registers.h) against `apply_write` and `end_line` of tia_settle.h, for every
-// register, value and clock of a line, with drawn registers.
+// Compares the table of register writes (kernels/registers.h) with `apply_write` and `end_line` of tia_settle.h, for
+// every // register, value and clock of a line, on random states of the registers.
 //
 //     registers ROUNDS
 #include <cstdio>
@@ -11,7 +11,7 @@
 
 namespace accel {
 
-// A picture that a write draws up to the clock `until`, before it changes the registers.
+// Records the clock up to which a write draws the picture before the write changes the registers.
 struct Delay {
     i32 until;
 };

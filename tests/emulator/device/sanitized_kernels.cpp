@@ -1,4 +1,5 @@
-// The kernels on a CPU (cuda_on_cpu.cpp) against their host build, on a whole game. Built with sanitizers by test_cuda_on_cpu.py.
+// Compares the kernels on a CPU (cuda_on_cpu.cpp) with their host build on a whole game. Built with sanitizers by
+// test_cuda_on_cpu.py.
 //
 //     sanitized_kernels KIND ROM ENVS STEPS
 #include <cstdio>
@@ -19,7 +20,7 @@ void launch(const char* name, u32 blocks, u32 threads, u32 shared_bytes, StepArg
 
 void begin(Envs& envs, u32 all) { launch("begin", envs.a.envs.n, 64, 0, envs.a, &all); }
 
-// As CudaKernels launches a step.
+// Launches the kernels of a step as CudaKernels does.
 void step(Envs& envs) {
     StepArguments& a = envs.a;
     std::vector<FinishScratch> scratch(2);

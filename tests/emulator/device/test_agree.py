@@ -1,4 +1,4 @@
-"""Lanes play programs of random instructions as the plain core does (agree.cpp), and faults in them are seen."""
+"""Lanes execute random programs as the plain core does (agree.cpp), and planted faults in lanes are detected."""
 
 import shutil
 import subprocess
@@ -13,7 +13,7 @@ import accel_rl
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="no g++")
 
-# A line of kernels/cpu.h, and the line with a fault.
+# Each fault is a text of kernels/cpu.h, and the wrong text that replaces it.
 FAULTS = {
     "carry of a decimal sum": ("carry = signs >> 8 & 1", "carry = signs >> 9 & 1"),
     "address that BRK pushes": ("pc -= stages.extra() == JUMP_PLAIN;", "pc -= 1;"),

@@ -1,4 +1,4 @@
-"""Games as blocks play as the lanes of the host build do, and the blocks have the form that the kernels need."""
+"""Games that run as blocks equal the host build's lanes, and the blocks have the form that the kernels need."""
 
 import re
 import shutil
@@ -41,7 +41,7 @@ def test_a_block_leads_to_the_block_that_begins_there(pong: Blocks) -> None:
 
 
 def test_no_block_is_longer_than_the_log_allows() -> None:
-    """Of 100 instructions without a branch."""
+    """100 instructions without a branch are divided into blocks of 32."""
     lines = [f"T({at}, IMPLY(INX), 0u, 0u, 0u, N_{at + 1}, N_{at + 1})" for at in range(100)]
     made = Blocks("\n".join(["&&N_0,", *lines]), 1)
     assert made.starts == [0, 32, 64, 96]
@@ -49,7 +49,7 @@ def test_no_block_is_longer_than_the_log_allows() -> None:
 
 
 def test_a_loop_stays_in_its_block_and_a_join_begins_one() -> None:
-    """10: DEX; 11: BNE 10; 13: LDA #1; 15: BEQ 13, to which an entry leads; 17: RTS."""
+    """The program is 10: DEX; 11: BNE 10; 13: LDA #1; 15: BEQ 13; 17: RTS. The program's entries are 10 and 13."""
     text = """&&N_10,&&N_13,
 T(10, IMPLY(DEX), 0u, 0u, 0u, N_11, N_11)
 T(11, BRANCH(BNE), 1u, 0u, 0u, N_10, N_13)
@@ -93,7 +93,7 @@ def test_a_game_plays_as_the_host_build(game: str, tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("game", ATARI_57)
 def test_all_games_play_as_the_host_build(game: str, tmp_path: Path) -> None:
-    """For longer than a wrong decimal carry needs to show, which was 93 steps."""
+    """300 steps are compared, because a wrong decimal carry once became visible only after 93 steps."""
     blocks = blocks_of(game)
     check(play(game, compiled(blocks, tmp_path), blocks, steps=300))
 
@@ -124,7 +124,7 @@ def test_a_fault_is_found(fault: str, tmp_path: Path) -> None:
 @NEEDS_COMPILER
 @pytest.mark.slow
 def test_a_wrong_chain_is_found(tmp_path: Path) -> None:
-    """A block that the lanes fall into is another one."""
+    """The test changes the block to which lanes continue without a jump."""
     blocks = blocks_of("breakout")
     falls = re.findall(r"^STAY\((\d+)\)", blocks.text, re.M)
     blocks.text = blocks.text.replace(f"\nSTAY({falls[3]})", f"\nSTAY({falls[4]})")

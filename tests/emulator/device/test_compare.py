@@ -10,7 +10,7 @@ from accel_rl.emulator.games import games
 from tests.emulator.device import compare as comparison
 from tests.emulator.device.compare import Report, compare, philox
 
-# 2K, 4K, F8, F6, F8SC, E0, FE; paddles; alien and qbert leave the fast path
+# Games with 2K, 4K, F8, F6, F8SC, E0 and FE cartridges, and with paddles. Alien and qbert leave the fast path.
 GAMES = ["boxing", "breakout", "alien", "qbert", "solaris", "asterix", "montezuma_revenge", "robotank"]
 PROTOCOLS = [(0.0, "104x80"), (0.25, "84x84")]
 
@@ -21,7 +21,7 @@ def check(report: Report) -> None:
     assert not report.unknown_pictures
 
 
-# Each protocol with half of the games; all pairs are slow.
+# Each protocol is tested with half of the games; the test of all pairs is slow.
 @pytest.mark.parametrize("game, sticky, observation", [(g, *PROTOCOLS[i % 2]) for i, g in enumerate(GAMES)])
 def test_games_are_equal(game: str, sticky: float, observation: str) -> None:
     check(compare(game, range(3), frames=400, sticky=sticky, observation=observation))
@@ -44,7 +44,7 @@ def test_all_games_are_equal(game: str, sticky: float, observation: str) -> None
 
 
 def test_a_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the state, and in the random numbers of sticky actions."""
+    """The test changes the state, and then the random numbers of sticky actions."""
     play = comparison.HostEnvs.play
     monkeypatch.setattr(comparison.HostEnvs, "play", lambda envs, i: b"\x01" + play(envs, i)[1:])
     assert compare("pong", range(1), frames=40, stop_at=1).mismatches
@@ -54,6 +54,6 @@ def test_a_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_philox_of_the_paper() -> None:
-    """Random123's known answers for philox4x32_10 with a key below 2^32 are those of key 0."""
+    """The only known answer of Random123 for philox4x32_10 with a key below 2^32 has the key 0."""
     words = philox(np.zeros(1, np.uint64), (0, 0, 0, 0))
     assert [int(word[0]) for word in words] == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]

@@ -1,5 +1,7 @@
-"""What a warp executes (counters.py): lanes that drift apart, or that wait for the plain interpreter, would make the
-kernel `step` several times as slow."""
+"""Bounds on the operations of a warp (counters.py).
+
+Lanes that diverge or wait for the plain interpreter would make the kernel `step` several times as slow.
+"""
 
 import json
 from statistics import median
@@ -26,8 +28,7 @@ def test_the_record_has_all_games_within_the_bounds() -> None:
     assert times[FEW_ENVS] <= 4.0 and times[ENVS] <= 1e3 * ENVS * FRAME_SKIP / 5e6
 
 
-# Asteroids uses PHP, JMP () and (zp,X), Tutankham runs code beside the bank switches, Up 'n Down reads there, and
-# Krull runs code in the RAM.
+# Asteroids uses PHP, JMP () and (zp,X). Tutankham runs code next to the addresses that switch banks.
 @pytest.mark.parametrize("game", ["asteroids", slow("tutankham")])
 def test_the_record_is_what_the_kernels_execute(game: str) -> None:
     assert counters(game).items() <= RECORDED[game].items()

@@ -1,4 +1,4 @@
-"""What is said if the driver refuses the compiled kernels."""
+"""Error messages if CUDA's driver refuses the compiled kernels."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""The kernels as a GPU runs them, compiled unchanged by g++ (cuda_on_cpu.cpp), equal their host build."""
+"""The GPU's kernels, compiled unchanged by g++ (cuda_on_cpu.cpp), equal their host build."""
 
 import json
 import os
@@ -25,7 +25,7 @@ pytestmark = [
 ]
 NEEDS_CUDA_BINDINGS = pytest.mark.needs("cuda.bindings.driver")
 
-# The arguments of on_libcuda.compare, and the count that shows that the case has what it is for.
+# Each case: the arguments of on_libcuda.compare, and the count that must not be 0.
 CASES: dict[str, tuple[dict[str, Any], str]] = {
     "one environment": ({"game": "pong", "n": 1, "steps": 3, "frame": "104x80-mean", "max_episode_steps": 2}, "ended"),
     "two warps": (
@@ -48,7 +48,7 @@ def compiled(program: Path, *flags: str, folder: Path = HERE) -> Path:
 
 def libcuda(folder: Path, sources: Path = HERE, translated: str = "") -> Path:
     """Compile the stand-in for CUDA's driver, with the kernel of a game that is `translated`, and return its folder."""
-    # Without -Bsymbolic the kernel `step` would be glibc's function of the same name.
+    # Without -Bsymbolic, calls of the kernel `step` would go to glibc's function of the same name.
     flags = ["-shared", "-fPIC", "-pthread", "-Wl,-Bsymbolic", "libcuda.cpp", "cuda_on_cpu.cpp"]
     if translated:
         text = folder / "blocks.inc"
@@ -99,7 +99,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
 
 
 @NEEDS_CUDA_BINDINGS
-@pytest.mark.slow  # g++ takes 15 s; test_compare.py compares the same code's host build
+@pytest.mark.slow  # g++ takes 15 s. test_compare.py compares the host build of the same code.
 @pytest.mark.parametrize("case", CASES)
 def test_kernels_equal_their_host_build(found: dict[str, dict[str, Any]], case: str) -> None:
     assert not found[case]["differs"]
@@ -122,7 +122,7 @@ def test_all_games_equal_their_host_build(tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("game", ATARI_57)
 def test_translated_games_equal_the_host_build(tmp_path: Path, game: str) -> None:
-    """Warps of 5 and of 31 lanes, with lanes that have no environment, that skip a step, and whose episode ends."""
+    """Warps have 5 or 31 environments. Some lanes have no environment, skip a step, or end their episode."""
     sticky = {"steps": 3, "repeat_action_probability": 0.25, "max_episode_steps": 20, "played_before": 20}
     cases = [{"game": game, "n": n, "frame": "84x84", "translated": True, **sticky} for n in (9, 61)]
     for one in played(libcuda(tmp_path, translated=game), cases):
@@ -133,7 +133,7 @@ def test_translated_games_equal_the_host_build(tmp_path: Path, game: str) -> Non
 @NEEDS_CUDA_BINDINGS
 @pytest.mark.slow
 def test_a_difference_is_found(tmp_path: Path) -> None:
-    """In the code that a GPU alone compiles: rows are painted from records of other rows."""
+    """In code that is compiled only for a GPU, the test paints rows from the records of other rows."""
     sources = planted(tmp_path, "device/kernels/rows.h", "31 - u32(__clz(int(bits)))", "u32(__ffs(int(bits)) - 1)")
     (found,) = played(libcuda(tmp_path, sources), [CASES["one environment"][0]])
     assert "step 0: frame" in found["differs"]
@@ -142,7 +142,7 @@ def test_a_difference_is_found(tmp_path: Path) -> None:
 @NEEDS_CUDA_BINDINGS
 @pytest.mark.slow
 def test_a_difference_of_a_translated_game_is_found(tmp_path: Path) -> None:
-    """In the code that a GPU alone compiles: lanes of other blocks run the chosen block."""
+    """In code that is compiled only for a GPU, the test lets lanes in other blocks run the chosen block."""
     sources = planted(tmp_path, "device/kernels/blocks.cu", "if (goes && cpu.block == now)", "if (goes)")
     case = {"game": "breakout", "n": 33, "steps": 2, "translated": True, "played_before": 3}
     (found,) = played(libcuda(tmp_path, sources, "breakout"), [case])
@@ -150,7 +150,7 @@ def test_a_difference_of_a_translated_game_is_found(tmp_path: Path) -> None:
 
 
 def run(program: Path, game: str, envs: int, steps: int) -> "subprocess.CompletedProcess[str]":
-    # With a random layout of addresses, ThreadSanitizer does not start on some kernels of Linux.
+    # With address-space randomization, ThreadSanitizer does not start on some Linux kernels.
     command = ["setarch", "--addr-no-randomize", program, cartridge(game), rom_path(game), envs, steps]
     return subprocess.run([str(word) for word in command], capture_output=True, text=True)
 
@@ -158,7 +158,7 @@ def run(program: Path, game: str, envs: int, steps: int) -> "subprocess.Complete
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_kernels_are_clean(tmp_path: Path) -> None:
-    """Of accesses outside arrays and shared memory, and of undefined behaviour."""
+    """The kernels have no accesses outside arrays and shared memory, and no undefined behaviour."""
     flags = ["-g", "-pthread", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     program = compiled(tmp_path / "kernels", *flags, "sanitized_kernels.cpp", "cuda_on_cpu.cpp")
     for game in ("breakout", "asterix", "montezuma_revenge"):

@@ -1,4 +1,4 @@
-"""Sanitizers on the host build of the kernels: whole games, mutated cartridges and states (fuzz.cpp)."""
+"""The host build of the kernels under sanitizers: whole games, mutated cartridges and states (fuzz.cpp)."""
 
 import shutil
 import subprocess

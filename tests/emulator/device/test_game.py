@@ -1,4 +1,4 @@
-"""The tables of a device's game: the fast core plays the first step of every start state."""
+"""Tables of a game for a device: with them, the fast core plays the first step of every start state."""
 
 import copy
 
@@ -22,7 +22,7 @@ def make_game(name: str, **settings: object) -> DeviceGame:
 
 
 def seeds_of_all_starts(game: DeviceGame, columns: range) -> list[int]:
-    """Seeds for which the first episodes begin in all start states of the columns."""
+    """Return seeds whose first episodes begin in all start states of the given columns."""
     seeds: dict[tuple[int, int], int] = {}
     wanted, seed = game.start_rows * len(columns), 0
     while len(seeds) < wanted:
@@ -41,7 +41,10 @@ def first_step(game: DeviceGame, seeds: list[int], actions: torch.Tensor) -> tup
 
 
 def test_qbert_begins_within_a_frame() -> None:
-    """Without the table of continued starts the plain core plays the step, with equal results."""
+    """With the table of continued starts the fast core plays the first step; without the table, the plain core does.
+
+    Both results are equal.
+    """
     game = make_game("qbert", repeat_action_probability=0.25)
     seeds = seeds_of_all_starts(game, range(1))
     actions = torch.arange(len(seeds)) % make_spec(env_of(game="qbert"), training=True).n_actions
@@ -55,18 +58,18 @@ def test_qbert_begins_within_a_frame() -> None:
 
 
 def test_a_start_of_another_table_is_not_continued() -> None:
-    """A loaded state may be of a run with other start states; the plain core plays it."""
+    """A state may be loaded from a run with other start states. The plain core plays the next step."""
     game = make_game("qbert")
     (seed,) = seeds_of_all_starts(game, range(1))[:1]
     envs, out = DeviceEnvs(game, [seed]), DeviceStep.empty(1, game)
     envs.begin(out)
-    envs.state["envs"][0] ^= 1  # the first bytes of the RAM
+    envs.state["envs"][0] ^= 1  # Change the first bytes of the RAM.
     envs.step(torch.zeros(1, dtype=torch.int64), out)
     assert envs.code.item()
 
 
 def test_two_frames_a_step_are_drawn() -> None:
-    """The end of the start's frame has no picture, so that the plain core plays a step that needs one."""
+    """The start state's unfinished frame has no picture. The plain core plays a step that needs this picture."""
     game = make_game("qbert", frame_skip=2)
     envs, _ = first_step(game, seeds_of_all_starts(game, range(1))[:3], torch.zeros(3, dtype=torch.int64))
     assert envs.code.bool().all()

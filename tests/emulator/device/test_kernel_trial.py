@@ -1,4 +1,4 @@
-"""A game's own kernel is used only where a trial on the GPU has shown that it is equal and faster."""
+"""A game's own kernel is used only if a trial on the GPU has found equal results and a higher speed."""
 
 import shutil
 import sys

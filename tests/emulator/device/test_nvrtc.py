@@ -21,12 +21,12 @@ NEEDS_NVRTC = pytest.mark.needs("cuda.bindings.nvrtc")
 KERNELS = nvrtc.EMULATOR / "device" / "kernels" / "kernels.cu"
 CORE = sorted(nvrtc.EMULATOR.glob("core/**/*.h"))
 
-# Registers and bytes of stack. As the launch bounds ask for, a multiprocessor runs 12 warps of `step` with 168
-# registers, and 8 blocks of `draw` with 128.
+# Registers and bytes of stack. The launch bounds allow 168 registers for 12 warps of `step` on a multiprocessor, and
+# 128 registers for 8 blocks of `draw`.
 CEILINGS = {"step": (168, 1024), "rows": (64, 0), "draw": (128, 0), "finish": (255, 896), "begin": (168, 0)}
 
-# Translated games (blocks_by_nvrtc.py): as for `step`, 168 registers. A 6507 instruction has at most 16 machine
-# instructions, beside 20,000 of the functions that all games have. Large games spill.
+# Limits of translated games (blocks_by_nvrtc.py): 168 registers, as for `step`. Functions of all games have 20,000
+# machine instructions, and each 6507 instruction has at most 16. Large games spill registers.
 MOST_REGISTERS, MOST_STACK, MOST_SPILLED = 168, 4_096, 16_384
 SASS_PER_INSTRUCTION, SASS_OF_FUNCTIONS = 16, 20_000
 
@@ -38,7 +38,7 @@ SMALL = {
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
-    """A small program in place of the emulator, and an empty cache folder."""
+    """Replace the emulator's source by a small program, and use an empty cache folder."""
     texts = dict(SMALL)
     monkeypatch.setattr(nvrtc, "sources", lambda: texts)
     monkeypatch.setattr(nvrtc, "MAIN", "main.cu")
@@ -57,7 +57,7 @@ def check_resources(found: dict[str, nvrtc.Resources]) -> None:
 
 
 @NEEDS_NVRTC
-@pytest.mark.slow  # 20 s an architecture; test_cuda_on_cpu compiles the same sources for the host
+@pytest.mark.slow  # An architecture takes 20 s. test_cuda_on_cpu.py compiles the same sources for the host.
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
 def test_kernels_compile_by_nvrtc(architecture: str) -> None:
     result = nvrtc.compile_sources(nvrtc.sources(), nvrtc.MAIN, architecture)
@@ -84,7 +84,7 @@ def test_translated_games_compile_by_nvrtc(game: str) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.slow
 def test_blocks_are_chosen_by_an_indexed_jump() -> None:
-    """The jump has a target for each block and one for all other code, and no register that is read stays undefined."""
+    """The jump has one target for each block and one for all other code. No register is read before it is set."""
     blocks = blocks_of("freeway")
     texts = block_kernel.sources() | {block_kernel.TEXT: blocks.text}
     ptx = nvrtc.compile_sources(texts, block_kernel.MAIN, "compute_90", "-DMARKS").code.decode().rstrip("\0")
@@ -124,7 +124,7 @@ def test_an_indexed_jump_replaces_the_first_branch() -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("\tbra.uni", "\tmov.u32 %r2, 1;\n\tbra.uni"),  # %r2 is read in a case
+        ("\tbra.uni", "\tmov.u32 %r2, 1;\n\tbra.uni"),  # A block reads %r2.
         ("// CASE 0;", "// CASE 2;"),
         ("\t// DISPATCH %r1;", "\t// DISPATCH %r1;\n\t// DISPATCH %r1;"),
     ],
@@ -149,7 +149,7 @@ def test_kernels_compile_by_nvcc(architecture: str, tmp_path: Path) -> None:
 @NEEDS_NVRTC
 @pytest.mark.parametrize("architecture", [slow("compute_80"), "compute_90"])
 def test_every_core_header_compiles_alone(architecture: str) -> None:
-    """To PTX, as a file of its own: each header includes what it needs, and no host function."""
+    """Compiled to PTX as a separate file, each header must include what it needs, and no host function."""
     texts = nvrtc.sources()
     for name in texts:
         if name.endswith(".h"):

@@ -11,7 +11,7 @@ from tests.marks import slow
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="no g++")
 SANITIZERS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-# file, text, other text, what differs
+# Each fault: a file, a text in it, the text that replaces it, and the expected difference.
 FAULTS = {
     "a missing search": ("settle.h", "open && changes && !clears", "open && !writes", "collisions"),
     "a search of one line": ("settle.h", "wraps ? WIDTH : end", "end", "collisions"),

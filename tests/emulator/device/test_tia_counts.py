@@ -1,4 +1,4 @@
-"""How much a warp executes to settle the TIA and to draw: ceilings for the counts of tia_counts.py."""
+"""Upper bounds on the operations of a warp that settles the TIA and draws (tia_counts.py)."""
 
 import shutil
 from pathlib import Path

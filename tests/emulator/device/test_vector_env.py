@@ -1,4 +1,4 @@
-"""DeviceVectorEnv (here its host build) plays the games of VectorEnv on the CPU."""
+"""DeviceVectorEnv, tested by its host build, plays the same games as VectorEnv on the CPU."""
 
 import inspect
 from typing import get_type_hints
@@ -23,7 +23,7 @@ CPU = {"device": "cpu"}
 
 
 def play_alone(game: str, seed: int, actions: list[int], frames: int, fire: bool = False, **switches: int):
-    """One environment by the emulator's core: yields (observation of 4 frames, reward, ended)."""
+    """Play one environment by the emulator's core. Yields (observation of 4 frames, reward, ended)."""
     core = make_env_core(game, "84x84", palette.GRAY, 4, frames // 4, life_loss=False, **switches)
     codes, counter, episode = games()[game]["actions"], Counter(30, 4, cached=False), 0
     frame, stack = np.zeros((1, 84, 84), np.uint8), np.zeros((4, 84, 84), np.uint8)
@@ -82,7 +82,7 @@ def test_observations_rewards_and_ends(game, switches):
 
 @pytest.mark.parametrize("options", [{}, slow({"repeat_action_probability": 0.25}), {"episodic_life": True}])
 def test_autoreset_modes_show_the_same_episodes(options: dict[str, float]) -> None:
-    """The episodes of an environment are the same, with the actions of each episode; what follows an end differs."""
+    """With the same actions, an environment plays equal episodes in all modes. Only the step after an end differs."""
     n, episodes = 3, 2
     rng = np.random.default_rng(3)
     actions = rng.integers(4, size=(n, episodes + 1, 60))
@@ -101,7 +101,9 @@ def test_autoreset_modes_show_the_same_episodes(options: dict[str, float]) -> No
             obs, reward, terminated, truncated, info = envs.step(torch.from_numpy(chosen))
             ends = (terminated | truncated).numpy()
             for i in range(n):
-                if ended[i]:  # With NEXT_STEP the step only begins the next episode, and with DISABLED does nothing.
+                # With NEXT_STEP, the step after an end only begins the next episode. With DISABLED, such a step does
+                # nothing.
+                if ended[i]:
                     assert not ends[i] and reward[i] == 0
                     assert mode == AutoresetMode.NEXT_STEP or torch.equal(obs[i], before[i])
                     continue
@@ -124,7 +126,7 @@ def test_autoreset_modes_show_the_same_episodes(options: dict[str, float]) -> No
 
 
 def test_a_lost_life_ends_the_episode_as_in_vector_env() -> None:
-    """Both begin again at a lost life, in the frame of the loss, and their episodes have one life."""
+    """In both classes an episode ends in the frame in which a life is lost."""
     lengths = {}
     for cls, options in ((VectorEnv, {"autoreset_mode": "SameStep"}), (DeviceVectorEnv, CPU)):
         envs = cls("breakout", 8, noop_max=0, episodic_life=True, **options)
@@ -147,7 +149,7 @@ def test_a_reset_of_some_environments() -> None:
     assert not torch.equal(again[0], first[0]) and torch.equal(again[1], obs[1])
     last, _ = envs.reset(seed=2**31 - 1, options={"reset_mask": np.array([False, False, True])})
     all_of_them, _ = envs.reset(seed=2**31 - 1, options={"reset_mask": np.ones(3, bool)})
-    assert torch.equal(last[2], all_of_them[0])  # The first environment that is reset has the seed.
+    assert torch.equal(last[2], all_of_them[0])  # The first environment in the reset mask has the given seed.
     with pytest.raises(ValueError, match="reset_mask"):
         envs.reset(options={"reset_mask": [True]})
 

@@ -1,5 +1,6 @@
-// Counts what a warp executes to settle the TIA and to draw, from the traces of its lanes (tia_counts.py adds the calls that
-// write them). A lane's trace has its turns, and the actions (a search, or painting) for which lanes wait.
+// Counts the operations of a warp that settles the TIA and draws, from the traces of the warp's lanes. tia_counts.py
+// adds the // calls that write the traces. A lane's trace has its turns, and the actions (a search, or painting) for
+// which lanes wait.
 #include <algorithm>
 #include <vector>
 
@@ -30,7 +31,7 @@ struct Cost {
     double turns = 0, cases = 0, lane_turns = 0, actions[4] = {0, 0, 0, 0}, lane_actions[4] = {0, 0, 0, 0};
 };
 
-// Moves of objects, resets and unlocks have instructions of their own; all other writes share theirs.
+// Moves of objects, resets and unlocks have separate instructions. All other writes share their instructions.
 u32 case_of(u32 kind) { return kind == MOVES || kind == RESETS || kind == UNLOCKS ? kind : STORES; }
 
 // Between two actions, a lane takes at most `most` turns.
@@ -67,7 +68,8 @@ Cost warp_cost(const std::vector<const Trace*>& lanes, u32 most) {
 
 u32 lanes_of_warp = 32;  // that have an environment
 
-// The lanes' traces of a phase: the settlings of each lane, in order. Lanes settle together for the first time, the second ...
+// The traces of a phase: the settlings of each lane, in order. All lanes make their first settling together, then the
+// second, ...
 void add_settles(Counts& counts, std::vector<std::vector<Trace>>& lanes) {
     size_t most = 0;
     for (const auto& lane : lanes) most = std::max(most, lane.size());

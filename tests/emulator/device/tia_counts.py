@@ -1,4 +1,4 @@
-"""What a warp executes to settle the TIA and to draw, by game, counted on the host:
+"""Operations of a warp that settles the TIA and draws, by game, counted on the host.
 
     python -m tests.emulator.device.tia_counts [--games pong,breakout] [--after 400] [--steps 15] [--lanes 4]
 
@@ -31,7 +31,7 @@ DRAW = (
     "rows", "recorded", "rows_turns", "lane_rows_turns", "bands", "draw_turns", "lane_draw_turns", "composes",
     "lane_composes", "flushes",
 )  # fmt: skip
-# (file, text, a call after it)
+# Each entry: a file, a text in it, and the call to insert after the text.
 CALLS = [
     ("settle.h", "u32 count, u32 turns, i32 until) {", "traces.emplace_back();"),
     ("settle.h", "HD void search() {", "trace(PAINTS);"),
@@ -44,7 +44,7 @@ CALLS = [
 
 
 def library(folder: Path) -> ctypes.CDLL:
-    """Compile the kernels' host build with the calls."""
+    """Compile the kernels' host build with the inserted calls."""
     sources = copied(folder)
     for file, text, call in CALLS:
         plant(folder, f"device/kernels/{file}", text, f"{text} {call}")
@@ -55,8 +55,10 @@ def library(folder: Path) -> ctypes.CDLL:
 
 
 def counted(counter: ctypes.CDLL, game: str, after: int, steps: int, lanes: int = 32) -> dict[str, float]:
-    """Play `after` steps of 32 environments with random actions, and count `steps` more. Each warp has an environment
-    on its first `lanes` lanes."""
+    """Play `after` steps of 32 environments with random actions, and count the operations of `steps` further steps.
+
+    Each warp has an environment on its first `lanes` lanes.
+    """
     envs = HostEnvs(game, range(ENVS), "84x84", 0.25, max_steps=10**6, life_loss=False)
     core = make_env_core(game, "84x84", luminance(210), 4, max_steps=10**6, life_loss=False)
     _, plays, frames = make_starts(core, "84x84", TIMERS, NOOPS)

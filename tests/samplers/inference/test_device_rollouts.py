@@ -1,4 +1,5 @@
-"""The wait for a GPU's actions leaves the GIL to other threads, and does nothing in Python once nothing is to copy."""
+"""While the host waits for a GPU's actions, other threads get the GIL. With nothing left to copy, the host waits
+outside Python."""
 
 import sys
 import threading
@@ -15,7 +16,7 @@ MOST = 100_000
 
 
 class Slow:
-    """An event that is done when a function says so."""
+    """A fake event that is done when `is_done()` returns true."""
 
     def __init__(self, is_done=lambda: False):
         self.is_done, self.queries, self.waits = is_done, 0, 0
@@ -37,7 +38,7 @@ def rollouts_waiting_for(event):
 
 @pytest.fixture
 def slow_switches():
-    """Let threads have the GIL only if another one lets it go."""
+    """Let a thread get the GIL only when another thread releases it."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1_000.0)
     yield
@@ -51,7 +52,7 @@ def test_another_thread_works_during_the_wait(slow_switches):
         began.set()
         for _ in range(20):
             made[0] += 1
-            torch.zeros(1 << 18).sum()  # releases the GIL, as the launch of an update
+            torch.zeros(1 << 18).sum()  # This sum releases the GIL, as the launch of an update does.
 
     thread = threading.Thread(target=work)
     event = Slow(lambda: made[0] == 20)
@@ -78,7 +79,7 @@ def on_gpu(groups):
 
 
 def test_first_frames_are_copied_beside_the_update_from_the_last_rollout(simulated_gpu):
-    """They are copied after all earlier updates, which may read the same buffer."""
+    """First frames are copied after all earlier updates, which may read the same buffer."""
     sampler, agent = on_gpu(groups=2)
     gpu, now = sampler.server._gpu, torch.sim.current_stream("sim:0")
     update = torch.ones(4, device="sim:0")
@@ -100,7 +101,7 @@ def test_first_frames_are_copied_beside_the_update_from_the_last_rollout(simulat
 
 @pytest.mark.parametrize("groups", [1, 2])
 def test_a_sampler_whose_next_group_is_ready_polls_once(simulated_gpu, groups, monkeypatch):
-    """Also the last group of a rollout, and one group alone, have nothing to copy."""
+    """A single group, and the last group of a rollout, also have nothing to copy."""
     waits, await_actions = [], DeviceRollouts.await_actions
 
     def counted(self, group, meanwhile):

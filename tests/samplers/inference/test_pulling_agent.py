@@ -1,4 +1,4 @@
-"""Pulls of central parameters during a rollout: their times, and the gradient after them."""
+"""Pulls of central parameters during a rollout: the steps of the pulls, and the gradient after a pull."""
 
 import os
 import threading
@@ -25,7 +25,7 @@ T, B = 8, 8
 
 
 class Counts:
-    """Central parameters of which only the pulls are noted: at how many acts of the first group."""
+    """Fake central parameters that record the number of acts of the first group at each pull."""
 
     def __init__(self):
         self.refreshed, self.acts, self.pulled_at = 0, 0, []
@@ -41,7 +41,7 @@ class Counts:
 
 @pytest.mark.parametrize("groups", [1, 2])
 def test_each_pull_comes_the_same_number_of_acts_after_the_last(groups):
-    """Stooke & Abbeel 2018, section 5.3: a horizon of 64 steps. Over four periods: 0, 64, 128, 192, 256."""
+    """With the 64 steps of Stooke & Abbeel 2018, section 5.3, pulls happen at the acts 0, 64, 128, 192 and 256."""
     central = Counts()
     agent = PullingAgent(object(), central, steps=64)
     agent.begin()
@@ -53,7 +53,7 @@ def test_each_pull_comes_the_same_number_of_acts_after_the_last(groups):
 
 
 def test_no_pull_while_another_thread_acts():
-    """Two server threads: one is in the midst of an act when the pull of the other is due."""
+    """One server thread is acting when a pull by another server thread is due."""
     central = Counts()
     agent = PullingAgent(object(), central, steps=1)
     agent.before_act(slice(0, 4))
@@ -102,7 +102,7 @@ def test_no_act_begins_during_a_pull():
 
 
 class Interrupted(PullingAgent):
-    """Another rank pushes when this rank has acted `at` times."""
+    """An agent during whose rollout another rank pushes, when this rank has acted `at` times."""
 
     def __init__(self, agent, gradient_sync, steps, other, at):
         super().__init__(agent, gradient_sync, steps)
@@ -119,7 +119,7 @@ class Interrupted(PullingAgent):
 
 @pytest.fixture
 def ranks():
-    """(algorithm, its central parameters, those of another rank, sampler): A2C on Pong."""
+    """Return A2C on Pong as (algorithm, gradient sync of this rank, gradient sync of another rank, sampler)."""
     env, fd = env_of(game="pong"), os.memfd_create("central")
     spec, found = make_spec(env, training=True), []
     for rank in range(2):
@@ -137,8 +137,10 @@ def ranks():
 
 
 def plain_gradient(algo, flat, rollout):
-    """Of the definition, at the parameters that are here, by torch alone: nothing of what acting computed but the
-    values and rewards that played."""
+    """Compute A2C's gradient by its definition, at the current parameters.
+
+    Only the recorded values and the rewards come from the sampler.
+    """
     logits, value = (x.view(T, B, -1) for x in algo.agent.model(rollout.observations(0, T)))
     value = value[..., 0]
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""The server's arithmetic: a run's precision, while it plays to learn."""
+"""The action server computes in the run's precision."""
 
 import torch
 

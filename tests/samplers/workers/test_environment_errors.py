@@ -1,4 +1,4 @@
-"""Errors of environments in worker processes: they are shown in a line, or the worker is replaced on demand."""
+"""An environment's error in a worker process is reported in one line, or the worker is replaced if this is allowed."""
 
 import time
 

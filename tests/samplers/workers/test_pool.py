@@ -1,4 +1,4 @@
-"""Real faults: workers killed, stopped, failing."""
+"""Worker processes that are killed, suspended, or fail."""
 
 import gc
 import os
@@ -33,7 +33,7 @@ def test_a_killed_worker_is_replaced_and_its_part_marked(warned):
         assert (
             f"worker 1 (pid {victim}) was killed by SIGKILL" in warned[0] and str(sampler.engine.pids()[1]) in warned[0]
         )
-        lost = [2, 3, 6, 7]  # worker 1's half of each group of 4
+        lost = [2, 3, 6, 7]  # Worker 1 has half of each group of 4 environments.
         assert not r.valid[:, lost].any() and r.valid[:, [0, 1, 4, 5]].all()
         assert np.isfinite(r.reward.numpy()).all() and (r.action >= 0).all()
         deadline = time.monotonic() + 30
@@ -47,7 +47,7 @@ def test_a_killed_worker_is_replaced_and_its_part_marked(warned):
 
 
 def test_a_killed_worker_is_noticed_within_a_second(warned):
-    """At the latest the third: other programs may keep this one waiting."""
+    """One of three kills must be noticed within a second, because other programs may delay the test."""
     took = []
     sampler, agent = make_sampler(ENV, 8, 2, 2), make_agent(ENV)
     try:
@@ -118,7 +118,7 @@ def test_an_agent_that_fails_in_a_thread_ends_the_rollout(ahead):
 
 @pytest.mark.parametrize("threaded", [slow(False), True])
 def test_a_worker_killed_while_the_next_rollout_is_begun(threaded, warned):
-    """Its part is missing in both; the others' are what they would have been."""
+    """The killed worker's part is missing in both rollouts. The other workers' parts are unchanged."""
     agent = make_agent(ENV) if threaded else RandomAgent(make_spec(ENV, training=True).n_actions)
     sampler, calm = make_sampler(ENV, 8, 2, 2, threaded_inference=threaded), make_sampler(ENV, 8, 2, 0)
     lost, kept, missing = [0, 1, 4, 5], [2, 3, 6, 7], 0
@@ -184,8 +184,10 @@ def test_a_hung_worker_is_replaced(warned):
 
 @pytest.mark.slow
 def test_a_worker_that_hangs_while_it_starts_is_replaced(warned, monkeypatch):
-    """The first process of worker 1 is stopped, and so is the replacement of a process that is killed later. Almost all
-    of their time has passed."""
+    """Worker 1's first process hangs, and later the replacement of a killed process hangs.
+
+    The start time that is left for both is shortened.
+    """
     launch, stopped = pool.WorkerProcess.launch, []
 
     def launch_stopped(w, *args):
@@ -230,7 +232,7 @@ def test_a_worker_that_never_starts_ends_the_run_in_a_line():
 
 @pytest.mark.slow
 def test_a_hung_worker_is_given_up_on_while_another_gets_on():
-    """Who answers does not lengthen the patience with who does not: 20 steps of 0.1 s beside a stopped worker."""
+    """The answers of one worker, in 20 steps of 0.1 s, do not extend the time limit of a suspended worker."""
     env, seen = env_of(id="tests.environments:slow"), []
     sampler = make_sampler(env, 2, 1, 2, T=20, timeout_s=0.5)
     try:
@@ -248,7 +250,7 @@ def test_a_hung_worker_is_given_up_on_while_another_gets_on():
 
 @pytest.mark.parametrize("fault", [signal.SIGKILL, *(slow(f) for f in (None, signal.SIGSTOP))])
 def test_a_rollout_whose_actions_are_all_chosen_outlasts_the_timeout_but_not_a_fault(fault, warned):
-    """10 steps of 0.1 s with a timeout of half a second: a worker that gets on is no hung one."""
+    """A rollout of 10 steps of 0.1 s exceeds the timeout of 0.5 s. But a worker that makes progress does not hang."""
     env = env_of(id="tests.environments:slow")
     sampler = make_sampler(env, 2, 1, 2, T=10, timeout_s=0.5)
     agent = RandomAgent(sampler.spec.n_actions)
@@ -292,7 +294,7 @@ def test_a_worker_lost_while_a_checkpoint_is_written_is_replaced(fault, warned):
         state = sampler.state_dict()
         assert len(warned) == 1 and f"worker 1 (pid {victim}) was killed by SIGKILL" in warned[0]
         other.load_state_dict(state)
-        for _ in range(3):  # The replaced environments are in the checkpoint, from their first observation on.
+        for _ in range(3):  # The checkpoint contains the replaced environments with their first observations.
             a, b = sampler.collect(agent), other.collect(agent)
             assert a.valid.all() and b.valid.all()
             assert all(
@@ -340,7 +342,7 @@ def test_nothing_is_left_behind():
         pids = sampler.engine.pids()
         sampler.close()
         assert not any(psutil.pid_exists(p) for p in pids)
-    del sampler  # the shared memory goes with the last view of it
+    del sampler  # The shared memory is freed with the last array that refers to it.
     gc.collect()
     assert (me.num_fds(), set(os.listdir("/dev/shm"))) == before
 

@@ -1,4 +1,4 @@
-"""Sampling while workers are killed and stopped: no hang, no leak, no lasting loss of speed, no torn rollout."""
+"""While workers are killed and suspended, sampling does not hang, leak, stay slow or return incomplete rollouts."""
 
 import random
 import signal
@@ -17,17 +17,19 @@ from accel_rl.data.spec import EnvSpec
 from benchmarks.harness.sampling import Sampling, sampling_config
 
 FRAMES = EnvSpec("frames", (104, 80), "uint8", n_actions=6, stack=4)
-HANG_S = 4.0  # a worker that does not answer for so long counts as hung
-BACK_S = 15.0  # seconds within which the rate recovers; half of it suffices on a quiet machine
-RECOVERED = 0.7  # share of the rate before the kill
+HANG_S = 4.0  # A worker that does not answer for this time counts as hung.
+# The sampling rate must recover within this time; half of it suffices on a machine without other programs.
+BACK_S = 15.0
+RECOVERED = 0.7  # Fraction of the rate before a kill that counts as recovered.
 MEMORY_GROWTH = 0.02
 
 
 def error_of(r: Rollout) -> str | None:
-    """Describe an error of a rollout: parts neither complete nor marked invalid, undefined numbers; None if correct."""
+    """Return None for a correct rollout, or its error: an incomplete part that is not marked, or undefined numbers."""
     valid, lost = r.valid, ~r.valid.any(0)
     if bool((valid[1:] & ~valid[:-1]).any()) or bool((valid[:-1] & ~valid[1:] & ~r.ended[:-1]).any()):
-        return "a part that is neither complete nor marked"  # only an ended environment may wait for the pause
+        # Only an environment whose episode has ended may skip the rest of the rollout.
+        return "a part that is neither complete nor marked"
     if not bool(torch.isfinite(r.reward).all()) or bool((r.action[valid] < 0).any()):
         return "a reward or an action that is none"
     if bool(lost.any()) and bool((r.terminated | r.truncated | r.ended)[:, lost].any()):
@@ -37,7 +39,7 @@ def error_of(r: Rollout) -> str | None:
 
 @dataclass(frozen=True)
 class Resources:
-    """Resources of this process and its workers. memory: private bytes of all, and the shared memory once."""
+    """Resources of this process and its workers. `memory` is the private bytes of all, and the shared memory once."""
 
     processes: int
     descriptors: int
@@ -52,7 +54,7 @@ class Resources:
 
 
 def collect_for(sampling: Sampling, seconds: float) -> float:
-    """Collect and check rollouts; returns valid env steps/s."""
+    """Collect and check rollouts. Returns the number of valid env steps per second."""
     steps, begin = 0, time.monotonic()
     while (took := time.monotonic() - begin) < seconds:
         began = time.monotonic()
@@ -65,7 +67,7 @@ def collect_for(sampling: Sampling, seconds: float) -> float:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_sampling_survives_kills_and_stops():
-    """Every fourth worker is stopped, so that it seems to hang."""
+    """Every fourth victim is suspended instead of killed, so that it seems to hang."""
     before = psutil.Process().children(recursive=True)
     sampling = Sampling(sampling_config("pong", 4, 2, decorrelation_steps=0, timeout_s=HANG_S))
     choice, held = random.Random(0), None
@@ -77,7 +79,7 @@ def test_sampling_survives_kills_and_stops():
             begin = time.monotonic()
             while collect_for(sampling, 1.0) < RECOVERED * rate or sampling.sampler.engine.absent():
                 assert time.monotonic() - begin < HANG_S + BACK_S
-            held = held or Resources.now()  # after the first replacement, with all memory touched once
+            held = held or Resources.now()  # Measured after the first replacement, when all memory has been used once.
         after = Resources.now()
     finally:
         sampling.close()
@@ -102,7 +104,7 @@ def test_errors_of_rollouts_are_found() -> None:
     torn = rollout()
     torn.valid[1:, 0] = False
     assert "neither complete nor marked" in str(error_of(torn))
-    torn.ended[0, 0] = True  # it waits for the pause
+    torn.ended[0, 0] = True  # The environment waits for the reset after the rollout.
     assert error_of(torn) is None
     for name, value in (("reward", float("nan")), ("action", -1)):
         broken = rollout()

@@ -1,4 +1,4 @@
-"""The pool's handle of a worker process."""
+"""The handle by which the pool controls a worker process."""
 
 import socket
 import subprocess
@@ -16,7 +16,7 @@ from accel_rl.samplers.workers.worker_process import WorkerLost, WorkerProcess
 
 
 def test_a_stop_request_shortens_a_wait_that_has_begun(monkeypatch):
-    """A worker that was stopped before a checkpoint does not answer. The stop is requested during the wait."""
+    """The sampler waits for a suspended worker, which does not answer, when the stop of the run is requested."""
     monkeypatch.setattr(process, "STOP_PATIENCE_S", 1.0)
     ours, theirs = socket.socketpair()
     silent = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])

@@ -1,6 +1,7 @@
-"""Python runs this file at its start if its folder is on PYTHONPATH. It installs the simulated device after torch.
+"""Python runs this file at its start if its folder is on PYTHONPATH. The file installs the simulated device when torch
+is imported.
 
-A process that never imports torch pays for one environment variable.
+A process that never imports torch only reads one environment variable.
 """
 
 import os
@@ -9,7 +10,7 @@ import sys
 if os.environ.get("ACCEL_RL_TEST_SIMULATED_DEVICE") == "1":
 
     class _AfterTorch:
-        """A finder of modules: lets the others find torch, and installs the device once torch is executed."""
+        """A module finder that lets other finders find torch, and installs the device after torch's execution."""
 
         def find_spec(self, name, path=None, target=None):
             if name != "torch":
@@ -26,7 +27,8 @@ if os.environ.get("ACCEL_RL_TEST_SIMULATED_DEVICE") == "1":
                 execute(module)
                 from tests import simulated_device
 
-                simulated_device.install(races=False)  # a sampler's groups share tensors: see `in_parts`
+                # Groups of a sampler share tensors (see `in_parts`), so unordered accesses are not checked.
+                simulated_device.install(races=False)
                 simulated_device.stay()
                 if os.environ.get("ACCEL_RL_TEST_NCCL") == "1":
                     simulated_device.stay_on_device()
