@@ -86,7 +86,6 @@ WORKER_SIDE = (
     "accel_rl/data/rollout_arrays.py",
     "accel_rl/data/shared_memory.py",
     "accel_rl/data/spec.py",
-    "accel_rl/data/rollout_arrays.py",
     "accel_rl/samplers/__init__.py",
     "accel_rl/samplers/workers/__init__.py",
     "accel_rl/samplers/workers/channel.py",

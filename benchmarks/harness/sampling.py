@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import psutil
 import torch
 
 from accel_rl.agents.agent import Agent
@@ -102,8 +103,6 @@ class Sampling:
 
     def memory(self) -> tuple[float, float]:
         """Return the private memory of all worker processes and the shared memory of the rollouts, in MiB."""
-        import psutil
-
         pool = self.sampler.engine
         arrays = [getattr(buffer, name) for buffer in pool.buffers for name in buffer.__slots__ if name != "stack"]
         private = sum(psutil.Process(pid).memory_full_info().uss for pid in pool.pids())
