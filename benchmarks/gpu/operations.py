@@ -85,7 +85,8 @@ def count(learner: Learner, is_whole: bool = True) -> Counter[str]:
             UpdateMetrics.of(learner.update(algo.draw()))
         return update.by_stage
     batches, batch = algo.batches(), None
-    while True:  # The last minibatch is counted, because the first one also draws the order of the samples.
+    # The operations of the last minibatch are counted, because the first minibatch also draws the order of the samples.
+    while True:
         with Operations(algo.device) as reading:
             following = next(batches, None)
         if following is None:

@@ -43,7 +43,8 @@ def measure(bench: Bench) -> Result:
             if tables.translated:
                 kernels = kernels_of(tables.device)
                 kernels.load_blocks(game)
-                # A trial that found the game's own kernel slower is discarded, so that this kernel is measured too.
+                # If a stored trial found the game's own kernel slower than the kernel of all games, the trial is discarded.
+                # Otherwise the game's own kernel would not be measured.
                 if trial := kernels.trials.pop(game, None):
                     result.notes.append(f"{game}: {trial}")
                 kernel = "the game's" if kernels.has_blocks(game) else "all games, as its own failed"

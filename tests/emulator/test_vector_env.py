@@ -22,7 +22,7 @@ from accel_rl.emulator.vector_options import VectorOptions
 from accel_rl.text.errors import ConfigError
 from tests.marks import slow
 
-OURS = {"_final_obs", "final_info", "_final_info"}  # Gymnasium defines these entries, but ale-py's `info` has no masks.
+OURS = {"_final_obs", "final_info", "_final_info"}  # Gymnasium defines these entries of `info`; ale-py omits them.
 
 
 def assert_equal(theirs: tuple, ours: tuple, where: str) -> None:
@@ -121,8 +121,8 @@ def test_settings_mean_what_they_mean_to_the_peer(settings: dict[str, Any]) -> N
 def test_the_last_screen_is_shown(limit: int) -> None:
     """At an episode's end, our frame equals the screen of ALEInterface, but AtariVectorEnv's frame is older.
 
-    AtariVectorEnv never reads the screen at which an episode ends. AtariVectorEnv's last frame is the previous frame,
-    or the maximum of the previous frame and the step's second-last screen if that screen was read."""
+    AtariVectorEnv never reads the screen at which an episode ends. In an episode's last step, AtariVectorEnv returns
+    the frame of the step before, or its maximum with the last step's second-last screen if that screen was read."""
     import ale_py
     import cv2
 

@@ -40,7 +40,7 @@ class Part:
 
 
 class ReplayMessages:
-    """A schedule of members that fill a global replay, and of a learner that draws from it."""
+    """Simulates an order of messages in which Gorila's members fill a global replay and a learner draws from it."""
 
     def __init__(self, world: World, faults: int) -> None:
         """The schedule kills the replay at most `faults` times."""

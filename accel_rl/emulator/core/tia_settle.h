@@ -116,8 +116,8 @@ HD void draw_pixels(Tia& t, u8* row, i32 begin, i32 end) {
     for (x = begin; x < end; x++) row[x] = t.colour[colour_index(line.set[x], t.ctrlpf, x >= 80)] | t.colour_loss;
 }
 
-// At the end of a displayed line, ends the blank of an HMOVE before cycle 75 of this line; a later HMOVE blanks the
-// next line.
+// Called at the end of a displayed line. The blank of an HMOVE that was written before cycle 75 of this line ends. An
+// HMOVE that was written later blanks the next line.
 HD void end_blank(Tia& t, i32 line_start) {
     if (t.hmove_clock < line_start + 3 * 75) t.hmove_blank = 0;
 }
