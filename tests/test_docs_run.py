@@ -331,8 +331,9 @@ def test_the_script_runs(page, index, smaller, tmp_path, monkeypatch):
 
 
 def test_every_script_is_run():
-    """Code blocks that begin with a file name are not run here, but imported as modules. The code of docs/python.md has a
-    test of its own."""
+    """Code blocks that begin with a file name are imported as modules instead.
+
+    The code of docs/python.md has a test of its own."""
     scripts = {
         (name(p), i) for p in PAGES for i, code in enumerate(blocks(p, "python")) if not re.match(r"# \w+\.py\n", code)
     }

@@ -43,7 +43,7 @@ def measure(bench: Bench) -> Result:
             if tables.translated:
                 kernels = kernels_of(tables.device)
                 kernels.load_blocks(game)
-                # If a stored trial found the game's own kernel slower than the kernel of all games, the trial is discarded.
+                # If a stored trial found the game's own kernel slower than the other one, the trial is discarded.
                 # Otherwise the game's own kernel would not be measured.
                 if trial := kernels.trials.pop(game, None):
                     result.notes.append(f"{game}: {trial}")
