@@ -14,11 +14,11 @@ For each game and number of environments, all loads (emulation, inference, train
 In some steps, the fast core of the emulator cannot compute the result, and the slower plain core repeats the step on
 one thread of the GPU, while all environments wait. The column "plain steps" counts these steps among the first 8 of
 each environment. Rates are emulated frames (4 per env step) per second. The experiment `experiments.dalton:table_3`
-measures the time to a score of Table 3.
+measures how long training takes to reach a score (Table 3).
 
-This project chose the networks, because Dalton & Frosio report 4 million parameters but no layers. Inference uses the
-two convolutions of Mnih et al. 2016 (0.66 million parameters at 84x84). Training uses each algorithm's default network,
-with horizons of 5 for PPO and DQN.
+This project chose the networks, because Dalton & Frosio report 4 million parameters but no layers. The network for
+inference has the two convolutions of Mnih et al. 2016 (0.66 million parameters at 84x84). Training uses each
+algorithm's default network, with horizons of 5 for PPO and DQN.
 """
 
 import itertools
@@ -57,12 +57,12 @@ LOADS = ("emulation", "inference", "training")
 ENGINES = ("device", "workers")
 FRAMES = 4  # An env step has 4 emulated frames.
 WARM_UP = 6
-"""Number of rollouts before a measurement. After these, the rollouts of both rollout buffers are captured as CUDA
+"""Number of rollouts before a measurement. After these rollouts, sampling into both rollout buffers is captured as CUDA
 graphs."""
 WARM_CYCLES = 4
-BLOCK = 20  # Steps of one block of --by-step
+BLOCK = 20  # Env steps in one block of --by-step, which prints one rate per block
 COUNTED = 8
-"""Number of first steps of each environment in which the steps of the plain core are counted."""
+"""The steps that the plain core plays are counted in this number of first steps of each environment."""
 
 
 @dataclass(frozen=True)
@@ -162,8 +162,8 @@ def peak_memory(device: str) -> float | None:
 
 def by_step(game: str, envs: int, steps: int, block: int, device: str) -> list[dict[str, float]]:
     """Play from one start state in all environments (Figure 3), and return frames/s and resets of each block of steps.
-    On a CPU, also return how many iterations a warp needs per iteration of one of its lanes: 1 if all lanes always run
-    the same instructions."""
+    On a CPU, which simulates warps, also return how many loop iterations a warp needs per iteration of one of its
+    lanes: 1 if all lanes always run the same instructions."""
     config = Load(game, envs).config(device)
     device_game = make_device_game(config.env, True, True, device)
     batch, out = DeviceEnvs(device_game, [0] * envs), DeviceStep.empty(envs, device_game)

@@ -35,7 +35,7 @@ from benchmarks.harness.program import Benchmark, Build, Case
 Act = Callable[[np.ndarray], Any]
 """A function that steps a batch of environments with actions [envs]."""
 VECTOR = "vector"
-STEPS = 16  # The clock is read every 16 steps.
+STEPS = 16  # The CPU clock is read every 16 steps.
 
 
 def ours(frame: str, backend: str, game: str, envs: int, fast: bool = True) -> tuple[Act, int]:
@@ -107,7 +107,7 @@ def frames_per_s(act: Act, actions: np.ndarray, seconds: float) -> float:
 
 def case(o: Options, game: str, stack: ExitStack) -> Case:
     """Build all emulators with one game."""
-    translate(game)  # The translation is compiled before the measurement, not at the same time.
+    translate(game)  # The game's ROM is translated and compiled before the measurement, not during the measurement.
     variants = {}
     for name in installed():
         if name == VECTOR or name in (o.machines or installed()):

@@ -49,8 +49,8 @@ WITH_ALL = "with everything"
 
 
 def no(*_: object) -> None:
-    """Replaces a kernel's check of its arguments: None means that the kernel does not support them, so torch computes
-    instead."""
+    """Replaces a kernel's check of its arguments. The result None means that the kernel does not support the arguments,
+    so that torch computes instead."""
 
 
 FAMILIES: dict[str, dict[str, Any]] = {

@@ -101,7 +101,7 @@ def acting(agent: Agent) -> Act:
 
 def case(o: Options, peers: list[type[Peer]], game: str, net: str, stack: ExitStack) -> Case:
     """Build the samplers of accel_rl and of other packages for one game."""
-    translate(game)  # The translation is compiled before the measurement, not at the same time.
+    translate(game)  # The game's ROM is translated and compiled before the measurement, not during the measurement.
     ours = Sampling(o.config(game))
     stack.callback(ours.close)
     agent = make_agent(net, ours.spec)

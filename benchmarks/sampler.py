@@ -14,7 +14,7 @@ measured.
 
 The network `none` takes random actions without inference. No learner runs, so sampling does not pause between rollouts.
 --together synchronises all worker processes every --horizon steps. The sweep `experiments.stooke:table_1` measures
-ranks with and without a barrier across them.
+several ranks with and without a barrier between the ranks.
 """
 
 import itertools

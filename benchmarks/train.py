@@ -84,7 +84,7 @@ class Options(program.Options):
     cleanrl: tuple[str, ...] = ()
     """CleanRL scripts that run once per turn (ppo_atari_envpool.py, dqn_atari.py, c51_atari.py)."""
     peer_python: str = sys.executable
-    """Python of SB3 and CleanRL, such as the Python of another virtual environment."""
+    """Python interpreter that runs SB3 and CleanRL, such as that of another virtual environment."""
 
     TINY: ClassVar[dict[str, Any]] = {"algorithms": ("a2c",)}
 

@@ -79,7 +79,8 @@ def by_rates(members: tuple[GridMember, ...], rates: Mapping[str, float]) -> flo
 
 def on_the_papers(members: tuple[GridMember, ...], gpus: int) -> float | None:
     """Hours of all runs on `gpus` GPUs of the papers, from the hours that they print for 50 M env steps, or None if no
-    hours are printed for a run. Learners that share one GPU take as long in total as one learner."""
+    hours are printed for a run. Several learners that share one GPU take as long as one learner that makes all their
+    env steps."""
     hours = 0.0
     for m in members:
         at_once = min(m.needs.gpus, gpus)

@@ -26,7 +26,7 @@ EPISODES = 30
 """Number of episodes of each evaluation."""
 RECORDED = Path(__file__).parent / "results/suite"
 UNPUBLISHED = {"pqn": ("seaquest", "qbert", "freeway")}
-"""Games of an algorithm for which no source has a score at 10 M env steps."""
+"""For each algorithm, the games for which no source has published a score at 10 M env steps."""
 CONTROL = ("space_invaders", "beam_rider")
 """Games in which PPO's default settings failed. Runs with CleanRL's settings show whether the settings or the code of
 PPO are the cause."""

@@ -28,8 +28,8 @@ from benchmarks.gpu.sizes import FULL, TINY
 
 
 def measure(o: Options, name: str, results: Results) -> None:
-    """Measure a part of the benchmark in this process, and write its result, also each time a measurement is added to
-    it. A failure is recorded as one line."""
+    """Measure a part of the benchmark in this process. The part's result is written after each measurement, and an
+    error is recorded as one line."""
     begin, last = time.monotonic(), Result(())
 
     def save(result: Result, finished: bool = False) -> None:

@@ -18,7 +18,7 @@ from benchmarks.harness.sampling import Sampling
 from benchmarks.harness.turns import Measure
 
 WARM_UP = 4
-"""Number of rollouts after which the inference of both rollout buffers is captured."""
+"""Number of rollouts after which inference has been captured as CUDA graphs for both rollout buffers."""
 WAITS = ("cudaEventSynchronize", "cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaMemcpy")
 
 

@@ -52,7 +52,7 @@ class Bench:
     folder: Path
     seconds: float
     save: Callable[[Result], object] = lambda result: None
-    """Writes the results so far, which are then kept if the process is killed."""
+    """Writes the measurements made so far to the part's file, which remains if the process is killed."""
     games: str = "some"  # Which games the tests play: "some" or "all".
     game: str = "breakout"
     begun: float = field(default_factory=time.monotonic)
@@ -63,7 +63,7 @@ class Bench:
         return max(0.0, self.begun + self.seconds - time.monotonic())
 
     def run(self, builds: Sequence[Build], unit: str = "env steps/s") -> Result:
-        """Measure all cases, with an equal share of the remaining time for each, but at least one turn. After each
+        """Measure all cases. Each case gets an equal share of the remaining time, but at least one turn. After each
         measurement, the results so far are saved."""
         results: list[CaseResult] = []
 

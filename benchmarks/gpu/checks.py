@@ -71,7 +71,7 @@ def run(bench: Bench, command: list[str], file: Path) -> Result:
 def result(file: Path) -> Result:
     """Return what `benchmarks.gpu.outcomes` has written so far: the number of tests by outcome, and the reason for each
     test that did not pass."""
-    lines = file.read_text().split("\n")[:-1] if file.exists() else []  # A last line without newline is incomplete.
+    lines = file.read_text().split("\n")[:-1] if file.exists() else []  # A line without newline is still being written.
     outcomes = [json.loads(line) for line in lines]
     counts = Counter(each["outcome"] for each in outcomes)
     failed = counts["failed"] + counts["error"]

@@ -1,5 +1,5 @@
-"""Counts the operations that one update launches on a GPU, by stage. Small runs are enough, because the numbers of
-operations do not depend on the sizes of batches."""
+"""Counts the operations that one update launches on a GPU, by stage. Runs with small batches are enough, because the
+numbers of operations do not depend on the sizes of batches."""
 
 import sys
 from collections import Counter
@@ -39,8 +39,8 @@ belongs to the stage. The first matching entry decides."""
 
 
 class Operations(TorchDispatchMode):
-    """Counts, by stage, the operations that are launched on a device inside the context. Views and allocations launch
-    nothing."""
+    """Counts, by stage, the operations that are launched on a device inside the context. Views and allocations are not
+    counted, because they launch nothing."""
 
     def __init__(self, device: torch.device):
         super().__init__()

@@ -1,5 +1,6 @@
 """Profiles updates and inference: the time of GPU kernels, the share of time in which the GPU is busy, and the host's
-time. In whole cycles of sampling and learning, the host's time is split into waiting, serving, copying and learning.
+time. In whole cycles of sampling and learning, the host's time is split into waiting for workers, serving actions,
+copying and learning.
 """
 
 import contextlib

@@ -57,7 +57,7 @@ class Results:
 
 
 def _lscpu() -> str:
-    """Return what lscpu prints of sockets, cores, threads, caches and NUMA nodes, or "" without lscpu."""
+    """Return what lscpu prints about sockets, cores, threads, caches and NUMA nodes, or "" without lscpu."""
     try:
         return subprocess.run(["lscpu"], capture_output=True, text=True, check=False).stdout.partition("\nVulner")[0]
     except OSError:
@@ -72,7 +72,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def slug(name: str) -> str:
-    """Convert a GPU's name for the name of a file, such as "NVIDIA H200" to "nvidia-h200"."""
+    """Convert a GPU's name to a part of a file name, such as "NVIDIA H200" to "nvidia-h200"."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 

@@ -139,7 +139,7 @@ measurement."""
 
 @dataclass(frozen=True)
 class Benchmark(Generic[Chosen]):
-    """A benchmark program. `cases` returns a function for each case that builds this case, and `lines` returns the text
+    """A benchmark program. `cases` returns one function per case, which builds this case, and `lines` returns the text
     after the table."""
 
     name: str
@@ -234,7 +234,7 @@ def program(
 
 
 def machine() -> dict[str, Any]:
-    """Return processor, usable cores, load, date and versions."""
+    """Return a description of the machine: processor, usable cores, load, date and versions."""
     return {
         "cpu": cpu_name(), "cores": allowed_cores(), "cgroup_cpus": cgroup_cpus(), "load": os.getloadavg(),
         "date": time.strftime("%Y-%m-%d"), "versions": versions(),

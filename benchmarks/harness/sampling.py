@@ -53,8 +53,7 @@ def cores_of(placement: Placement) -> list[int]:
 
 
 def declare_parts(device: str, sampler: Any) -> None:
-    """Declare to the simulated device the tensors of a rollout of which each group's CUDA stream uses a separate
-    part."""
+    """Tell the simulated device which tensors of a rollout are divided among the groups' CUDA streams."""
     if device.startswith("sim"):
         from accel_rl.samplers.inference.resident import KNOWN
         from tests import simulated_device
@@ -75,7 +74,7 @@ class Sampling:
         self.sampler: Any = build_sampler(self.plan.sampler, config.env, self.spec, config, seed=0, training=True)
         declare_parts(self.plan.device, self.sampler)
         self.busy = 0.0
-        """Share of the worker processes' time that the last measurement by `free` spent in environments."""
+        """In the last measurement by `free`, the share of their time that worker processes spent in environments."""
 
     def collect(self, agent: Agent, rollouts: int = 1) -> None:
         """Collect rollouts before a measurement."""

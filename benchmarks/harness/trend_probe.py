@@ -50,7 +50,7 @@ def ratios(game: str, seconds: float, turns: int) -> dict[str, float]:
     import accel_rl
     from accel_rl.emulator import VectorEnv
 
-    try:  # Later commits compile a translation, which must not happen during the measurement.
+    try:  # Later commits translate and compile the game's ROM, which must not happen during the measurement.
         from accel_rl.emulator.translation import translate
     except ImportError:
         pass
