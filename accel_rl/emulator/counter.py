@@ -47,7 +47,7 @@ class Counter:
         return self.starts[row][column]
 
     def sticky(self, seed: int, episode: int, step: int) -> list[float]:
-        """Return one number in [0, 1) for each frame of an agent step."""
+        """Return one random number in [0, 1) for each frame of an agent step."""
         drawn: list[float] = self._counter.sticky_draws(seed, episode, step, self._frame_skip)
         return drawn
 

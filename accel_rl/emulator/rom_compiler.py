@@ -46,8 +46,8 @@ VERSIONS = 2
 """Number of compiled translations of a ROM that are kept, so that two installed versions of accel_rl can be used in
 turn."""
 
-LIMIT_S = 300.0  # Time limit of one compilation
-WAIT_S = 3600.0  # Time limit of the wait for other compilers
+LIMIT_S = 300.0  # Time limit of one compilation in seconds
+WAIT_S = 3600.0  # Time limit in seconds of the wait for other compilers
 RETRY_S = 86_400.0  # After a day, a compiler that failed is tried again: the disk may have been full.
 POLL_S = 0.5
 NICE, LOWEST = 5, 19

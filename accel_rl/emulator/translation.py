@@ -66,7 +66,7 @@ def translate(game: str, rom: str | os.PathLike[str] | None = None) -> bool:
     file = folder_to_fill() / file.name
     if _address(file) is None and untried(file):
         with turn(file) as locks:
-            if _address(file) is None:  # Another process may have compiled it meanwhile.
+            if _address(file) is None:  # Another process may have compiled the translation meanwhile.
                 run_compiler(file, game, rom, locks, outlives=False)
     return _address(file) is not None
 

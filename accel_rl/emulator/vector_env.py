@@ -136,7 +136,8 @@ class VectorEnv(EmulatedVectorEnv):
             )
         if self._are_playing(ids):
             raise error.AlreadyPendingCallError("send() twice: call recv() first", "send")
-        # Recorded before the actions are sent, so that a simultaneous send() of another thread raises an error.
+        # The step is recorded before the actions are sent, so that a simultaneous send() of another thread raises an
+        # error.
         self._note(ids, len(ids))
         try:
             if self._has_all:
@@ -149,7 +150,7 @@ class VectorEnv(EmulatedVectorEnv):
         except BaseException:
             self._note(ids, -len(ids))
             if self._has_all:
-                self._begin()  # Swaps the two buffers back, because this batch was not sent.
+                self._begin()  # This call swaps the two buffers back, because this batch was not sent.
             raise
 
     def _moved(self, actions: np.ndarray, n: int) -> tuple[np.ndarray, Numbers]:
@@ -168,7 +169,7 @@ class VectorEnv(EmulatedVectorEnv):
         obs = self._obs
         assert obs is not None
         reward, terminated, truncated, numbers, finished = self._core.recv(None if self._has_all else obs)
-        # Recorded only now, so that recv() can be called again after Ctrl-C.
+        # The receipt is recorded only after the wait, so that recv() can be called again after Ctrl-C.
         self._last = self._all if self._has_all else numbers[0].copy()
         self._note(self._last, -self._outstanding if self._has_all else -n)
         info = _by_name(numbers)
@@ -346,7 +347,8 @@ def _start_threads(vector: Any, o: VectorOptions) -> bool:
     allowed, before = hardware.allowed_cores(), os.sched_getaffinity(0)
     try:
         for i in range(o.thread_affinity_offset, o.thread_affinity_offset + n):
-            os.sched_setaffinity(0, {allowed[i % len(allowed)]})  # The new thread inherits this affinity.
+            # The thread that add_thread() starts inherits this affinity.
+            os.sched_setaffinity(0, {allowed[i % len(allowed)]})
             vector.add_thread()
     finally:
         os.sched_setaffinity(0, before)

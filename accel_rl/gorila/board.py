@@ -1,4 +1,4 @@
-"""The board of a cluster run adds up the counts that the members report.
+"""The board of a cluster run adds up the counts (env steps, updates, bytes) that the cluster members report.
 
     member --BoardLine--> Board (a Ray actor) <--BoardKeeper-- driver
 
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Counts of one cluster member's process since it started."""
+    """Counts of one process of a cluster member since the process started."""
 
     env_steps: int = 0
     episodes: int = 0
@@ -57,7 +57,7 @@ class Answer:
 
 @dataclass(slots=True)
 class MemberCount:
-    """The counts of all successive processes of one cluster member."""
+    """The counts of one cluster member, over all of its successive processes."""
 
     life: int = -1  # The number of the member's current process, counted from 0
     before: Work = field(default_factory=Work)  # The counts of the member's earlier processes
@@ -174,7 +174,7 @@ class BoardLine:
         self._member = member
         self._life = life
         self._board: Any = None
-        self._asked: Any = None  # the pending call of the board
+        self._asked: Any = None  # The call of the board whose answer has not arrived
         self._sent_at, self._heard_at = 0.0, time.monotonic()
         self.answer = Answer(0, False, 0.0)  # The board's last answer
         self.answered = Work()  # The counts that the board has received

@@ -80,8 +80,8 @@ class RayStarter:
             raise RunError(f"the ranks cannot start on the Ray cluster: {' '.join(str(e).split())[:300]}") from e
 
     def _start(self, size: int) -> "list[RayRank]":
-        """Start an actor in each bundle of a new placement group, and a rank in each actor. Ranks on the same node have
-        consecutive numbers."""
+        """Start an actor in each resource bundle of a new Ray placement group, and a rank in each actor. Ranks on the
+        same node have consecutive numbers."""
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
         self._group = self._ray.util.placement_group([self._bundle] * size, strategy=self._strategy)

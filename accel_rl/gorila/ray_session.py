@@ -1,9 +1,9 @@
 """Start Ray on this machine, or connect to a running Ray cluster.
 
-If the driver of a local Ray session is killed, Ray's agents run for another minute, and Ray never removes its files. If
-Ray's process on the driver's machine (raylet) is lost, Ray ends the driver without a message. A watcher process
-therefore outlives the driver. The watcher reports an unexpected end of the driver, ends the processes of a local
-session, and removes the session's files.
+If the driver of a local Ray session is killed, Ray's agents run for another minute, and the files of Ray are never
+removed. If Ray's process on the driver's machine (raylet) is lost, Ray ends the driver without a message. A watcher
+process therefore outlives the driver. The watcher reports an unexpected end of the driver, ends the processes of a
+local session, and removes the session's files.
 """
 
 import importlib.util
@@ -273,8 +273,8 @@ def end_session(folder: str) -> None:
 
 
 def wait_for_end(parent: int, fd: int) -> bool:
-    """Wait until the parent process has written to the pipe `fd` or has died. Return true if it has written, which it
-    does before a normal end."""
+    """Wait until the parent process has written to the pipe `fd` or has died. Return true if the parent has written, as
+    it does before a normal end."""
     poll = select.poll()
     poll.register(fd, select.POLLIN | select.POLLHUP)
     # A pidfd detects the parent's death even if a child process of the parent holds the pipe open.

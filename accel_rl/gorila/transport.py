@@ -45,7 +45,7 @@ class ActorCall:
         except errors.GetTimeoutError as e:
             self._lost()
             raise ShardUnavailable(f"{self._name} has not answered within {timeout_s:g} s") from e
-        except errors.RayError as e:  # The actor, its node, or the object store with the answer is lost.
+        except errors.RayError as e:  # The actor's process, its node, or the object store with the answer was lost.
             self._lost()
             reason = str(e).partition("\n")[0]
             raise ShardUnavailable(f"{self._name} is gone: {reason}") from e

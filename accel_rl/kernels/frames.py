@@ -74,7 +74,7 @@ def _gather(stacks: FrameStacks) -> Tensor:
     frames = stacks.frames
     S = stacks.stack
     N = len(stacks.t)
-    lags = torch.arange(S, device=frames.device)  # position in the stack; 0 is the oldest frame
+    lags = torch.arange(S, device=frames.device)  # Position of a frame in its stack; 0 is the oldest frame
     before_episode = (S - 1 - lags) > stacks.age.long()[:, None]
     words = _words(frames)
     if words is None:

@@ -49,7 +49,7 @@ def gather(ring: RingArrays, cell: Tensor, may_overlap: bool = False) -> Gathere
     for k in range(1, ring.n):
         step = cell + k * ring.B
         reward, more, then_goes_on = _step(ring, step)
-        # Cells after the episode's end may contain NaN.
+        # Cells (stored steps) after the episode's end may contain NaN.
         r_t = r_t + torch.where(goes_on, discount * reward, 0)
         last = torch.where(goes_on, step, last)
         discount = torch.where(goes_on, discount * more, discount)

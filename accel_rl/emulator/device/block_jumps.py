@@ -3,8 +3,8 @@ comparisons.
 
     | NVRTC -> PTX with a mark at the choice and at each case -> brx.idx to the cases' labels -> nvJitLink -> a cubin
 
-The jump makes the comparisons unreachable. The PTX is refused if an unreachable instruction writes a register that a
-reachable instruction reads.
+The indexed jump makes NVRTC's comparisons unreachable. The PTX is refused if an unreachable instruction writes a
+register that a reachable instruction reads.
 """
 
 import re

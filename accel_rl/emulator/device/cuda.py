@@ -18,10 +18,10 @@ from accel_rl.emulator.device.step_arguments import StepArguments
 from accel_rl.text.errors import ConfigError, RunError
 
 WARP, DRAWING, BEGINNING = 32, 64, 64  # The kernels step, draw and begin have 32, 64 and 64 threads per block.
-# Warps of `step` per multiprocessor.
+# Number of warps of the kernel `step` per multiprocessor.
 # A warp uses 31 KB of local memory, or up to 45 KB in a game's own kernel, and only a few fit into the cache.
 STEP_WARPS = 2
-LEAST_LANES = 4  # A warp of `step` plays at least 4 environments, if there are 4.
+LEAST_LANES = 4  # A warp of the kernel `step` plays at least 4 environments, or all if there are fewer than 4.
 REJECTED = ("CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "CUDA_ERROR_NO_BINARY_FOR_GPU", "CUDA_ERROR_INVALID_IMAGE")
 OLDEST = (8, 0)  # The lowest supported compute capability
 
@@ -57,7 +57,7 @@ class CudaKernels:
         self._driver, self._device = driver, device
         self._properties = torch.cuda.get_device_properties(device)
         with torch.cuda.device(device):
-            torch.cuda.current_stream().synchronize()  # Makes torch create the GPU's CUDA context.
+            torch.cuda.current_stream().synchronize()  # This call makes torch create the GPU's CUDA context.
             self._context = self._checked(driver.cuCtxGetCurrent())
             self.code = compiled(torch.cuda.get_device_capability(device)).code
             names = ("step", "rows", "draw", "finish", "begin")

@@ -105,7 +105,7 @@ def play(game: str, compiled: nvrtc.Compiled, kernels: CudaKernels, device: torc
                 side.step(action)
             if name := sides[0].differs_from(sides[1]):
                 return Trial([], f"{name} in step {t} of {n:,} environments")
-        # The first step loads the kernel.
+        # The first step is not timed, because this step loads the kernel.
         milliseconds.append([round(1e3 * median(side.seconds[1:]), 3) for side in sides])
     return Trial(milliseconds)
 
@@ -123,7 +123,7 @@ def in_play(game: DeviceGame, n: int, n_actions: int, steps: int) -> DeviceEnvs:
 
 
 class _Side:
-    """The environments of one kernel."""
+    """The environments that one of the two compared kernels plays."""
 
     def __init__(self, game: DeviceGame, states: torch.Tensor) -> None:
         n = states.shape[1]

@@ -63,7 +63,8 @@ def _on_cuda(
     part: str = "step",
     translated: str = "",
 ) -> None:
-    from accel_rl.emulator.device.cuda import kernels_of  # Imported here, because the import loads CUDA's libraries.
+    # The module is imported here, because the import loads CUDA's libraries.
+    from accel_rl.emulator.device.cuda import kernels_of
 
     a = step_arguments(action, state, out, tables, rules, repeat_probability)
     kernels, scratch = kernels_of(action.device), state[STATE.index("scratch")]
@@ -78,8 +79,8 @@ def _on_cuda(
 
 
 def play_on_host(a: StepArguments) -> tuple[int, int]:
-    """Play an agent step on a CPU, without beginning new episodes. Return how many iterations of the 6507's instruction
-    loop all warps made in total, and all lanes."""
+    """Play an agent step on a CPU, without beginning new episodes. Return the total numbers of iterations of the 6507's
+    instruction loop that all warps and all lanes made."""
     kernels, given = core().device, bytes(a)
     warps, lanes, _ = kernels.step(given)
     kernels.draw(given)
