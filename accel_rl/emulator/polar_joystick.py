@@ -9,7 +9,7 @@ from gymnasium.spaces import Box
 from accel_rl.emulator.games import ACTION_MEANINGS
 
 SPACE = Box(np.array([0, -math.pi, 0], np.float32), np.array([1, math.pi, 1], np.float32))
-# Change of a paddle's resistance per frame at r = 1, and its maximum, in ohms (core/environment.h)
+# The turn of a paddle per frame in ohms: at r = 1, and at most (core/environment.h)
 PADDLE_TURN, MOST_TURN = 23_000, 700_000
 
 
