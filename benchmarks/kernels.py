@@ -83,7 +83,7 @@ class Options(program.Options):
 
 
 def without(changes: dict[str, Any]) -> ExitStack:
-    """Return a context in which a family of kernels is disabled."""
+    """Return a context manager that disables a family of kernels."""
     stack = ExitStack()
     for name, value in changes.items():
         stack.enter_context(patch(name, value))

@@ -80,7 +80,7 @@ class Options(program.Options):
 
 
 def installed(o: Options) -> list[type[Peer]]:
-    """Return the installed packages, and print the missing packages once."""
+    """Return the names of the installed packages, and print those of the missing packages once."""
     wanted = [peer for peer in PEERS if peer.name in o.peers]
     missing = [peer for peer in wanted if importlib.util.find_spec(peer.package) is None]
     for package in dict.fromkeys(peer.install for peer in missing):

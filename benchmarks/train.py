@@ -224,7 +224,7 @@ def cases(o: Options) -> list[Build]:
 
 
 def lines(o: Options, result: dict[str, Any]) -> list[str]:
-    """Return a line with the FLOP/s of the updates of each algorithm."""
+    """Return, for each algorithm, a line of text with the FLOP/s of its updates."""
     text = [""]
     for r in result["results"]:
         u, share = r["update"], 100 * r["update"]["share_of_peak"]

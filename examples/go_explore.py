@@ -60,7 +60,7 @@ def make_env(game: str, n: int) -> VectorEnv:
 
 
 def keys(obs: np.ndarray) -> list[bytes]:
-    """The cells of observations [n, 1, 84, 84], as n keys of the archive."""
+    """Reduce observations [n, 1, 84, 84] to cells, and return these as n keys of the archive."""
     rows = obs.reshape(-1, 7, 12, 84).sum(2, dtype=np.uint16)
     mean = rows.reshape(len(obs), -1, 7).sum(-1) // (12 * 7)
     return [row.tobytes() for row in (mean // (256 // BRIGHTNESSES)).astype(np.uint8)]

@@ -68,9 +68,9 @@ def cartpole_pqn(seed: int = 1) -> TrainConfig:
 
 
 def pong_rainbow(seed: int = 1) -> TrainConfig:
-    """Rainbow reaches a score above 0 on Pong within 90 minutes. The network is the small one of A3C, and the learning
-    rate that of C51. Compared with Stooke & Abbeel 2018, the training intensity is half as high, the replay has a fifth
-    of the size, the random start is shorter, and the target network is updated four times as often."""
+    """Rainbow reaches a score above 0 on Pong within 90 minutes. The network is A3C's small network, and the learning
+    rate is that of C51. Compared with Stooke & Abbeel 2018, the training intensity is half as high, the replay has a
+    fifth of the size, the random start is shorter, and the target network is updated four times as often."""
     algo = {
         "network": "a3c",
         "intensity": 4.0,

@@ -50,8 +50,8 @@ def measured() -> dict[str, Any]:
 
 
 def of(settings: Mapping[str, Any], table: Mapping[str, float]) -> float | None:
-    """The value of a run in a table by name or family, or None if the table has neither. A value by name has
-    precedence."""
+    """The value of a run in a table by name or family, or None if the table has neither. A value for the run's name has
+    precedence over a value for its family."""
     family = "Sampling" if run_settings.samples_only(settings) else run_settings.family(settings)
     name = run_settings.name(settings)
     if settings.get("cluster") == "gorila":
@@ -112,7 +112,7 @@ def text(hours: float | None) -> str:
 
 
 def rates_of(words: tuple[str, ...]) -> dict[str, float]:
-    """The rates by name, from words NAME=RATE. Raises ConfigError."""
+    """Parse words NAME=RATE, and return {name: env steps/s}. Raises ConfigError."""
     result = {}
     for word in words:
         name, _, rate = word.partition("=")

@@ -13,8 +13,8 @@ import numpy as np
 class Recall(gymnasium.Env[np.ndarray, int]):
     """The cue is visible only at the first step. After `delay` blank steps the action must equal the cue (reward 1).
 
-    In an observation [cues + 1], the cue is one-hot, and the last entry is 1 when the answer is due. Actions before the
-    answer are ignored.
+    In an observation [cues + 1], the cue is one-hot, and the last entry is 1 when the answer is due. Earlier actions
+    have no effect.
     """
 
     def __init__(self, delay: int = 8, cues: int = 4):

@@ -89,7 +89,7 @@ def trained(o: Options) -> Iterator[str]:
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code: 0 done, 1 a run failed, 2 wrong options."""
+    """Return the exit code: 0 if all is done, 1 if a run failed, 2 for wrong options."""
     return ended("experiments.sampling", sampling, argv)
 
 

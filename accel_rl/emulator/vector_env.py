@@ -67,8 +67,8 @@ class VectorEnv(EmulatedVectorEnv):
     """A batch of games, played by threads that do not hold the GIL. The arguments are those of `VectorOptions`.
 
     recv() returns the results of the first `batch_size` environments that finish a step. `info["env_id"]` lists these
-    environments, and the next send() sends actions to them. Several batches may be received before actions are sent:
-    send(actions, env_id) then names the environments.
+    environments, and the next send() sends actions to them. If several batches are received before actions are sent,
+    send(actions, env_id) must name the environments.
 
     Raises ConfigError for arguments that only ale-py's AtariVectorEnv supports.
     """
@@ -230,8 +230,8 @@ class VectorEnv(EmulatedVectorEnv):
         return tuple(game.mapped(palette.rgb(name), 3) for game, name in each)
 
     def ale(self, index: int) -> AleView:
-        """Return an object with the methods of ale-py's ALEInterface that read the state of environment `index`. These
-        methods must not be called while the environment plays a step."""
+        """Return an object with the methods of ale-py's ALEInterface that read the state of environment `index`. The
+        methods of this object must not be called while the environment plays a step."""
         (which,) = self._checked_indices([index])
         return AleView(self._game_of[which], self._games[which])
 
@@ -338,7 +338,7 @@ def _rules(o: VectorOptions, codes: list[int], envpool: bool) -> dict[str, Any]:
 
 def _start_threads(vector: Any, o: VectorOptions) -> bool:
     """Start the threads of the compiled vector environment. Return whether step() may play in the calling thread,
-    because there is only one thread, which is not pinned."""
+    because there is only one thread, and it is not pinned to a core."""
     n = o.num_threads or min(len(hardware.usable_cores()), o.num_envs)
     if o.thread_affinity_offset < 0:
         for _ in range(n):

@@ -77,8 +77,8 @@ class MemberCount:
 
 
 class Board:
-    """Adds up the counts of all members for the driver. Each report contains the total counts of a member's process, so
-    a lost or repeated report does no harm."""
+    """A Ray actor that adds up the counts of all cluster members for the driver. Each report contains the total counts
+    of a member's process, so a lost or repeated report does no harm."""
 
     def __init__(self, members: Sequence[MemberCount], window: int, stop: bool = False):
         """`members` lists each member's counts so far. The online score is the mean over the last `window` episodes of
@@ -88,8 +88,8 @@ class Board:
         self._stop, self._heard = stop, time.monotonic()
 
     def report(self, member: int, life: int, work: Work, recent: list[Recent]) -> Answer:
-        """Record the counts `work` that process number `life` of a member reports. `recent` lists the process's
-        recent episodes."""
+        """Record the counts `work` that process number `life` of a member reports. `recent` lists the recent episodes
+        of the member's process."""
         m = self._members[member]
         if life > m.life:
             m.before = m.work

@@ -44,7 +44,8 @@ class GlobalReplay:
         algo = cls(self.config.algo, spec, T=self.config.T, B=self.config.sampler.envs)
         assert isinstance(algo, ReplayAlgorithm)
         self._spec, self._returns = spec, algo.build_returns()
-        self._parts: dict[int, tuple[int, Replay]] = {}  # by member: (number of its process, its transitions)
+        # By member: (number of the member's process, transitions of this process)
+        self._parts: dict[int, tuple[int, Replay]] = {}
 
     def append(self, member: int, life: int, rollout: dict[str, Any]) -> int:
         """Append a rollout from process number `life` of a member, and return the number of transitions in the replay.
@@ -160,9 +161,9 @@ class RemoteReplay(Replay):
         self._sent.append(self._replay().append.remote(self._member, self._life, message))
 
     def sample(self, N: int) -> ReplayBatch:
-        """A batch of N transitions. If the global replay has been replaced, return the last batch again until the
-        replacement has enough transitions; a member that waited would send no rollouts to the replacement. Raises
-        RunError if no batch is available within timeout_s."""
+        """Return a batch of N transitions from the global replay. If the global replay has been replaced, return the
+        last batch again until the replacement has enough transitions; a member that waited would send no rollouts to
+        the replacement. Raises RunError if no batch is available within timeout_s."""
         deadline = time.monotonic() + self._timeout_s
         while True:
             while len(self._drawn) <= IN_FLIGHT:

@@ -123,7 +123,8 @@ class RankActor:
         return ray.get_runtime_context().get_node_id(), *self._socket.getsockname()
 
     def start(self, setup: dict[str, Any], environment: dict[str, str]) -> int:
-        """Start the rank's process, and return its process id. Rank 0 inherits the port."""
+        """Start the rank's process, and return its process id. The process of rank 0 inherits the port on which `place`
+        listens."""
         read, write = os.pipe()
         os.set_blocking(read, False)
         self._output = io.FileIO(read)

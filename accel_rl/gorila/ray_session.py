@@ -3,7 +3,7 @@
 If the driver of a local Ray session is killed, Ray's agents run for another minute, and the files of Ray are never
 removed. If Ray's process on the driver's machine (raylet) is lost, Ray ends the driver without a message. A watcher
 process therefore outlives the driver. The watcher reports an unexpected end of the driver, ends the processes of a
-local session, and removes the session's files.
+local Ray session, and removes the session's files.
 """
 
 import importlib.util
@@ -124,7 +124,8 @@ def cluster_ray(address: str) -> Iterator[Any]:
     """
     check_address(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Ray's default is 20 tries, which take 14 minutes if a program other than Ray listens at the address.
+    # By default, Ray tries to connect 20 times, which takes 14 minutes if a program other than Ray listens at the
+    # address.
     os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "2")
     ray = load_ray()
     if ray.is_initialized():

@@ -44,9 +44,10 @@ BLOCK = 4  # Height and width of a block of pixels
 
 
 def conv2d_on_gpu(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
-    """Convolve in the memory layout in which cuDNN is fastest on an H100 (benchmarks/results/gpu_h100.md). With
-    float32, uint8 frames keep the memory layout [N, C, H, W]. With other precisions, blocks of 4x4 pixels become
-    channels, so that an 8x8 convolution with stride 4 becomes a 2x2 convolution with stride 1 on 16 C channels."""
+    """Convolve in the memory layout in which cuDNN is fastest on an H100 (benchmarks/results/gpu_h100.md). If the
+    weights are float32, uint8 frames keep the memory layout [N, C, H, W]. With other precisions, blocks of 4x4 pixels
+    become channels, so that an 8x8 convolution with stride 4 becomes a 2x2 convolution with stride 1 on 16 C
+    channels."""
     if x.dtype != torch.uint8:
         return F.conv2d(x, weight, bias, stride, padding)
     dtype = _input_dtype(weight)

@@ -117,7 +117,7 @@ def _longest(events: Any) -> list[tuple[str, int, float]]:
 
 
 def covered(spans: list[tuple[float, float]]) -> float:
-    """Return the length of the union of intervals."""
+    """Return the length of the union of time intervals."""
     total, end = 0.0, float("-inf")
     for begin, stop in sorted(spans):
         total += max(0.0, stop - max(begin, end))

@@ -20,15 +20,15 @@ from benchmarks.harness.measured_training import synchronize
 MOST_MS, LEAST_FRAMES = 4.0, 5e6
 """Goals for the median of the games: milliseconds per step of 1,024 environments, and frames/s of 8,192
 environments."""
-DRAWN = 8  # Random actions are drawn for 8 steps, and then repeated.
+DRAWN = 8  # Random actions are drawn for 8 agent steps, and these 8 steps are repeated.
 PLAYED = 1_024
-"""Number of environments that play before the measurement. Measurements with more environments begin with copies of the
+"""Number of environments that play before a measurement. Measurements with more environments begin with copies of the
 states of these environments."""
 
 
 def measure(bench: Bench) -> Result:
     """Measure the GPU kernel that plays all games, and the kernels that were compiled for single games. Measurements
-    begin after `emulated_steps` steps, when no game shows its start screen."""
+    begin after `emulated_steps` steps, when no game shows its start screen any more."""
     sizes = bench.sizes
     result = Result(("game", "kernel", *(f"{n:,} environments, us" for n in sizes.step_envs)))
     best: dict[str, list[float]] = {}

@@ -57,7 +57,7 @@ def policy_gradient(bench: Bench, algorithm: str) -> Result:
     sizes, envs = bench.sizes, envs_near(bench.sizes.policy_envs, bench)
     if algorithm == "ppo":
         return measure(bench, "ppo", settings(bench, "ppo", envs, sizes.ppo_horizon, minibatch=sizes.ppo_minibatch))
-    if algorithm == "impala":  # The number of batches must divide the number of environments.
+    if algorithm == "impala":  # IMPALA's number of batches must divide the number of environments.
         batches = max(n for n in range(1, 6) if envs % n == 0)
         return measure(bench, "impala", settings(bench, "impala", envs, network=sizes.impala_network, batches=batches))
     return measure(bench, "a2c", settings(bench, "a2c", envs))

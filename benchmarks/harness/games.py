@@ -11,8 +11,8 @@ TWO_PLAYERS = ("combat", "joust", "maze_craze", "warlords")
 
 
 def chosen(names: Sequence[str]) -> list[str]:
-    """Return the games that a list of names selects; `all57` and `all` (every ROM that ale-py loads for one player)
-    name several."""
+    """Return the games named in a list. `all57` stands for the 57 benchmark games, and `all` for every ROM that ale-py
+    loads for one player."""
     named = list(games())
     roms = {path.stem for path in rom_path(named[0]).parent.glob("*.bin")}
     everything = named + sorted(roms - {*named, *TWO_PLAYERS})

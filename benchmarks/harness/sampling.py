@@ -38,7 +38,7 @@ def sampling_config(
     **sampler: Any,
 ) -> TrainConfig:
     """Return A2C's settings with the given settings of the sampler. If `workers` is None, one worker process runs per
-    usable core. Raises ConfigError for an unknown reset."""
+    usable core. Raises ConfigError for an unknown value of --sampler.reset."""
     one_of("reset", [reset], RESETS)
     base, n = default_config("a2c"), workers or default_workers(device)
     defaults: dict[str, Any] = {"horizon": 20, "decorrelation_steps": 300, "timeout_s": 60.0}
@@ -97,7 +97,7 @@ class Sampling:
             n += int(np.count_nonzero(rollout.valid.cpu().numpy()))
             if (took := time.perf_counter() - begin) >= seconds:
                 self.busy = (sum(pool.env_seconds()) - before) / took / self.grouping.workers
-                break  # Steps after the measured time are not counted.
+                break  # Env steps that end after the measured time are not counted.
         return n / took
 
     def memory(self) -> tuple[float, float]:

@@ -3,7 +3,7 @@ stable-baselines3:
 
     | python sb3_server.py '{"algorithm": "a2c", "game": "Breakout", "envs": 16, "horizon": 5, "dqn": {}}'
 
-A request is a number of seconds, and the answer is env steps/s (see served.py).
+Each request on stdin is a number of seconds, and the answer on stdout is env steps/s (see served.py).
 """
 
 import json

@@ -33,8 +33,8 @@ def compile_with_jump(texts: dict[str, str], main: str, architecture: str) -> nv
 
 
 def with_jump(ptx: str) -> str:
-    """Insert a brx.idx into PTX, before the first branch after the mark DISPATCH. Raises RunError if registers would be
-    undefined."""
+    """Insert a brx.idx into PTX, before the first branch after the mark DISPATCH. Raises RunError if reachable
+    instructions would read undefined registers."""
     lines, label, labels = ptx.splitlines(), "", {}
     for line in lines:
         if match := _LABEL.match(line):

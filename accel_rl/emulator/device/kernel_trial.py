@@ -53,7 +53,8 @@ def main(game: str, index: str, parent_pid: str) -> int:
         capability = torch.cuda.get_device_capability(device)
         lock = cache_folder() / f"emulator-{game}-{capability[0]}{capability[1]}"
         with contextlib.ExitStack() as stack:
-            with contextlib.suppress(OSError, ConfigError):  # Without a cache folder, each process compiles for itself.
+            # Without a cache folder, each process compiles its own copy of the game's kernel.
+            with contextlib.suppress(OSError, ConfigError):
                 stack.enter_context(rom_compiler.turn(lock))
             compiled = block_kernel.compiled(game, capability)
             trial = stored(game, compiled, device)
@@ -65,8 +66,8 @@ def main(game: str, index: str, parent_pid: str) -> int:
 
 
 def stored(game: str, compiled: nvrtc.Compiled, device: torch.device) -> Trial:
-    """Read the trial of a compiled game on this model of GPU from the cache folder. If it is missing, try the game and
-    store the trial."""
+    """Read the trial of a compiled game on this model of GPU from the cache folder. If the trial is missing, compare
+    the kernels and store the trial."""
     kernels, gpu = kernels_of(device), torch.cuda.get_device_name(device)
     key = hashlib.sha256(repr((compiled.code, kernels.code, gpu)).encode()).hexdigest()[:32]
     file = cache_folder() / f"emulator-{game}-trial-{key}"
@@ -74,7 +75,7 @@ def stored(game: str, compiled: nvrtc.Compiled, device: torch.device) -> Trial:
     if not is_refused and (content := code_cache.read(file)) is not None:
         return Trial(**json.loads(content))
     trial = play(game, compiled, kernels, device)
-    if not trial.differs:  # If the kernels differ, each run reports this when it loads the kernel.
+    if not trial.differs:  # If the kernels' results differ, each run reports this when it loads the game's own kernel.
         print(f"{game} on {gpu}: {trial}", file=sys.stderr)
     if not is_refused:
         with contextlib.suppress(OSError):
@@ -83,7 +84,7 @@ def stored(game: str, compiled: nvrtc.Compiled, device: torch.device) -> Trial:
 
 
 def play(game: str, compiled: nvrtc.Compiled, kernels: CudaKernels, device: torch.device) -> Trial:
-    """Play the game by both kernels, with 4 and with 32 environments per warp."""
+    """Play a game by its own kernel and by the kernel of all games, with 4 and with 32 environments per warp."""
     codes = games()[game]["actions"]
     few = LEAST_LANES * kernels.warps
     options = DeviceOptions(game, few, repeat_action_probability=STICKY, device=str(device), translate=False)
