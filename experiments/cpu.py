@@ -165,8 +165,7 @@ def _cartpole(algorithm: str, env_steps: int, seed: int, sampler: dict[str, Any]
         base,
         env=replace(base.env, id="CartPole-v1"),
         algo=replace(base.algo, **algo),
-        # CartPole runs without worker processes and threads, which would cost more time than they save with a small
-        # network.
+        # With a small network, worker processes and threads would cost more time than they save.
         sampler=replace(base.sampler, engine="in-process", **sampler),
         torch_threads=1,
         env_steps=env_steps,

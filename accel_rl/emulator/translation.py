@@ -164,8 +164,7 @@ def _insert(emulator: "EmulatorCore", file: Path) -> bool:
     Return whether the translation was loaded."""
     try:
         address = _address(file)
-    # No reason is logged here, because the log lines about the run's start and about the compilation contain the
-    # reason.
+    # No reason is logged here: the log lines about the run's start and about the compilation contain it.
     except ConfigError:
         return False
     if address is not None:

@@ -136,8 +136,7 @@ class VectorEnv(EmulatedVectorEnv):
             )
         if self._are_playing(ids):
             raise error.AlreadyPendingCallError("send() twice: call recv() first", "send")
-        # The step is recorded before the actions are sent, so that a simultaneous send() of another thread raises an
-        # error.
+        # The step is recorded before the actions are sent, so that a concurrent send() of another thread fails.
         self._note(ids, len(ids))
         try:
             if self._has_all:

@@ -124,8 +124,7 @@ def cluster_ray(address: str) -> Iterator[Any]:
     """
     check_address(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # By default, Ray tries to connect 20 times, which takes 14 minutes if a program other than Ray listens at the
-    # address.
+    # By default, Ray tries to connect 20 times. This takes 14 minutes if another program listens at the address.
     os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "2")
     ray = load_ray()
     if ray.is_initialized():

@@ -44,8 +44,8 @@ def measure(bench: Bench) -> Result:
             if tables.translated:
                 kernels = kernels_of(tables.device)
                 kernels.load_blocks(game)
-                # A stored comparison may have found the game's own kernel slower than the kernel for all games. The
-                # result of this comparison is discarded, because otherwise the game's own kernel would not be used.
+                # Stored measurements of the two kernels are discarded. If the game's own kernel was slower, it would
+                # not be used here.
                 if trial := kernels.trials.pop(game, None):
                     result.notes.append(f"{game}: {trial}")
                 kernel = "the game's" if kernels.has_blocks(game) else "all games, as its own failed"

@@ -73,8 +73,7 @@ class Peer:
         if self.batched:
             self.env.close()
             return
-        # The environments' processes are killed, because the packages' `close` waits forever for a process that does
-        # not reply.
+        # Processes are killed, because the `close` of other packages waits forever for a process that does not reply.
         vector = self.env.unwrapped
         for process in vector.processes:
             process.kill()

@@ -19,8 +19,7 @@ from accel_rl.text.errors import ConfigError, RunError
 
 WARP, DRAWING, BEGINNING = 32, 64, 64  # The kernels step, draw and begin have 32, 64 and 64 threads per block.
 # Number of warps of the kernel `step` per multiprocessor.
-# A warp uses 31 KB of local memory, or up to 45 KB in a game's own kernel; only the memory of a few warps fits into the
-# cache.
+# A warp uses 31 KB of local memory (up to 45 KB in a game's own kernel), so only a few warps fit into the cache.
 STEP_WARPS = 2
 LEAST_LANES = 4  # A warp of the kernel `step` plays at least 4 environments, or all if there are fewer than 4.
 REJECTED = ("CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "CUDA_ERROR_NO_BINARY_FOR_GPU", "CUDA_ERROR_INVALID_IMAGE")
