@@ -89,7 +89,7 @@ class ShardCalls:
         self._silent_since: list[float | None] = [None] * transport.shards
 
     def ask(self, shard: int, method: Method, *arguments: Any) -> Any:
-        """Call a shard and wait for the answer. A lost call is repeated, which is harmless for all methods except
+        """Call a shard and wait for the answer. A lost call is repeated, which does no harm, except for the method
         "push". Raises RunError if the shard has not answered for timeout_s."""
         assert method != "push"
         while (answer := self.answer(shard, self.transport.call(shard, method, *arguments))) is None:

@@ -43,8 +43,8 @@ class FrameStacks:
         return self.frames.device.type == "cpu" and self.frames[0, 0].is_contiguous()
 
     def arguments(self) -> tuple[Tensor | int, ...]:
-        """Return the arguments by which a kernel locates the frames: frames, the strides of R and B in bytes, t, b,
-        age."""
+        """Return the arguments by which a compiled kernel locates the frames: frames, the strides of R and B in bytes,
+        t, b, age."""
         size = self.frames.element_size()
         return self.frames, self.frames.stride(0) * size, self.frames.stride(1) * size, self.t, self.b, self.age
 

@@ -4,8 +4,8 @@
     obs, info = envs.reset(seed=1)          # obs [4096, 4, 84, 84] uint8 on the GPU
     obs, reward, terminated, truncated, info = envs.step(actions)    # actions [4096] int64 on the GPU
 
-All results are torch tensors on the device, which other libraries can read through DLPack. A step does not synchronize
-with the GPU.
+All results are torch tensors on the device, which other libraries can read through DLPack. The method `step` does not
+synchronize with the GPU.
 """
 
 from collections.abc import Sequence

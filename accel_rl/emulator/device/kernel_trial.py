@@ -112,7 +112,7 @@ def play(game: str, compiled: nvrtc.Compiled, kernels: CudaKernels, device: torc
 
 
 def in_play(game: DeviceGame, n: int, n_actions: int, steps: int) -> DeviceEnvs:
-    """Return n environments that have played between steps / 2 and `steps` random actions."""
+    """Return n environments, each of which has played between `steps` / 2 and `steps` random actions."""
     generator = torch.Generator(game.device).manual_seed(1)
     envs, out = DeviceEnvs(game, list(range(n))), DeviceStep.empty(n, game)
     envs.begin(out)
