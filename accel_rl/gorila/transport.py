@@ -89,8 +89,8 @@ class ShardCalls:
         self._silent_since: list[float | None] = [None] * transport.shards
 
     def ask(self, shard: int, method: Method, *arguments: Any) -> Any:
-        """Call a shard and wait for the answer. A lost call is repeated, which does no harm, except for the method
-        "push". Raises RunError if the shard has not answered for timeout_s."""
+        """Call a shard and wait for the answer. A lost call is repeated, so the method must not be "push".
+        Raises RunError if the shard has not answered for timeout_s."""
         assert method != "push"
         while (answer := self.answer(shard, self.transport.call(shard, method, *arguments))) is None:
             time.sleep(RETRY_S)
