@@ -12,13 +12,13 @@
 
 For each game and number of environments, all loads (emulation, inference, training) and engines are measured in turns.
 In some steps, the fast core of the emulator cannot compute the result, and the slower plain core repeats the step on
-one thread of the GPU, while all environments wait. The column "plain steps" counts these steps among the first 8 of
-each environment. Rates are emulated frames (4 per env step) per second. The experiment `experiments.dalton:table_3`
-measures the time to a score of Table 3.
+one thread of the GPU, while all environments wait. The column "plain steps" counts the steps of the plain core among
+the first 8 steps of each environment. Rates are emulated frames (4 per env step) per second. The experiment
+`experiments.dalton:table_3` measures how long training takes to reach a score (Table 3).
 
-This project chose the networks, because Dalton & Frosio report 4 million parameters but no layers. Inference uses the
-two convolutions of Mnih et al. 2016 (0.66 million parameters at 84x84). Training uses each algorithm's default network,
-with horizons of 5 for PPO and DQN.
+This project chose the networks, because Dalton & Frosio report 4 million parameters but no layers. The network for
+inference has the two convolutions of Mnih et al. 2016 (0.66 million parameters at 84x84). Training uses each
+algorithm's default network, with horizons of 5 for PPO and DQN.
 """
 
 import itertools
@@ -57,12 +57,12 @@ LOADS = ("emulation", "inference", "training")
 ENGINES = ("device", "workers")
 FRAMES = 4  # An env step has 4 emulated frames.
 WARM_UP = 6
-"""Number of rollouts before a measurement. After these, the rollouts of both rollout buffers are captured as CUDA
+"""Number of rollouts before a measurement. After these rollouts, sampling into both rollout buffers is captured as CUDA
 graphs."""
 WARM_CYCLES = 4
-BLOCK = 20  # Steps of one block of --by-step
+BLOCK = 20  # Env steps in one block of --by-step, which prints one rate per block
 COUNTED = 8
-"""Number of first steps of each environment in which the steps of the plain core are counted."""
+"""The steps that the plain core plays are counted in this number of first steps of each environment."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,8 @@ class Load:
         return resolve(config)
 
     def build(self, device: str, folder: Path, stack: ExitStack) -> tuple[Measure, float | None]:
-        """Build and warm up the measured work, and return (function that measures frames/s, peak MiB on the GPU)."""
+        """Build and warm up the work that is measured, and return (function that measures frames/s, peak MiB on the
+        GPU)."""
         peak_memory(device)
         config = self.config(device)
         if self.kind == "training":
@@ -151,10 +152,11 @@ class Load:
 
 
 def peak_memory(device: str) -> float | None:
-    """Return the maximum GPU memory of tensors since the last call, in MiB, or None on other devices."""
+    """Return the maximum GPU memory of tensors since the last call of this function, in MiB, or None on other
+    devices."""
     if not device.startswith("cuda"):
         return None
-    torch.cuda.init()  # PyTorch resets the statistics only of an initialized GPU.
+    torch.cuda.init()  # PyTorch resets memory statistics only of an initialized GPU.
     peak = torch.cuda.max_memory_allocated(device) / 2**20
     runtime(device).reset_peak_memory_stats(device)
     return peak
@@ -162,8 +164,8 @@ def peak_memory(device: str) -> float | None:
 
 def by_step(game: str, envs: int, steps: int, block: int, device: str) -> list[dict[str, float]]:
     """Play from one start state in all environments (Figure 3), and return frames/s and resets of each block of steps.
-    On a CPU, also return how many iterations a warp needs per iteration of one of its lanes: 1 if all lanes always run
-    the same instructions."""
+    On a CPU, which simulates warps, also return how many loop iterations a warp needs per iteration of one of its
+    lanes: 1 if all lanes always run the same instructions."""
     config = Load(game, envs).config(device)
     device_game = make_device_game(config.env, True, True, device)
     batch, out = DeviceEnvs(device_game, [0] * envs), DeviceStep.empty(envs, device_game)
@@ -223,7 +225,7 @@ def case(o: Options, game: str, envs: int, stack: ExitStack) -> Case:
 
 
 def steps_case(o: Options, game: str, envs: int, stack: ExitStack) -> Case:
-    """Build the measurement of --by-step, whose result is the rate of the last block of steps."""
+    """Build the measurement for --by-step. Its result is the rate (frames/s) of the last block of steps."""
     blocks: list[list[dict[str, float]]] = []
 
     def play(seconds: float) -> float:

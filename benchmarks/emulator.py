@@ -1,4 +1,5 @@
-"""Measures agent steps/s on one core by game, for the emulator, its plain core, ale-py, AtariVectorEnv and EnvPool.
+"""Measures the speed of games on one core, for this project's emulator, its plain core, ale-py, AtariVectorEnv and
+EnvPool.
 
     | python -m benchmarks.emulator --json OUT [--games all57] [--envs 4] [--repeats 5] [--machines fast]
 
@@ -35,7 +36,7 @@ from benchmarks.harness.program import Benchmark, Build, Case
 Act = Callable[[np.ndarray], Any]
 """A function that steps a batch of environments with actions [envs]."""
 VECTOR = "vector"
-STEPS = 16  # The clock is read every 16 steps.
+STEPS = 16  # The CPU clock is read every 16 steps.
 
 
 def ours(frame: str, backend: str, game: str, envs: int, fast: bool = True) -> tuple[Act, int]:
@@ -96,7 +97,7 @@ class Options(program.Options):
 
 
 def frames_per_s(act: Act, actions: np.ndarray, seconds: float) -> float:
-    """Measure frames per second of CPU time, repeating the actions [steps, envs]."""
+    """Measure emulated frames per second of CPU time. The actions [steps, envs] are played repeatedly."""
     frames, start = 0, time.process_time()
     while (used := time.process_time() - start) < seconds:
         for action in actions:
@@ -106,8 +107,8 @@ def frames_per_s(act: Act, actions: np.ndarray, seconds: float) -> float:
 
 
 def case(o: Options, game: str, stack: ExitStack) -> Case:
-    """Build all emulators with one game."""
-    translate(game)  # The translation is compiled before the measurement, not at the same time.
+    """Build the measurements of all emulators for one game."""
+    translate(game)  # The game's ROM is translated and compiled before the measurement, not during the measurement.
     variants = {}
     for name in installed():
         if name == VECTOR or name in (o.machines or installed()):

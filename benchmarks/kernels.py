@@ -49,8 +49,8 @@ WITH_ALL = "with everything"
 
 
 def no(*_: object) -> None:
-    """Replaces a kernel's check of its arguments: None means that the kernel does not support them, so torch computes
-    instead."""
+    """Replaces a kernel's check of its arguments. The result None means that the kernel does not support the arguments,
+    so that torch computes instead."""
 
 
 FAMILIES: dict[str, dict[str, Any]] = {
@@ -83,7 +83,7 @@ class Options(program.Options):
 
 
 def without(changes: dict[str, Any]) -> ExitStack:
-    """Return a context in which a family of kernels is disabled."""
+    """Return a context manager that disables a family of kernels."""
     stack = ExitStack()
     for name, value in changes.items():
         stack.enter_context(patch(name, value))

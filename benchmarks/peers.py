@@ -80,7 +80,7 @@ class Options(program.Options):
 
 
 def installed(o: Options) -> list[type[Peer]]:
-    """Return the installed packages, and print the missing packages once."""
+    """Return the names of the installed packages, and print those of the missing packages once."""
     wanted = [peer for peer in PEERS if peer.name in o.peers]
     missing = [peer for peer in wanted if importlib.util.find_spec(peer.package) is None]
     for package in dict.fromkeys(peer.install for peer in missing):
@@ -101,7 +101,7 @@ def acting(agent: Agent) -> Act:
 
 def case(o: Options, peers: list[type[Peer]], game: str, net: str, stack: ExitStack) -> Case:
     """Build the samplers of accel_rl and of other packages for one game."""
-    translate(game)  # The translation is compiled before the measurement, not at the same time.
+    translate(game)  # The game's ROM is translated and compiled before the measurement, not during the measurement.
     ours = Sampling(o.config(game))
     stack.callback(ours.close)
     agent = make_agent(net, ours.spec)

@@ -118,7 +118,7 @@ class StepByStep(Ours):
         self.bytes_each = self.ring_bytes / capacity
 
     def append(self) -> int:
-        """Append the next step of episodes of EPISODE steps, or the step after an episode, which only resets the
+        """Append the next step of every environment. After each episode of EPISODE steps, one step only resets the
         environments."""
         t, no = self._t, np.zeros(self._B, bool)
         ended = np.full(self._B, t == EPISODE - 1)
@@ -179,7 +179,7 @@ def replays(o: Options, kind: str) -> tuple[dict[str, Any], dict[str, str]]:
             if importlib.util.find_spec(peer.package) is None:
                 raise RuntimeError(f"not installed (pip install {peer.package.replace('_', '-')})")
             by_name[name] = peer(o.capacity, o.simulators, prioritized, np.random.default_rng(0))
-        except RuntimeError as e:  # A TorchRL release's sum trees need a matching release of torch.
+        except RuntimeError as e:  # The sum trees of a TorchRL release need the matching release of torch.
             left_out[name] = " ".join(str(e).split())
             print(f"left out: {name}, {kind}: {left_out[name]}", file=sys.stderr)
     return by_name, left_out

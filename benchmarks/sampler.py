@@ -1,4 +1,4 @@
-"""Measures the sampler's throughput relative to its parts, in one run.
+"""Measures the speed of the sampler and of its parts (environments, inference), in one run.
 
     | environment_only  the environments with screen reads and preprocessing, a process on each core
     | inference_only    inference at the batch of one group (of all groups where each has its own thread), with the
@@ -14,7 +14,7 @@ measured.
 
 The network `none` takes random actions without inference. No learner runs, so sampling does not pause between rollouts.
 --together synchronises all worker processes every --horizon steps. The sweep `experiments.stooke:table_1` measures
-ranks with and without a barrier across them.
+several ranks with and without a barrier between the ranks.
 """
 
 import itertools
@@ -188,7 +188,7 @@ def one_core(o: Options, stack: ExitStack) -> Case:
 
 def first_core() -> tuple[int, ...]:
     """Return the processor numbers of the first usable core's hyperthreads, the lowest usable one first. If the core
-    has only one hyperthread, a line is printed."""
+    has only one hyperthread, a message is printed."""
     core = min(hardware.usable_cores())
     threads = (core, *(t for t in hardware.hyperthreads(core) if t != core))
     if len(threads) == 1:

@@ -84,7 +84,7 @@ class Options(program.Options):
     cleanrl: tuple[str, ...] = ()
     """CleanRL scripts that run once per turn (ppo_atari_envpool.py, dqn_atari.py, c51_atari.py)."""
     peer_python: str = sys.executable
-    """Python of SB3 and CleanRL, such as the Python of another virtual environment."""
+    """Python interpreter that runs SB3 and CleanRL, such as that of another virtual environment."""
 
     TINY: ClassVar[dict[str, Any]] = {"algorithms": ("a2c",)}
 
@@ -166,8 +166,7 @@ def clean_rl(o: Options, script: Path, algorithm: str, seconds: float) -> float:
     options = ["--env-id", name, "--total-timesteps", str(steps), *more]
     with tempfile.TemporaryDirectory() as folder:
         command = [o.peer_python, str(script.absolute()), *options]
-        # An environment variable hides the GPU, because CleanRL's scripts have different options for training on the
-        # CPU.
+        # An environment variable hides the GPU, because CleanRL's scripts have different options for CPU training.
         no_gpu = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=no_gpu)
     rates = re.findall(r"SPS: (\d+)", done.stdout)
@@ -224,7 +223,7 @@ def cases(o: Options) -> list[Build]:
 
 
 def lines(o: Options, result: dict[str, Any]) -> list[str]:
-    """Return a line with the FLOP/s of the updates of each algorithm."""
+    """Return, for each algorithm, a line of text with the FLOP/s of its updates."""
     text = [""]
     for r in result["results"]:
         u, share = r["update"], 100 * r["update"]["share_of_peak"]

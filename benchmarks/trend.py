@@ -69,7 +69,8 @@ def git(*words: str) -> str:
 
 
 def measured(commit: str, o: Options) -> Row:
-    """Build a commit in a worktree of its own, measure it, and return its row. Raises RunError."""
+    """Build a commit in a worktree of its own, measure its speed, and return the commit's row for the JSON file. Raises
+    RunError."""
     with tempfile.TemporaryDirectory(prefix="trend-") as folder:
         place = Path(folder) / "checkout"
         git("worktree", "add", "--detach", str(place), commit)

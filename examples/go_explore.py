@@ -38,7 +38,7 @@ class Cell:
 
 @dataclass
 class Trajectory:
-    """The actions after those of the trajectory `before`, which several trajectories can share."""
+    """The actions after those of the trajectory `before`, which can be the beginning of several trajectories."""
 
     before: "Trajectory | None"
     actions: bytes
@@ -52,7 +52,7 @@ class Trajectory:
 
 
 def make_env(game: str, n: int) -> VectorEnv:
-    """Without sticky actions and no-ops, so that the same actions reach the same states again."""
+    """The environment has neither sticky actions nor no-ops, so that the same actions reach the same states again."""
     return VectorEnv(
         game, num_envs=n, stack_num=1, repeat_action_probability=0.0, noop_max=0,
         reward_clipping=False, use_fire_reset=False, max_num_frames_per_episode=1_000_000_000,
@@ -60,7 +60,7 @@ def make_env(game: str, n: int) -> VectorEnv:
 
 
 def keys(obs: np.ndarray) -> list[bytes]:
-    """The cells of observations [n, 1, 84, 84], as n keys of the archive."""
+    """Reduce observations [n, 1, 84, 84] to cells, and return these as n keys of the archive."""
     rows = obs.reshape(-1, 7, 12, 84).sum(2, dtype=np.uint16)
     mean = rows.reshape(len(obs), -1, 7).sum(-1) // (12 * 7)
     return [row.tobytes() for row in (mean // (256 // BRIGHTNESSES)).astype(np.uint8)]
@@ -125,7 +125,7 @@ class Explorer:
 
 
 def replayed(game: str, actions: bytes, seed: int) -> float:
-    """The score of a new game in which these actions are played."""
+    """The score of a new game in which `actions` are played."""
     envs, score = make_env(game, 1), 0.0
     envs.reset(seed=seed)
     for action in actions:

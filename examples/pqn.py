@@ -1,4 +1,4 @@
-"""PQN (Gallici et al. 2024, arXiv:2407.04811) is Q-learning from rollouts, without a replay and a target network.
+"""PQN (Gallici et al. 2024, arXiv:2407.04811) is Q-learning from rollouts, with neither a replay nor a target network.
 
 `accel-rl train examples/pqn.py:PQN --game pong` trains this PQN, also with `--ranks 2`, on a GPU and in sweeps.
 """

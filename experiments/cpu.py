@@ -32,8 +32,8 @@ def pong_ppo(seed: int = 1) -> TrainConfig:
 
 def pong_pqn(seed: int = 1) -> TrainConfig:
     """PQN reaches an evaluation above 18 on Pong within 6 minutes, without a GPU and in float32 (docs/algorithms.md,
-    Trials of PQN). With one epoch instead of two, the run has nearly twice as many env steps in the same time. On
-    Breakout, two epochs are better."""
+    Trials of PQN). With one epoch per rollout instead of two, PQN makes nearly twice as many env steps in the same
+    time. On Breakout, PQN scores more with two epochs."""
     base = _pong("pqn", 1_800_000, seed)
     return replace(
         base,
@@ -68,9 +68,9 @@ def cartpole_pqn(seed: int = 1) -> TrainConfig:
 
 
 def pong_rainbow(seed: int = 1) -> TrainConfig:
-    """Rainbow reaches a score above 0 on Pong within 90 minutes. The network is the small one of A3C, and the learning
-    rate that of C51. Compared with Stooke & Abbeel 2018, the training intensity is half, the replay a fifth, the random
-    start shorter, and the target network is updated four times as often."""
+    """Rainbow reaches a score above 0 on Pong within 90 minutes. The network is A3C's small network, and the learning
+    rate is that of C51. Compared with Stooke & Abbeel 2018, the training intensity is half as high, the replay has a
+    fifth of the size, the random start is shorter, and the target network is updated four times as often."""
     algo = {
         "network": "a3c",
         "intensity": 4.0,
@@ -104,7 +104,7 @@ def cartpole_c51(seed: int = 1) -> TrainConfig:
 
 
 def cartpole_rainbow(seed: int = 1) -> TrainConfig:
-    """Rainbow with all its parts reaches the score 500 on CartPole-v1 in evaluations."""
+    """Rainbow reaches the score 500 on CartPole-v1 in evaluations."""
     return _cartpole_q("rainbow", seed, **_RETURNS_TO_60)
 
 
@@ -165,8 +165,7 @@ def _cartpole(algorithm: str, env_steps: int, seed: int, sampler: dict[str, Any]
         base,
         env=replace(base.env, id="CartPole-v1"),
         algo=replace(base.algo, **algo),
-        # CartPole runs without worker processes and threads, which would cost more time than they save with a small
-        # network.
+        # With a small network, worker processes and threads would cost more time than they save.
         sampler=replace(base.sampler, engine="in-process", **sampler),
         torch_threads=1,
         env_steps=env_steps,

@@ -1,5 +1,5 @@
 """Draw Figures 6 to 9 of Stooke & Abbeel 2018: scores and norms of the first layers. Runs that differ only by seed form
-one curve. `accel-rl report` draws the same figures for a sweep.
+one curve. For a sweep, `accel-rl report` draws the same Figures 6 to 9.
 
     accel-rl train experiments.stooke:secondary_learner --run-dir=runs/a ...
     python -m experiments.norms runs/a runs/b --out=norms.png
@@ -24,7 +24,7 @@ class Options:
 
 def draw(folders: list[Path], out: Path) -> int:
     """Draw a panel for each quantity, with a curve for each learner, the mean over seeds. Return the number of
-    learners. Raises ConfigError for runs without norms or of several games."""
+    learners. Raises ConfigError if a run has no norms, or if the runs play different games."""
     runs = distinct(read_runs(folders))
     for run in runs:
         if not layer_norms.has_norms(run):

@@ -1,7 +1,7 @@
 """The recall task needs memory: the agent recalls a cue that was shown some steps ago.
 
 The command `accel-rl train ppo --env experiments.recall:make --lstm 64` reaches a score of about 1 with the LSTM, and
-0.25 without.
+0.25 without the LSTM.
 """
 
 from typing import Any
@@ -13,8 +13,8 @@ import numpy as np
 class Recall(gymnasium.Env[np.ndarray, int]):
     """The cue is visible only at the first step. After `delay` blank steps the action must equal the cue (reward 1).
 
-    In an observation [cues + 1], the cue is one-hot, and the last entry is 1 when the answer is due. Actions before the
-    answer are ignored.
+    In an observation [cues + 1], the cue is one-hot, and the last entry is 1 when the answer is due. Earlier actions
+    have no effect.
     """
 
     def __init__(self, delay: int = 8, cues: int = 4):

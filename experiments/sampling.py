@@ -28,7 +28,7 @@ from accel_rl.text.errors import ConfigError, RunError, ended, nearest
 from accel_rl.training.stored_agents import check_policy
 
 CORES = (1, 2, 4, 8, 16)  # Figure 2 has curves for 1, 2, 4, 8 and 16 cores.
-PER_CORE = (2, 4, 8, 16, 32, 64)  # Figure 2 has curves by simulators per core; two groups need at least two simulators.
+PER_CORE = (2, 4, 8, 16, 32, 64)  # Numbers of simulators per core in Figure 2; two groups need at least two simulators.
 EXPERIMENT = "figure_2"
 
 
@@ -89,7 +89,7 @@ def trained(o: Options) -> Iterator[str]:
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code: 0 done, 1 a run failed, 2 wrong options."""
+    """Return the exit code: 0 if all is done, 1 if a run failed, 2 for wrong options."""
     return ended("experiments.sampling", sampling, argv)
 
 

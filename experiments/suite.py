@@ -26,15 +26,15 @@ EPISODES = 30
 """Number of episodes of each evaluation."""
 RECORDED = Path(__file__).parent / "results/suite"
 UNPUBLISHED = {"pqn": ("seaquest", "qbert", "freeway")}
-"""Games of an algorithm for which no source has a score at 10 M env steps."""
+"""For each algorithm, the games for which no source has published a score at 10 M env steps."""
 CONTROL = ("space_invaders", "beam_rider")
 """Games in which PPO's default settings failed. Runs with CleanRL's settings show whether the settings or the code of
 PPO are the cause."""
 
 
 def run(algorithm: str, game: str, seed: int, preset: str = "") -> TrainConfig:
-    """The settings of one run: those of `preset`, or by default Dopamine's for algorithms with a replay and this
-    project's defaults for the others. Algorithms without a replay have the protocol `cleanrl2022`."""
+    """Return the settings of one run: those of `preset`, or without a preset Dopamine's for algorithms with a replay,
+    and this project's defaults for other algorithms. Algorithms without a replay have the protocol `cleanrl2022`."""
     replays = algorithm in FROM_REPLAY
     config = default_config(algorithm)
     if preset := preset or ("dopamine" if replays else ""):
@@ -75,8 +75,8 @@ def cpu() -> Grid:
 
 
 def early() -> Grid:
-    """The first 250,000 env steps of Q-learning on eight games, half an hour to an hour per run on one core. These
-    early scores also show whether the settings, the network and its initial weights equal Dopamine's."""
+    """The first 250,000 env steps of Q-learning on eight games, half an hour to an hour per run on one core. Scores at
+    250,000 env steps also show whether the settings, the network and its initial weights equal Dopamine's."""
     members = []
     for game in GAMES:
         for algorithm in (*FROM_REPLAY, "qrdqn"):
@@ -94,6 +94,6 @@ def missing() -> Grid:
 
 
 def recorded_name(member: GridMember) -> str:
-    """The name of the folder in RECORDED of a finished run, such as ppo_beam_rider_seed1 or dqn_dopamine_pong_seed1."""
+    """The name of a finished run's folder in RECORDED, such as ppo_beam_rider_seed1 or dqn_dopamine_pong_seed1."""
     config = member.config
     return "_".join([config.algorithm, *filter(None, [config.preset]), config.env.game, f"seed{config.seed}"])

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AtariEmulator", "DeviceVectorEnv", "VectorEnv", "games"]
 
-# Imported at first use, because worker processes need neither Gymnasium nor torch.
+# These classes are imported at first use, because worker processes need neither Gymnasium nor torch.
 _MODULES = {"DeviceVectorEnv": "device.device_vector_env", "VectorEnv": "vector_env"}
 
 

@@ -10,7 +10,7 @@ from accel_rl.emulator.env_core import AtariEnvCore
 
 
 class AleView:
-    """Reads the state of one game. Methods that change a game are missing."""
+    """Reads the state of one game. ALEInterface's methods that change a game are missing."""
 
     def __init__(self, game: str, core: AtariEnvCore) -> None:
         self._core = core

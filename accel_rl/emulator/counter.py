@@ -17,7 +17,7 @@ from accel_rl.text.errors import ConfigError
 
 MOST_NOOPS = 100  # On a GPU, the table of start states takes 75 x 9 KB for each number of no-ops.
 CACHED_STARTS = 30  # Dalton & Frosio 2020 use "a cache of random initial states (30 by default)" (section 3).
-CACHE_SEED = 2020  # The constant seed gives all runs the same cached start states.
+CACHE_SEED = 2020  # The seed of cached start states is constant, so that all runs have the same cached start states.
 
 
 def check_noops(noop_max: int) -> None:
@@ -47,21 +47,22 @@ class Counter:
         return self.starts[row][column]
 
     def sticky(self, seed: int, episode: int, step: int) -> list[float]:
-        """Return one number in [0, 1) for each frame of an agent step."""
+        """Return one random number in [0, 1) for each frame of an agent step."""
         drawn: list[float] = self._counter.sticky_draws(seed, episode, step, self._frame_skip)
         return drawn
 
 
 def start_at(console: EmulatorCore, timer: int, noops: int, fire: bool = False) -> None:
-    """Reset a console to a start state, which is a function of the timer and the number of no-op frames. With `fire`,
-    the fire button is pressed in the first no-op frame, or in one more frame if there are no no-op frames."""
+    """Reset a console to a start state, which is a function of the timer and the number of no-op frames. If `fire` is
+    true, the fire button is pressed in the first no-op frame, or in an additional frame if there are no no-op
+    frames."""
     console.restart(timer)
     wait_at(console, timer, int(fire), FIRE)
     wait_at(console, timer, noops - fire)
 
 
 def wait_at(console: EmulatorCore, timer: int, noops: int, action: int = 0) -> None:
-    """Play `noops` more no-op frames from a start state that `start_at` has set with the same timer."""
+    """Play `noops` further no-op frames after `start_at` has set a start state with the same timer."""
     for _ in range(noops):
         console.act(action)
         if console.over:

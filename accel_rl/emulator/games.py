@@ -14,9 +14,10 @@ condition `[address, [[first, last], ...]]` holds if the RAM byte lies in one of
 
 `start` lists the joystick and switch inputs at the end of a reset, each `[action, switches, frames]`. `modes` describes
 how a mode of the game is chosen: first the inputs `[action, switches, frames, gap, sticks]` of `before` are played.
-Then SELECT is pressed for `select` frames and released for one frame. SELECT is pressed again until the RAM byte at
-address `at` equals the mode's number plus one of `values`, or until the mode's clause in `until` holds. In games with a
-`menu`, joystick inputs choose the mode in the menu instead. Finally, the inputs of `after` are played.
+After the inputs of `before`, SELECT is pressed for `select` frames and released for one frame. SELECT is pressed again
+until the RAM byte at address `at` equals the mode's number plus one of `values`, or until the mode's clause in `until`
+holds. In games with a `menu`, joystick inputs choose the mode in the menu instead. After the choice of the mode, the
+inputs of `after` are played.
 
 If a game is marked `inexact`, its rules differ from ale-py's in rare states.
 """
@@ -243,7 +244,7 @@ def benchmark_games() -> list[str]:
 
 
 def vector_games() -> list[str]:
-    """Return the games that `VectorEnv` plays. The 57 benchmark games are first."""
+    """Return the games that `VectorEnv` plays. The first 57 of these are the benchmark games."""
     return [game for game in games() if is_emulated(game, "84x84", None)]
 
 

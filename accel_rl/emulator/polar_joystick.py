@@ -9,7 +9,8 @@ from gymnasium.spaces import Box
 from accel_rl.emulator.games import ACTION_MEANINGS
 
 SPACE = Box(np.array([0, -math.pi, 0], np.float32), np.array([1, math.pi, 1], np.float32))
-PADDLE_TURN, MOST_TURN = 23_000, 700_000  # Ohms per frame at r = 1, and at most (core/environment.h)
+# The turn of a paddle per frame in ohms: at r = 1, and at most (core/environment.h)
+PADDLE_TURN, MOST_TURN = 23_000, 700_000
 
 
 def _codes() -> np.ndarray:
@@ -26,7 +27,7 @@ CODES = _codes()
 def moved(actions: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
     """Convert continuous actions [n, 3] float32 to joystick actions [n], and to turns of a paddle [n] in ohms per
     frame. The joystick moves along an axis if its component |r cos theta| or |r sin theta| exceeds `threshold`, and the
-    button is pressed if `fire` does."""
+    button is pressed if `fire` exceeds `threshold`."""
     r, theta, fire = actions.T
     x, y = ((u > threshold).astype(int) - (u < -threshold) for u in (r * np.cos(theta), r * np.sin(theta)))
     turns = np.fmin(PADDLE_TURN * abs(r), MOST_TURN).astype(np.int32)

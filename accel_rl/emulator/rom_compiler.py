@@ -46,8 +46,8 @@ VERSIONS = 2
 """Number of compiled translations of a ROM that are kept, so that two installed versions of accel_rl can be used in
 turn."""
 
-LIMIT_S = 300.0  # Time limit of one compilation
-WAIT_S = 3600.0  # Time limit of the wait for other compilers
+LIMIT_S = 300.0  # Time limit of one compilation in seconds
+WAIT_S = 3600.0  # Time limit in seconds of the wait for other compilers
 RETRY_S = 86_400.0  # After a day, a compiler that failed is tried again: the disk may have been full.
 POLL_S = 0.5
 NICE, LOWEST = 5, 19
@@ -124,7 +124,7 @@ def turn(file: Path) -> Iterator[tuple[int, ...]]:
 
 def turns(folder: Path) -> list[Path]:
     """Return one lock file per compiler that may run at the same time (a quarter of the cores). Every running compiler
-    holds one of them."""
+    holds one of these lock files."""
     return [folder / f"compiler-{i}.lock" for i in range(max(1, len(usable_cores()) // 4))]
 
 
@@ -165,8 +165,8 @@ def run_compiler(
 
 def compile_rom(emulator: "EmulatorCore", file: Path) -> None:
     """Play some frames to find the ROM's instructions, translate the ROM, and store the compiled translation
-    atomically. If a compiler fails, this is recorded, and the next compiler is tried. Raises OSError if all fail, and
-    ConfigError if other users could write to the cache folder."""
+    atomically. If a compiler fails, its failure is recorded, and the next compiler is tried. Raises OSError if all
+    compilers fail, and ConfigError if other users could write to the cache folder."""
     with code_cache.opened(file.parent, create=True) as cache:
         for earlier in cache.glob(f"{file.stem}-*"):  # Remove the files of compilations that were killed.
             if earlier.is_dir():
@@ -217,7 +217,8 @@ def _remove_older(cache: Path, file: Path) -> None:
 
 
 def _end(*_: object) -> None:
-    """Signal handler: end this process and its child processes. Exiting also removes the temporary folder."""
+    """Signal handler: end this process and its child processes. The exit of this process also removes its temporary
+    folder."""
     for number in (signal.SIGTERM, signal.SIGALRM):
         signal.signal(number, signal.SIG_IGN)
     os.killpg(0, signal.SIGTERM)
@@ -239,11 +240,12 @@ def main(game: str, rom: str, file: str, parent_pid: str, outlives: str) -> int:
         if not outlives:
             return 0
         _yield_cores()
-    signal.alarm(int(LIMIT_S))  # The parent process enforces the same limit, but it may have ended.
+    signal.alarm(int(LIMIT_S))  # The parent process enforces the same time limit, but the parent may have ended.
     accept_signals()
     from accel_rl.emulator.atari import AtariEmulator
 
-    with contextlib.suppress(BrokenPipeError):  # Raised if the parent process, which would print the errors, has ended.
+    # BrokenPipeError means that the parent process, which would print the errors, has ended.
+    with contextlib.suppress(BrokenPipeError):
         try:
             compile_rom(AtariEmulator(game, rom=read_rom(game, rom or None))._emulator, Path(file))
         except (OSError, ConfigError) as error:

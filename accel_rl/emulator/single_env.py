@@ -67,8 +67,8 @@ class SingleEnv(gymnasium.Env[np.ndarray, Any]):
         return bytes([include_rng]) + self._envs.clone_state()[0]
 
     def restore_state(self, state: bytes) -> None:
-        """Continue from a state that `clone_state` returned. Raises ValueError if the state is of another game, or has
-        another kind of observations."""
+        """Continue the game from a state that `clone_state` returned. Raises ValueError if the state is of another
+        game, or has another kind of observations."""
         self._envs.restore_state([state[1:]], include_rng=state[:1] == b"\x01")
 
     def close(self) -> None:

@@ -1,5 +1,5 @@
 """Translate a game's ROM to C++ and compile it when the game is first played. The translated game computes the same
-frames faster.
+frames as the interpreted game, but faster.
 
     | ROM -> C++ of each instruction (translation.h) -> compiler -> a file of the cache folder -> the game's emulators
 
@@ -53,7 +53,7 @@ def begin(
         thread = threading.Thread(target=_compile, args=arguments, daemon=True, name="translate")
         try:
             thread.start()
-        except RuntimeError as error:  # raised if no more threads can be started
+        except RuntimeError as error:  # RuntimeError means that no more threads can be started.
             logger.info(f"{game} is interpreted: {error}")
 
 
@@ -66,7 +66,7 @@ def translate(game: str, rom: str | os.PathLike[str] | None = None) -> bool:
     file = folder_to_fill() / file.name
     if _address(file) is None and untried(file):
         with turn(file) as locks:
-            if _address(file) is None:  # Another process may have compiled it meanwhile.
+            if _address(file) is None:  # Another process may have compiled the translation meanwhile.
                 run_compiler(file, game, rom, locks, outlives=False)
     return _address(file) is not None
 
@@ -164,7 +164,8 @@ def _insert(emulator: "EmulatorCore", file: Path) -> bool:
     Return whether the translation was loaded."""
     try:
         address = _address(file)
-    except ConfigError:  # The log lines about the run's start and about the compilation contain the reason.
+    # No reason is logged here: the log lines about the run's start and about the compilation contain it.
+    except ConfigError:
         return False
     if address is not None:
         emulator.insert_translation(address)

@@ -67,8 +67,8 @@ class VectorEnv(EmulatedVectorEnv):
     """A batch of games, played by threads that do not hold the GIL. The arguments are those of `VectorOptions`.
 
     recv() returns the results of the first `batch_size` environments that finish a step. `info["env_id"]` lists these
-    environments, and the next send() sends actions to them. Several batches may be received before actions are sent:
-    send(actions, env_id) then names the environments.
+    environments, and the next send() sends actions to them. If several batches are received before actions are sent,
+    send(actions, env_id) must name the environments.
 
     Raises ConfigError for arguments that only ale-py's AtariVectorEnv supports.
     """
@@ -136,7 +136,7 @@ class VectorEnv(EmulatedVectorEnv):
             )
         if self._are_playing(ids):
             raise error.AlreadyPendingCallError("send() twice: call recv() first", "send")
-        # Recorded before the actions are sent, so that a simultaneous send() of another thread raises an error.
+        # The step is recorded before the actions are sent, so that a concurrent send() of another thread fails.
         self._note(ids, len(ids))
         try:
             if self._has_all:
@@ -149,7 +149,7 @@ class VectorEnv(EmulatedVectorEnv):
         except BaseException:
             self._note(ids, -len(ids))
             if self._has_all:
-                self._begin()  # Swaps the two buffers back, because this batch was not sent.
+                self._begin()  # This call swaps the two buffers back, because this batch was not sent.
             raise
 
     def _moved(self, actions: np.ndarray, n: int) -> tuple[np.ndarray, Numbers]:
@@ -168,7 +168,7 @@ class VectorEnv(EmulatedVectorEnv):
         obs = self._obs
         assert obs is not None
         reward, terminated, truncated, numbers, finished = self._core.recv(None if self._has_all else obs)
-        # Recorded only now, so that recv() can be called again after Ctrl-C.
+        # The receipt is recorded only after the wait, so that recv() can be called again after Ctrl-C.
         self._last = self._all if self._has_all else numbers[0].copy()
         self._note(self._last, -self._outstanding if self._has_all else -n)
         info = _by_name(numbers)
@@ -229,8 +229,8 @@ class VectorEnv(EmulatedVectorEnv):
         return tuple(game.mapped(palette.rgb(name), 3) for game, name in each)
 
     def ale(self, index: int) -> AleView:
-        """Return an object with the methods of ale-py's ALEInterface that read the state of environment `index`. These
-        methods must not be called while the environment plays a step."""
+        """Return an object with the methods of ale-py's ALEInterface that read the state of environment `index`. The
+        methods of this object must not be called while the environment plays a step."""
         (which,) = self._checked_indices([index])
         return AleView(self._game_of[which], self._games[which])
 
@@ -337,7 +337,7 @@ def _rules(o: VectorOptions, codes: list[int], envpool: bool) -> dict[str, Any]:
 
 def _start_threads(vector: Any, o: VectorOptions) -> bool:
     """Start the threads of the compiled vector environment. Return whether step() may play in the calling thread,
-    because there is only one thread, which is not pinned."""
+    because there is only one thread, and it is not pinned to a core."""
     n = o.num_threads or min(len(hardware.usable_cores()), o.num_envs)
     if o.thread_affinity_offset < 0:
         for _ in range(n):
@@ -346,7 +346,8 @@ def _start_threads(vector: Any, o: VectorOptions) -> bool:
     allowed, before = hardware.allowed_cores(), os.sched_getaffinity(0)
     try:
         for i in range(o.thread_affinity_offset, o.thread_affinity_offset + n):
-            os.sched_setaffinity(0, {allowed[i % len(allowed)]})  # The new thread inherits this affinity.
+            # The thread that add_thread() starts inherits this affinity.
+            os.sched_setaffinity(0, {allowed[i % len(allowed)]})
             vector.add_thread()
     finally:
         os.sched_setaffinity(0, before)

@@ -17,7 +17,7 @@ SIDE = 84  # Height and width of resized observations
 WIDTH = 160
 RAM_BYTES = 128
 NO_LIMIT = 2**31 - 1
-# in the order of AutoReset (stacked_env.h)
+# The autoreset modes, in the order of AutoReset (stacked_env.h)
 MODES = (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED)
 CHOICES: dict[str, tuple[str | None, ...]] = {
     "autoreset_mode": tuple(mode.value for mode in MODES),

@@ -1,4 +1,4 @@
-"""The board of a cluster run adds up the counts that the members report.
+"""The board of a cluster run adds up the counts (env steps, updates, bytes) that the cluster members report.
 
     member --BoardLine--> Board (a Ray actor) <--BoardKeeper-- driver
 
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Counts of one cluster member's process since it started."""
+    """Counts of one process of a cluster member since the process started."""
 
     env_steps: int = 0
     episodes: int = 0
@@ -57,7 +57,7 @@ class Answer:
 
 @dataclass(slots=True)
 class MemberCount:
-    """The counts of all successive processes of one cluster member."""
+    """The counts of one cluster member, over all of its successive processes."""
 
     life: int = -1  # The number of the member's current process, counted from 0
     before: Work = field(default_factory=Work)  # The counts of the member's earlier processes
@@ -77,8 +77,8 @@ class MemberCount:
 
 
 class Board:
-    """Adds up the counts of all members for the driver. Each report contains the total counts of a member's process, so
-    a lost or repeated report does no harm."""
+    """A Ray actor that adds up the counts of all cluster members for the driver. Each report contains the total counts
+    of a member's process, so a lost or repeated report does no harm."""
 
     def __init__(self, members: Sequence[MemberCount], window: int, stop: bool = False):
         """`members` lists each member's counts so far. The online score is the mean over the last `window` episodes of
@@ -88,8 +88,8 @@ class Board:
         self._stop, self._heard = stop, time.monotonic()
 
     def report(self, member: int, life: int, work: Work, recent: list[Recent]) -> Answer:
-        """Record the counts `work` that process number `life` of a member reports. `recent` lists the process's
-        recent episodes."""
+        """Record the counts `work` that process number `life` of a member reports. `recent` lists the recent episodes
+        of the member's process."""
         m = self._members[member]
         if life > m.life:
             m.before = m.work
@@ -174,7 +174,7 @@ class BoardLine:
         self._member = member
         self._life = life
         self._board: Any = None
-        self._asked: Any = None  # the pending call of the board
+        self._asked: Any = None  # The call of the board whose answer has not arrived
         self._sent_at, self._heard_at = 0.0, time.monotonic()
         self.answer = Answer(0, False, 0.0)  # The board's last answer
         self.answered = Work()  # The counts that the board has received

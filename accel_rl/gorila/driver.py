@@ -91,7 +91,7 @@ class Driver:
         self.evaluation: Evaluation | None = None
         self.best = BestAgent(run)
         self._shards_replaced, self._snapshot_at = 0, self.updates
-        self._short_since: float | None = None  # The time since which too few bundles are running
+        self._short_since: float | None = None  # When the number of running bundles fell below --gorila.min-bundles
         self._saved_s = time.monotonic()
         self._short_s = max(g.timeout_s, START_S)
 
@@ -151,7 +151,7 @@ class Driver:
         return self.updates >= limit if limit else self.counters.env_steps >= self.config.env_steps
 
     def _turn(self, ending: bool) -> None:
-        """Check all processes once, and raise RunError if the run cannot continue."""
+        """Check all processes of the run once, and raise RunError if the run cannot continue."""
         g = self.config.gorila
         time.sleep(LOOK_S)
         self.board.read(ending, ANSWER_S)
@@ -325,7 +325,7 @@ class PushReport:
         self._said = False
 
     def since_last(self, shards: Sequence[Counter[str]], work: Work) -> Row:
-        """The run's total counts, and push rates and mean delay since the last row.
+        """The run's total counts, and the rates and mean delay of pushes since the last row of metrics.
 
         `push_delay` is the mean number of other pushes that a shard accepted between a learner's pull of parameters and
         its push of the gradient computed with them.

@@ -44,7 +44,8 @@ class GlobalReplay:
         algo = cls(self.config.algo, spec, T=self.config.T, B=self.config.sampler.envs)
         assert isinstance(algo, ReplayAlgorithm)
         self._spec, self._returns = spec, algo.build_returns()
-        self._parts: dict[int, tuple[int, Replay]] = {}  # by member: (number of its process, its transitions)
+        # By member: (number of the member's process, transitions of this process)
+        self._parts: dict[int, tuple[int, Replay]] = {}
 
     def append(self, member: int, life: int, rollout: dict[str, Any]) -> int:
         """Append a rollout from process number `life` of a member, and return the number of transitions in the replay.
@@ -77,7 +78,7 @@ _FIELDS = ("frames", "age", "action", "reward", "terminated", "truncated", "ende
 
 
 def to_message(rollout: Rollout) -> dict[str, Any]:
-    """Convert a rollout to a message with the arrays that a replay stores. Of `final_frames`, it contains only those of
+    """Convert a rollout to a message with the arrays that a replay stores. The message contains `final_frames` only for
     steps at which an episode ended."""
     host = rollout.on_host
     message = {name: getattr(host, name).numpy() for name in _FIELDS}
@@ -95,7 +96,7 @@ def from_message(message: dict[str, Any]) -> Rollout:
     return Rollout(**arrays, final_frames=final_frames, stack=message["stack"])
 
 
-IN_FLIGHT = 2  # The most rollouts of a member that are not stored yet, and the most batches requested in advance
+IN_FLIGHT = 2  # Maximum numbers of a member's rollouts that are not stored yet, and of its batches requested in advance
 LOOK_S = 0.05
 SIZE_S = 0.5  # A replay with too few transitions for learning is polled every SIZE_S seconds.
 
@@ -108,8 +109,8 @@ class RemoteReplay(Replay):
     """
 
     def __init__(self, ray: Any, name: str, member: int, life: int, start: int, device: torch.device, timeout_s: float):
-        """The client draws no batches before the global replay contains `start` transitions. Calls time out after
-        `timeout_s`."""
+        """The client draws no batches before the global replay contains `start` transitions. Calls of the replay time
+        out after `timeout_s` seconds."""
         self._ray = ray
         self._name = name
         self._member = member
@@ -119,8 +120,8 @@ class RemoteReplay(Replay):
         self._timeout_s = timeout_s
         self._actor: Any = None
         self._sent: deque[Any] = deque()
-        self._drawn: deque[tuple[int, Any]] = deque()  # (batch size, pending call)
-        self._last: dict[int, ReplayBatch] = {}  # the last batch of each batch size
+        self._drawn: deque[tuple[int, Any]] = deque()  # (batch size, call that fetches a batch of this size)
+        self._last: dict[int, ReplayBatch] = {}  # The batch that was last received, by batch size
         self._size, self._looked_at = 0, 0.0
 
     def _replay(self) -> Any:
@@ -145,23 +146,24 @@ class RemoteReplay(Replay):
             raise RunError(f"the global replay has not answered within {self._timeout_s:g} s") from e
         except errors.RayTaskError as e:
             raise RunError(f"the global replay: {e.cause}") from e
-        except errors.RayError:  # The replay's process, its node, or the object store with the answer is lost.
+        except errors.RayError:  # The global replay's process, its node, or the object store with the answer was lost.
             self._actor, self._size = None, 0
             self._sent.clear()
             self._drawn.clear()
             return None
 
     def append(self, rollout: Rollout) -> None:
-        """Send a rollout. First wait until fewer than IN_FLIGHT earlier rollouts are not stored yet."""
+        """Send a rollout to the global replay, after waiting until fewer than IN_FLIGHT earlier rollouts remain to be
+        stored."""
         while len(self._sent) >= IN_FLIGHT:
             self._size = self._answer(self._sent.popleft()) or 0
         message = to_message(rollout)
         self._sent.append(self._replay().append.remote(self._member, self._life, message))
 
     def sample(self, N: int) -> ReplayBatch:
-        """A batch of N transitions. If the global replay has been replaced, return the last batch again until the
-        replacement has enough transitions; a member that waited would send no rollouts to the replacement. Raises
-        RunError if no batch is available within timeout_s."""
+        """Return a batch of N transitions from the global replay. If the global replay has been replaced, return the
+        last batch again until the replacement has enough transitions; a member that waited would send no rollouts to
+        the replacement. Raises RunError if no batch is available within timeout_s."""
         deadline = time.monotonic() + self._timeout_s
         while True:
             while len(self._drawn) <= IN_FLIGHT:
@@ -214,8 +216,8 @@ class RemoteReplay(Replay):
 
 
 class ReplayKeeper(Keeper):
-    """Starts and replaces the global replay for the driver. A replacement starts empty, and learners wait until it has
-    enough transitions."""
+    """Starts and replaces the global replay for the driver. The replacement of a lost global replay starts
+    empty, and learners wait until it has enough transitions."""
 
     def __init__(self, ray: Any, setup: Setup, sources: int):
         """`sources` is the number of members that sample."""

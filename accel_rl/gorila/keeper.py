@@ -1,4 +1,4 @@
-"""The driver starts the evaluator and the global replay, and replaces them when they die."""
+"""The driver of a cluster run starts the processes of the evaluator and the global replay, and replaces dead ones."""
 
 import logging
 import time
@@ -21,7 +21,8 @@ def pause_after(deaths: int) -> float:
 
 
 class Deaths:
-    """Counts consecutive deaths of processes, and when they must end the run. Progress resets the count."""
+    """Counts consecutive deaths of one kind of process, and decides when these deaths must end the run. Progress resets
+    the count."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -48,15 +49,15 @@ def task_error(what: str, error: Any) -> ConfigError | RunError:
 
 
 class Keeper:
-    """Starts a Ray actor at its first call, and replaces it when it dies."""
+    """Starts a Ray actor at the first call, and replaces the actor when its process dies."""
 
     def __init__(self, ray: Any, what: str, *arguments: Any):
         """`what` describes the actor in messages. `arguments` are the actor's class and name, and the arguments of the
         class."""
         self._ray, self._what, self._arguments = ray, what, arguments
         self._actor: Any = None
-        self._call: Any = None  # the pending call of the actor
-        self._starts_at = 0.0  # when a dead process is replaced
+        self._call: Any = None  # The call of the actor whose answer has not arrived
+        self._starts_at = 0.0  # The time at which a dead actor's replacement starts
         self.deaths = Deaths()
         self.replaced = 0
 

@@ -180,7 +180,7 @@ class MemberClock(Clock):
         self._config = config
         self._line = line
         self._env_steps = 0  # The number of env steps of this process
-        # The counts of the member's earlier processes
+        # The counts of this member's earlier processes
         self._earlier = Work()
         if state is not None:
             sync = state["learner"]["gradient_sync"]

@@ -45,7 +45,7 @@ class Seat:
     slot: int = 0
     running: Any = None  # The pending Ray call `Member.run`, which lasts until training ends
     done_at_start: int = 0  # The member's env steps plus updates when its current process began
-    failed_starts: int = 0  # consecutive processes that made neither an env step nor an update
+    failed_starts: int = 0  # Number of consecutive processes of the member that made neither an env step nor an update
     # The time at which a dead member's next process starts
     starts_at: float | None = None
     ended: bool = False
@@ -77,8 +77,8 @@ class Members:
         self._resources = resources
         self.seats = [Seat(i, role, counts[i].life + 1) for i, role in enumerate(roles)]
         self.replaced = 0
-        self._deaths, self._done = Deaths(), 0  # env steps plus updates of the run
-        self._slots: dict[str, int] = {}  # number of members by machine
+        self._deaths, self._done = Deaths(), 0  # Env steps plus updates of all members
+        self._slots: dict[str, int] = {}  # Number of members on each machine
         for seat in self.seats:
             self._start(seat)
         self._placing_until = time.monotonic() + PLACING_S
@@ -223,8 +223,8 @@ class Nodes:
 
 def fitting_share(nodes: Sequence[float], members: int) -> float:
     """Return the largest number of cores (or GPUs) per member with which all `members` members fit on the nodes: a
-    whole number, 1/k if k members must share one, or 0 if there are none. `nodes` lists the number of cores (or GPUs)
-    of each node."""
+    whole number, or 1/k if k members must share one core (or GPU). Without any cores (or GPUs), return 0. `nodes` lists
+    the number of cores (or GPUs) of each node."""
     if not (total := sum(int(n) for n in nodes)):
         return 0.0
     for share in range(int(max(nodes)), 0, -1):

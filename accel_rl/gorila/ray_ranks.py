@@ -80,8 +80,8 @@ class RayStarter:
             raise RunError(f"the ranks cannot start on the Ray cluster: {' '.join(str(e).split())[:300]}") from e
 
     def _start(self, size: int) -> "list[RayRank]":
-        """Start an actor in each bundle of a new placement group, and a rank in each actor. Ranks on the same node have
-        consecutive numbers."""
+        """Start an actor in each resource bundle of a new Ray placement group, and a rank in each actor. Ranks on the
+        same node have consecutive numbers."""
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
         self._group = self._ray.util.placement_group([self._bundle] * size, strategy=self._strategy)
@@ -123,7 +123,8 @@ class RankActor:
         return ray.get_runtime_context().get_node_id(), *self._socket.getsockname()
 
     def start(self, setup: dict[str, Any], environment: dict[str, str]) -> int:
-        """Start the rank's process, and return its process id. Rank 0 inherits the port."""
+        """Start the rank's process, and return its process id. The process of rank 0 inherits the port on which `place`
+        listens."""
         read, write = os.pipe()
         os.set_blocking(read, False)
         self._output = io.FileIO(read)

@@ -1,9 +1,9 @@
 """Start Ray on this machine, or connect to a running Ray cluster.
 
-If the driver of a local Ray session is killed, Ray's agents run for another minute, and Ray never removes its files. If
-Ray's process on the driver's machine (raylet) is lost, Ray ends the driver without a message. A watcher process
-therefore outlives the driver. The watcher reports an unexpected end of the driver, ends the processes of a local
-session, and removes the session's files.
+If the driver of a local Ray session is killed, Ray's agents run for another minute, and the files of Ray are never
+removed. If Ray's process on the driver's machine (raylet) is lost, Ray ends the driver without a message. A watcher
+process therefore outlives the driver. The watcher reports an unexpected end of the driver, ends the processes of a
+local Ray session, and removes the session's files.
 """
 
 import importlib.util
@@ -124,7 +124,7 @@ def cluster_ray(address: str) -> Iterator[Any]:
     """
     check_address(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Ray's default is 20 tries, which take 14 minutes if a program other than Ray listens at the address.
+    # By default, Ray tries to connect 20 times. This takes 14 minutes if another program listens at the address.
     os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "2")
     ray = load_ray()
     if ray.is_initialized():
@@ -273,8 +273,8 @@ def end_session(folder: str) -> None:
 
 
 def wait_for_end(parent: int, fd: int) -> bool:
-    """Wait until the parent process has written to the pipe `fd` or has died. Return true if it has written, which it
-    does before a normal end."""
+    """Wait until the parent process has written to the pipe `fd` or has died. Return true if the parent has written, as
+    it does before a normal end."""
     poll = select.poll()
     poll.register(fd, select.POLLIN | select.POLLHUP)
     # A pidfd detects the parent's death even if a child process of the parent holds the pipe open.

@@ -66,7 +66,7 @@ class Place:
     """The Ray node and the machine on which a process runs."""
 
     node: str
-    machine: str  # the machine's id; several Ray nodes may run on one machine
+    machine: str  # The machine's id, because several Ray nodes may run on one machine
 
     @classmethod
     def of_process(cls, ray: Any) -> "Place":

@@ -95,7 +95,7 @@ class Snapshot:
     parameters: Tensor  # [n]
     optimizer: dict[str, Any]
     updates: int
-    sequences: dict[str, int]  # the sequence number of each learner's last push
+    sequences: dict[str, int]  # The sequence number of each learner's last push
     counts: Counter[str]
 
 

@@ -93,7 +93,7 @@ class RayShards:
     def refresh(self, timeout_s: float) -> None:
         """Request a new status (version, counts) of each shard, and wait for the answers. A shard that does not answer
         keeps its old status."""
-        self._asked = [None] * len(self.names)  # Answers to earlier calls are dropped.
+        self._asked = [None] * len(self.names)  # The answers to earlier status calls are dropped.
         calls = [self._call(i, "status") for i in range(len(self.names))]
         for i, call in enumerate(calls):
             with suppress(ShardUnavailable):

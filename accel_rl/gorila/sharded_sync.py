@@ -63,7 +63,7 @@ class ShardedSync(GradientSync):
         # `_in_flight` stores, for each unanswered update, a pair (push, pull) per shard.
         self._pulls, self._taken = 0, [0] * len(self.parts)
         self._in_flight: deque[list[tuple[ActorCall, _Pull]]] = deque()
-        self._snapshots: list[Snapshot] = []  # the shards' state from a checkpoint
+        self._snapshots: list[Snapshot] = []  # The state of the shards in a checkpoint
         self._outliers = OutlierGuard(config.outlier_deviations, usual_loss)
         self.skips = SkippedUpdates(torch.device("cpu"))
         self.counts = Counter[str]()
@@ -77,7 +77,8 @@ class ShardedSync(GradientSync):
     # -- shards ------------------------------------------------------------
 
     def build_shards(self) -> list[Shard]:
-        """Build the shards of the parameter server. If a state has been loaded, the shards are restored from it."""
+        """Build the shards of the parameter server. If a checkpoint's state has been loaded, the shards are restored
+        from this state."""
         shards = [
             Shard(self.flat.data[p], self._build_optimizer(p.stop - p.start), self.config.delay_limit)
             for p in self.parts

@@ -45,7 +45,7 @@ class ActorCall:
         except errors.GetTimeoutError as e:
             self._lost()
             raise ShardUnavailable(f"{self._name} has not answered within {timeout_s:g} s") from e
-        except errors.RayError as e:  # The actor, its node, or the object store with the answer is lost.
+        except errors.RayError as e:  # The actor's process, its node, or the object store with the answer was lost.
             self._lost()
             reason = str(e).partition("\n")[0]
             raise ShardUnavailable(f"{self._name} is gone: {reason}") from e
@@ -89,8 +89,8 @@ class ShardCalls:
         self._silent_since: list[float | None] = [None] * transport.shards
 
     def ask(self, shard: int, method: Method, *arguments: Any) -> Any:
-        """Call a shard and wait for the answer. A lost call is repeated, which is harmless for all methods except
-        "push". Raises RunError if the shard has not answered for timeout_s."""
+        """Call a shard and wait for the answer. A lost call is repeated, so the method must not be "push".
+        Raises RunError if the shard has not answered for timeout_s."""
         assert method != "push"
         while (answer := self.answer(shard, self.transport.call(shard, method, *arguments))) is None:
             time.sleep(RETRY_S)

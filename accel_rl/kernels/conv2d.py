@@ -21,7 +21,7 @@ def conv2d(
     x = x.gather() if isinstance(x, FrameStacks) else x
     of_bytes = of_bytes and x.dtype == torch.uint8
     if x.device.type == "cpu" and x.dtype == torch.float32 and conv_bf16_amx.multiplies_bfloat16():
-        x = x.to(torch.bfloat16)  # Under autocast, norm layers return float32.
+        x = x.to(torch.bfloat16)  # Under bfloat16 autocast, norm layers return float32.
     if conv_bf16_amx.supports(x, weight, stride, padding):
         return conv_bf16_amx.conv_bf16_amx(x, weight, bias, stride, padding, relu)
     if conv_f32_winograd.supports(x, weight, stride, padding):
@@ -40,13 +40,14 @@ def _conv2d_by_torch(x: Tensor, weight: Tensor, bias: Tensor, stride: int, paddi
     return F.conv2d(x, weight, bias, stride, padding)
 
 
-BLOCK = 4  # side of a block of pixels
+BLOCK = 4  # Height and width of a block of pixels
 
 
 def conv2d_on_gpu(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
-    """Convolve in the memory layout in which cuDNN is fastest on an H100 (benchmarks/results/gpu_h100.md). With
-    float32, uint8 frames keep the memory layout [N, C, H, W]. With other precisions, blocks of 4x4 pixels become
-    channels, so that an 8x8 convolution with stride 4 becomes a 2x2 convolution with stride 1 on 16 C channels."""
+    """Convolve in the memory layout in which cuDNN is fastest on an H100 (benchmarks/results/gpu_h100.md). If the
+    weights are float32, uint8 frames keep the memory layout [N, C, H, W]. With other precisions, blocks of 4x4 pixels
+    become channels, so that an 8x8 convolution with stride 4 becomes a 2x2 convolution with stride 1 on 16 C
+    channels."""
     if x.dtype != torch.uint8:
         return F.conv2d(x, weight, bias, stride, padding)
     dtype = _input_dtype(weight)

@@ -43,8 +43,8 @@ class FrameStacks:
         return self.frames.device.type == "cpu" and self.frames[0, 0].is_contiguous()
 
     def arguments(self) -> tuple[Tensor | int, ...]:
-        """Return the arguments by which a kernel locates the frames: frames, the strides of R and B in bytes, t, b,
-        age."""
+        """Return the arguments by which a compiled kernel locates the frames: frames, the strides of R and B in bytes,
+        t, b, age."""
         size = self.frames.element_size()
         return self.frames, self.frames.stride(0) * size, self.frames.stride(1) * size, self.t, self.b, self.age
 
@@ -74,7 +74,7 @@ def _gather(stacks: FrameStacks) -> Tensor:
     frames = stacks.frames
     S = stacks.stack
     N = len(stacks.t)
-    lags = torch.arange(S, device=frames.device)  # position in the stack; 0 is the oldest frame
+    lags = torch.arange(S, device=frames.device)  # Position of a frame in its stack; 0 is the oldest frame
     before_episode = (S - 1 - lags) > stacks.age.long()[:, None]
     words = _words(frames)
     if words is None:

@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 from accel_rl.kernels import native
 from accel_rl.kernels.native import call
 
-MAX_ROWS = 64  # maximum batch size of the kernel linear_small_batch.h
+MAX_ROWS = 64  # Maximum batch size of the kernel in linear_small_batch.h
 MIN_COLUMNS = 256  # For layers with fewer than 256 inputs, torch's CPU library is as fast as the kernel.
 
 
@@ -39,7 +39,7 @@ because its rows depend neither on the batch size nor on the number of threads."
 
 def hidden_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Return the output [N, G] of a wide hidden layer, given x [N, F], weight [G, F] and bias [G]. In a small network,
-    this layer has most of the parameters.
+    the wide hidden layer has most of the parameters.
 
     If the weight has the attribute `flat_grad` (set by `FlatParameters`), the backward pass writes the weight's
     gradient into `flat_grad`, and autograd uses `flat_grad` as `weight.grad` without a copy.

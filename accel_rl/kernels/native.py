@@ -36,8 +36,8 @@ def is_left_out() -> bool:
 
 
 def compiled() -> ModuleType | None:
-    """Return the compiled extension, or None within `left_out`, or if it is not compiled. If the extension is not
-    compiled, this is logged once."""
+    """Return the compiled extension. Return None within the context `left_out`, or if the extension is not compiled,
+    which is logged once."""
     if _left_out.get():
         return None
     try:

@@ -15,8 +15,8 @@ from accel_rl.kernels.ring_arrays import Gathered, RingArrays, empty
 
 TERMINATED = tl.constexpr(ring_arrays.TERMINATED)
 STOPS = tl.constexpr(ring_arrays.TERMINATED | ring_arrays.ENDED)
-BLOCK = 1024  # words that a Triton program copies at a time
-# No fused multiply-adds: they round only once, and the results must equal those of torch.
+BLOCK = 1024  # Number of words that a Triton program copies at a time
+# Fused multiply-adds are disabled, because they round only once, and the results must equal those of torch.
 OPTIONS = {"num_warps": 4, "enable_fp_fusion": False}
 
 

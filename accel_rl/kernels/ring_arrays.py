@@ -41,15 +41,15 @@ class RingArrays(NamedTuple):
 
 
 def gather(ring: RingArrays, cell: Tensor, may_overlap: bool = False) -> Gathered:
-    """Return the n-step transitions that begin at cells [N], without synchronizing with a GPU. The cells must be
-    sampleable. If `may_overlap` is true, obs_tm1 and obs_t may be views of the same memory, so that fewer frames are
-    copied."""
+    """Return the n-step transitions that begin at cells [N], without synchronizing with a GPU. The cells must have the
+    flag SAMPLEABLE. If `may_overlap` is true, obs_tm1 and obs_t may be views of the same memory, so that fewer frames
+    are copied."""
     r_t, discount, goes_on = _step(ring, cell)
     last = cell  # `last` is the last step of the transition.
     for k in range(1, ring.n):
         step = cell + k * ring.B
         reward, more, then_goes_on = _step(ring, step)
-        # Cells after the episode's end may contain NaN.
+        # Cells (stored steps) after the episode's end may contain NaN.
         r_t = r_t + torch.where(goes_on, discount * reward, 0)
         last = torch.where(goes_on, step, last)
         discount = torch.where(goes_on, discount * more, discount)

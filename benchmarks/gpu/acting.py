@@ -1,5 +1,5 @@
-"""Measures sampling without learning on a GPU, with and without captured inference, and with random play as the upper
-bound."""
+"""Measures sampling without learning on a GPU, with and without captured inference, and with random play, whose speed
+is an upper bound."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -18,12 +18,12 @@ from benchmarks.harness.sampling import Sampling
 from benchmarks.harness.turns import Measure
 
 WARM_UP = 4
-"""Number of rollouts after which the inference of both rollout buffers is captured."""
+"""Number of rollouts after which inference has been captured as CUDA graphs for both rollout buffers."""
 WAITS = ("cudaEventSynchronize", "cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaMemcpy")
 
 
 def measure(bench: Bench) -> Result:
-    """Measure sampling with every network and number of environments."""
+    """Measure the speed of sampling with each network and each number of environments."""
     notes: list[str] = []
     result = bench.run([partial(case, bench, envs_near(n, bench), notes) for n in bench.sizes.acting_envs])
     result.notes = [line for line in dict.fromkeys(notes) if "--sampler.no-capture" not in line]

@@ -13,7 +13,7 @@ from benchmarks.harness.program import Build, CaseResult, rates
 
 @dataclass(frozen=True)
 class Goal:
-    """A bound that a measured number should meet: a lower bound if `at_least` is true, and otherwise an upper bound."""
+    """A bound for a measured number: a lower bound if `at_least` is true, and otherwise an upper bound."""
 
     what: str
     value: float
@@ -27,8 +27,8 @@ class Goal:
 
 @dataclass
 class Result:
-    """The table, goals and notes of one part of the benchmark. `cases` contains the measurements that were made in
-    turns."""
+    """The table, goals and notes of one part of the benchmark. `cases` contains the measurements of variants that were
+    measured in turns."""
 
     columns: Sequence[str]
     rows: list[list[Any]] = field(default_factory=list)
@@ -52,8 +52,8 @@ class Bench:
     folder: Path
     seconds: float
     save: Callable[[Result], object] = lambda result: None
-    """Writes the results so far, which are then kept if the process is killed."""
-    games: str = "some"  # Which games the tests play: "some" or "all".
+    """Writes the measurements made so far to the part's file, which remains if the process is killed."""
+    games: str = "some"  # The games that the emulator's tests play: "some" or "all".
     game: str = "breakout"
     begun: float = field(default_factory=time.monotonic)
 
@@ -63,8 +63,8 @@ class Bench:
         return max(0.0, self.begun + self.seconds - time.monotonic())
 
     def run(self, builds: Sequence[Build], unit: str = "env steps/s") -> Result:
-        """Measure all cases, with an equal share of the remaining time for each, but at least one turn. After each
-        measurement, the results so far are saved."""
+        """Measure all cases. Each case gets an equal share of the remaining time, but at least one turn. After each
+        measurement, all results so far are saved."""
         results: list[CaseResult] = []
 
         def table(cases: list[CaseResult]) -> Result:

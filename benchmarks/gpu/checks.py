@@ -52,7 +52,7 @@ def measure(bench: Bench, marks: str) -> Result:
 
 
 def run(bench: Bench, command: list[str], file: Path) -> Result:
-    """Run pytest, and save the outcomes so far each second."""
+    """Run pytest, and save the outcomes of the completed tests once per second."""
     log = bench.folder / "pytest.log"
     with log.open("wb") as output, guarded(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT) as process:
         while process.poll() is None and bench.left:
@@ -71,7 +71,8 @@ def run(bench: Bench, command: list[str], file: Path) -> Result:
 def result(file: Path) -> Result:
     """Return what `benchmarks.gpu.outcomes` has written so far: the number of tests by outcome, and the reason for each
     test that did not pass."""
-    lines = file.read_text().split("\n")[:-1] if file.exists() else []  # A last line without newline is incomplete.
+    # A last line without newline is not complete yet.
+    lines = file.read_text().split("\n")[:-1] if file.exists() else []
     outcomes = [json.loads(line) for line in lines]
     counts = Counter(each["outcome"] for each in outcomes)
     failed = counts["failed"] + counts["error"]

@@ -13,8 +13,8 @@ thousand frames/s of emulation with 4,096 environments, and 68 thousand frames/s
 
 
 def measure(bench: Bench) -> Result:
-    """Measure emulation by number of environments, and 400 steps of ms_pacman from one start state. Count the steps of
-    the plain core."""
+    """Measure emulation by number of environments, and 400 steps of ms_pacman from one start state. Count the steps
+    that the emulator's plain core plays."""
     sizes = bench.sizes
     result = bench.run([partial(case, bench, envs) for envs in sizes.emulated_envs], "frames/s")
     medians = {(name, r["environments"]): rate for r in result.cases for name, rate in r["median"].items()}

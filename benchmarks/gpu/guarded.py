@@ -13,8 +13,8 @@ from accel_rl.processes.guard import Guard
 def guarded(
     command: Sequence[str], env: Mapping[str, str] = os.environ, **options: Any
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """Start a program in a session of its own. At the end of the context or of this process, even if SIGKILL ends this
-    process, the program and all processes that it has started are killed."""
+    """Start a program in a process session of its own. At the end of the context or of this process, even if SIGKILL
+    ends this process, the program and all processes that it has started are killed."""
     guard = Guard()
     try:
         variables = {**env, **guard.variables("program")}

@@ -1,5 +1,5 @@
-"""Counts the operations that one update launches on a GPU, by stage. Small runs are enough, because the numbers of
-operations do not depend on the sizes of batches."""
+"""Counts the operations that one update launches on a GPU, by stage. Runs with small batches are enough, because the
+numbers of operations do not depend on the sizes of batches."""
 
 import sys
 from collections import Counter
@@ -39,8 +39,8 @@ belongs to the stage. The first matching entry decides."""
 
 
 class Operations(TorchDispatchMode):
-    """Counts, by stage, the operations that are launched on a device inside the context. Views and allocations launch
-    nothing."""
+    """Counts, by stage, the operations that are launched on a device inside the context. Views and allocations are not
+    counted, because they launch nothing."""
 
     def __init__(self, device: torch.device):
         super().__init__()
@@ -71,15 +71,16 @@ def _stage(frame: FrameType | None) -> str:
     for stage, folder, function in _PLACES:
         if any(folder in file and function in ("", name) for file, name in callers):
             return stage
-    return "backward"  # Autograd's thread for a GPU has no Python callers.
+    return "backward"  # On autograd's own thread for a GPU, an operation has no Python functions as callers.
 
 
 def count(learner: Learner, is_whole: bool = True) -> Counter[str]:
-    """Make one update from Python, and return the number of its operations by stage. If `is_whole` is false, the update
-    handles invalid steps in a rollout."""
+    """Make one update from Python, and return the number of its operations by stage. If `is_whole` is false, the
+    rollout contains invalid steps, which the update must exclude."""
     algo = learner.algo
     update = Operations(algo.device)
-    update.by_stage["metrics"] = 1  # In a CUDA graph, one operation adds the metrics to those of earlier updates.
+    # In a CUDA graph, one operation adds an update's metrics to those of earlier updates.
+    update.by_stage["metrics"] = 1
     if isinstance(algo, ReplayAlgorithm):
         with update:
             UpdateMetrics.of(learner.update(algo.draw()))

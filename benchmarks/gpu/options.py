@@ -19,8 +19,8 @@ class Options(argparse.Namespace):
     device: str
     simulated: bool
     tiny: bool
-    separate: bool  # Whether each part runs in a separate process
-    is_child: bool  # Whether a parent process started this process to run one part
+    separate: bool  # Whether each part of the benchmark runs in a separate process
+    is_child: bool  # Whether a parent process started this process to run one part of the benchmark
     games: str
     build: bool
     seconds: float | None

@@ -24,7 +24,8 @@ def pytest_configure(config: pytest.Config) -> None:
 class _Outcomes:
     def __init__(self, file: Path):
         self._file = file
-        self._unimported: set[str] = set()  # Each of xdist's workers reports the same file that cannot be imported.
+        # If a test file cannot be imported, every worker of pytest-xdist reports this error.
+        self._unimported: set[str] = set()
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed and report.nodeid not in self._unimported:

@@ -1,5 +1,6 @@
 """Profiles updates and inference: the time of GPU kernels, the share of time in which the GPU is busy, and the host's
-time. In whole cycles of sampling and learning, the host's time is split into waiting, serving, copying and learning.
+time. In whole cycles of sampling and learning, the host's time is split into waiting for workers, serving actions,
+copying and learning.
 """
 
 import contextlib
@@ -116,7 +117,7 @@ def _longest(events: Any) -> list[tuple[str, int, float]]:
 
 
 def covered(spans: list[tuple[float, float]]) -> float:
-    """Return the length of the union of intervals."""
+    """Return the length of the union of time intervals."""
     total, end = 0.0, float("-inf")
     for begin, stop in sorted(spans):
         total += max(0.0, stop - max(begin, end))

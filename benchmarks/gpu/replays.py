@@ -47,7 +47,7 @@ def case(bench: Bench, stack: ExitStack) -> Case:
         kind, what = ("prioritized", "draw and update") if prioritized else ("uniform", "draw")
         for where in dict.fromkeys((device, "cpu")):
             appended, drawn = (Ours(bench.sizes.capacity, B, 1, prioritized, where, device) for _ in range(2))
-            # Nothing is appended to the replay meanwhile, because an append would make captured draws invalid.
+            # Appends are measured on another replay than draws, because an append would make captured draws invalid.
             parts[f"{kind}, {where}, append"] = appended.append
             for N in bench.sizes.draws:
                 size = size or _bytes(drawn.replay, N)

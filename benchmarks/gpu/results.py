@@ -16,7 +16,8 @@ from benchmarks.harness.table import cell, table
 
 
 class Results:
-    """Writes the files gpu-NAME/PART.json and gpu-NAME.md in a folder. Results of earlier commands are kept."""
+    """Writes the files gpu-NAME/PART.json and gpu-NAME.md in a folder. Results of earlier commands remain in the
+    files."""
 
     def __init__(self, folder: Path, device: str):
         self.gpu = describe(device)
@@ -31,7 +32,7 @@ class Results:
         return {name: part for name in PARTS if (part := self.part(name))}
 
     def part(self, name: str) -> dict[str, Any]:
-        """Return the result of a part, or {} without one."""
+        """Return the result of a part, or {} if the part has no result."""
         try:
             return dict(json.loads(self._file(name).read_text()))
         except (OSError, ValueError):
@@ -57,7 +58,7 @@ class Results:
 
 
 def _lscpu() -> str:
-    """Return what lscpu prints of sockets, cores, threads, caches and NUMA nodes, or "" without lscpu."""
+    """Return what lscpu prints about sockets, cores, threads, caches and NUMA nodes, or "" without lscpu."""
     try:
         return subprocess.run(["lscpu"], capture_output=True, text=True, check=False).stdout.partition("\nVulner")[0]
     except OSError:
@@ -72,7 +73,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def slug(name: str) -> str:
-    """Convert a GPU's name for the name of a file, such as "NVIDIA H200" to "nvidia-h200"."""
+    """Convert a GPU's name to a part of a file name, such as "NVIDIA H200" to "nvidia-h200"."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
@@ -89,7 +90,8 @@ def describe(device: str) -> dict[str, Any]:
 
 
 def page(parts: dict[str, dict[str, Any]]) -> str:
-    """Return the page in Markdown, with the machine of the last part and a section for each part."""
+    """Return the page of results in Markdown: a description of the machine that measured the last part, and a section
+    for each part."""
     last = list(parts.values())[-1]
     gpu, host = last["gpu"], last["machine"]
     facts = {

@@ -1,4 +1,5 @@
-"""Measures the time of an agent step of games on the GPU, from the few environments of usual training to many."""
+"""Measures the time of an agent step of games on the GPU, by number of environments: few, as in usual training, to
+many."""
 
 import time
 from dataclasses import replace
@@ -19,19 +20,19 @@ from benchmarks.harness.measured_training import synchronize
 MOST_MS, LEAST_FRAMES = 4.0, 5e6
 """Goals for the median of the games: milliseconds per step of 1,024 environments, and frames/s of 8,192
 environments."""
-DRAWN = 8  # Random actions are drawn for 8 steps, and then repeated.
+DRAWN = 8  # Random actions are drawn for 8 agent steps, and these 8 steps are repeated.
 PLAYED = 1_024
-"""Number of environments that play before the measurement. Measurements with more environments begin with copies of
-their states."""
+"""Number of environments that play before a measurement. Measurements with more environments begin with copies of the
+states of these environments."""
 
 
 def measure(bench: Bench) -> Result:
-    """Measure the kernel for all games, and the kernels for single games that exist. Measurements begin after
-    `emulated_steps` steps, when no game shows its start screen."""
+    """Measure the GPU kernel that plays all games, and the kernels that were compiled for single games. Measurements
+    begin after `emulated_steps` steps, when no game shows its start screen any more."""
     sizes = bench.sizes
     result = Result(("game", "kernel", *(f"{n:,} environments, us" for n in sizes.step_envs)))
     best: dict[str, list[float]] = {}
-    for game in sizes.step_games:  # The games' kernels are compiled at the same time.
+    for game in sizes.step_games:  # The kernels of all games are compiled at the same time.
         begin_translation(game, bench.device)
     for game in sizes.step_games:
         config = Load(game, 1).config(bench.device)
@@ -43,8 +44,8 @@ def measure(bench: Bench) -> Result:
             if tables.translated:
                 kernels = kernels_of(tables.device)
                 kernels.load_blocks(game)
-                # If a stored trial found the game's own kernel slower than the other one, the trial is discarded.
-                # Otherwise the game's own kernel would not be measured.
+                # Stored measurements of the two kernels are discarded. If the game's own kernel was slower, it would
+                # not be used here.
                 if trial := kernels.trials.pop(game, None):
                     result.notes.append(f"{game}: {trial}")
                 kernel = "the game's" if kernels.has_blocks(game) else "all games, as its own failed"
@@ -74,7 +75,7 @@ def times(game: DeviceGame, n_actions: int, bench: Bench) -> list[float]:
     result = []
     for n in bench.sizes.step_envs:
         more, out = DeviceEnvs(game, list(range(n))), DeviceStep.empty(n, game)
-        # A few environments are chosen evenly among those that have played.
+        # If n is small, evenly spaced environments are chosen among those that have played.
         chosen = torch.arange(n, device=game.device) * max(1, played // n) % played
         more.state["envs"].copy_(envs.state["envs"][:, chosen])
         drawn = torch.randint(n_actions, (DRAWN, n), generator=generator).to(game.device)

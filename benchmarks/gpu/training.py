@@ -1,5 +1,5 @@
-"""Measures training of every algorithm on a GPU, with and without CUDA graphs, in several precisions and with both
-schedules."""
+"""Measures training of every algorithm on a GPU, with and without CUDA graphs, in several precisions, and with the
+lockstep and concurrent schedules."""
 
 from contextlib import ExitStack
 from dataclasses import replace
@@ -26,14 +26,14 @@ DALEY_BOTH = 1_543.0
 
 
 def envs_near(wanted: int, bench: Bench, concurrent: bool = False) -> int:
-    """Return the number nearest to `wanted` of environments that can be divided evenly among the cores."""
+    """Return a number of environments, near `wanted`, that the worker processes of each group can divide evenly."""
     workers = 1 if bench.sizes.in_process else place_processes(device=bench.device, concurrent=concurrent).workers
     return max(1, round(wanted / (GROUPS * workers))) * GROUPS * workers
 
 
 def settings(bench: Bench, algorithm: str, envs: int, horizon: int | None = None, **algo: Any) -> TrainConfig:
-    """Return an algorithm's default settings for a measurement. `algo` has settings that differ from the algorithm's
-    defaults."""
+    """Return an algorithm's default settings for a measurement. `algo` contains the settings that differ from the
+    algorithm's defaults."""
     base = default_config(algorithm)
     sampler = replace(
         base.sampler, envs=envs, groups=GROUPS, horizon=horizon or base.sampler.horizon,
@@ -57,7 +57,7 @@ def policy_gradient(bench: Bench, algorithm: str) -> Result:
     sizes, envs = bench.sizes, envs_near(bench.sizes.policy_envs, bench)
     if algorithm == "ppo":
         return measure(bench, "ppo", settings(bench, "ppo", envs, sizes.ppo_horizon, minibatch=sizes.ppo_minibatch))
-    if algorithm == "impala":  # The window's batches must divide the environments.
+    if algorithm == "impala":  # IMPALA's number of batches must divide the number of environments.
         batches = max(n for n in range(1, 6) if envs % n == 0)
         return measure(bench, "impala", settings(bench, "impala", envs, network=sizes.impala_network, batches=batches))
     return measure(bench, "a2c", settings(bench, "a2c", envs))
@@ -81,13 +81,14 @@ def q_settings(bench: Bench, algorithm: str, concurrent: bool = False) -> TrainC
 
 
 def q_learning(bench: Bench, algorithm: str) -> Result:
-    """Measure DQN, C51 or Rainbow with both schedules."""
+    """Measure DQN, C51 or Rainbow with the lockstep and concurrent schedules."""
     more = {CONCURRENT: q_settings(bench, algorithm, concurrent=True)}
     return measure(bench, algorithm, q_settings(bench, algorithm), more)
 
 
 def measure(bench: Bench, name: str, config: TrainConfig, more: dict[str, TrainConfig] | None = None) -> Result:
-    """Measure the variants of a configuration in turns with each other and with the configurations `more`."""
+    """Measure training with the settings `config`, with variants of these settings (from Python, other precisions), and
+    with the settings `more`, all in turns."""
     configs = {CAPTURED: config, FROM_PYTHON: replace(config, capture_updates=False)}
     configs |= {precision: replace(config, precision=precision) for precision in bench.sizes.precisions}
     configs |= more or {}

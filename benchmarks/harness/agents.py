@@ -1,4 +1,4 @@
-"""The agents of the benchmarks act by random actions, A3C-Net or DQN-Net."""
+"""The agents of the benchmarks select actions at random, by A3C-Net or by DQN-Net."""
 
 import torch
 

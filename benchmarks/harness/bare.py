@@ -15,7 +15,7 @@ from benchmarks.harness.served import Served
 
 
 def serve(config: dict[str, Any]) -> None:
-    """Answer each request, until stdin ends."""
+    """Answer each request for a measurement, until stdin ends."""
     import numpy as np
 
     from accel_rl.data.rollout_arrays import Step

@@ -6,12 +6,13 @@ from accel_rl.emulator import games
 from accel_rl.emulator.games import rom_path
 from accel_rl.text.errors import ConfigError, nearest
 
-# ale-py has ROMs that need two players.
+# ale-py also has ROMs for two players, which are excluded.
 TWO_PLAYERS = ("combat", "joust", "maze_craze", "warlords")
 
 
 def chosen(names: Sequence[str]) -> list[str]:
-    """Return the games of `all57`, `all` (every ROM that ale-py loads for one player), or of names."""
+    """Return the games named in a list. `all57` stands for the 57 benchmark games, and `all` for every ROM that ale-py
+    loads for one player."""
     named = list(games())
     roms = {path.stem for path in rom_path(named[0]).parent.glob("*.bin")}
     everything = named + sorted(roms - {*named, *TWO_PLAYERS})

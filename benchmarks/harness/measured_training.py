@@ -28,8 +28,8 @@ AHEAD = 2
 
 
 def rate(work: Callable[[], float], seconds: float, device: str = "cpu") -> float:
-    """Call `work` repeatedly for the given number of seconds, at least once. Return the sum of its results, divided by
-    the seconds."""
+    """Call `work` repeatedly for the given number of seconds, at least once. Return the sum of the calls' results,
+    divided by the measured seconds."""
     waiting, gpu = deque[Any](), Device(device)
     synchronize(device)
     n, begin = 0.0, time.perf_counter()
@@ -127,8 +127,8 @@ class MeasuredTraining:
         return self._measure(lambda: self.sampler.collect(agent or self.agent).env_steps, seconds)
 
     def learning(self, seconds: float, threads: int | None = None) -> float:
-        """Measure for how many env steps/s the learner can make its updates, without sampling, by default with the
-        run's number of threads per operation. Every cycle of the measurement learns from the same rollout."""
+        """Measure the env steps/s for which the learner can make its updates. The learner does not sample: every
+        training cycle uses the same rollout. By default, torch uses as many threads as in the run."""
         schedule: Any = self.schedule
         one_rollout = SimpleNamespace(collect=lambda agent: self.rollout, check=lambda: None)
         real, schedule.sampler = schedule.sampler, one_rollout

@@ -1,7 +1,7 @@
 """A common interface for the Atari vector environments of other packages.
 
-All environments have frame skip 4, a stack of 4 grayscale frames of 104x80 (resized by area), up to 30 no-ops, no
-sticky actions, raw rewards and whole games.
+All of these environments have frame skip 4, a stack of 4 grayscale frames of 104x80 (resized by area), up to 30 no-ops,
+no sticky actions, raw rewards and whole games.
 """
 
 import time
@@ -73,7 +73,7 @@ class Peer:
         if self.batched:
             self.env.close()
             return
-        # Processes are killed, because the `close` of these packages waits forever for a process that does not reply.
+        # Processes are killed, because the `close` of other packages waits forever for a process that does not reply.
         vector = self.env.unwrapped
         for process in vector.processes:
             process.kill()
@@ -109,7 +109,7 @@ class AleVectorAsync(AleVector):
     name, halves = "AtariVectorEnv send/recv", 2
 
     def step(self, action: np.ndarray) -> None:
-        self.env.send(action)  # The actions are for the environments that were returned last.
+        self.env.send(action)  # These are the actions of the environments that `recv` returned last.
         self.obs = self.env.recv()[0]
 
 

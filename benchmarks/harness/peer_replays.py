@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 H, W, STACK = 84, 84, 4
-EPISODE = 500  # Steps of each episode that is stored
+EPISODE = 500  # Number of steps of each stored episode
 
 
 @functools.cache
@@ -25,7 +25,8 @@ def priorities(N: int) -> np.ndarray:
 
 
 class SB3:
-    """stable_baselines3.common.buffers.ReplayBuffer. With optimize_memory_usage, each complete stack is stored once."""
+    """stable_baselines3.common.buffers.ReplayBuffer. With optimize_memory_usage, SB3's replay stores each complete
+    stack of frames once."""
 
     package, kinds = "stable_baselines3", ("uniform",)
 
@@ -52,8 +53,8 @@ class SB3:
 
 
 class Tianshou:
-    """tianshou.data.ReplayBuffer or PrioritizedReplayBuffer. With stack_num=4, only the newest frame of a stack is
-    stored."""
+    """tianshou.data.ReplayBuffer or PrioritizedReplayBuffer. With stack_num=4, Tianshou's replay stores only the newest
+    frame of each stack."""
 
     package, kinds = "tianshou", ("uniform", "prioritized")
 

@@ -26,7 +26,8 @@ from benchmarks.harness.turns import Measure, Measurements, in_turns, medians, r
 
 @dataclass(frozen=True)
 class Options:
-    """The options of every benchmark with alternating measurements. With --tiny, the defaults in `TINY` apply."""
+    """The options of every benchmark with alternating measurements. With --tiny, the defaults in the attribute `TINY`
+    of the class replace the usual defaults."""
 
     seconds: float = 2.0
     """Minimum length of one measurement in seconds."""
@@ -75,7 +76,7 @@ Columns = dict[str, dict[str, Any]]
 
 @dataclass
 class Case:
-    """Variants that are measured in turns."""
+    """Variants of a workload that are measured in turns."""
 
     labels: dict[str, Any]
     """Labels that distinguish the case from other cases, such as {"game": "pong"}. The labels of cases are columns of
@@ -139,7 +140,7 @@ measurement."""
 
 @dataclass(frozen=True)
 class Benchmark(Generic[Chosen]):
-    """A benchmark program. `cases` returns a function for each case that builds this case, and `lines` returns the text
+    """A benchmark program. `cases` returns one function per case, which builds this case, and `lines` returns the text
     after the table."""
 
     name: str
@@ -154,8 +155,8 @@ class Benchmark(Generic[Chosen]):
         return program(f"benchmarks.{self.name}", self.doc, self.options, argv, self.measure, self.report)
 
     def measure(self, o: Chosen) -> dict[str, Any]:
-        """Measure all cases of a benchmark. If a case raises RunError, the error is recorded and other cases
-        continue."""
+        """Measure all cases of a benchmark. If a case raises RunError, the error is recorded, and the other cases are
+        measured."""
         results, wrong, builds = [], [], self.cases(o)
         for i, build in enumerate(builds):
             try:
@@ -209,9 +210,9 @@ def program(
     measure: Callable[[Settings], dict[str, Any]],
     report: Callable[[Settings, dict[str, Any]], list[str]],
 ) -> int:
-    """Run a benchmark program. `name` is the name of its module. `options` is a dataclass with a method `check`, and
-    with `json`, the path of the file for the results, or "". Return the exit code: 2 for an impossible option
-    (ConfigError of `check` or `measure`), 1 for a RunError or a result with entries in `wrong`."""
+    """Run a benchmark program. `name` is the name of the program's module. `options` is a dataclass with a method
+    `check`, and with `json`, the path of the file for the results, or "". Return the exit code: 2 for an impossible
+    option (ConfigError of `check` or `measure`), 1 for a RunError or a result with entries in `wrong`."""
     try:
         tiny: Any = getattr(options, "TINY", {}) if "--tiny" in argv else {}
         defaults = options(**{"seconds": 0.02, "repeats": 1, "tiny": True, **tiny}) if tiny else None
@@ -234,7 +235,7 @@ def program(
 
 
 def machine() -> dict[str, Any]:
-    """Return processor, usable cores, load, date and versions."""
+    """Return a description of the machine: processor, usable cores, load, date and versions."""
     return {
         "cpu": cpu_name(), "cores": allowed_cores(), "cgroup_cpus": cgroup_cpus(), "load": os.getloadavg(),
         "date": time.strftime("%Y-%m-%d"), "versions": versions(),

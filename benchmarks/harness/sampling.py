@@ -38,7 +38,7 @@ def sampling_config(
     **sampler: Any,
 ) -> TrainConfig:
     """Return A2C's settings with the given settings of the sampler. If `workers` is None, one worker process runs per
-    usable core. Raises ConfigError for an unknown reset."""
+    usable core. Raises ConfigError for an unknown value of --sampler.reset."""
     one_of("reset", [reset], RESETS)
     base, n = default_config("a2c"), workers or default_workers(device)
     defaults: dict[str, Any] = {"horizon": 20, "decorrelation_steps": 300, "timeout_s": 60.0}
@@ -53,8 +53,7 @@ def cores_of(placement: Placement) -> list[int]:
 
 
 def declare_parts(device: str, sampler: Any) -> None:
-    """Declare to the simulated device the tensors of a rollout of which each group's CUDA stream uses a separate
-    part."""
+    """Tell the simulated device which tensors of a rollout are divided among the groups' CUDA streams."""
     if device.startswith("sim"):
         from accel_rl.samplers.inference.resident import KNOWN
         from tests import simulated_device
@@ -75,7 +74,7 @@ class Sampling:
         self.sampler: Any = build_sampler(self.plan.sampler, config.env, self.spec, config, seed=0, training=True)
         declare_parts(self.plan.device, self.sampler)
         self.busy = 0.0
-        """Share of the worker processes' time that the last measurement by `free` spent in environments."""
+        """In the last measurement by `free`, the share of their time that worker processes spent in environments."""
 
     def collect(self, agent: Agent, rollouts: int = 1) -> None:
         """Collect rollouts before a measurement."""
@@ -98,7 +97,7 @@ class Sampling:
             n += int(np.count_nonzero(rollout.valid.cpu().numpy()))
             if (took := time.perf_counter() - begin) >= seconds:
                 self.busy = (sum(pool.env_seconds()) - before) / took / self.grouping.workers
-                break  # Steps after the measured time are not counted.
+                break  # Env steps that end after the measured time are not counted.
         return n / took
 
     def memory(self) -> tuple[float, float]:

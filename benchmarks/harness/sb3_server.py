@@ -3,7 +3,7 @@ stable-baselines3:
 
     | python sb3_server.py '{"algorithm": "a2c", "game": "Breakout", "envs": 16, "horizon": 5, "dqn": {}}'
 
-A request is a number of seconds, and the answer is env steps/s (see served.py).
+Each request on stdin is a number of seconds, and the answer on stdout is env steps/s (see served.py).
 """
 
 import json
@@ -56,7 +56,7 @@ def build(s: dict[str, Any]) -> tuple[Any, int]:
 
 
 def main() -> None:
-    """Answer each request, until stdin ends."""
+    """Answer each request for a measurement, until stdin ends."""
     model, chunk = build(json.loads(sys.argv[1]))
     model.learn(chunk, reset_num_timesteps=False)
     print("ready", flush=True)

@@ -1,5 +1,5 @@
-"""A process that measures on request: for each number of seconds on stdin, the process writes a line of JSON to
-stdout."""
+"""A process that measures on request: for each number of seconds on stdin, the process measures that long and writes
+the result as a line of JSON to stdout."""
 
 import json
 import subprocess

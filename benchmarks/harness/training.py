@@ -10,7 +10,8 @@ from benchmarks.harness.sampling import declare_parts
 
 
 class Training(MeasuredTraining):
-    """Also measures updates. `at_once` is the number of Q-learning updates in one call of `update`."""
+    """A measured training run that also measures updates. `at_once` is the number of Q-learning updates in one call of
+    `update`."""
 
     def __init__(self, given: TrainConfig, folder: Path, warm_cycles: int = 0, at_once: int = 1):
         self.at_once, self.updates_per_s = at_once, 0.0

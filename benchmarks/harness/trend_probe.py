@@ -1,5 +1,5 @@
 """Prints, as JSON, ratios of the speed of accel_rl, imported from PYTHONPATH, to that of AtariVectorEnv: `python
-trend_probe.py GAMES SECONDS TURNS`. The script uses only calls that all commits since 2026-11-25 have."""
+trend_probe.py GAMES SECONDS TURNS`. The script calls only functions that exist in all commits since 2026-11-25."""
 
 import json
 import statistics
@@ -50,7 +50,7 @@ def ratios(game: str, seconds: float, turns: int) -> dict[str, float]:
     import accel_rl
     from accel_rl.emulator import VectorEnv
 
-    try:  # Later commits compile a translation, which must not happen during the measurement.
+    try:  # Newer commits translate and compile the game's ROM, which must not happen during the measurement.
         from accel_rl.emulator.translation import translate
     except ImportError:
         pass

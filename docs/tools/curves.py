@@ -21,7 +21,7 @@ from accel_rl.settings.presets import with_preset
 from accel_rl.settings.train import default_config
 
 RESULTS = Path(__file__).parents[2] / "experiments/results"
-EPISODES = 10  # Curves omit evaluations of fewer episodes.
+EPISODES = 10  # Curves omit evaluations that have fewer episodes.
 RECORDED = {
     "pong_ppo": ("env_steps", {"Xeon": "pong_ppo_winograd", "EPYC": "pong_ppo_wide"}),
     "pong_pqn": ("env_steps", {"PQN": "pong_pqn/seed*"}),
@@ -104,7 +104,7 @@ def fingerprint(svg: str) -> str:
 
 
 def _games(runs: BySetting) -> Mapping[str, Sequence[str]]:
-    """Return, for each game, the settings with a run of this game."""
+    """Return, for each game, the settings with which a run of this game exists."""
     games = sorted({game for of_setting in runs.values() for game in of_setting})
     return {game: [name for name, of_setting in runs.items() if game in of_setting] for game in games}
 

@@ -1,5 +1,5 @@
-"""Draw the pictures of the documentation: `python docs/tools/pictures.py` writes docs/pictures/*.svg, and the suite's
-runs into the pages."""
+"""Draw the pictures of the documentation: `python docs/tools/pictures.py` writes docs/pictures/*.svg, and writes the
+pictures and tables of the suite's runs into the pages."""
 
 import re
 from pathlib import Path

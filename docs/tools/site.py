@@ -86,7 +86,7 @@ def _link(link: str, here: Path, uri: str) -> str:
         return link
     file, hash_, anchor = link.partition("#")
     target = Path(os.path.normpath(here / file))
-    if target.is_dir():  # The site cannot show a folder, so the link is to a file in it.
+    if target.is_dir():  # The site cannot show a folder, so the link leads to a file of this folder.
         names = ("README.md", "curve.png", "metrics.csv")
         target /= next((name for name in names if (target / name).exists()), names[0])
     docs = ROOT / "docs"

@@ -3,8 +3,8 @@ comparisons.
 
     | NVRTC -> PTX with a mark at the choice and at each case -> brx.idx to the cases' labels -> nvJitLink -> a cubin
 
-The jump makes the comparisons unreachable. The PTX is refused if an unreachable instruction writes a register that a
-reachable instruction reads.
+The indexed jump makes NVRTC's comparisons unreachable. The PTX is refused if an unreachable instruction writes a
+register that a reachable instruction reads.
 """
 
 import re
@@ -33,8 +33,8 @@ def compile_with_jump(texts: dict[str, str], main: str, architecture: str) -> nv
 
 
 def with_jump(ptx: str) -> str:
-    """Insert a brx.idx into PTX, before the first branch after the mark DISPATCH. Raises RunError if registers would be
-    undefined."""
+    """Insert a brx.idx into PTX, before the first branch after the mark DISPATCH. Raises RunError if reachable
+    instructions would read undefined registers."""
     lines, label, labels = ptx.splitlines(), "", {}
     for line in lines:
         if match := _LABEL.match(line):

@@ -27,7 +27,9 @@ from accel_rl.text.errors import RunError
 
 KERNEL, MAIN, TEXT = "step_blocks", "device/kernels/blocks.cu", "blocks.inc"
 SECONDS = 20
-FEW = 11  # Lanes per warp up to which the trial with 4 lanes counts, not that with 32: about sqrt(4 * 32)
+FEW = 11
+"""Up to this number of lanes per warp, the measurement with 4 lanes decides which kernel is used, and otherwise that
+with 32 lanes: about sqrt(4 * 32)."""
 INDEXED_JUMP = False
 """If true, blocks are chosen by one indexed jump (block_jumps.py) instead of NVRTC's comparisons. Kernels with indexed
 jumps have been compiled and checked, but have never run on a GPU."""
@@ -42,8 +44,8 @@ class Trial(NamedTuple):
     differs: str = ""
 
     def prefers_own(self, lanes: int) -> bool:
-        """Return whether the game's own kernel was at least as fast with about `lanes` environments per warp. Of the
-        two measurements, with 4 and with 32, the one nearer in ratio counts."""
+        """Return whether the game's own kernel was at least as fast with about `lanes` environments per warp. The
+        kernels were measured with 4 and with 32 environments per warp; the measurement nearer in ratio decides."""
         if self.differs:
             return False
         of_game, of_all = self.milliseconds[lanes > FEW]
@@ -65,13 +67,14 @@ class GameKernel(NamedTuple):
 
 @cache
 def begin(game: str, gpu: int) -> Future[GameKernel | None]:
-    """Start compiling a game for a GPU and trying its kernel. The future's result is None if this fails."""
+    """Start a thread that compiles a game for a GPU and tries the compiled kernel. If this fails, the future's result
+    is None."""
     result: Future[GameKernel | None] = Future()
 
     def run() -> None:
         try:
             result.set_result(_from_child(game, gpu))
-        except BaseException as error:  # The first reset raises this exception.
+        except BaseException as error:  # The environments' first reset raises this exception.
             result.set_exception(error)
 
     threading.Thread(target=run, name="blocks", daemon=True).start()

@@ -65,7 +65,8 @@ class Blocks:
         self._number = {offset: n for n, offset in enumerate(self.starts)}
 
     def _cut(self, starts: set[int]) -> set[int]:
-        """Split blocks with more than LONGEST instructions. Return the offsets at which blocks start."""
+        """Split blocks of instructions that have more than LONGEST instructions. Return the offsets at which blocks
+        start."""
         result = set(starts)
         for start in starts:
             for n, one in enumerate(self._block(start, starts), 1):

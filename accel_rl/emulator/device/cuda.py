@@ -18,10 +18,10 @@ from accel_rl.emulator.device.step_arguments import StepArguments
 from accel_rl.text.errors import ConfigError, RunError
 
 WARP, DRAWING, BEGINNING = 32, 64, 64  # The kernels step, draw and begin have 32, 64 and 64 threads per block.
-# Warps of `step` per multiprocessor.
-# A warp uses 31 KB of local memory, or up to 45 KB in a game's own kernel, and only a few fit into the cache.
+# Number of warps of the kernel `step` per multiprocessor.
+# A warp uses 31 KB of local memory (up to 45 KB in a game's own kernel), so only a few warps fit into the cache.
 STEP_WARPS = 2
-LEAST_LANES = 4  # A warp of `step` plays at least 4 environments, if there are 4.
+LEAST_LANES = 4  # A warp of the kernel `step` plays at least 4 environments, or all if there are fewer than 4.
 REJECTED = ("CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "CUDA_ERROR_NO_BINARY_FOR_GPU", "CUDA_ERROR_INVALID_IMAGE")
 OLDEST = (8, 0)  # The lowest supported compute capability
 
@@ -57,7 +57,7 @@ class CudaKernels:
         self._driver, self._device = driver, device
         self._properties = torch.cuda.get_device_properties(device)
         with torch.cuda.device(device):
-            torch.cuda.current_stream().synchronize()  # Makes torch create the GPU's CUDA context.
+            torch.cuda.current_stream().synchronize()  # This call makes torch create the GPU's CUDA context.
             self._context = self._checked(driver.cuCtxGetCurrent())
             self.code = compiled(torch.cuda.get_device_capability(device)).code
             names = ("step", "rows", "draw", "finish", "begin")
@@ -72,7 +72,8 @@ class CudaKernels:
         return [self._checked(self._driver.cuModuleGetFunction(module, name.encode())) for name in names]
 
     def load_blocks(self, game: str) -> None:
-        """Load a game's own kernel, unless it is loaded. Waits until it has been compiled and tried."""
+        """Load a game's own kernel, unless it is loaded. Waits until the kernel has been compiled and compared with the
+        kernel of all games."""
         if game in self._kernels:
             return
         built = block_kernel.begin(game, gpu_index(self._device)).result()
@@ -94,10 +95,11 @@ class CudaKernels:
         return self._kernels.get(game) is not None and (trial is None or trial.prefers_own(lanes))
 
     def step(self, a: StepArguments, game: str = "") -> None:
-        """Launch the kernel `step`, which plays one agent step. Each environment has one thread, and each block has one
-        warp. A small number of environments is spread evenly over two warps per multiprocessor, because a warp with
-        fewer lanes diverges less. On an H100, more warps with fewer lanes each were slower. If `game` has its own
-        kernel, that kernel is launched in place of `step`, unless it was slower in its trial."""
+        """Launch the kernel `step`, which plays one agent step. In this launch, each environment has one thread, and
+        each block has one warp. A small number of environments is spread evenly over two warps per multiprocessor,
+        because a warp with fewer lanes diverges less. On an H100, more warps with fewer lanes each were slower. If
+        `game` has its own kernel, that kernel is launched in place of `step`, unless that kernel was slower than `step`
+        in its trial."""
         rom_words = (a.tables.rom_bytes + 5) // 4
         lanes = min(WARP, max(LEAST_LANES, -(-a.envs.n // self.warps)))
         is_translated = self.has_blocks(game, lanes)
@@ -131,7 +133,7 @@ class CudaKernels:
     @contextlib.contextmanager
     def _on_device(self) -> Iterator[None]:
         with torch.cuda.device(self._device):
-            # A new thread has no CUDA context, and torch does not set one for a GPU that is already the current device.
+            # A new thread has no CUDA context, and torch sets no context for a GPU that is already the current device.
             if not int(self._checked(self._driver.cuCtxGetCurrent())):
                 self._checked(self._driver.cuCtxSetCurrent(self._context))
             yield

@@ -4,8 +4,8 @@
     obs, info = envs.reset(seed=1)          # obs [4096, 4, 84, 84] uint8 on the GPU
     obs, reward, terminated, truncated, info = envs.step(actions)    # actions [4096] int64 on the GPU
 
-All results are torch tensors on the device, which other libraries can read through DLPack. A step does not synchronize
-with the GPU.
+All results are torch tensors on the device, which other libraries can read through DLPack. The method `step` does not
+synchronize with the GPU.
 """
 
 from collections.abc import Sequence
@@ -63,7 +63,7 @@ class DeviceOptions(VectorOptions):
         return benchmark_games()
 
     def torch_device(self) -> torch.device:
-        """Return `device` as a torch.device with an index. Raises ConfigError if it cannot emulate games."""
+        """Return `device` as a torch.device with an index. Raises ConfigError if the device cannot emulate games."""
         try:
             result = torch.device(self.device)
         except RuntimeError:
@@ -79,8 +79,8 @@ class DeviceOptions(VectorOptions):
 
 class DeviceInfo(TypedDict, total=False):
     """With AutoresetMode.SAME_STEP, `_final_obs` [num_envs] bool is true for environments whose episode ended in this
-    step. In these rows, `final_obs` [num_envs, stack_num, height, width] uint8 has the episode's last observation;
-    other rows are undefined. `reset` returns neither key."""
+    step. In the rows of these environments, `final_obs` [num_envs, stack_num, height, width] uint8 has the episode's
+    last observation; other rows are undefined. `reset` returns neither key."""
 
     final_obs: Tensor
     _final_obs: Tensor
@@ -116,9 +116,9 @@ class DeviceVectorEnv(EmulatedVectorEnv):
     def reset(  # type: ignore[override]  # A TypedDict is no dict.
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Tensor, DeviceInfo]:
-        """Begin an episode in all environments, or where options["reset_mask"] [num_envs] bool is true. The i-th of
-        these environments gets the seed `seed` + i. With a mask and without a seed, the environments keep their
-        seeds."""
+        """Begin an episode in all environments, or where options["reset_mask"] [num_envs] bool is true. The i-th
+        environment that begins an episode gets the seed `seed` + i. If a mask but no seed is given, the environments
+        keep their seeds."""
         mask = (options or {}).get("reset_mask")
         begun = None if mask is None else torch.as_tensor(mask, device=self.device)
         if begun is not None and (begun.shape != (self.num_envs,) or begun.dtype != torch.bool):

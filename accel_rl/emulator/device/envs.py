@@ -98,8 +98,8 @@ class DeviceEnvs:
         step_atari(action, self._state, list(out), self._tables, self._rules, repeat_probability, part, translated)
 
     def step_counting(self, action: Tensor, out: DeviceStep) -> tuple[int, int]:
-        """Play an agent step on a CPU, as `step` does. Return how many iterations of the 6507's instruction loop all
-        warps made in total, and all lanes."""
+        """Play an agent step on a CPU, as `step` does. Return the total numbers of iterations of the 6507's instruction
+        loop that all warps and all lanes made."""
         a = step_arguments(
             action, self._state, list(out), self._tables, self._rules, self.game.rules.repeat_probability
         )

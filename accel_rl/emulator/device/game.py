@@ -26,8 +26,9 @@ class Starts(NamedTuple):
 def start_table(
     core: AtariEnvCore, starts: list[list[tuple[int, int]]], frame_shape: tuple[int, ...], fire: bool = False
 ) -> Starts:
-    """Build the table by emulating every start state. `starts` [rows, columns] has (timer, number of no-op frames),
-    with one timer per row. With `fire`, the fire button is pressed in the first frame, as in VectorEnv."""
+    """Build the table of start states by emulating every start state. `starts` [rows, columns] has (timer, number of
+    no-op frames), with one timer per row. With `fire`, the fire button is pressed in the first frame, as in
+    VectorEnv."""
     plays: list[list[np.ndarray]] = []
     frames = np.zeros((len(starts), len(starts[0]), *frame_shape), np.uint8)
     frame = np.zeros((1, *frame_shape), np.uint8)
@@ -46,7 +47,7 @@ def start_table(
 
 def begin_translation(game: str, device: torch.device | str, translate: bool = True) -> str:
     """If `device` is a GPU and translation is on, start compiling a kernel for this game in the background, and return
-    the game's name. Otherwise return "": the kernel for all games plays it."""
+    the game's name. Otherwise return "", so that the kernel for all games plays the game."""
     if torch.device(device).type != "cuda":
         return ""
     from accel_rl.emulator.device import block_kernel, cuda
@@ -67,11 +68,11 @@ class AgentStepRules:
     repeat_probability: float
     frame: str
     oldest: int  # The age of an episode is counted up to `oldest` steps.
-    one_life: bool = False  # A lost life ends the step and the episode.
+    one_life: bool = False  # If true, a lost life ends the step and the episode.
 
 
 class DeviceGame:
-    """The tables of a game in a device's memory."""
+    """A game's ROM, rules and start states as tensors in a device's memory."""
 
     def __init__(
         self,

@@ -53,7 +53,8 @@ def main(game: str, index: str, parent_pid: str) -> int:
         capability = torch.cuda.get_device_capability(device)
         lock = cache_folder() / f"emulator-{game}-{capability[0]}{capability[1]}"
         with contextlib.ExitStack() as stack:
-            with contextlib.suppress(OSError, ConfigError):  # Without a cache folder, each process compiles for itself.
+            # Without a cache folder, each process compiles its own copy of the game's kernel.
+            with contextlib.suppress(OSError, ConfigError):
                 stack.enter_context(rom_compiler.turn(lock))
             compiled = block_kernel.compiled(game, capability)
             trial = stored(game, compiled, device)
@@ -65,8 +66,8 @@ def main(game: str, index: str, parent_pid: str) -> int:
 
 
 def stored(game: str, compiled: nvrtc.Compiled, device: torch.device) -> Trial:
-    """Read the trial of a compiled game on this model of GPU from the cache folder. If it is missing, try the game and
-    store the trial."""
+    """Read the trial of a compiled game on this model of GPU from the cache folder. If the trial is missing, compare
+    the kernels and store the trial."""
     kernels, gpu = kernels_of(device), torch.cuda.get_device_name(device)
     key = hashlib.sha256(repr((compiled.code, kernels.code, gpu)).encode()).hexdigest()[:32]
     file = cache_folder() / f"emulator-{game}-trial-{key}"
@@ -74,7 +75,7 @@ def stored(game: str, compiled: nvrtc.Compiled, device: torch.device) -> Trial:
     if not is_refused and (content := code_cache.read(file)) is not None:
         return Trial(**json.loads(content))
     trial = play(game, compiled, kernels, device)
-    if not trial.differs:  # If the kernels differ, each run reports this when it loads the kernel.
+    if not trial.differs:  # If the kernels' results differ, each run reports this when it loads the game's own kernel.
         print(f"{game} on {gpu}: {trial}", file=sys.stderr)
     if not is_refused:
         with contextlib.suppress(OSError):
@@ -83,7 +84,7 @@ def stored(game: str, compiled: nvrtc.Compiled, device: torch.device) -> Trial:
 
 
 def play(game: str, compiled: nvrtc.Compiled, kernels: CudaKernels, device: torch.device) -> Trial:
-    """Play the game by both kernels, with 4 and with 32 environments per warp."""
+    """Play a game by its own kernel and by the kernel of all games, with 4 and with 32 environments per warp."""
     codes = games()[game]["actions"]
     few = LEAST_LANES * kernels.warps
     options = DeviceOptions(game, few, repeat_action_probability=STICKY, device=str(device), translate=False)
@@ -105,13 +106,13 @@ def play(game: str, compiled: nvrtc.Compiled, kernels: CudaKernels, device: torc
                 side.step(action)
             if name := sides[0].differs_from(sides[1]):
                 return Trial([], f"{name} in step {t} of {n:,} environments")
-        # The first step loads the kernel.
+        # The first step is not timed, because this step loads the kernel.
         milliseconds.append([round(1e3 * median(side.seconds[1:]), 3) for side in sides])
     return Trial(milliseconds)
 
 
 def in_play(game: DeviceGame, n: int, n_actions: int, steps: int) -> DeviceEnvs:
-    """Return n environments that have played between steps / 2 and `steps` random actions."""
+    """Return n environments, each of which has played between `steps` / 2 and `steps` random actions."""
     generator = torch.Generator(game.device).manual_seed(1)
     envs, out = DeviceEnvs(game, list(range(n))), DeviceStep.empty(n, game)
     envs.begin(out)
@@ -123,7 +124,7 @@ def in_play(game: DeviceGame, n: int, n_actions: int, steps: int) -> DeviceEnvs:
 
 
 class _Side:
-    """The environments of one kernel."""
+    """The environments that one of the two compared kernels plays."""
 
     def __init__(self, game: DeviceGame, states: torch.Tensor) -> None:
         n = states.shape[1]

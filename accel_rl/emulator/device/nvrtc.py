@@ -171,8 +171,8 @@ def _by_kernel(log: str) -> Iterator[tuple[str, str]]:
 
 def architecture_of(capability: tuple[int, int] | int, supported: Sequence[int]) -> str:
     """Return the architecture to compile for, such as sm_90. `supported` lists the compute capabilities that NVRTC
-    supports. For a GPU that is newer, the result is PTX of the newest supported capability that is older than the GPU,
-    such as compute_120. Raises ConfigError if the GPU is older than all of them."""
+    supports. For a GPU that NVRTC does not support yet, return the newest supported capability below that of the GPU as
+    PTX, such as compute_120. Raises ConfigError if the GPU is older than all supported capabilities."""
     number = capability if isinstance(capability, int) else 10 * capability[0] + capability[1]
     if number in supported:
         return f"sm_{number}"
@@ -218,7 +218,7 @@ def _read(file: Path) -> Compiled | None:
 
 
 def packed(result: Compiled) -> bytes:
-    """Return the content of a cached file."""
+    """Return compiled kernels as the bytes of a cached file."""
     log = result.log.encode()
     return len(log).to_bytes(_LENGTH_BYTES, "little") + log + result.code
 

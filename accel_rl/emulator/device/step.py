@@ -1,9 +1,9 @@
-"""The torch operator `step_atari` plays one agent step of environments on a device. On a GPU it launches kernels, and
-on a CPU it runs the same kernels compiled for CPUs.
+"""The torch operator `step_atari` plays one agent step of environments on a device. On a GPU the operator launches
+kernels, and on a CPU it calls the same kernels compiled for CPUs.
 
     | step -> rows -> draw -> finish -> begin        (kernels/kernels.cu; a translated game has its own step: blocks.cu)
 
-Like torch's own operators, it runs on the current stream, and can be captured in CUDA graphs.
+Like torch's own operators, `step_atari` runs on the current stream, and can be captured in CUDA graphs.
 """
 
 import ctypes
@@ -41,9 +41,9 @@ def step_atari(
 
     `action` [n] int64 are indices of the game's actions; a negative action skips the environment. The results `out` [n,
     ...] are the arrays of a `Step`. If an episode ends, the next episode begins in the same step, and `frame` is the
-    next episode's first frame. With `part` "play", no episode begins. With "begin", no step is played, and the next
-    episode begins where `out.ended` is true; with "begin all", episode 0 begins in all environments. `translated` is
-    the game's name if it has its own kernel on a GPU (block_kernel.py).
+    next episode's first frame. If `part` is "play", no episode begins. If `part` is "begin", no step is played, and the
+    next episode begins where `out.ended` is true. If `part` is "begin all", episode 0 begins in all environments.
+    `translated` is the game's name if it has its own kernel on a GPU (block_kernel.py).
     """
     a = step_arguments(action, state, out, tables, rules, repeat_probability)
     if part in ("step", "play"):
@@ -63,7 +63,8 @@ def _on_cuda(
     part: str = "step",
     translated: str = "",
 ) -> None:
-    from accel_rl.emulator.device.cuda import kernels_of  # Imported here, because the import loads CUDA's libraries.
+    # The module is imported here, because the import loads CUDA's libraries.
+    from accel_rl.emulator.device.cuda import kernels_of
 
     a = step_arguments(action, state, out, tables, rules, repeat_probability)
     kernels, scratch = kernels_of(action.device), state[STATE.index("scratch")]
@@ -78,8 +79,8 @@ def _on_cuda(
 
 
 def play_on_host(a: StepArguments) -> tuple[int, int]:
-    """Play an agent step on a CPU, without beginning new episodes. Return how many iterations of the 6507's instruction
-    loop all warps made in total, and all lanes."""
+    """Play an agent step on a CPU, without beginning new episodes. Return the total numbers of iterations of the 6507's
+    instruction loop that all warps and all lanes made."""
     kernels, given = core().device, bytes(a)
     warps, lanes, _ = kernels.step(given)
     kernels.draw(given)
