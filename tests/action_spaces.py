@@ -10,7 +10,7 @@ STEPS = 8
 
 
 class Targets(gymnasium.Env):
-    """The reward of a step is 1 for the best action, which depends on the observation, and less for others."""
+    """A step's reward is 1 for the best action, which depends on the observation x, and less for any other action."""
 
     observation_space = spaces.Box(-1, 1, (3,), np.float32)
 
@@ -80,7 +80,7 @@ class Masked(Targets):
     def __init__(self, kind: str = "vector"):
         super().__init__(spaces.Discrete(5))
         x = spaces.Box(0, 255, (12, 12), np.uint8) if kind == "picture" else spaces.Box(-1, 1, (3,), np.float32)
-        # Sorted by name, the mask is not the last entry of the observation.
+        # In the observation, whose entries are sorted by name, the mask comes before x.
         self.observation_space = spaces.Dict({"action_mask": spaces.MultiBinary(5), "x": x})
         self.kind = kind
 

@@ -7,13 +7,13 @@ import shutil
 import site
 import tempfile
 
-# before_torch in accel_rl/processes/process.py sets this value, too, but too late for scripts that import torch first.
-# Threads that spin long at a barrier make tests that share two cores a hundred times as slow.
+# OpenMP threads that spin long at a barrier make tests that share two cores a hundred times as slow. before_torch in
+# accel_rl/processes/process.py also limits the spinning, but too late for scripts that import torch first.
 os.environ.setdefault("GOMP_SPINCOUNT", "6000")
 # The numpy oracles use small arrays. If two processes share two cores, a dot product of 16,384 elements takes 4 ms
 # on two threads, but 10 us on one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# The C++ compiler takes seconds for each translated game. Tests of translated games remove the variable.
+# Games are not translated to C++, whose compilation takes seconds. Tests of translated games remove this variable.
 os.environ["ACCEL_RL_TRANSLATE"] = "off"
 
 import subprocess
@@ -46,7 +46,7 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 @pytest.fixture(autouse=True)
 def same_numbers():
     """Seed torch. With some random networks a ReLU's input is so near 0 that the order of a sum changes its sign."""
-    torch.default_generator.manual_seed(0)  # torch.manual_seed would take 3 ms.
+    torch.default_generator.manual_seed(0)  # torch.manual_seed would take 3 ms in each test.
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(0)
 

@@ -11,7 +11,7 @@ from accel_rl.ops.policy_loss import log_prob
 
 T, B, S = 5, 6, 4
 SHAPE = (40, 36)  # The network `dqn` needs a width of at least 36.
-SPEC = EnvSpec("test", SHAPE, "uint8", 4, S, protocol={"frame_skip": 4})  # the frame skip of Atari games
+SPEC = EnvSpec("test", SHAPE, "uint8", 4, S, protocol={"frame_skip": 4})
 
 
 def rollout(seed=0, truncations=True, invalid=False, T=T, B=B):

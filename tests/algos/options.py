@@ -153,7 +153,7 @@ NO_LOSS = {
     "replay.size": "how long a transition is kept: tests/replays/test_ring.py",
     "replay.device": "where the same numbers are computed: tests/replays/test_on_a_gpu.py",
 }
-"""Maps each field that changes no loss, target or step to the reason."""
+"""Maps each settings field that changes no loss, target or step to the reason."""
 
 NO_LOSS_OF = {
     ("c51", "huber"): "the loss is a cross entropy",
@@ -182,7 +182,7 @@ def options_of(algorithm: str) -> tuple[list[Option], list[str]]:
         if name in NO_LOSS or (algorithm, name) in NO_LOSS_OF:
             continue
         named = [part for part in get_args(kind) if get_origin(part) is Literal]
-        kind = named[0] if named else kind  # The other possible types are optimizer classes of torch.optim.
+        kind = named[0] if named else kind  # A Literal may be united with a class of torch.optim.
         values = get_args(kind) if get_origin(kind) is Literal else (False, True) if kind is bool else ()
         values = values or NUMBERS_OF.get((algorithm, name)) or NUMBERS.get(name)
         if values:

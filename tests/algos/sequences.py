@@ -46,7 +46,7 @@ class Sequence:
         return q[:, 0], states[:, 0]
 
     def trained(self, p, p_of_burn_in, noise):
-        """Return q and states of the rows after the burn-in. The burn-in's state is computed by other parameters."""
+        """Return q and states of the rows after the burn-in. During the burn-in, the parameters are `p_of_burn_in`."""
         begin = self.start + self.c.burn_in
         state = self.state
         if self.c.burn_in:

@@ -61,7 +61,7 @@ OWN_EQUATIONS = {
 
 
 def test_every_field_is_covered():
-    """A new field of a Config class needs values in `options.NUMBERS`, or a reason in `options.NO_LOSS`."""
+    """A new field of an algorithm's settings needs values in `options.NUMBERS`, or a reason in `options.NO_LOSS`."""
     missing = {name: options_of(name)[1] for name in ALGORITHMS}
     assert not any(missing.values()), missing
     known = {option.field for option in OPTIONS}
@@ -83,7 +83,7 @@ class Played:
         self.T = 3 if algorithm == "impala" else T
         self.algo = cls(c, SPEC, T=self.T, B=B)
         self.flat = FlatParameters(self.algo.agent.model)
-        with torch.no_grad():  # Otherwise, the outputs of the initial heads are nearly equal.
+        with torch.no_grad():  # Without noise, an initial network has nearly equal outputs.
             self.flat.data += 0.1 * torch.randn(len(self.flat.data))
         c.check()
         c.check_sampling(self.T, B)
@@ -92,7 +92,7 @@ class Played:
         self.algo.now.progress = PROGRESS
         self.outcome: list[float] = []
         self.updates = 0
-        self.share = 1.0  # The factor of the learning rate by the schedule `kl`.
+        self.share = 1.0  # The schedule `kl` multiplies the learning rate by this factor.
         self.state = torch.zeros(B, self.algo.agent.state_size) if getattr(c, "lstm", 0) else None
 
     def rule(self):
@@ -381,7 +381,7 @@ class Priorities:
         self.p |= {cell: self.highest for cell in cells if cell not in self.p}
 
     def check_draw(self, drawn, uniform):
-        """Check that each cell is where the cumulative priority exceeds the cell's random number.
+        """Check that each drawn cell is the first whose cumulative priority exceeds the random number of its draw.
 
         Return the importance weights [N].
         """
@@ -396,7 +396,8 @@ class Priorities:
 
     def update(self, drawn, error):
         new = {}
-        for cell, e in zip(drawn, error, strict=True):  # A cell that is drawn twice gets the larger error.
+        # The new priority of a cell that was drawn twice is from the larger error.
+        for cell, e in zip(drawn, error, strict=True):
             new[cell] = max((abs(e) + 1e-6) ** self.config.alpha, new.get(cell, 0.0))
         self.p |= new
         self.highest = max(self.highest, *new.values())

@@ -26,7 +26,7 @@ def episodes(stream, b, rollouts, clip):
     found = [[]]
     for t in range(rollouts * stream.T):
         if stream.valid[t, b]:
-            if stream.age[t, b] == 0 or (found[-1] and stream.terminated[before, b]):  # noqa: F821  at an earlier t
+            if stream.age[t, b] == 0 or (found[-1] and stream.terminated[before, b]):  # noqa: F821
                 found.append([])
             r = float(stream.reward[t, b])
             found[-1].append(min(max(r, -clip), clip) if clip else r)

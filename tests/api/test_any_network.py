@@ -30,7 +30,7 @@ SHORT |= {"engine": "in-process", "log__interval": 64}
 
 
 def marked(*quick: str, others: tuple[str, ...]):
-    """Parametrize a test by algorithms of tests.api.networks; `others` are slow."""
+    """Parametrize a test by algorithms of tests.api.networks. The tests of `others` are marked slow."""
     return pytest.mark.parametrize("algorithm", [*quick, *(slow(name) for name in others)])
 
 

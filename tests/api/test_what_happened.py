@@ -105,7 +105,7 @@ def test_coloured_pictures_train(tmp_path, what, engine, stack):
 @pytest.mark.parametrize(
     ("what", "engine", "network"),
     [
-        # test_coloured_pictures_train has worker processes with other pictures.
+        # test_coloured_pictures_train also tests worker processes, with coloured pictures.
         slow("a2c", "workers", "a3c"),
         slow("a2c", "in-process", "a3c"),
         slow("ppo", "in-process", "dqn"),

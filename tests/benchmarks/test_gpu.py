@@ -77,7 +77,7 @@ def test_torch_numpy_psutil_and_ale_py_are_enough(tmp_path: Path, bare: str) -> 
     assert str(tmp_path) not in page.replace(str(tmp_path / "gpu-simulated"), "")
 
 
-@pytest.mark.slow  # .ci/run runs every part in this way.
+@pytest.mark.slow  # .ci/run runs every part in a separate process.
 def test_a_part_in_a_process_of_its_own(tmp_path: Path) -> None:
     done = run("--part", "replay", "--processes", "each", "--out", str(tmp_path))
     assert done.returncode == 0 and parts_in(tmp_path)["replay"]["rows"], done.stderr
@@ -298,7 +298,7 @@ def test_measurements_take_turns_within_their_time(tmp_path: Path) -> None:
     bench, order = Bench("cpu", replace(TINY, rounds=3), tmp_path, seconds=1e-9), []
     case = Case({"x": 1}, {name: lambda s, name=name: order.append(name) or s for name in "ab"})
     result = bench.run([lambda stack: case])
-    assert order == ["a", "b"]  # Each variant has one turn, even without time.
+    assert order == ["a", "b"]  # Without any time, each variant is still measured once.
     assert result.cases[0]["measurements"] == {"a": [TINY.shortest], "b": [TINY.shortest]}
     assert result.rows[0][:3] == [1, "a", TINY.shortest] and len(result.columns) == len(result.rows[0])
     assert rate(lambda: 1.0, 0.0) > 0

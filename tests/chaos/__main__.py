@@ -157,7 +157,7 @@ def trial(
         FAULTS[fault][0](t)
     except Violation as e:
         outcome, violation = e.kind, str(e)
-    except (OSError, psutil.Error) as e:  # A check could not read a file of the run, or a process has just ended.
+    except (OSError, psutil.Error) as e:  # An invariant's check could not read a file, or a process has just ended.
         outcome, violation = "wrong", f"the check failed: {e}"
     t.leftovers.kill()
     outcome = outcome or ("survived" if t.acted else "nothing done")

@@ -3,9 +3,9 @@
 python -m tests.chaos.cluster_hosts --hosts 3
 python -m tests.chaos.cluster_hosts --faults cut-60
 
-The hosts are network namespaces (network.py). Each host has a Ray node, a bundle and a shard, and the driver runs on
-the first host. A run survives if it writes further rows after the fault, and then ends at Ctrl-C. A run that does not
-survive must end with a line that names the host. Needs root and Ray.
+The hosts are network namespaces (network.py). Each host has a Ray node, one of the run's placement bundles and a shard
+of the parameters. The driver runs on the first host. A run survives if it writes further rows after the fault, and then
+ends at Ctrl-C. A run that does not survive must end with a line that names the host. Needs root and Ray.
 """
 
 import importlib.util
@@ -66,7 +66,7 @@ class Options:
 
 
 def run_trials(o: Options) -> dict[str, Any]:
-    """Run a trial of each fault, print a line for each, and return all results."""
+    """Run a trial of each fault, print each trial's result, and return all results."""
     trials = []
     for fault in o.faults or FAULTS:
         began = time.monotonic()

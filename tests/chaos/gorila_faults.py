@@ -1,4 +1,4 @@
-"""Faults of a run with a parameter server on Ray, whose rows and results depend on the order of its processes."""
+"""Faults of a run with a parameter server on Ray. Such a run's results depend on the timing of its processes."""
 
 import importlib.util
 import signal

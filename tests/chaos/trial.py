@@ -21,7 +21,7 @@ from tests.chaos.modes import ENV_STEPS, ROWS, Mode
 LIMIT_S = 150.0
 """A command hangs if, for LIMIT_S seconds, it has neither ended nor added a row to metrics.csv."""
 FIRST_ROW = 3
-"""Faults wait for at least this number of rows. An earlier fault could make nothing lost."""
+"""A fault occurs only after metrics.csv has this number of rows, because an earlier fault could lose nothing."""
 STOP_LIMIT_S = 45.0
 """A stop request is ignored if the command has not ended after STOP_LIMIT_S seconds. A stopping run kills a worker that
 does not answer within 5 s."""
@@ -141,7 +141,7 @@ class Trial:
         self.acted = True
 
     def missed(self, why: str) -> None:
-        """Record that the faults so far came too early or too late to make a run lose something."""
+        """Record that all faults so far came before or after the time in which the run could lose something."""
         self.told.append(why)
         self.acted = False
 

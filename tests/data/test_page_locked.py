@@ -50,7 +50,7 @@ class Locks:
         return self.error
 
     def unregister(self, address):
-        del self.locked[address]  # KeyError if the memory is not locked.
+        del self.locked[address]  # Raises KeyError if this memory is not locked.
 
 
 def test_all_of_it_is_locked_and_let_go(monkeypatch):

@@ -102,7 +102,7 @@ def from_replay(learner, group):
 def priorities(learner):
     """Return the importance weights of a prioritized draw, and the numbers that determine them."""
     replay = learner.algo.replay
-    # The new steps have the highest priority of all ranks.
+    # The appended steps get the highest priority that any rank has.
     replay.append(part(rollouts(invalid=False)[0], 0, B // learner.algo.B))
     batch = replay.sample(16)
     tree = replay.selection.tree

@@ -115,7 +115,7 @@ def test_others_wait_until_the_rule_has_seen_what_is_not_late(fd):
 
 
 def test_the_lead_counts_updates_not_pushes(fd):
-    """Three pushes of four updates are 12 updates, which end a lead of 10 updates."""
+    """The first rank's lead of 10 updates ends after three pushes of four updates each, which are 12 updates."""
     first = connected(MultiStepAdam(FlatParameters(model()), RULES["adam"], None, 3, 0, 4), fd)
     other = connected(MultiStepAdam(FlatParameters(model()), RULES["adam"], None, 3, 1, 4), fd, create=False)
     first.warmup_updates = other.warmup_updates = 10

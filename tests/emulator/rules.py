@@ -69,7 +69,7 @@ class Pair:
     def restart(self) -> None:
         self.ale.restoreState(self.start[0])
         self.ours.restore(self.start[1])
-        if self.ale.game_over():  # ale-py's states lack the end of some games.
+        if self.ale.game_over():  # In some games, ale-py's saved state lacks "game over".
             self.ale.reset_game()
             self.ours.reset()
 

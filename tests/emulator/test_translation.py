@@ -277,7 +277,7 @@ def test_what_a_compiler_writes_is_loaded_before_it_is_stored(cache, tmp_path, w
 
 
 def test_only_what_can_be_loaded_counts_as_translated(cache, tmp_path):
-    """With a complete library for another machine's ABI in the cache, the game was once always interpreted."""
+    """Because of a complete library for another machine's ABI in the cache, a game was once never translated."""
     complete = cache.read_bytes()
     (tmp_path / "library").write_bytes(complete[:-32])
     other = Path(_ctypes.__file__).read_bytes()
@@ -450,7 +450,7 @@ def test_a_lock_file_is_neither_followed_nor_emptied(tmp_path):
 
 
 def test_a_few_compilers_run_at_once(tmp_path):
-    """With one turn, a second compiler waits for the first one, and gives up at its deadline."""
+    """If only one compiler may run at a time, a second one waits for the first, and gives up at its deadline."""
     files = rom_compiler.turns(tmp_path)[:1]
     held = lambda seconds: rom_compiler.held(files, time.monotonic() + seconds)  # noqa: E731
     with held(5), pytest.raises(TimeoutError, match="other compilers"), held(0.1):

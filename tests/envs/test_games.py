@@ -186,7 +186,7 @@ def test_random_play_scores_as_published(game: str) -> None:
     """The published score is the mean of 30 games of a random player at 10 Hz (Mnih et al. 2015)."""
     returns = random_returns(game, 30)
     published = scores()[game]["random"]
-    # At least 0.1, because the published mean has an error, too.
+    # The standard error is at least 0.1, because the published mean also has an error.
     error = max(returns.std(ddof=1) / np.sqrt(len(returns)), 0.1)
     print(f"{game}: {returns.mean():.2f} +- {error:.2f}, published {published}")
     assert abs(returns.mean() - published) <= 3 * error

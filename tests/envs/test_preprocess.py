@@ -108,7 +108,8 @@ def test_writes_in_place_into_any_view(kind: str) -> None:
     preprocess.both(expected)
     height, width = FRAMES[kind]
     block = np.full((3, height, width), 7, np.uint8)
-    strided = np.full((height, 2 * width), 7, np.uint8)  # Neither rows nor columns are contiguous.
+    # In this array, neither rows nor columns of pixels are contiguous.
+    strided = np.full((height, 2 * width), 7, np.uint8)
     for view in (block[1], strided[:, ::2]):
         preprocess.both(view)
         assert (view == expected).all()

@@ -88,7 +88,7 @@ def sync_of(name="learner-0", optimizer="adagrad", max_norm=None, **settings):
 
 
 def connected(sync, transport=None):
-    """Connect to the shards of a transport, or to new ones."""
+    """Connect a learner to the shards of a transport, or to new shards, and return the learner."""
     sync.transport = transport or InProcess(sync.build_shards())
     sync.connect(sync.transport)
     return sync
@@ -100,7 +100,7 @@ def local_of(optimizer="adagrad", max_norm=None):
 
 
 def compute(sync, seed, loss=0.0):
-    """Pull, and compute a random gradient. Returns a function that makes the step."""
+    """Pull parameters, and draw a random gradient. Returns a function that makes a step with this gradient."""
     sync.pull()
     sync.flat.grad.copy_(torch.randn(len(sync.flat.grad), generator=torch.Generator().manual_seed(seed)))
     return lambda rate=1e-2: sync.step(rate, torch.tensor(loss))

@@ -87,7 +87,10 @@ def titled(title: str, pid: int | None = None) -> list[psutil.Process]:
 
 
 def run(folder: Path, config: TrainConfig, kinds: Sequence[str], pause_s: float) -> tuple[dict[str, object], list[str]]:
-    """Train while processes and nodes are killed. Returns the result, and the kinds of the killed ones."""
+    """Train while processes and nodes are killed.
+
+    Returns the result, and the kinds of the killed processes and nodes.
+    """
     with local_cluster(nodes=3, cpus=2) as cluster:
         resolved = replace(resolve(config), run_dir=str(folder))
         run_folder = RunFolder.create(folder, resolved)

@@ -52,7 +52,7 @@ RUNS: dict[str, TrainConfig] = {
 QUICK = ("dqn",)
 CYCLES = 6
 LATE_S = 10.0
-"""In runs with collectives like NCCL's, one rank is late once by this time. The other rank waits in a graph."""
+"""In runs with collectives like NCCL's, one rank pauses once for LATE_S seconds, while the other waits in a graph."""
 MORE = {
     "shared": ("dqn",),
     "captured": (

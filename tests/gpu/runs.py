@@ -166,7 +166,8 @@ def declare_parts(sampler: Any) -> None:
 def build(run: TrainConfig, device: str, folder: Path) -> Trainer:
     """Build a run with two groups of environments.
 
-    Noise is drawn for each group's batch, and by default a CPU with few cores has only one group.
+    The number of groups changes the results, because noise is drawn for each group's batch. By default, a CPU with few
+    cores has only one group.
     """
     run = resolve(replace(run, device=device, sampler=replace(run.sampler, groups=2)))
     trainer = Trainer(run, RankPlan.resolve(run), RunFolder.create(folder, run))

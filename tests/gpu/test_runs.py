@@ -32,7 +32,7 @@ depends on the order of summation, and differs by 0.2 % between devices although
 """
 PERIODS = 9  # With the concurrent schedule, a cycle is a period.
 CAPTURED = tuple(n for n in RUNS if "replay on the host" not in n)
-# These runs draw nothing on the GPU. In a deep network, rounding changes an action after ten cycles.
+# Runs without random numbers of the GPU. In the deep IMPALA network, rounding changes an action after ten cycles.
 ON_POLICY = tuple(n for n in RUNS if n.startswith(("a2c", "impala")) and "IMPALA network" not in n)
 
 REAL = "cuda:0"

@@ -70,7 +70,7 @@ def test_epsilon_greedy_actions_miss_it(train):
 @pytest.mark.slow
 @pytest.mark.parametrize("draws", [0, 1])
 def test_noise_that_is_not_resampled_misses_it(train, monkeypatch, draws):
-    """With `draws` 0, the noise stays zero. With 1, the noise is drawn only once."""
+    """The noise is drawn `draws` times: if `draws` is 0, the noise stays zero."""
     resample = QNetwork.resample
 
     def limited(network: QNetwork, seed: torch.Tensor) -> None:

@@ -78,9 +78,9 @@ def test_draws_and_priorities_equal_those_of_plain_operations(ring, kind):
             with native.left_out():
                 want = plain.sample(N)
             same_batches(batch, want)
-            # Errors are finite, except for a few errors, and except for all errors of a few batches.
+            # In a third of the batches, a few errors are NaN. In a seventh of the batches, all errors are infinite.
             error = torch.randn(len(batch.cell), generator=generator)
-            # A cell that was drawn twice has one error.
+            # Both draws of a cell have the same error.
             error = error[torch.unique(batch.cell, return_inverse=True)[1]]
             if step % 3 == 0:
                 error[torch.randn(error.shape, generator=generator) > 1.5] = float("nan")
@@ -91,7 +91,7 @@ def test_draws_and_priorities_equal_those_of_plain_operations(ring, kind):
                 plain.update(want, error)
             if not compiled.selection.has_priorities:
                 continue
-            # Some of these cells were overwritten or refused.
+            # The new priorities are also for cells that were overwritten or refused.
             others = compiled.ring.inside[0] - B * rows // 2 + torch.arange(B * rows - 1)
             error = torch.rand(len(others), generator=generator) + 1
             compiled.selection.update(others, error)

@@ -42,7 +42,7 @@ def test_more_owners_than_streams_are_logged(device, monkeypatch):
 
 
 def test_owners_in_cycles_of_references_lose_their_streams(device, monkeypatch):
-    """Runs that the garbage collector has not found yet are such owners."""
+    """A finished run, for example, owns streams in reference cycles until the garbage collector frees the run."""
     said = []
     monkeypatch.setattr(devices, "say_once", said.append)
     gc.disable()

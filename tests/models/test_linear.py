@@ -90,7 +90,7 @@ def test_any_number_of_rows(n, layer):
 @pytest.mark.skipif(compiled() is None or not compiled().vectors, reason="not compiled, or no AVX2")
 @pytest.mark.parametrize("network", ["a3c", "nature"])
 def test_an_observation_gives_the_same_bits_in_any_batch(network):
-    """Therefore rollouts do not depend on the sizes of groups, or on the numbers of workers and threads."""
+    """With equal bits, rollouts do not depend on the sizes of groups, or on the numbers of workers and threads."""
     spec = make_spec(env_of(game="pong", frame="84x84"), training=True)
     obs = torch.randint(256, (64, 4, 84, 84), dtype=torch.uint8)
     policy, values = ActorCritic(spec, network), QNetwork(spec, network)

@@ -51,7 +51,7 @@ def plan(tmp_path, monkeypatch, capsys):
     return printed
 
 
-# These sweeps have hundreds of runs, but no kinds of runs that others lack.
+# These sweeps have hundreds of runs, but only kinds of runs that other sweeps have, too.
 SLOW = {f"stooke:figure_{i}" for i in (3, 4, 5, 10, 11, 12)} | {"stooke:appo", "stooke:a3c"}
 SLOW |= {f"daley:table_{i}" for i in (2, 3, 4)}
 

@@ -121,7 +121,7 @@ def test_whose_parameters_a_gradient_is_of(algorithm, newest, monkeypatch):
     mine.update(batch)
     sampler.close()
     assert not torch.equal(played, pushed) and torch.equal(seen[0], pushed if newest else played)
-    own = mine.flat.data - pushed  # The difference from the other rank's parameters is this rank's step.
+    own = mine.flat.data - pushed  # This rank's optimizer step changed the other rank's parameters.
     assert mine.gradient_sync.central.version(0) == 3 and 0 < float(own.abs().max()) < 0.1
     other.gradient_sync.pull_now()
     assert torch.equal(other.flat.data, mine.flat.data)

@@ -190,7 +190,7 @@ def test_a_fixed_agent_plays_on_as_it_is_collected(reset):
     [*(slow(*pair) for pair in ((False, False), (True, False))), (True, True)],
 )
 def test_rollouts_of_an_agent_that_begins_to_look(threaded, fixed):
-    """A rollout that began earlier keeps the actions that were chosen earlier."""
+    """A rollout that began before the agent's epsilon was lowered keeps its random actions."""
     agent = EpsilonGreedyAgent(QNetwork(make_spec(GAMES[0], training=True), SMALL))
     sampler, other = make_sampler(GAMES[0], 12, 2, 2, threaded_inference=threaded), make_sampler(GAMES[0], 12, 2, 0)
     try:

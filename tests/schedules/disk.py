@@ -201,7 +201,7 @@ class _RecordedFile(io.FileIO):
 
 
 class Disk:
-    """A schedule of processes that save checkpoints until they are killed or the power fails.
+    """Simulates processes that save checkpoints until they are killed or the power fails.
 
     Each process resumes from the newest checkpoint of the killed one.
     """

@@ -1,4 +1,4 @@
-"""Schedules of learners: asynchronous ranks on central parameters, and synchronous ranks that sum their gradients.
+"""Simulates learners: asynchronous ranks on central parameters, and synchronous ranks that sum their gradients.
 
 Each asynchronous rank's pushes are recorded. The central parameters must be those of the pushes in some order, with
 each push counted once. If a rank dies at any point, every chunk of the parameters must stay complete.
@@ -117,7 +117,7 @@ class Words:
 
 
 class AsynchronousRanks:
-    """A schedule of asynchronous ranks, some of which are killed."""
+    """Simulates asynchronous ranks, some of which are killed."""
 
     def __init__(self, world: World, faults: int) -> None:
         self.world, self.system, self._faults = world, System(world), faults
@@ -248,7 +248,7 @@ class Turns:
 
 
 class SynchronousRanks:
-    """A schedule of synchronous ranks, whose gradients are summed in shared memory. One rank may be killed."""
+    """Simulates synchronous ranks, whose gradients are summed in shared memory. One rank may be killed."""
 
     def __init__(self, world: World, faults: int) -> None:
         self.world, self.system, self._faults = world, System(world), faults

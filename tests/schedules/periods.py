@@ -1,4 +1,4 @@
-"""Schedules of concurrent training: the real periods of sampler and trainer, which may be interrupted at any point.
+"""Simulates concurrent training: the real periods of sampler and trainer, which may be interrupted at any point.
 
 The parameters for acting, and the data of each update, must be the same as if sampling and training alternated.
 """
@@ -82,10 +82,10 @@ class TinyReplay:
 
 
 class Periods:
-    """A schedule of concurrent training."""
+    """Simulates concurrent training."""
 
     def __init__(self, world: World, faults: int) -> None:
-        """The schedule interrupts training at most `faults` times."""
+        """The simulation interrupts training at most `faults` times."""
         self.world, self.threads, self._faults = world, Threads(world), faults
         rng = world.rng
         self.periods, self.rollouts = rng.randint(1, 4), rng.randint(1, 3)

@@ -1,4 +1,4 @@
-"""Schedules of sampling: the real sampler, worker pool and workers, which may die or hang at any point.
+"""Simulates sampling: the real sampler, worker pool and workers, which may die or hang at any point.
 
 Rollouts are compared with those of the serial engine, except for environments whose worker was replaced.
 """
@@ -124,10 +124,10 @@ class NotedEnvs(SequentialEnv):
 
 
 class Sampling:
-    """A schedule of one sampler with its workers."""
+    """Simulates one sampler with its workers."""
 
     def __init__(self, world: World, faults: int) -> None:
-        """The schedule kills or freezes at most `faults` workers."""
+        """The simulation kills or freezes at most `faults` workers."""
         self.world, self.system, self.threads = world, System(world), Threads(world)
         rng = world.rng
         self.reset = rng.choice(("immediate", "wait"))
@@ -297,7 +297,7 @@ class Sampling:
 
 
 class ThreadedSampling(Sampling):
-    """A schedule of one sampler whose groups of workers each have an inference thread."""
+    """Simulates one sampler whose groups of workers each have an inference thread."""
 
     steps = ("collect", "rollouts", "rollouts", "state")
 

@@ -1,4 +1,4 @@
-"""Schedules of the parameter server: the real shards, learners and replay exchange messages with each other.
+"""Simulates a parameter server: the real shards, learners and replay exchange messages with each other.
 
 In each shard's slice, the gradient of an update is 1 at the update's own place, and the optimizer subtracts the
 gradient. The parameters therefore count how often each update was made: at most once, and exactly once if no shard was
@@ -33,10 +33,10 @@ TIMEOUT_S = 1.0
 
 
 class ParameterServer:
-    """A schedule of shards, and of learners with their own gradients."""
+    """Simulates the shards of a parameter server, and learners that push gradients to the shards."""
 
     def __init__(self, world: World, faults: int) -> None:
-        """The schedule kills at most `faults` shards or learners."""
+        """The simulation kills at most `faults` shards or learners."""
         self.world, self.system, self._faults = world, System(world), faults
         rng = world.rng
         self.shards = rng.choice((1, 2))

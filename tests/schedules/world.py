@@ -17,7 +17,7 @@ from typing import Any
 from greenlet import getcurrent, greenlet
 
 TICK_S = 1e-5
-"""Virtual seconds between two points of the schedule."""
+"""Virtual seconds between two points at which the scheduler chooses an actor."""
 View = dict[Any, int]
 
 
@@ -30,7 +30,7 @@ class Race(Exception):
 
 
 class Ended(BaseException):
-    """Raised in an actor when its schedule is over."""
+    """Raised in an actor when the simulation is over."""
 
 
 class Actor:
@@ -76,7 +76,7 @@ class World:
     """Runs actors in an order that is determined by a seed."""
 
     def __init__(self, seed: object, weak: bool = False, limit: int = 100_000) -> None:
-        """A schedule with more than `limit` points raises Hang."""
+        """A simulation with more than `limit` scheduling points raises Hang."""
         self.rng = random.Random(f"{seed}")
         self.weak, self.limit = weak, limit
         self.now, self.points = 0.0, 0
@@ -87,7 +87,7 @@ class World:
         """The scheduler's greenlet, in which the world was made."""
         self.is_over = False
         self._stored: dict[Any, list[tuple[Any, View]]] = {}
-        # Half of the schedules switch actors often, and half rarely, because some faults need long runs of one actor.
+        # Half of the seeds switch actors often, and half rarely, because some faults occur only if one actor runs long.
         self._switch = self.rng.choice((0.5, 0.2, 0.05, 0.02))
         self._by_priority = self.rng.random() < 0.5
 

@@ -42,7 +42,7 @@ class Memory:
         if allocated[device] > peak[device]:
             peak[device] = allocated[device]
 
-    # A default argument, because Python clears this module first at exit.
+    # `allocated` is a default argument, because at its exit Python clears this module before it deletes all objects.
     def __del__(self, allocated: list[int] = allocated) -> None:
         allocated[self.device] -= self.nbytes
 

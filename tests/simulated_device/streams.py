@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 COUNT = 2
 POOL = 32
-DEVICES = [torch.device("cpu")] * COUNT  # Replaced by sim:0 and sim:1 when the device type is registered.
+DEVICES = [torch.device("cpu")] * COUNT  # `install` sets sim:0 and sim:1 here.
 Clock = dict[int, int]
 
 busy = threading.RLock()
@@ -91,8 +91,9 @@ class Stream:
         self.stream_id = next(_numbers)
         self.epoch = 0
         self.capture: CUDAGraph | None = None
-        self.copies: deque[tuple[int, Tensor, Tensor]] = deque()  # (epoch, host tensor, values)
-        # Like `copies`, with the source line of the copy.
+        # unfinished copies to the host: (epoch, host tensor, values)
+        self.copies: deque[tuple[int, Tensor, Tensor]] = deque()
+        # Unfinished copies from page-locked memory: (epoch, host tensor, values, source line of the copy)
         self.reads: deque[tuple[int, Tensor, Tensor, SourceLine | None]] = deque()
         with _lock:
             self.clock: Clock = dict(_host)

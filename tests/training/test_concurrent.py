@@ -162,7 +162,7 @@ def test_the_training_intensity_is_that_of_the_steps_that_were_taken(trainer, sc
             began = began or steps
             updates += len(metrics)
         steps += n
-    if reset == "wait":  # Many cells are skipped, since episodes last at most twelve steps.
+    if reset == "wait":  # Many steps are skipped, because episodes last at most twelve steps.
         assert steps < 0.95 * 8 * C
     late = C if schedule == "concurrent" else 0
     wanted = (steps - began) * 2.0 / 16
@@ -212,7 +212,7 @@ def test_nothing_is_lost_on_ctrl_c_nor_around_an_evaluation(tmp_path):
         t.sampler.collect = noted
         return t, t.run()
 
-    t, first = play(None, stop_at=3 * C // (T * B) + 1)  # The stop comes after one rollout of the fourth period.
+    t, first = play(None, stop_at=3 * C // (T * B) + 1)  # Ctrl-C comes after the first rollout of the fourth period.
     assert first.exit_code == 130 and t.schedule.pending and first.env_steps == 3 * C == len(seen) * T * B - T * B
     t, second = play(t.saver.checkpoints.load_latest()[1], stop_at=-1)
     ring, (frames, actions) = t.learner.algo.replay.ring, (torch.cat(x) for x in zip(*seen, strict=True))

@@ -67,7 +67,7 @@ def test_the_rule_by_steps_does_not_favour_short_episodes():
         return z_of_ratio(np.array([sum(s) for s in scores]), np.array([len(s) for s in scores]))
 
     assert abs(z(by_rule)) < 3.5
-    assert z(by_dropping) < -6  # The same check detects the bias of the usual rule.
+    assert z(by_dropping) < -6  # `z_of_ratio` detects the bias of the usual rule.
 
 
 def test_the_rule_by_episodes_favours_none():

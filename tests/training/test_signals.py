@@ -22,7 +22,7 @@ def test_a_signal_asks_for_the_end(number):
 def test_a_second_ctrl_c_does_not_wait():
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt), StopRequest() as stop:
-        os.kill(os.getpid(), signal.SIGTERM)  # The signal of another process, such as one that forwards a Ctrl-C.
+        os.kill(os.getpid(), signal.SIGTERM)  # Another process, such as one that forwards a Ctrl-C, sends this signal.
         os.kill(os.getpid(), signal.SIGINT)
         assert stop.exit_code == 143
         os.kill(os.getpid(), signal.SIGINT)

@@ -63,7 +63,7 @@ class Played:
     lanes: int  # The lanes of a warp that have an environment.
     differs: list[str] = field(default_factory=list)
     ended: int = 0
-    plain: int = 0  # The number of steps by the plain core.
+    plain: int = 0  # The number of steps that the plain core played.
 
     def summary(self) -> dict[str, Any]:
         c, frames = self.counts, max(1, self.counts.frames)
@@ -104,7 +104,7 @@ def play(game: str, library: ctypes.CDLL, blocks: Blocks, steps: int, warmup: in
     for side, out in zip(sides, outs, strict=True):
         side.begin(out)
     played, rng = Played(game, blocks, Counts(), lanes), np.random.default_rng(5)
-    delays = torch.arange(ENVS) * min(50, steps // 2) // ENVS  # The environments begin at different steps.
+    delays = torch.arange(ENVS) * min(50, steps // 2) // ENVS  # Environments start to play at different steps.
     for t in range(steps):
         if t == warmup:
             played.counts = Counts(compared=played.counts.compared, differing=played.counts.differing)

@@ -58,7 +58,7 @@ class HostEnvs:
         frames = np.zeros(shape, np.uint8), np.zeros(shape, np.uint8)
         self.out = Step(*frames, np.zeros(self.n, np.uint8), np.zeros(self.n, np.float32), **flags)
         self.words = np.zeros((self.sizes["env"] // 4, self.n), np.uint32)
-        # An environment's seed follows its Play and three numbers of its episode.
+        # In an environment's memory, the seed follows its Play and three numbers of its episode.
         self.words[self.sizes["play"] // 4 + 3] = seeds
         self.code = np.zeros(self.n, np.uint8)
         self._keeps = self._arrays(game)

@@ -99,7 +99,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
 
 
 @NEEDS_CUDA_BINDINGS
-@pytest.mark.slow  # g++ takes 15 s. test_compare.py compares the host build of the same code.
+@pytest.mark.slow  # g++ takes 15 s. The fast test_compare.py tests the same code.
 @pytest.mark.parametrize("case", CASES)
 def test_kernels_equal_their_host_build(found: dict[str, dict[str, Any]], case: str) -> None:
     assert not found[case]["differs"]

@@ -22,7 +22,7 @@ def make_game(name: str, **settings: object) -> DeviceGame:
 
 
 def seeds_of_all_starts(game: DeviceGame, columns: range) -> list[int]:
-    """Return seeds whose first episodes begin in all start states of the given columns."""
+    """Return seeds whose first episodes begin in all start states of the given columns of the table of starts."""
     seeds: dict[tuple[int, int], int] = {}
     wanted, seed = game.start_rows * len(columns), 0
     while len(seeds) < wanted:
@@ -58,7 +58,7 @@ def test_qbert_begins_within_a_frame() -> None:
 
 
 def test_a_start_of_another_table_is_not_continued() -> None:
-    """A state may be loaded from a run with other start states. The plain core plays the next step."""
+    """After a state from a run with other start states is loaded, the plain core plays the next step."""
     game = make_game("qbert")
     (seed,) = seeds_of_all_starts(game, range(1))[:1]
     envs, out = DeviceEnvs(game, [seed]), DeviceStep.empty(1, game)

@@ -21,8 +21,8 @@ NEEDS_NVRTC = pytest.mark.needs("cuda.bindings.nvrtc")
 KERNELS = nvrtc.EMULATOR / "device" / "kernels" / "kernels.cu"
 CORE = sorted(nvrtc.EMULATOR.glob("core/**/*.h"))
 
-# Registers and bytes of stack. The launch bounds allow 168 registers for 12 warps of `step` on a multiprocessor, and
-# 128 registers for 8 blocks of `draw`.
+# Maximum registers and bytes of stack per thread of each kernel. The launch bounds allow 168 registers for 12 warps of
+# `step` on a multiprocessor, and 128 registers for 8 blocks of `draw`.
 CEILINGS = {"step": (168, 1024), "rows": (64, 0), "draw": (128, 0), "finish": (255, 896), "begin": (168, 0)}
 
 # Limits of translated games (blocks_by_nvrtc.py): 168 registers, as for `step`. Functions of all games have 20,000
@@ -57,7 +57,8 @@ def check_resources(found: dict[str, nvrtc.Resources]) -> None:
 
 
 @NEEDS_NVRTC
-@pytest.mark.slow  # An architecture takes 20 s. test_cuda_on_cpu.py compiles the same sources for the host.
+# For each architecture, the compilation takes 20 s. test_cuda_on_cpu.py compiles the same sources for the host.
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
 def test_kernels_compile_by_nvrtc(architecture: str) -> None:
     result = nvrtc.compile_sources(nvrtc.sources(), nvrtc.MAIN, architecture)

@@ -101,8 +101,8 @@ def test_autoreset_modes_show_the_same_episodes(options: dict[str, float]) -> No
             obs, reward, terminated, truncated, info = envs.step(torch.from_numpy(chosen))
             ends = (terminated | truncated).numpy()
             for i in range(n):
-                # With NEXT_STEP, the step after an end only begins the next episode. With DISABLED, such a step does
-                # nothing.
+                # The step after an episode's end begins the next episode with NEXT_STEP, and does
+                # nothing with DISABLED.
                 if ended[i]:
                     assert not ends[i] and reward[i] == 0
                     assert mode == AutoresetMode.NEXT_STEP or torch.equal(obs[i], before[i])
@@ -149,7 +149,7 @@ def test_a_reset_of_some_environments() -> None:
     assert not torch.equal(again[0], first[0]) and torch.equal(again[1], obs[1])
     last, _ = envs.reset(seed=2**31 - 1, options={"reset_mask": np.array([False, False, True])})
     all_of_them, _ = envs.reset(seed=2**31 - 1, options={"reset_mask": np.ones(3, bool)})
-    assert torch.equal(last[2], all_of_them[0])  # The first environment in the reset mask has the given seed.
+    assert torch.equal(last[2], all_of_them[0])  # `seed` is that of the mask's first environment.
     with pytest.raises(ValueError, match="reset_mask"):
         envs.reset(options={"reset_mask": [True]})
 

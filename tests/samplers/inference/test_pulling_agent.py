@@ -102,7 +102,7 @@ def test_no_act_begins_during_a_pull():
 
 
 class Interrupted(PullingAgent):
-    """An agent during whose rollout another rank pushes, when this rank has acted `at` times."""
+    """An agent. Before its act number `at` (from 0), another rank pushes a random gradient."""
 
     def __init__(self, agent, gradient_sync, steps, other, at):
         super().__init__(agent, gradient_sync, steps)
