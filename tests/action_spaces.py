@@ -73,7 +73,7 @@ def integers() -> gymnasium.Env:
 
 
 class Masked(Targets):
-    """Of five actions, a random two to four are allowed, and any other action is an error.
+    """Two to four of five actions, drawn at random, are allowed. Any other action is an error.
 
     The best action is the allowed one nearest to 2 + 2 x0. An episode ends when x1 > 0.8."""
 

@@ -62,7 +62,7 @@ def pytest_cmdline_main(config):
 def pytest_collection_finish(session):
     """Exclude the objects of collected tests from later garbage collections.
 
-    Each training run ends with a garbage collection, which thousands of tests would make take half a second.
+    Every training run ends with a garbage collection, which would take half a second after thousands of tests.
     """
     _freeze()
 

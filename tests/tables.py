@@ -45,7 +45,8 @@ class Table(gymnasium.Env[np.ndarray, int]):
 
 
 def chain(length: int = 7) -> Table:
-    """A chain of states with the reward 1 at its end. One action continues; the other ends the episode with 0.1.
+    """A chain of states with the reward 1 at its end. One of two actions continues, and the other ends the episode with
+    a reward of 0.1.
 
     The continuing action alternates, so that an action that is good in one state is bad in the next.
     """
@@ -90,5 +91,5 @@ def second_choice() -> Table:
 
 
 def recall() -> Recall:
-    """One of two cues, which must be recalled three steps later."""
+    """The first observation is one of two cues, which the agent must recall three steps later."""
     return Recall(delay=2, cues=2)

@@ -152,7 +152,7 @@ def test_imports_flow_one_way() -> None:
 
 
 def test_the_package_imports_no_program_of_a_checkout() -> None:
-    """Only accel_rl is installed."""
+    """The package accel_rl is installed without the other folders of a clone."""
     outside = ("experiments", "launch", "benchmarks", "tests")
     wrong = [
         f"{name_of(path)} imports {module}"

@@ -1,7 +1,7 @@
 """Every command line and Python block of README and docs is executed at a tiny size.
 
 `TINY` has options that make commands small. `PLANNED` lists the commands that need a cluster, GPUs, an extra package or
-hours. Their arguments are parsed and checked, and a sweep's runs are planned, but nothing is started.
+hours. Arguments of PLANNED commands are parsed and checked, and a sweep's runs are planned, but nothing is started.
 """
 
 import dataclasses
@@ -231,7 +231,7 @@ def test_it_is_planned(line, here, capsys, monkeypatch):
         if "--dry-run" not in rest:
             rest = [*rest, "--dry-run"]
         monkeypatch.setattr(sweep, "find_grid", grid_of)
-        if "--only" not in rest:  # Only a few of hundreds of runs are planned.
+        if "--only" not in rest:  # Of sweeps with hundreds of runs, only a few runs are planned.
             rest = [*rest, "--only", "seed=1" if "suite" in line or "atari_100k" in line else "seed=0"]
         if "game=" not in line and "game" in grid_of(rest[0], ()).members[0].labels:
             rest.insert(rest.index("--only") + 1, "game=pong")
@@ -310,7 +310,7 @@ NEEDS = {("docs/vector_env.md", 3): "stable_baselines3"}
 NEEDS |= {("docs/distributed.md", i): "ray" for i in (0, 1)}
 
 
-# These scripts are slow tests: README's script is similar, and tests/integration resumes runs in the same way.
+# Slow tests: README's script is similar to these scripts, and tests/integration resumes runs in the same way.
 SLOW_SCRIPTS = ("docs/quickstart.md", "docs/determinism.md")
 
 

@@ -199,7 +199,7 @@ def _fields(config: type) -> list[tuple[str, Any]]:
     found = []
     for f in fields(config):
         kind = hints[f.name]
-        if isinstance(kind, types.UnionType):  # None stands for a default that depends on the environment
+        if isinstance(kind, types.UnionType):  # a setting of None has a default that depends on the environment
             (kind,) = (part for part in get_args(kind) if part is not types.NoneType)
         if kind is ReplayConfig:
             found += [(f"replay.{name}", inner) for name, inner in _fields(ReplayConfig)]

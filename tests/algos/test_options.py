@@ -32,8 +32,8 @@ Q_ROLLOUTS = 8  # The actions of the first two rollouts are random.
 SEQUENCE_ROLLOUTS = 12
 OPTIONS = [option for name in ALGORITHMS for option in options_of(name)[0]]
 CASES = [(option, value) for option in OPTIONS for value in option.values]
-# These algorithms share most options with DQN, PPO or A2C.
-# The fast tests cover only the options that enter the algorithm's own equations.
+# The algorithms in OWN_EQUATIONS share most options with DQN or A2C.
+# For them, the fast tests cover only the options in their equations.
 OWN_EQUATIONS = {
     "ppo": {
         *("gae_lambda", "clip", "clip_schedule", "value_clip", "epochs", "minibatch", "normalize_advantage"),

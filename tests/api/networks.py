@@ -33,7 +33,10 @@ class Net(nn.Module):
 
 
 class Normalized(nn.Module):
-    """Normalizes observations by a running mean and variance. Each update replaces these buffers by new tensors."""
+    """Normalizes observations by a running mean and variance.
+
+    Each update replaces the buffers of mean and variance by new tensors.
+    """
 
     def __init__(self, n: int):
         super().__init__()

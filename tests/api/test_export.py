@@ -242,7 +242,7 @@ def test_a_hub_that_is_not_there_is_one_line(model, tmp_path, monkeypatch):
 
 
 def test_links_of_a_foreign_folder_do_not_become_a_model(run, model, tmp_path, capsys):
-    """Otherwise, a file to which a symbolic link points, such as a private key, would be published."""
+    """If symbolic links were followed, a file to which one points, such as a private key, would be published."""
     key, foreign = tmp_path / "id_rsa", tmp_path / "foreign"
     key.write_text("PRIVATE KEY")
     for source, name, commands in (

@@ -49,7 +49,7 @@ def test_a_run_goes_on(trained):
 
 
 def test_a_training_that_has_ended_holds_no_memory(tmp_path):
-    """Otherwise, a process that trains many runs would keep the replay of every run in memory."""
+    """A process that trains many runs must not keep the replay of every run in memory."""
     before = {id(x) for x in gc.get_objects() if type(x) in (Trainer, Learner)}
     gc.disable()
     try:

@@ -69,7 +69,7 @@ def test_an_unfinished_run_is_not_added(models, tmp_path, capsys):
     assert ended("models", program.add, [str(run.path), "--x"]) == 2
 
 
-# Each agent takes seconds, so that the fast tests evaluate only one.
+# Fast tests evaluate only one agent, because each agent takes seconds.
 AGENTS = [pytest.param(name, 150, marks=() if name == NAMES[-1] else pytest.mark.slow) for name in NAMES]
 
 

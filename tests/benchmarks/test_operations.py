@@ -48,7 +48,7 @@ def test_the_operations_of_an_update(simulated_gpu, captured, tmp_path, name):
             algo.ingest(run.rollout)
         found = count(run.learner)
         assert set(found) <= set(STAGES) and all(found[stage] for stage in STAGES if stage != "priorities")
-        assert found.total() in captured, (captured, found)  # Another graph computes advantages.
+        assert found.total() in captured, (captured, found)  # `captured` also has the graph that computes advantages.
         assert found.total() <= COUNTS[name] + MORE, found
         if name in WITH_INVALID_STEPS:
             invalid = count(run.learner, is_whole=False)

@@ -81,7 +81,7 @@ FAULTS: dict[str, tuple[Fault, list[str]]] = {
     "power": (file_faults.power_failure, EVERY),
     "two": (file_faults.two_processes, EVERY),
 }
-"""Each fault's function, and the modes of training that have it."""
+"""Maps each fault to the function that causes it, and to the modes of training in which it is tested."""
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ def _disturbed(t: Trial, net: Network, root: Path, fault: str) -> tuple[str, str
         net.loss = 0.05
     elif seconds:
         net.cut.add(victim)
-        # Ray must notice within this time that a host was cut off for good.
+        # Within this time, Ray must notice that the host was cut off for ever.
         _await_end(driver, min(seconds, FAULT_S / 2))
         if seconds < FAULT_S:
             net.cut.clear()

@@ -135,7 +135,7 @@ def moved(t: Trial) -> None:
 
 
 def full_disk(t: Trial) -> None:
-    """Fill the disk at a random moment. Later, free the disk and resume the run."""
+    """Fill the disk at a random moment. After the run has ended, free the disk and resume the run."""
     with _mounted(t, ["-t", "tmpfs", "-o", "size=64m", "tmpfs"]) as disk:
         t.run = disk / "run"
         process = t.train()

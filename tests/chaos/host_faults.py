@@ -46,7 +46,7 @@ def kill_host(t: Trial) -> None:
 
 
 def _on_hosts(t: Trial, fault: Callable[[Network], None], cut_s: float = 0.0, kill: bool = False) -> None:
-    t.tracebacks = True  # torchrun prints a traceback for a rank that fails.
+    t.tracebacks = True  # If a rank fails, torchrun prints a traceback.
     with network(2, t.rng.randrange(1 << 30)) as net:
         fault(net)
         agents = _start(t, net)

@@ -159,7 +159,8 @@ def without_locks(t: Trial) -> None:
     process = t.train()
     if t.moment(process):
         running = t.processes(process)
-        signal_all(running, signal.SIGSTOP)  # Otherwise, the run could end before the second process begins.
+        # The run is suspended, so that it cannot end before the second process begins.
+        signal_all(running, signal.SIGSTOP)
         t.hit("two processes, SIGKILL to all")
         t.wait(t.resume(), (2,))
         signal_all(running, signal.SIGKILL)

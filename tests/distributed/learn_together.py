@@ -75,7 +75,7 @@ def from_rollouts(learner, group):
 def from_replay(learner, group):
     """Update on batches whose first quarter is from the first quarter of the environments, and so on.
 
-    So all groups learn from the same cells.
+    Whatever the number of ranks, the same cells (t, b) are learned from.
     """
     algo, g, each = learner.algo, torch.Generator().manual_seed(3), B // PARTS
     algo.begin()

@@ -1,7 +1,7 @@
 """Compares reward, lives and end of the game that ale-py and our emulator compute from a given RAM.
 
-Both play a ROM that changes the RAM only at a press of SELECT or of the joystick: then it increments every byte. ale-py
-selects a game's mode by pressing until a byte has the mode's number. The ROM keeps the last inputs in Y.
+Both emulators play a ROM that changes the RAM only at a press of SELECT or of the joystick, which increments all bytes.
+ale-py selects a game's mode by pressing SELECT until a byte has the mode's number. The ROM keeps its last inputs in Y.
 """
 
 from collections.abc import Iterator

@@ -245,7 +245,7 @@ def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
 
 
 def test_names_and_defaults_are_those_of_ale_py() -> None:
-    """The test lists all differences. Both of our environments have stacks of 84x84 pictures as observations."""
+    """The test lists all differences. Observations of our Gymnasium environments are stacks of 84x84 pictures."""
     vector, single = parameters(AtariVectorEnv.__init__), parameters(AtariEnv.__init__)
     ours = parameters(VectorEnv.__init__)
     assert {name: ours.get(name, "missing") for name in vector} == vector

@@ -231,7 +231,7 @@ def translating(folder: Path, compiler: Path, code: str, only: bool = True, **va
 
 
 def test_a_compiler_that_fails_is_one_line_and_is_not_tried_again(cache, tmp_path):
-    """Otherwise, the compiler would fail again at each start of a program. Another version of the compiler is tried."""
+    """A compiler that failed is not started again within 24 hours, unless its version has changed."""
     cache.unlink()
     broken = planted(tmp_path, "echo does not compile >&2; exit 1")
     out, err = translating(tmp_path, broken, "print(translate('pong'), how_played('pong'))")
@@ -496,7 +496,8 @@ def test_another_user_plays_what_root_has_translated_into_the_system_cache(cache
     files = (Path(translation.__file__), rom_path("pong"))
     if closed := [folder for file in files for folder in file.parents if not folder.stat().st_mode & 0o001]:
         pytest.skip(f"another user cannot enter {closed[0]}")
-    with tempfile.TemporaryDirectory() as name:  # Other users cannot enter pytest's folder.
+    # The new folder is outside of pytest's folder, which other users cannot enter.
+    with tempfile.TemporaryDirectory() as name:
         top = Path(name)
         top.chmod(0o755)
         system = top / "system"

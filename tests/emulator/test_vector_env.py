@@ -144,7 +144,7 @@ def test_the_last_screen_is_shown(limit: int) -> None:
     for seed in range(4):
         referee.reset_game()
         rng = np.random.default_rng(seed)
-        theirs.reset()  # A seed is not needed, because nothing is random, and would load the game again.
+        theirs.reset()  # No seed: it would load the game again, and nothing is random.
         ours.reset()
         before = luminance(210)[referee.getScreen()]
         ended, frames = False, 0

@@ -260,7 +260,7 @@ def test_a_protocol_is_its_sources(name, game):
             assert not cut or step[2], (backend, t)
         if their_end and not over:
             returns += 1
-            if name == "cleanrl2022":  # The next observation is the first one after the protocol's FIRE presses.
+            if name == "cleanrl2022":  # After a lost life, this protocol presses FIRE before the next observation.
                 obs, _ = theirs.reset()
         elif over:
             for x in ours.values():

@@ -13,7 +13,7 @@ from tests.golden.curves import NAMES, differences, measure, stored
 from tests.golden.runs import RANKS, RUNS
 from tests.marks import slow
 
-# These runs are slow tests: PPO has another run, and Rainbow also trains a distribution like C51.
+# Slow tests: fast tests have another run of PPO, and a run of Rainbow, which trains a distribution as C51 does.
 MORE = ("ppo, pong", "c51, pong")
 
 
@@ -85,7 +85,7 @@ MISTAKES = [
     (no_bootstrap_where_a_time_limit_struck, "dqn, double, dueling, three steps, time limits"),
     (stacks_off_by_one, "dqn, pong"),
 ]
-ALSO = [  # The same mistakes in other algorithms.
+ALSO = [  # Slow tests: the same planted mistakes in other algorithms.
     (the_advantages_sign, "ppo, time limits"),
     (a_stale_target_network, "dqn, pong"),
     (a_stale_target_network, "rainbow, time limits"),

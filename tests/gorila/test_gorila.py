@@ -65,7 +65,7 @@ def test_two_bundles_learn_catch(tmp_path):
     assert done.returncode == 0, done.stderr
     last = rows(tmp_path / "run")[-1]
     assert float(last["score"]) > 0.8 and int(last["bundles_replaced"]) == 0
-    # Each update is pushed to both shards.
+    # A learner pushes each update to both shards.
     updates, accepted = int(last["updates"]), int(last["pushes_accepted"])
     assert 2 * updates - 8 <= accepted <= 2 * updates + 8
     members = [rows(tmp_path / "run" / "members" / str(i))[-1] for i in range(2)]

@@ -1,6 +1,6 @@
 """One of two ranks that make short runs together: `python -m tests.gpu.rank_runs RANK STORE OUT RUN [RUN ...]`.
 
-Each run is made on the CPU, and with a simulated GPU for each rank. Some runs are also made on a GPU that both ranks
+Every run trains on the CPU, and with a simulated GPU for each rank. Some runs also train on a GPU that both ranks
 share, or with captured updates.
 """
 

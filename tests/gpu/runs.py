@@ -90,7 +90,7 @@ RUNS: dict[str, TrainConfig] = {
     "r2d2, uniform": q("r2d2", replay_prioritized=False, **SEQUENCES),
     "r2d2, replay on the host": q("r2d2", **SEQUENCES, **HOST),
     "r2d2, concurrent, second learner": q("r2d2", schedule="concurrent", secondary=2, **SEQUENCES),
-    # Other combinations of algorithm, schedule, replay device, kind of draws and second learner.
+    # More combinations of algorithm, schedule, replay device, kind of draws from the replay, and second learner.
     "dqn, prioritized, concurrent": q("dqn", schedule="concurrent", replay_prioritized=True),
     "dqn, prioritized, replay on the host": q("dqn", replay_prioritized=True, **HOST),
     "dqn, second learner, replay on the host": q("dqn", secondary=8, **HOST),

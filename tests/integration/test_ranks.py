@@ -48,8 +48,10 @@ def whole(tmp_path_factory):
 
 
 def test_two_ranks_stop_and_resume_bit_for_bit(whole, tmp_path):
-    """A run that was interrupted in the middle and resumed equals the uninterrupted run. Each rank restores its
-    part."""
+    """A run that was interrupted and resumed equals the uninterrupted run.
+
+    A rank restores its part of the checkpoint.
+    """
     cut = tmp_path / "cut"
     shutil.copytree(whole, cut)
     for part in ("", "ranks/1"):  # The copied run is as if it had been killed before its last two checkpoints.
@@ -110,7 +112,7 @@ def assert_equal_digits(one_rank, ranks):
 
 
 def test_one_asynchronous_rank_equals_single_mode(one, tmp_path):
-    """All columns of all rows are equal."""
+    """All columns of all rows of metrics.csv are equal."""
     done = run(*SHORT, "--update", "async", "--run-dir", tmp_path / "async")
     assert done.returncode == 0, done.stderr
     assert rows(tmp_path / "async") == rows(one) and len(rows(one)) == 30

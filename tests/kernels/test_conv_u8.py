@@ -28,7 +28,7 @@ def gradients(function, obs, weight, bias):
     return out.detach(), w.grad, b.grad
 
 
-# Picture sizes of Stooke & Abbeel and of Mnih et al., the smallest one, and unusual ones.
+# Picture sizes of Stooke & Abbeel and of Mnih et al., the smallest supported size, and unusual sizes.
 @pytest.mark.parametrize(
     "size", [(4, 104, 80), (4, 84, 84), (4, 8, 8), (1, 8, 8), (4, 21, 50), (3, 21, 50), (2, 12, 180)]
 )

@@ -99,7 +99,7 @@ def test_whose_parameters_a_gradient_is_of(algorithm, newest, monkeypatch):
 
     A2C's gradient is computed at the parameters that sampled the rollout, because the recorded values and their targets
     would pull newer parameters back. IMPALA and PPO use the newest parameters, since they correct by importance ratios
-    or make several passes. In all cases both updates count.
+    or make several passes. The updates of both ranks count with each algorithm.
     """
     base = default_config(algorithm)
     config = replace(base, env=replace(base.env, id="CartPole-v1"))
@@ -145,7 +145,7 @@ def test_a_push_counts_as_a_pull(two):
 
 
 def test_ranks_connect_through_a_store():
-    """Both ranks share counters. The error names a third rank that does not connect."""
+    """Two connected ranks share counters. If a third rank does not connect, the error names this rank."""
     base = default_config("a2c")
     fd = os.memfd_create("store")
     stores = [PatientStore(file_store(fd, 2), 10.0) for _ in range(2)]

@@ -13,7 +13,7 @@ from accel_rl.results.trained_run import by_setting
 from tests.report.dummies import dummy, write_run
 from tests.report.test_stooke import cells
 
-PONG = (-20.0, -5.0, 5.0, 0.0)  # The best score, 5, is 85.7 % in the human-normalized scale.
+PONG = (-20.0, -5.0, 5.0, 0.0)  # Scores in Pong. The best, 5, is 85.7 % in the human-normalized scale.
 
 
 def test_each_of_the_14_variants_has_a_name_of_its_own(tmp_path):
@@ -46,7 +46,8 @@ def test_tables_1_to_3_are_hours_percent_and_speed_up(tmp_path):
 
 
 def test_the_random_steps_that_fill_the_replay_take_no_time(tmp_path):
-    """In this run, random steps are four times as fast. The paper measures time from t = 1, when the replay is
+    """The made-up run makes random steps four times as fast as training steps. The paper measures time from t = 1, when
+    the replay is
     filled."""
     config = daley.table_1(1, "standard")
     slow, past = 250.0, config.env_steps - 50_000

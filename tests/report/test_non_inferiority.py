@@ -30,7 +30,7 @@ def test_students_t_is_that_of_the_tables(freedom, p, t):
 def test_welchs_test_by_hand():
     """The means are 12 and 10, the standard errors 1 / sqrt(3) and 2 / 2, and the margin 1.
 
-    So t = (12 - 10 + 1) / sqrt(4 / 3), with (4 / 3)^2 / ((1 / 3)^2 / 2 + 1 / 3) degrees of freedom.
+    Welch's t is (12 - 10 + 1) / sqrt(4 / 3), with (4 / 3)^2 / ((1 / 3)^2 / 2 + 1 / 3) degrees of freedom.
     """
     freedom = (4 / 3) ** 2 / ((1 / 3) ** 2 / 2 + 1 / 3)
     p = welch(Sample(12, 1, 3), Sample(10, 2, 4), margin=1.0)

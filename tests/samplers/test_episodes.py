@@ -114,11 +114,11 @@ def test_state_goes_through_a_checkpoint():
     want = [whole.add(r) for r in rollouts]
     for r in rollouts[:2]:
         first.add(r)
-    for r in random_rollouts(4, 3):  # Loading the state must replace these rollouts.
+    for r in random_rollouts(4, 3):  # The loaded state must replace the episodes of these rollouts.
         second.add(r)
     state = decode(*encode(first.state_dict()))
     for r in rollouts[2:5]:
-        first.add(r)  # These rollouts must not change the saved state.
+        first.add(r)  # The episodes of these rollouts must not change the saved state.
     second.load_state_dict(state)
     assert [second.add(r) for r in rollouts[2:]] == want[2:]
     assert second.count == whole.count and second.recent == whole.recent

@@ -15,7 +15,7 @@ def private_bytes(env: ResolvedEnv, B: int, reset: str) -> int:
     try:
         for _ in range(3):
             sampler.collect(agent)
-        pages = 4096 * 18 * 2  # Each array begins on a new page.
+        pages = 4096 * 18 * 2  # Every array begins on a new page of memory.
         limit = bound(sampler.spec, sampler.T, reset)
         assert sampler.engine._memory.rollouts.nbytes <= B * limit.shared + pages
         return psutil.Process(sampler.engine.pids()[0]).memory_full_info().uss

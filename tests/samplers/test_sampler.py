@@ -226,7 +226,7 @@ def test_a_slow_worker_keeps_only_itself_waiting(monkeypatch):
     finally:
         sampler.close()
     assert sorted(order) == [0] * 8 + [1] * 8
-    assert order[-4:] == [0] * 4, order  # The fast group has finished long before the slow group.
+    assert order[-4:] == [0] * 4, order  # Group 1, which is fast, finished its rollout long before group 0.
 
 
 @pytest.mark.parametrize("reset", ["immediate", "wait"])
@@ -339,7 +339,7 @@ def test_frames_before_the_rollout_are_the_last_ones_of_the_one_before():
     tail, age = before.frames[-4:].clone(), before.age[-1].clone()
     after = sampler.collect(agent)
     assert torch.equal(after.frames[:4], tail) and torch.equal(after.age[0], age)
-    # With two buffers, the previous rollout is not overwritten yet.
+    # A sampler with two rollout buffers does not overwrite the previous rollout.
     assert torch.equal(before.frames[-4:], tail)
 
 

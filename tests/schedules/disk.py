@@ -62,8 +62,7 @@ class SimulatedDisk:
     # What processes do
 
     def recorded(self) -> Any:
-        """Return a context manager in which the operations of Python code are recorded. Each is a point of the
-        schedule."""
+        """Return a context manager that records file operations. At each, another simulated process may continue."""
         changes = {
             "mkdir": self._naming(os.mkdir, Folder), "unlink": self._naming(os.unlink), "rmdir": self._naming(os.rmdir),
             "rename": self._renaming(os.rename), "replace": self._renaming(os.replace), "fsync": self._fsync,
@@ -169,7 +168,7 @@ class SimulatedDisk:
         for n, offset, data in file.writes:
             if n >= moment:
                 break
-            # The write is lost, torn, or replaced by bytes of a file that was at this place of the disk.
+            # A write that does not survive is lost, incomplete, or replaced by old bytes of this place on the disk.
             if not survives(n, file):
                 part = data[: rng.randrange(len(data))]
                 data = rng.choice((b"", part, part.ljust(len(data), b"\0"), rng.randbytes(len(data))))
@@ -203,7 +202,7 @@ class _RecordedFile(io.FileIO):
 class Disk:
     """Simulates processes that save checkpoints until they are killed or the power fails.
 
-    Each process resumes from the newest checkpoint of the killed one.
+    After a kill, the next process resumes from the newest checkpoint.
     """
 
     def __init__(self, world: World, faults: int) -> None:
@@ -269,7 +268,7 @@ class Disk:
         checkpoints = Checkpoints(run / "checkpoints", self.keep)
         newest = max(checkpoints.steps(), default=0)
         assert newest >= max(saved, default=0), f"the newest checkpoint is at {newest}, saved were {saved}"
-        # The newest checkpoint may be that of a call of `save` that has not returned.
+        # A call of `save` that has not returned may have written the newest checkpoint.
         written = {newest, *(steps for n, steps in self.finished + self.resumed if n <= moment and steps < newest)} - {
             0
         }
@@ -278,7 +277,7 @@ class Disk:
         if durable := [steps for n, steps in self.launched if n <= moment]:
             assert durable[-1] <= int((run / "launches.json").read_bytes()) <= durable[-1] + STEP
         checkpoints.clean()
-        checkpoints.save(1_000, _state(1_000))  # The next process resumes the run.
+        checkpoints.save(1_000, _state(1_000))  # The next process that resumes the run can save a checkpoint.
         _assert_equal(load(checkpoints.path(1_000)), 1_000)
 
 

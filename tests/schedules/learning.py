@@ -83,7 +83,7 @@ class SimulatedLocks:
         if not self._is_free(i):
             return False
         self._world.receive(self._views[i])
-        if (owner := self._owners[i]) is not None:  # All stores of a dead process have reached the memory.
+        if (owner := self._owners[i]) is not None:  # The stores of a process that has died have all reached the memory.
             self._world.receive(owner.view)
         self._owners[i] = self._world.current
         return True
@@ -203,7 +203,7 @@ class AsynchronousRanks:
                 raise AssertionError(f"chunk {k} has version {word >> 1} after {len(versions)} writes")
             if self.local_updates > 1:
                 continue
-            # The pushes in the order of their versions give the parameters.
+            # Applied in the order of their versions, the pushed gradients must give the central parameters.
             optimizer, data = self.build(part.stop - part.start), versions[0][3].clone()
             for _, rank, update, parameters, _ in versions[1:]:
                 optimizer.step(data, gradient(rank, update, SIZE)[part], LEARNING_RATE)

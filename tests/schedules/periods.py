@@ -105,7 +105,7 @@ class Periods:
                 env_steps, _ = schedule.cycle(10**9)
                 if env_steps:
                     done += 1
-                elif self.world.rng.random() < 0.5:  # The run is resumed by another process.
+                elif self.world.rng.random() < 0.5:  # After an interruption, another process may resume the run.
                     schedule.close()
                     state, schedule = schedule.state_dict(), self._schedule()
                     schedule.load_state_dict(state)

@@ -138,11 +138,11 @@ class Sampling:
         """Environments whose worker was killed or frozen."""
         self._faults, self._rate = faults, rng.choice((0.0, 0.002, 0.01))
         world.on_point = self._maybe_fault
-        self._ahead = 0  # The number of rollouts that the sampler has begun ahead, and then finished.
+        self._ahead = 0  # The number of rollouts that began before they were requested, and have ended.
         self.plan = [rng.choice(self.steps) for _ in range(4)]
 
     steps: tuple[str, ...] = ("collect", "collect", "collect", "state", "check")
-    """Possible steps of a plan."""
+    """Possible calls in the plan of a simulation."""
 
     def _grouping(self, rng: random.Random) -> Grouping:
         groups, workers = rng.choice((1, 2)), rng.choice((1, 2, 3))
@@ -256,7 +256,7 @@ class Sampling:
         memory: dict[int, SharedArrays] = {}
 
         def create(layout: Layout) -> SharedArrays:
-            # All actors use one mapping, so that a cell has one address.
+            # Simulated processes share one memory mapping, so that a cell has one address.
             arrays = SharedArrays.create(layout)
             memory[arrays.fd] = arrays
             return arrays

@@ -66,7 +66,8 @@ class ParameterServer:
             rng = self.world.rng
             actors = [self._spawn(f"learner-{i}", self._learn) for i in range(rng.choice((1, 2, 3, 4)))]
             while not all(actor.is_over for actor in actors):
-                if self.server.look(TIMEOUT_S / 4):  # A shard that has not answered in time is replaced, too.
+                # The driver replaces dead shards, and also shards that have not answered in time.
+                if self.server.look(TIMEOUT_S / 4):
                     self._is_disturbed = True
                 if rng.random() < 0.2:
                     self.server.save(TIMEOUT_S / 4)

@@ -1,12 +1,13 @@
 """A simulated machine with virtual time and memory as weakly ordered as aarch64's. One actor runs at a time.
 
 An actor is a process or a thread, and runs as a greenlet. At each `World.point` (a load, a store, a wait or a message)
-the scheduler chooses which actor continues, and may kill or freeze an actor. All choices follow from one seed, so a
-schedule can be repeated.
+the scheduler chooses which actor continues, and may kill or freeze an actor. One seed determines all choices of the
+scheduler, so that a simulation can be repeated.
 
 Each cell of shared memory has an ordered list of all stored values. An actor's view has, for each cell, the position of
-the oldest value in this list that the actor may still read. A plain load may return this value or any newer one. So
-an actor may see loads and stores of different cells out of order, as on aarch64. Fences, events and messages pass the
+the oldest value in this list that the actor may still read. A plain load may return this value or any newer one. An
+actor may therefore see loads and stores of different cells out of order, as on aarch64. Fences, events and messages
+pass the
 view of one actor to another. With `weak` false every load is an acquire and every store is a release, as on x86-64.
 """
 

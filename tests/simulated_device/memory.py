@@ -70,7 +70,7 @@ class Memory:
         self.write = stream, stream.epoch, line
 
     def _unordered(self, what: str, stream: Stream, line: SourceLine | None, before: str, access: Access) -> None:
-        self.write, self.reads = None, {}  # Each race raises only one error.
+        self.write, self.reads = None, {}  # One error is raised for each race.
         raise RuntimeError(
             f"unordered {what} by {source_lines.text(line)} on stream {stream.stream_id} "
             f"after {before} by {source_lines.text(access[2])} on stream {access[0].stream_id}"

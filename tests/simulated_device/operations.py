@@ -162,7 +162,7 @@ def run(func: Any, args: Any, kwargs: Any) -> Any:
     if plan.reshapes:
         for t in written:
             _follow(t)
-    if new or written or not flat:  # Otherwise the results are views, and no memory is accessed.
+    if new or written or not flat:  # An operation that only makes views accesses no memory.
         if capture is not None:
             if not plan.is_empty:
                 capture.record(_replayed(plan.call, inner, inner_kw, new), [t.raw for _, t in new])

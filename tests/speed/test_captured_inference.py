@@ -104,7 +104,7 @@ def learn(agent, i):
 
 
 def replace(agent, i):
-    """Other memory."""
+    """Move the agent's parameters to other memory."""
     for p in agent.model.parameters():
         p.data = p.data * 1.01
 

@@ -28,7 +28,7 @@ def test_a_pause_stops_every_process_until_it_ends(tmp_path, capsys):
     rows = (folder / NAMES[0] / "metrics.csv").read_bytes()
     time.sleep(0.5)
     assert (folder / NAMES[0] / "metrics.csv").read_bytes() == rows
-    # The stop request is pending until the pause ends. Then each run saves a checkpoint.
+    # Paused runs handle the stop request, and save checkpoints, only after the pause.
     process.send_signal(signal.SIGINT)
     assert sweep.main(["--unpause", str(folder)]) == 0
     process.communicate(timeout=200)

@@ -94,7 +94,7 @@ def test_options_are_passed_to_slurm(tmp_path, monkeypatch):
 
 
 def test_a_dry_run_needs_no_slurm(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("PATH", str(tmp_path))  # There is no sbatch.
+    monkeypatch.setenv("PATH", str(tmp_path))  # The PATH has no sbatch.
     argv = ["tests.sweeps.grids:mixed", "--slurm", "--gpus", "none", "--only", "envs=4,8"]
     assert sweep.main([*argv, "--dry-run", "--rates", str(tmp_path), "--rate", "a2c=100"]) == 0
     out = capsys.readouterr().out

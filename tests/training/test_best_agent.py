@@ -56,7 +56,7 @@ def test_the_best_network_until_each_checkpoint_stays(tmp_path):
     resumed = BestAgent(run)
     assert not resumed.note(500, of(399.0), state(0.0)) and resumed.note(600, of(401.0), state(1.0))
     assert sorted(p.name for p in (tmp_path / "abandoned-1").iterdir()) == [f"{750:012d}", "best"]
-    # A kill lost the checkpoint at 650 env steps. So the best network since 450 env steps is abandoned, too.
+    # If a kill lost the checkpoint at 650 env steps, best networks after the one at 450 env steps are abandoned, too.
     rewind(run, 450, chosen=False)
     assert checkpoints.steps() == [450] and BestAgent(run).load()["env_steps"] == 400
     assert [p.name for p in (tmp_path / "abandoned-2/best/checkpoints").iterdir()] == [f"{600:012d}"]

@@ -149,7 +149,7 @@ def test_workers_and_a_second_learner_change_nothing(trainer):
 @pytest.mark.parametrize("schedule", ["lockstep", "concurrent"])
 @pytest.mark.parametrize("reset", [slow("immediate"), "wait"])
 def test_the_training_intensity_is_that_of_the_steps_that_were_taken(trainer, schedule, reset):
-    """Each transition is used `intensity` times on average, even if environments wait for resets and cells are skipped.
+    """A transition is used `intensity` times on average, even if environments skip steps while they wait for resets.
 
     The tolerance is one batch, and with the concurrent schedule also the updates of one period.
     """

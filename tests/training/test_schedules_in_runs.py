@@ -126,7 +126,7 @@ CASES = {  # Maps a case to (algorithm, settings, {kind of value: expected value
         "rainbow", {**RATE, **CONSTANT, "noisy": True},
         {"rate": lambda s: 1e-3, "epsilon": lambda s: float(s < START), "beta": beta},
     ),
-    "rainbow, concurrent": (  # Within a period, the replay's beta does not change.
+    "rainbow, concurrent": (  # In the concurrent schedule, beta stays constant in a period.
         "rainbow", {**RATE, **LINEAR},
         {
             "rate": lambda s: 1e-3 * decay(before_period(s)), "epsilon": c51_epsilon,
@@ -181,7 +181,8 @@ class Used:
     def note_beta(self, replay, batch):
         """Compute beta from the importance weights (p / min p)^-beta (Schaul et al. 2016, section 3.4)."""
         p = replay.selection.tree[replay.ring.position_of(batch.cell)].double().log()
-        if float(p.max() - p.min()) > 0.1:  # The first batch has equal priorities.
+        # In the first batch, all priorities are equal, so that beta cannot be computed.
+        if float(p.max() - p.min()) > 0.1:
             i = int(p.argmax())
             self.note("beta", round(float(-batch.weight[i].double().log() / (p[i] - p.min())), 3))
 
@@ -198,7 +199,7 @@ def run(open_trainer, case, monkeypatch):
     return used
 
 
-# These cases are slow tests, because each of their algorithms has another case.
+# Slow tests, because the algorithm of each of these cases has another case.
 MORE = ("a2c, constant", "ppo, constant", "pqn", "dqn, spread, constant", "rainbow")
 
 
@@ -231,7 +232,8 @@ def parameters(network):
 def test_updates_begin_at_the_start_and_the_target_is_copied_in_intervals(open_trainer, case):
     """The target network is a copy of the online network at the last multiple of the interval.
 
-    The copy is made before the cycle's updates, or in the concurrent schedule (Daley & Amato 2021) at the period's end.
+    The copy is made before a training cycle's updates, or in the concurrent schedule (Daley & Amato 2021) at a period's
+    end.
     The number of updates follows from the training intensity (Stooke & Abbeel 2018, section 5).
     """
     algorithm, changes, _ = CASES[case]
@@ -240,7 +242,7 @@ def test_updates_begin_at_the_start_and_the_target_is_copied_in_intervals(open_t
     settings = config(algorithm, POLE, horizon=T, env_steps=RUN, **changes | {"target_interval": interval})
     trainer = open_trainer(replace(settings, schedule="concurrent" if concurrent else "lockstep"))
     algo = trainer.learner.algo
-    # A period trains on the replay's contents at the beginning of the period.
+    # In the concurrent schedule, a period trains on the replay's contents at the period's beginning.
     first = math.ceil(START / PERIOD) * PERIOD if concurrent else START // ROLLOUT * ROLLOUT
     online = {0: parameters(algo.agent.model)}
     for s in range(cycle, RUN + 1, cycle):

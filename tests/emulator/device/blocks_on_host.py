@@ -44,7 +44,7 @@ ENVS, STICKY = 32, 0.25
 
 
 class Counts(ctypes.Structure):
-    """As in blocks_on_host.cpp."""
+    """The struct `Counts` of blocks_on_host.cpp."""
 
     _fields_ = [
         (name, ctypes.c_uint64)

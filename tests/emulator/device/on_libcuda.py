@@ -27,7 +27,7 @@ from accel_rl.samplers.device_games import make_device_game
 from tests.env_settings import env_of
 
 STREAM, CONTEXT = 0x77, 0x55  # libcuda.cpp refuses other streams, and threads without this context.
-# This GPU runs two warps. Of 9 environments, a warp plays at most 5; of 64 or more, a warp plays 32.
+# The stand-in GPU runs two warps. A warp plays at most 5 of 9 environments, and 32 of 64 or more.
 GPU = SimpleNamespace(multi_processor_count=1, name="a stand-in")
 IMAGE = Compiled(b"\x7fELF", "")
 

@@ -41,9 +41,10 @@ def first_step(game: DeviceGame, seeds: list[int], actions: torch.Tensor) -> tup
 
 
 def test_qbert_begins_within_a_frame() -> None:
-    """With the table of continued starts the fast core plays the first step; without the table, the plain core does.
+    """The fast core plays the first step with the table of continued starts, and the plain core plays it without the
+    table.
 
-    Both results are equal.
+    The results with and without the table are equal.
     """
     game = make_game("qbert", repeat_action_probability=0.25)
     seeds = seeds_of_all_starts(game, range(1))

@@ -82,7 +82,7 @@ def test_observations_rewards_and_ends(game, switches):
 
 @pytest.mark.parametrize("options", [{}, slow({"repeat_action_probability": 0.25}), {"episodic_life": True}])
 def test_autoreset_modes_show_the_same_episodes(options: dict[str, float]) -> None:
-    """With the same actions, an environment plays equal episodes in all modes. Only the step after an end differs."""
+    """With equal actions, the episodes of all autoreset modes are equal, except for the step after an episode's end."""
     n, episodes = 3, 2
     rng = np.random.default_rng(3)
     actions = rng.integers(4, size=(n, episodes + 1, 60))

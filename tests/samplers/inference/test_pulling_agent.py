@@ -53,7 +53,7 @@ def test_each_pull_comes_the_same_number_of_acts_after_the_last(groups):
 
 
 def test_no_pull_while_another_thread_acts():
-    """One server thread is acting when a pull by another server thread is due."""
+    """A pull of parameters waits until the acting server thread of another group has finished."""
     central = Counts()
     agent = PullingAgent(object(), central, steps=1)
     agent.before_act(slice(0, 4))
