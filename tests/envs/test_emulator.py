@@ -70,7 +70,7 @@ def test_rollouts_are_equal_by_every_rule(config: EnvConfig) -> None:
 
 
 def test_areas_are_rounded_as_by_opencv() -> None:
-    """In assault, sums of equal rows lie halfway between two values. Whether they are rounded up depends on the line."""
+    """In assault, sums of equal rows lie halfway between two values. The line decides whether they are rounded up."""
     assert_equal(env_of(game="assault", protocol="machado2018"), "immediate", 515)
 
 
