@@ -7,11 +7,10 @@ import shutil
 import site
 import tempfile
 
-# OpenMP threads that spin long at a barrier make tests that share two cores a hundred times as slow. before_torch in
-# accel_rl/processes/process.py also limits the spinning, but too late for scripts that import torch first.
+# OpenMP threads that spin long at a barrier make tests that share two cores a hundred times as slow.
+# accel_rl also limits this spinning, but too late for scripts that import torch first.
 os.environ.setdefault("GOMP_SPINCOUNT", "6000")
-# The numpy oracles use small arrays. If two processes share two cores, a dot product of 16,384 elements takes 4 ms
-# on two threads, but 10 us on one thread.
+# If two processes share two cores, numpy's dot product of 16,384 elements takes 4 ms on two threads, 10 us on one.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Games are not translated to C++, whose compilation takes seconds. Tests of translated games remove this variable.
 os.environ["ACCEL_RL_TRANSLATE"] = "off"

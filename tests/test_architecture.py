@@ -72,7 +72,7 @@ CONFINED = {
     "triton": ("accel_rl/kernels/",),
     "accel_rl.emulator._core": ("accel_rl/emulator/atari.py",),
 }  # fmt: skip
-# Modules of the parameter server that do not depend on the cluster.
+# Modules of the parameter server that do not depend on Ray's cluster.
 SHARD_SIDE = ("shard", "sharded_sync", "transport")
 # Modules that a worker process imports before its environments.
 # Importing torch would cost each worker process a second and 200 MB.

@@ -76,7 +76,7 @@ FOREIGN = {"python -m pip": "installs", "python -m pytest": "the tests themselve
 SLOW = ["--ranks", "secondary_learner", "dqn_scaling", "pong_rainbow", "--groups", "--sampler.engine", "--env.backend"]
 SLOW += ["runs/", "munchausen:", "my_ppo:", "my_network:", "my_net:", "my_env:", "lion:"]
 SLOW += ["completion", "report RUNS --out", "suite/", "resume RUN --", "--best --s", "--episodes 30", "RUN/model"]
-# Fast tests only resolve the settings of these runs. Other fast tests train each algorithm and each user module.
+# Of commands with these words, fast tests only resolve the settings.
 SLOW += [
     "--seed 3",
     "--learning-rate",
@@ -280,7 +280,7 @@ def test_a_sweep_is_planned_and_shown(here, capsys):
     assert "envs=64" in capsys.readouterr().out
 
 
-# Python blocks that are scripts: (page, number of the block, {text: replacement that makes it small}).
+# Python blocks that are scripts: (page, number of the block, {text: replacement that makes the script small}).
 SMALL = 'engine="in-process", torch_threads=1, evaluation__interval=0, evaluation__max_episode_steps=20'
 TRAIN = {"env_steps=1e6": f"env_steps=64, envs=4, horizon=8, minibatch=32, {SMALL}"}
 TRAIN |= {"episodes=30": "episodes=1, parallel=1"}

@@ -33,7 +33,7 @@ SEQUENCE_ROLLOUTS = 12
 OPTIONS = [option for name in ALGORITHMS for option in options_of(name)[0]]
 CASES = [(option, value) for option in OPTIONS for value in option.values]
 # The algorithms in OWN_EQUATIONS share most options with DQN or A2C.
-# For them, the fast tests cover only the options in their equations.
+# Of these algorithms' options, the fast tests cover only those in the algorithms' own equations.
 OWN_EQUATIONS = {
     "ppo": {
         *("gae_lambda", "clip", "clip_schedule", "value_clip", "epochs", "minibatch", "normalize_advantage"),

@@ -299,7 +299,7 @@ def test_a_cluster_refuses_what_its_shards_do_not_hold(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-# -- on another machine ------------------------------------------------------------
+# -- other machines ------------------------------------------------------------
 
 
 def test_a_model_of_another_machine_is_evaluated(stored, tmp_path):

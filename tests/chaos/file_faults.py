@@ -103,7 +103,7 @@ def two_processes(t: Trial) -> None:
     both = [t.resume(), t.resume()]
     t.hit("two resumes")
     codes = sorted(t.wait(p) for p in both)
-    # The second process may begin after the first process has ended.
+    # Exit codes 0 and 0: the second process began after the first process had ended.
     if codes not in ([0, 2], [0, 0]) or len(t.resumes()) > 1:
         raise Violation("wrong", f"exit codes {codes}, not 0 and 2; resumed at {t.resumes()}")
     invariants.check_end(t)
@@ -167,7 +167,7 @@ def power_failure(t: Trial) -> None:
         process = t.train()
         t.moment(process)
         n = len(t.checkpoints())
-        time.sleep(1)  # A checkpoint is renamed to its final name just before the rename is synced to the disk.
+        time.sleep(1)  # Wait until the rename of the newest checkpoint is synced to the disk.
         shutil.copyfile(image, copy)
         process.kill()
         t.wait(process)

@@ -127,8 +127,7 @@ class Trial:
         for i in range(times):
             time.sleep(i * self.rng.uniform(0, 0.1))
             (os.killpg if group else os.kill)(process.pid, number)
-        # The signal does not change the exit code of a run that has just finished, or that has not installed its
-        # handlers yet.
+        # A signal changes the exit code of a run only after the run has installed its handlers, and before its end.
         code = self.wait(process, (0, 128 + number, -number), STOP_LIMIT_S)
         if code == 0:
             self.missed("too late")
@@ -216,7 +215,7 @@ class Trial:
 
     def finish(self) -> None:
         """Resume the run to its end, and check all invariants."""
-        for _ in range(3):  # If a limit or another lasting fault ends the resumed run, it is resumed again.
+        for _ in range(3):  # A resumed run is resumed again if a lasting fault, such as a limit, ends it.
             if not (self.run / "config.json").exists():
                 break
             if run_files.newest(self.run) >= ENV_STEPS or self.wait(self.resume()) == 0:

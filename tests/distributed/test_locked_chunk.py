@@ -204,7 +204,7 @@ def test_local_steps_are_pushed_before_anybody_acts_or_saves(fd):
     assert gradient_sync.state_dict()["optimizer"]["steps"] == [7, 7, 7]
 
 
-# -- ranks that are killed ------------------------------------------------------------
+# -- killed ranks ------------------------------------------------------------
 
 PARAMETERS, CHUNKS = 300_000, 3
 

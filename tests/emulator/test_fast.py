@@ -124,7 +124,7 @@ SELF_MODIFYING = [
     0xD0,
     0xFD,
     0x60,
-]  # The code increments $93, the operand of `lda #7`, ...
+]  # The program increments its own byte $93, the operand of `lda #7`.
 ITS_OWN_OPERAND = [
     0xA2,
     0x96,
@@ -133,8 +133,9 @@ ITS_OWN_OPERAND = [
     0x00,
     0xF1,
     0x60,
-]  # ldx #$96; txs; jsr $F100. The jump's push overwrites its own operand.
-TO_THE_END = [0xA2, 0x30, 0xCA, 0xE8, 0x4C, 0xF6, 0x00]  # The last instruction is in the last bytes of the RAM.
+]  # ldx #$96; txs; jsr $F100. The return address overwrites the operand of jsr.
+# The program's last instruction is in the last bytes of the RAM.
+TO_THE_END = [0xA2, 0x30, 0xCA, 0xE8, 0x4C, 0xF6, 0x00]
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from accel_rl.emulator import AtariEmulator, games
 from tests.emulator.rules import Pair, sweep
 from tests.marks import slow
 
-# ale-py compares both players' points in tennis. Our rules are exact for points that a set can have.
+# ale-py compares both players' points in tennis. Our rules of tennis are exact for points that a set can have.
 POINTS = {"tennis": range(8)}
-# The idle ROM cannot replace the ROMs of these games: two need a special cartridge, one is over immediately.
+# Games whose ROM cannot be replaced by the idle ROM: two need a special cartridge, and one is over immediately.
 UNASKED = ("elevator_action", "pitfall2", "video_chess")
 
 

@@ -510,8 +510,7 @@ def test_another_user_plays_what_root_has_translated_into_the_system_cache(cache
         (top / "home").mkdir(mode=0o755)
         environment = {**os.environ, "HOME": str(top / "home"), "PATH": str(top / "home"), **variables}
         environment.pop("XDG_CACHE_HOME")
-        # The other user may be unable to read Python's files, so the program imports modules before it changes its
-        # user.
+        # The program imports modules as root, because the other user may be unable to read Python's files.
         code = (
             "import os, pwd, accel_rl.emulator as e, accel_rl.emulator.translation as t\n"
             "e.VectorEnv('pong', 1, translate=False).close()\n"

@@ -22,7 +22,7 @@ from accel_rl.emulator.vector_options import VectorOptions
 from accel_rl.text.errors import ConfigError
 from tests.marks import slow
 
-OURS = {"_final_obs", "final_info", "_final_info"}  # Gymnasium defines these entries of `info`; ale-py omits them.
+OURS = {"_final_obs", "final_info", "_final_info"}  # Gymnasium defines three more entries of `info` than ale-py.
 
 
 def assert_equal(theirs: tuple, ours: tuple, where: str) -> None:
@@ -36,7 +36,7 @@ def assert_equal(theirs: tuple, ours: tuple, where: str) -> None:
         if name != "obs":
             np.testing.assert_array_equal(y, x, err_msg=f"{where}: {name}")
     ended = theirs[2] | theirs[3] if len(theirs) == 5 else np.zeros(len(theirs[0]), bool)
-    seen = ~ended | ("final_obs" in a)  # In SAME_STEP, the observation at an end is the first one of the next episode.
+    seen = ~ended | ("final_obs" in a)  # In SAME_STEP, `obs` at an end is already the next episode's first observation.
     np.testing.assert_array_equal(ours[0][seen], theirs[0][seen], err_msg=f"{where}: obs")
 
 
@@ -144,7 +144,7 @@ def test_the_last_screen_is_shown(limit: int) -> None:
     for seed in range(4):
         referee.reset_game()
         rng = np.random.default_rng(seed)
-        theirs.reset()  # No seed: it would load the game again, and nothing is random.
+        theirs.reset()  # A reset with a seed would load the game again.
         ours.reset()
         before = luminance(210)[referee.getScreen()]
         ended, frames = False, 0

@@ -83,7 +83,7 @@ def test_rollouts_of_all_games_are_equal(game: str) -> None:
         assert_equal(env_of(game=game, protocol="machado2018"), "immediate", 1000)
     for reset in ("wait", "swap", "cached"):
         if reset == "cached" and game in INEXACT_RESTORE:
-            continue  # ale-py's restore is inexact in these games.
+            continue  # In some games, ale-py's restore is inexact.
         assert_equal(env_of(game=game, max_episode_steps=100), reset, 300)
 
 

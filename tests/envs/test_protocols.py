@@ -230,8 +230,8 @@ class Ours:
         return self.env.step(action, self.frame)
 
 
-# Fast tests play each protocol with one game, and each game with several protocols. All other pairs of protocol and
-# game are slow tests.
+# Fast tests play each protocol with one game, and each game with several protocols.
+# All other pairs of protocol and game are slow tests.
 PAIRS = [
     pytest.param(name, game, marks=() if j == (0, 1, 0, 2, 0, 3)[i % 6] else pytest.mark.slow)
     for i, name in enumerate(PROTOCOLS)
@@ -273,8 +273,7 @@ def test_a_protocol_is_its_sources(name, game):
     assert returns or "life" not in SOURCES[name].__name__ or game in ("pong", "freeway")
 
 
-# Columns: sticky probability, whether a lost life ends the return, full action set, step limit, range of no-ops,
-# frame skip.
+# Sticky probability, whether a lost life ends the return, full action set, step limit, range of no-ops, frame skip.
 RULES = {
     "mnih2015": (0.0, True, False, 18_000, (0, 30), 4),
     "nair2015": (0.0, True, False, 18_000, (0, 30), 4),

@@ -32,7 +32,7 @@ def test_stored_curves_are_complete():
         assert torch.tensor(curve["loss"]).isfinite().any(), name
 
 
-# -- mistakes that the curves must show ------------------------------------------------------------
+# -- planted mistakes ------------------------------------------------------------
 
 
 def the_advantages_sign(monkeypatch):
@@ -73,7 +73,7 @@ def stacks_off_by_one(monkeypatch):
         return found
 
     monkeypatch.setattr(FrameStacks, "gather", rolled)
-    # The kernel that reads stacks without gathering them must not be used.
+    # The kernel that reads stacks of frames without gathering would bypass the planted mistake.
     monkeypatch.setattr(conv_u8, "supports", lambda x, *more: not isinstance(x, FrameStacks) and supports(x, *more))
     monkeypatch.setattr(FrameRing, "batch", rolled_batch)
 

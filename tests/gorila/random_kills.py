@@ -71,7 +71,7 @@ class Killer:
                 elif found := titled(TITLES[kind]):
                     found[0].kill()
                     self.killed.append(kind)
-        while not self.over:  # A node ends with the thread that has started it.
+        while not self.over:  # The processes of a Ray node end when the thread that started the node ends.
             time.sleep(0.1)
 
 

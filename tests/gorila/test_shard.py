@@ -103,7 +103,7 @@ def test_a_restored_shard_goes_on_from_its_snapshot_in_a_new_epoch(optimizer):
     other = shard_of(optimizer=optimizer)  # `other` replaces a dead shard.
     other.restore(snapshot)
     assert other.version.epoch != epoch and other.version.updates == 3 and other.counts["accepted"] == 3
-    # A pull from another epoch always returns parameters.
+    # If a learner pulls with the version of another epoch, the answer always has parameters.
     assert other.pull(Version(epoch, 3, 3)).parameters is not None
     assert push(other, 3) == "duplicate"
     assert push(other, 4, epoch=epoch) == "stale"

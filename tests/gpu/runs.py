@@ -23,9 +23,9 @@ from tests import simulated_device
 from tests.golden.runs import POLE, SEQUENCES, SMALL, config
 
 GPU = "sim:0"
-SERVED = "accel_rl/samplers/inference/device_rollouts.py"  # The host waits in this file for a group's actions.
+SERVED = "accel_rl/samplers/inference/device_rollouts.py"  # the file in which the host waits for a group's actions
 
-CAPTURE = "accel_rl/speed/cuda_graph.py"  # The host waits in this file before a capture.
+CAPTURE = "accel_rl/speed/cuda_graph.py"  # the file in which the host waits before a capture
 
 
 def q(algorithm: str, env: str = POLE, schedule: str = "lockstep", secondary: int = 0, **algo: Any) -> TrainConfig:

@@ -93,8 +93,8 @@ def test_a_run_equals_that_on_the_cpu_and_waits_for_actions_alone(gpu, device, t
         assert a == pytest.approx(b, rel=1e-3, abs=1e-4)
     is_captured = name in CAPTURED
     assert ("updates are not captured" not in found.events) == is_captured, found.events
-    # Before the last cycles, all graphs are captured. A replay's graph is captured again if its pool of final frames
-    # grew.
+    # Before the last cycles, all graphs are captured.
+    # A replay's graph is captured again if the pool of final frames grew.
     waits, updates = sum(found.waits[-4:], Counter()), sum(found.updates[-4:])
     served = sum(n for place, n in waits.items() if place.startswith(SERVED))
     captures = sum(n for place, n in waits.items() if place.startswith(CAPTURE))

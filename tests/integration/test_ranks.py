@@ -54,7 +54,7 @@ def test_two_ranks_stop_and_resume_bit_for_bit(whole, tmp_path):
     """
     cut = tmp_path / "cut"
     shutil.copytree(whole, cut)
-    for part in ("", "ranks/1"):  # The copied run is as if it had been killed before its last two checkpoints.
+    for part in ("", "ranks/1"):  # Without the last two checkpoints, the copied run is as if killed earlier.
         for steps in (800, 1_200):
             shutil.rmtree(Checkpoints(cut / part / "checkpoints").path(steps))
     assert run("resume", cut).returncode == 0
@@ -182,7 +182,7 @@ def test_a_suspended_rank_does_not_delay_a_stop(tmp_path, update):
 def test_a_lost_asynchronous_rank_is_replaced_while_the_other_goes_on(tmp_path, victim, fault):
     folder = tmp_path / "run"
     args = (*LONG, "--ranks", 2, "--update", "async", "--distributed.timeout-s", 3, "--run-dir", folder)
-    # Ranks wait long for their environments.
+    # In this run, ranks mostly wait for their environments.
     args = (*args, "--env", "tests.environments:takes_a_millisecond", "--log.interval", 80)
     process = start("train", "a2c", *args)
     try:

@@ -47,7 +47,7 @@ def greedy_actions(run: Run, states: int) -> list[int]:
     return run.load_agent(greedy=True).act(np.eye(states, dtype=np.float32)).tolist()
 
 
-# -- exploration by noise ------------------------------------------------------------
+# -- noisy networks ------------------------------------------------------------
 
 SOLUTION = [RIGHT, LEFT] * 3 + [RIGHT]
 EXPLORING = Q_LEARNING | {"envs": 16, "horizon": 1, "algo__intensity": 2, "replay__start": 16, "env_steps": 12_000}
@@ -210,7 +210,7 @@ def test_an_agent_that_confuses_the_two_leaves_too_soon(train, algorithm):
     assert greedy_actions(train(algorithm, tables.wage, **settings), 1) == [RIGHT]
 
 
-# -- actions of an older policy ------------------------------------------------------------
+# -- off-policy actions ------------------------------------------------------------
 
 STALE = {"envs": 32, "horizon": 5, "algo__window": 5, "batches": 1, "learning_rate": 6e-3, "env_steps": 8_000}
 

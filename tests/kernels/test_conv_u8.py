@@ -55,7 +55,7 @@ def test_it_is_as_exact_as_the_library():
     """Weights and gradients have very different sizes, so that rounding errors matter."""
     obs, weight, bias = made(16, 4, 84, 84, 32)
     weight *= torch.rand(weight.shape) ** 8
-    bias += 3  # With this bias, nearly all outputs pass the ReLU.
+    bias += 3  # A bias of 3 makes nearly all outputs positive before the ReLU.
 
     def library(obs, weight, bias):
         return torch.relu(F.conv2d(obs.to(weight.dtype) / 255, weight, bias, 4))
@@ -140,7 +140,7 @@ def test_networks_are_the_same_with_it_and_without(name, monkeypatch):
 def test_nothing_but_a_number_comes_of_a_gradient_that_is_not_one():
     obs, weight, bias = made(4, 4, 84, 84, 16)
     w = weight.requires_grad_()
-    out = conv_u8(obs, w, bias + 10)  # With this bias, all outputs pass the ReLU.
+    out = conv_u8(obs, w, bias + 10)  # A bias of 10 makes all outputs positive before the ReLU.
     (out * torch.nan).sum().backward()
     assert w.grad.isnan().all()
 

@@ -70,8 +70,7 @@ def test_updates_are_those_of_torchs_spectral_norm():
         x = torch.randn(5, 16, 11, 9)
         conv.train(step != 5), other.train(step != 5)
         got, want = conv(x), other(x)
-        # A layer is called twice per update, so that the second call changes the power-iteration vectors before
-        # backward.
+        # A layer is called twice per update. The second call changes the power-iteration vectors before backward.
         (got * conv(x).detach()).sum().backward()
         (want * other(x).detach()).sum().backward()
         torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)

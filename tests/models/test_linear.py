@@ -34,7 +34,7 @@ def test_gradients_are_those_of_a_plain_layer_however_often_it_is_used(times):
     for turn in range(3):
         x = torch.randn(4, 5, generator=torch.Generator().manual_seed(turn))
         for net, flat in zip((ours, plain), flats, strict=True):
-            flat.grad.fill_(9.0)  # The backward pass must overwrite these values.
+            flat.grad.fill_(9.0)  # The backward pass must overwrite gradients of 9.
             flat.backward(net(x, times))
         torch.testing.assert_close(flats[0].grad, flats[1].grad, rtol=1e-6, atol=1e-6)
 

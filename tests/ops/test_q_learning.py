@@ -75,8 +75,7 @@ def test_n_step_returns_are_rlaxs():
         zero = torch.zeros(rows, 1, dtype=torch.bool)
         ring.append(Rollout(frames, frames[1:], age, zero.long(), pad, done, zero, zero, ~zero, stack=1))
         batch = ring.batch(torch.arange(T))
-        # Only complete n-step transitions are compared: at the sequence's end, rlax bootstraps from the last value
-        # instead.
+        # Incomplete n-step transitions are not compared: at the sequence's end, rlax bootstraps from the last value.
         at = batch.obs_t.squeeze(-1).long()
         whole = at <= T
         # In rlax's input, values[t] is the value of observation t + 1.

@@ -31,7 +31,7 @@ def empty(sims: Simulators, kind: str, device: str, n: int = 3, rows: int = 40) 
     if kind != "prioritized":
         return Replay(ring, Uniform(ring, 3, kind == "uniform"))
     prioritized = Prioritized(ring, 3, 0.6, 0.4)
-    prioritized.tree = SumTree(ring.L * B, device, GPU_FANOUT)  # With the same fanout, sums are equal on both devices.
+    prioritized.tree = SumTree(ring.L * B, device, GPU_FANOUT)  # With equal fanouts, sums are equal on GPU and CPU.
     return Replay(ring, prioritized)
 
 

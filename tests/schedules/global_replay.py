@@ -84,7 +84,7 @@ class ReplayMessages:
         for life in itertools.count():
             try:
                 self._live(member, life, is_last=life >= lives - 1)
-            except RunError:  # The driver replaces a member that fails because the replay was lost.
+            except RunError:  # A member fails if the replay was lost. The driver then replaces this member.
                 if not self._is_disturbed:
                     raise
             else:

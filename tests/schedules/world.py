@@ -169,7 +169,8 @@ class World:
         if self._by_priority:
             if self.rng.random() < 0.05:
                 self.rng.choice(able).priority = self.rng.random()
-            # The actor with the highest priority must not starve the others: a spinning process would wait for ever.
+            # The actor with the highest priority must not run for ever, because it may spin until another actor stores
+            # a value.
             return max(able, key=lambda a: a.priority) if self.rng.random() < 0.8 else self.rng.choice(able)
         return self.rng.choice(able)
 
@@ -230,7 +231,7 @@ class World:
         _join(self.current.view, view)
         self.current.released = dict(self.current.view)
 
-    # Data is memory that is not read cell by cell, such as the frames of a step.
+    # `data` is memory that is not read cell by cell, such as the frames of an env step.
 
     def written(self, name: Any) -> None:
         """Record that the current actor has written the data `name`."""

@@ -86,7 +86,8 @@ def _synchronize(device: Any = None, /) -> None:
 def _backward(run: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(run)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        _ = streams.thread.device  # Creating the thread's state makes backward run in this thread.
+        # Creating the state of the calling thread makes the backward pass run in this thread.
+        _ = streams.thread.device
         return run(*args, **kwargs)
 
     return backward

@@ -41,7 +41,7 @@ def _is_in_bad_fork() -> bool:
     return False
 
 
-# -- devices and streams ------------------------------------------------------------
+# -- devices, streams ------------------------------------------------------------
 
 
 def current_device() -> int:

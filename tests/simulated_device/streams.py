@@ -185,7 +185,7 @@ class Event:
         """Whether the work before the event is done. The first call after `record` returns False, later calls True."""
         if self.clock is None:
             return True
-        if not busy.acquire(blocking=False):  # A collective of another thread has not ended.
+        if not busy.acquire(blocking=False):  # Another thread runs a collective, which has not ended.
             return False
         busy.release()
         self._asked, asked = True, self._asked

@@ -10,8 +10,8 @@ from tests.gpu.runs import GPU, RUNS, build, cycles
 from tests.marks import slow
 
 WARM = 8  # After these training cycles, advantages and updates are captured as graphs.
-# Launches of a training cycle without its updates: values at time limits, the copy of the rollout and the graph of its
-# advantages, or IMPALA's window; a permutation per epoch; changing schedules; sums of metrics; the count of skips.
+# Number of launches of a training cycle, without those of its updates: for example, the copy of a rollout, values at
+# time limits, advantages, a permutation per epoch, sums of metrics, and the count of skipped updates are launched.
 CYCLE = {
     "a2c, pong": 7,
     "a2c, LSTM, pong": 7,

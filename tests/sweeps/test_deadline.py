@@ -184,7 +184,8 @@ def test_late_runs_that_share_a_gpu_are_stopped_one_by_one_from_the_last(tmp_pat
     assert feeder.stopped == ["c"]
     deadline._read_at = -1e9
     deadline.step(feeder)
-    assert feeder.stopped == ["c"]  # No further run is stopped before the rates of the others were measured again.
+    # After a stop, the other runs' rates are measured again before another run is stopped.
+    assert feeder.stopped == ["c"]
     looked(deadline, feeder)
     looked(deadline, feeder)
     assert feeder.stopped == ["c", "b"] and set(feeder.running) == {"a", "d"}
@@ -338,7 +339,7 @@ def test_a_stopped_sweep_continues_elsewhere_with_its_packed_checkpoints(ordinar
     done = run(*one, "--carry", out, "--out", tmp_path / "second")
     assert done.returncode == 0, done.stderr
     assert_equal(tmp_path / "second", ordinary, ["seed=1"])
-    for name, item in items.items():  # The second sweep began at the packed checkpoint.
+    for name, item in items.items():  # The sweep in the new folder began at the packed checkpoint.
         *_, last = json.loads((tmp_path / "second" / name / "launches.json").read_text())
         assert last["env_steps"] == item.env_steps > 0
     assert is_packed(out, "seed=1")

@@ -19,7 +19,7 @@ from accel_rl.sweeps.sweep_plan import planned
 from accel_rl.text.errors import ConfigError
 from tests.integration.runs import wait_for
 
-# submitit is imported here: in a test, its import would close all logging handlers, and with them pytest's stderr.
+# If a test imported submitit, this import would close all logging handlers, and with them pytest's stderr.
 submitit = pytest.importorskip("submitit")
 
 

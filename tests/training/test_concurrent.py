@@ -183,7 +183,7 @@ def test_every_step_is_in_the_replay_once_after_each_meeting(trainer):
         return rollout
 
     t.sampler.collect = noted
-    # The last period is shorter: only the requested env steps are sampled, rounded up to whole rollouts.
+    # In the last period, only the requested env steps are sampled, rounded up to whole rollouts.
     for remaining in (C, C, C, 50):
         t.schedule.cycle(remaining)
         ring, n = t.learner.algo.replay.ring, len(seen) * T

@@ -83,7 +83,7 @@ def test_by_steps_each_finishes_what_it_began_within_its_share():
         return [(e.b, e.length) for e in quota.count([Episode(0.0, n, b) for b, n in episodes])]
 
     assert count((0, 49), (1, 50)) == [(0, 49), (1, 50)]
-    # After 49 of 50 steps one more episode begins, and counts whatever its length.
+    # An environment with 49 of its 50 steps begins one more episode, which counts whatever its length.
     assert quota.idle.tolist() == [False, True]
     assert count((1, 3), (0, 1000), (0, 2)) == [(0, 1000)]
     assert quota.idle.tolist() == [True, True]

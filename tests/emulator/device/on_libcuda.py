@@ -26,7 +26,7 @@ from accel_rl.envs.make import make_spec
 from accel_rl.samplers.device_games import make_device_game
 from tests.env_settings import env_of
 
-STREAM, CONTEXT = 0x77, 0x55  # libcuda.cpp refuses other streams, and threads without this context.
+STREAM, CONTEXT = 0x77, 0x55  # libcuda.cpp refuses any other stream, and threads with another context.
 # The stand-in GPU runs two warps. A warp plays at most 5 of 9 environments, and 32 of 64 or more.
 GPU = SimpleNamespace(multi_processor_count=1, name="a stand-in")
 IMAGE = Compiled(b"\x7fELF", "")

@@ -48,7 +48,7 @@ def compiled(program: Path, *flags: str, folder: Path = HERE) -> Path:
 
 def libcuda(folder: Path, sources: Path = HERE, translated: str = "") -> Path:
     """Compile the stand-in for CUDA's driver, with the kernel of a game that is `translated`, and return its folder."""
-    # Without -Bsymbolic, calls of the kernel `step` would go to glibc's function of the same name.
+    # Without -Bsymbolic, calls of the kernel `step` would go to a function `step` of glibc.
     flags = ["-shared", "-fPIC", "-pthread", "-Wl,-Bsymbolic", "libcuda.cpp", "cuda_on_cpu.cpp"]
     if translated:
         text = folder / "blocks.inc"
@@ -99,7 +99,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
 
 
 @NEEDS_CUDA_BINDINGS
-@pytest.mark.slow  # g++ takes 15 s. The fast test_compare.py tests the same code.
+@pytest.mark.slow  # The compilation takes 15 s. The fast test_compare.py tests the same code.
 @pytest.mark.parametrize("case", CASES)
 def test_kernels_equal_their_host_build(found: dict[str, dict[str, Any]], case: str) -> None:
     assert not found[case]["differs"]

@@ -21,12 +21,12 @@ NEEDS_NVRTC = pytest.mark.needs("cuda.bindings.nvrtc")
 KERNELS = nvrtc.EMULATOR / "device" / "kernels" / "kernels.cu"
 CORE = sorted(nvrtc.EMULATOR.glob("core/**/*.h"))
 
-# Maximum registers and bytes of stack per thread of each kernel. The launch bounds allow 168 registers for 12 warps of
-# `step` on a multiprocessor, and 128 registers for 8 blocks of `draw`.
+# Maximum registers and bytes of stack per thread of each kernel.
+# Launch bounds allow 168 registers for 12 warps of `step` on a multiprocessor, and 128 for 8 blocks of `draw`.
 CEILINGS = {"step": (168, 1024), "rows": (64, 0), "draw": (128, 0), "finish": (255, 896), "begin": (168, 0)}
 
-# Limits of translated games (blocks_by_nvrtc.py): 168 registers, as for `step`. Functions of all games have 20,000
-# machine instructions, and each 6507 instruction has at most 16. Large games spill registers.
+# Limits of translated games (blocks_by_nvrtc.py): 168 registers, as for `step`. Large games spill registers.
+# Functions of all games have 20,000 machine instructions, and each 6507 instruction is at most 16 of them.
 MOST_REGISTERS, MOST_STACK, MOST_SPILLED = 168, 4_096, 16_384
 SASS_PER_INSTRUCTION, SASS_OF_FUNCTIONS = 16, 20_000
 

@@ -101,8 +101,8 @@ def test_autoreset_modes_show_the_same_episodes(options: dict[str, float]) -> No
             obs, reward, terminated, truncated, info = envs.step(torch.from_numpy(chosen))
             ends = (terminated | truncated).numpy()
             for i in range(n):
-                # The step after an episode's end begins the next episode with NEXT_STEP, and does
-                # nothing with DISABLED.
+                # With NEXT_STEP, the step after an end begins the next episode.
+                # With DISABLED, the step after an end does nothing.
                 if ended[i]:
                     assert not ends[i] and reward[i] == 0
                     assert mode == AutoresetMode.NEXT_STEP or torch.equal(obs[i], before[i])

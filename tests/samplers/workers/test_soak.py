@@ -17,8 +17,8 @@ from accel_rl.data.spec import EnvSpec
 from benchmarks.harness.sampling import Sampling, sampling_config
 
 FRAMES = EnvSpec("frames", (104, 80), "uint8", n_actions=6, stack=4)
-HANG_S = 4.0  # A worker that does not answer for this time counts as hung.
-# The sampling rate must recover within this time; half of it suffices on a machine without other programs.
+HANG_S = 4.0  # A worker that does not answer for HANG_S seconds counts as hung.
+# The sampling rate must recover within BACK_S seconds. Half suffices on a machine without other programs.
 BACK_S = 15.0
 RECOVERED = 0.7  # Fraction of the rate before a kill that counts as recovered.
 MEMORY_GROWTH = 0.02
