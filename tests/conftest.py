@@ -8,7 +8,7 @@ import site
 import tempfile
 
 # OpenMP threads that spin long at a barrier make tests that share two cores a hundred times as slow.
-# accel_rl also limits this spinning, but too late for scripts that import torch first.
+# accel_rl also limits the spinning of OpenMP threads, but too late for scripts that import torch first.
 os.environ.setdefault("GOMP_SPINCOUNT", "6000")
 # If two processes share two cores, numpy's dot product of 16,384 elements takes 4 ms on two threads, 10 us on one.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -68,7 +68,7 @@ def pytest_collection_finish(session):
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown():
-    """Exclude imported modules from garbage collections: modules such as torch's compiler make each take 0.1 s."""
+    """Exclude imported modules from garbage collections, which take 0.1 s with modules such as torch's compiler."""
     if len(sys.modules) > _frozen_modules + 100:
         _freeze()
 

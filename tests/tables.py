@@ -59,8 +59,10 @@ def chain(length: int = 7) -> Table:
 
 
 def path(length: int, sooner: float) -> Table:
-    """Left has the immediate reward `sooner`. Right begins a path without choices, whose last of `length` steps has
-    1."""
+    """The action left has the immediate reward `sooner`.
+
+    The action right begins a path of `length` steps without choices, of which the last step has the reward 1.
+    """
     states: list[tuple[Step, Step]] = [((sooner, END), (0.0, 1))]
     states += [((0.0, s + 1), (0.0, s + 1)) for s in range(1, length - 1)]
     return Table([*states, ((1.0, END), (1.0, END))])
@@ -77,8 +79,8 @@ def long_path() -> Table:
 
 
 def wage() -> gymnasium.Env:
-    """Left has the reward 0.1 and never ends, but a time limit truncates the episode after two steps. Right ends with
-    1.
+    """The action left has the reward 0.1 and never ends, but a time limit truncates the episode after two steps. The
+    action right ends the episode with the reward 1.
 
     With a discount of 0.95 the left action is worth 2.
     """
@@ -86,7 +88,10 @@ def wage() -> gymnasium.Env:
 
 
 def second_choice() -> Table:
-    """Left ends the episode with 0.5. Right leads to a choice between -1 and 1, worth 0 under a random policy."""
+    """The action left ends the episode with 0.5.
+
+    The action right leads to a choice between -1 and 1, worth 0 under a random policy.
+    """
     return Table([((0.5, END), (0.0, 1)), ((-1.0, END), (1.0, END))])
 
 

@@ -177,8 +177,10 @@ def new_run(folder: Path) -> str:
 
 
 def marked(lines: list[str], slow: Sequence[str] = ()) -> list[Any]:
-    """Return lines as test parameters. Lines with a word of `slow` are slow; lines with a key of EXTRA need a
-    package."""
+    """Return lines as test parameters. Lines with a word of `slow` are slow tests.
+
+    Lines with a key of EXTRA need its package.
+    """
     found = []
     for line in lines:
         marks = [pytest.mark.needs(package) for word, package in EXTRA.items() if word in line]

@@ -1,6 +1,6 @@
 """Kills a test that exceeds its time limit (tests/time_limit.py).
 
-python tests/watchdog.py PID-OF-PYTEST
+    python tests/watchdog.py PID-OF-PYTEST
 
 The program reads lines from its standard input, and imports only the standard library.
 """

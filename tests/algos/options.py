@@ -1,6 +1,7 @@
 """Every option of every algorithm that changes a loss, a target, a step or the number of steps.
 
-The tested values of Literal and bool options are read from the Config classes; those of numbers are in `NUMBERS`.
+The tested values of Literal and bool options are read from the Config classes, and those of numeric options from
+`NUMBERS`.
 """
 
 import types

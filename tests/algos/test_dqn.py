@@ -73,7 +73,7 @@ def test_adams_epsilon_is_divided_by_the_batch(cls, config, published):
 
 
 class OfServer(SingleProcess):
-    """The communicator of one of several learners: the parameters have more updates than this learner has made."""
+    """The communicator of one of several learners, whose common parameters have more updates than this learner made."""
 
     made = 0
 

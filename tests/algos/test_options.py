@@ -188,7 +188,7 @@ def forward(p, frames, first, state):
 
 
 def values_at_cuts(p, a, states):
-    """V of the last observation at every time limit [T, n]; the recurrent state is the one after the step."""
+    """Return V [T, n] of the last observation at each time limit, computed with the recurrent state after the step."""
     cut = np.full(a.valid.shape, np.nan)
     for t, b in np.argwhere(a.truncated):
         state = None if states is None else states[t, b][None]

@@ -1,8 +1,8 @@
 """Disturb small training runs by random faults, and check that each run ends, loses nothing and leaves nothing behind.
 
-python -m tests.chaos --minutes 10 --seed 1
-python -m tests.chaos --seed 1 --only 17    # trial 17 of seed 1 again
-python -m tests.chaos --planted             # after how many trials faults that were planted into accel_rl are found
+    python -m tests.chaos --minutes 10 --seed 1
+    python -m tests.chaos --seed 1 --only 17    # trial 17 of seed 1 again
+    python -m tests.chaos --planted             # after how many trials faults that were planted into accel_rl are found
 
 A trial is a run, a fault, and a resume. The outcomes of a trial are:
 
@@ -176,7 +176,7 @@ def trial(
 
 
 def run_planted(o: Options) -> dict[str, Any]:
-    """Run trials with each planted fault until one finds it."""
+    """Run trials with each planted fault until a trial finds the fault."""
     with tempfile.TemporaryDirectory(prefix="chaos-") as root:
         searches = {name: find(name, o.seed, Path(root)) for name in planted_faults.PLANTED}
     return {"planted": searches, "wrong": [name for name, trials in searches.items() if not trials[-1]["violation"]]}

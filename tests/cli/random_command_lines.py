@@ -1,7 +1,7 @@
 """Random command lines and config.json files: each is accepted, or refused in one line before a process starts.
 
-python -m tests.cli.random_command_lines --number 10000 --seed 1
-python -m tests.cli.random_command_lines --seed 1 --only 17      # case 17 of seed 1 again, with its output
+    python -m tests.cli.random_command_lines --number 10000 --seed 1
+    python -m tests.cli.random_command_lines --seed 1 --only 17      # case 17 of seed 1 again, with its output
 
 Each case runs in a fork of a process that has imported all modules. An accepted run ends when it would create its
 folder or start its first process.

@@ -80,7 +80,7 @@ def test_a_time_limit_is_reported_with_the_last_observation() -> None:
 
 @pytest.mark.parametrize("copy", [True, False])
 def test_the_last_observation_of_a_life_is_kept(copy: bool) -> None:
-    """The steps after a lost life do not overwrite the last observation, nor those of the other environments."""
+    """Neither later steps nor steps of other environments overwrite the last observation before a lost life."""
     env = make("space_invaders", 3, copy=copy)
     plain = VectorEnv("space_invaders", 3, use_fire_reset=False)
     plain.reset(seed=1)

@@ -102,7 +102,7 @@ def test_tianshou_dqn(n_step, double, same):
 def test_tianshou_distributional(cls, same):
     """Tianshou's C51 and Rainbow are always double, and add 1e-8 to each probability before the logarithm.
 
-    Rainbow's 3-step batch is ours, because Tianshou's own buffer always returns the distribution one step ahead.
+    Rainbow's 3-step batch is from our replay, because Tianshou's buffer always returns the distribution one step ahead.
     """
     from tianshou.algorithm import C51 as PeerC51
     from tianshou.algorithm import RainbowDQN

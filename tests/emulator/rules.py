@@ -69,7 +69,7 @@ class Pair:
     def restart(self) -> None:
         self.ale.restoreState(self.start[0])
         self.ours.restore(self.start[1])
-        if self.ale.game_over():  # In some games, ale-py's saved state lacks "game over".
+        if self.ale.game_over():  # In some games, ale-py does not save that a game is over.
             self.ale.reset_game()
             self.ours.reset()
 
@@ -93,7 +93,10 @@ class Pair:
 
 
 def sweep(pair: Pair, ram: np.ndarray, addresses: list[int], values: range = range(256)) -> Iterator[tuple]:
-    """Set each byte to each value, the others as in `ram`. Yields (address, value before, value, *difference)."""
+    """Set each byte of the RAM to each value, and all other bytes as in `ram`.
+
+    Yields (address, value before, value, *difference).
+    """
     for i in addresses:
         pair.restart()
         pair.fill(ram)

@@ -167,7 +167,7 @@ def test_render_without_a_render_mode_warns() -> None:
 
 
 def test_states_of_one_game_follow_ale_pys_calls() -> None:
-    """A state with include_rng also restores the generator of sticky actions; a state without it does not."""
+    """Only a state that was saved with include_rng also restores the generator of sticky actions."""
     env = gymnasium.make(env_id("breakout")).unwrapped
     env.reset(seed=1)
     for t in range(20):

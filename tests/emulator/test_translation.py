@@ -215,7 +215,8 @@ def planted(folder: Path, action: str, version: str = "planted 1") -> Path:
 
 
 def translating(folder: Path, compiler: Path, code: str, only: bool = True, **variables: str) -> tuple[str, str]:
-    """Run Python code that uses `translate` and `how_played`, with a fake compiler, and with `only` without others.
+    """Run Python code that uses `translate` and `how_played`, with a fake compiler, which is the only one if `only` is
+    true.
 
     Returns standard output and standard error.
     """

@@ -190,7 +190,7 @@ def test_threads_play_the_same() -> None:
 
 
 def test_arrival() -> None:
-    """In a batch that is smaller than the number of environments, each environment equals that of a whole batch."""
+    """If recv returns only some environments at a time, each environment plays as it does in whole batches."""
     whole, parts = VectorEnv("pong", 6, noop_max=0), VectorEnv("pong", 6, noop_max=0, batch_size=2, num_threads=2)
     first, _ = whole.reset(seed=0)
     obs, info = parts.reset(seed=0)

@@ -194,7 +194,7 @@ def test_errors_are_one_line(id: str, says: str) -> None:
     ],
 )
 def test_actions_of_several_numbers(env, actions):
-    """Actions are clipped to the space's bounds, or shifted by its first element, and saved with the episode."""
+    """Actions are clipped to their space's bounds, or shifted by its first element, and saved with the episode."""
     env = GymnasiumEnv(f"tests.action_spaces:{env}", seed=3)
     frame, played = np.zeros(3, np.float32), np.zeros(3, np.float32)
     env.reset(frame)

@@ -96,7 +96,8 @@ def test_an_action_below_zero_skips_one_step() -> None:
     assert not out.frame[1].any()
     for _ in range(7):
         step(batch, out)
-    assert out.valid.all() and out.ended.tolist() == [True, False, True]  # Environment 1 is one step behind the others.
+    # The episode of environment 1 began one step later.
+    assert out.valid.all() and out.ended.tolist() == [True, False, True]
 
 
 def test_wait_for_some_while_others_play() -> None:

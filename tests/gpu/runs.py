@@ -157,7 +157,7 @@ def on_device(run: TrainConfig, **sampler: Any) -> TrainConfig:
 
 
 def declare_parts(sampler: Any) -> None:
-    """Declare that a rollout's memory is a separate part for each group, whose operations have their own order."""
+    """Declare that groups access separate parts of a rollout's memory, so that their order is not checked."""
     rollouts = sampler.server.rollouts
     names = ("frames", "final_frames", *KNOWN) if sampler.memory.resident else ("frames", "age")
     simulated_device.in_parts(*(getattr(r, name) for r in rollouts for name in names))

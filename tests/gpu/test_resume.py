@@ -55,7 +55,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(simulated_gpu, tmp_path, nam
 @pytest.mark.parametrize(("before", "after"), [(GPU, "cpu"), ("cpu", GPU)])
 @pytest.mark.parametrize("name", marked(MOVED, QUICK_TO_MOVE))
 def test_a_checkpoint_moves_between_a_gpu_and_a_cpu(simulated_gpu, tmp_path, name, before, after):
-    """Runs that continue from one checkpoint on the other device are equal. New random numbers are reported.
+    """Two runs that continue one checkpoint on the other device are equal. A message says that random numbers are new.
 
     Only `impala` draws no random numbers except those of the sampler.
     """

@@ -126,7 +126,10 @@ def test_plain_operations_wait_for_nothing_either(gpu):
 
 
 class Captured:
-    """A graph of a replay's sample and update. The graph is captured again when the replay's key has changed."""
+    """A CUDA graph of a replay's calls `sample` and `update`.
+
+    The graph is captured again when the replay's key has changed.
+    """
 
     def __init__(self, replay: Replay):
         self.replay, self.key, self.captures = replay, None, 0

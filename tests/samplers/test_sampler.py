@@ -102,7 +102,10 @@ def test_groups_that_are_served_beside_one_another_equal_the_serial_sampler(made
 
 @pytest.mark.parametrize("reset", ["immediate", slow("wait")])
 def test_actions_that_depend_on_nothing_are_played_alike(reset):
-    """With such actions, groups do not wait for each other within a rollout. Some environments are skipped."""
+    """If actions do not depend on observations, groups do not wait for each other in a rollout.
+
+    Some environments are skipped.
+    """
     agent, got = RandomAgent(make_spec(GAMES[0], training=True).n_actions), {}
     for workers in (0, 3):
         sampler = make_sampler(GAMES[0], 12, 2, workers, reset=reset, decorrelation_steps=10)
@@ -307,7 +310,7 @@ def test_a_state_goes_on_bit_for_bit(reset):
 
 @pytest.mark.slow
 def test_every_mode_of_reset_plays_the_same_episodes():
-    """Tested with a policy that depends only on the observation, in worker processes."""
+    """The actions depend only on the observation, and worker processes play the episodes."""
     env, B = GAMES[0], 4
     agent = make_agent(env).evaluating(greedy=True)
     played = {}

@@ -1,8 +1,8 @@
 """Run the real code of several processes in simulated orders, and find orders in which this code fails.
 
-python -m tests.schedules --schedules 10000 --seed 1       # both memory models, three kinds of schedules
-python -m tests.schedules --seed 1 --only sampling/17/weak  # run one schedule again
-python -m tests.schedules --planted                        # after how many schedules planted faults are found
+    python -m tests.schedules --schedules 10000 --seed 1       # both memory models, three kinds of schedules
+    python -m tests.schedules --seed 1 --only sampling/17/weak  # run one schedule again
+    python -m tests.schedules --planted                        # after how many schedules planted faults are found
 
 Simulated are:
 

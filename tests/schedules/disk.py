@@ -286,7 +286,10 @@ def _segment(low: int) -> Segment:
 
 
 def _state(steps: int) -> dict[str, Any]:
-    """Return the state at `steps` env steps. The state has the segments of the last 30 steps."""
+    """Return the state that a checkpoint at `steps` env steps contains.
+
+    The state has the segments of the last 30 steps.
+    """
     segments = [_segment(low) for low in range(max(0, steps - 30), steps, STEP)]
     return {"env_steps": steps, "weights": torch.arange(200.0) + steps, "segments": segments}
 

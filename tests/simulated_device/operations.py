@@ -36,7 +36,7 @@ _MASKS = (torch.bool, torch.uint8)
 
 
 class _Plan:
-    """The reads, writes and results of a kind of operation, by its schema."""
+    """The arguments that an operation of torch reads and writes, and its results, found by the operation's schema."""
 
     def __init__(self, func: Any) -> None:
         schema = func._schema

@@ -167,7 +167,7 @@ def test_the_training_intensity_is_that_of_the_steps_that_were_taken(trainer, sc
     late = C if schedule == "concurrent" else 0
     wanted = (steps - began) * 2.0 / 16
     assert abs(updates - wanted) <= 1 + late * 2.0 / 16, (updates, wanted)
-    # The transitions of all updates and the remaining budget are exactly the intensity times the env steps.
+    # Trained transitions, plus the transitions that remain due, are exactly the intensity times the env steps.
     if schedule == "concurrent":
         algo = t.learner.algo
         assert updates * 16 + algo.budget.transitions == 2.0 * (steps - began)

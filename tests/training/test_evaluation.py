@@ -138,5 +138,5 @@ def test_the_shorter_time_limit_counts():
     [(1_000_000, 1_500_000, 125_000), (250_000, 1_010_000, 31_250), (1_000_000, 80_000, 10_000), (10**6, 4, 1)],
 )
 def test_all_evaluations_of_a_run_have_one_size(interval, env_steps, steps):
-    """The last evaluation has the same size, however few env steps after the previous one it comes."""
+    """The last evaluation is as large as the others, even if the previous one was only few env steps earlier."""
     assert EvaluationConfig(interval=interval).size(env_steps) == steps

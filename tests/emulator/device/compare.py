@@ -119,7 +119,7 @@ class HostEnvs:
         self.kernels.begin(bytes(self.arguments), everywhere)
 
     def step(self, actions: np.ndarray, draws: bool = True) -> tuple[int, int, int]:
-        """Step without the begin kernel.
+        """Step all environments without the kernel `begin`.
 
         Returns the numbers of iterations of all warps, of all lanes, and of all warps whose plain interpreter runs an
         instruction.
