@@ -33,7 +33,7 @@ def _leave_the_users_folders() -> None:
         if name.startswith(("XDG_", "WANDB_", "HF_", "MPL", "MATPLOTLIB", "TORCHINDUCTOR_", "TRITON_CACHE")):
             del os.environ[name]
     home, process = tempfile.mkdtemp(prefix="accel_rl-home-"), os.getpid()
-    # Forked processes must not remove the folder.
+    # Forked processes must not remove the parent's home folder.
     atexit.register(lambda: os.getpid() == process and shutil.rmtree(home, ignore_errors=True))
     os.environ["HOME"] = home
 

@@ -198,7 +198,7 @@ def test_every_page_is_in_the_index():
 
 
 def test_the_pictures_and_the_command_reference_are_up_to_date(monkeypatch):
-    """The files equal those that docs/tools would write now."""
+    """Pictures and command reference equal the files that docs/tools would write now."""
     monkeypatch.syspath_prepend(ROOT / "docs/tools")
     curves, pictures, commands = map(importlib.import_module, ("curves", "pictures", "commands"))
     for file, text in pictures.written().items():

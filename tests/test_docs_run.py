@@ -137,7 +137,7 @@ def small(words: list[str], folder: Path) -> list[str]:
         return words[1:] if "--help" in rest else ["train", *rest, *size_of_run(rest), "--run-dir", new_run(folder)]
     if command == "resume":
         rest = [*(word for word in rest if word not in ("--env-steps", "4e6")), "--env-steps", "128"]
-    if command == "runs":  # The folder argument is replaced by the current folder.
+    if command == "runs":  # `accel-rl runs` gets the current folder instead of its folder.
         return ["runs", ".", *rest[int(bool(rest) and not rest[0].startswith("-")) :]]
     if command in ("push", "pull"):
         new = f"./{Path(new_run(folder)).name}"
@@ -152,7 +152,8 @@ def small(words: list[str], folder: Path) -> list[str]:
 
 def size_of_run(rest: list[str]) -> list[str]:
     """Return the settings that make a run with these arguments tiny."""
-    kind = PPO if "--config" in rest else find_algorithm(default_config(rest[0]).algorithm)  # The run COPY uses PPO.
+    # The fixture's run, COPY, was trained by PPO.
+    kind = PPO if "--config" in rest else find_algorithm(default_config(rest[0]).algorithm)
     vectors = {"CartPole-v1", "my_env:make_env", "experiments.recall:make"} & {*rest}
     size = [*RUN, "--workers", "1"] if "device" not in rest else [*RUN]
     if issubclass(kind, ReplayAlgorithm):
@@ -307,7 +308,7 @@ SCRIPTS = [
     ("docs/distributed.md", 0, {}),
     ("docs/distributed.md", 1, {}),
 ]
-PARTS = {"docs/gpu.md": "from accel_rl.algos.dqn import DQN\n"}  # Lines that a page's block needs but omits.
+PARTS = {"docs/gpu.md": "from accel_rl.algos.dqn import DQN\n"}  # Lines that a page's code block needs but omits.
 NEEDS = {("docs/vector_env.md", 3): "stable_baselines3"}
 NEEDS |= {("docs/distributed.md", i): "ray" for i in (0, 1)}
 
@@ -335,7 +336,7 @@ def test_the_script_runs(page, index, smaller, tmp_path, monkeypatch):
 def test_every_script_is_run():
     """Code blocks that begin with a file name are imported as modules instead.
 
-    The code of docs/python.md has a test of its own."""
+    Another test runs the code of docs/python.md."""
     scripts = {
         (name(p), i) for p in PAGES for i, code in enumerate(blocks(p, "python")) if not re.match(r"# \w+\.py\n", code)
     }

@@ -1,4 +1,4 @@
-"""Rollouts of random frames, and one update on them."""
+"""Rollouts of random frames, and one update of an algorithm on such a rollout."""
 
 import torch
 
@@ -53,7 +53,10 @@ def ingest(algo, r):
 
 
 def updates(algo, flat, batches):
-    """Update on each batch as the training loop does: loss, backward, gradient_sync, after_update. Yields losses."""
+    """Update the algorithm on each batch as the training loop does: loss, backward, gradient_sync, after_update.
+
+    Yields losses.
+    """
     gradient_sync = Local(GuardedStep(flat, algo.build_optimizer(len(flat.data)), algo.config.max_grad_norm))
     for batch in batches:
         loss = algo.loss(batch)

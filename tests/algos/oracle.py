@@ -94,7 +94,10 @@ def sequence_q(p, obs, first, state, action, reward, actions, noise=None):
 
 
 def stream_of(p, name, x, noise):
-    """A hidden layer with ReLU, and an output layer. `noise` maps noisy layers to (noise_in, noise_out)."""
+    """One stream of a Q-network: a hidden layer with ReLU, and an output layer.
+
+    `noise` maps noisy layers to (noise_in, noise_out).
+    """
 
     def relu(y):
         return layer_norm(p, f"{name}.relu.after", np.maximum(layer_norm(p, f"{name}.relu.before", y), 0))
@@ -306,7 +309,7 @@ def bootstrap(c, reward, discount, action, chooser, before):
     """Return the rewards [N] and the policy of the next action [N, A].
 
     `chooser` [N, A] are the action values after the step, `before` [N, A] those before the step. Without Munchausen's
-    term the policy is greedy; with the term, the equation is Vieillard et al. 2020, eq. 1.
+    term, the policy is greedy. With this term, rewards and policy are those of Vieillard et al. 2020, eq. 1.
     """
     if not c.munchausen:
         return reward, np.eye(chooser.shape[1])[chooser.argmax(1)]
@@ -383,7 +386,7 @@ def quantile_loss(c, out, action, weight, target, tau=None):
 
 
 class Steps:
-    """An optimizer: `step` returns the change of the parameters."""
+    """An optimizer whose `step` returns the change of the parameters."""
 
     def __init__(self, name, alpha, epsilon):
         self.name, self.alpha, self.epsilon = name, alpha, epsilon

@@ -1,6 +1,7 @@
-"""Losses, gradients, steps and counts at every value of every option equal the equations of `oracle`.
+"""Losses, gradients, optimizer steps and numbers of updates at every value of every option equal those of `oracle`.
 
-A case passes a stream of experience to an algorithm as the training loop does. At each update the loss, its gradient
+A test case passes a stream of experience to an algorithm as the training loop does. At each update the loss, its
+gradient
 along a random direction, and the step must equal those that the oracle computes from the same parameters. The gradient
 is compared with a finite difference of the oracle's loss at fixed targets. The comparison fails if the algorithm's
 gradient flows through its target.
@@ -525,7 +526,7 @@ DISTRIBUTIONS = (
 PLAY = {"a2c": play_a2c, "ppo": play_ppo, "pqn": play_pqn, "impala": play_impala}
 
 
-@functools.cache  # The values of most options include the default, so most cases repeat.
+@functools.cache  # Results are cached, because all cases with default values are equal.
 def play(algorithm, config, waits=True):
     """Pass a stream to an algorithm. Returns the oracle's losses and step lengths, and the numbers of updates."""
     of_channels = getattr(config, "layer_norm", "none") == "before-channels"
@@ -552,7 +553,7 @@ def test_every_value_equals_the_equations(option):
 @pytest.mark.parametrize("seed", [0, 1, *(slow(s) for s in range(2, 8))])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_values_together_equal_the_equations(algorithm, seed):
-    """Each option of an algorithm has a random value. Every second stream has no invalid cells."""
+    """Each option of an algorithm has a random value. Every second stream of experience has no invalid steps."""
     draw = random.Random(f"{algorithm} {seed}")
     config = changed(algorithm, {o.field: draw.choice(o.values) for o in options_of(algorithm)[0]})
     play(algorithm, config, waits=seed % 2 == 0)

@@ -22,7 +22,7 @@ T, GAMMA, ROLLOUTS = 6, 0.9, 7
 
 
 def episodes(stream, b, rollouts, clip):
-    """Return the rewards of each episode of environment b so far. A lost life also ends an episode."""
+    """Return the rewards so far of each episode of environment b. Here, a lost life also ends an episode."""
     found = [[]]
     for t in range(rollouts * stream.T):
         if stream.valid[t, b]:

@@ -1,4 +1,4 @@
-"""Networks with more than trained parameters: frozen layers, running statistics, Dropout, layers in two orders."""
+"""Networks that have more than trained parameters: frozen layers, running statistics, Dropout, layers in two orders."""
 
 import os
 from typing import Any

@@ -169,7 +169,7 @@ def test_updates_are_in_train_mode_and_sampling_is_not(tmp_path, monkeypatch):
 
     monkeypatch.setattr(networks.Net, "forward", noted)
     train("DropoutPPO", tmp_path / "run", evaluation__interval=0)
-    # Passes with gradients are in training mode; acting and bootstrap passes are not.
+    # Forward passes with gradients are in training mode, those for acting and bootstrapping in evaluation mode.
     assert modes == {True: {True}, False: {False}}
 
 
@@ -280,7 +280,7 @@ def test_synchronous_ranks_have_the_same_buffers(tmp_path):
 
 @pytest.mark.slow
 def test_synchronous_ranks_have_the_same_learning_rate(tmp_path):
-    """Each rank measures the KL divergence of its own samples, but the schedule needs one value."""
+    """Each rank measures the KL divergence of its own samples, but the learning rate must be equal on all ranks."""
     options = {"learning_rate_schedule": "kl", "schedule_kl": 3e-4, "evaluation__interval": 0, "ranks": 2}
     run = accel_rl.train("ppo", run_dir=tmp_path / "run", **{**SHORT, **options, "env_steps": 640})
     one, two = (

@@ -1,4 +1,4 @@
-"""The columns, scores and endings of runs are correct, also with unusual environments."""
+"""The columns of metrics.csv, scores and exit codes of runs are correct, also with unusual environments."""
 
 import signal
 import subprocess

@@ -121,7 +121,7 @@ def test_the_list_of_parts(capsys) -> None:
 
 @pytest.fixture
 def made_up(monkeypatch):
-    """Parts without measurements: one fails, one needs more time than is left."""
+    """Made-up parts of the benchmark: one fails, and one needs more time than is left."""
 
     def fails(bench: Bench) -> Result:
         raise ValueError("the GPU\nis hot")
@@ -147,7 +147,7 @@ def test_a_part_that_fails_is_recorded_and_the_others_go_on(tmp_path: Path, made
     assert "left out, no time: pong; repeat the command" in out and "failed: tests" in err
     page = (tmp_path / "gpu-some-gpu.md").read_text()
     assert "Failed: ValueError: the GPU is hot" in page and "| speed | 2.00 | at least 1.00 | met |" in page
-    assert program.main(argv) == 1  # The failed part is run again.
+    assert program.main(argv) == 1  # The second command runs the failed part again.
     out, err = capsys.readouterr()
     assert "measured before: acting;" in out and "acting: works" not in err and "tests: fails" in err
     # A command with other options runs all parts again.

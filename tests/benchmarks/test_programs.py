@@ -103,7 +103,7 @@ def test_emulator_and_its_trace_run(tmp_path: Path, capsys) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("loads", [("emulation",), ("emulation", "inference", "training")])
 def test_cuda_emulator_runs(tmp_path: Path, capsys, loads: tuple[str, ...]) -> None:
-    """The benchmark compares the host build with worker processes, and then measures by step."""
+    """The benchmark compares the emulator's host build with worker processes, and then measures the time per step."""
     file = tmp_path / "out.json"
     short = ("--device", "cpu", "--tiny")
     assert cuda_emulator.main(["--games", "pong", *short, "--loads", *loads, "--json", str(file)]) == 0

@@ -5,7 +5,8 @@
     python -m tests.calls --every 10 --json out.json            # every tenth call
     python -m tests.calls --only "ppo/rename/EIO done/once/3"   # one trial again
 
-Calls are counted if their file is in the run's folder. Calls for threads, processes and memory are all counted, but
+Calls that access a file are counted if this file is in the run's folder. Calls for threads, processes and memory are
+all counted, but
 only in the main process. A trial lets the n-th call fail, or the n-th call and all later ones. The program needs a C
 compiler, and a C library with LD_PRELOAD.
 """

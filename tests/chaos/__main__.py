@@ -117,7 +117,7 @@ class Options:
 
 def run_trials(o: Options) -> dict[str, Any]:
     """Run the trials, print a line for each, and return all results."""
-    # Under nohup, the trials' processes would inherit that SIGHUP is ignored.
+    # Under nohup, SIGHUP would be ignored by the trials' processes, too.
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
     if o.planted:
@@ -183,7 +183,10 @@ def run_planted(o: Options) -> dict[str, Any]:
 
 
 def find(planted: str, seed: int, root: Path) -> list[dict[str, Any]]:
-    """Run trials with a planted fault until one reports a violation, at most MOST of them, and return their records."""
+    """Run at most MOST trials with a planted fault, until a trial reports a violation.
+
+    Return the records of the trials.
+    """
     fault, trials = planted_faults.PLANTED[planted], []
     print(f"{planted}: {fault.patch.__doc__}")
     for k in range(planted_faults.MOST):

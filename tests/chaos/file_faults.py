@@ -118,14 +118,14 @@ def moved(t: Trial) -> None:
     original, elsewhere = t.run, t.folder / "elsewhere"
     original.rename(elsewhere)
     t.run = elsewhere
-    # A run that has saved everything may end normally.
+    # A run that has already saved everything may end with code 0.
     is_complete = (elsewhere / "checkpoints" / f"{ENV_STEPS:012d}").exists()
     if removed := t.rng.random() < 0.3:
         t.progresses = False
-        while elsewhere.exists():  # The run may be writing a file.
+        while elsewhere.exists():  # While the run writes files, the removal may fail.
             shutil.rmtree(elsewhere, ignore_errors=True)
     t.hit("removed" if removed else "moved")
-    t.incomparable.add("best-training")  # A run whose folder was moved saves and ends.
+    t.incomparable.add("best-training")  # If its folder was moved, a run saves a checkpoint and ends.
     code = t.wait(process, (0, 1) if is_complete or not removed else (1,))
     if original.exists() and not (original / "config.json").exists():
         raise Violation("wrong", f"a folder without config.json took the place of the run (exit code {code})")
@@ -177,7 +177,7 @@ def power_failure(t: Trial) -> None:
             raise Violation("lost", f"{len(t.checkpoints())} of {n} checkpoints were durable")
         if n:
             t.finish()
-        else:  # A run without a checkpoint may be lost.
+        else:  # A run that was killed before its first checkpoint may be lost.
             t.missed("before the first checkpoint")
 
 

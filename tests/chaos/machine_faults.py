@@ -98,7 +98,7 @@ def _container() -> Iterator[Path]:
     try:
         yield group
     finally:
-        for _ in range(100):  # The kernel may still be ending a process of the group.
+        for _ in range(100):  # A process of the control group may not have ended yet.
             with contextlib.suppress(OSError):
                 group.rmdir()
                 break

@@ -120,7 +120,7 @@ class Trial:
             self.missed("before the first checkpoint")
 
     def stop(self, process: subprocess.Popen, number: signal.Signals, group: bool = False, times: int = 1) -> None:
-        """Request a stop of a run whose rows have begun. The run must save a checkpoint of its last row."""
+        """Request a stop of a run that has written rows. The run must save a checkpoint at its last row."""
         # The stopped run has more checkpoints than the undisturbed run, so that SaveBest compares more networks.
         self.incomparable.add("best-training")
         self.hit(f"{number.name} to the {'group' if group else 'main process'}")
@@ -157,8 +157,10 @@ class Trial:
         return running
 
     def until_resumed(self, process: subprocess.Popen) -> bool:
-        """Wait until a resumed run has logged the resume and removed the rows after the checkpoint. False if the run
-        ended."""
+        """Wait until a resumed run has logged the resume and removed the rows after the checkpoint.
+
+        Return False if the run ended.
+        """
         table, old = self.run / "metrics.csv", (0, self._table)
         return self._until(process, lambda: len(self.resumes()) > self._resumed and _inode(table) not in old)
 

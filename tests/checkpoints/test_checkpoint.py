@@ -103,7 +103,10 @@ def test_a_full_disk_leaves_the_earlier_ones_whole(three, monkeypatch, file):
 
 @pytest.mark.parametrize("call", ["rename", "rmtree"])
 def test_an_old_one_that_cannot_be_removed_is_removed_later(three, monkeypatch, warned, call):
-    """The new checkpoint is complete, so that the run continues. The next checkpoint removes both old checkpoints."""
+    """A run continues although an old checkpoint could not be removed.
+
+    The next checkpoint removes both old checkpoints.
+    """
     module, real = (os, os.rename) if call == "rename" else (shutil, shutil.rmtree)
 
     def fails(path, *args, **kwargs):

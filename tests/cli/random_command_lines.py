@@ -1,4 +1,4 @@
-"""Random command lines and config.json files: each is accepted, or refused in one line before a process starts.
+"""Random command lines and config.json files, which must be accepted, or refused in one line before a process starts.
 
     python -m tests.cli.random_command_lines --number 10000 --seed 1
     python -m tests.cli.random_command_lines --seed 1 --only 17      # case 17 of seed 1 again, with its output
@@ -188,7 +188,8 @@ def _in_fork(main: Any, arguments: list[str], folder: Path, ends_accepted: bool 
             if (cpu_s := sum(psutil.Process(pid).cpu_times()[:2])) > used:
                 used, deadline = cpu_s, time.monotonic() + HANG_S
             if used > HANG_S or time.monotonic() > deadline:
-                with contextlib.suppress(ProcessLookupError):  # The process may not have created its process group yet.
+                # The forked process may not have created its process group yet.
+                with contextlib.suppress(ProcessLookupError):
                     os.killpg(pid, signal.SIGKILL)
                 os.kill(pid, signal.SIGKILL)
             time.sleep(0.005)

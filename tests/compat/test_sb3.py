@@ -32,7 +32,10 @@ def make_theirs(game: str, n: int, **rules: Any) -> Any:
 @pytest.mark.parametrize("rules", [{}, {"terminal_on_life_loss": False, "clip_reward": False}], ids=["train", "test"])
 @pytest.mark.parametrize("game", ["space_invaders", "breakout", "pong"])
 def test_the_same_actions_give_the_rewards_ends_and_scores_of_make_atari_env(game: str, rules: dict[str, Any]) -> None:
-    """Initial no-ops are switched off, because SB3 draws their number from another generator. Pictures may differ."""
+    """Initial no-ops are switched off, because SB3 draws the number of no-ops from another generator.
+
+    Pictures may differ.
+    """
     pytest.importorskip("cv2")  # SB3 resizes by OpenCV
     theirs, ours = make_theirs(game, 2, noop_max=0, **rules), make(game, 2, noop_max=0, **rules)
     assert ours.action_space.n == theirs.action_space.n

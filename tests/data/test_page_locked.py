@@ -1,4 +1,4 @@
-"""Page locking: the locked pages, failures, and release."""
+"""Page-locked memory: which pages are locked, failures, and the release of pages."""
 
 import warnings
 from contextlib import nullcontext
@@ -85,7 +85,7 @@ def test_a_samplers_memory_on_a_gpu(workers):
 
 
 def test_two_samplers_of_a_process_lock_each_page(simulated_gpu):
-    """Rollouts in private memory must not share a page, because a page cannot be locked twice."""
+    """Rollouts of two samplers in private memory must not share a page, because a page cannot be locked twice."""
     spec = EnvSpec("made up", (7, 5), "uint8", 6, 4)
     arrays = [RolloutArrays.zeros(spec, 3, 2) for _ in range(6)]
     with warnings.catch_warnings():

@@ -67,7 +67,10 @@ def filled(stream: Stream) -> tuple[Any, np.ndarray]:
 
 @pytest.mark.parametrize(("n_step", "double"), [(1, False), (1, True), (3, False)])
 def test_tianshou_dqn(n_step, double, same):
-    """The squared error is compared, because Tianshou's Huber loss has no weights. Tianshou's loss is twice ours."""
+    """The squared error is compared, because Tianshou's Huber loss has no weights.
+
+    Tianshou's loss is twice our loss.
+    """
     from tianshou.algorithm import DQN as Peer
     from tianshou.algorithm.modelfree.dqn import DiscreteQLearningPolicy
     from tianshou.algorithm.optim import AdamOptimizerFactory

@@ -2,9 +2,9 @@
 
     python -m tests.distributed.learn_together FOLDER
 
-Each of GROUPS learns with each algorithm in turn, with one process per rank. The results are written to
-FOLDER/GROUP-RANK.pt. A single rank learns from all data. Four ranks send the gradient of the widest layer before the
-other gradients.
+Each group of GROUPS learns with one algorithm after another, with one process per rank. The results are written to
+FOLDER/GROUP-RANK.pt. A single rank learns from all data. In groups of four ranks, the gradient of the widest layer is
+sent before the other gradients.
 """
 
 import functools

@@ -59,7 +59,7 @@ def test_all_reduce_of_one_rank_is_captured_with_the_update():
 
 @pytest.mark.parametrize("name", RUNS)
 def test_runs_of_captured_updates(tmp_path, name):
-    """A process group with captured graphs can end, because the graphs are freed before."""
+    """A process group with captured graphs can end, because the graphs are freed before the group."""
     fd = os.memfd_create("store")
     store = file_store(fd, 1)
     with process_group(store, 0, 1, backend("cuda:0", 1, 1), "cuda:0", 60.0):

@@ -65,7 +65,10 @@ def test_states_go_from_one_to_the_other(game: str) -> None:
 
 @pytest.mark.parametrize("kind", ["104x80", "104x80-mean", "84x84"])
 def test_observations_are_those_of_the_preprocessor(kind: str) -> None:
-    """Road_runner has frames of many colours. The plain core gives the two screens for the preprocessor."""
+    """Road_runner has frames of many colours.
+
+    The preprocessor gets the two last screens of a step from the plain core.
+    """
     core = make_env_core("road_runner", kind, luminance(210), frame_skip=4, max_steps=10**6, life_loss=False)
     emulator = AtariEmulator("road_runner", fast=False)
     core.restore(emulator.save())

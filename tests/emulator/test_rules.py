@@ -31,7 +31,7 @@ def check(game: str, folder, rams: list[np.ndarray], addresses: list[int]) -> No
     for ram in rams:
         pair.restart()
         pair.fill(ram)
-        # The previous score depends on the presses that selected the mode.
+        # A game's previous score depends on the presses of SELECT that selected the mode.
         assert not [d for d in pair.act() if d[0] != "reward"]
         if not pair.ale.game_over():
             assert not list(sweep(pair, ram, addresses, POINTS.get(game, range(256))))

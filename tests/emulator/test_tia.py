@@ -15,7 +15,7 @@ from tests.emulator.assembler import SYNC, assemble
 from tests.emulator.tia_programs import EXPERIMENTS, LINES, pause, program
 from tests.marks import slow
 
-TESTS = 45  # Number of cases per picture, each of four lines.
+TESTS = 45  # Number of test cases in a picture. A case has four scan lines.
 
 FRAME = """
 start:  sei

@@ -346,7 +346,7 @@ def run_short(folder: Path, **variables: str) -> str:
 
 @pytest.mark.slow
 def test_a_game_is_translated_when_a_short_program_starts_again(tmp_path):
-    """The compiler ends later than the program. In the cache folder, only the translation remains."""
+    """The compiler ends later than a short program, and leaves only the translation in the cache folder."""
     assert run_short(tmp_path) == "False\n"
     ended_after = processes_of(str(tmp_path))
     assert ended_after
@@ -360,7 +360,7 @@ def test_a_game_is_translated_when_a_short_program_starts_again(tmp_path):
 
 @pytest.mark.slow
 def test_short_programs_begin_one_compiler(tmp_path):
-    """Later programs wait for the compiler that the first program has started."""
+    """Programs that start later wait for the compiler that the first program has started."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "sleep").symlink_to(shutil.which("sleep"))
     slow = planted(tmp_path, "sleep 5; exit 1")
@@ -390,7 +390,7 @@ def test_a_compiler_without_a_parent_has_a_time_limit(tmp_path):
 
 
 def test_the_compiler_of_a_run_ends_with_the_run(monkeypatch):
-    """After a run, no process remains."""
+    """After a run has ended, no process of its compiler remains."""
     begun = []
     monkeypatch.setattr(env_core, "begin", lambda *arguments: begun.append(arguments[-1]))
     EmulatorEnv("pong", next(iter(PROTOCOLS.values())), seed=1)

@@ -76,7 +76,7 @@ def compare(game: str, steps: int, n: int = 2, seed: int = 3, **settings: Any) -
     for t in range(steps):
         if settings.get("continuous"):
             actions = rng.uniform((0, -np.pi, 0), (1, np.pi, 1), (n, 3)).astype(np.float32)
-            actions[rng.random(n) < 0.3, 0] = 1  # A radius of 1 means that the joystick is pushed fully.
+            actions[rng.random(n) < 0.3, 0] = 1  # With a continuous action's radius of 1, the joystick is pushed fully.
         else:
             actions = rng.integers(ours.single_action_space.n, size=n)
         result, our_result, where = theirs.step(actions), ours.step(actions), f"{game} {settings}, step {t}"
@@ -112,7 +112,8 @@ def test_it_plays_as_the_peer(game: str, mode: str) -> None:
     ids=lambda s: "-".join(f"{k}={v}" for k, v in s.items()),
 )
 def test_settings_mean_what_they_mean_to_the_peer(settings: dict[str, Any]) -> None:
-    n = 2 if {"episodic_life", "life_loss_info"} & set(settings) else 1  # Two games end at different times.
+    # The two environments' games end at different steps.
+    n = 2 if {"episodic_life", "life_loss_info"} & set(settings) else 1
     ends = compare("breakout", 80, n, **settings)
     assert ends > 0 or not {"episodic_life", "life_loss_info", "max_num_frames_per_episode"} & set(settings)
 

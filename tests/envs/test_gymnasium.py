@@ -470,7 +470,7 @@ def test_an_episode_is_restored_by_its_state_or_its_actions_or_truncated(name, r
     assert Counter.played - before == replayed
     if name == "Counter" or restore == "replay":
         assert second.get_state() == state
-    else:  # get_state is not called on an environment that was never reset.
+    else:  # `get_state` is called only after the first reset of an environment.
         assert not unpack_state(second.get_state())[0]["is_saved"]
     _, terminated, truncated, ended = second.step(1, frame)
     assert (frame[0], truncated, ended, terminated) == (*following, following[1], False)

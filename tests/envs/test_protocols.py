@@ -26,7 +26,7 @@ LIMITS = {"breakout": 180, "pong": 50, "space_invaders": 180, "freeway": 50}
 
 
 class Draws:
-    """The rules, time limit and random numbers of our environment, drawn in the same order."""
+    """The rules, time limit and random numbers of our environment. The numbers are drawn in our environment's order."""
 
     def __init__(self, rules, limit=0):
         self.rules, self.limit, self.episode, self.rng = rules, limit, -1, episode_rng(SEED, 0)

@@ -116,7 +116,7 @@ class Later:
     """A call that is executed when its result is awaited, or when the transport delivers it."""
 
     def __init__(self, transport, shard, method, arguments):
-        copied = pickle.loads(pickle.dumps(arguments))  # Ray also copies the arguments before a call returns.
+        copied = pickle.loads(pickle.dumps(arguments))  # Arguments are copied before a call returns, as by Ray.
         self.transport, self.call, self.answer = transport, (shard, method, *copied), None
 
     def done(self):
@@ -183,7 +183,7 @@ class Unreliable:
 
 
 class Repeats:
-    """A transport that delivers every push twice. The learner gets the second answer."""
+    """A transport that delivers every push twice. The learner gets the answer to the second delivery."""
 
     def __init__(self, inner):
         self.inner = inner

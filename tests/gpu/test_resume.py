@@ -46,7 +46,8 @@ def test_a_resumed_run_equals_the_uninterrupted_one(simulated_gpu, tmp_path, nam
     second = restored(name, GPU, tmp_path / "second", state)
     resumed = cycles(second, 3)[0]
     assert torch.equal(first.learner.flat.data.cpu(), second.learner.flat.data.cpu())
-    for a, b in zip(whole[1:], resumed[1:], strict=True):  # The metrics of the first row began before the checkpoint.
+    # The interval that the first row summarizes began before the checkpoint.
+    for a, b in zip(whole[1:], resumed[1:], strict=True):
         assert a == pytest.approx(b, rel=1e-12, nan_ok=True)
     first._close()
     second._close()

@@ -105,9 +105,10 @@ def test_a_run_equals_that_on_the_cpu_and_waits_for_actions_alone(gpu, device, t
     run, replay = RUNS[name], getattr(RUNS[name].algo, "replay", None)
     # If the replay's priorities are on the host, the host waits for the errors of each update.
     each = int(replay is not None and replay.device == "cpu" and replay.prioritized)
-    states = rollouts if each and run.algorithm == "r2d2" else 0  # A replay on the host stores recurrent states.
+    # If the replay is on the host, the host also waits for recurrent states.
+    states = rollouts if each and run.algorithm == "r2d2" else 0
     cycle = run.period if run.schedule == "concurrent" else run.T * run.sampler.envs
-    # The host waits once for each step of each of two groups.
+    # In each step of a rollout, the host waits for the actions of both groups.
     assert served == 4 * cycle // (run.T * run.sampler.envs) * run.T * 2
     kl = rollouts * (
         getattr(run.algo, "learning_rate_schedule", "") == "kl"

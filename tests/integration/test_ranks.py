@@ -77,7 +77,7 @@ def test_rank_0_decides_by_its_clock_when_all_ranks_save(tmp_path):
 
 @pytest.fixture(scope="module")
 def one(tmp_path_factory):
-    """The run of the fixture `whole`, with a single rank."""
+    """A run of a single rank with the settings of the fixture `whole`."""
     folder = tmp_path_factory.mktemp("one") / "run"
     done = run(*SHORT, "--run-dir", folder)
     assert done.returncode == 0, done.stderr

@@ -1,6 +1,6 @@
 """Small tasks that test exploration by noise, memory, delayed rewards, time limits and stale policies.
 
-A correct algorithm meets each task's criterion in seconds. Algorithms with the planted mistakes do not.
+A correct algorithm meets each task's criterion in seconds. Algorithms with planted mistakes do not meet the criterion.
 """
 
 import copy
@@ -56,7 +56,10 @@ EXPLORING |= {"algo__target_interval": 250}
 
 @pytest.mark.slow
 def test_noise_finds_the_end_of_a_chain(train):
-    """Four of five seeds find the chain's end. A second seed is tried, because results depend on the processor."""
+    """Four of five seeds find the chain's end.
+
+    If the first seed fails, a second seed is tried, because results depend on the processor.
+    """
     runs = (train("dqn", tables.chain, seed, noisy=True, **EXPLORING) for seed in (1, 2))
     assert any(greedy_actions(run, 7) == SOLUTION for run in runs)
 

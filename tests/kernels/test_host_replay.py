@@ -38,7 +38,7 @@ def same_trees(compiled: Replay, plain: Replay) -> None:
 
 
 RINGS = [
-    # (B, T, rows, n, stack, waits, dies, n_actions): all values of each column occur, and cells wrap around the ring.
+    # Rings (B, T, rows, n, stack, waits, dies, n_actions), all of which have overwritten cells.
     (1, 7, 60, 1, 4, False, 0.0, 6),
     (3, 5, 40, 3, 4, False, 0.2, 300),
     (3, 5, 40, 1, 1, True, 0.2, 6),
@@ -49,7 +49,7 @@ RINGS = [
 ]  # fmt: skip
 
 
-# Fast tests draw from some rings with priorities, and from others without; the other pairs are slow.
+# Fast tests draw from some rings with priorities, and from the remaining rings uniformly.
 PAIRS = [
     pytest.param(ring, kind, marks=() if (i + j) % 2 else pytest.mark.slow)
     for i, ring in enumerate(RINGS)
@@ -189,7 +189,7 @@ def test_inputs_that_do_not_fit_are_refused():
     for weight in (no, no.double(), torch.zeros(8)[::2]):
         with pytest.raises(ValueError, match="the replay"):
             tree.update(cell, weight, host, 0, 12, highest)
-    with pytest.raises(ValueError, match="the replay"):  # A ring of 12 cells needs more than one level of 32 cells.
+    with pytest.raises(ValueError, match="the replay"):  # A ring of 120 cells needs a larger sum tree.
         big = FrameRing(spec(), 3, 120, NStep())
         tree.update(cell, torch.zeros(4), big.compiled, 0, 12, highest)
     with pytest.raises(ValueError, match="the replay"):

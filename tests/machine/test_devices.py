@@ -1,4 +1,7 @@
-"""Objects own GPU streams, of which torch has 32. Tested on a simulated GPU, and with `pytest -m gpu` on a real one."""
+"""GPU streams, of which torch has only 32 per device, are owned by objects, and freed with them.
+
+Tested on a simulated GPU, and with `pytest -m gpu` on a real one.
+"""
 
 import gc
 from dataclasses import replace

@@ -79,7 +79,7 @@ def test_a_rollout_begins_on_the_newest_parameters(two):
 
 
 class Free(Exchange):
-    """The exchange of one of two ranks, which share central parameters in this process."""
+    """The gradient exchange of one of two ranks, which share central parameters in this process."""
 
     def __init__(self, rank, fd):
         self._rank, self._fd = rank, fd

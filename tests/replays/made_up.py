@@ -29,7 +29,7 @@ class Step:
     ended: bool
     valid: bool
     next_obs: np.ndarray
-    cut: bool = False  # The next observation was lost, because the step's worker was replaced.
+    cut: bool = False  # the step's next observation was lost, because its worker was replaced
 
 
 class Simulators:

@@ -192,7 +192,7 @@ def test_captured_samples_and_updates_equal_eager_ones(gpu, kind, dies):
 
 
 class TwoRanks:
-    """The communicator of one of two ranks. All numbers of the other rank are 2."""
+    """The communicator of one of two ranks. All numbers that the other rank sends are 2."""
 
     size = 2
 

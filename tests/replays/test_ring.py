@@ -23,7 +23,7 @@ def filled(rollouts: int, rows: int, n: int = 1, clip: float = 1.0, device: str 
 
 
 def check(ring: FrameRing, sims: Simulators) -> int:
-    """Check the set of sampleable cells, and compare each of them with the list. Returns their number."""
+    """Check which cells can be sampled, and compare each with the list of steps. Returns the number of cells."""
     r = ring.returns
     low, high = ring.eligible
     cells = torch.arange(low * ring.B, high * ring.B)

@@ -46,9 +46,10 @@ def test_tables_1_to_3_are_hours_percent_and_speed_up(tmp_path):
 
 
 def test_the_random_steps_that_fill_the_replay_take_no_time(tmp_path):
-    """The made-up run makes random steps four times as fast as training steps. The paper measures time from t = 1, when
-    the replay is
-    filled."""
+    """The made-up run makes random steps four times as fast as training steps.
+
+    The paper measures training time from t = 1, when the replay is filled.
+    """
     config = daley.table_1(1, "standard")
     slow, past = 250.0, config.env_steps - 50_000
     wall = [50_000 / 1_000, 50_000 / 1_000 + past / 2 / slow, 50_000 / 1_000 + past / slow]

@@ -78,7 +78,7 @@ def assert_same_rollouts(env: EnvConfig, rollouts: int, reset: str = "immediate"
 EIGHT = ("asterix", "breakout", "freeway", "montezuma_revenge", "ms_pacman", "pong", "robotank", "seaquest")
 
 
-QUICK = ("montezuma_revenge",)  # tests/emulator/device compares lanes with the core in all eight games.
+QUICK = ("montezuma_revenge",)  # tests/emulator/device tests all eight games.
 
 
 @pytest.mark.parametrize("game", [g if g in QUICK else slow(g) for g in EIGHT])

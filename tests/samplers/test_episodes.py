@@ -84,7 +84,7 @@ def test_a_lost_worker_is_forgotten(partial_starts):
 
 
 def test_games():
-    """Environment b of this tracker is environment 4 + b of the run, which determines the game."""
+    """Environment b of the tested tracker is environment 4 + b of the run, and plays game (4 + b) modulo 3."""
     rollouts = random_rollouts(0, 12)
     tracker = EpisodeTracker(B, 20, games=3, first=4)
     episodes = [replace(e, game=(4 + e.b) % 3) for each in oracle(rollouts, False) for e in each]

@@ -25,7 +25,7 @@ GAMES = [
 ]
 
 
-# Only one case is a fast test.
+# All cases but one are slow tests.
 CASES = [
     pytest.param(env, groups, reset, marks=() if default else pytest.mark.slow, id=f"{env.game}-{groups}-{reset}")
     for env in GAMES
@@ -135,7 +135,9 @@ def test_environments_that_become_idle_are_skipped_from_the_next_rollout_that_be
 @pytest.mark.slow  # as the next test
 @pytest.mark.parametrize("reset", ["immediate", "cached", "wait"])
 def test_rollouts_that_are_begun_ahead_are_those_that_are_collected(reset):
-    """With a random agent, both are equal. After an early stop, the sampler's state is as after one more collect."""
+    """A random agent's rollouts are equal, whether or not they begin before they are requested. After an early stop,
+    the
+    sampler's state is as after one more rollout."""
     agents = RandomAgent(make_spec(GAMES[0], training=True).n_actions), make_agent(GAMES[0])
     for agent in agents:
         got = {}

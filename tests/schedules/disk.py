@@ -1,8 +1,9 @@
 """A simulated disk for the real code of checkpoints and segments. Processes are killed, and then the power fails.
 
 The code works on real files, and each of its operations is recorded. After the power failure, the disk has all
-operations that a sync has made durable, and a random choice of the others. Names of files may be lost. Bytes may be
-lost, torn or replaced by bytes of another file. With strong order, as on journaling file systems, changes of names
+operations that a sync has made durable, and a random choice of the others. New names of files may be lost. Written
+bytes may be lost, incomplete, or replaced by bytes of another file. With strong order, as on journaling file systems,
+changes of names
 survive in the order of the operations, and a sync of any file keeps all earlier changes. With weak order, which POSIX
 allows, each name survives or not, unless its own folder was synced.
 """
@@ -129,7 +130,7 @@ class SimulatedDisk:
         folder.changes.append((self.operations, change))
         self.operations += 1
 
-    # The content of the disk after a power failure
+    # After a power failure
 
     def after_failure(self, moment: int, target: Path) -> None:
         """Write a possible content of the disk to the folder `target`, after a power failure before the operation

@@ -228,7 +228,7 @@ class Sampling:
         if not (count & total)[goes_on].all():
             raise AssertionError("collect: a valid step was not made by an environment")
 
-    # Data shared by the actors
+    # Shared data
 
     def _check(self, b: slice) -> None:
         for first in self._parts(b):

@@ -154,7 +154,7 @@ class World:
         finally:
             self.is_over = True
             for actor in self.actors:
-                while actor.greenlet:  # The actor has begun, and has not ended.
+                while actor.greenlet:  # a greenlet is true if it has begun, and has not ended
                     actor.greenlet.throw(Ended)
         if main.error is not None:
             raise main.error

@@ -64,7 +64,8 @@ def _factory(func: Any) -> Callable[..., Any]:
 
 
 def install(races: bool = True) -> None:
-    """Register the device type "sim". The simulated devices are unavailable until `present`. `races`: find unordered
+    """Register the device type "sim". The simulated devices are unavailable before a call of `present`. `races`: find
+    unordered
     accesses."""
     if not _libraries:
         _register()

@@ -84,10 +84,10 @@ class PageLocks:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._parts: list[tuple[int, int]] = []  # Sorted, disjoint (first address, end address).
+        self._parts: list[tuple[int, int]] = []  # sorted, disjoint pairs (first address, end address)
 
     def register(self, address: int, size: int) -> int:
-        streams.touched.add(streams.thread.device)  # The call creates a context on the current device.
+        streams.touched.add(streams.thread.device)  # Page locking creates a context on the current device.
         if size <= 0:
             return self.INVALID_VALUE
         with self._lock:

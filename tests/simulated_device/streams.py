@@ -35,8 +35,9 @@ On a real GPU, each used device would need a context of half a gigabyte.
 """
 _lock = threading.RLock()
 _all: "weakref.WeakSet[Stream]" = weakref.WeakSet()
-_pools: dict[tuple[int, int], "tuple[list[Stream], itertools.count[int]]"] = {}  # The pools by (device, priority).
-_host: Clock = {}  # The clock of the host: work that the host knows to be done.
+# pools of streams by (device, priority)
+_pools: dict[tuple[int, int], "tuple[list[Stream], itertools.count[int]]"] = {}
+_host: Clock = {}  # The host's vector clock: work that the host knows to be done.
 _numbers = iter(range(1 << 60))
 
 
@@ -228,7 +229,7 @@ class _Thread(threading.local):
         self.device, self.streams = before
 
 
-captures: "list[CUDAGraph]" = []  # The graphs that are being captured.
+captures: "list[CUDAGraph]" = []  # graphs that are being captured now
 defaults = [Stream._begun(i) for i in range(COUNT)]
 thread = _Thread()
 
@@ -256,7 +257,7 @@ def wait_for(what: str, *streams: Stream) -> None:
 def know(clock: Clock) -> None:
     """Record that the host knows that the work of `clock` is done, so that all its later work is ordered after that."""
     with _lock:
-        # Earlier knowledge of the host is already in the clocks of all streams.
+        # What the host knew earlier is already in the clocks of all streams.
         news = {stream: epoch for stream, epoch in clock.items() if _host.get(stream, -1) < epoch}
         _host.update(news)
         for stream in list(_all):

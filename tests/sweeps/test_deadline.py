@@ -89,7 +89,7 @@ ONE = [Slot((0,))]
 
 
 def test_runs_that_can_finish_are_planned_in_the_order_of_the_grid(tmp_path):
-    """The rate is 100 env steps/s. 108 s remain for training, and each run takes 10 s to start and end."""
+    """Runs train 100 env steps/s. 108 s remain for training, and each run takes 10 s to start and end."""
     folder, layout = fresh(
         tmp_path, {"done": 1000, "long": 20_000, "first": 4_000, "second": 6_000, "third": 3_000}, ONE
     )

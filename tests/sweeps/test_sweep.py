@@ -117,7 +117,7 @@ def watched(process: Forked, until=lambda: False) -> list[dict[str, tuple[int, .
     looks: list[dict[str, tuple[int, ...]]] = []
     while process.poll() is None and not until():
         look = {}
-        with contextlib.suppress(psutil.Error):  # The process may have just ended.
+        with contextlib.suppress(psutil.Error):  # The sweep's process may have just ended.
             for p in psutil.Process(process.pid).children():
                 line, now = p.cmdline(), p.cpu_affinity()
                 if "resume" in line:

@@ -87,7 +87,8 @@ def test_a_damaged_file_is_refused(tmp_path):
 @pytest.mark.parametrize("name", ["MANIFEST.json", "state.json", "state.safetensors"])
 def test_a_damaged_best_network_does_not_end_the_run(tmp_path, name):
     """New networks are compared with the previous best network, and a better one replaces the damaged one."""
-    (tmp_path / "checkpoints" / f"{1:012d}").mkdir(parents=True)  # With a checkpoint, the run could be resumed.
+    # a run with a checkpoint, from which it could be resumed
+    (tmp_path / "checkpoints" / f"{1:012d}").mkdir(parents=True)
     best = BestAgent(RunFolder(tmp_path))
     assert best.note(1, of(1.0), state(1.0)) and best.note(2, of(5.0), state(5.0))
     file = tmp_path / "best" / "checkpoints" / f"{2:012d}" / name

@@ -23,7 +23,7 @@ from accel_rl.training.trainer import Trainer
 from tests.marks import slow
 from tests.samplers.conftest import SMALL
 
-C, T, B = 96, 6, 8  # Env steps of a period, steps of a rollout, number of environments.
+C, T, B = 96, 6, 8  # Env steps of a period, time steps of a rollout, and the number of environments.
 
 
 def config(

@@ -1,4 +1,4 @@
-"""An evaluation that reuses the sampler of the previous one equals an evaluation with a new sampler."""
+"""An evaluation that reuses the previous evaluation's sampler equals an evaluation with a new sampler."""
 
 import os
 import signal

@@ -89,7 +89,7 @@ class Watch(Callback):
 def test_the_times_of_a_resumed_run_are_those_of_its_processes(tmp_path, resumes):
     """A process is stopped between two rows. The next process continues from the checkpoint's times.
 
-    The rate in its first row must be correct, too.
+    The rate of env steps/s in the first row after the resume must be correct, too.
     """
     stops = [100 + 200 * i for i in range(resumes)]
     watch = Watch({at: lambda: os.kill(os.getpid(), signal.SIGTERM) for at in stops})

@@ -137,7 +137,8 @@ CASES = {  # Maps a case to (algorithm, settings, {kind of value: expected value
 
 
 class Used:
-    """Records the values that a run uses. `values[name][s]` has those of the cycle that began after s env steps.
+    """Records the values that a run uses. `values[name][s]` has the values of the training cycle that began after s env
+    steps.
 
     Values of epsilon are those of the rollout that began after s env steps.
     """

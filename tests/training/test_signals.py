@@ -36,7 +36,7 @@ def test_one_within_another_begins_with_what_that_was_asked():
             assert inner.exit_code == 130
             with pytest.raises(KeyboardInterrupt):
                 os.kill(os.getpid(), signal.SIGINT)
-        # The signal arrives after the end of training, and before that of the process.
+        # The signal arrives after training has ended, but before the process ends.
         os.kill(os.getpid(), signal.SIGTERM)
     assert outer.exit_code == 130
 

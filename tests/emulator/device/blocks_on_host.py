@@ -96,7 +96,8 @@ def compiled(blocks: Blocks, folder: Path, sources: Path = HERE) -> ctypes.CDLL:
 
 def play(game: str, library: ctypes.CDLL, blocks: Blocks, steps: int, warmup: int = 0, lanes: int = 32) -> Played:
     """Play `steps` agent steps of 32 environments on both sides, or up to the first difference. Each warp has an
-    environment on its first `lanes` lanes. The first `warmup` steps are compared, but not counted."""
+    environment on its first `lanes` lanes. In the first `warmup` steps, results are compared, but operations are not
+    counted."""
     env = env_of(game=game, frame="84x84", randomness="counter", repeat_action_probability=STICKY)
     device_game, actions = make_device_game(env, True, True, "cpu"), make_spec(env, training=True).n_actions
     sides = [DeviceEnvs(device_game, list(range(1, ENVS + 1))) for _ in range(2)]

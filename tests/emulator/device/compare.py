@@ -2,8 +2,8 @@
 
 compare("pong", seeds=range(5), frames=4000, sticky=0.25, observation="84x84") -> Report
 
-Each seed is one environment of a warp. Three policies are used in turn: random actions, held actions, and all 18
-actions. The random numbers of core/philox.h are computed independently. Compared after every step: the console, the
+Each seed is one environment of a warp. Three policies alternate: random actions, held actions, and all 18 actions. The
+random numbers of core/philox.h are computed independently. Compared after every step: the console, the
 game's progress, and all outputs (frame, final_frame, age, reward, terminated, truncated, ended, valid).
 """
 

@@ -64,7 +64,8 @@ def counters(game: str) -> dict[str, float]:
 def estimate(count: dict[str, Any], blocks: bool, envs: int) -> float:
     """Return the estimated milliseconds of an agent step of 1,024 or 8,192 environments on an H100.
 
-    `blocks`: by the game's own kernel instead of the kernel of all games. The estimate has never been compared with a
+    With `blocks`, the estimate is for the game's own kernel instead of the kernel of all games. The estimate has never
+    been compared with a
     measurement of these kernels.
 
     Instruction counts are from the machine code: 350 for an iteration, 25 for the choice of a block, 12.5 for an

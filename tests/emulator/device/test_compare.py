@@ -21,7 +21,7 @@ def check(report: Report) -> None:
     assert not report.unknown_pictures
 
 
-# Each protocol is tested with half of the games; the test of all pairs is slow.
+# Fast tests play each protocol with half of the games. Slow tests play all pairs of protocol and game.
 @pytest.mark.parametrize("game, sticky, observation", [(g, *PROTOCOLS[i % 2]) for i, g in enumerate(GAMES)])
 def test_games_are_equal(game: str, sticky: float, observation: str) -> None:
     check(compare(game, range(3), frames=400, sticky=sticky, observation=observation))

@@ -64,13 +64,16 @@ def test_a_start_of_another_table_is_not_continued() -> None:
     (seed,) = seeds_of_all_starts(game, range(1))[:1]
     envs, out = DeviceEnvs(game, [seed]), DeviceStep.empty(1, game)
     envs.begin(out)
-    envs.state["envs"][0] ^= 1  # Change the first bytes of the RAM.
+    envs.state["envs"][0] ^= 1  # Change the RAM, so that the state is no start state of this game.
     envs.step(torch.zeros(1, dtype=torch.int64), out)
     assert envs.code.item()
 
 
 def test_two_frames_a_step_are_drawn() -> None:
-    """The start state's unfinished frame has no picture. The plain core plays a step that needs this picture."""
+    """A start state in the middle of a frame has no picture of this frame.
+
+    If a step needs the picture, the plain core plays it.
+    """
     game = make_game("qbert", frame_skip=2)
     envs, _ = first_step(game, seeds_of_all_starts(game, range(1))[:3], torch.zeros(3, dtype=torch.int64))
     assert envs.code.bool().all()

@@ -1,4 +1,4 @@
-"""The kernels compile by NVRTC and by nvcc, without warnings and spills; the cache of what was compiled."""
+"""The kernels compile by NVRTC and by nvcc, without warnings and spills. Compiled kernels are cached."""
 
 import builtins
 import re

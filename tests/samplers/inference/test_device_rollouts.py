@@ -1,5 +1,7 @@
-"""While the host waits for a GPU's actions, other threads get the GIL. With nothing left to copy, the host waits
-outside Python."""
+"""While the host waits for a GPU's actions, other threads get the GIL.
+
+If the host has nothing left to copy, it waits for the GPU outside Python.
+"""
 
 import sys
 import threading

@@ -186,7 +186,7 @@ def test_a_hung_worker_is_replaced(warned):
 def test_a_worker_that_hangs_while_it_starts_is_replaced(warned, monkeypatch):
     """Worker 1's first process hangs, and later the replacement of a killed process hangs.
 
-    The start time that is left for both is shortened.
+    The test shortens the time that both processes have left for their start.
     """
     launch, stopped = pool.WorkerProcess.launch, []
 
@@ -345,7 +345,7 @@ def test_nothing_is_left_behind():
         pids = sampler.engine.pids()
         sampler.close()
         assert not any(psutil.pid_exists(p) for p in pids)
-    del sampler  # The shared memory is freed with the last array that refers to it.
+    del sampler  # The engine's shared memory is freed with the last array that refers to this memory.
     gc.collect()
     assert (me.num_fds(), set(os.listdir("/dev/shm"))) == before
 

@@ -39,7 +39,10 @@ def error_of(r: Rollout) -> str | None:
 
 @dataclass(frozen=True)
 class Resources:
-    """Resources of this process and its workers. `memory` is the private bytes of all, and the shared memory once."""
+    """Resources of this process and its workers.
+
+    `memory` is the sum of the processes' private bytes and of the shared memory, which is counted once.
+    """
 
     processes: int
     descriptors: int
