@@ -175,7 +175,7 @@ def _flags(main: Any, root: Path, algorithm: str) -> list[str]:
 
 
 def _in_fork(main: Any, arguments: list[str], folder: Path, ends_accepted: bool = True) -> tuple[int, float, str]:
-    """Run accel-rl in a fork. Return its exit code, its seconds of CPU time, and its output."""
+    """Run accel-rl in a fork. Return the exit code, seconds of CPU time, and output of the fork."""
     sys.stdout.flush()
     with tempfile.TemporaryFile() as output:
         if not (pid := os.fork()):

@@ -33,7 +33,7 @@ def test_each_page_once():
 
 
 class Locks:
-    """A fake device module that records the locked pages. `error` is the result of each lock."""
+    """A fake device module that records the locked pages. Each call that locks pages returns `error`."""
 
     def __init__(self, error=0):
         self.error, self.locked = error, {}
@@ -104,6 +104,6 @@ def test_two_samplers_of_a_process_lock_each_page(simulated_gpu):
     ids=["memory", "staging", "sampler"],
 )
 def test_memory_for_the_second_gpu_uses_no_memory_of_the_first(simulated_gpu, use):
-    """Outside a run, the first GPU is torch's current device."""
+    """In a thread outside a run, torch's current device is the first GPU."""
     use("sim:1")
     assert simulated_gpu.touched == {1}

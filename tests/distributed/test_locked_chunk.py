@@ -210,7 +210,7 @@ PARAMETERS, CHUNKS = 300_000, 3
 
 
 class Ranks:
-    """Four ranks in processes of their own. The test replaces each rank that it has killed."""
+    """Four ranks, each in a separate process. A test kills and replaces ranks."""
 
     def __init__(self, fd, local_updates):
         self._progress_fd = os.memfd_create("progress")

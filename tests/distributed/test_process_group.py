@@ -1,4 +1,4 @@
-"""The end of a process group at the end of a run."""
+"""How a torch process group ends at the end of a run."""
 
 import multiprocessing
 import os

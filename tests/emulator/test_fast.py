@@ -1,4 +1,4 @@
-"""The fast core gives the same frames as the plain core, whenever they are read, and states are interchangeable."""
+"""The fast core gives the same frames as the plain core at any time, and both cores can load each other's states."""
 
 import numpy as np
 import pytest
@@ -65,7 +65,7 @@ def test_states_go_from_one_to_the_other(game: str) -> None:
 
 @pytest.mark.parametrize("kind", ["104x80", "104x80-mean", "84x84"])
 def test_observations_are_those_of_the_preprocessor(kind: str) -> None:
-    """Road_runner has frames of many colours.
+    """The test plays road_runner, whose frames have many colours.
 
     The preprocessor gets the two last screens of a step from the plain core.
     """

@@ -1,4 +1,4 @@
-"""Reward, lives and end of every game equal those of ale-py for all values of each byte of played or random RAM."""
+"""Reward, lives and end of every game equal those of ale-py when any byte of a played or random RAM has any value."""
 
 import numpy as np
 import pytest

@@ -58,7 +58,10 @@ def reset_twice(register: str, copies: int, first: int, motion: int, second: int
 
 
 def side_by_side(rom: bytes, folder: Path, frames: int = 1) -> tuple[Any, AtariEmulator]:
-    """Return ale-py and our emulator after some frames. Amidar is a 4 KB game whose rules set no mode."""
+    """Return ale-py and our emulator after some frames.
+
+    Both emulators use the name of amidar, a 4 KB game for which no mode is selected.
+    """
     import ale_py
 
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)

@@ -336,7 +336,7 @@ def test_batches_are_answered_in_any_order() -> None:
 
 @pytest.mark.parametrize("seed", [0, slow(1), slow(2), slow(3)])
 def test_any_schedule_gives_each_environment_its_own_results(seed: int) -> None:
-    """Calls of recv and send are random. Each send is for some of the received environments, in any order."""
+    """Calls of recv and send are random. A call of send is for some of the received environments, in any order."""
     n, rng = 7, np.random.default_rng(seed)
     envs = VectorEnv("breakout", n, batch_size=2, num_threads=3, max_num_frames_per_episode=120, noop_max=3)
     alone = [VectorEnv("breakout", 1, max_num_frames_per_episode=120, noop_max=3) for _ in range(n)]
@@ -434,7 +434,7 @@ def test_continuous_actions_are_those_of_the_peer(game: str, settings: dict[str,
 
 @pytest.mark.parametrize("game", ["skiing", slow("lost_luggage"), "kaboom"])
 def test_continuous_actions_of_one_game_are_those_of_the_peer(game: str) -> None:
-    """The peer is AtariEnv, because AtariVectorEnv plays wrong actions in games without FIRE."""
+    """Games are compared with ale-py's AtariEnv, because AtariVectorEnv plays wrong actions in games without FIRE."""
     import ale_py
 
     frames = {"frameskip": 4, "continuous": True, "repeat_action_probability": 0.0}

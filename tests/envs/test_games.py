@@ -53,7 +53,7 @@ def test_a_name_is_a_game_or_a_list_of_games() -> None:
 
 
 def test_scales_of_57_and_49_games() -> None:
-    """Checked are five games of Hessel et al. 2018, and the human scores that differ most between the two scales."""
+    """Five games of Hessel et al. 2018 are checked, and the human scores that differ most between the scales."""
     assert [human_scale(game) for game in ("pong", "breakout", "beam_rider", "phoenix", "skiing")] == [
         (-20.7, 14.6), (1.7, 30.5), (363.9, 16926.5), (761.4, 7242.6), (-17098.1, -4336.9),
     ]  # fmt: skip

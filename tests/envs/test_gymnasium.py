@@ -382,7 +382,7 @@ def test_the_namespace_of_an_installed_package_is_registered(tmp_path, monkeypat
 
 
 class Bright(gymnasium.Env):
-    """Observations are pictures of floats up to 255, which networks do not divide by 255."""
+    """An environment with pictures of floats up to 255, which networks do not divide by 255."""
 
     observation_space = spaces.Box(0, 255, (12, 12, 3), np.float32)
     action_space = spaces.Discrete(2)
@@ -420,7 +420,7 @@ def test_a_long_replay_is_said(monkeypatch):
 
 
 class Counter(gymnasium.Env[np.ndarray, int]):
-    """The observation is the number of steps; `played` counts the steps of all instances."""
+    """An environment whose observation is the number of steps. `played` counts the steps of all instances."""
 
     observation_space = gymnasium.spaces.Box(0, np.inf, (1,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)

@@ -208,7 +208,10 @@ def test_members_end_without_their_driver_on_a_cluster_that_goes_on(start, tmp_p
 
 
 def test_an_evaluator_that_is_killed_again_and_again_does_not_end_the_run(tmp_path):
-    """Five successive evaluators are killed soon after their starts. The run's end waits for the last evaluation."""
+    """The test kills five successive evaluators soon after their starts.
+
+    The run still waits for its last evaluation.
+    """
     result, killed = run_with_kills(tmp_path / "run", catch(12_000), ["evaluator"] * 5, pause_s=0.3)
     assert result["exit_code"] == 0 and result["evaluation"]["episodes"] > 0 and len(killed) == 5
     assert events(tmp_path / "run").count("the evaluator died") == 5

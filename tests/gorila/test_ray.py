@@ -96,7 +96,7 @@ class Sleeps(Shard):
 @WITH_RAY
 @pytest.mark.slow
 def test_the_calls_of_an_actor(ray):
-    """Tested are the order, errors and time limits of calls, and calls that are lost with their actor."""
+    """The test covers the order, errors and time limits of calls, and calls that are lost with their actor."""
     n = 100_000  # Ray passes messages of 100,000 numbers by its object store.
     shards = RayShards(ray, [Sleeps(torch.zeros(n), Subtract(n), max_delay=3)], "run-of-calls")
     transport = shards.transport()

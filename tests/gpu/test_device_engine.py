@@ -1,4 +1,4 @@
-"""Runs with environments on a simulated GPU equal those on the CPU, and the host waits once per rollout."""
+"""Runs with environments on a simulated GPU equal runs on the CPU, and the host waits once per rollout."""
 
 import json
 from collections import Counter

@@ -1,4 +1,7 @@
-"""A resumed run on a GPU equals the uninterrupted run. Runs move between GPU and CPU, and evaluations are equal."""
+"""A resumed run on a GPU equals the uninterrupted run.
+
+A run can move between GPU and CPU by a resume, and evaluations on both are equal.
+"""
 
 import warnings
 from dataclasses import replace

@@ -139,8 +139,10 @@ def test_a_run_with_the_replay_on_the_host(tmp_path, name):
 
 @pytest.mark.parametrize("name", marked(RUNS, ON_SECOND))
 def test_a_run_on_the_second_gpu_never_uses_the_first(simulated_gpu, tmp_path, name):
-    """Tested are the caller's thread, the run's threads, and evaluations. A new thread's default device is the first
-    GPU."""
+    """The test covers the caller's thread, the run's threads, and evaluations.
+
+    A new thread's default device is the first GPU.
+    """
     run = replace(RUNS[name], evaluation=replace(RUNS[name].evaluation, parallel=4, steps=100))
     trainer = build(run, "sim:1", tmp_path / "run")
     trainer.reporter.open(0, 0)

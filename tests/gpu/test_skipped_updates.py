@@ -1,5 +1,7 @@
-"""Without the host, a GPU skips updates with non-finite losses or gradients, and counts them. Many skips end the
-run."""
+"""A GPU skips updates with non-finite losses or gradients, and counts the skips, without the host.
+
+Many skips end the run.
+"""
 
 from typing import get_args
 

@@ -43,7 +43,7 @@ def damaged(file: Path, rng: random.Random, value: int | None = None) -> str:
 
 
 def outcome(capfd, *words):
-    """Run a command in this process. Returns its exit code and its output."""
+    """Run a command in this process. Returns the command's exit code and output."""
     capfd.readouterr()
     code = main([str(word) for word in words])
     captured = capfd.readouterr()

@@ -43,7 +43,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def accel_rl(folder: Path, *arguments: str) -> str:
-    """Run a command in the folder, and return its output."""
+    """Run an accel-rl command whose current folder is `folder`, and return the command's output."""
     command = [sys.executable, "-c", ACCEL_RL, *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -121,7 +121,7 @@ def test_one_asynchronous_rank_equals_single_mode(one, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["ppo", "pqn", "dqn"])
 def test_an_asynchronous_rank_of_each_kind_equals_single_mode(tmp_path, algorithm):
-    """The algorithms use Adam, RAdam, and a replay."""
+    """The tested algorithms use Adam, RAdam, and a replay."""
     more = {"dqn": ("--replay.size", 2_000, "--replay.start", 500, "--target-interval", 200)}.get(algorithm, ())
     args = ("train", algorithm, *CARTPOLE, *more, "--env-steps", 4_096)
     assert run(*args, "--run-dir", tmp_path / "single").returncode == 0
@@ -361,7 +361,7 @@ def test_asynchronous_ranks_of_one_torchrun_agent_train(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", [0, 1])
 def test_torchrun_ends_when_an_asynchronous_rank_is_stopped(tmp_path, victim):
-    """The other rank kills the stopped rank, saves a checkpoint, and ends."""
+    """If one rank is suspended, the other rank kills this rank, saves a checkpoint, and ends."""
     folder = tmp_path / "run"
     args = (*CARTPOLE, "--env-steps", 10_000_000, "--checkpoint.interval", 0, "--distributed.timeout-s", 3)
     process = asynchronous_agent(folder, *args)

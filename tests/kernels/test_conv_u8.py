@@ -104,7 +104,10 @@ def test_what_it_does_not_support():
 
 
 def test_stacks_that_are_not_gathered():
-    """The kernel reads frames without gathering them, with equal bits. With a gradient, stacks must be gathered."""
+    """Without gathering stacks of frames, the kernel's results have equal bits.
+
+    A pass with gradients must gather stacks.
+    """
     frames = torch.randint(0, 256, (7, 5, 40, 36), dtype=torch.uint8)
     age = torch.tensor([3, 0, 2], dtype=torch.uint8)
     stacks = FrameStacks(frames, torch.tensor([0, 3, 1]), torch.tensor([4, 0, 2]), age, 4)

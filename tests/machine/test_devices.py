@@ -79,7 +79,7 @@ def test_a_capture_survives_many_others(device):
 
 @pytest.mark.slow
 def test_the_streams_of_a_run_differ(simulated_gpu, tmp_path, monkeypatch):
-    """The streams of evaluations also differ, even after a long run has made many other streams."""
+    """Streams of a run and of its evaluations differ, even after many other streams were made."""
     made, stream = [], Device.stream
     monkeypatch.setattr(Device, "stream", lambda self, owner: made.append(stream(self, owner)) or made[-1])
     name = "dqn, concurrent, second learner"

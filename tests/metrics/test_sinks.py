@@ -134,7 +134,10 @@ def test_rows_of_a_full_disk_are_written_when_there_is_room(small_disk, warned):
 
 
 def test_a_file_that_cannot_be_opened_again_gets_its_rows_later(tmp_path, monkeypatch, warned):
-    """A new column replaces the file. Rows that are written to the replaced, nameless file would be lost."""
+    """For a new column, metrics.csv is replaced.
+
+    Rows that are written to the replaced file, which has no name, would be lost.
+    """
     sink = CsvSink(tmp_path / "metrics.csv")
     sink.write({"env_steps": 1})
     with monkeypatch.context() as broken:

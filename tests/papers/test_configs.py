@@ -169,7 +169,7 @@ def test_sampling_experiments_are_settings_of_the_benchmark(capsys, tmp_path):
 
 
 def test_table_1_is_measured_with_a_barrier_and_without():
-    """The simulators are ranks, because synchronous ranks wait for one another every five steps."""
+    """Each simulator is a rank, because synchronous ranks wait for one another every five steps."""
     for mode, update, envs in (("sync", "all-reduce", 64), ("async", "async", 8)):
         config = stooke.table_1(64, mode)
         assert (config.distributed.ranks, config.distributed.update, config.sampler.envs) == (8, update, envs)

@@ -153,7 +153,7 @@ class Captured:
 
 
 def captured_cases():
-    """Return cases in which the ring refuses no cells, sometimes some, or mostly some."""
+    """Return test cases in which the ring refuses to sample no cells, some cells rarely, or some cells mostly."""
     quick = [("prioritized", 0.0), ("prioritized", 0.01), ("uniform", 0.01)]
     quick.append(("without replacement", 0.01))
     cases = list(itertools.product(KINDS, (0.0, 0.01, 0.05)))

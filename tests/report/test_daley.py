@@ -1,4 +1,4 @@
-"""Tables 1 to 4 of Daley & Amato for our runs."""
+"""The report has tables 1 to 4 of Daley & Amato for our runs."""
 
 import statistics
 

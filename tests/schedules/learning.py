@@ -1,7 +1,7 @@
 """Simulates learners: asynchronous ranks on central parameters, and synchronous ranks that sum their gradients.
 
-Each asynchronous rank's pushes are recorded. The central parameters must be those of the pushes in some order, with
-each push counted once. If a rank dies at any point, every chunk of the parameters must stay complete.
+Each asynchronous rank's pushes are recorded. The central parameters must be the result of all pushes in some order,
+with each push counted once. If a rank dies at any point, every chunk of the parameters must stay complete.
 """
 
 import os

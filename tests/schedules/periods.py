@@ -38,7 +38,7 @@ class Steps:
 
 
 class Weight(nn.Module):
-    """A network with one weight, the number of the learner's updates."""
+    """A network whose only weight is the number of the learner's updates."""
 
     def __init__(self) -> None:
         super().__init__()

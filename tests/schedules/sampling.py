@@ -103,7 +103,7 @@ class TinyAgent:
 
 
 class NotedEnvs(SequentialEnv):
-    """Environments of a simulated worker that records its reads of actions and its writes of observations."""
+    """Environments of a simulated worker. Its reads of actions and its writes of observations are recorded."""
 
     def __init__(self, sampling: "Sampling", setup: WorkerSetup, first: int, seeds: list[int]) -> None:
         super().__init__([TinyEnv(seed, sampling.world.point) for seed in seeds], setup.reset, 0, seeds)

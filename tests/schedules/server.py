@@ -107,7 +107,7 @@ class ParameterServer:
             self._check_counts(sync)
 
     def _ages(self, sync: ShardedSync, act: Callable[[], Any]) -> None:
-        """Act, and check that older parameters never replace newer parameters of the learner."""
+        """Act, and check that the learner's parameters are never replaced by older parameters."""
         before = list(sync._versions)
         act()
         for old, new in zip(before, sync._versions, strict=True):

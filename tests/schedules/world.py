@@ -146,7 +146,7 @@ class World:
         self.on_point()
 
     def run(self, main: Actor) -> None:
-        """Run all actors until `main` is over. Raises the exception of `main`, or Hang."""
+        """Run all actors until `main` is over. Raises the exception that `main` raised, or Hang."""
         try:
             while not main.is_over:
                 actor = self._choose()

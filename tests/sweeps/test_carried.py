@@ -147,7 +147,8 @@ def test_a_finished_run_is_packed_with_its_network_in_half_precision(trained, tm
     assert not (run / "checkpoints").exists() and not (run / packed_run.SCRATCH).exists()
     assert SweepFolder(run.parent).saved_at("run") == 800 and SweepFolder(run.parent).finished("run", 800)
     assert not SweepFolder(run.parent).finished("run", 801)
-    assert packed_run.pack(run, is_finished=True)  # A finished run can be packed again without checkpoints.
+    # A finished run is packed without checkpoints, and can then be packed again.
+    assert packed_run.pack(run, is_finished=True)
     assert accel_rl.Run(run).evaluate(episodes=1, parallel=1)
 
 

@@ -172,7 +172,7 @@ def test_a_slow_run_is_stopped_only_for_a_run_that_can_finish(tmp_path):
 
 
 def test_late_runs_that_share_a_gpu_are_stopped_one_by_one_from_the_last(tmp_path):
-    """Of several late runs, only the last one of the grid is stopped first, because this makes the others faster."""
+    """Of several runs that are too slow, the last in the grid is stopped first, so that the others get faster."""
     slots = [Slot((2 * i, 2 * i + 1), (0,)) for i in range(4)]
     names = ["a", "b", "c", "d"]
     folder, layout = fresh(tmp_path, dict.fromkeys(names, 20_000), slots)

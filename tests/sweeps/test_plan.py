@@ -108,7 +108,7 @@ def test_slurm_plans_jobs(planned, monkeypatch):
 
 
 def test_ranks_on_the_gpus_that_are_there_divide_the_environments(planned):
-    """With six GPUs, 256 environments are divided among ranks on four GPUs, and 16 learners share all six."""
+    """With six GPUs, 256 environments are divided among ranks on four GPUs, and 16 learners share all six GPUs."""
     only = ("--only", "game=pong", "seed=0", "algorithm=a2c-256env,a3c-16env-16")
     lines = planned("experiments.stooke:figure_10", *only, "--gpus", "0-5")
     assert row(lines, "pong,a2c-256env,seed=0")[2:] == ["8 GPUs, 1 core", "4 GPUs, 20 cores, 4 ranks"]

@@ -86,7 +86,7 @@ def test_a_damaged_file_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["MANIFEST.json", "state.json", "state.safetensors"])
 def test_a_damaged_best_network_does_not_end_the_run(tmp_path, name):
-    """New networks are compared with the previous best network, and a better one replaces the damaged one."""
+    """New networks are compared with the previous best network. A better network replaces the damaged network."""
     # a run with a checkpoint, from which it could be resumed
     (tmp_path / "checkpoints" / f"{1:012d}").mkdir(parents=True)
     best = BestAgent(RunFolder(tmp_path))

@@ -1,4 +1,7 @@
-"""The concurrent schedule equals sequential sampling and training. A fault in sampling or training ends both."""
+"""The concurrent schedule equals sequential sampling and training.
+
+An exception in sampling or in training ends both.
+"""
 
 import copy
 import os

@@ -23,9 +23,9 @@ def rows(path):
 
 
 def test_scores_and_cpu_time_of_a_resumed_run(tmp_path):
-    """The rows' new scores, weighted by numbers of episodes, average to the score of all episodes.
+    """The mean score of new episodes in each row, weighted by their number, averages to the mean score of all episodes.
 
-    CPU time is the sum over all processes.
+    The CPU time in a row is the sum over all processes of the run.
     """
     config = default_config("ppo")
     config = replace(

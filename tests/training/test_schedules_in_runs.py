@@ -38,7 +38,8 @@ def warm(s):
 def pqn_epsilon(s):
     """Gallici et al. 2024: epsilon falls from 1 to 0.01 over half of the schedule.
 
-    The epsilon of a rollout is set after the previous rollout, by the env steps at its beginning.
+    A rollout's epsilon is set after the previous rollout, and depends on the env steps at the beginning of that
+    rollout.
     """
     return line(1, 0.01, (s - ROLLOUT) / (0.5 * END))
 
@@ -60,7 +61,7 @@ def before_period(s):
 def updates(s, first=START // ROLLOUT * ROLLOUT):
     """Stooke & Abbeel 2018, section 5: intensity x env steps / batch size.
 
-    Env steps are counted from the beginning of the cycle that reaches `START`, which is at `first` env steps.
+    Env steps are counted from `first`, the beginning of the training cycle that reaches `START` env steps.
     """
     return max(0, int((s - first) * Q["intensity"] / Q["batch_size"]))
 

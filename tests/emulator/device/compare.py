@@ -149,7 +149,7 @@ class Report:
     game: str
     frames: int = 0
     episodes: int = 0
-    plain_steps: int = 0  # The number of agent steps that the plain core finished.
+    plain_steps: int = 0  # the number of agent steps that the plain core finished
     unknown_pictures: int = 0
     warp_iterations: int = 0
     lane_iterations: int = 0
@@ -163,7 +163,7 @@ class Comparison:
 
     envs: HostEnvs
     cores: list[AtariEnvCore]
-    saved: list[bytes]  # The table of start states for the cores.
+    saved: list[bytes]  # the table of start states in the format of the compiled core
     seeds: np.ndarray
     timers: int
     noops: int

@@ -122,7 +122,10 @@ def test_all_games_equal_their_host_build(tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("game", ATARI_57)
 def test_translated_games_equal_the_host_build(tmp_path: Path, game: str) -> None:
-    """Warps have 5 or 31 environments. Some lanes have no environment, skip a step, or end their episode."""
+    """Warps have 5 or 31 environments.
+
+    Some lanes of the warps have no environment, skip a step, or end their episode.
+    """
     sticky = {"steps": 3, "repeat_action_probability": 0.25, "max_episode_steps": 20, "played_before": 20}
     cases = [{"game": game, "n": n, "frame": "84x84", "translated": True, **sticky} for n in (9, 61)]
     for one in played(libcuda(tmp_path, translated=game), cases):
