@@ -104,7 +104,7 @@ def train(number: int, env_steps: int) -> Night:
 
 
 def sums(games: Sequence[str], scores: Sequence[float]) -> Iterator[float]:
-    """Yield the cumulative sum S after each night."""
+    """Yield the cumulative sum S of the series of nights after each night."""
     known: dict[str, list[float]] = {game: [] for game in games}
     recent: list[tuple[str, float]] = []  # The nights after the last night with S = 0.
     now = 0.0

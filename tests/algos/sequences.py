@@ -74,7 +74,10 @@ class Sequence:
         return oracle.unscaled(q_t[(q if self.c.double else q_t).argmax()], self.c.rescale)
 
     def targets(self, online, target):
-        """The targets of the trained steps, NaN where a step is missing. `online` and `target`: (parameters, noise)."""
+        """The targets of the trained steps, NaN where a step is missing.
+
+        `online` and `target` are pairs (parameters, noise) of both networks.
+        """
         c, s, b = self.c, self.s, self.b
         nets = [(p, self.trained(p, p, noise), noise) for p, noise in (target, online)]
         begin = self.start + c.burn_in

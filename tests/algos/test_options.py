@@ -528,7 +528,10 @@ PLAY = {"a2c": play_a2c, "ppo": play_ppo, "pqn": play_pqn, "impala": play_impala
 
 @functools.cache  # Results are cached, because all cases with default values are equal.
 def play(algorithm, config, waits=True):
-    """Pass a stream to an algorithm. Returns the oracle's losses and step lengths, and the numbers of updates."""
+    """Pass a stream of experience to an algorithm.
+
+    Returns the oracle's losses and step lengths, and numbers of updates.
+    """
     of_channels = getattr(config, "layer_norm", "none") == "before-channels"
     oracle.OF_NORMS["epsilon"] = 1e-6 if of_channels else 1e-5
     played = Played(algorithm, config, waits)

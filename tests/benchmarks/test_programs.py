@@ -134,7 +134,10 @@ SHORT = ("--envs-per-worker", "2", "--workers", "1", "--horizon", "2")
 
 
 def test_replay_runs(tmp_path: Path, capsys) -> None:
-    """The benchmark runs with all installed peers. Our replay takes less than 7,213 bytes per transition."""
+    """The benchmark of replays also measures all other libraries that are installed.
+
+    Our replay takes less than 7,213 bytes per transition.
+    """
     file = tmp_path / "out.json"
     assert replay.main(["--tiny", "--json", str(file), "--threads", "1"]) == 0
     results = json.loads(file.read_text())["results"]

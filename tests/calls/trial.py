@@ -185,7 +185,7 @@ class Trials:
 
 
 def _violation(code: int | None, output: str, killed: bool) -> tuple[str, str] | None:
-    """Return the outcome of a command that did not end in an allowed way."""
+    """Return the outcome "traceback", "hung" or "wrong" of a command that did not end in an allowed way."""
     lines = output.strip().splitlines()
     if code is None:
         return "hung", f"no end within {LIMIT_S:g} s: {lines[-1:]}"

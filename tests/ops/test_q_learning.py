@@ -1,5 +1,5 @@
-"""Targets, losses and distributions over atoms equal rlax's results on the same numbers (make_rlax_values.py), and
-those of loops."""
+"""Targets, losses and distributions over atoms equal the results of rlax on the same numbers (make_rlax_values.py), and
+those of plain loops."""
 
 import json
 from pathlib import Path

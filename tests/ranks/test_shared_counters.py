@@ -54,7 +54,7 @@ def test_a_row_is_of_one_reading():
 
 
 def test_the_clock_of_schedules_is_that_of_all_ranks():
-    """Schedules depend on the shared env steps of all ranks, and the number of due updates on the rank's own steps."""
+    """Schedules depend on the env steps of all ranks. The number of due updates depends on the rank's own env steps."""
     counters = SharedCounters(2, window=3)
     counters.begin(0)
     a, b = OwnBatches(counters, 0), OwnBatches(counters, 1)

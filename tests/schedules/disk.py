@@ -278,7 +278,7 @@ class Disk:
         if durable := [steps for n, steps in self.launched if n <= moment]:
             assert durable[-1] <= int((run / "launches.json").read_bytes()) <= durable[-1] + STEP
         checkpoints.clean()
-        checkpoints.save(1_000, _state(1_000))  # The next process that resumes the run can save a checkpoint.
+        checkpoints.save(1_000, _state(1_000))  # A process that resumes the run must be able to save a checkpoint.
         _assert_equal(load(checkpoints.path(1_000)), 1_000)
 
 

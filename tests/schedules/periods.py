@@ -96,7 +96,7 @@ class Periods:
         world.on_point = self._maybe_interrupt
 
     def main(self) -> None:
-        """Run all periods, and compare them with periods in which sampling and training alternate."""
+        """Run all concurrent periods, and compare them with periods in which sampling and training alternate."""
         with self._simulated():
             schedule = self._schedule()
             done = 0

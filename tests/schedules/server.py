@@ -123,7 +123,7 @@ class ParameterServer:
     # Checks
 
     def _note(self, shard: Shard, push: Push, answer: Answer) -> None:
-        """Record the updates of a push that a shard has answered."""
+        """Record which updates were in a push that a shard has answered."""
         updates = torch.nonzero(push.gradient).flatten().tolist()
         if answer != "accepted":
             self.lost.update(updates)

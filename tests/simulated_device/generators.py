@@ -120,7 +120,7 @@ class _Kind(type):
 
 
 class Generator(metaclass=_Kind):
-    """Replaces torch.Generator: makes a generator of the host or of a simulated device."""
+    """Replaces the class torch.Generator: creates a generator of the host or of a simulated device."""
 
     def __new__(cls, device: Any = "cpu") -> Any:
         return DeviceGenerator(device) if torch.device(device).type == "sim" else HostGenerator(device)

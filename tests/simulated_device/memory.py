@@ -139,7 +139,10 @@ mode."""
 
 
 def _cuda_endAllocateToPool(device: int, pool: tuple[int, int]) -> None:
-    """Check that the pool is in recording mode. As in torch, page-locked memory stays in recording mode."""
+    """Check that the memory pool is in recording mode.
+
+    As in torch, page-locked memory stays in recording mode.
+    """
     if pool not in recording_pools:
         raise RuntimeError("endAllocatePool: not currently recording to mempool_id")
 

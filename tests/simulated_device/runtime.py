@@ -53,7 +53,7 @@ def set_device(device: Any) -> None:
 
 
 class device:
-    """A context manager that makes a device the current device. With None or a negative index it has no effect."""
+    """A context manager that makes a device the current device. With None or an index below 0, nothing changes."""
 
     def __init__(self, device: Any) -> None:
         is_none = device is None or (isinstance(device, int) and device < 0)
@@ -81,7 +81,7 @@ def set_stream(stream: Stream) -> None:
 
 
 class stream:
-    """A context manager that makes a stream the current stream. With None it has no effect."""
+    """A context manager that makes a stream the current stream. With None, the context manager has no effect."""
 
     def __init__(self, stream: Stream | None) -> None:
         self.stream = stream

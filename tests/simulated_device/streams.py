@@ -219,7 +219,7 @@ class _Thread(threading.local):
         torch._C._set_multithreading_enabled(False)
 
     def enter(self, stream: Stream) -> tuple[int, list[Stream]]:
-        """Make the stream the current one. Returns the argument for `leave`."""
+        """Make the stream the current stream. Returns what `leave` needs to undo this."""
         before = self.device, list(self.streams)
         self.device = stream.device_index
         self.streams[stream.device_index] = stream

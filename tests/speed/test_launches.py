@@ -10,8 +10,8 @@ from tests.gpu.runs import GPU, RUNS, build, cycles
 from tests.marks import slow
 
 WARM = 8  # After these training cycles, advantages and updates are captured as graphs.
-# Number of launches of a training cycle, without those of its updates: for example, the copy of a rollout, values at
-# time limits, advantages, a permutation per epoch, sums of metrics, and the count of skipped updates are launched.
+# Number of launches of a training cycle, without those of its updates.
+# The launches copy a rollout, compute values at time limits and advantages, and sum up metrics, for example.
 CYCLE = {
     "a2c, pong": 7,
     "a2c, LSTM, pong": 7,

@@ -69,7 +69,7 @@ def test_given_sizes_and_a_nodes_gpus_limit_what_a_job_asks_for():
 
 
 def test_a_job_ends_as_its_run(tmp_path, capsys):
-    """The job runs by submitit's local executor, so that only Slurm itself is missing."""
+    """submitit's local executor runs the job, so that the test covers everything except Slurm itself."""
     grid = find_grid("tests.sweeps.grids:seeded").only({"seed": ["0"]}).changed(lambda c: replace(c, env_steps=400))
     sizes = slurm.sizes({m.name: m.needs for m in grid.members}, sweep.SweepOptions(gpus="none"))
     folder = SweepFolder(tmp_path / "sweep")
