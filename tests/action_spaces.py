@@ -10,7 +10,7 @@ STEPS = 8
 
 
 class Targets(gymnasium.Env):
-    """The reward of a step is 1 for the best action, which depends on the observation, and less for others."""
+    """A step's reward is 1 for the best action, which depends on the observation x, and less for any other action."""
 
     observation_space = spaces.Box(-1, 1, (3,), np.float32)
 
@@ -73,14 +73,14 @@ def integers() -> gymnasium.Env:
 
 
 class Masked(Targets):
-    """Of five actions, a random two to four are allowed, and any other action is an error.
+    """Two to four of five actions, drawn at random, are allowed. Any other action is an error.
 
-    The best action is the allowed one nearest to 2 + 2 x0. An episode ends when x1 > 0.8."""
+    The best action is the allowed action that is nearest to 2 + 2 x0. An episode ends when x1 > 0.8."""
 
     def __init__(self, kind: str = "vector"):
         super().__init__(spaces.Discrete(5))
         x = spaces.Box(0, 255, (12, 12), np.uint8) if kind == "picture" else spaces.Box(-1, 1, (3,), np.float32)
-        # Sorted by name, the mask is not the last entry of the observation.
+        # In the observation, whose entries are sorted by name, the mask comes before x.
         self.observation_space = spaces.Dict({"action_mask": spaces.MultiBinary(5), "x": x})
         self.kind = kind
 
@@ -105,7 +105,7 @@ def masks(kind: str = "vector") -> gymnasium.Env:
 
 
 class Strict(gymnasium.Wrapper):
-    """An action that the last `info` does not allow is an error."""
+    """An environment that raises an error for an action that its last `info` does not allow."""
 
     def reset(self, **options):
         obs, self.info = self.env.reset(**options)
@@ -132,7 +132,7 @@ def forgetful() -> gymnasium.Env:
 
 
 def taxis_without_masks(num_envs: int, mode: str = "NextStep") -> gymnasium.vector.VectorEnv:
-    """Taxi environments, of which the last has action masks only at resets."""
+    """Taxi environments. The last environment has action masks only at resets."""
     return gymnasium.vector.SyncVectorEnv(
         [*[taxi] * (num_envs - 1), forgetful], autoreset_mode=gymnasium.vector.AutoresetMode(mode)
     )

@@ -7,13 +7,12 @@ import shutil
 import site
 import tempfile
 
-# before_torch in accel_rl/processes/process.py sets this value, too, but too late for scripts that import torch first.
-# Threads that spin long at a barrier make tests that share two cores a hundred times as slow.
+# OpenMP threads that spin long at a barrier make tests that share two cores a hundred times as slow.
+# accel_rl also limits the spinning of OpenMP threads, but too late for scripts that import torch first.
 os.environ.setdefault("GOMP_SPINCOUNT", "6000")
-# The numpy oracles use small arrays. If two processes share two cores, a dot product of 16,384 elements takes 4 ms
-# on two threads, but 10 us on one thread.
+# If two processes share two cores, numpy's dot product of 16,384 elements takes 4 ms on two threads, 10 us on one.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# The C++ compiler takes seconds for each translated game. Tests of translated games remove the variable.
+# Games are not translated to C++, whose compilation takes seconds. Tests of translated games remove this variable.
 os.environ["ACCEL_RL_TRANSLATE"] = "off"
 
 import subprocess
@@ -34,7 +33,7 @@ def _leave_the_users_folders() -> None:
         if name.startswith(("XDG_", "WANDB_", "HF_", "MPL", "MATPLOTLIB", "TORCHINDUCTOR_", "TRITON_CACHE")):
             del os.environ[name]
     home, process = tempfile.mkdtemp(prefix="accel_rl-home-"), os.getpid()
-    # Forked processes must not remove the folder.
+    # Forked processes must not remove the parent's home folder.
     atexit.register(lambda: os.getpid() == process and shutil.rmtree(home, ignore_errors=True))
     os.environ["HOME"] = home
 
@@ -46,7 +45,7 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 @pytest.fixture(autouse=True)
 def same_numbers():
     """Seed torch. With some random networks a ReLU's input is so near 0 that the order of a sum changes its sign."""
-    torch.default_generator.manual_seed(0)  # torch.manual_seed would take 3 ms.
+    torch.default_generator.manual_seed(0)  # torch.manual_seed would take 3 ms in each test.
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(0)
 
@@ -62,14 +61,14 @@ def pytest_cmdline_main(config):
 def pytest_collection_finish(session):
     """Exclude the objects of collected tests from later garbage collections.
 
-    Each training run ends with a garbage collection, which thousands of tests would make take half a second.
+    Every training run ends with a garbage collection, which would take half a second after thousands of tests.
     """
     _freeze()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown():
-    """Exclude imported modules from garbage collections: modules such as torch's compiler make each take 0.1 s."""
+    """Exclude imported modules from garbage collections, which take 0.1 s with modules such as torch's compiler."""
     if len(sys.modules) > _frozen_modules + 100:
         _freeze()
 

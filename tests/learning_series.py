@@ -1,7 +1,7 @@
 """Train PQN for 0.5 M env steps on one game each night, and test whether PQN learns less than in earlier nights.
 
     python -m tests.learning_series --rows series.csv                  train on the next game, and append its score
-    python -m tests.learning_series --rows series.csv --nights 0       only test the rows that are there
+    python -m tests.learning_series --rows series.csv --nights 0       only test the stored rows
 
 A night's score is compared with the earlier nights of the same game (n, mean, deviation) by the Q statistic
 
@@ -104,9 +104,9 @@ def train(number: int, env_steps: int) -> Night:
 
 
 def sums(games: Sequence[str], scores: Sequence[float]) -> Iterator[float]:
-    """Yield the cumulative sum S after each night."""
+    """Yield the cumulative sum S of the series of nights after each night."""
     known: dict[str, list[float]] = {game: [] for game in games}
-    recent: list[tuple[str, float]] = []  # The nights since S was last 0.
+    recent: list[tuple[str, float]] = []  # The nights after the last night with S = 0.
     now = 0.0
     for game, score in zip(games, scores, strict=True):
         recent.append((game, score))

@@ -45,7 +45,8 @@ class Table(gymnasium.Env[np.ndarray, int]):
 
 
 def chain(length: int = 7) -> Table:
-    """A chain of states with the reward 1 at its end. One action continues; the other ends the episode with 0.1.
+    """A chain of states with the reward 1 at its end. One of two actions continues, and the other ends the episode with
+    a reward of 0.1.
 
     The continuing action alternates, so that an action that is good in one state is bad in the next.
     """
@@ -58,8 +59,10 @@ def chain(length: int = 7) -> Table:
 
 
 def path(length: int, sooner: float) -> Table:
-    """Left has the immediate reward `sooner`. Right begins a path without choices, whose last of `length` steps has
-    1."""
+    """The action left has the immediate reward `sooner`.
+
+    The action right begins a path of `length` steps without choices, of which the last step has the reward 1.
+    """
     states: list[tuple[Step, Step]] = [((sooner, END), (0.0, 1))]
     states += [((0.0, s + 1), (0.0, s + 1)) for s in range(1, length - 1)]
     return Table([*states, ((1.0, END), (1.0, END))])
@@ -76,8 +79,8 @@ def long_path() -> Table:
 
 
 def wage() -> gymnasium.Env:
-    """Left has the reward 0.1 and never ends, but a time limit truncates the episode after two steps. Right ends with
-    1.
+    """The action left has the reward 0.1 and never ends, but a time limit truncates the episode after two steps. The
+    action right ends the episode with the reward 1.
 
     With a discount of 0.95 the left action is worth 2.
     """
@@ -85,10 +88,13 @@ def wage() -> gymnasium.Env:
 
 
 def second_choice() -> Table:
-    """Left ends the episode with 0.5. Right leads to a choice between -1 and 1, worth 0 under a random policy."""
+    """The action left ends the episode with 0.5.
+
+    The action right leads to a choice between -1 and 1, worth 0 under a random policy.
+    """
     return Table([((0.5, END), (0.0, 1)), ((-1.0, END), (1.0, END))])
 
 
 def recall() -> Recall:
-    """One of two cues, which must be recalled three steps later."""
+    """The first observation is one of two cues, which the agent must recall three steps later."""
     return Recall(delay=2, cues=2)

@@ -72,7 +72,7 @@ CONFINED = {
     "triton": ("accel_rl/kernels/",),
     "accel_rl.emulator._core": ("accel_rl/emulator/atari.py",),
 }  # fmt: skip
-# Modules of the parameter server that do not depend on the cluster.
+# Modules of the parameter server that do not depend on Ray's cluster.
 SHARD_SIDE = ("shard", "sharded_sync", "transport")
 # Modules that a worker process imports before its environments.
 # Importing torch would cost each worker process a second and 200 MB.
@@ -152,7 +152,7 @@ def test_imports_flow_one_way() -> None:
 
 
 def test_the_package_imports_no_program_of_a_checkout() -> None:
-    """Only accel_rl is installed."""
+    """The package accel_rl is installed without the other folders of a clone."""
     outside = ("experiments", "launch", "benchmarks", "tests")
     wrong = [
         f"{name_of(path)} imports {module}"

@@ -184,8 +184,10 @@ def test_named_tests_exist(path):
 
 @pytest.mark.parametrize("path", PAGES, ids=name)
 def test_named_files_exist(path):
-    """A path in back quotes is relative to the clone or to one of its folders. A removed file's commit follows its
-    path."""
+    """A path in back quotes is relative to the clone's root or to one of its folders.
+
+    The path of a removed file is followed by the commit that had the file.
+    """
     folders = (ROOT, *(ROOT / f for f in ("accel_rl", "accel_rl/kernels", "accel_rl/emulator", "docs", "tests")))
     for file, rest in re.findall(r"`([\w.-]+/[\w./-]+\.(?:py|h|cpp|cu))`([^`]{0,20})", path.read_text()):
         is_removed = re.search(r"of\s+commit|and, for measured", rest)
@@ -198,7 +200,7 @@ def test_every_page_is_in_the_index():
 
 
 def test_the_pictures_and_the_command_reference_are_up_to_date(monkeypatch):
-    """The files equal those that docs/tools would write now."""
+    """Pictures and command reference equal the files that docs/tools would write now."""
     monkeypatch.syspath_prepend(ROOT / "docs/tools")
     curves, pictures, commands = map(importlib.import_module, ("curves", "pictures", "commands"))
     for file, text in pictures.written().items():

@@ -1,7 +1,7 @@
 """Every command line and Python block of README and docs is executed at a tiny size.
 
 `TINY` has options that make commands small. `PLANNED` lists the commands that need a cluster, GPUs, an extra package or
-hours. Their arguments are parsed and checked, and a sweep's runs are planned, but nothing is started.
+hours. Arguments of PLANNED commands are parsed and checked, and a sweep's runs are planned, but nothing is started.
 """
 
 import dataclasses
@@ -76,7 +76,7 @@ FOREIGN = {"python -m pip": "installs", "python -m pytest": "the tests themselve
 SLOW = ["--ranks", "secondary_learner", "dqn_scaling", "pong_rainbow", "--groups", "--sampler.engine", "--env.backend"]
 SLOW += ["runs/", "munchausen:", "my_ppo:", "my_network:", "my_net:", "my_env:", "lion:"]
 SLOW += ["completion", "report RUNS --out", "suite/", "resume RUN --", "--best --s", "--episodes 30", "RUN/model"]
-# Fast tests only resolve the settings of these runs. Other fast tests train each algorithm and each user module.
+# Of commands with these words, fast tests only resolve the settings.
 SLOW += [
     "--seed 3",
     "--learning-rate",
@@ -137,7 +137,7 @@ def small(words: list[str], folder: Path) -> list[str]:
         return words[1:] if "--help" in rest else ["train", *rest, *size_of_run(rest), "--run-dir", new_run(folder)]
     if command == "resume":
         rest = [*(word for word in rest if word not in ("--env-steps", "4e6")), "--env-steps", "128"]
-    if command == "runs":  # The folder argument is replaced by the current folder.
+    if command == "runs":  # `accel-rl runs` gets the current folder instead of its folder.
         return ["runs", ".", *rest[int(bool(rest) and not rest[0].startswith("-")) :]]
     if command in ("push", "pull"):
         new = f"./{Path(new_run(folder)).name}"
@@ -152,7 +152,8 @@ def small(words: list[str], folder: Path) -> list[str]:
 
 def size_of_run(rest: list[str]) -> list[str]:
     """Return the settings that make a run with these arguments tiny."""
-    kind = PPO if "--config" in rest else find_algorithm(default_config(rest[0]).algorithm)  # The run COPY uses PPO.
+    # The fixture's run, COPY, was trained by PPO.
+    kind = PPO if "--config" in rest else find_algorithm(default_config(rest[0]).algorithm)
     vectors = {"CartPole-v1", "my_env:make_env", "experiments.recall:make"} & {*rest}
     size = [*RUN, "--workers", "1"] if "device" not in rest else [*RUN]
     if issubclass(kind, ReplayAlgorithm):
@@ -177,8 +178,10 @@ def new_run(folder: Path) -> str:
 
 
 def marked(lines: list[str], slow: Sequence[str] = ()) -> list[Any]:
-    """Return lines as test parameters. Lines with a word of `slow` are slow; lines with a key of EXTRA need a
-    package."""
+    """Return lines as test parameters. Lines with a word of `slow` are slow tests.
+
+    Lines with a key of EXTRA need its package.
+    """
     found = []
     for line in lines:
         marks = [pytest.mark.needs(package) for word, package in EXTRA.items() if word in line]
@@ -214,7 +217,7 @@ PLAN = {"nodes": 2, "cores_per_node": 32, "threads_per_core": 2, "gpus_per_node"
 
 @pytest.mark.parametrize("line", marked([*NOT_EXECUTED, *SLOW_RUNS]))
 def test_it_is_planned(line, here, capsys, monkeypatch):
-    """The command accepts the line's arguments, also in combination."""
+    """Each command line that is not executed must at least be accepted with its combination of arguments."""
     words = [word for word in shlex.split(line) if word != "--resume"]
     if "accel_rl" in words:  # under torchrun
         words = ["accel-rl", *words[words.index("accel_rl") + 1 :]]
@@ -231,7 +234,7 @@ def test_it_is_planned(line, here, capsys, monkeypatch):
         if "--dry-run" not in rest:
             rest = [*rest, "--dry-run"]
         monkeypatch.setattr(sweep, "find_grid", grid_of)
-        if "--only" not in rest:  # Only a few of hundreds of runs are planned.
+        if "--only" not in rest:  # Of sweeps with hundreds of runs, only a few runs are planned.
             rest = [*rest, "--only", "seed=1" if "suite" in line or "atari_100k" in line else "seed=0"]
         if "game=" not in line and "game" in grid_of(rest[0], ()).members[0].labels:
             rest.insert(rest.index("--only") + 1, "game=pong")
@@ -280,7 +283,7 @@ def test_a_sweep_is_planned_and_shown(here, capsys):
     assert "envs=64" in capsys.readouterr().out
 
 
-# Python blocks that are scripts: (page, number of the block, {text: replacement that makes it small}).
+# Python blocks that are scripts: (page, number of the block, {text: replacement that makes the script small}).
 SMALL = 'engine="in-process", torch_threads=1, evaluation__interval=0, evaluation__max_episode_steps=20'
 TRAIN = {"env_steps=1e6": f"env_steps=64, envs=4, horizon=8, minibatch=32, {SMALL}"}
 TRAIN |= {"episodes=30": "episodes=1, parallel=1"}
@@ -305,12 +308,12 @@ SCRIPTS = [
     ("docs/distributed.md", 0, {}),
     ("docs/distributed.md", 1, {}),
 ]
-PARTS = {"docs/gpu.md": "from accel_rl.algos.dqn import DQN\n"}  # Lines that a page's block needs but omits.
+PARTS = {"docs/gpu.md": "from accel_rl.algos.dqn import DQN\n"}  # Lines that a page's code block needs but omits.
 NEEDS = {("docs/vector_env.md", 3): "stable_baselines3"}
 NEEDS |= {("docs/distributed.md", i): "ray" for i in (0, 1)}
 
 
-# These scripts are slow tests: README's script is similar, and tests/integration resumes runs in the same way.
+# Slow tests: README's script is similar to these scripts, and tests/integration resumes runs in the same way.
 SLOW_SCRIPTS = ("docs/quickstart.md", "docs/determinism.md")
 
 
@@ -333,7 +336,7 @@ def test_the_script_runs(page, index, smaller, tmp_path, monkeypatch):
 def test_every_script_is_run():
     """Code blocks that begin with a file name are imported as modules instead.
 
-    The code of docs/python.md has a test of its own."""
+    Another test runs the code of docs/python.md."""
     scripts = {
         (name(p), i) for p in PAGES for i, code in enumerate(blocks(p, "python")) if not re.match(r"# \w+\.py\n", code)
     }

@@ -48,7 +48,7 @@ def ppo():
 
 
 def of_suite(run, source):
-    """Return the final evaluation and training scores, the CPU-hours, and the published score."""
+    """Return a suite run's final evaluation and training scores and CPU-hours, and the game's published score."""
     game, run = run.partition("_")[2].rpartition("_")[0], f"suite/{run}"
     last = rows(run)[-1]
     score = float(last["score"])
@@ -66,7 +66,7 @@ def h200():
 
 
 def peers(column):
-    """Return our rate, and its ratios to the faster mode of AtariVectorEnv and of EnvPool."""
+    """Return our emulator's frames/s, and the ratios to AtariVectorEnv and EnvPool, each in its faster mode."""
 
     def better(peer):
         return min(float(cell("peers_epyc.md", name, column + 1)) for name in (peer, f"{peer} {MODES[peer]}"))
@@ -78,7 +78,7 @@ MODES = {"AtariVectorEnv": "send/recv", "EnvPool": "async"}
 
 
 def trained(algorithm, n):
-    """Return the rate of training, and its ratio to the rate of SB3."""
+    """Return our env steps/s in training, and the ratio to those of SB3."""
     rate = cell("train_epyc.md", algorithm, 3, n)
     return [rate, f"{float(rate.replace(',', '')) / float(cell('train_epyc.md', algorithm, 9, n)):.1f}"]
 

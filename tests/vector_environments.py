@@ -12,7 +12,8 @@ from gymnasium.vector.utils import batch_space
 class Counting(VectorEnv):
     """Environment i's observation is (episode, step, i). The reward is 1 for action 1.
 
-    An episode has 3 to 7 steps. A time limit truncates every third episode. All numbers depend only on the seed.
+    An episode has 3 to 7 steps. A time limit truncates every third episode. Observations, rewards and ends depend only
+    on the seed and the actions.
     """
 
     def __init__(self, num_envs: int, mode: str = "NextStep"):

@@ -1,6 +1,6 @@
 """Kills a test that exceeds its time limit (tests/time_limit.py).
 
-python tests/watchdog.py PID-OF-PYTEST
+    python tests/watchdog.py PID-OF-PYTEST
 
 The program reads lines from its standard input, and imports only the standard library.
 """
@@ -26,7 +26,7 @@ def watch(parent: int) -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     deadline, more_s, began, is_late = float("inf"), 0.0, 0.0, False
-    # The pipe's end is no sign of the parent's death, because forks of the pytest process keep the pipe open.
+    # The end of input is no sign that pytest has ended, because forks of the pytest process keep the pipe open.
     while os.getppid() == parent:
         if select.select([0], [], [], min(max(0.0, deadline - time.monotonic()), 5.0))[0]:
             if not (lines := os.read(0, 4096).decode().splitlines()):

@@ -1,4 +1,4 @@
-"""A policy without a value draws from the softmax of its logits, or with probability epsilon uniformly."""
+"""A policy without a value draws actions from the softmax of its logits, or with probability epsilon uniformly."""
 
 import pytest
 import torch

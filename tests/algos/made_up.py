@@ -1,4 +1,4 @@
-"""Rollouts of random frames, and one update on them."""
+"""Rollouts of random frames, and one update of an algorithm on such a rollout."""
 
 import torch
 
@@ -11,7 +11,7 @@ from accel_rl.ops.policy_loss import log_prob
 
 T, B, S = 5, 6, 4
 SHAPE = (40, 36)  # The network `dqn` needs a width of at least 36.
-SPEC = EnvSpec("test", SHAPE, "uint8", 4, S, protocol={"frame_skip": 4})  # the frame skip of Atari games
+SPEC = EnvSpec("test", SHAPE, "uint8", 4, S, protocol={"frame_skip": 4})
 
 
 def rollout(seed=0, truncations=True, invalid=False, T=T, B=B):
@@ -53,7 +53,10 @@ def ingest(algo, r):
 
 
 def updates(algo, flat, batches):
-    """Update on each batch as the training loop does: loss, backward, gradient_sync, after_update. Yields losses."""
+    """Update the algorithm on each batch as the training loop does: loss, backward, gradient_sync, after_update.
+
+    Yields losses.
+    """
     gradient_sync = Local(GuardedStep(flat, algo.build_optimizer(len(flat.data)), algo.config.max_grad_norm))
     for batch in batches:
         loss = algo.loss(batch)

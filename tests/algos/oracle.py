@@ -20,7 +20,7 @@ OF_NORMS = {"epsilon": 1e-5}
 
 
 def layer_norm(p, name, x):
-    """Layer norm of x [N, F] (Ba et al. 2016, eq. 3). Returns x itself if `p` has no parameters of this name."""
+    """Layer norm of x [N, F] (Ba et al. 2016, eq. 3). Returns x itself if `p` has no layer norm called `name`."""
     if f"{name}.weight" not in p:
         return x
     centered = x - x.mean(-1, keepdims=True)
@@ -29,14 +29,14 @@ def layer_norm(p, name, x):
 
 
 def mlp(p, name, x):
-    """Linear layers with tanh. A layer has two modules, or three with a layer norm."""
+    """Linear layers with tanh. A layer consists of two modules, or of three if it has a layer norm."""
     modules = sorted({int(n.split(".layers.")[1].split(".")[0]) for n in p if n.startswith(f"{name}.layers.")})
     maps = [i for i in modules if p[f"{name}.layers.{i}.weight"].ndim == 2]
     for first in maps:
         x = linear(p, f"{name}.layers.{first}", x)
         if len(modules) == len(maps):
             x = np.tanh(x)
-        else:  # In a layer, the norm is the second module or the third.
+        else:  # A layer's second or third module is a layer norm.
             x = layer_norm(p, f"{name}.layers.{first + 2}", np.tanh(layer_norm(p, f"{name}.layers.{first + 1}", x)))
     return x
 
@@ -94,7 +94,10 @@ def sequence_q(p, obs, first, state, action, reward, actions, noise=None):
 
 
 def stream_of(p, name, x, noise):
-    """A hidden layer with ReLU, and an output layer. `noise` maps noisy layers to (noise_in, noise_out)."""
+    """One stream of a Q-network: a hidden layer with ReLU, and an output layer.
+
+    `noise` maps noisy layers to (noise_in, noise_out).
+    """
 
     def relu(y):
         return layer_norm(p, f"{name}.relu.after", np.maximum(layer_norm(p, f"{name}.relu.before", y), 0))
@@ -244,7 +247,7 @@ def unscaled(y, epsilon):
 
 
 def is_known(s, t, b, n):
-    """Whether all n steps from step t, or those up to the episode's end, were sampled, and also the bootstrap step."""
+    """Whether the n-step return from step t can be computed: its steps and its bootstrap observation were sampled."""
     for k in range(n):
         if not s.valid[t + k, b] or not (s.ended[t + k, b] or s.age[t + k + 1, b] > 0):
             return False
@@ -265,7 +268,10 @@ def policy_gradient_loss(c, logits, value, action, advantage, target):
 
 
 def ppo_loss(c, clip, logits, value, action, advantage, target, old_log_pi, old_value):
-    """Schulman et al. 2017, eq. 7 and 9, sample by sample -> (loss, KL). A lost environment may leave no samples."""
+    """Schulman et al. 2017, eq. 7 and 9, sample by sample -> (loss, KL).
+
+    If an environment was lost, a batch may have no samples.
+    """
     policy = error = kl = 0.0
     if not len(action):
         return 0.0, 0.0
@@ -303,7 +309,7 @@ def bootstrap(c, reward, discount, action, chooser, before):
     """Return the rewards [N] and the policy of the next action [N, A].
 
     `chooser` [N, A] are the action values after the step, `before` [N, A] those before the step. Without Munchausen's
-    term the policy is greedy; with the term, the equation is Vieillard et al. 2020, eq. 1.
+    term, the policy is greedy. With this term, rewards and policy are those of Vieillard et al. 2020, eq. 1.
     """
     if not c.munchausen:
         return reward, np.eye(chooser.shape[1])[chooser.argmax(1)]
@@ -380,14 +386,15 @@ def quantile_loss(c, out, action, weight, target, tau=None):
 
 
 class Steps:
-    """An optimizer: `step` returns the change of the parameters."""
+    """An optimizer whose `step` returns the change of the parameters."""
 
     def __init__(self, name, alpha, epsilon):
         self.name, self.alpha, self.epsilon = name, alpha, epsilon
         self.mean = self.square = 0.0
         self.steps = 0
         self.is_exact = ...
-        """Where a float32 step equals this one: not where a variance is the difference of two nearly equal numbers."""
+        """A mask of the parameters whose float32 steps must equal these float64 steps: false where a variance is the
+        difference of two nearly equal numbers."""
 
     def step(self, g, rate):
         self.steps += 1

@@ -9,7 +9,10 @@ from tests.algos.streams import ACTIONS, B
 
 @torch.no_grad()
 def act(agent, r, state):
-    """Store the recurrent state before the rollout `r`, as a sampler does. Returns the state after the rollout."""
+    """Store the recurrent state before the rollout `r`, as a sampler does.
+
+    Returns the recurrent state after the rollout.
+    """
     state = torch.zeros(B, agent.state_size) if state is None else state
     r.state = state.clone()
     for t in range(r.T):
@@ -20,7 +23,7 @@ def act(agent, r, state):
 
 
 def starts(c, rows):
-    """Return the sequences (k, b) whose rows are all stored. Sequence (k, b) begins at row k * period."""
+    """Return the sequences (k, b) whose time steps are all stored. Sequence (k, b) begins at time step k * period."""
     last = (rows - c.burn_in - c.length - c.n_step) // c.period
     return [(k, b) for k in range(last + 1) for b in range(B)]
 
@@ -46,7 +49,10 @@ class Sequence:
         return q[:, 0], states[:, 0]
 
     def trained(self, p, p_of_burn_in, noise):
-        """Return q and states of the rows after the burn-in. The burn-in's state is computed by other parameters."""
+        """Return q and recurrent states of the time steps after the burn-in.
+
+        During the burn-in, the parameters are `p_of_burn_in`.
+        """
         begin = self.start + self.c.burn_in
         state = self.state
         if self.c.burn_in:
@@ -68,7 +74,10 @@ class Sequence:
         return oracle.unscaled(q_t[(q if self.c.double else q_t).argmax()], self.c.rescale)
 
     def targets(self, online, target):
-        """The targets of the trained steps, NaN where a step is missing. `online` and `target`: (parameters, noise)."""
+        """The targets of the trained steps, NaN where a step is missing.
+
+        `online` and `target` are pairs (parameters, noise) of both networks.
+        """
         c, s, b = self.c, self.s, self.b
         nets = [(p, self.trained(p, p, noise), noise) for p, noise in (target, online)]
         begin = self.start + c.burn_in

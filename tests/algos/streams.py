@@ -14,8 +14,8 @@ NAN = float("nan")
 class Stream:
     """Successive rollouts of T steps of B environments, with terminations, truncations and lost lives.
 
-    With `waits`, an environment whose episode ended is skipped until the rollout ends, and
-    environment 4 is lost during the second rollout. The rewards of skipped cells are NaN.
+    With `waits`, an environment whose episode ended is skipped until the rollout ends, and the worker of environment 4
+    dies during the second rollout. The rewards of skipped steps are NaN.
     """
 
     def __init__(self, T: int, rollouts: int, waits: bool, seed: int = 0):

@@ -10,7 +10,7 @@ from accel_rl.algos.btr import BTR
 class Watched(BTR):
     """Records the share of a batch's observations whose greedy action an update changes: the policy's churn."""
 
-    churn: list[float] = []  # noqa: RUF012  # The churn at each update of the newest run.
+    churn: list[float] = []  # noqa: RUF012  # The newest run's churn at each update.
 
     def loss(self, batch):
         self.before = self.greedy(batch)

@@ -30,7 +30,7 @@ def learner(cls, config, seed=0):
     algo = cls(config, made_up.SPEC, T=made_up.T, B=made_up.B)
     flat = FlatParameters(algo.agent.model)
     algo.begin()
-    with torch.no_grad():  # The target network must differ from the learner's network.
+    with torch.no_grad():  # Noise makes the target network differ from the online network.
         for p in algo.target.parameters():
             p.add_(0.03 * torch.randn(p.shape))
     for i in range(6):
@@ -64,7 +64,7 @@ def test_rmsprops_epsilon_is_the_same_at_all_batch_sizes(batch_size):
 
 @pytest.mark.parametrize(("cls", "config", "published"), [(C51, C51Config, 0.01), (Rainbow, RainbowConfig, 0.005)])
 def test_adams_epsilon_is_divided_by_the_batch(cls, config, published):
-    """Stooke & Abbeel 2018, section 5.4.1."""
+    """Adam's epsilon is divided by the batch size as in Stooke & Abbeel 2018, section 5.4.1."""
     for batch_size in (32, 2_048):
         for optimizer in ("adam", "adam-epsilon-hat"):
             settings = config(replay=SMALL, batch_size=batch_size, optimizer=optimizer)
@@ -73,7 +73,7 @@ def test_adams_epsilon_is_divided_by_the_batch(cls, config, published):
 
 
 class OfServer(SingleProcess):
-    """The communicator of one of several learners: the parameters have more updates than this learner has made."""
+    """The communicator of one of several learners, whose common parameters have more updates than this learner made."""
 
     made = 0
 

@@ -1,4 +1,4 @@
-"""A2C with V-trace: each update trains on the right window, and corrects for an older acting policy."""
+"""A2C with V-trace: each update trains on the right window of time steps, and corrects for an older acting policy."""
 
 import pytest
 import torch

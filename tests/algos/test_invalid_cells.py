@@ -126,6 +126,6 @@ def test_finite_where_invalid():
 
 
 def test_old_numbers_need_not_be_given_anew():
-    """`replace` of a batch keeps the mask of valid cells."""
+    """A batch from `replace` has the mask of valid cells (t, b) of the original batch."""
     batch = PolicyBatch(*(torch.ones(2) for _ in range(4)), torch.tensor([True, False]), {"value": torch.ones(2)})
     assert replace(batch, advantage=torch.tensor([2.0, NAN])).advantage.tolist() == [2.0, 0.0]

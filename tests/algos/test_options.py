@@ -1,6 +1,7 @@
-"""Losses, gradients, steps and counts at every value of every option equal the equations of `oracle`.
+"""Losses, gradients, optimizer steps and numbers of updates at every value of every option equal those of `oracle`.
 
-A case passes a stream of experience to an algorithm as the training loop does. At each update the loss, its gradient
+A test case passes a stream of experience to an algorithm as the training loop does. At each update the loss, its
+gradient
 along a random direction, and the step must equal those that the oracle computes from the same parameters. The gradient
 is compared with a finite difference of the oracle's loss at fixed targets. The comparison fails if the algorithm's
 gradient flows through its target.
@@ -32,8 +33,8 @@ Q_ROLLOUTS = 8  # The actions of the first two rollouts are random.
 SEQUENCE_ROLLOUTS = 12
 OPTIONS = [option for name in ALGORITHMS for option in options_of(name)[0]]
 CASES = [(option, value) for option in OPTIONS for value in option.values]
-# These algorithms share most options with DQN, PPO or A2C.
-# The fast tests cover only the options that enter the algorithm's own equations.
+# The algorithms in OWN_EQUATIONS share most options with DQN or A2C.
+# Of these algorithms' options, the fast tests cover only those in the algorithms' own equations.
 OWN_EQUATIONS = {
     "ppo": {
         *("gae_lambda", "clip", "clip_schedule", "value_clip", "epochs", "minibatch", "normalize_advantage"),
@@ -61,7 +62,7 @@ OWN_EQUATIONS = {
 
 
 def test_every_field_is_covered():
-    """A new field of a Config class needs values in `options.NUMBERS`, or a reason in `options.NO_LOSS`."""
+    """A new field of an algorithm's settings needs values in `options.NUMBERS`, or a reason in `options.NO_LOSS`."""
     missing = {name: options_of(name)[1] for name in ALGORITHMS}
     assert not any(missing.values()), missing
     known = {option.field for option in OPTIONS}
@@ -83,7 +84,7 @@ class Played:
         self.T = 3 if algorithm == "impala" else T
         self.algo = cls(c, SPEC, T=self.T, B=B)
         self.flat = FlatParameters(self.algo.agent.model)
-        with torch.no_grad():  # Otherwise, the outputs of the initial heads are nearly equal.
+        with torch.no_grad():  # Without noise, an initial network has nearly equal outputs.
             self.flat.data += 0.1 * torch.randn(len(self.flat.data))
         c.check()
         c.check_sampling(self.T, B)
@@ -92,7 +93,7 @@ class Played:
         self.algo.now.progress = PROGRESS
         self.outcome: list[float] = []
         self.updates = 0
-        self.share = 1.0  # The factor of the learning rate by the schedule `kl`.
+        self.share = 1.0  # The schedule `kl` multiplies the learning rate by this factor.
         self.state = torch.zeros(B, self.algo.agent.state_size) if getattr(c, "lstm", 0) else None
 
     def rule(self):
@@ -188,7 +189,7 @@ def forward(p, frames, first, state):
 
 
 def values_at_cuts(p, a, states):
-    """V of the last observation at every time limit [T, n]; the recurrent state is the one after the step."""
+    """Return V [T, n] of the last observation at each time limit, computed with the recurrent state after the step."""
     cut = np.full(a.valid.shape, np.nan)
     for t, b in np.argwhere(a.truncated):
         state = None if states is None else states[t, b][None]
@@ -381,7 +382,7 @@ class Priorities:
         self.p |= {cell: self.highest for cell in cells if cell not in self.p}
 
     def check_draw(self, drawn, uniform):
-        """Check that each cell is where the cumulative priority exceeds the cell's random number.
+        """Check that each drawn cell is the first whose cumulative priority exceeds the random number of its draw.
 
         Return the importance weights [N].
         """
@@ -396,7 +397,8 @@ class Priorities:
 
     def update(self, drawn, error):
         new = {}
-        for cell, e in zip(drawn, error, strict=True):  # A cell that is drawn twice gets the larger error.
+        # The new priority of a cell that was drawn twice is from the larger error.
+        for cell, e in zip(drawn, error, strict=True):
             new[cell] = max((abs(e) + 1e-6) ** self.config.alpha, new.get(cell, 0.0))
         self.p |= new
         self.highest = max(self.highest, *new.values())
@@ -524,9 +526,12 @@ DISTRIBUTIONS = (
 PLAY = {"a2c": play_a2c, "ppo": play_ppo, "pqn": play_pqn, "impala": play_impala}
 
 
-@functools.cache  # The values of most options include the default, so most cases repeat.
+@functools.cache  # Results are cached, because all cases with default values are equal.
 def play(algorithm, config, waits=True):
-    """Pass a stream to an algorithm. Returns the oracle's losses and step lengths, and the numbers of updates."""
+    """Pass a stream of experience to an algorithm.
+
+    Returns the oracle's losses and step lengths, and numbers of updates.
+    """
     of_channels = getattr(config, "layer_norm", "none") == "before-channels"
     oracle.OF_NORMS["epsilon"] = 1e-6 if of_channels else 1e-5
     played = Played(algorithm, config, waits)
@@ -551,7 +556,7 @@ def test_every_value_equals_the_equations(option):
 @pytest.mark.parametrize("seed", [0, 1, *(slow(s) for s in range(2, 8))])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_values_together_equal_the_equations(algorithm, seed):
-    """Each option of an algorithm has a random value. Every second stream has no invalid cells."""
+    """Each option of an algorithm has a random value. Every second stream of experience has no invalid steps."""
     draw = random.Random(f"{algorithm} {seed}")
     config = changed(algorithm, {o.field: draw.choice(o.values) for o in options_of(algorithm)[0]})
     play(algorithm, config, waits=seed % 2 == 0)

@@ -1,4 +1,4 @@
-"""R2D2: learning starts from the recurrent states of acting; settings that leave no sequences are refused."""
+"""R2D2: sequences start from the recurrent states that acting stored; settings without any sequence are refused."""
 
 import pytest
 import torch

@@ -22,11 +22,11 @@ T, GAMMA, ROLLOUTS = 6, 0.9, 7
 
 
 def episodes(stream, b, rollouts, clip):
-    """Return the rewards of each episode of environment b so far. A lost life also ends an episode."""
+    """Return the rewards so far of each episode of environment b. Here, a lost life also ends an episode."""
     found = [[]]
     for t in range(rollouts * stream.T):
         if stream.valid[t, b]:
-            if stream.age[t, b] == 0 or (found[-1] and stream.terminated[before, b]):  # noqa: F821  at an earlier t
+            if stream.age[t, b] == 0 or (found[-1] and stream.terminated[before, b]):  # noqa: F821
                 found.append([])
             r = float(stream.reward[t, b])
             found[-1].append(min(max(r, -clip), clip) if clip else r)

@@ -19,7 +19,7 @@ def test_rows_count_the_copies_and_have_epsilon_and_beta(tmp_path, interval, exp
     shares = ((steps - 1_024) / 2_048).clip(0, 1)
     epsilon = [1.0 if n < 1_024 else c.epsilon + (0.1 - c.epsilon) * x for n, x in zip(steps, shares, strict=True)]
     assert rows["epsilon"].tolist() == pytest.approx(epsilon)
-    begun = (steps - 512) / 4_096  # Beta of a cycle is that at the cycle's beginning.
+    begun = (steps - 512) / 4_096  # A row has the beta at the beginning of its training cycle.
     assert rows["beta"].tolist() == pytest.approx((c.replay.beta + (1 - c.replay.beta) * begun).tolist())
     assert set(rows["acting_age"]) == {0}
 

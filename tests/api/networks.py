@@ -1,4 +1,4 @@
-"""Networks with more than trained parameters: frozen layers, running statistics, Dropout, layers in two orders."""
+"""Networks that have more than trained parameters: frozen layers, running statistics, Dropout, layers in two orders."""
 
 import os
 from typing import Any
@@ -13,7 +13,7 @@ from accel_rl.algos.ppo import PPO
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.q_network import QNetwork
 
-# If this environment variable is set, `Ordered` registers its value layer first.
+# The environment variable with which `Ordered` registers its value layer before its policy layer.
 VALUE_FIRST = "ACCEL_RL_TEST_VALUE_FIRST"
 
 
@@ -33,7 +33,10 @@ class Net(nn.Module):
 
 
 class Normalized(nn.Module):
-    """Normalizes observations by a running mean and variance. Each update replaces these buffers by new tensors."""
+    """Normalizes observations by a running mean and variance.
+
+    Each update replaces the buffers of mean and variance by new tensors.
+    """
 
     def __init__(self, n: int):
         super().__init__()

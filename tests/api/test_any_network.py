@@ -30,7 +30,7 @@ SHORT |= {"engine": "in-process", "log__interval": 64}
 
 
 def marked(*quick: str, others: tuple[str, ...]):
-    """Parametrize a test by algorithms of tests.api.networks; `others` are slow."""
+    """Parametrize a test by algorithms of tests.api.networks. The tests of `others` are marked slow."""
     return pytest.mark.parametrize("algorithm", [*quick, *(slow(name) for name in others)])
 
 
@@ -169,7 +169,7 @@ def test_updates_are_in_train_mode_and_sampling_is_not(tmp_path, monkeypatch):
 
     monkeypatch.setattr(networks.Net, "forward", noted)
     train("DropoutPPO", tmp_path / "run", evaluation__interval=0)
-    # Passes with gradients are in training mode; acting and bootstrap passes are not.
+    # Forward passes with gradients are in training mode, those for acting and bootstrapping in evaluation mode.
     assert modes == {True: {True}, False: {False}}
 
 
@@ -280,7 +280,7 @@ def test_synchronous_ranks_have_the_same_buffers(tmp_path):
 
 @pytest.mark.slow
 def test_synchronous_ranks_have_the_same_learning_rate(tmp_path):
-    """Each rank measures the KL divergence of its own samples, but the schedule needs one value."""
+    """Each rank measures the KL divergence of its own samples, but the learning rate must be equal on all ranks."""
     options = {"learning_rate_schedule": "kl", "schedule_kl": 3e-4, "evaluation__interval": 0, "ranks": 2}
     run = accel_rl.train("ppo", run_dir=tmp_path / "run", **{**SHORT, **options, "env_steps": 640})
     one, two = (
@@ -299,7 +299,7 @@ def test_a_cluster_refuses_what_its_shards_do_not_hold(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-# -- on another machine ------------------------------------------------------------
+# -- other machines ------------------------------------------------------------
 
 
 def test_a_model_of_another_machine_is_evaluated(stored, tmp_path):

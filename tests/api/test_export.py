@@ -160,7 +160,7 @@ def test_onnx_computes_the_same(algorithm, values, tmp_path):
     config = resolve(settings(algorithm, values.pop("env", None), values))
     spec = config.spec
     agent = Learner(config, spec, "cpu", seed=1).algo.agent.evaluating(True)
-    with torch.no_grad():  # The outputs of initial heads are nearly zero.
+    with torch.no_grad():  # Without noise, an initial network's outputs are nearly zero.
         for p in agent.model.parameters():
             p.add_(torch.randn(p.shape, generator=torch.Generator().manual_seed(p.numel())) * 0.02)
     export.check_onnx(agent)
@@ -242,7 +242,7 @@ def test_a_hub_that_is_not_there_is_one_line(model, tmp_path, monkeypatch):
 
 
 def test_links_of_a_foreign_folder_do_not_become_a_model(run, model, tmp_path, capsys):
-    """Otherwise, a file to which a symbolic link points, such as a private key, would be published."""
+    """If symbolic links were followed, a file to which one points, such as a private key, would be published."""
     key, foreign = tmp_path / "id_rsa", tmp_path / "foreign"
     key.write_text("PRIVATE KEY")
     for source, name, commands in (

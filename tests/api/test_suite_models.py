@@ -19,7 +19,7 @@ NAMES = suite_models.model_names()
 
 @pytest.fixture(scope="module")
 def pong(tmp_path_factory):
-    """A run of Pong with one rollout, evaluated at its end."""
+    """A run of Pong that collects one rollout, and then evaluates the agent."""
     folder = tmp_path_factory.mktemp("pong") / "run"
     few = {"evaluation__episodes": 1, "evaluation__max_episode_steps": 100, "evaluation__parallel": 1}
     return accel_rl.train("a2c", game="pong", envs=2, engine="in-process", env_steps=10, **few, run_dir=folder)
@@ -69,7 +69,7 @@ def test_an_unfinished_run_is_not_added(models, tmp_path, capsys):
     assert ended("models", program.add, [str(run.path), "--x"]) == 2
 
 
-# Each agent takes seconds, so that the fast tests evaluate only one.
+# Fast tests evaluate only one agent, because each agent takes seconds.
 AGENTS = [pytest.param(name, 150, marks=() if name == NAMES[-1] else pytest.mark.slow) for name in NAMES]
 
 

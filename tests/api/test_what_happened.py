@@ -1,4 +1,4 @@
-"""The columns, scores and endings of runs are correct, also with unusual environments."""
+"""The columns of metrics.csv, scores and exit codes of runs are correct, also with unusual environments."""
 
 import signal
 import subprocess
@@ -105,7 +105,7 @@ def test_coloured_pictures_train(tmp_path, what, engine, stack):
 @pytest.mark.parametrize(
     ("what", "engine", "network"),
     [
-        # test_coloured_pictures_train has worker processes with other pictures.
+        # test_coloured_pictures_train also tests worker processes, with coloured pictures.
         slow("a2c", "workers", "a3c"),
         slow("a2c", "in-process", "a3c"),
         slow("ppo", "in-process", "dqn"),
@@ -128,7 +128,7 @@ def test_transitions_with_nan_are_not_drawn_again_and_are_named(tmp_path):
     )  # fmt: skip
     skipped, updates = run.metrics["skipped_updates"], run.metrics["updates"]
     share = (skipped[-1] - skipped[-5]) / (updates[-1] - updates[-5])
-    # One transition in 50 has a NaN. Drawn uniformly, such transitions would be in 48 % of the batches of 32.
+    # One transition in 50 has a NaN. If transitions are drawn uniformly, 48 % of the batches of 32 have a NaN.
     assert share < 0.3
     assert "the reward of environment" in (run.path / "events.log").read_text()
 

@@ -77,7 +77,7 @@ def test_torch_numpy_psutil_and_ale_py_are_enough(tmp_path: Path, bare: str) -> 
     assert str(tmp_path) not in page.replace(str(tmp_path / "gpu-simulated"), "")
 
 
-@pytest.mark.slow  # .ci/run runs every part in this way.
+@pytest.mark.slow  # .ci/run runs every part in a separate process.
 def test_a_part_in_a_process_of_its_own(tmp_path: Path) -> None:
     done = run("--part", "replay", "--processes", "each", "--out", str(tmp_path))
     assert done.returncode == 0 and parts_in(tmp_path)["replay"]["rows"], done.stderr
@@ -121,7 +121,7 @@ def test_the_list_of_parts(capsys) -> None:
 
 @pytest.fixture
 def made_up(monkeypatch):
-    """Parts without measurements: one fails, one needs more time than is left."""
+    """Made-up parts of the benchmark: one fails, and one needs more time than is left."""
 
     def fails(bench: Bench) -> Result:
         raise ValueError("the GPU\nis hot")
@@ -147,7 +147,7 @@ def test_a_part_that_fails_is_recorded_and_the_others_go_on(tmp_path: Path, made
     assert "left out, no time: pong; repeat the command" in out and "failed: tests" in err
     page = (tmp_path / "gpu-some-gpu.md").read_text()
     assert "Failed: ValueError: the GPU is hot" in page and "| speed | 2.00 | at least 1.00 | met |" in page
-    assert program.main(argv) == 1  # The failed part is run again.
+    assert program.main(argv) == 1  # The second command runs the failed part again.
     out, err = capsys.readouterr()
     assert "measured before: acting;" in out and "acting: works" not in err and "tests: fails" in err
     # A command with other options runs all parts again.
@@ -298,7 +298,7 @@ def test_measurements_take_turns_within_their_time(tmp_path: Path) -> None:
     bench, order = Bench("cpu", replace(TINY, rounds=3), tmp_path, seconds=1e-9), []
     case = Case({"x": 1}, {name: lambda s, name=name: order.append(name) or s for name in "ab"})
     result = bench.run([lambda stack: case])
-    assert order == ["a", "b"]  # Each variant has one turn, even without time.
+    assert order == ["a", "b"]  # Without any time, each variant is still measured once.
     assert result.cases[0]["measurements"] == {"a": [TINY.shortest], "b": [TINY.shortest]}
     assert result.rows[0][:3] == [1, "a", TINY.shortest] and len(result.columns) == len(result.rows[0])
     assert rate(lambda: 1.0, 0.0) > 0

@@ -16,7 +16,7 @@ from tests.simulated_device.graphs import CUDAGraph
 COUNTS = {"A2C": 113, "PPO": 140, "PQN": 97, "DQN": 102, "C51": 100, "Rainbow": 217, "Rainbow, noisy": 355}
 """Maps each algorithm to the number of operations of a captured update, as in docs/gpu.md."""
 WITH_INVALID_STEPS = {"A2C": 136, "PPO": 167}
-MORE = 5  # Another version of torch may need a few more operations.
+MORE = 5  # Other versions of torch may need a few more operations per update.
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def captured(monkeypatch):
     return found
 
 
-# One on-policy and one off-policy algorithm: the other algorithms differ only by their loss or priorities.
+# One on-policy and one off-policy algorithm. Other algorithms differ only by their loss or priorities.
 QUICK = ("A2C", "Rainbow")
 
 
@@ -48,7 +48,7 @@ def test_the_operations_of_an_update(simulated_gpu, captured, tmp_path, name):
             algo.ingest(run.rollout)
         found = count(run.learner)
         assert set(found) <= set(STAGES) and all(found[stage] for stage in STAGES if stage != "priorities")
-        assert found.total() in captured, (captured, found)  # Another graph computes advantages.
+        assert found.total() in captured, (captured, found)  # `captured` also has the graph that computes advantages.
         assert found.total() <= COUNTS[name] + MORE, found
         if name in WITH_INVALID_STEPS:
             invalid = count(run.learner, is_whole=False)

@@ -1,11 +1,12 @@
 """Let each system call of a small run fail, and check that the run continues or can be resumed, with equal results.
 
-python -m tests.calls                                       # every call of each mode; hours
-python -m tests.calls --calls fsync rename --modes ppo      # some calls
-python -m tests.calls --every 10 --json out.json            # every tenth call
-python -m tests.calls --only "ppo/rename/EIO done/once/3"   # one trial again
+    python -m tests.calls                                       # every call of each mode; hours
+    python -m tests.calls --calls fsync rename --modes ppo      # some calls
+    python -m tests.calls --every 10 --json out.json            # every tenth call
+    python -m tests.calls --only "ppo/rename/EIO done/once/3"   # one trial again
 
-Calls are counted if their file is in the run's folder. Calls for threads, processes and memory are all counted, but
+Calls that access a file are counted if this file is in the run's folder. Calls for threads, processes and memory are
+all counted, but
 only in the main process. A trial lets the n-th call fail, or the n-th call and all later ones. The program needs a C
 compiler, and a C library with LD_PRELOAD.
 """

@@ -46,7 +46,7 @@ FAULTS = {
     **dict.fromkeys(("memfd", "eventfd", "socketpair", "pipe"), ("EMFILE",)),
 }  # fmt: skip
 """Maps each kind of system call to its possible faults."""
-# These faults are not tested with all later calls: a call that is always interrupted is repeated for ever.
+# These faults hit only one call: a call that is always interrupted would be repeated for ever.
 _ONCE = ("EINTR", "kill")
 LIMIT_S = 60.0
 
@@ -185,7 +185,7 @@ class Trials:
 
 
 def _violation(code: int | None, output: str, killed: bool) -> tuple[str, str] | None:
-    """Return the outcome of a command that did not end in an allowed way."""
+    """Return the outcome "traceback", "hung" or "wrong" of a command that did not end in an allowed way."""
     lines = output.strip().splitlines()
     if code is None:
         return "hung", f"no end within {LIMIT_S:g} s: {lines[-1:]}"
@@ -207,5 +207,5 @@ def _alive(group: int) -> bool:
 
 
 def content(run: Path) -> dict[str, object]:
-    """Return a run's final files by name, and its rows as "rows", without times."""
+    """Return a run's final files by name, and the rows of its metrics.csv without times under the name "rows"."""
     return {**run_files.final_files(run), "rows": run_files.rows(run)}

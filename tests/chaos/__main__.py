@@ -1,8 +1,8 @@
 """Disturb small training runs by random faults, and check that each run ends, loses nothing and leaves nothing behind.
 
-python -m tests.chaos --minutes 10 --seed 1
-python -m tests.chaos --seed 1 --only 17    # trial 17 of seed 1 again
-python -m tests.chaos --planted             # after how many trials faults that were planted into accel_rl are found
+    python -m tests.chaos --minutes 10 --seed 1
+    python -m tests.chaos --seed 1 --only 17    # trial 17 of seed 1 again
+    python -m tests.chaos --planted             # after how many trials faults that were planted into accel_rl are found
 
 A trial is a run, a fault, and a resume. The outcomes of a trial are:
 
@@ -81,7 +81,7 @@ FAULTS: dict[str, tuple[Fault, list[str]]] = {
     "power": (file_faults.power_failure, EVERY),
     "two": (file_faults.two_processes, EVERY),
 }
-"""Each fault's function, and the modes of training that have it."""
+"""Maps each fault to the function that causes it, and to the modes of training in which it is tested."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Options:
 
 def run_trials(o: Options) -> dict[str, Any]:
     """Run the trials, print a line for each, and return all results."""
-    # Under nohup, the trials' processes would inherit that SIGHUP is ignored.
+    # Under nohup, SIGHUP would be ignored by the trials' processes, too.
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
     if o.planted:
@@ -157,7 +157,7 @@ def trial(
         FAULTS[fault][0](t)
     except Violation as e:
         outcome, violation = e.kind, str(e)
-    except (OSError, psutil.Error) as e:  # A check could not read a file of the run, or a process has just ended.
+    except (OSError, psutil.Error) as e:  # An invariant's check could not read a file, or a process has just ended.
         outcome, violation = "wrong", f"the check failed: {e}"
     t.leftovers.kill()
     outcome = outcome or ("survived" if t.acted else "nothing done")
@@ -176,14 +176,17 @@ def trial(
 
 
 def run_planted(o: Options) -> dict[str, Any]:
-    """Run trials with each planted fault until one finds it."""
+    """Run trials with each planted fault until a trial finds the fault."""
     with tempfile.TemporaryDirectory(prefix="chaos-") as root:
         searches = {name: find(name, o.seed, Path(root)) for name in planted_faults.PLANTED}
     return {"planted": searches, "wrong": [name for name, trials in searches.items() if not trials[-1]["violation"]]}
 
 
 def find(planted: str, seed: int, root: Path) -> list[dict[str, Any]]:
-    """Run trials with a planted fault until one reports a violation, at most MOST of them, and return their records."""
+    """Run at most MOST trials with a planted fault, until a trial reports a violation.
+
+    Return the records of the trials.
+    """
     fault, trials = planted_faults.PLANTED[planted], []
     print(f"{planted}: {fault.patch.__doc__}")
     for k in range(planted_faults.MOST):

@@ -1,11 +1,11 @@
 """Train with a parameter server on a Ray cluster of several simulated hosts, and disturb the network of one host.
 
-python -m tests.chaos.cluster_hosts --hosts 3
-python -m tests.chaos.cluster_hosts --faults cut-60
+    python -m tests.chaos.cluster_hosts --hosts 3
+    python -m tests.chaos.cluster_hosts --faults cut-60
 
-The hosts are network namespaces (network.py). Each host has a Ray node, a bundle and a shard, and the driver runs on
-the first host. A run survives if it writes further rows after the fault, and then ends at Ctrl-C. A run that does not
-survive must end with a line that names the host. Needs root and Ray.
+The hosts are network namespaces (network.py). Each host has a Ray node, one of the run's placement bundles and a shard
+of the parameters. The driver runs on the first host. A run survives if it writes further rows after the fault, and then
+ends at Ctrl-C. A run that does not survive must end with a line that names the host. Needs root and Ray.
 """
 
 import importlib.util
@@ -66,7 +66,7 @@ class Options:
 
 
 def run_trials(o: Options) -> dict[str, Any]:
-    """Run a trial of each fault, print a line for each, and return all results."""
+    """Run a trial of each fault, print each trial's result, and return all results."""
     trials = []
     for fault in o.faults or FAULTS:
         began = time.monotonic()
@@ -97,8 +97,10 @@ def _trial(fault: str, root: Path, o: Options) -> tuple[str, str]:
 
 
 def _disturbed(t: Trial, net: Network, root: Path, fault: str) -> tuple[str, str]:
-    """Start a cluster, start a run on the cluster, and cause the fault. Return the outcome, and the lines that name the
-    host."""
+    """Start a cluster, start a run on the cluster, and cause the fault.
+
+    Return the outcome, and the lines of output that name the disturbed host.
+    """
     t.environment = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
     for host in range(net.n_hosts):
         _start_node(t, net, host, root)
@@ -112,7 +114,7 @@ def _disturbed(t: Trial, net: Network, root: Path, fault: str) -> tuple[str, str
         net.loss = 0.05
     elif seconds:
         net.cut.add(victim)
-        # Ray must notice within this time that a host was cut off for good.
+        # Within this time, Ray must notice that the host was cut off for ever.
         _await_end(driver, min(seconds, FAULT_S / 2))
         if seconds < FAULT_S:
             net.cut.clear()

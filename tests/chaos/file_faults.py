@@ -103,7 +103,7 @@ def two_processes(t: Trial) -> None:
     both = [t.resume(), t.resume()]
     t.hit("two resumes")
     codes = sorted(t.wait(p) for p in both)
-    # The second process may begin after the first process has ended.
+    # Exit codes 0 and 0: the second process began after the first process had ended.
     if codes not in ([0, 2], [0, 0]) or len(t.resumes()) > 1:
         raise Violation("wrong", f"exit codes {codes}, not 0 and 2; resumed at {t.resumes()}")
     invariants.check_end(t)
@@ -118,14 +118,14 @@ def moved(t: Trial) -> None:
     original, elsewhere = t.run, t.folder / "elsewhere"
     original.rename(elsewhere)
     t.run = elsewhere
-    # A run that has saved everything may end normally.
+    # A run that has already saved everything may end with code 0.
     is_complete = (elsewhere / "checkpoints" / f"{ENV_STEPS:012d}").exists()
     if removed := t.rng.random() < 0.3:
         t.progresses = False
-        while elsewhere.exists():  # The run may be writing a file.
+        while elsewhere.exists():  # While the run writes files, the removal may fail.
             shutil.rmtree(elsewhere, ignore_errors=True)
     t.hit("removed" if removed else "moved")
-    t.incomparable.add("best-training")  # A run whose folder was moved saves and ends.
+    t.incomparable.add("best-training")  # If its folder was moved, a run saves a checkpoint and ends.
     code = t.wait(process, (0, 1) if is_complete or not removed else (1,))
     if original.exists() and not (original / "config.json").exists():
         raise Violation("wrong", f"a folder without config.json took the place of the run (exit code {code})")
@@ -135,7 +135,7 @@ def moved(t: Trial) -> None:
 
 
 def full_disk(t: Trial) -> None:
-    """Fill the disk at a random moment. Later, free the disk and resume the run."""
+    """Fill the disk at a random moment. After the run has ended, free the disk and resume the run."""
     with _mounted(t, ["-t", "tmpfs", "-o", "size=64m", "tmpfs"]) as disk:
         t.run = disk / "run"
         process = t.train()
@@ -167,7 +167,7 @@ def power_failure(t: Trial) -> None:
         process = t.train()
         t.moment(process)
         n = len(t.checkpoints())
-        time.sleep(1)  # A checkpoint is renamed to its final name just before the rename is synced to the disk.
+        time.sleep(1)  # Wait until the rename of the newest checkpoint is synced to the disk.
         shutil.copyfile(image, copy)
         process.kill()
         t.wait(process)
@@ -177,7 +177,7 @@ def power_failure(t: Trial) -> None:
             raise Violation("lost", f"{len(t.checkpoints())} of {n} checkpoints were durable")
         if n:
             t.finish()
-        else:  # A run without a checkpoint may be lost.
+        else:  # A run that was killed before its first checkpoint may be lost.
             t.missed("before the first checkpoint")
 
 

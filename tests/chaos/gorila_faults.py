@@ -1,4 +1,4 @@
-"""Faults of a run with a parameter server on Ray, whose rows and results depend on the order of its processes."""
+"""Faults of runs with a parameter server on Ray. The results of such runs depend on the timing of their processes."""
 
 import importlib.util
 import signal

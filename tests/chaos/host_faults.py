@@ -46,7 +46,7 @@ def kill_host(t: Trial) -> None:
 
 
 def _on_hosts(t: Trial, fault: Callable[[Network], None], cut_s: float = 0.0, kill: bool = False) -> None:
-    t.tracebacks = True  # torchrun prints a traceback for a rank that fails.
+    t.tracebacks = True  # If a rank fails, torchrun prints a traceback.
     with network(2, t.rng.randrange(1 << 30)) as net:
         fault(net)
         agents = _start(t, net)
@@ -78,7 +78,7 @@ def _on_hosts(t: Trial, fault: Callable[[Network], None], cut_s: float = 0.0, ki
 
 
 def _start(t: Trial, net: Network) -> list[subprocess.Popen]:
-    """Start or resume the run: both are the same command under torchrun."""
+    """Start or resume the run. Under torchrun, the same command does both."""
     arguments = t.mode.train(t.run, "--distributed.timeout-s", str(TIMEOUT_S))
     t.environment |= {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     agents = []

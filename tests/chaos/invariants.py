@@ -21,9 +21,10 @@ class Violation(Exception):
 def due(steps: list[int], in_background: bool = False) -> int:
     """Return the env steps of the newest checkpoint that must be complete in a run with rows at `steps`.
 
-    The checkpoint after the last row may be in progress. If checkpoints are written in the background, the checkpoint
-    before the last row may also be in progress. The one before that must be complete, because only one is written at a
-    time.
+    The checkpoint after the last row of metrics.csv may be in progress. If checkpoints are written in the background,
+    the checkpoint
+    before the last row may also be in progress. Every earlier checkpoint must be complete, because only one checkpoint
+    is written at a time.
     """
     saves = [b for a, b in pairwise([0, *steps]) if b // CHECKPOINT_STEPS > a // CHECKPOINT_STEPS]
     complete = [0, *(save for save in saves if save < steps[-1])] if steps else [0]
@@ -98,7 +99,7 @@ def _row_difference(expected: list[dict[str, str]], resumed: list[dict[str, str]
 
 
 def _file_difference(expected: dict[str, bytes], resumed: dict[str, bytes]) -> str:
-    """Return a description of the first file that differs, or ""."""
+    """Return a description of the first file that differs between two runs, or ""."""
     for name in sorted({*expected, *resumed}):
         if expected.get(name) != resumed.get(name):
             how = "is missing" if name not in resumed else "is new" if name not in expected else "differs"

@@ -56,7 +56,7 @@ def out_of_memory(t: Trial) -> None:
     t.same = t.same and not t.mode.workers
     with _container() as group:
         enter = f"echo $$ > {group}/cgroup.procs"
-        # The kernel kills the processes of the run first. A score below 0 would need a capability.
+        # With the highest oom_score_adj, the run's processes are killed first. Below 0 needs CAP_SYS_RESOURCE.
         t.wrap = ["sh", "-c", f'{enter} && echo 1000 > /proc/self/oom_score_adj && exec "$@"', "-"]
         process = t.train()
         if t.moment(process):
@@ -98,7 +98,7 @@ def _container() -> Iterator[Path]:
     try:
         yield group
     finally:
-        for _ in range(100):  # The kernel may still be ending a process of the group.
+        for _ in range(100):  # A process of the control group may not have ended yet.
             with contextlib.suppress(OSError):
                 group.rmdir()
                 break

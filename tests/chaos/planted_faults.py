@@ -1,8 +1,8 @@
 """Faults that are planted into accel_rl in the real processes of a trial, to prove that trials find such faults.
 
 With the environment variables of `variables`, each Python process of a trial runs site/sitecustomize.py, which patches
-a module when it is imported. Trials with a planted fault use only the mode and the other faults that can reveal the
-planted fault.
+a module when it is imported. Trials with a planted fault use only the training mode and the random faults that can
+reveal the planted fault.
 """
 
 import math
@@ -21,7 +21,7 @@ MOST = 20
 
 @dataclass(frozen=True)
 class Planted:
-    """A planted fault: `patch` changes the imported `module`. Trials draw their faults from `faults`."""
+    """A planted fault: `patch` changes the imported `module`. Trials draw their random faults from `faults`."""
 
     patch: Callable[[Any], None]
     module: str
@@ -74,7 +74,7 @@ def count_off_by_one(module: Any) -> None:
 
 @planted("samplers.sampler", "lstm", "kill", "go-back", "stop")
 def generator_not_restored(module: Any) -> None:
-    """The random numbers of actions begin again after a resume."""
+    """After a resume, the random numbers of actions are those of the run's beginning."""
     _after(module.Sampler, "load_state_dict", lambda self: self._uniform.manual_seed(0))
 
 
@@ -87,7 +87,7 @@ def environments_exchanged(module: Any) -> None:
 
 @planted("checkpoints.segment_store", "rainbow", "kill", "go-back", "stop")
 def segment_dropped(module: Any) -> None:
-    """A resume reads zeros instead of a segment of the replay."""
+    """A resumed run reads zeros instead of one segment of the replay."""
     read = module.SegmentStore._read
     module.SegmentStore._read = lambda *args: {name: data.zero_() for name, data in read(*args).items()}
 

@@ -46,7 +46,7 @@ def kill_while_starting(t: Trial) -> None:
             t.finish()
             return
         t.stop(process, signal.SIGTERM)
-        if run_files.newest(t.run) >= ENV_STEPS:  # The run may have ended with the ranks' last cycle.
+        if run_files.newest(t.run) >= ENV_STEPS:  # The run may have reached its end before it stopped.
             t.finish()
             return
         process = t.resume()
@@ -159,7 +159,8 @@ def without_locks(t: Trial) -> None:
     process = t.train()
     if t.moment(process):
         running = t.processes(process)
-        signal_all(running, signal.SIGSTOP)  # The run would end before the second process begins.
+        # The run is suspended, so that it cannot end before the second process begins.
+        signal_all(running, signal.SIGSTOP)
         t.hit("two processes, SIGKILL to all")
         t.wait(t.resume(), (2,))
         signal_all(running, signal.SIGKILL)

@@ -38,7 +38,10 @@ def newest(run: Path) -> int:
 
 
 def rank_folders(run: Path) -> list[Path]:
-    """Return the folders with the ranks' parts of the checkpoints. The first is the run folder."""
+    """Return the folders with the ranks' parts of the checkpoints.
+
+    The first of these folders is the run folder itself.
+    """
     return [run, *sorted((run / "ranks").glob("[0-9]*"))]
 
 

@@ -14,7 +14,7 @@ from tests.sweeps.grids import cartpole
 
 
 def swept() -> Grid:
-    """Return two runs with the rows and checkpoints of the other modes."""
+    """Return a sweep of two runs with the usual length and intervals of rows and checkpoints in tests/chaos."""
     base = cartpole()
     checkpoint, log = replace(base.checkpoint, interval=CHECKPOINT_STEPS), replace(base.log, interval=ROW_STEPS)
     return grid(replace(base, env_steps=ENV_STEPS, checkpoint=checkpoint, log=log), seeds=(0, 1))

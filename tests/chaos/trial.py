@@ -21,7 +21,7 @@ from tests.chaos.modes import ENV_STEPS, ROWS, Mode
 LIMIT_S = 150.0
 """A command hangs if, for LIMIT_S seconds, it has neither ended nor added a row to metrics.csv."""
 FIRST_ROW = 3
-"""Faults wait for at least this number of rows. An earlier fault could make nothing lost."""
+"""A fault occurs only after metrics.csv has this number of rows, because an earlier fault could lose nothing."""
 STOP_LIMIT_S = 45.0
 """A stop request is ignored if the command has not ended after STOP_LIMIT_S seconds. A stopping run kills a worker that
 does not answer within 5 s."""
@@ -120,15 +120,14 @@ class Trial:
             self.missed("before the first checkpoint")
 
     def stop(self, process: subprocess.Popen, number: signal.Signals, group: bool = False, times: int = 1) -> None:
-        """Request a stop of a run whose rows have begun. The run must save a checkpoint of its last row."""
+        """Request a stop of a run that has written rows. The run must save a checkpoint at its last row."""
         # The stopped run has more checkpoints than the undisturbed run, so that SaveBest compares more networks.
         self.incomparable.add("best-training")
         self.hit(f"{number.name} to the {'group' if group else 'main process'}")
         for i in range(times):
             time.sleep(i * self.rng.uniform(0, 0.1))
             (os.killpg if group else os.kill)(process.pid, number)
-        # The signal does not change the exit code of a run that has just finished, or that has not installed its
-        # handlers yet.
+        # A signal changes the exit code of a run only after the run has installed its handlers, and before its end.
         code = self.wait(process, (0, 128 + number, -number), STOP_LIMIT_S)
         if code == 0:
             self.missed("too late")
@@ -141,7 +140,7 @@ class Trial:
         self.acted = True
 
     def missed(self, why: str) -> None:
-        """Record that the faults so far came too early or too late to make a run lose something."""
+        """Record that all faults so far came before or after the time in which the run could lose something."""
         self.told.append(why)
         self.acted = False
 
@@ -158,8 +157,10 @@ class Trial:
         return running
 
     def until_resumed(self, process: subprocess.Popen) -> bool:
-        """Wait until a resumed run has logged the resume and removed the rows after the checkpoint. False if the run
-        ended."""
+        """Wait until a resumed run has logged the resume and removed the rows after the checkpoint.
+
+        Return False if the run ended.
+        """
         table, old = self.run / "metrics.csv", (0, self._table)
         return self._until(process, lambda: len(self.resumes()) > self._resumed and _inode(table) not in old)
 
@@ -216,7 +217,7 @@ class Trial:
 
     def finish(self) -> None:
         """Resume the run to its end, and check all invariants."""
-        for _ in range(3):  # If a limit or another lasting fault ends the resumed run, it is resumed again.
+        for _ in range(3):  # A resumed run is resumed again if a lasting fault, such as a limit, ends it.
             if not (self.run / "config.json").exists():
                 break
             if run_files.newest(self.run) >= ENV_STEPS or self.wait(self.resume()) == 0:

@@ -72,7 +72,7 @@ def test_what_an_interrupted_write_left_is_ignored_and_cleaned(three):
         shutil.copytree(three.path(20), left)
         (left / "state.safetensors").write_bytes(b"half")
     assert three.steps() == [10, 20, 30] and three.load_latest()[0] == 30
-    three.save(50, state(50))  # The unfinished checkpoint of this process is overwritten.
+    three.save(50, state(50))  # `save` overwrites this process's unfinished checkpoint.
     assert same(three.load_latest()[1], 50)
     three.clean()
     assert sorted(p.name for p in three.folder.iterdir()) == [f"{n:012d}" for n in (20, 30, 50)]
@@ -103,7 +103,10 @@ def test_a_full_disk_leaves_the_earlier_ones_whole(three, monkeypatch, file):
 
 @pytest.mark.parametrize("call", ["rename", "rmtree"])
 def test_an_old_one_that_cannot_be_removed_is_removed_later(three, monkeypatch, warned, call):
-    """The new checkpoint is complete, so that the run continues. The next checkpoint removes both old checkpoints."""
+    """A run continues although an old checkpoint could not be removed.
+
+    The next checkpoint removes both old checkpoints.
+    """
     module, real = (os, os.rename) if call == "rename" else (shutil, shutil.rmtree)
 
     def fails(path, *args, **kwargs):

@@ -102,7 +102,7 @@ def test_an_error_of_the_disk_is_raised_in_the_callers_thread(checkpoints, monke
 
 
 def test_a_failure_at_the_end_of_a_step_is_raised_by_the_next(checkpoints):
-    """The thread may fail between two calls of done(). Then the checkpoint is not complete yet."""
+    """The thread that writes a checkpoint may fail between two calls of done(), before the checkpoint is complete."""
     writing = CheckpointWriter(checkpoints, 10, {})
     writing.finish()
 

@@ -1,7 +1,7 @@
-"""Random command lines and config.json files: each is accepted, or refused in one line before a process starts.
+"""Random command lines and config.json files, which must be accepted, or refused in one line before a process starts.
 
-python -m tests.cli.random_command_lines --number 10000 --seed 1
-python -m tests.cli.random_command_lines --seed 1 --only 17      # case 17 of seed 1 again, with its output
+    python -m tests.cli.random_command_lines --number 10000 --seed 1
+    python -m tests.cli.random_command_lines --seed 1 --only 17      # case 17 of seed 1 again, with its output
 
 Each case runs in a fork of a process that has imported all modules. An accepted run ends when it would create its
 folder or start its first process.
@@ -175,7 +175,7 @@ def _flags(main: Any, root: Path, algorithm: str) -> list[str]:
 
 
 def _in_fork(main: Any, arguments: list[str], folder: Path, ends_accepted: bool = True) -> tuple[int, float, str]:
-    """Run accel-rl in a fork. Return its exit code, its seconds of CPU time, and its output."""
+    """Run accel-rl in a fork. Return the exit code, seconds of CPU time, and output of the fork."""
     sys.stdout.flush()
     with tempfile.TemporaryFile() as output:
         if not (pid := os.fork()):
@@ -188,7 +188,8 @@ def _in_fork(main: Any, arguments: list[str], folder: Path, ends_accepted: bool 
             if (cpu_s := sum(psutil.Process(pid).cpu_times()[:2])) > used:
                 used, deadline = cpu_s, time.monotonic() + HANG_S
             if used > HANG_S or time.monotonic() > deadline:
-                with contextlib.suppress(ProcessLookupError):  # The process may not have created its process group yet.
+                # The forked process may not have created its process group yet.
+                with contextlib.suppress(ProcessLookupError):
                     os.killpg(pid, signal.SIGKILL)
                 os.kill(pid, signal.SIGKILL)
             time.sleep(0.005)

@@ -40,7 +40,7 @@ def test_runs_are_listed_with_their_differences(runs, capsys):
     assert differences[0] == "settings that differ:"
     assert "  --algorithm: ppo (2 runs), a2c (1 run)" in differences
     assert "  --algo.learning-rate: 0.001 (1 run), 0.0001 (2 runs)" in differences
-    # A2C has no setting clip-schedule, so that its absence is no difference.
+    # A2C has no setting clip-schedule, so that runs of PPO and A2C do not differ in this setting.
     assert not any("clip-schedule" in line for line in differences)
 
 

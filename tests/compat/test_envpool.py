@@ -46,7 +46,7 @@ class Frames:
 
 
 def test_games_are_those_of_envpools_rules() -> None:
-    """Compared are no-ops before FIRE, lives, the step after a lost life, the counts of steps, and the RAM."""
+    """The test compares no-ops before FIRE, lives, the step after a lost life, numbers of steps, and the RAM."""
     envs = envpool.make_gymnasium("Breakout-v5", num_envs=2, seed=5, episodic_life=True, reward_clip=True)
     _, info = envs.reset()
     frames = [Frames(5), Frames(6)]
@@ -170,7 +170,7 @@ def test_dm_env_needs_its_package() -> None:
 
 
 def test_two_batches_are_in_flight() -> None:
-    """One batch is stepped while the actions of another are computed, with environment ids in any order.
+    """One batch is stepped while the actions of another batch are computed, with environment ids in any order.
 
     Each game depends only on its seed and its actions.
     """
@@ -188,7 +188,7 @@ def test_two_batches_are_in_flight() -> None:
                 np.testing.assert_array_equal(obs[k], alone[i].step(np.array([(steps[i] + i) % 6]))[0][0])
             steps[i] += 1
         waiting.append(info["env_id"])
-        if t % 3:  # Up to three batches wait for their actions.
+        if t % 3:  # Up to three received batches have not been sent actions yet.
             ids = waiting.pop(0)[::-1]
             envs.send(np.array([(steps[i] + i) % 6 for i in ids]), ids)
             if len(waiting) > 1:

@@ -38,8 +38,10 @@ def equal(a: Any, b: Any) -> None:
 
 
 def play(a: Any, b: Any, steps: int) -> tuple[int, int, int]:
-    """Compare steps of random actions, each repeated five times. Return the numbers of lost lives, ends and time
-    limits."""
+    """Compare both interfaces on random actions, each repeated for five steps.
+
+    Return the numbers of lost lives, of ends of episodes, and of time limits.
+    """
     rng = np.random.default_rng(0)
     equal(a.reset(), b.reset())
     lost = over = late = 0
@@ -123,7 +125,10 @@ def test_resets_of_some_games_are_equal() -> None:
 
 
 def test_each_game_of_a_small_batch_is_equal() -> None:
-    """Two batches are stepped simultaneously. Environments arrive in any order, so each game is compared separately."""
+    """Two batches are stepped simultaneously.
+
+    Their environments arrive in any order, so that each game is compared separately.
+    """
     histories: list[list[list[Any]]] = []
     for envs in both("Breakout-v5", num_envs=8, batch_size=2, episodic_life=True):
         seen: list[list[Any]] = [[] for _ in range(8)]

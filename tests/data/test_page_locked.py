@@ -1,4 +1,4 @@
-"""Page locking: the locked pages, failures, and release."""
+"""Page-locked memory: which pages are locked, failures, and the release of pages."""
 
 import warnings
 from contextlib import nullcontext
@@ -33,7 +33,7 @@ def test_each_page_once():
 
 
 class Locks:
-    """A fake device module that records the locked pages. `error` is the result of each lock."""
+    """A fake device module that records the locked pages. Each call that locks pages returns `error`."""
 
     def __init__(self, error=0):
         self.error, self.locked = error, {}
@@ -50,7 +50,7 @@ class Locks:
         return self.error
 
     def unregister(self, address):
-        del self.locked[address]  # KeyError if the memory is not locked.
+        del self.locked[address]  # Raises KeyError if this memory is not locked.
 
 
 def test_all_of_it_is_locked_and_let_go(monkeypatch):
@@ -85,7 +85,7 @@ def test_a_samplers_memory_on_a_gpu(workers):
 
 
 def test_two_samplers_of_a_process_lock_each_page(simulated_gpu):
-    """Rollouts in private memory must not share a page, because a page cannot be locked twice."""
+    """Rollouts of two samplers in private memory must not share a page, because a page cannot be locked twice."""
     spec = EnvSpec("made up", (7, 5), "uint8", 6, 4)
     arrays = [RolloutArrays.zeros(spec, 3, 2) for _ in range(6)]
     with warnings.catch_warnings():
@@ -104,6 +104,6 @@ def test_two_samplers_of_a_process_lock_each_page(simulated_gpu):
     ids=["memory", "staging", "sampler"],
 )
 def test_memory_for_the_second_gpu_uses_no_memory_of_the_first(simulated_gpu, use):
-    """Outside a run, the first GPU is torch's current device."""
+    """In a thread outside a run, torch's current device is the first GPU."""
     use("sim:1")
     assert simulated_gpu.touched == {1}

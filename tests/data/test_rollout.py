@@ -26,7 +26,7 @@ class Played:
     def __init__(self, spec: EnvSpec, seed: int, ends: float = 0.25):
         rng = np.random.default_rng(seed)
         self.arrays, S = make_arrays(spec), spec.stack
-        self.arrays.frames[:] = 255  # No observation may contain these frames, which precede an episode.
+        self.arrays.frames[:] = 255  # White frames precede an episode, and must be in no observation.
         self.obs = np.zeros((T + 1, B, S, *spec.frame_shape), spec.frame_dtype)
         self.final: dict[tuple[int, int], np.ndarray] = {}
 
@@ -38,7 +38,7 @@ class Played:
             return np.stack([*[blank] * (S - len(seen)), *seen[-S:]])
 
         for b in range(B):
-            # The episode may have begun in the previous rollout, whose last frames are the first of this rollout.
+            # An episode may have begun in the previous rollout, whose last frames are the first frames of this rollout.
             seen = [picture() for _ in range(int(rng.integers(1, 2 * S + 1)))]
             for i, f in enumerate(reversed(seen[-S:])):
                 self.arrays.frames[S - 1 - i, b] = f
@@ -82,11 +82,14 @@ def test_observations_of_neighbours(played, t, n, b):
     want = played.obs[t : t + n, b]
     assert got.shape == (want.shape[0] * want.shape[1], *want.shape[2:])
     assert (got.numpy() == want.reshape(got.shape)).all()
-    assert (played.arrays.frames == before).all()  # Blank frames are written only into the copy.
+    assert (played.arrays.frames == before).all()  # `observations` writes blank frames only into its copy.
 
 
 def test_final_observation_of_every_end(played):
-    """The final observation stacks the old episode's frames, although the next row begins with the new episode's."""
+    """A final observation stacks frames of the episode that ended.
+
+    The next row already has the next episode's frames.
+    """
     rollout = Rollout.over(played.arrays)
     assert len(played.final) > 3
     t, b = rollout.ended.nonzero(as_tuple=True)

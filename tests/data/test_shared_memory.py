@@ -67,7 +67,7 @@ def test_views_outlive_the_descriptor():
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no /proc here")
 def test_nothing_has_a_name(shared):
-    """No file can be left behind: the memory is a mapping of a deleted file outside /dev/shm."""
+    """Shared memory leaves no file behind, because it is a mapping of a deleted file outside /dev/shm."""
     mapped = [
         line for line in Path("/proc/self/maps").read_text().splitlines() if "accel_rl" in line and "memfd" in line
     ]
@@ -110,7 +110,7 @@ def test_untouched_pages_take_no_memory():
 
 
 def test_an_open_file_is_found_by_its_address(shared):
-    """The memory is opened with a new descriptor. A missing or different file is reported in one line."""
+    """A process opens shared memory with a new descriptor. A missing or different file is reported in one line."""
     where = address(shared.fd)
     other = SharedArrays.attach(LAYOUT, open_at(where))
     other["one"][...] = 5

@@ -104,7 +104,7 @@ def test_pages_are_unlocked_when_it_is_gone(monkeypatch):
 
 
 def test_page_locked_memory_has_a_bound(staging):
-    """The simulated GPU never completes a copy by itself, so that each slot is awaited before its reuse."""
+    """The simulated GPU never completes a copy by itself, so that the host waits for each slot before its reuse."""
     first = None
     for i in range(3 * MOST):
         staging.put(torch.tensor([i]))

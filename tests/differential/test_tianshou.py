@@ -54,7 +54,7 @@ def filled(stream: Stream) -> tuple[Any, np.ndarray]:
     buffer = VectorReplayBuffer(rows * B, B)
     index = np.zeros((rows, B), np.int64)
     for t in range(rows):
-        over = stream.ended[t] | stream.terminated[t]  # A lost life also ends the return.
+        over = stream.ended[t] | stream.terminated[t]  # A lost life also ends the n-step return.
         following = torch.where(stream.ended[t][:, None], stream.final_frames[t], stream.frames[t + 1])
         added = Batch(
             obs=stream.frames[t].numpy(), act=stream.action[t].numpy(), rew=stream.reward[t].double().numpy(),
@@ -67,7 +67,10 @@ def filled(stream: Stream) -> tuple[Any, np.ndarray]:
 
 @pytest.mark.parametrize(("n_step", "double"), [(1, False), (1, True), (3, False)])
 def test_tianshou_dqn(n_step, double, same):
-    """The squared error is compared, because Tianshou's Huber loss has no weights. Tianshou's loss is twice ours."""
+    """The squared error is compared, because Tianshou's Huber loss has no weights.
+
+    Tianshou's loss is twice our loss.
+    """
     from tianshou.algorithm import DQN as Peer
     from tianshou.algorithm.modelfree.dqn import DiscreteQLearningPolicy
     from tianshou.algorithm.optim import AdamOptimizerFactory
@@ -102,7 +105,7 @@ def test_tianshou_dqn(n_step, double, same):
 def test_tianshou_distributional(cls, same):
     """Tianshou's C51 and Rainbow are always double, and add 1e-8 to each probability before the logarithm.
 
-    Rainbow's 3-step batch is ours, because Tianshou's own buffer always returns the distribution one step ahead.
+    Rainbow's 3-step batch is from our replay, because Tianshou's buffer always returns the distribution one step ahead.
     """
     from tianshou.algorithm import C51 as PeerC51
     from tianshou.algorithm import RainbowDQN

@@ -173,7 +173,7 @@ def test_torchrl_c51(same):
 
 
 def _like(named: dict[str, nn.Parameter], model: nn.Module) -> dict[str, nn.Parameter]:
-    """Rename parameters as in `model`, whose names are the ends of the given names."""
+    """Rename parameters to the names in `model`, each of which is the end of a given name."""
     return {name: next(p for n, p in named.items() if n.endswith(name)) for name, _ in model.named_parameters()}
 
 

@@ -2,9 +2,9 @@
 
     python -m tests.distributed.learn_together FOLDER
 
-Each of GROUPS learns with each algorithm in turn, with one process per rank. The results are written to
-FOLDER/GROUP-RANK.pt. A single rank learns from all data. Four ranks send the gradient of the widest layer before the
-other gradients.
+Each group of GROUPS learns with one algorithm after another, with one process per rank. The results are written to
+FOLDER/GROUP-RANK.pt. A single rank learns from all data. In groups of four ranks, the gradient of the widest layer is
+sent before the other gradients.
 """
 
 import functools
@@ -75,7 +75,7 @@ def from_rollouts(learner, group):
 def from_replay(learner, group):
     """Update on batches whose first quarter is from the first quarter of the environments, and so on.
 
-    So all groups learn from the same cells.
+    Whatever the number of ranks, the same cells (t, b) are learned from.
     """
     algo, g, each = learner.algo, torch.Generator().manual_seed(3), B // PARTS
     algo.begin()
@@ -102,7 +102,7 @@ def from_replay(learner, group):
 def priorities(learner):
     """Return the importance weights of a prioritized draw, and the numbers that determine them."""
     replay = learner.algo.replay
-    # The new steps have the highest priority of all ranks.
+    # The appended steps get the highest priority that any rank has.
     replay.append(part(rollouts(invalid=False)[0], 0, B // learner.algo.B))
     batch = replay.sample(16)
     tree = replay.selection.tree

@@ -49,7 +49,8 @@ def reduce(rank: int, size: int, folder: Path, is_shared: bool) -> None:
                 if i == 10:
                     (folder / str(rank)).write_text(f"{os.getpid()}\n")
     except RunError as e:
-        os.write(1, f"{e}\n".encode())  # One write per rank, because the ranks share the pipe.
+        # A rank prints by one write, because all ranks share the pipe.
+        os.write(1, f"{e}\n".encode())
         os._exit(1)
 
 

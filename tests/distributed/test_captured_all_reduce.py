@@ -67,7 +67,7 @@ def test_captured_all_reduce_equals_that_from_python_and_nothing_waits(context, 
 
 
 def test_gloo_updates_are_not_captured(simulated_gpu):
-    """A collective through the host would break a capture, so `captures_updates` must be false before."""
+    """With gloo, `captures_updates` is false, because a collective through the host would break a capture."""
     assert backend("sim:0", 1, 1) == backend("cuda:0", 1, 2) == "gloo" and resolve_device("sim") == GPU
     fd = os.memfd_create("store")
     store = file_store(fd, 1)

@@ -115,7 +115,7 @@ def test_others_wait_until_the_rule_has_seen_what_is_not_late(fd):
 
 
 def test_the_lead_counts_updates_not_pushes(fd):
-    """Three pushes of four updates are 12 updates, which end a lead of 10 updates."""
+    """The first rank's lead of 10 updates ends after three pushes of four updates each, which are 12 updates."""
     first = connected(MultiStepAdam(FlatParameters(model()), RULES["adam"], None, 3, 0, 4), fd)
     other = connected(MultiStepAdam(FlatParameters(model()), RULES["adam"], None, 3, 1, 4), fd, create=False)
     first.warmup_updates = other.warmup_updates = 10
@@ -204,13 +204,13 @@ def test_local_steps_are_pushed_before_anybody_acts_or_saves(fd):
     assert gradient_sync.state_dict()["optimizer"]["steps"] == [7, 7, 7]
 
 
-# -- ranks that are killed ------------------------------------------------------------
+# -- killed ranks ------------------------------------------------------------
 
 PARAMETERS, CHUNKS = 300_000, 3
 
 
 class Ranks:
-    """Four ranks in processes of their own. The test replaces each rank that it has killed."""
+    """Four ranks, each in a separate process. A test kills and replaces ranks."""
 
     def __init__(self, fd, local_updates):
         self._progress_fd = os.memfd_create("progress")

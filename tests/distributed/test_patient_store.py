@@ -1,4 +1,4 @@
-"""Waits for torch's store have a time limit, also if the store's host or another rank does not answer."""
+"""Calls of torch's store have a time limit, also if the store's host or another rank does not answer."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""The end of a process group at the end of a run."""
+"""How a torch process group ends at the end of a run."""
 
 import multiprocessing
 import os
@@ -46,7 +46,7 @@ def _store_outlives_its_descriptor() -> None:
     os.close(fd)
     with socket.socket() as taken:
         assert taken.fileno() == fd
-        del store  # The destructor reads the store's file once more.
+        del store  # The destructor of the store reads its file once more.
 
 
 def test_a_store_may_be_freed_after_its_descriptor_is_closed():

@@ -14,7 +14,7 @@ Expressions: numbers ($hex, %binary, decimal), labels, + - * ( ) and the low/hig
 
 import re
 
-# Code for the vertical sync pulse that begins a frame. A must be 2.
+# Code for the vertical sync pulse that begins a frame. The accumulator must be 2.
 SYNC = """\
         sta VSYNC
         sta WSYNC

@@ -51,7 +51,7 @@ def answer_two_batches() -> None:
         pool.send(np.zeros(2, int), pooled.pop(0))
         pooled.append(pool.recv()[-1]["env_id"])
     for ids in waiting:
-        envs.send(np.zeros(1, int), ids[:1])  # Send an action only to a part of the received environments.
+        envs.send(np.zeros(1, int), ids[:1])  # Send actions to only some of the environments.
     envs.close()
     pool.close()
 
@@ -64,7 +64,7 @@ def call_from_two_threads() -> None:
         for _ in range(50):
             try:
                 env.step(np.zeros(4, int))
-            except error.AlreadyPendingCallError:  # A call of another thread has not ended.
+            except error.AlreadyPendingCallError:  # The other thread's call of `step` has not ended.
                 continue
 
     threads = [threading.Thread(target=step) for _ in range(2)]

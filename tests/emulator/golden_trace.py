@@ -1,8 +1,8 @@
 """Checksums of 8 games, which are equal on all machines. golden_trace.json has the expected checksums.
 
-    python tests/emulator/golden_trace.py            # compares the installed accel_rl; 1 at a difference
+    python tests/emulator/golden_trace.py            # tests the installed accel_rl; exit code 1 at a difference
     python tests/emulator/golden_trace.py --translated    # the same, but the games are translated and compiled by $CXX
-    python tests/emulator/golden_trace.py --write    # after a change that is meant
+    python tests/emulator/golden_trace.py --write    # after an intended change of the emulator
 
 A game is played frame by frame (RAM, screen, reward, lives, end), by `VectorEnv`, and with each kind of observation of
 a worker. Only numpy, gymnasium and ale-py's ROMs are needed, so that the program also runs under a CPU emulator.

@@ -1,7 +1,7 @@
 """Compares reward, lives and end of the game that ale-py and our emulator compute from a given RAM.
 
-Both play a ROM that changes the RAM only at a press of SELECT or of the joystick: then it increments every byte. ale-py
-selects a game's mode by pressing until a byte has the mode's number. The ROM keeps the last inputs in Y.
+Both emulators play a ROM that changes the RAM only at a press of SELECT or of the joystick, which increments all bytes.
+ale-py selects a game's mode by pressing SELECT until a byte has the mode's number. The ROM keeps its last inputs in Y.
 """
 
 from collections.abc import Iterator
@@ -69,7 +69,7 @@ class Pair:
     def restart(self) -> None:
         self.ale.restoreState(self.start[0])
         self.ours.restore(self.start[1])
-        if self.ale.game_over():  # ale-py's states lack the end of some games.
+        if self.ale.game_over():  # In some games, ale-py does not save that a game is over.
             self.ale.reset_game()
             self.ours.reset()
 
@@ -93,7 +93,10 @@ class Pair:
 
 
 def sweep(pair: Pair, ram: np.ndarray, addresses: list[int], values: range = range(256)) -> Iterator[tuple]:
-    """Set each byte to each value, the others as in `ram`. Yields (address, value before, value, *difference)."""
+    """Set each byte of the RAM to each value, and all other bytes as in `ram`.
+
+    Yields (address, value before, value, *difference).
+    """
     for i in addresses:
         pair.restart()
         pair.fill(ram)

@@ -122,7 +122,7 @@ def test_colours_equal_the_reference(game: str) -> None:
 
 @pytest.mark.parametrize(("game", "mode"), [("pong", 0), ("berzerk", 4), ("double_dunk", 5), ("yars_revenge", 0)])
 def test_frames_are_counted_as_by_the_reference(game: str, mode: int) -> None:
-    """The frames that a reset needs to select a game's mode are counted, too."""
+    """The emulator's frame counter also counts the frames in which a reset selects a game's mode."""
     import ale_py
 
     reference = ale_py.ALEInterface()

@@ -14,7 +14,7 @@ from tests.emulator.assembler import SYNC, assemble
 from tests.emulator.tia_programs import pause
 from tests.marks import slow
 
-READS = 110  # Each read is stored in one byte of RAM.
+READS = 110  # The value of each read from the DPC chip is stored in one byte of RAM.
 PROGRAM = """
         .org $F100
 start:  sei

@@ -167,7 +167,7 @@ def test_render_without_a_render_mode_warns() -> None:
 
 
 def test_states_of_one_game_follow_ale_pys_calls() -> None:
-    """A state with include_rng also restores the generator of sticky actions; a state without it does not."""
+    """Only a state that was saved with include_rng also restores the generator of sticky actions."""
     env = gymnasium.make(env_id("breakout")).unwrapped
     env.reset(seed=1)
     for t in range(20):
@@ -245,7 +245,7 @@ def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
 
 
 def test_names_and_defaults_are_those_of_ale_py() -> None:
-    """The test lists all differences. Both of our environments have stacks of 84x84 pictures as observations."""
+    """The test lists all differences. Observations of our Gymnasium environments are stacks of 84x84 pictures."""
     vector, single = parameters(AtariVectorEnv.__init__), parameters(AtariEnv.__init__)
     ours = parameters(VectorEnv.__init__)
     assert {name: ours.get(name, "missing") for name in vector} == vector

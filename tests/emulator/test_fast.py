@@ -1,4 +1,4 @@
-"""The fast core gives the same frames as the plain core, whenever they are read, and states are interchangeable."""
+"""The fast core gives the same frames as the plain core at any time, and both cores can load each other's states."""
 
 import numpy as np
 import pytest
@@ -65,7 +65,10 @@ def test_states_go_from_one_to_the_other(game: str) -> None:
 
 @pytest.mark.parametrize("kind", ["104x80", "104x80-mean", "84x84"])
 def test_observations_are_those_of_the_preprocessor(kind: str) -> None:
-    """Road_runner has frames of many colours. The plain core gives the two screens for the preprocessor."""
+    """The test plays road_runner, whose frames have many colours.
+
+    The preprocessor gets the two last screens of a step from the plain core.
+    """
     core = make_env_core("road_runner", kind, luminance(210), frame_skip=4, max_steps=10**6, life_loss=False)
     emulator = AtariEmulator("road_runner", fast=False)
     core.restore(emulator.save())
@@ -124,7 +127,7 @@ SELF_MODIFYING = [
     0xD0,
     0xFD,
     0x60,
-]  # The code increments $93, the operand of `lda #7`, ...
+]  # The program increments its own byte $93, the operand of `lda #7`.
 ITS_OWN_OPERAND = [
     0xA2,
     0x96,
@@ -133,8 +136,9 @@ ITS_OWN_OPERAND = [
     0x00,
     0xF1,
     0x60,
-]  # ldx #$96; txs; jsr $F100. The jump's push overwrites its own operand.
-TO_THE_END = [0xA2, 0x30, 0xCA, 0xE8, 0x4C, 0xF6, 0x00]  # The last instruction is in the last bytes of the RAM.
+]  # ldx #$96; txs; jsr $F100. The return address overwrites the operand of jsr.
+# The program's last instruction is in the last bytes of the RAM.
+TO_THE_END = [0xA2, 0x30, 0xCA, 0xE8, 0x4C, 0xF6, 0x00]
 
 
 @pytest.mark.parametrize(

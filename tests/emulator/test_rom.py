@@ -1,4 +1,4 @@
-"""ROM files of ale-py and of users."""
+"""The emulator finds ale-py's ROM files, and plays ROM files of users."""
 
 import sys
 from pathlib import Path

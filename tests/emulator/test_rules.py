@@ -1,4 +1,4 @@
-"""Reward, lives and end of every game equal those of ale-py for all values of each byte of played or random RAM."""
+"""Reward, lives and end of every game equal those of ale-py when any byte of a played or random RAM has any value."""
 
 import numpy as np
 import pytest
@@ -10,9 +10,9 @@ from accel_rl.emulator import AtariEmulator, games
 from tests.emulator.rules import Pair, sweep
 from tests.marks import slow
 
-# ale-py compares both players' points in tennis. Our rules are exact for points that a set can have.
+# ale-py compares both players' points in tennis. Our rules of tennis are exact for points that a set can have.
 POINTS = {"tennis": range(8)}
-# The idle ROM cannot replace the ROMs of these games: two need a special cartridge, one is over immediately.
+# Games whose ROM cannot be replaced by the idle ROM: two need a special cartridge, and one is over immediately.
 UNASKED = ("elevator_action", "pitfall2", "video_chess")
 
 
@@ -31,7 +31,7 @@ def check(game: str, folder, rams: list[np.ndarray], addresses: list[int]) -> No
     for ram in rams:
         pair.restart()
         pair.fill(ram)
-        # The previous score depends on the presses that selected the mode.
+        # A game's previous score depends on the presses of SELECT that selected the mode.
         assert not [d for d in pair.act() if d[0] != "reward"]
         if not pair.ale.game_over():
             assert not list(sweep(pair, ram, addresses, POINTS.get(game, range(256))))

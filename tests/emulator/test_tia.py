@@ -15,7 +15,7 @@ from tests.emulator.assembler import SYNC, assemble
 from tests.emulator.tia_programs import EXPERIMENTS, LINES, pause, program
 from tests.marks import slow
 
-TESTS = 45  # Number of cases per picture, each of four lines.
+TESTS = 45  # Number of test cases in a picture. A case has four scan lines.
 
 FRAME = """
 start:  sei
@@ -58,7 +58,10 @@ def reset_twice(register: str, copies: int, first: int, motion: int, second: int
 
 
 def side_by_side(rom: bytes, folder: Path, frames: int = 1) -> tuple[Any, AtariEmulator]:
-    """Return ale-py and our emulator after some frames. Amidar is a 4 KB game whose rules set no mode."""
+    """Return ale-py and our emulator after some frames.
+
+    Both emulators use the name of amidar, a 4 KB game for which no mode is selected.
+    """
     import ale_py
 
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)

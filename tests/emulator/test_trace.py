@@ -13,7 +13,7 @@ QUICK = [
     "robotank",
     "montezuma_revenge",
     "up_n_down",
-    "air_raid",  # A PAL game with colour loss.
+    "air_raid",  # a PAL game with colour loss
     "elevator_action",  # A cartridge with RAM.
     "kaboom",  # paddles
 ]

@@ -215,7 +215,8 @@ def planted(folder: Path, action: str, version: str = "planted 1") -> Path:
 
 
 def translating(folder: Path, compiler: Path, code: str, only: bool = True, **variables: str) -> tuple[str, str]:
-    """Run Python code that uses `translate` and `how_played`, with a fake compiler, and with `only` without others.
+    """Run Python code that uses `translate` and `how_played`, with a fake compiler, which is the only one if `only` is
+    true.
 
     Returns standard output and standard error.
     """
@@ -231,7 +232,7 @@ def translating(folder: Path, compiler: Path, code: str, only: bool = True, **va
 
 
 def test_a_compiler_that_fails_is_one_line_and_is_not_tried_again(cache, tmp_path):
-    """Otherwise, the compiler would fail again at each start of a program. Another version of the compiler is tried."""
+    """A compiler that failed is not started again within 24 hours, unless its version has changed."""
     cache.unlink()
     broken = planted(tmp_path, "echo does not compile >&2; exit 1")
     out, err = translating(tmp_path, broken, "print(translate('pong'), how_played('pong'))")
@@ -277,7 +278,7 @@ def test_what_a_compiler_writes_is_loaded_before_it_is_stored(cache, tmp_path, w
 
 
 def test_only_what_can_be_loaded_counts_as_translated(cache, tmp_path):
-    """With a complete library for another machine's ABI in the cache, the game was once always interpreted."""
+    """Because of a complete library for another machine's ABI in the cache, a game was once never translated."""
     complete = cache.read_bytes()
     (tmp_path / "library").write_bytes(complete[:-32])
     other = Path(_ctypes.__file__).read_bytes()
@@ -345,7 +346,7 @@ def run_short(folder: Path, **variables: str) -> str:
 
 @pytest.mark.slow
 def test_a_game_is_translated_when_a_short_program_starts_again(tmp_path):
-    """The compiler ends later than the program. In the cache folder, only the translation remains."""
+    """The compiler ends later than a short program, and leaves only the translation in the cache folder."""
     assert run_short(tmp_path) == "False\n"
     ended_after = processes_of(str(tmp_path))
     assert ended_after
@@ -359,7 +360,7 @@ def test_a_game_is_translated_when_a_short_program_starts_again(tmp_path):
 
 @pytest.mark.slow
 def test_short_programs_begin_one_compiler(tmp_path):
-    """Later programs wait for the compiler that the first program has started."""
+    """Programs that start later wait for the compiler that the first program has started."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "sleep").symlink_to(shutil.which("sleep"))
     slow = planted(tmp_path, "sleep 5; exit 1")
@@ -389,7 +390,7 @@ def test_a_compiler_without_a_parent_has_a_time_limit(tmp_path):
 
 
 def test_the_compiler_of_a_run_ends_with_the_run(monkeypatch):
-    """After a run, no process remains."""
+    """After a run has ended, no process of its compiler remains."""
     begun = []
     monkeypatch.setattr(env_core, "begin", lambda *arguments: begun.append(arguments[-1]))
     EmulatorEnv("pong", next(iter(PROTOCOLS.values())), seed=1)
@@ -450,7 +451,7 @@ def test_a_lock_file_is_neither_followed_nor_emptied(tmp_path):
 
 
 def test_a_few_compilers_run_at_once(tmp_path):
-    """With one turn, a second compiler waits for the first one, and gives up at its deadline."""
+    """If only one compiler may run at a time, a second one waits for the first, and gives up at its deadline."""
     files = rom_compiler.turns(tmp_path)[:1]
     held = lambda seconds: rom_compiler.held(files, time.monotonic() + seconds)  # noqa: E731
     with held(5), pytest.raises(TimeoutError, match="other compilers"), held(0.1):
@@ -496,7 +497,8 @@ def test_another_user_plays_what_root_has_translated_into_the_system_cache(cache
     files = (Path(translation.__file__), rom_path("pong"))
     if closed := [folder for file in files for folder in file.parents if not folder.stat().st_mode & 0o001]:
         pytest.skip(f"another user cannot enter {closed[0]}")
-    with tempfile.TemporaryDirectory() as name:  # Other users cannot enter pytest's folder.
+    # The new folder is outside of pytest's folder, which other users cannot enter.
+    with tempfile.TemporaryDirectory() as name:
         top = Path(name)
         top.chmod(0o755)
         system = top / "system"
@@ -509,8 +511,7 @@ def test_another_user_plays_what_root_has_translated_into_the_system_cache(cache
         (top / "home").mkdir(mode=0o755)
         environment = {**os.environ, "HOME": str(top / "home"), "PATH": str(top / "home"), **variables}
         environment.pop("XDG_CACHE_HOME")
-        # The other user may be unable to read Python's files, so the program imports modules before it changes its
-        # user.
+        # The program imports modules as root, because the other user may be unable to read Python's files.
         code = (
             "import os, pwd, accel_rl.emulator as e, accel_rl.emulator.translation as t\n"
             "e.VectorEnv('pong', 1, translate=False).close()\n"

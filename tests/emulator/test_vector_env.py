@@ -22,7 +22,7 @@ from accel_rl.emulator.vector_options import VectorOptions
 from accel_rl.text.errors import ConfigError
 from tests.marks import slow
 
-OURS = {"_final_obs", "final_info", "_final_info"}  # Gymnasium defines these entries of `info`; ale-py omits them.
+OURS = {"_final_obs", "final_info", "_final_info"}  # Gymnasium defines three more entries of `info` than ale-py.
 
 
 def assert_equal(theirs: tuple, ours: tuple, where: str) -> None:
@@ -36,7 +36,7 @@ def assert_equal(theirs: tuple, ours: tuple, where: str) -> None:
         if name != "obs":
             np.testing.assert_array_equal(y, x, err_msg=f"{where}: {name}")
     ended = theirs[2] | theirs[3] if len(theirs) == 5 else np.zeros(len(theirs[0]), bool)
-    seen = ~ended | ("final_obs" in a)  # In SAME_STEP, the observation at an end is the first one of the next episode.
+    seen = ~ended | ("final_obs" in a)  # In SAME_STEP, `obs` at an end is already the next episode's first observation.
     np.testing.assert_array_equal(ours[0][seen], theirs[0][seen], err_msg=f"{where}: obs")
 
 
@@ -76,7 +76,7 @@ def compare(game: str, steps: int, n: int = 2, seed: int = 3, **settings: Any) -
     for t in range(steps):
         if settings.get("continuous"):
             actions = rng.uniform((0, -np.pi, 0), (1, np.pi, 1), (n, 3)).astype(np.float32)
-            actions[rng.random(n) < 0.3, 0] = 1  # A radius of 1 means that the joystick is pushed fully.
+            actions[rng.random(n) < 0.3, 0] = 1  # With a continuous action's radius of 1, the joystick is pushed fully.
         else:
             actions = rng.integers(ours.single_action_space.n, size=n)
         result, our_result, where = theirs.step(actions), ours.step(actions), f"{game} {settings}, step {t}"
@@ -112,7 +112,8 @@ def test_it_plays_as_the_peer(game: str, mode: str) -> None:
     ids=lambda s: "-".join(f"{k}={v}" for k, v in s.items()),
 )
 def test_settings_mean_what_they_mean_to_the_peer(settings: dict[str, Any]) -> None:
-    n = 2 if {"episodic_life", "life_loss_info"} & set(settings) else 1  # Two games end at different times.
+    # The two environments' games end at different steps.
+    n = 2 if {"episodic_life", "life_loss_info"} & set(settings) else 1
     ends = compare("breakout", 80, n, **settings)
     assert ends > 0 or not {"episodic_life", "life_loss_info", "max_num_frames_per_episode"} & set(settings)
 
@@ -144,7 +145,7 @@ def test_the_last_screen_is_shown(limit: int) -> None:
     for seed in range(4):
         referee.reset_game()
         rng = np.random.default_rng(seed)
-        theirs.reset()  # A seed is not needed, because nothing is random, and would load the game again.
+        theirs.reset()  # A reset with a seed would load the game again.
         ours.reset()
         before = luminance(210)[referee.getScreen()]
         ended, frames = False, 0
@@ -190,7 +191,7 @@ def test_threads_play_the_same() -> None:
 
 
 def test_arrival() -> None:
-    """In a batch that is smaller than the number of environments, each environment equals that of a whole batch."""
+    """If recv returns only some environments at a time, each environment plays as it does in whole batches."""
     whole, parts = VectorEnv("pong", 6, noop_max=0), VectorEnv("pong", 6, noop_max=0, batch_size=2, num_threads=2)
     first, _ = whole.reset(seed=0)
     obs, info = parts.reset(seed=0)
@@ -335,7 +336,7 @@ def test_batches_are_answered_in_any_order() -> None:
 
 @pytest.mark.parametrize("seed", [0, slow(1), slow(2), slow(3)])
 def test_any_schedule_gives_each_environment_its_own_results(seed: int) -> None:
-    """Calls of recv and send are random. Each send is for some of the received environments, in any order."""
+    """Calls of recv and send are random. A call of send is for some of the received environments, in any order."""
     n, rng = 7, np.random.default_rng(seed)
     envs = VectorEnv("breakout", n, batch_size=2, num_threads=3, max_num_frames_per_episode=120, noop_max=3)
     alone = [VectorEnv("breakout", 1, max_num_frames_per_episode=120, noop_max=3) for _ in range(n)]
@@ -433,7 +434,7 @@ def test_continuous_actions_are_those_of_the_peer(game: str, settings: dict[str,
 
 @pytest.mark.parametrize("game", ["skiing", slow("lost_luggage"), "kaboom"])
 def test_continuous_actions_of_one_game_are_those_of_the_peer(game: str) -> None:
-    """The peer is AtariEnv, because AtariVectorEnv plays wrong actions in games without FIRE."""
+    """Games are compared with ale-py's AtariEnv, because AtariVectorEnv plays wrong actions in games without FIRE."""
     import ale_py
 
     frames = {"frameskip": 4, "continuous": True, "repeat_action_probability": 0.0}

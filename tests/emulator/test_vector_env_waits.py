@@ -28,7 +28,7 @@ zeros = np.zeros(2, int)
 env = VectorEnv("pong", 2)
 env.reset(seed=1)
 """
-# A step with 17 emulated seconds makes a call wait long.
+# A step of 17 emulated seconds takes long, so that calls must wait for its end.
 LONG = "env = VectorEnv('pong', 1, frameskip=1024, num_threads=1)\nenv.reset(seed=1)\n"
 
 

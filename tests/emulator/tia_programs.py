@@ -1,4 +1,4 @@
-"""Random programs for the TIA chip. Each sets registers during VBLANK, and then writes registers at random times.
+"""Random programs for the TIA chip, which set registers during VBLANK, and then write registers at random times.
 
 experiment    resets at random cycles | registers from a table | HMOVE or not | the visible writes | two more lines
               ------------------- VBLANK on --------------------------------- | -- VBLANK off ---

@@ -61,7 +61,7 @@ class Options:
     verbose: bool = False
     """Print the instructions of the first differing frame."""
     json: str = ""
-    """Also write everything to this file."""
+    """Write all results also to the given JSON file."""
     table: str = ""
     """Write the table as Markdown."""
 

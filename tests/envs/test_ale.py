@@ -105,7 +105,7 @@ def test_seed_decides_noops_and_sticky_actions() -> None:
 
 
 def test_sticky_actions() -> None:
-    """Probability 1 repeats the initial no-op for ever; with 0 all actions are played, with 0.25 a part of them."""
+    """With a repeat probability of 1, the initial no-op is repeated for ever. With 0, all actions are played."""
     actions = np.tile([1, 2], 40)  # up and down
 
     def course(p: float) -> list[tuple]:

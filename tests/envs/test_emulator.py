@@ -70,7 +70,7 @@ def test_rollouts_are_equal_by_every_rule(config: EnvConfig) -> None:
 
 
 def test_areas_are_rounded_as_by_opencv() -> None:
-    """In assault, sums of equal rows lie halfway between two values. Even and odd lines round such sums differently."""
+    """In assault, sums of equal rows lie halfway between two values. The line decides whether they are rounded up."""
     assert_equal(env_of(game="assault", protocol="machado2018"), "immediate", 515)
 
 
@@ -83,7 +83,7 @@ def test_rollouts_of_all_games_are_equal(game: str) -> None:
         assert_equal(env_of(game=game, protocol="machado2018"), "immediate", 1000)
     for reset in ("wait", "swap", "cached"):
         if reset == "cached" and game in INEXACT_RESTORE:
-            continue  # ale-py's restore is inexact in these games.
+            continue  # In some games, ale-py's restore is inexact.
         assert_equal(env_of(game=game, max_episode_steps=100), reset, 300)
 
 

@@ -1,4 +1,4 @@
-"""Numbers of an episode's `info`, stored as bytes in a rollout."""
+"""Numbers in the `info` of an episode's end, which a rollout stores as bytes."""
 
 import numpy as np
 

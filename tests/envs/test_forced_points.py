@@ -1,4 +1,4 @@
-"""A protocol plays some frames itself after a lost life. Their points count for the score, but are no rewards."""
+"""Points in the frames that a protocol itself plays after a lost life count for the score, but are no rewards."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from accel_rl.envs.make import EnvConfig, make_batch, resolve_env
 from accel_rl.samplers.episodes import EpisodeTracker
 from tests.marks import slow
 
-STEPS, STATE_AT = 3_000, 1_100  # In Atlantis with this seed, the first such points come at step 1,042.
+STEPS, STATE_AT = 3_000, 1_100  # In Atlantis with this seed, the protocol first scores at step 1,042.
 
 
 def play(backend, resumes=False, counted=None):
@@ -39,7 +39,7 @@ def play(backend, resumes=False, counted=None):
 
 
 def test_the_score_has_the_points_of_forced_frames():
-    """The wrappers of OpenAI baselines do the same: their innermost wrapper records scores."""
+    """Scores of OpenAI baselines also have these points, because the innermost wrapper records the scores."""
     counted: list[int] = []
     (score,), rewards = play("ale", counted=counted)
     assert score == sum(counted) > rewards

@@ -53,7 +53,7 @@ def test_a_name_is_a_game_or_a_list_of_games() -> None:
 
 
 def test_scales_of_57_and_49_games() -> None:
-    """Checked are five games of Hessel et al. 2018, and the human scores that differ most between the two scales."""
+    """Five games of Hessel et al. 2018 are checked, and the human scores that differ most between the scales."""
     assert [human_scale(game) for game in ("pong", "breakout", "beam_rider", "phoenix", "skiing")] == [
         (-20.7, 14.6), (1.7, 30.5), (363.9, 16926.5), (761.4, 7242.6), (-17098.1, -4336.9),
     ]  # fmt: skip
@@ -186,7 +186,7 @@ def test_random_play_scores_as_published(game: str) -> None:
     """The published score is the mean of 30 games of a random player at 10 Hz (Mnih et al. 2015)."""
     returns = random_returns(game, 30)
     published = scores()[game]["random"]
-    # At least 0.1, because the published mean has an error, too.
+    # The standard error is at least 0.1, because the published mean also has an error.
     error = max(returns.std(ddof=1) / np.sqrt(len(returns)), 0.1)
     print(f"{game}: {returns.mean():.2f} +- {error:.2f}, published {published}")
     assert abs(returns.mean() - published) <= 3 * error

@@ -50,7 +50,7 @@ def test_draws_within_are_those_of_a_seed_and_draws_outside_go_on(before):
         with own:
             found += draw(1)
         assert draw(1) == outer[i : i + 1]
-    # A normal number that numpy stores for the next draw is dropped at the end of a call.
+    # At the end of each call, the normal number that numpy has stored for its next draw is dropped.
     assert [x[:1] + x[2:] for x in found[:1]] == [x[:1] + x[2:] for x in inner[:1]] and found[0] == inner[0]
     assert len({x[0] for x in found}) == 4
 

@@ -194,7 +194,7 @@ def test_errors_are_one_line(id: str, says: str) -> None:
     ],
 )
 def test_actions_of_several_numbers(env, actions):
-    """Actions are clipped to the space's bounds, or shifted by its first element, and saved with the episode."""
+    """Actions are clipped to their space's bounds, or shifted by its first element, and saved with the episode."""
     env = GymnasiumEnv(f"tests.action_spaces:{env}", seed=3)
     frame, played = np.zeros(3, np.float32), np.zeros(3, np.float32)
     env.reset(frame)
@@ -382,7 +382,7 @@ def test_the_namespace_of_an_installed_package_is_registered(tmp_path, monkeypat
 
 
 class Bright(gymnasium.Env):
-    """Observations are pictures of floats up to 255, which networks do not divide by 255."""
+    """An environment with pictures of floats up to 255, which networks do not divide by 255."""
 
     observation_space = spaces.Box(0, 255, (12, 12, 3), np.float32)
     action_space = spaces.Discrete(2)
@@ -420,7 +420,7 @@ def test_a_long_replay_is_said(monkeypatch):
 
 
 class Counter(gymnasium.Env[np.ndarray, int]):
-    """The observation is the number of steps; `played` counts the steps of all instances."""
+    """An environment whose observation is the number of steps. `played` counts the steps of all instances."""
 
     observation_space = gymnasium.spaces.Box(0, np.inf, (1,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
@@ -470,7 +470,7 @@ def test_an_episode_is_restored_by_its_state_or_its_actions_or_truncated(name, r
     assert Counter.played - before == replayed
     if name == "Counter" or restore == "replay":
         assert second.get_state() == state
-    else:  # get_state is not called on an environment that was never reset.
+    else:  # `get_state` is called only after the first reset of an environment.
         assert not unpack_state(second.get_state())[0]["is_saved"]
     _, terminated, truncated, ended = second.step(1, frame)
     assert (frame[0], truncated, ended, terminated) == (*following, following[1], False)

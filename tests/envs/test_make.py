@@ -101,7 +101,7 @@ def test_a_stored_start_is_for_atari_games() -> None:
 
 
 def test_the_mode_of_reset_is_part_of_the_protocol() -> None:
-    assert "reset" not in make_spec(env_of(game="pong"), True, "wait").protocol  # The setting changes no episode.
+    assert "reset" not in make_spec(env_of(game="pong"), True, "wait").protocol  # The reset mode changes no episode.
     for game, reset, exact in (
         ("breakout", "cached", True),
         ("demon_attack", "cached", False),
@@ -131,7 +131,7 @@ def test_workers_stay_light() -> None:
 
 
 def test_settings_are_inspected_once_in_a_process(monkeypatch):
-    """The check, the plan and the building of a run share one inspected environment."""
+    """The environment of a run is inspected once for the check of settings, the plan and the start of the run."""
     made = []
     real = make.make_env
     monkeypatch.setattr(make, "make_env", lambda *a, **k: made.append(a) or real(*a, **k))

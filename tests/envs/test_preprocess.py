@@ -36,7 +36,7 @@ def rainbow(lines: int) -> bytes:
 
 @pytest.mark.parametrize(("lines", "rows", "colours"), [(262, 210, 122), (312, 250, 128), (313, 250, 128)])
 def test_luminance_of_all_colours(tmp_path: Path, lines: int, rows: int, colours: int) -> None:
-    rom = tmp_path / "boxing.bin"  # ale-py loads any 2 KB program under this name.
+    rom = tmp_path / "boxing.bin"  # the name of a 2 KB game, under which ale-py loads any 2 KB program
     rom.write_bytes(rainbow(lines))
     ale = make_ale(rom)
     for _ in range(5):
@@ -108,7 +108,8 @@ def test_writes_in_place_into_any_view(kind: str) -> None:
     preprocess.both(expected)
     height, width = FRAMES[kind]
     block = np.full((3, height, width), 7, np.uint8)
-    strided = np.full((height, 2 * width), 7, np.uint8)  # Neither rows nor columns are contiguous.
+    # In this array, neither rows nor columns of pixels are contiguous.
+    strided = np.full((height, 2 * width), 7, np.uint8)
     for view in (block[1], strided[:, ::2]):
         preprocess.both(view)
         assert (view == expected).all()

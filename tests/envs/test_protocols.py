@@ -26,7 +26,7 @@ LIMITS = {"breakout": 180, "pong": 50, "space_invaders": 180, "freeway": 50}
 
 
 class Draws:
-    """The rules, time limit and random numbers of our environment, drawn in the same order."""
+    """The rules, time limit and random numbers of our environment. The numbers are drawn in our environment's order."""
 
     def __init__(self, rules, limit=0):
         self.rules, self.limit, self.episode, self.rng = rules, limit, -1, episode_rng(SEED, 0)
@@ -230,8 +230,8 @@ class Ours:
         return self.env.step(action, self.frame)
 
 
-# Fast tests play each protocol with one game, and each game with several protocols. All other pairs of protocol and
-# game are slow tests.
+# Fast tests play each protocol with one game, and each game with several protocols.
+# All other pairs of protocol and game are slow tests.
 PAIRS = [
     pytest.param(name, game, marks=() if j == (0, 1, 0, 2, 0, 3)[i % 6] else pytest.mark.slow)
     for i, name in enumerate(PROTOCOLS)
@@ -260,7 +260,7 @@ def test_a_protocol_is_its_sources(name, game):
             assert not cut or step[2], (backend, t)
         if their_end and not over:
             returns += 1
-            if name == "cleanrl2022":  # The next observation is the first one after the protocol's FIRE presses.
+            if name == "cleanrl2022":  # After a lost life, this protocol presses FIRE before the next observation.
                 obs, _ = theirs.reset()
         elif over:
             for x in ours.values():
@@ -273,8 +273,7 @@ def test_a_protocol_is_its_sources(name, game):
     assert returns or "life" not in SOURCES[name].__name__ or game in ("pong", "freeway")
 
 
-# Columns: sticky probability, whether a lost life ends the return, full action set, step limit, range of no-ops,
-# frame skip.
+# Sticky probability, whether a lost life ends the return, full action set, step limit, range of no-ops, frame skip.
 RULES = {
     "mnih2015": (0.0, True, False, 18_000, (0, 30), 4),
     "nair2015": (0.0, True, False, 18_000, (0, 30), 4),

@@ -96,7 +96,8 @@ def test_an_action_below_zero_skips_one_step() -> None:
     assert not out.frame[1].any()
     for _ in range(7):
         step(batch, out)
-    assert out.valid.all() and out.ended.tolist() == [True, False, True]  # Environment 1 is one step behind the others.
+    # The episode of environment 1 began one step later.
+    assert out.valid.all() and out.ended.tolist() == [True, False, True]
 
 
 def test_wait_for_some_while_others_play() -> None:
@@ -104,7 +105,7 @@ def test_wait_for_some_while_others_play() -> None:
     batch.reset(out)
     for _ in range(8):
         step(batch, out)
-    assert 0 < out.valid.sum() < 3 or out.ended.any()  # The episodes have different ages.
+    assert 0 < out.valid.sum() < 3 or out.ended.any()  # The episodes began at different steps.
     waiting = ~out.valid | out.ended
     step(batch, out)
     assert (out.valid == ~waiting).all()
@@ -157,12 +158,13 @@ def episodes(reset: str, config: EnvConfig, steps: int = 120, pause: int = 7) ->
     return [own[:-1] for own in played]
 
 
-@pytest.mark.parametrize("limit", [25, 5])  # With 5, some episodes end before the reserve is refilled.
+# With a limit of 5 steps, some episodes end before the reserve environment is reset.
+@pytest.mark.parametrize("limit", [25, 5])
 def test_an_episode_is_the_same_in_every_mode(limit: int) -> None:
     config = env_of(game="breakout", max_episode_steps=limit, repeat_action_probability=0.25, noop_max=5)
     want = episodes("immediate", config)
     assert len({course[0] for own in want for course in own}) > 1  # starts differ
-    for reset in ("wait", "swap", "cached"):  # In breakout, a reset erases everything of the previous game.
+    for reset in ("wait", "swap", "cached"):  # A reset of breakout leaves nothing of the previous game.
         for own, expected in zip(episodes(reset, config), want, strict=True):
             n = min(len(own), len(expected))
             assert n >= 3 and own[:n] == expected[:n], reset
@@ -174,7 +176,7 @@ def test_late_resets_are_counted() -> None:
     assert batch.late_resets == 0
     for _ in range(18):
         step(batch, out)
-    # Each environment ended a second time before its reserve was refilled.
+    # In each environment, a second episode ended before the reserve environment was reset.
     assert out.ended.all() and batch.late_resets == 3
     batch.reset_waiting(out)
     for _ in range(9):
@@ -201,7 +203,7 @@ def test_state_round_trip(reset: str) -> None:
             played.append(contents(step(batch, out, action)) + (out.valid.tobytes(),))
             if t % 10 == 9:
                 batch.reset_waiting(out)
-        batch.reset(out)  # The numbers of decorrelation steps depend on the restored generator.
+        batch.reset(out)  # The restored generator draws the numbers of decorrelation steps.
         return [*played, contents(out)]
 
     expected = course(batch)

@@ -1,4 +1,7 @@
-"""Episodes from saved start points are equal with both backends. Frames before a start point count."""
+"""Episodes from saved start points are equal with both backends.
+
+The frames before a start point count in the time limit.
+"""
 
 import functools
 import json

@@ -38,7 +38,7 @@ def test_episodes_are_those_of_the_environment(mode):
         for before, out, action in found:
             episode, t, number = before[i]
             assert number == i
-            if not out.valid[i]:  # This step only resets the environment.
+            if not out.valid[i]:  # A step whose `valid` is false only resets the environment.
                 assert mode == "NextStep" and out.reward[i] == out.age[i] == 0 and not out.ended[i]
                 assert tuple(out.frame[i][:2]) == (episode + 1, 0)
                 expected = (episode + 1, 0)

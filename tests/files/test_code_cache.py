@@ -111,7 +111,7 @@ def test_libraries_are_loaded_from_their_bytes(tmp_path, monkeypatch, has_memfd)
 
 
 def test_without_a_home_folder_the_cache_is_temporary(tmp_path):
-    """Another user could have created a folder with a predictable name in /tmp."""
+    """The folder's name is random, because another user could have created a folder with a predictable name in /tmp."""
     code = (
         "import os, subprocess, sys\n"
         "from pathlib import Path\n"

@@ -28,7 +28,7 @@ from tests.golden.runs import RANKS, RUNS
 
 FILE = Path(__file__).parent / "curves.json"
 NAMES = ("loss", "grad_norm", "score")
-RTOL, ATOL = 2e-3, 2e-4  # Sums depend on the processor's vector instructions.
+RTOL, ATOL = 2e-3, 2e-4  # A processor's vector instructions determine the order of sums.
 Curves = dict[str, list[float]]
 
 

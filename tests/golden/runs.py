@@ -29,7 +29,7 @@ SEQUENCES = {
 }
 """Settings of R2D2, with 32 trained steps per update."""
 LINEAR = {"learning_rate_schedule": "linear"}
-# In such short runs, policy ratios do not reach a clip range of 0.2.
+# In the short runs of this module, policy ratios do not reach a clip range of 0.2.
 LINEAR_CLIP = {"clip": 0.02, "clip_schedule": "linear"}
 
 

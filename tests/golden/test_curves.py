@@ -13,7 +13,7 @@ from tests.golden.curves import NAMES, differences, measure, stored
 from tests.golden.runs import RANKS, RUNS
 from tests.marks import slow
 
-# These runs are slow tests: PPO has another run, and Rainbow also trains a distribution like C51.
+# Slow tests: fast tests have another run of PPO, and a run of Rainbow, which trains a distribution as C51 does.
 MORE = ("ppo, pong", "c51, pong")
 
 
@@ -32,7 +32,7 @@ def test_stored_curves_are_complete():
         assert torch.tensor(curve["loss"]).isfinite().any(), name
 
 
-# -- mistakes that the curves must show ------------------------------------------------------------
+# -- planted mistakes ------------------------------------------------------------
 
 
 def the_advantages_sign(monkeypatch):
@@ -73,7 +73,7 @@ def stacks_off_by_one(monkeypatch):
         return found
 
     monkeypatch.setattr(FrameStacks, "gather", rolled)
-    # The kernel that reads stacks without gathering them must not be used.
+    # The kernel that reads stacks of frames without gathering would bypass the planted mistake.
     monkeypatch.setattr(conv_u8, "supports", lambda x, *more: not isinstance(x, FrameStacks) and supports(x, *more))
     monkeypatch.setattr(FrameRing, "batch", rolled_batch)
 
@@ -85,7 +85,7 @@ MISTAKES = [
     (no_bootstrap_where_a_time_limit_struck, "dqn, double, dueling, three steps, time limits"),
     (stacks_off_by_one, "dqn, pong"),
 ]
-ALSO = [  # The same mistakes in other algorithms.
+ALSO = [  # Slow tests: the same planted mistakes in other algorithms.
     (the_advantages_sign, "ppo, time limits"),
     (a_stale_target_network, "dqn, pong"),
     (a_stale_target_network, "rainbow, time limits"),

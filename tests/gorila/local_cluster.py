@@ -15,7 +15,7 @@ NODE_S = 60  # A node must join within NODE_S seconds.
 class LocalCluster:
     """A Ray cluster on one machine, whose nodes have separate object stores and processes.
 
-    This process is connected to node 0, the head.
+    The process that creates the cluster is connected to node 0, the head.
     """
 
     def __init__(self, ray: Any, cpus: int, object_store_bytes: int):

@@ -88,7 +88,7 @@ def sync_of(name="learner-0", optimizer="adagrad", max_norm=None, **settings):
 
 
 def connected(sync, transport=None):
-    """Connect to the shards of a transport, or to new ones."""
+    """Connect a learner to the shards of a transport, or to new shards, and return the learner."""
     sync.transport = transport or InProcess(sync.build_shards())
     sync.connect(sync.transport)
     return sync
@@ -100,7 +100,7 @@ def local_of(optimizer="adagrad", max_norm=None):
 
 
 def compute(sync, seed, loss=0.0):
-    """Pull, and compute a random gradient. Returns a function that makes the step."""
+    """Pull parameters, and draw a random gradient. Returns a function that makes a step with this gradient."""
     sync.pull()
     sync.flat.grad.copy_(torch.randn(len(sync.flat.grad), generator=torch.Generator().manual_seed(seed)))
     return lambda rate=1e-2: sync.step(rate, torch.tensor(loss))
@@ -116,7 +116,7 @@ class Later:
     """A call that is executed when its result is awaited, or when the transport delivers it."""
 
     def __init__(self, transport, shard, method, arguments):
-        copied = pickle.loads(pickle.dumps(arguments))  # Ray also copies the arguments before a call returns.
+        copied = pickle.loads(pickle.dumps(arguments))  # Arguments are copied before a call returns, as by Ray.
         self.transport, self.call, self.answer = transport, (shard, method, *copied), None
 
     def done(self):
@@ -183,7 +183,7 @@ class Unreliable:
 
 
 class Repeats:
-    """A transport that delivers every push twice. The learner gets the second answer."""
+    """A transport that delivers every push twice. The learner gets the answer to the second delivery."""
 
     def __init__(self, inner):
         self.inner = inner

@@ -71,7 +71,7 @@ class Killer:
                 elif found := titled(TITLES[kind]):
                     found[0].kill()
                     self.killed.append(kind)
-        while not self.over:  # A node ends with the thread that has started it.
+        while not self.over:  # The processes of a Ray node end when the thread that started the node ends.
             time.sleep(0.1)
 
 
@@ -87,7 +87,10 @@ def titled(title: str, pid: int | None = None) -> list[psutil.Process]:
 
 
 def run(folder: Path, config: TrainConfig, kinds: Sequence[str], pause_s: float) -> tuple[dict[str, object], list[str]]:
-    """Train while processes and nodes are killed. Returns the result, and the kinds of the killed ones."""
+    """Train while processes and nodes are killed.
+
+    Returns the result, and the kinds of the killed processes and nodes.
+    """
     with local_cluster(nodes=3, cpus=2) as cluster:
         resolved = replace(resolve(config), run_dir=str(folder))
         run_folder = RunFolder.create(folder, resolved)

@@ -1,4 +1,4 @@
-"""How often a process may die before the run ends."""
+"""How often a process of a Gorila run may die before the run ends."""
 
 from accel_rl.gorila.keeper import MAX_PAUSE_S, MOST, OVER_S, Deaths
 

@@ -40,7 +40,7 @@ def test_it_draws_the_transitions_of_all_members_evenly():
     replay = OfPictures(2, members[0].spec, B=2)
     assert replay.sample(4) == (0, {})
     own = [replay._replay_config.build(replay._spec, 2, replay._returns, "cpu", 0) for _ in members]
-    rollouts = [1, 3]  # The second member has sampled three times as many steps.
+    rollouts = [1, 3]  # The second member has sampled three times as many env steps as the first.
     for member, n in enumerate(rollouts):
         for _ in range(n):
             rollout = members[member].rollout()

@@ -65,7 +65,7 @@ def test_two_bundles_learn_catch(tmp_path):
     assert done.returncode == 0, done.stderr
     last = rows(tmp_path / "run")[-1]
     assert float(last["score"]) > 0.8 and int(last["bundles_replaced"]) == 0
-    # Each update is pushed to both shards.
+    # A learner pushes each update to both shards.
     updates, accepted = int(last["updates"]), int(last["pushes_accepted"])
     assert 2 * updates - 8 <= accepted <= 2 * updates + 8
     members = [rows(tmp_path / "run" / "members" / str(i))[-1] for i in range(2)]
@@ -208,7 +208,10 @@ def test_members_end_without_their_driver_on_a_cluster_that_goes_on(start, tmp_p
 
 
 def test_an_evaluator_that_is_killed_again_and_again_does_not_end_the_run(tmp_path):
-    """Five successive evaluators are killed soon after their starts. The run's end waits for the last evaluation."""
+    """The test kills five successive evaluators soon after their starts.
+
+    The run still waits for its last evaluation.
+    """
     result, killed = run_with_kills(tmp_path / "run", catch(12_000), ["evaluator"] * 5, pause_s=0.3)
     assert result["exit_code"] == 0 and result["evaluation"]["episodes"] > 0 and len(killed) == 5
     assert events(tmp_path / "run").count("the evaluator died") == 5

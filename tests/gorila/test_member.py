@@ -1,4 +1,4 @@
-"""A member's checkpoint is newer than the checkpoint from which the run continues."""
+"""A member whose checkpoint is newer than the checkpoint from which the run continues."""
 
 import pytest
 

@@ -78,7 +78,7 @@ def test_what_one_reward_can_add_is_no_outlier():
 
 
 def test_the_bound_is_steady():
-    """The bound must not depend on the last few losses, as it did with a window of 100."""
+    """The bound on losses must not depend much on the last few losses, as it did with a window of 100 losses."""
     rng = random.Random(0)
     guard = OutlierGuard(5.0)
     bounds = []

@@ -96,8 +96,8 @@ class Sleeps(Shard):
 @WITH_RAY
 @pytest.mark.slow
 def test_the_calls_of_an_actor(ray):
-    """Tested are the order, errors and time limits of calls, and calls that are lost with their actor."""
-    n = 100_000  # Ray passes messages of this size by its object store.
+    """The test covers the order, errors and time limits of calls, and calls that are lost with their actor."""
+    n = 100_000  # Ray passes messages of 100,000 numbers by its object store.
     shards = RayShards(ray, [Sleeps(torch.zeros(n), Subtract(n), max_delay=3)], "run-of-calls")
     transport = shards.transport()
     call = transport.call(0, "join", "1.5")
@@ -108,7 +108,7 @@ def test_the_calls_of_an_actor(ray):
     version, gradient = transport.call(0, "pull", None).result(WAIT_S).version, torch.ones(n)
     calls = []
     for i in range(1, 6):
-        gradient.fill_(float(i))  # Ray has copied the gradients of the earlier calls.
+        gradient.fill_(float(i))  # Ray copied earlier calls' gradients, so that these may be overwritten.
         calls.append(transport.call(0, "push", Push("a", i, version, 0.1, gradient)))
     pulled = transport.call(0, "pull", version)
     assert [c.result(WAIT_S) for c in calls] == ["accepted"] * 4 + ["stale"]

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("ray") is None, rea
 
 GONE_S = 30.0
 SEEN_S = 90.0  # Ray detects a lost node by missing heartbeats.
-# A driver with an actor like a shard, whose child process is in another process group.
+# The program of a Ray driver, whose actor starts a child process in a separate process group.
 DRIVER = """
 import subprocess, sys, time
 from accel_rl.gorila.ray_session import local_ray

@@ -60,7 +60,7 @@ def test_a_push_counts_once():
     before = shard.pull(None).parameters
     assert [push(shard, i) for i in (1, 2, 3)] == ["duplicate"] * 3
     assert torch.equal(shard.pull(None).parameters, before) and shard.counts["duplicate"] == 3
-    assert push(shard, 1, learner="b") == "accepted"  # Each learner numbers its own pushes.
+    assert push(shard, 1, learner="b") == "accepted"  # Push numbers of different learners are independent.
     assert (shard.join("a"), shard.join("b"), shard.join("c")) == (3, 1, 0)
 
 
@@ -100,10 +100,10 @@ def test_a_restored_shard_goes_on_from_its_snapshot_in_a_new_epoch(optimizer):
     push(shard, 4)
     expected = shard.pull(None).parameters
     push(shard, 5)
-    other = shard_of(optimizer=optimizer)  # This shard replaces a dead one.
+    other = shard_of(optimizer=optimizer)  # `other` replaces a dead shard.
     other.restore(snapshot)
     assert other.version.epoch != epoch and other.version.updates == 3 and other.counts["accepted"] == 3
-    # A pull from another epoch always returns parameters.
+    # If a learner pulls with the version of another epoch, the answer always has parameters.
     assert other.pull(Version(epoch, 3, 3)).parameters is not None
     assert push(other, 3) == "duplicate"
     assert push(other, 4, epoch=epoch) == "stale"

@@ -50,7 +50,7 @@ def test_the_step_returns_the_norm_before_clipping():
 @pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_learners_that_take_turns_are_one(optimizer, shards):
-    """No gradient is stale, because each learner pulls before it. The shards hold the whole optimizer state."""
+    """No gradient is stale, because learners pull parameters before each gradient. Shards hold the optimizer state."""
     a = connected(sync_of("a", optimizer, shards=shards))
     b = connected(sync_of("b", optimizer, shards=shards), a.transport)
     single = local_of(optimizer)
@@ -75,7 +75,8 @@ def test_a_gradient_is_as_old_as_the_updates_since_its_parameters(max_delay, acc
     if accepted:
         learn(single, [0])
     assert a.counts == (Counter(accepted=3) if accepted else Counter(stale=3))
-    assert torch.equal(a.flat.data, single.flat.data)  # The learner has pulled newer parameters in both cases.
+    # Also after a stale gradient, the learner has the newest parameters.
+    assert torch.equal(a.flat.data, single.flat.data)
     learn(a, [2])
     learn(single, [2])
     assert torch.equal(a.flat.data, single.flat.data)
@@ -123,7 +124,7 @@ def test_old_answers_do_not_replace_newer_parameters():
     other = connected(sync_of("other", max_delay=2), sync.transport)
     sync._calls.transport = slow = Slow(sync.transport)
     learn(sync, [0])
-    slow.deliver()  # The answer has arrived, but the learner has not read it yet.
+    slow.deliver()  # The shards' answer has arrived, but the learner has not read this answer.
     learn(other, [1])
     sync.pull_now()
     newest = other.flat.data.clone()

@@ -1,6 +1,6 @@
 """One of two ranks that make short runs together: `python -m tests.gpu.rank_runs RANK STORE OUT RUN [RUN ...]`.
 
-Each run is made on the CPU, and with a simulated GPU for each rank. Some runs are also made on a GPU that both ranks
+Every run trains on the CPU, and with a simulated GPU for each rank. Some runs also train on a GPU that both ranks
 share, or with captured updates.
 """
 
@@ -52,7 +52,7 @@ RUNS: dict[str, TrainConfig] = {
 QUICK = ("dqn",)
 CYCLES = 6
 LATE_S = 10.0
-"""In runs with collectives like NCCL's, one rank is late once by this time. The other rank waits in a graph."""
+"""In runs with collectives like NCCL's, one rank pauses once for LATE_S seconds, while the other waits in a graph."""
 MORE = {
     "shared": ("dqn",),
     "captured": (

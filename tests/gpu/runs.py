@@ -23,9 +23,9 @@ from tests import simulated_device
 from tests.golden.runs import POLE, SEQUENCES, SMALL, config
 
 GPU = "sim:0"
-SERVED = "accel_rl/samplers/inference/device_rollouts.py"  # The host waits in this file for a group's actions.
+SERVED = "accel_rl/samplers/inference/device_rollouts.py"  # the file in which the host waits for a group's actions
 
-CAPTURE = "accel_rl/speed/cuda_graph.py"  # The host waits in this file before a capture.
+CAPTURE = "accel_rl/speed/cuda_graph.py"  # the file in which the host waits before a capture
 
 
 def q(algorithm: str, env: str = POLE, schedule: str = "lockstep", secondary: int = 0, **algo: Any) -> TrainConfig:
@@ -90,7 +90,7 @@ RUNS: dict[str, TrainConfig] = {
     "r2d2, uniform": q("r2d2", replay_prioritized=False, **SEQUENCES),
     "r2d2, replay on the host": q("r2d2", **SEQUENCES, **HOST),
     "r2d2, concurrent, second learner": q("r2d2", schedule="concurrent", secondary=2, **SEQUENCES),
-    # Other combinations of algorithm, schedule, replay device, kind of draws and second learner.
+    # More combinations of algorithm, schedule, replay device, kind of draws from the replay, and second learner.
     "dqn, prioritized, concurrent": q("dqn", schedule="concurrent", replay_prioritized=True),
     "dqn, prioritized, replay on the host": q("dqn", replay_prioritized=True, **HOST),
     "dqn, second learner, replay on the host": q("dqn", secondary=8, **HOST),
@@ -157,7 +157,7 @@ def on_device(run: TrainConfig, **sampler: Any) -> TrainConfig:
 
 
 def declare_parts(sampler: Any) -> None:
-    """Declare that a rollout's memory is a separate part for each group, whose operations have their own order."""
+    """Declare that groups access separate parts of a rollout's memory, so that their order is not checked."""
     rollouts = sampler.server.rollouts
     names = ("frames", "final_frames", *KNOWN) if sampler.memory.resident else ("frames", "age")
     simulated_device.in_parts(*(getattr(r, name) for r in rollouts for name in names))
@@ -166,7 +166,8 @@ def declare_parts(sampler: Any) -> None:
 def build(run: TrainConfig, device: str, folder: Path) -> Trainer:
     """Build a run with two groups of environments.
 
-    Noise is drawn for each group's batch, and by default a CPU with few cores has only one group.
+    The number of groups changes the results, because noise is drawn for each group's batch. By default, a CPU with few
+    cores has only one group.
     """
     run = resolve(replace(run, device=device, sampler=replace(run.sampler, groups=2)))
     trainer = Trainer(run, RankPlan.resolve(run), RunFolder.create(folder, run))

@@ -43,5 +43,5 @@ def test_a_run_records_the_energy_of_its_gpu(simulated_gpu, tmp_path, monkeypatc
     assert main(["resume", str(folder), "--env-steps", "160"]) == 0
     with open(folder / "metrics.csv", newline="") as f:
         joules = [row["gpu_joules"] for row in csv.DictReader(f)]
-    # A cell without energy is empty. The last checkpoint of the first process is written after its last row.
+    # The first row has no energy. The first process's checkpoint includes the energy used after its last row.
     assert joules == ["", "1.5", "3", "4.5"]

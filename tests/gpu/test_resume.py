@@ -1,4 +1,7 @@
-"""A resumed run on a GPU equals the uninterrupted run. Runs move between GPU and CPU, and evaluations are equal."""
+"""A resumed run on a GPU equals the uninterrupted run.
+
+A run can move between GPU and CPU by a resume, and evaluations on both are equal.
+"""
 
 import warnings
 from dataclasses import replace
@@ -46,7 +49,8 @@ def test_a_resumed_run_equals_the_uninterrupted_one(simulated_gpu, tmp_path, nam
     second = restored(name, GPU, tmp_path / "second", state)
     resumed = cycles(second, 3)[0]
     assert torch.equal(first.learner.flat.data.cpu(), second.learner.flat.data.cpu())
-    for a, b in zip(whole[1:], resumed[1:], strict=True):  # The metrics of the first row began before the checkpoint.
+    # The interval that the first row summarizes began before the checkpoint.
+    for a, b in zip(whole[1:], resumed[1:], strict=True):
         assert a == pytest.approx(b, rel=1e-12, nan_ok=True)
     first._close()
     second._close()
@@ -55,7 +59,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(simulated_gpu, tmp_path, nam
 @pytest.mark.parametrize(("before", "after"), [(GPU, "cpu"), ("cpu", GPU)])
 @pytest.mark.parametrize("name", marked(MOVED, QUICK_TO_MOVE))
 def test_a_checkpoint_moves_between_a_gpu_and_a_cpu(simulated_gpu, tmp_path, name, before, after):
-    """Runs that continue from one checkpoint on the other device are equal. New random numbers are reported.
+    """Two runs that continue one checkpoint on the other device are equal. A message says that random numbers are new.
 
     Only `impala` draws no random numbers except those of the sampler.
     """

@@ -30,9 +30,9 @@ ON_BOTH = tuple(n for n in RUNS if "Hadamax" not in n)
 With the Hadamax network, most of the gradient is that of 5 M weights of one layer. The float32 norm of the gradient
 depends on the order of summation, and differs by 0.2 % between devices although the gradients are equal.
 """
-PERIODS = 9  # With the concurrent schedule, a cycle is a period.
+PERIODS = 9  # In the concurrent schedule, a training cycle is a period.
 CAPTURED = tuple(n for n in RUNS if "replay on the host" not in n)
-# These runs draw nothing on the GPU. In a deep network, rounding changes an action after ten cycles.
+# Runs without random numbers of the GPU. In the deep IMPALA network, rounding changes an action after ten cycles.
 ON_POLICY = tuple(n for n in RUNS if n.startswith(("a2c", "impala")) and "IMPALA network" not in n)
 
 REAL = "cuda:0"
@@ -93,7 +93,8 @@ def test_a_run_equals_that_on_the_cpu_and_waits_for_actions_alone(gpu, device, t
         assert a == pytest.approx(b, rel=1e-3, abs=1e-4)
     is_captured = name in CAPTURED
     assert ("updates are not captured" not in found.events) == is_captured, found.events
-    # In the last cycles, graphs are already captured, except if a replay's pool of final frames has just grown.
+    # Before the last cycles, all graphs are captured.
+    # A replay's graph is captured again if the pool of final frames grew.
     waits, updates = sum(found.waits[-4:], Counter()), sum(found.updates[-4:])
     served = sum(n for place, n in waits.items() if place.startswith(SERVED))
     captures = sum(n for place, n in waits.items() if place.startswith(CAPTURE))
@@ -102,11 +103,12 @@ def test_a_run_equals_that_on_the_cpu_and_waits_for_actions_alone(gpu, device, t
     with capsys.disabled():
         print(f"\n{name}: {updates} updates, {rollouts} rollouts; waits: {served} for actions, {dict(others)}", end="")
     run, replay = RUNS[name], getattr(RUNS[name].algo, "replay", None)
-    # With priorities on the host, the host waits for the errors of each update.
+    # If the replay's priorities are on the host, the host waits for the errors of each update.
     each = int(replay is not None and replay.device == "cpu" and replay.prioritized)
-    states = rollouts if each and run.algorithm == "r2d2" else 0  # A replay on the host stores recurrent states.
+    # If the replay is on the host, the host also waits for recurrent states.
+    states = rollouts if each and run.algorithm == "r2d2" else 0
     cycle = run.period if run.schedule == "concurrent" else run.T * run.sampler.envs
-    # The host waits once for each step of each of two groups.
+    # In each step of a rollout, the host waits for the actions of both groups.
     assert served == 4 * cycle // (run.T * run.sampler.envs) * run.T * 2
     kl = rollouts * (
         getattr(run.algo, "learning_rate_schedule", "") == "kl"
@@ -137,8 +139,10 @@ def test_a_run_with_the_replay_on_the_host(tmp_path, name):
 
 @pytest.mark.parametrize("name", marked(RUNS, ON_SECOND))
 def test_a_run_on_the_second_gpu_never_uses_the_first(simulated_gpu, tmp_path, name):
-    """Tested are the caller's thread, the run's threads, and evaluations. A new thread's default device is the first
-    GPU."""
+    """The test covers the caller's thread, the run's threads, and evaluations.
+
+    A new thread's default device is the first GPU.
+    """
     run = replace(RUNS[name], evaluation=replace(RUNS[name].evaluation, parallel=4, steps=100))
     trainer = build(run, "sim:1", tmp_path / "run")
     trainer.reporter.open(0, 0)

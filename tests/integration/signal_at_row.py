@@ -1,6 +1,6 @@
 """Run accel_rl, and send the process a signal as soon as metrics.csv has ROWS rows.
 
-python -m tests.integration.signal_at_row ROWS SIGNAL train a2c ...
+    python -m tests.integration.signal_at_row ROWS SIGNAL train a2c ...
 
 A test that watches the file from another process may send the signal too late: a short run ends within milliseconds.
 """

@@ -77,7 +77,7 @@ def test_a_sampler_chooses_allowed_actions(policy):
 @pytest.mark.parametrize("name", ["dqn", "c51", "qrdqn", "iqn"])
 @pytest.mark.parametrize("double", [False, True])
 def test_the_next_action_of_a_target_is_allowed(name, double):
-    """The loss equals that of a network whose values of forbidden actions are low."""
+    """The loss with masks equals the loss of a network that gives forbidden actions low values."""
     options = {"double": double, **({"v_min": -20.0, "v_max": 20.0} if name == "c51" else {})}
     resolved = resolve(config(name, ENV, **options))
     spec = resolved.spec

@@ -19,7 +19,7 @@ ARGS = (
 )
 TWO = ("--ranks", 2, "--secondary.batch", 32)
 EVALUATED = ("--evaluation.interval", 800, "--evaluation.steps", 200, "--evaluation.max-episode-steps", 60)
-ENV_STEPS = 1_600 + 96  # The last period is shorter than the others.
+ENV_STEPS = 1_600 + 96  # The run's last period is shorter than all earlier periods.
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_ranks_stop_at_the_end_of_a_period_and_resume_bit_for_bit(whole, tmp_pat
 
 @pytest.mark.slow
 def test_asynchronous_ranks_train_concurrently(tmp_path):
-    """Each rank learns from all its samples. The run's number of updates is the sum of both ranks."""
+    """Each rank learns from all samples that it collected. The run's number of updates is the sum over both ranks."""
     done = run(*ARGS, "--ranks", 2, "--update", "async", "--env-steps", 1_600, "--run-dir", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     last = rows(tmp_path / "run")[-1]

@@ -43,7 +43,7 @@ def damaged(file: Path, rng: random.Random, value: int | None = None) -> str:
 
 
 def outcome(capfd, *words):
-    """Run a command in this process. Returns its exit code and its output."""
+    """Run a command in this process. Returns the command's exit code and output."""
     capfd.readouterr()
     code = main([str(word) for word in words])
     captured = capfd.readouterr()
@@ -63,7 +63,7 @@ USERS = {
 
 
 def test_one_changed_byte_is_at_most_one_line(finished, tmp_path, capfd):
-    """Of checkpoints and evaluations only the newest is damaged. tests/chaos damages more files in other ways."""
+    """Of a run's checkpoints and evaluations, only the newest are damaged. tests/chaos damages more files."""
     rng = random.Random(1)
     for name in files(finished):
         is_top = "/" not in name
@@ -94,7 +94,7 @@ def test_a_damaged_cell_of_metrics_blocks_nothing(finished, tmp_path, column, va
     lines[2] = b",".join(cells)
     (folder / "metrics.csv").write_bytes(b"\n".join(lines))
     steps, _ = read_columns(folder, "env_steps", ["score", column])[column]
-    # If the 8 of "80" is damaged, the 0 remains a valid number.
+    # If the 8 of the env steps "80" is damaged, 0 remains.
     assert len(steps) >= 2 and set(steps) <= {0, 40, 80, 120, 160}
     assert any("metrics.csv cannot be read and count as empty" in line for line in warned)
     if column == "wall_s" and value in (0xFF, ord("\n")):

@@ -1,4 +1,4 @@
-"""A run continues on the device engine only with counter randomness.
+"""A resume may change to the device engine only in a run with counter randomness.
 
 tests/samplers/test_device_engine.py and tests/gpu/test_device_engine.py compare the device engine with worker
 processes.

@@ -13,7 +13,7 @@ from tests.integration.runs import run
 ROOT = Path(__file__).parents[2]
 SMALL = ["--envs", "4", "--horizon", "8", "--minibatch", "32", "--env-steps", "64", "--evaluation.interval", "0"]
 SMALL += ["--decorrelation-steps", "0"]
-# As with the console script, Python does not search the current folder.
+# Like the console script accel-rl, this program does not import modules of the current folder.
 ACCEL_RL = f"import sys; sys.path[0] = {str(ROOT)!r}; from accel_rl.cli.main import main; sys.exit(main())"
 BROKEN = """
 import gymnasium
@@ -43,7 +43,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def accel_rl(folder: Path, *arguments: str) -> str:
-    """Run a command in the folder, and return its output."""
+    """Run an accel-rl command whose current folder is `folder`, and return the command's output."""
     command = [sys.executable, "-c", ACCEL_RL, *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -57,7 +57,7 @@ def played(run: Path) -> str:
 
 @pytest.mark.slow
 def test_workers_and_ranks_have_the_emulator(checkout: Path) -> None:
-    """Each rank starts separate workers."""
+    """Worker processes, of which each rank starts its own, can also import the compiled emulator."""
     accel_rl(checkout, "train", "ppo", "--game", "pong", "--ranks", "2", "--run-dir", "two", *SMALL)
     assert played(checkout / "two") == "emulator"
 

@@ -102,7 +102,10 @@ RECALL = (
 @pytest.mark.slow
 @pytest.mark.parametrize(("lstm", "solved"), [(32, True), (0, False)])
 def test_a_memory_task_needs_the_memory(tmp_path, lstm, solved):
-    """The cue is observed 9 steps before the answer. An agent with an LSTM scores 1, without memory 0.25 by chance."""
+    """The cue is observed 9 steps before the answer. An agent with an LSTM scores 1.
+
+    An agent without memory scores 0.25 by chance.
+    """
     done = run(
         *("train", "ppo", *RECALL, "--lstm", lstm, "--envs", 16, "--horizon", 20, "--minibatch", 80, "--seed", 1),
         *("--learning-rate", 3e-3, "--env-steps", 40_000 if solved else 15_000, "--run-dir", tmp_path / "run"),

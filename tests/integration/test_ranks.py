@@ -48,11 +48,13 @@ def whole(tmp_path_factory):
 
 
 def test_two_ranks_stop_and_resume_bit_for_bit(whole, tmp_path):
-    """A run that was interrupted in the middle and resumed equals the uninterrupted run. Each rank restores its
-    part."""
+    """A run that was interrupted and resumed equals the uninterrupted run.
+
+    A rank restores its part of the checkpoint.
+    """
     cut = tmp_path / "cut"
     shutil.copytree(whole, cut)
-    for part in ("", "ranks/1"):  # The copied run is as if it had been killed before its last two checkpoints.
+    for part in ("", "ranks/1"):  # Without the last two checkpoints, the copied run is as if killed earlier.
         for steps in (800, 1_200):
             shutil.rmtree(Checkpoints(cut / part / "checkpoints").path(steps))
     assert run("resume", cut).returncode == 0
@@ -75,7 +77,7 @@ def test_rank_0_decides_by_its_clock_when_all_ranks_save(tmp_path):
 
 @pytest.fixture(scope="module")
 def one(tmp_path_factory):
-    """The run of the fixture `whole`, with a single rank."""
+    """A run of a single rank with the settings of the fixture `whole`."""
     folder = tmp_path_factory.mktemp("one") / "run"
     done = run(*SHORT, "--run-dir", folder)
     assert done.returncode == 0, done.stderr
@@ -110,7 +112,7 @@ def assert_equal_digits(one_rank, ranks):
 
 
 def test_one_asynchronous_rank_equals_single_mode(one, tmp_path):
-    """All columns of all rows are equal."""
+    """All columns of all rows of metrics.csv are equal."""
     done = run(*SHORT, "--update", "async", "--run-dir", tmp_path / "async")
     assert done.returncode == 0, done.stderr
     assert rows(tmp_path / "async") == rows(one) and len(rows(one)) == 30
@@ -119,7 +121,7 @@ def test_one_asynchronous_rank_equals_single_mode(one, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["ppo", "pqn", "dqn"])
 def test_an_asynchronous_rank_of_each_kind_equals_single_mode(tmp_path, algorithm):
-    """The algorithms use Adam, RAdam, and a replay."""
+    """The tested algorithms use Adam, RAdam, and a replay."""
     more = {"dqn": ("--replay.size", 2_000, "--replay.start", 500, "--target-interval", 200)}.get(algorithm, ())
     args = ("train", algorithm, *CARTPOLE, *more, "--env-steps", 4_096)
     assert run(*args, "--run-dir", tmp_path / "single").returncode == 0
@@ -180,7 +182,7 @@ def test_a_suspended_rank_does_not_delay_a_stop(tmp_path, update):
 def test_a_lost_asynchronous_rank_is_replaced_while_the_other_goes_on(tmp_path, victim, fault):
     folder = tmp_path / "run"
     args = (*LONG, "--ranks", 2, "--update", "async", "--distributed.timeout-s", 3, "--run-dir", folder)
-    # Ranks wait long for their environments.
+    # In this run, ranks mostly wait for their environments.
     args = (*args, "--env", "tests.environments:takes_a_millisecond", "--log.interval", 80)
     process = start("train", "a2c", *args)
     try:
@@ -359,7 +361,7 @@ def test_asynchronous_ranks_of_one_torchrun_agent_train(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", [0, 1])
 def test_torchrun_ends_when_an_asynchronous_rank_is_stopped(tmp_path, victim):
-    """The other rank kills the stopped rank, saves a checkpoint, and ends."""
+    """If one rank is suspended, the other rank kills this rank, saves a checkpoint, and ends."""
     folder = tmp_path / "run"
     args = (*CARTPOLE, "--env-steps", 10_000_000, "--checkpoint.interval", 0, "--distributed.timeout-s", 3)
     process = asynchronous_agent(folder, *args)

@@ -42,7 +42,7 @@ def test_one_process_at_a_time_trains_a_run(tmp_path):
     finally:
         process.kill()
         process.communicate()
-    with RunFolder(folder).locked():  # The lock is released when its process ends.
+    with RunFolder(folder).locked():  # The folder's lock is released when the killed process has ended.
         pass
 
 

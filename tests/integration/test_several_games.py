@@ -32,7 +32,7 @@ RUNS = {
 
 @pytest.fixture(scope="module")
 def done(request, tmp_path_factory):
-    """Return (output, folder) of an uninterrupted run."""
+    """Return (printed output, run folder) of an uninterrupted run."""
     folder = tmp_path_factory.mktemp("several") / "run"
     result = run("train", *RUNS[request.param], *COMMON, "--run-dir", folder)
     assert result.returncode == 0, result.stderr

@@ -1,6 +1,6 @@
 """Small tasks that test exploration by noise, memory, delayed rewards, time limits and stale policies.
 
-A correct algorithm meets each task's criterion in seconds. Algorithms with the planted mistakes do not.
+A correct algorithm meets each task's criterion in seconds. Algorithms with planted mistakes do not meet the criterion.
 """
 
 import copy
@@ -47,7 +47,7 @@ def greedy_actions(run: Run, states: int) -> list[int]:
     return run.load_agent(greedy=True).act(np.eye(states, dtype=np.float32)).tolist()
 
 
-# -- exploration by noise ------------------------------------------------------------
+# -- noisy networks ------------------------------------------------------------
 
 SOLUTION = [RIGHT, LEFT] * 3 + [RIGHT]
 EXPLORING = Q_LEARNING | {"envs": 16, "horizon": 1, "algo__intensity": 2, "replay__start": 16, "env_steps": 12_000}
@@ -56,7 +56,10 @@ EXPLORING |= {"algo__target_interval": 250}
 
 @pytest.mark.slow
 def test_noise_finds_the_end_of_a_chain(train):
-    """Four of five seeds find the chain's end. A second seed is tried, because results depend on the processor."""
+    """Four of five seeds find the chain's end.
+
+    If the first seed fails, a second seed is tried, because results depend on the processor.
+    """
     runs = (train("dqn", tables.chain, seed, noisy=True, **EXPLORING) for seed in (1, 2))
     assert any(greedy_actions(run, 7) == SOLUTION for run in runs)
 
@@ -70,7 +73,7 @@ def test_epsilon_greedy_actions_miss_it(train):
 @pytest.mark.slow
 @pytest.mark.parametrize("draws", [0, 1])
 def test_noise_that_is_not_resampled_misses_it(train, monkeypatch, draws):
-    """With `draws` 0, the noise stays zero. With 1, the noise is drawn only once."""
+    """The noise is drawn `draws` times: if `draws` is 0, the noise stays zero."""
     resample = QNetwork.resample
 
     def limited(network: QNetwork, seed: torch.Tensor) -> None:
@@ -210,7 +213,7 @@ def test_an_agent_that_confuses_the_two_leaves_too_soon(train, algorithm):
     assert greedy_actions(train(algorithm, tables.wage, **settings), 1) == [RIGHT]
 
 
-# -- actions of an older policy ------------------------------------------------------------
+# -- off-policy actions ------------------------------------------------------------
 
 STALE = {"envs": 32, "horizon": 5, "algo__window": 5, "batches": 1, "learning_rate": 6e-3, "env_steps": 8_000}
 

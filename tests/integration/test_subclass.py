@@ -48,7 +48,7 @@ MODES = {
 }
 
 
-# tests/test_docs_run.py trains it with the lockstep schedule.
+# tests/test_docs_run.py trains the same algorithm with the lockstep schedule.
 @pytest.mark.parametrize("mode", slow_unless("concurrent".__eq__, MODES))
 def test_the_documented_value_learner_runs_in_every_mode(mode, tmp_path, monkeypatch):
     page = (ROOT / "docs/extending.md").read_text()

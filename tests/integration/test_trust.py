@@ -135,7 +135,7 @@ def test_python_imports_the_code_of_a_trusted_folder(folder, capsys):
 
 @pytest.fixture
 def sweep(folder):
-    """A sweep of the experiment mine:settings, whose run has not started."""
+    """The folder of a sweep of the experiment mine:settings, none of whose runs has started."""
     code = "import dataclasses\nfrom accel_rl.settings.train import default_config\n"
     code += "from accel_rl.envs.make import EnvConfig\n"
     code += "def settings():\n    env = EnvConfig(id='CartPole-v1')\n"

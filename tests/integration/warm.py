@@ -146,7 +146,7 @@ def serve(connection: socket.socket) -> None:
             os.read(ended, 4096)
             for pid, status in list(statuses.items()):
                 if (end := os.waitpid(pid, os.WNOHANG))[0]:
-                    # The test that started the program may have ended.
+                    # The test that started the program may have ended before the program.
                     with statuses.pop(pid), contextlib.suppress(OSError):
                         status.sendall(_framed(os.waitstatus_to_exitcode(end[1])))
         if connection in ready:

@@ -1,4 +1,4 @@
-"""Actions drawn by the compiled kernels equal those of the equations."""
+"""Actions that the compiled kernels draw equal actions that are computed by the equations."""
 
 import math
 

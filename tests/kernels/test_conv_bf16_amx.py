@@ -34,7 +34,7 @@ def gradients(x, weight, bias, s, p):
     return out.detach(), w.grad, b.grad, x.grad, shade
 
 
-# Picture sizes of Mnih et al. and of Stooke & Abbeel, and unusual ones.
+# Picture sizes of Mnih et al. and of Stooke & Abbeel, and unusual sizes.
 FIRST = [((4, 84, 84), 32), ((4, 104, 80), 16), ((4, 8, 8), 16), ((4, 21, 50), 48)]
 
 
@@ -44,7 +44,7 @@ def test_of_pictures(N, size, D):
     compare(*made(N, *size, D, 8, True), 4, 0, 255)
 
 
-# Kernel size, stride and padding of the networks' second and third layers, and unusual ones.
+# Kernel size, stride and padding of the networks' second and third layers, and unusual values.
 LATER = [(4, 2, 0), (4, 2, 1), (3, 1, 0), (3, 1, 1), (8, 4, 2), (1, 1, 0), (6, 2, 2)]
 
 
@@ -125,8 +125,7 @@ def test_what_it_does_not_support():
 
 
 NOT_ALL = {"impala": 9, "btr": 14, "hadamax": 4}
-"""Number of convolutions that the kernels compute, in networks with others that are too narrow or read bytes at stride
-1."""
+"""Number of convolutions that the bfloat16 kernels compute, in networks that also have unsupported convolutions."""
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -25,7 +25,7 @@ def gradients(function, x, weight, bias):
     return [out.detach(), *(t.grad for t in leaves)]
 
 
-# Kernel size, stride, padding: of the networks' second and third layers, and unusual ones.
+# Kernel size, stride and padding of the networks' second and third layers, and unusual values.
 KERNELS = [(4, 2, 0), (4, 2, 1), (3, 1, 0), (3, 1, 1), (2, 1, 0), (6, 2, 2), (6, 3, 2), (3, 1, 3)]
 # Channels and picture sizes, for blocks of 64, 32 and 16 channels, and channels that are not a power of two.
 SIZES = [(32, 64, 20, 20), (64, 64, 9, 9), (16, 32, 25, 19), (48, 16, 8, 11), (16, 96, 7, 13), (80, 128, 7, 7)]

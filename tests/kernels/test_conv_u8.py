@@ -28,7 +28,7 @@ def gradients(function, obs, weight, bias):
     return out.detach(), w.grad, b.grad
 
 
-# Picture sizes of Stooke & Abbeel and of Mnih et al., the smallest one, and unusual ones.
+# Picture sizes of Stooke & Abbeel and of Mnih et al., the smallest supported size, and unusual sizes.
 @pytest.mark.parametrize(
     "size", [(4, 104, 80), (4, 84, 84), (4, 8, 8), (1, 8, 8), (4, 21, 50), (3, 21, 50), (2, 12, 180)]
 )
@@ -55,7 +55,7 @@ def test_it_is_as_exact_as_the_library():
     """Weights and gradients have very different sizes, so that rounding errors matter."""
     obs, weight, bias = made(16, 4, 84, 84, 32)
     weight *= torch.rand(weight.shape) ** 8
-    bias += 3  # With this bias, nearly all outputs pass the ReLU.
+    bias += 3  # A bias of 3 makes nearly all outputs positive before the ReLU.
 
     def library(obs, weight, bias):
         return torch.relu(F.conv2d(obs.to(weight.dtype) / 255, weight, bias, 4))
@@ -104,7 +104,10 @@ def test_what_it_does_not_support():
 
 
 def test_stacks_that_are_not_gathered():
-    """The kernel reads frames without gathering them, with equal bits. With a gradient, stacks must be gathered."""
+    """Without gathering stacks of frames, the kernel's results have equal bits.
+
+    A pass with gradients must gather stacks.
+    """
     frames = torch.randint(0, 256, (7, 5, 40, 36), dtype=torch.uint8)
     age = torch.tensor([3, 0, 2], dtype=torch.uint8)
     stacks = FrameStacks(frames, torch.tensor([0, 3, 1]), torch.tensor([4, 0, 2]), age, 4)
@@ -140,7 +143,7 @@ def test_networks_are_the_same_with_it_and_without(name, monkeypatch):
 def test_nothing_but_a_number_comes_of_a_gradient_that_is_not_one():
     obs, weight, bias = made(4, 4, 84, 84, 16)
     w = weight.requires_grad_()
-    out = conv_u8(obs, w, bias + 10)  # With this bias, all outputs pass the ReLU.
+    out = conv_u8(obs, w, bias + 10)  # A bias of 10 makes all outputs positive before the ReLU.
     (out * torch.nan).sum().backward()
     assert w.grad.isnan().all()
 

@@ -38,7 +38,7 @@ def same_trees(compiled: Replay, plain: Replay) -> None:
 
 
 RINGS = [
-    # (B, T, rows, n, stack, waits, dies, n_actions): all values of each column occur, and cells wrap around the ring.
+    # Rings (B, T, rows, n, stack, waits, dies, n_actions), all of which have overwritten cells.
     (1, 7, 60, 1, 4, False, 0.0, 6),
     (3, 5, 40, 3, 4, False, 0.2, 300),
     (3, 5, 40, 1, 1, True, 0.2, 6),
@@ -49,7 +49,7 @@ RINGS = [
 ]  # fmt: skip
 
 
-# Fast tests draw from some rings with priorities, and from others without; the other pairs are slow.
+# Fast tests draw from some rings with priorities, and from the remaining rings uniformly.
 PAIRS = [
     pytest.param(ring, kind, marks=() if (i + j) % 2 else pytest.mark.slow)
     for i, ring in enumerate(RINGS)
@@ -78,9 +78,9 @@ def test_draws_and_priorities_equal_those_of_plain_operations(ring, kind):
             with native.left_out():
                 want = plain.sample(N)
             same_batches(batch, want)
-            # Errors are finite, except for a few errors, and except for all errors of a few batches.
+            # In a third of the batches, a few errors are NaN. In a seventh of the batches, all errors are infinite.
             error = torch.randn(len(batch.cell), generator=generator)
-            # A cell that was drawn twice has one error.
+            # Both draws of a cell have the same error.
             error = error[torch.unique(batch.cell, return_inverse=True)[1]]
             if step % 3 == 0:
                 error[torch.randn(error.shape, generator=generator) > 1.5] = float("nan")
@@ -91,7 +91,7 @@ def test_draws_and_priorities_equal_those_of_plain_operations(ring, kind):
                 plain.update(want, error)
             if not compiled.selection.has_priorities:
                 continue
-            # Some of these cells were overwritten or refused.
+            # The new priorities are also for cells that were overwritten or refused.
             others = compiled.ring.inside[0] - B * rows // 2 + torch.arange(B * rows - 1)
             error = torch.rand(len(others), generator=generator) + 1
             compiled.selection.update(others, error)
@@ -189,7 +189,7 @@ def test_inputs_that_do_not_fit_are_refused():
     for weight in (no, no.double(), torch.zeros(8)[::2]):
         with pytest.raises(ValueError, match="the replay"):
             tree.update(cell, weight, host, 0, 12, highest)
-    with pytest.raises(ValueError, match="the replay"):  # A ring of 12 cells needs more than one level of 32 cells.
+    with pytest.raises(ValueError, match="the replay"):  # A ring of 120 cells needs a larger sum tree.
         big = FrameRing(spec(), 3, 120, NStep())
         tree.update(cell, torch.zeros(4), big.compiled, 0, 12, highest)
     with pytest.raises(ValueError, match="the replay"):

@@ -39,7 +39,7 @@ FLOAT32 = ("test_conv2d.py", "test_conv_f32_winograd.py", "test_conv_u8.py", "te
 
 
 @pytest.mark.skipif(native.compiled() is None or native.compiled().vectors != "avx512", reason="no AVX-512 here")
-@pytest.mark.slow  # The test runs the tests of four modules again.
+@pytest.mark.slow  # This slow test runs the tests of four modules again.
 def test_the_kernels_for_avx2_are_right_too():
     """On a CPU with AVX-512, the tests of the kernels run again with the kernels for AVX2."""
     files = [str(Path(__file__).parent / name) for name in FLOAT32]

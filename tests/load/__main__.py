@@ -1,8 +1,8 @@
 """Measure whether memory, descriptors and threads grow: many workers, many updates, many trainings in one process.
 
-python -m tests.load                                        # the full size; hours
-python -m tests.load --workers 16 --envs 256 --rollouts 400 --updates 20000 --trainings 60
-python -m tests.load --parts trainings --trainings 500 --json out.json
+    python -m tests.load                                        # the full size; hours
+    python -m tests.load --workers 16 --envs 256 --rollouts 400 --updates 20000 --trainings 60
+    python -m tests.load --parts trainings --trainings 500 --json out.json
 
 The growth is the slope after a warm-up, with its 95 % confidence interval. Too large is a growth of memory that is
 certainly more than `--limit-mib` in the full size of a part, or any certain growth of descriptors, threads or

@@ -1,4 +1,4 @@
-"""The growth of a process and its children, as a slope with a confidence interval."""
+"""The growth of the resources of a process and its children, as a slope with a confidence interval."""
 
 import itertools
 import math

@@ -1,4 +1,7 @@
-"""Objects own GPU streams, of which torch has 32. Tested on a simulated GPU, and with `pytest -m gpu` on a real one."""
+"""GPU streams, of which torch has only 32 per device, are owned by objects, and freed with them.
+
+Tested on a simulated GPU, and with `pytest -m gpu` on a real one.
+"""
 
 import gc
 from dataclasses import replace
@@ -42,7 +45,7 @@ def test_more_owners_than_streams_are_logged(device, monkeypatch):
 
 
 def test_owners_in_cycles_of_references_lose_their_streams(device, monkeypatch):
-    """Runs that the garbage collector has not found yet are such owners."""
+    """A finished run, for example, owns streams in reference cycles until the garbage collector frees the run."""
     said = []
     monkeypatch.setattr(devices, "say_once", said.append)
     gc.disable()
@@ -76,7 +79,7 @@ def test_a_capture_survives_many_others(device):
 
 @pytest.mark.slow
 def test_the_streams_of_a_run_differ(simulated_gpu, tmp_path, monkeypatch):
-    """The streams of evaluations also differ, even after a long run has made many other streams."""
+    """Streams of a run and of its evaluations differ, even after many other streams were made."""
     made, stream = [], Device.stream
     monkeypatch.setattr(Device, "stream", lambda self, owner: made.append(stream(self, owner)) or made[-1])
     name = "dqn, concurrent, second learner"

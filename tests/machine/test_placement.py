@@ -1,5 +1,7 @@
-"""Placement under affinity masks and cgroup quotas. Cgroup folders are fake. Masks are real only in tests whose names
-say so."""
+"""Placement under affinity masks and cgroup quotas. Cgroup folders are fake.
+
+Affinity masks are real only in tests whose names say so.
+"""
 
 import os
 import shutil

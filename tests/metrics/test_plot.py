@@ -97,7 +97,7 @@ def test_empty_cells_are_left_out(tmp_path):
     x, y = read_column(run, "env_steps", "score")
     assert x.tolist() == [2, 4] and y.tolist() == [5.5, -1]
     with open(run / "metrics.csv", "a") as f:
-        f.write("5")  # The last row of a running run may be incomplete.
+        f.write("5")  # While a run writes metrics.csv, the last row may be incomplete.
     assert read_column(run, "env_steps", "score")[0].tolist() == [2, 4]
     assert read_column(run, "wall_s", "score")[0].tolist() == [20, 40]
 

@@ -31,7 +31,8 @@ class Clock:
 def clock(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(progress, "time", clock)
-    for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):  # With one of these variables, rich treats any output as a terminal.
+    # If one of these variables is set, rich treats any output as a terminal.
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):
         monkeypatch.delenv(name, raising=False)
     return clock
 

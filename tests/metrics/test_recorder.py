@@ -37,7 +37,7 @@ def test_what_was_added_may_change_afterwards():
 def test_state_goes_through_a_checkpoint():
     values = np.random.default_rng(0).normal(size=20).tolist()
     whole, first = fed(values), fed(values[:7])
-    second = fed([99.0])  # The loaded state replaces this value.
+    second = fed([99.0])  # Loading a state must replace the value 99.
     second.load_state_dict(decode(*encode(first.state_dict())))
     assert fed(values[7:], second).means() == whole.means()
     assert first.means()["loss"] != whole.means()

@@ -82,7 +82,7 @@ def test_a_row_cut_short_is_dropped(tmp_path, cut):
     sink = CsvSink(path, 2)
     sink.close()
     assert path.read_text() == whole
-    if cut != "7,8,":  # An empty last cell looks like a truncated cell.
+    if cut != "7,8,":  # A row whose last cell is empty looks like a truncated row.
         path.write_text(whole + cut)
         assert write(path, [{"a": 7, "b": 8, "c": 9}]).rows == 3
         assert path.read_text() == whole + "7,8,9\n"
@@ -106,7 +106,7 @@ def test_a_new_column_keeps_the_old_rows_and_the_clock_last(tmp_path):
         ],
     )
     assert path.read_text() == ("env_steps,eval_score,wall_s,steps_per_s\n1,,0.5,2\n2,7,1,3\n3,,1.5,4\n")
-    # After a resume, rows are appended, and there is one more column.
+    # After a resume, a row with one more column is appended.
     write(path, [{"env_steps": 3, "extra": 1, "wall_s": 9.0, "steps_per_s": 8.0}], 2)
     assert path.read_text() == ("env_steps,eval_score,extra,wall_s,steps_per_s\n1,,,0.5,2\n2,7,,1,3\n3,,1,9,8\n")
     assert [p.name for p in tmp_path.iterdir()] == ["metrics.csv"]
@@ -134,7 +134,10 @@ def test_rows_of_a_full_disk_are_written_when_there_is_room(small_disk, warned):
 
 
 def test_a_file_that_cannot_be_opened_again_gets_its_rows_later(tmp_path, monkeypatch, warned):
-    """A new column replaces the file. Rows that are written to the replaced, nameless file would be lost."""
+    """For a new column, metrics.csv is replaced.
+
+    Rows that are written to the replaced file, which has no name, would be lost.
+    """
     sink = CsvSink(tmp_path / "metrics.csv")
     sink.write({"env_steps": 1})
     with monkeypatch.context() as broken:

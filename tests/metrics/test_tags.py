@@ -29,7 +29,7 @@ def test_tags_are_those_of_cleanrl():
 
 
 class Service:
-    """Records the calls of MLflow's functions."""
+    """A fake MLflow, which records the calls of its functions."""
 
     def __init__(self):
         self.calls = []

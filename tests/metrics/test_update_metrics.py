@@ -1,4 +1,4 @@
-"""Metrics of updates: an algorithm's own numbers by name."""
+"""Metrics that an algorithm reports by name at each update."""
 
 from fractions import Fraction
 

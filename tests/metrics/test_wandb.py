@@ -197,7 +197,7 @@ def test_artifacts_need_weights_and_biases(tmp_path):
 def test_a_foreign_run_folder_does_not_choose_the_server(tmp_path, monkeypatch):
     for kind in ("CACHE", "CONFIG", "DATA"):
         monkeypatch.delenv(f"WANDB_{kind}_DIR", raising=False)
-        monkeypatch.setenv(f"WANDB_{kind}_DIR", "")  # monkeypatch then restores variables that the sink has set.
+        monkeypatch.setenv(f"WANDB_{kind}_DIR", "")  # monkeypatch restores this variable after the test.
         monkeypatch.delenv(f"WANDB_{kind}_DIR")
     file = tmp_path / "wandb" / "config" / "settings"
     file.parent.mkdir(parents=True)

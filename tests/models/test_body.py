@@ -1,4 +1,7 @@
-"""Any module of a user can be a network's body; widths and activations of fully connected layers."""
+"""Any torch module of a user can be a network's body.
+
+Fully connected bodies have the widths and activation of the settings.
+"""
 
 import pytest
 import torch

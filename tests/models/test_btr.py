@@ -56,7 +56,7 @@ def test_the_first_vectors_are_torchs():
     conv = Conv2d(16, 32, 3, 1, 1, with_relu=False, is_spectral=True)
     torch.manual_seed(3)
     norm = spectral_norm(nn.Conv2d(16, 32, 3, padding=1)).parametrizations.weight[0]
-    conv.spectral.iterate(conv.weight)  # torch makes one power iteration when it registers the norm.
+    conv.spectral.iterate(conv.weight)  # torch makes one power iteration when a spectral norm is registered.
     torch.testing.assert_close(conv.spectral.u, norm._u)
     torch.testing.assert_close(conv.spectral.v, norm._v)
 
@@ -70,7 +70,7 @@ def test_updates_are_those_of_torchs_spectral_norm():
         x = torch.randn(5, 16, 11, 9)
         conv.train(step != 5), other.train(step != 5)
         got, want = conv(x), other(x)
-        # In one update, a second call changes the vectors before the backward pass of the first call.
+        # A layer is called twice per update. The second call changes the power-iteration vectors before backward.
         (got * conv(x).detach()).sum().backward()
         (want * other(x).detach()).sum().backward()
         torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)

@@ -21,8 +21,8 @@ from accel_rl.training.learner import build_algorithm
 @pytest.mark.parametrize(
     ("network", "parameters", "features"),
     [
-        # Numbers of weights and biases of each layer for pictures of 4 x 104 x 80. Outputs: 25 x 19 -> 12 x 9 (-> 12 x
-        # 9).
+        # Sums of each layer's weights and biases for pictures of 4 x 104 x 80.
+        # The convolutions' outputs are 25 x 19, 12 x 9 and in DQNNet 12 x 9.
         (A3CNet, 4112 + 8224 + 256 * (32 * 12 * 9 + 1), 256),
         (DQNNet, 8224 + 32832 + 36928 + 512 * (64 * 12 * 9 + 1), 512),
     ],

@@ -1,4 +1,4 @@
-"""The LSTM over a sequence equals the same LSTM step by step. The state is reset where an episode begins."""
+"""The LSTM over a sequence equals the same LSTM step by step. The LSTM's state is reset where an episode begins."""
 
 import torch
 

@@ -11,7 +11,8 @@ N = 20_000
 
 
 def uniform(n: int = N) -> torch.Tensor:
-    return torch.rand(n, generator=torch.Generator().manual_seed(0))  # Multiples of 2^-24, as in all samplers.
+    # Uniform random numbers are multiples of 2^-24, as in all samplers.
+    return torch.rand(n, generator=torch.Generator().manual_seed(0))
 
 
 def reference(policy: Policy, outputs: torch.Tensor) -> list[D.Distribution]:
@@ -47,7 +48,8 @@ def test_samples_of_a_gaussian():
     np.testing.assert_allclose(action.std(0), np.exp([0.5, -1]), rtol=0.02)
     assert abs(np.corrcoef(action.T)[0, 1]) < 0.03
     z = (action - torch.tensor([1.0, -2.0])) / torch.tensor([0.5, -1.0]).exp()
-    for k, share in ((1, 0.6827), (2, 0.9545)):  # Fractions of a normal distribution within k standard deviations.
+    # The fractions of a normal distribution within one and two standard deviations.
+    for k, share in ((1, 0.6827), (2, 0.9545)):
         assert abs(float((z.abs() < k).float().mean()) - share) < 0.01
 
 

@@ -1,5 +1,5 @@
-"""Targets, losses and distributions over atoms equal rlax's results on the same numbers (make_rlax_values.py), and
-those of loops."""
+"""Targets, losses and distributions over atoms equal the results of rlax on the same numbers (make_rlax_values.py), and
+those of plain loops."""
 
 import json
 from pathlib import Path
@@ -69,16 +69,16 @@ def test_n_step_returns_are_rlaxs():
         done[:T, 0] = g["discounts"] == 0
         pad = torch.zeros(rows, 1)
         pad[:T, 0] = g["rewards"]
-        frames = torch.arange(float(rows + 1)).view(-1, 1, 1)  # Observation t is the number t.
+        frames = torch.arange(float(rows + 1)).view(-1, 1, 1)  # The observation at step t is the number t.
         ring = FrameRing(EnvSpec("line", (1,), "float32", 2), 1, 3 * rows, NStep(n, gamma, 0.0))
         age = torch.ones(rows + 1, 1, dtype=torch.uint8)
         zero = torch.zeros(rows, 1, dtype=torch.bool)
         ring.append(Rollout(frames, frames[1:], age, zero.long(), pad, done, zero, zero, ~zero, stack=1))
         batch = ring.batch(torch.arange(T))
-        # At the end of the sequence, rlax bootstraps from the last value. Only complete transitions are compared.
+        # Incomplete n-step transitions are not compared: at the sequence's end, rlax bootstraps from the last value.
         at = batch.obs_t.squeeze(-1).long()
         whole = at <= T
-        # values[t] is the value of observation t + 1.
+        # In rlax's input, values[t] is the value of observation t + 1.
         value = torch.cat([torch.zeros(1), g["values"], torch.zeros(n + 2)])
         got = batch.r_t + batch.discount_t * value[at]
         near(got[whole][: T - n + 1], FOUND[f"n_step_{n}"][whole][: T - n + 1])

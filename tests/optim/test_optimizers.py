@@ -52,12 +52,12 @@ def test_rmsprop_with_epsilon_outside_equals_torch():
 def test_rmsprop_with_epsilon_inside_by_hand():
     data, grad = torch.tensor([1.0, 1.0]), torch.tensor([2.0, 0.0])
     RMSProp(2, 0.9, 0.1, epsilon_inside=True).step(data, grad, 0.5)
-    # v = .1 * 4; 1 - .5 * 2 / sqrt(.4 + .1)
+    # RMSProp: v = .1 * 2^2, and the parameter is 1 - .5 * 2 / sqrt(v + .1).
     torch.testing.assert_close(data, torch.tensor([1 - 1 / 0.5**0.5, 1.0]))
 
 
 def test_adam_with_epsilon_beside_the_uncorrected_root():
-    """The oracle is appendix A's formulas in float64. Both forms of epsilon differ most at the first steps."""
+    """The oracle is appendix A's formulas in float64. Adam's two forms of epsilon differ most at the first steps."""
     g = torch.Generator().manual_seed(0)
     data, theirs = torch.ones(8), torch.ones(8, dtype=torch.float64)
     hat, usual = Adam(8, epsilon=1e-5, epsilon_hat=True), Adam(8, epsilon=1e-5)

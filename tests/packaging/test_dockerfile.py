@@ -37,7 +37,7 @@ def test_its_commands_install_accel_rl_and_a_run_trains(tmp_path: Path) -> None:
     )
     prefix = tmp_path / "opt"
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    # This machine's package index is used, because PyTorch's index may be unreachable.
+    # PyTorch is installed from the default package index, because PyTorch's index may be unreachable.
     environment["TORCH_INDEX"] = os.environ.get("PIP_INDEX_URL", "https://pypi.org/simple")
     environment |= {"GAMES": "pong", "ACCEL_RL_SYSTEM_CACHE": f"{prefix}/translations"}
     environment.pop("ACCEL_RL_TRANSLATE", None)

@@ -169,7 +169,7 @@ def test_sampling_experiments_are_settings_of_the_benchmark(capsys, tmp_path):
 
 
 def test_table_1_is_measured_with_a_barrier_and_without():
-    """The simulators are ranks, because synchronous ranks wait for one another every five steps."""
+    """Each simulator is a rank, because synchronous ranks wait for one another every five steps."""
     for mode, update, envs in (("sync", "all-reduce", 64), ("async", "async", 8)):
         config = stooke.table_1(64, mode)
         assert (config.distributed.ranks, config.distributed.update, config.sampler.envs) == (8, update, envs)
@@ -255,8 +255,8 @@ def test_gorilas_settings_are_those_of_section_5_1():
         *(1_000_000, 60_000),
     )
     assert (algo.epsilon, algo.epsilon_final, algo.epsilon_steps, algo.epsilon_unit) == (1.0, 0.1, 1_000_000, "updates")
-    assert (algo.intensity / algo.batch_size, config.sampler.envs, config.T) == (1, 1, 1)  # an update at each step
-    assert config.evaluation.episodes == 30 and config.evaluation_limit == 18_000 / 4  # section 5.2, null op starts
+    assert (algo.intensity / algo.batch_size, config.sampler.envs, config.T) == (1, 1, 1)  # one update per env step
+    assert config.evaluation.episodes == 30 and config.evaluation_limit == 18_000 / 4  # Nair et al. 2015, section 5.2
     saved = replace(config, evaluation=replace(config.evaluation, starts="saved"))
     assert saved.evaluation_limit == 108_000 / 4
 

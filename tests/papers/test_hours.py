@@ -15,7 +15,7 @@ def test_a_sweeps_hours_are_its_runs_one_after_the_other():
 
 
 def test_the_papers_tables_are_its_own_hours():
-    """The hours of table 2 on eight GPUs assume that runs with fewer GPUs are simultaneous."""
+    """The hours of table 2 on eight GPUs assume that several runs with fewer GPUs each are simultaneous."""
     members = find_grid("experiments.stooke:table_2").members
     printed = {1: (3.8, 4.4), 2: (2.2, 2.4, 2.6, 2.8), 4: (1.2, 1.3, 1.5, 1.5), 8: (0.59, 0.65, 1.1, 0.71)}
     assert hours.on_the_papers(members, 8) == pytest.approx(sum(n / 8 * sum(h) for n, h in printed.items()))

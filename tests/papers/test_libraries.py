@@ -143,7 +143,7 @@ def test_settings_that_a_run_does_not_name_are_the_defaults():
 
 
 def test_differing_rules_are_named():
-    """Dopamine, for example, has sticky actions, and lost lives do not end episodes (accel_rl.envs.protocols)."""
+    """In Dopamine, for example, actions are sticky, and lost lives do not end episodes (accel_rl.envs.protocols)."""
     dqn = scores_of(config_of("dqn"))
     assert dqn["CleanRL, dqn_atari.py"].differences == ()
     sticky = dqn["Dopamine, DQN"]

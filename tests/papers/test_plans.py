@@ -1,4 +1,7 @@
-"""Each figure or table is a sweep on the paper's machine with 8 GPUs and 40 cores. Each run gets the GPUs it needs."""
+"""Each figure or table is a sweep on the paper's machine with 8 GPUs and 40 cores.
+
+The plan gives each run the GPUs that it asks for.
+"""
 
 import re
 from pathlib import Path
@@ -51,7 +54,7 @@ def plan(tmp_path, monkeypatch, capsys):
     return printed
 
 
-# These sweeps have hundreds of runs, but no kinds of runs that others lack.
+# Slow tests: sweeps of hundreds of runs, all of kinds that other sweeps have, too.
 SLOW = {f"stooke:figure_{i}" for i in (3, 4, 5, 10, 11, 12)} | {"stooke:appo", "stooke:a3c"}
 SLOW |= {f"daley:table_{i}" for i in (2, 3, 4)}
 

@@ -29,7 +29,7 @@ def flags_in(text: str) -> set[str]:
 def test_the_help_of_a_run_is_short_and_begins_with_the_main_options(algorithm, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     text = printed(capsys, "train", algorithm, "--help")
-    q_learning = algorithm in WITH_REPLAY  # These algorithms also have options of a replay and a second learner.
+    q_learning = algorithm in WITH_REPLAY  # Q-learning algorithms also have options of a replay and a second learner.
     assert len(text.splitlines()) <= (234 if q_learning else 200)
     assert re.findall(r"^  (--[\w.-]+)", text, re.M)[:4] == ["--game", "--env", "--env-steps", "--budget"]
     assert not [flag for flag in flags_in(text) if flag.startswith(("--gorila", "--distributed"))]
@@ -58,7 +58,7 @@ def test_a_modes_options_come_with_the_mode(words, flag, capsys):
 
 
 def test_line_breaks_of_the_source_are_not_in_texts(capsys, monkeypatch):
-    """Each line is full: the first word of the next line would not fit."""
+    """In help texts, each line is full: the first word of the next line would not fit."""
     monkeypatch.setenv("COLUMNS", "100")
     for block in re.findall(r"^  --.*\n(?:^ {34}.*\n)+", printed(capsys, "train", "ppo", "--help-all"), re.M):
         lines = block.rstrip("\n").split("\n")

@@ -37,7 +37,7 @@ def config_of(backend: str = "emulator", **changes) -> Resolved:
         (4, SamplerConfig(envs=64), "emulator", "lockstep", (2, True, 4)),
         (2, SamplerConfig(envs=32), "emulator", "lockstep", (2, True, 2)),
         (2, SamplerConfig(envs=30), "emulator", "lockstep", (2, True, 2)),
-        (2, SamplerConfig(envs=6), "emulator", "lockstep", (1, False, 2)),  # Too few environments for two groups.
+        (2, SamplerConfig(envs=6), "emulator", "lockstep", (1, False, 2)),  # 6 environments are too few for two groups.
         (1, SamplerConfig(envs=64), "emulator", "lockstep", (1, False, 1)),
         (3, SamplerConfig(envs=48), "emulator", "lockstep", (1, False, 3)),  # no halves
         (4, SamplerConfig(envs=64, groups=4), "emulator", "lockstep", (4, True, 4)),
@@ -66,7 +66,7 @@ def test_groups_with_dedicated_workers_infer_in_threads_on_the_cores_of_these(ma
 
 
 def test_an_evaluation_has_one_server(machine):
-    """Each worker steps a part of each group. The number of workers divides the number of a group's environments."""
+    """Each worker steps a part of each group, because the number of workers divides the environments of a group."""
     machine(4)
     plan = RankPlan.resolve(config_of("ale", sampler=SamplerConfig(envs=64)))
     sampler = plan.evaluation(6, 16)

@@ -1,4 +1,4 @@
-"""Settings of a process that uses torch, and timeouts of a process that is suspended while it waits."""
+"""Settings of processes that use torch, and time limits of a process that is suspended while it waits."""
 
 import os
 import subprocess

@@ -29,7 +29,7 @@ class Step:
     ended: bool
     valid: bool
     next_obs: np.ndarray
-    cut: bool = False  # The next observation was lost, because the step's worker was replaced.
+    cut: bool = False  # the step's next observation was lost, because its worker was replaced
 
 
 class Simulators:
@@ -71,7 +71,7 @@ class Simulators:
             if rng.random() < self.dies and self.steps[b]:  # A worker was replaced between two rollouts.
                 self.steps[b][-1].cut = True
                 self.episode[b] = [self.frame()]
-            # A worker was lost: its whole part of this rollout is invalid, and a new episode follows.
+            # If a worker is lost, its whole part of this rollout is invalid, and a new episode follows.
             if rng.random() < self.dies:
                 frames[S - 1, b], age[0, b] = self.episode[b][-1], min(len(self.episode[b]) - 1, old)
                 self.over[b] = True

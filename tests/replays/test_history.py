@@ -68,7 +68,7 @@ def test_a_checkpoint_writes_what_is_new(tmp_path, monkeypatch):
         assert all(now[name] == before[name] for name in now if name in before)  # nothing is written twice
         written.append(len(set(now) - set(before)))
         rows = sum(int(n.split("-")[2]) - int(n.split("-")[1]) for n in now)
-        # Stored rows are bounded: the ring, parts of segments at its ends, and older rows of the other checkpoint.
+        # At most these rows are stored: the ring's, 7 of a segment at each end, and older rows of the other checkpoint.
         assert rows <= ROWS + 2 * 7 + 2 * T
     assert max(written) <= 2
 

@@ -31,7 +31,7 @@ def empty(sims: Simulators, kind: str, device: str, n: int = 3, rows: int = 40) 
     if kind != "prioritized":
         return Replay(ring, Uniform(ring, 3, kind == "uniform"))
     prioritized = Prioritized(ring, 3, 0.6, 0.4)
-    prioritized.tree = SumTree(ring.L * B, device, GPU_FANOUT)  # With the same fanout, sums are equal on both devices.
+    prioritized.tree = SumTree(ring.L * B, device, GPU_FANOUT)  # With equal fanouts, sums are equal on GPU and CPU.
     return Replay(ring, prioritized)
 
 
@@ -51,7 +51,7 @@ def same(host, there) -> None:
         assert b.device.type == "sim" and torch.equal(a, b.cpu()), name
 
 
-RINGS = [(1, 1, False), (3, 4, False), (1, 4, True), (3, 1, True)]  # Each pair of values occurs once.
+RINGS = [(1, 1, False), (3, 4, False), (1, 4, True), (3, 1, True)]  # In two columns, each pair of values occurs once.
 OTHER_RINGS = [case for case in itertools.product((1, 3), (1, 4), (False, True)) if case not in RINGS]
 
 
@@ -126,7 +126,10 @@ def test_plain_operations_wait_for_nothing_either(gpu):
 
 
 class Captured:
-    """A graph of a replay's sample and update. The graph is captured again when the replay's key has changed."""
+    """A CUDA graph of a replay's calls `sample` and `update`.
+
+    The graph is captured again when the replay's key has changed.
+    """
 
     def __init__(self, replay: Replay):
         self.replay, self.key, self.captures = replay, None, 0
@@ -150,7 +153,7 @@ class Captured:
 
 
 def captured_cases():
-    """Return cases in which the ring refuses no cells, sometimes some, or mostly some."""
+    """Return test cases in which the ring refuses to sample no cells, some cells rarely, or some cells mostly."""
     quick = [("prioritized", 0.0), ("prioritized", 0.01), ("uniform", 0.01)]
     quick.append(("without replacement", 0.01))
     cases = list(itertools.product(KINDS, (0.0, 0.01, 0.05)))
@@ -189,7 +192,7 @@ def test_captured_samples_and_updates_equal_eager_ones(gpu, kind, dies):
 
 
 class TwoRanks:
-    """The communicator of one of two ranks. All numbers of the other rank are 2."""
+    """The communicator of one of two ranks. All numbers that the other rank sends are 2."""
 
     size = 2
 

@@ -23,7 +23,7 @@ def filled(rollouts: int, rows: int, n: int = 1, clip: float = 1.0, device: str 
 
 
 def check(ring: FrameRing, sims: Simulators) -> int:
-    """Check the set of sampleable cells, and compare each of them with the list. Returns their number."""
+    """Check which cells can be sampled, and compare each with the list of steps. Returns the number of cells."""
     r = ring.returns
     low, high = ring.eligible
     cells = torch.arange(low * ring.B, high * ring.B)
@@ -58,7 +58,7 @@ def test_every_transition_is_the_one_of_a_plain_list(n, stack, waits, dies):
         for _ in range(2 * rows // T + 3):
             ring.append(sims.rollout())
             checked += check(ring, sims)
-    assert checked > 2_000  # Each ring has wrapped at least twice.
+    assert checked > 2_000  # Every ring was overwritten at least once.
 
 
 def test_without_clipping_rewards_are_raw():
@@ -83,7 +83,7 @@ def test_final_frames_are_kept_however_short_the_episodes_are():
     assert len(ring.finals.frames) > 4 + 240 // 200  # it grew
     assert check(ring, sims)
     used = int((ring.final >= 0).sum())
-    assert used + len(ring.finals._free) == len(ring.finals.frames)  # Slots of overwritten cells were freed.
+    assert used + len(ring.finals._free) == len(ring.finals.frames)  # Final frames of overwritten cells were freed.
 
 
 def test_a_transition_costs_a_frame_and_16_bytes():

@@ -63,7 +63,7 @@ def test_uniform_draws_every_cell_alike(dies, replacement, N):
     expected = torch.full_like(count, float(count.sum()) / len(count))
     if replacement:
         assert chi_square_passes(count, expected)
-    else:  # Without replacement, counts vary less than by chance, and a batch has no cell twice.
+    else:  # Drawn without replacement, counts vary less than by chance, and a batch has no cell twice.
         assert float(((count - expected) ** 2 / expected).sum()) < 1.3 * len(count)
         assert len(replay.selection.draw(N)[0].unique()) == min(N, len(replay))
 
@@ -103,7 +103,7 @@ def test_new_transitions_enter_at_the_largest_priority_so_far():
 def test_overwritten_cells_keep_no_priority():
     replay, sims = filled(lambda ring: Prioritized(ring, 1, alpha=1.0, beta=0.4), rollouts=8)
     batch = replay.sample(16)
-    for _ in range(8):  # These rollouts overwrite every cell of the batch.
+    for _ in range(8):  # The new rollouts overwrite every cell of the batch.
         replay.append(sims.rollout())
     before = [level.clone() for level in replay.selection.tree.levels]
     replay.update(batch, torch.full((16,), 1000.0))
@@ -137,7 +137,8 @@ def test_one_index_from_each_stretch():
     cells = offered(replay.ring)
     place = replay.ring.position_of(cells).sort().values
     drawn = replay.ring.position_of(replay.selection.draw(len(cells))[0])
-    assert torch.equal(drawn.sort().values, place)  # With equal priorities, each cell is drawn exactly once.
+    # If all priorities are equal, a batch of all cells has each cell once.
+    assert torch.equal(drawn.sort().values, place)
 
 
 @pytest.mark.parametrize("kind", ["uniform", "prioritized"])

@@ -30,7 +30,7 @@ def ring_of(sims, size=ROWS * B):
 
 
 def rollouts(sims, n):
-    """Yield (number, rollout), with recurrent states that depend on the row and the environment."""
+    """Yield (number, rollout), with recurrent states that depend on the time step and the environment."""
     for k in range(n):
         r = sims.rollout()
         r.state = torch.arange(Z) + 100.0 * torch.arange(B)[:, None] + 1e4 * (len(sims.steps[0]) - T)

@@ -45,7 +45,7 @@ def moved(tmp_path):
     """A run that took an hour on a GPU, and then four hours on a CPU.
 
     The last launch resumed the run from 6,000 env steps, and replaced the rows of the second launch. The first row
-    after a resume has a wrong rate.
+    after each resume has a wrong rate of env steps/s.
     """
     hour, energy = 3600, {"cpu_s": 7200.0, "joules": KWH, "gpu_joules": KWH / 2}
     rows = {

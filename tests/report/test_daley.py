@@ -1,4 +1,4 @@
-"""Tables 1 to 4 of Daley & Amato for our runs."""
+"""The report has tables 1 to 4 of Daley & Amato for our runs."""
 
 import statistics
 
@@ -13,7 +13,7 @@ from accel_rl.results.trained_run import by_setting
 from tests.report.dummies import dummy, write_run
 from tests.report.test_stooke import cells
 
-PONG = (-20.0, -5.0, 5.0, 0.0)  # The best score, 5, is 85.7 % in the human-normalized scale.
+PONG = (-20.0, -5.0, 5.0, 0.0)  # Scores in Pong. The best, 5, is 85.7 % in the human-normalized scale.
 
 
 def test_each_of_the_14_variants_has_a_name_of_its_own(tmp_path):
@@ -46,8 +46,10 @@ def test_tables_1_to_3_are_hours_percent_and_speed_up(tmp_path):
 
 
 def test_the_random_steps_that_fill_the_replay_take_no_time(tmp_path):
-    """In this run, random steps are four times as fast. The paper measures time from t = 1, when the replay is
-    filled."""
+    """The made-up run makes random steps four times as fast as training steps.
+
+    The paper measures training time from t = 1, when the replay is filled.
+    """
     config = daley.table_1(1, "standard")
     slow, past = 250.0, config.env_steps - 50_000
     wall = [50_000 / 1_000, 50_000 / 1_000 + past / 2 / slow, 50_000 / 1_000 + past / slow]

@@ -77,7 +77,7 @@ def test_each_game_is_beside_its_published_score(report):
     assert pqn["verdict"] == "" and pqn["rules that differ"] == "EnvPool's FIRE, time limit and first stack"
     ppo = cells["breakout", "PPO-16env", "CleanRL, ppo_atari.py"]
     assert (ppo["verdict"], ppo["place"], ppo["kind"]) == ("inferior", "below", "training")
-    # The margin is a quarter of 414.66 - 1.7. A human scores 30.5 - 1.7 more than random play.
+    # Breakout: the margin is a quarter of 414.66 - 1.7, the published score less the score of random play.
     assert float(ppo["margin %"]) == pytest.approx(100 * 0.25 * (414.66 - 1.7) / (30.5 - 1.7), abs=0.1)
     zoo = cells["breakout", "A2C-16env", "RL Zoo, A2C of Stable-Baselines3"]
     assert zoo["kind"] == "evaluation" and zoo["95 % interval"].endswith("deviation assumed")
@@ -110,8 +110,10 @@ def complete(tmp_path_factory):
 
 
 def test_a_complete_suite_has_a_place_in_every_cell_with_a_source(complete):
-    """With six algorithms and eight games, 45 of 48 cells have a published score. Each cell with a published score has
-    a place."""
+    """With six algorithms and eight games, 45 of 48 cells have a published score.
+
+    Each cell with a published score says how our score compares with this score.
+    """
     places: dict[tuple[str, str], set[str]] = {}
     for row in rows(complete, "equal_steps"):
         places.setdefault((row["setting"], row["game"]), set()).add(row["place"])

@@ -1,4 +1,4 @@
-"""A published number is printed next to a run. If settings differ from the paper's, they are listed."""
+"""A published number is printed next to a run. Settings in which the run differs from the paper are listed."""
 
 from dataclasses import replace
 

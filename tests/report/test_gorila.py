@@ -159,7 +159,7 @@ def test_figure_4_has_both_kinds_of_starts(tmp_path):
     made_up(tmp_path, "double_dunk", final={"saved": -11.0})
     (setting,) = settings_of(tmp_path)
     bars = gorila_figures.figure_4(setting.by_starts)
-    # 124.5 is 100 %, and the score of random play 0 %.
+    # In Asterix, a score of 124.5 is 100 %, and the score of random play 0 %.
     assert bars["ours, our start points"]["asterix"] == pytest.approx(100)
     assert bars["ours, null op starts"] == {"asterix": 0.0}
     assert bars["Gorila (paper), human starts"]["asterix"] == pytest.approx(2670.44, abs=0.01)

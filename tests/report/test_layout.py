@@ -147,7 +147,7 @@ def test_a_table_that_was_swept_comes_first(tmp_path):
 
 @pytest.mark.parametrize("experiment", ["figure_3", "figure_5", "figure_6", "figure_9", "table_1"])
 def test_runs_without_anything_to_show_are_reported(tmp_path, experiment):
-    """Such runs have no rows yet, or only rows without a score."""
+    """A run without rows, or with only rows without a score, has nothing to show in a figure."""
     make = {"figure_6": stooke.secondary_learner, "figure_9": stooke.optimizers}.get(experiment, stooke.a2c_scaling)
     write_sweep(tmp_path / "S", f"experiments.stooke:{experiment}")
     (write_run(tmp_path / "S" / "a", make()) / "metrics.csv").unlink()

@@ -30,7 +30,7 @@ def test_students_t_is_that_of_the_tables(freedom, p, t):
 def test_welchs_test_by_hand():
     """The means are 12 and 10, the standard errors 1 / sqrt(3) and 2 / 2, and the margin 1.
 
-    So t = (12 - 10 + 1) / sqrt(4 / 3), with (4 / 3)^2 / ((1 / 3)^2 / 2 + 1 / 3) degrees of freedom.
+    Welch's t is (12 - 10 + 1) / sqrt(4 / 3), with (4 / 3)^2 / ((1 / 3)^2 / 2 + 1 / 3) degrees of freedom.
     """
     freedom = (4 / 3) ** 2 / ((1 / 3) ** 2 / 2 + 1 / 3)
     p = welch(Sample(12, 1, 3), Sample(10, 2, 4), margin=1.0)
@@ -96,4 +96,4 @@ def test_an_assumed_deviation_has_a_normal_quantile():
 def test_equal_scores_without_deviation_have_a_verdict():
     """All three runs reach a game's highest score, so that the deviation is 0."""
     assert verdict(welch(Sample(21.0, 0.0, 3), Sample(21.0, 0.0, 3), margin=10.0)) == "equivalent"
-    assert non_inferiority.MARGIN == 0.25  # The report's notes and docs/sweeps.md say a quarter.
+    assert non_inferiority.MARGIN == 0.25  # The report and docs/sweeps.md call the margin a quarter.

@@ -32,7 +32,7 @@ def test_the_49_games_are_there():
 def test_daley_and_amatos_percentages_follow_from_their_scores(game):
     random, human, dqn, _, score, _, dqn_percent, own_percent = DALEY[game]
     assert 100 * (score - random) / (human - random) == pytest.approx(own_percent, abs=0.051)
-    if game != "riverraid":  # A misprint in the paper: 55.8 % follows from the score.
+    if game != "riverraid":  # The paper misprints this percentage: 55.8 % follows from its score.
         assert 100 * (dqn - random) / (human - random) == pytest.approx(dqn_percent, abs=0.051)
 
 

@@ -7,7 +7,7 @@ from accel_rl.report.non_inferiority import Sample
 from accel_rl.report.pooled import chance, pooled
 from tests.marks import slow
 
-# Human-normalized means like those of PPO in the suite: one game is far above all others, one near random play.
+# Human-normalized means like PPO's in the suite: one game is far above all other games, and one near random play.
 MEANS = np.array([1.17, 13.2, 0.12, 0.7, 0.03, 1.3, 0.3, 1.1])
 
 

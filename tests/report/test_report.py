@@ -46,7 +46,7 @@ class Page(html.parser.HTMLParser):
             self._rows.append([])
         if tag in ("td", "th"):
             self._cell = ""
-        if tag == "td":  # On a phone, the column's name is printed before the cell.
+        if tag == "td":  # On a phone, a cell is printed after its column's name.
             assert attrs["data-column"] == self._rows[0][len(self._rows[-1])]
 
     def handle_endtag(self, tag):
@@ -174,7 +174,8 @@ def test_the_page_is_self_contained_and_its_numbers_are_the_csvs(runs, tmp_path,
         filled = [column for column in columns if any(column[1:])]
         assert [list(row) for row in zip(*filled, strict=True)] == rows, name
     pictures = re.findall(r'(srcset|src)="data:image/png;base64,[A-Za-z0-9+/=]{1000,}', text)
-    assert Counter(pictures) == {"src": 5, "srcset": 5}  # Each picture has a second version for phones.
+    # The page has two versions of each plot: for large screens and for phones.
+    assert Counter(pictures) == {"src": 5, "srcset": 5}
     assert "prefers-color-scheme: dark" in text
 
 

@@ -26,7 +26,7 @@ def test_every_run_of_the_experiments_has_the_hours_that_its_cell_prints():
     for number in ("2", "3"):
         for member in find_grid(f"experiments.stooke:table_{number}").members:
             if (algorithm := member.labels["algorithm"]) == "async-dqn-512":
-                hours = 3.9  # The paper has this number, with an asterisk, in the column of four GPUs.
+                hours = 3.9  # The paper prints these 3.9 hours, with an asterisk, in the column of four GPUs.
             else:
                 row = printed[f"table_{number}"]["algorithms"][names.get(algorithm, algorithm.upper())]
                 hours = row[STOOKE_GPUS.index(int(member.labels["gpus"]))]
@@ -39,7 +39,7 @@ def test_every_run_of_the_experiments_has_the_hours_that_its_cell_prints():
         ({"algorithm": "a2c", "distributed.ranks": 8}, 0.59),
         ({"algorithm": "a2c", "distributed.gpus": "0,1"}, 2.2),
         ({"algorithm": "a2c", "distributed.ranks": 8, "distributed.update": "async"}, 0.65),
-        ({"algorithm": "a2c", "distributed.update": "async"}, None),  # The paper's table has a dash.
+        ({"algorithm": "a2c", "distributed.update": "async"}, None),  # In the paper's table, this cell has a dash.
         ({"algorithm": "a2c", "distributed.ranks": 16}, None),
         ({"algorithm": "a2c", "env.id": "CartPole-v1"}, None),
         ({"algorithm": "a2c", "env.game": "pong", "env.id": ""}, 3.8),

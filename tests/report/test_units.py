@@ -23,10 +23,10 @@ def test_cules_frames_are_env_steps(game, column):
     _, envs, batches, ranks = COLUMNS[column]
     _, steps_per_update = BATCHES[batches]
     assert 1e3 * kfps == pytest.approx(updates * envs * ranks * steps_per_update, rel=0.04)
-    # The paper prints 3.0, but 5.1 follows from the cell's rate and time.
+    # The paper prints 3.0 M frames, but 5.1 M follow from this cell's rate and time.
     slip = (game, column) == ("ms_pacman", "gpu-4x1200-20")
     if minutes is not None and mframes is not None and not slip:
-        # The paper rounds frames to half a million.
+        # The paper rounds numbers of frames to half a million.
         assert kfps * 60 * minutes / 1e3 == pytest.approx(mframes, rel=0.15, abs=0.25)
 
 

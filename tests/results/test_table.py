@@ -1,4 +1,4 @@
-"""The CSV files of tables, as a spreadsheet program reads them."""
+"""Tables are written to CSV files so that spreadsheet programs read them correctly."""
 
 import csv
 

@@ -1,4 +1,4 @@
-"""Measured pauses of real processes: suspended ones, ones that compete for the cores, and undisturbed ones."""
+"""Measured pauses of real processes that are suspended, that compete for the cores, or that are undisturbed."""
 
 import os
 import subprocess

@@ -55,8 +55,10 @@ def test_a_run_is_never_begun_twice(tmp_path):
     "name", ["best", "best/checkpoints", "best-training/segments", "ranks/1", "ranks/1/checkpoints"]
 )
 def test_a_link_at_any_depth_is_refused(tmp_path, name):
-    """A run removes old checkpoints in each of these folders. If a folder were a link, the checkpoints of another run
-    would be removed."""
+    """A run removes old checkpoints in several subfolders of its run folder.
+
+    If such a subfolder were a link, the checkpoints of another run would be removed.
+    """
     RunFolder.create(tmp_path / "one", CONFIG)
     link = tmp_path / "one" / name
     link.parent.mkdir(parents=True, exist_ok=True)

@@ -65,8 +65,10 @@ def make_sampler(
     capture=True,
     **pool,
 ):
-    """With 0 workers, the engine is serial. With `threaded_inference`, groups have separate workers and server
-    threads."""
+    """Return a sampler. With 0 workers, the engine is serial.
+
+    With `threaded_inference`, groups have separate workers and server threads.
+    """
     spec, grouping = (
         make_spec(env, training=True),
         Grouping(B, groups, max(workers, 1), dedicated_workers or threaded_inference),
@@ -87,12 +89,12 @@ def make_sampler(
 
 
 def digest(sampler, agent, rollouts):
-    """Collect rollouts, and return their digest."""
+    """Collect `rollouts` rollouts, and return their digest and their number of ends."""
     return digest_of(sampler.collect(agent) for _ in range(rollouts))
 
 
 def digest_of(rollouts):
-    """Return a digest of all arrays in the rollouts. Final frames count only at ends of episodes."""
+    """Return a digest of all arrays in the rollouts (of final frames only those at ends), and the number of ends."""
     h, ended = hashlib.sha256(), 0
     for r in rollouts:
         for name in ARRAYS:

@@ -67,7 +67,7 @@ def assert_equal(expected, found, recorded_atol: float = 0.0) -> None:
 
 def assert_same_rollouts(env: EnvConfig, rollouts: int, reset: str = "immediate", groups: int = 1) -> None:
     agent, first, second = policy(env), in_process(env, reset=reset), device_sampler(env, reset=reset, groups=groups)
-    # Two groups have smaller batches, in which a BLAS may sum in another order.
+    # The batches of two groups are smaller, so that matrix products may sum in another order.
     atol = 0.0 if groups == 1 else 1e-5
     for _ in range(rollouts):
         assert_equal(first.collect(agent), second.collect(agent), atol)
@@ -78,7 +78,7 @@ def assert_same_rollouts(env: EnvConfig, rollouts: int, reset: str = "immediate"
 EIGHT = ("asterix", "breakout", "freeway", "montezuma_revenge", "ms_pacman", "pong", "robotank", "seaquest")
 
 
-QUICK = ("montezuma_revenge",)  # tests/emulator/device compares lanes with the core in all eight games.
+QUICK = ("montezuma_revenge",)  # tests/emulator/device tests all eight games.
 
 
 @pytest.mark.parametrize("game", [g if g in QUICK else slow(g) for g in EIGHT])

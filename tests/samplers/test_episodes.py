@@ -84,7 +84,7 @@ def test_a_lost_worker_is_forgotten(partial_starts):
 
 
 def test_games():
-    """Environment b of this tracker is environment 4 + b of the run, which determines the game."""
+    """Environment b of the tested tracker is environment 4 + b of the run, and plays game (4 + b) modulo 3."""
     rollouts = random_rollouts(0, 12)
     tracker = EpisodeTracker(B, 20, games=3, first=4)
     episodes = [replace(e, game=(4 + e.b) % 3) for each in oracle(rollouts, False) for e in each]
@@ -114,11 +114,11 @@ def test_state_goes_through_a_checkpoint():
     want = [whole.add(r) for r in rollouts]
     for r in rollouts[:2]:
         first.add(r)
-    for r in random_rollouts(4, 3):  # Loading the state must replace these rollouts.
+    for r in random_rollouts(4, 3):  # The loaded state must replace the episodes of these rollouts.
         second.add(r)
     state = decode(*encode(first.state_dict()))
     for r in rollouts[2:5]:
-        first.add(r)  # These rollouts must not change the saved state.
+        first.add(r)  # The episodes of these rollouts must not change the saved state.
     second.load_state_dict(state)
     assert [second.add(r) for r in rollouts[2:]] == want[2:]
     assert second.count == whole.count and second.recent == whole.recent

@@ -35,7 +35,7 @@ class Central:
         self.agent, self.refreshed, self.found, self.pulls = agent, 0, [], 0
 
     def beat(self):
-        """Do nothing: no other process watches this rank."""
+        """Send no sign of life, because no other process watches this rank."""
 
     def pull_now(self):
         self.pulls, self.refreshed = self.pulls + 1, self.refreshed + 1

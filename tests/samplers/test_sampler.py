@@ -25,7 +25,7 @@ GAMES = [
 ]
 
 
-# Only one case is a fast test.
+# All cases but one are slow tests.
 CASES = [
     pytest.param(env, groups, reset, marks=() if default else pytest.mark.slow, id=f"{env.game}-{groups}-{reset}")
     for env in GAMES
@@ -102,7 +102,10 @@ def test_groups_that_are_served_beside_one_another_equal_the_serial_sampler(made
 
 @pytest.mark.parametrize("reset", ["immediate", slow("wait")])
 def test_actions_that_depend_on_nothing_are_played_alike(reset):
-    """With such actions, groups do not wait for each other within a rollout. Some environments are skipped."""
+    """If actions do not depend on observations, groups do not wait for each other in a rollout.
+
+    Some environments are skipped.
+    """
     agent, got = RandomAgent(make_spec(GAMES[0], training=True).n_actions), {}
     for workers in (0, 3):
         sampler = make_sampler(GAMES[0], 12, 2, workers, reset=reset, decorrelation_steps=10)
@@ -132,7 +135,9 @@ def test_environments_that_become_idle_are_skipped_from_the_next_rollout_that_be
 @pytest.mark.slow  # as the next test
 @pytest.mark.parametrize("reset", ["immediate", "cached", "wait"])
 def test_rollouts_that_are_begun_ahead_are_those_that_are_collected(reset):
-    """With a random agent, both are equal. After an early stop, the sampler's state is as after one more collect."""
+    """A random agent's rollouts are equal, whether or not they begin before they are requested. After an early stop,
+    the
+    sampler's state is as after one more rollout."""
     agents = RandomAgent(make_spec(GAMES[0], training=True).n_actions), make_agent(GAMES[0])
     for agent in agents:
         got = {}
@@ -190,7 +195,7 @@ def test_a_fixed_agent_plays_on_as_it_is_collected(reset):
     [*(slow(*pair) for pair in ((False, False), (True, False))), (True, True)],
 )
 def test_rollouts_of_an_agent_that_begins_to_look(threaded, fixed):
-    """A rollout that began earlier keeps the actions that were chosen earlier."""
+    """A rollout that began before the agent's epsilon was lowered keeps its random actions."""
     agent = EpsilonGreedyAgent(QNetwork(make_spec(GAMES[0], training=True), SMALL))
     sampler, other = make_sampler(GAMES[0], 12, 2, 2, threaded_inference=threaded), make_sampler(GAMES[0], 12, 2, 0)
     try:
@@ -226,7 +231,7 @@ def test_a_slow_worker_keeps_only_itself_waiting(monkeypatch):
     finally:
         sampler.close()
     assert sorted(order) == [0] * 8 + [1] * 8
-    assert order[-4:] == [0] * 4, order  # The fast group has finished long before the slow group.
+    assert order[-4:] == [0] * 4, order  # Group 1, which is fast, finished its rollout long before group 0.
 
 
 @pytest.mark.parametrize("reset", ["immediate", "wait"])
@@ -307,7 +312,7 @@ def test_a_state_goes_on_bit_for_bit(reset):
 
 @pytest.mark.slow
 def test_every_mode_of_reset_plays_the_same_episodes():
-    """Tested with a policy that depends only on the observation, in worker processes."""
+    """The actions depend only on the observation, and worker processes play the episodes."""
     env, B = GAMES[0], 4
     agent = make_agent(env).evaluating(greedy=True)
     played = {}
@@ -339,7 +344,7 @@ def test_frames_before_the_rollout_are_the_last_ones_of_the_one_before():
     tail, age = before.frames[-4:].clone(), before.age[-1].clone()
     after = sampler.collect(agent)
     assert torch.equal(after.frames[:4], tail) and torch.equal(after.age[0], age)
-    # With two buffers, the previous rollout is not overwritten yet.
+    # A sampler with two rollout buffers does not overwrite the previous rollout.
     assert torch.equal(before.frames[-4:], tail)
 
 

@@ -1,1 +1,1 @@
-"""Runs the real code of several processes under one seeded scheduler, in one process and virtual time."""
+"""Runs the real code of several processes in one process and virtual time, in orders that a seed determines."""

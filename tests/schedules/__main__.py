@@ -1,8 +1,8 @@
 """Run the real code of several processes in simulated orders, and find orders in which this code fails.
 
-python -m tests.schedules --schedules 10000 --seed 1       # both memory models, three kinds of schedules
-python -m tests.schedules --seed 1 --only sampling/17/weak  # one schedule again
-python -m tests.schedules --planted                        # after how many schedules planted faults are found
+    python -m tests.schedules --schedules 10000 --seed 1       # both memory models, three kinds of schedules
+    python -m tests.schedules --seed 1 --only sampling/17/weak  # run one schedule again
+    python -m tests.schedules --planted                        # after how many schedules planted faults are found
 
 Simulated are:
 
@@ -37,17 +37,17 @@ KINDS = {
     "replay": "global_replay:ReplayMessages",
     "disk": "disk:Disk",
 }
-"""Maps each kind of schedules to its class."""
+"""Maps each kind of simulation to its class."""
 
 
 @dataclass(frozen=True)
 class Options:
     schedules: Count = 1_000
-    """Number of schedules, in turns of each kind and memory model."""
+    """Number of schedules (simulated orders of events), in turns of each kind and memory model."""
     seed: int = 0
-    """Seed of all schedules. A schedule depends on the seed, its kind, its number and the commit."""
+    """Seed of all schedules. The seed, the kind, the number and the commit determine a schedule."""
     only: str = ""
-    """Run one schedule, KIND/NUMBER/MEMORY, such as sampling/17/weak."""
+    """Run only the schedule KIND/NUMBER/MEMORY, such as sampling/17/weak."""
     kinds: tuple[str, ...] = ()
     """Kinds of schedules to run; by default all."""
     planted: bool = False
@@ -72,7 +72,7 @@ class Options:
 
 
 def run_one(kind: str, number: int, seed: int, weak: bool) -> int:
-    """Run a schedule, and return its number of points. Raises the error of a schedule that goes wrong."""
+    """Run a schedule, and return the number of its scheduling points. Raises the error of a schedule that fails."""
     from tests.schedules.world import World
 
     module, _, name = KINDS[kind].partition(":")
@@ -83,7 +83,7 @@ def run_one(kind: str, number: int, seed: int, weak: bool) -> int:
 
 
 def run(o: Options) -> dict[str, Any]:
-    """Run all schedules, and return the counts and the schedules that went wrong."""
+    """Run all schedules, and return the counts and the schedules that failed."""
     import torch
 
     logging.disable(logging.WARNING)

@@ -41,7 +41,8 @@ class SimulatedActor:
         return self.actor.is_killed
 
     def _send(self, method: str, arguments: tuple[Any, ...]) -> "Reference":
-        reference, copied = Reference(self), copy.deepcopy(arguments)  # Ray copies the arguments before a call returns.
+        # Arguments are copied before a call returns, as by Ray.
+        reference, copied = Reference(self), copy.deepcopy(arguments)
         self._world.point()
         self._calls.setdefault(self._world.current, deque()).append((reference, method, copied))
         return reference

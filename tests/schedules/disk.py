@@ -1,8 +1,9 @@
 """A simulated disk for the real code of checkpoints and segments. Processes are killed, and then the power fails.
 
 The code works on real files, and each of its operations is recorded. After the power failure, the disk has all
-operations that a sync has made durable, and a random choice of the others. Names of files may be lost. Bytes may be
-lost, torn or replaced by bytes of another file. With strong order, as on journaling file systems, changes of names
+operations that a sync has made durable, and a random choice of the others. New names of files may be lost. Written
+bytes may be lost, incomplete, or replaced by bytes of another file. With strong order, as on journaling file systems,
+changes of names
 survive in the order of the operations, and a sync of any file keeps all earlier changes. With weak order, which POSIX
 allows, each name survives or not, unless its own folder was synced.
 """
@@ -62,8 +63,7 @@ class SimulatedDisk:
     # What processes do
 
     def recorded(self) -> Any:
-        """Return a context manager in which the operations of Python code are recorded. Each is a point of the
-        schedule."""
+        """Return a context manager that records file operations. At each, another simulated process may continue."""
         changes = {
             "mkdir": self._naming(os.mkdir, Folder), "unlink": self._naming(os.unlink), "rmdir": self._naming(os.rmdir),
             "rename": self._renaming(os.rename), "replace": self._renaming(os.replace), "fsync": self._fsync,
@@ -130,7 +130,7 @@ class SimulatedDisk:
         folder.changes.append((self.operations, change))
         self.operations += 1
 
-    # The content of the disk after a power failure
+    # After a power failure
 
     def after_failure(self, moment: int, target: Path) -> None:
         """Write a possible content of the disk to the folder `target`, after a power failure before the operation
@@ -169,7 +169,7 @@ class SimulatedDisk:
         for n, offset, data in file.writes:
             if n >= moment:
                 break
-            # The write is lost, torn, or replaced by bytes of a file that was at this place of the disk.
+            # A write that does not survive is lost, incomplete, or replaced by old bytes of this place on the disk.
             if not survives(n, file):
                 part = data[: rng.randrange(len(data))]
                 data = rng.choice((b"", part, part.ljust(len(data), b"\0"), rng.randbytes(len(data))))
@@ -201,9 +201,9 @@ class _RecordedFile(io.FileIO):
 
 
 class Disk:
-    """A schedule of processes that save checkpoints until they are killed or the power fails.
+    """Simulates processes that save checkpoints until they are killed or the power fails.
 
-    Each process resumes from the newest checkpoint of the killed one.
+    After a kill, the next process resumes from the newest checkpoint.
     """
 
     def __init__(self, world: World, faults: int) -> None:
@@ -269,7 +269,7 @@ class Disk:
         checkpoints = Checkpoints(run / "checkpoints", self.keep)
         newest = max(checkpoints.steps(), default=0)
         assert newest >= max(saved, default=0), f"the newest checkpoint is at {newest}, saved were {saved}"
-        # The newest checkpoint may be that of a call of `save` that has not returned.
+        # A call of `save` that has not returned may have written the newest checkpoint.
         written = {newest, *(steps for n, steps in self.finished + self.resumed if n <= moment and steps < newest)} - {
             0
         }
@@ -278,7 +278,7 @@ class Disk:
         if durable := [steps for n, steps in self.launched if n <= moment]:
             assert durable[-1] <= int((run / "launches.json").read_bytes()) <= durable[-1] + STEP
         checkpoints.clean()
-        checkpoints.save(1_000, _state(1_000))  # The next process resumes the run.
+        checkpoints.save(1_000, _state(1_000))  # A process that resumes the run must be able to save a checkpoint.
         _assert_equal(load(checkpoints.path(1_000)), 1_000)
 
 
@@ -287,7 +287,10 @@ def _segment(low: int) -> Segment:
 
 
 def _state(steps: int) -> dict[str, Any]:
-    """Return the state at `steps` env steps. The state has the segments of the last 30 steps."""
+    """Return the state that a checkpoint at `steps` env steps contains.
+
+    The state has the segments of the last 30 steps.
+    """
     segments = [_segment(low) for low in range(max(0, steps - 30), steps, STEP)]
     return {"env_steps": steps, "weights": torch.arange(200.0) + steps, "segments": segments}
 

@@ -1,7 +1,7 @@
-"""Schedules of the global replay: real clients and the real actor of a replay, which is killed and replaced.
+"""Simulates messages of the global replay: real clients, and the replay's real actor, which is killed and replaced.
 
 A rollout is (member, process of the member, number). A batch must have only rollouts that were sent by the newest
-process of each member. A replay must have enough rollouts before it returns a batch.
+process of each member. The replay must have enough rollouts before it returns a batch.
 """
 
 import itertools
@@ -43,7 +43,7 @@ class ReplayMessages:
     """Simulates an order of messages in which Gorila's members fill a global replay and a learner draws from it."""
 
     def __init__(self, world: World, faults: int) -> None:
-        """The schedule kills the replay at most `faults` times."""
+        """The simulation kills the replay at most `faults` times."""
         self.world, self.system, self._faults = world, System(world), faults
         self._rate = world.rng.choice((0.0, 0.002, 0.01))
         self.sent: set[Rollout] = set()
@@ -84,7 +84,7 @@ class ReplayMessages:
         for life in itertools.count():
             try:
                 self._live(member, life, is_last=life >= lives - 1)
-            except RunError:  # The driver replaces a member that fails because the replay was lost.
+            except RunError:  # A member fails if the replay was lost. The driver then replaces this member.
                 if not self._is_disturbed:
                     raise
             else:

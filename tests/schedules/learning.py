@@ -1,7 +1,7 @@
-"""Schedules of learners: asynchronous ranks on central parameters, and synchronous ranks that sum their gradients.
+"""Simulates learners: asynchronous ranks on central parameters, and synchronous ranks that sum their gradients.
 
-Each asynchronous rank's pushes are recorded. The central parameters must be those of the pushes in some order, with
-each push counted once. If a rank dies at any point, every chunk of the parameters must stay complete.
+Each asynchronous rank's pushes are recorded. The central parameters must be the result of all pushes in some order,
+with each push counted once. If a rank dies at any point, every chunk of the parameters must stay complete.
 """
 
 import os
@@ -83,7 +83,7 @@ class SimulatedLocks:
         if not self._is_free(i):
             return False
         self._world.receive(self._views[i])
-        if (owner := self._owners[i]) is not None:  # All stores of a dead process have reached the memory.
+        if (owner := self._owners[i]) is not None:  # The stores of a process that has died have all reached the memory.
             self._world.receive(owner.view)
         self._owners[i] = self._world.current
         return True
@@ -117,7 +117,7 @@ class Words:
 
 
 class AsynchronousRanks:
-    """A schedule of asynchronous ranks, some of which are killed."""
+    """Simulates asynchronous ranks, some of which are killed."""
 
     def __init__(self, world: World, faults: int) -> None:
         self.world, self.system, self._faults = world, System(world), faults
@@ -203,7 +203,7 @@ class AsynchronousRanks:
                 raise AssertionError(f"chunk {k} has version {word >> 1} after {len(versions)} writes")
             if self.local_updates > 1:
                 continue
-            # The pushes in the order of their versions give the parameters.
+            # Applied in the order of their versions, the pushed gradients must give the central parameters.
             optimizer, data = self.build(part.stop - part.start), versions[0][3].clone()
             for _, rank, update, parameters, _ in versions[1:]:
                 optimizer.step(data, gradient(rank, update, SIZE)[part], LEARNING_RATE)
@@ -248,7 +248,7 @@ class Turns:
 
 
 class SynchronousRanks:
-    """A schedule of synchronous ranks, whose gradients are summed in shared memory. One rank may be killed."""
+    """Simulates synchronous ranks, whose gradients are summed in shared memory. One rank may be killed."""
 
     def __init__(self, world: World, faults: int) -> None:
         self.world, self.system, self._faults = world, System(world), faults

@@ -1,4 +1,4 @@
-"""Schedules of concurrent training: the real periods of sampler and trainer, which may be interrupted at any point.
+"""Simulates concurrent training: the real periods of sampler and trainer, which may be interrupted at any point.
 
 The parameters for acting, and the data of each update, must be the same as if sampling and training alternated.
 """
@@ -38,7 +38,7 @@ class Steps:
 
 
 class Weight(nn.Module):
-    """A network with one weight, the number of the learner's updates."""
+    """A network whose only weight is the number of the learner's updates."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,10 +82,10 @@ class TinyReplay:
 
 
 class Periods:
-    """A schedule of concurrent training."""
+    """Simulates concurrent training."""
 
     def __init__(self, world: World, faults: int) -> None:
-        """The schedule interrupts training at most `faults` times."""
+        """The simulation interrupts training at most `faults` times."""
         self.world, self.threads, self._faults = world, Threads(world), faults
         rng = world.rng
         self.periods, self.rollouts = rng.randint(1, 4), rng.randint(1, 3)
@@ -96,7 +96,7 @@ class Periods:
         world.on_point = self._maybe_interrupt
 
     def main(self) -> None:
-        """Run all periods, and compare them with periods in which sampling and training alternate."""
+        """Run all concurrent periods, and compare them with periods in which sampling and training alternate."""
         with self._simulated():
             schedule = self._schedule()
             done = 0
@@ -105,7 +105,7 @@ class Periods:
                 env_steps, _ = schedule.cycle(10**9)
                 if env_steps:
                     done += 1
-                elif self.world.rng.random() < 0.5:  # The run is resumed by another process.
+                elif self.world.rng.random() < 0.5:  # After an interruption, another process may resume the run.
                     schedule.close()
                     state, schedule = schedule.state_dict(), self._schedule()
                     schedule.load_state_dict(state)

@@ -1,4 +1,4 @@
-"""Faults planted into the real code, to measure after how many schedules each fault is found."""
+"""Faults planted into the real code, to measure after how many simulated orders of events each fault is found."""
 
 import inspect
 import textwrap
@@ -37,7 +37,7 @@ class Planted:
     """A fault that replaces a function of the real code."""
 
     kind: str
-    """Kind of the schedules that should find the fault: sampling, asynchronous or synchronous."""
+    """Kind of the simulation that should find the fault: sampling, asynchronous or synchronous."""
     text: str
     owner: Any
     name: str

@@ -1,4 +1,4 @@
-"""Schedules of sampling: the real sampler, worker pool and workers, which may die or hang at any point.
+"""Simulates sampling: the real sampler, worker pool and workers, which may die or hang at any point.
 
 Rollouts are compared with those of the serial engine, except for environments whose worker was replaced.
 """
@@ -103,7 +103,7 @@ class TinyAgent:
 
 
 class NotedEnvs(SequentialEnv):
-    """Environments of a simulated worker that records its reads of actions and its writes of observations."""
+    """Environments of a simulated worker. Its reads of actions and its writes of observations are recorded."""
 
     def __init__(self, sampling: "Sampling", setup: WorkerSetup, first: int, seeds: list[int]) -> None:
         super().__init__([TinyEnv(seed, sampling.world.point) for seed in seeds], setup.reset, 0, seeds)
@@ -124,10 +124,10 @@ class NotedEnvs(SequentialEnv):
 
 
 class Sampling:
-    """A schedule of one sampler with its workers."""
+    """Simulates one sampler with its workers."""
 
     def __init__(self, world: World, faults: int) -> None:
-        """The schedule kills or freezes at most `faults` workers."""
+        """The simulation kills or freezes at most `faults` workers."""
         self.world, self.system, self.threads = world, System(world), Threads(world)
         rng = world.rng
         self.reset = rng.choice(("immediate", "wait"))
@@ -138,11 +138,11 @@ class Sampling:
         """Environments whose worker was killed or frozen."""
         self._faults, self._rate = faults, rng.choice((0.0, 0.002, 0.01))
         world.on_point = self._maybe_fault
-        self._ahead = 0  # The number of rollouts that the sampler has begun ahead, and then finished.
+        self._ahead = 0  # The number of rollouts that began before they were requested, and have ended.
         self.plan = [rng.choice(self.steps) for _ in range(4)]
 
     steps: tuple[str, ...] = ("collect", "collect", "collect", "state", "check")
-    """Possible steps of a plan."""
+    """Possible calls in the plan of a simulation."""
 
     def _grouping(self, rng: random.Random) -> Grouping:
         groups, workers = rng.choice((1, 2)), rng.choice((1, 2, 3))
@@ -228,7 +228,7 @@ class Sampling:
         if not (count & total)[goes_on].all():
             raise AssertionError("collect: a valid step was not made by an environment")
 
-    # Data shared by the actors
+    # Shared data
 
     def _check(self, b: slice) -> None:
         for first in self._parts(b):
@@ -256,7 +256,7 @@ class Sampling:
         memory: dict[int, SharedArrays] = {}
 
         def create(layout: Layout) -> SharedArrays:
-            # All actors use one mapping, so that a cell has one address.
+            # Simulated processes share one memory mapping, so that a cell has one address.
             arrays = SharedArrays.create(layout)
             memory[arrays.fd] = arrays
             return arrays
@@ -297,7 +297,7 @@ class Sampling:
 
 
 class ThreadedSampling(Sampling):
-    """A schedule of one sampler whose groups of workers each have an inference thread."""
+    """Simulates one sampler whose groups of workers each have an inference thread."""
 
     steps = ("collect", "rollouts", "rollouts", "state")
 

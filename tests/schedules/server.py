@@ -1,4 +1,4 @@
-"""Schedules of the parameter server: the real shards, learners and replay exchange messages with each other.
+"""Simulates a parameter server: the real shards, learners and replay exchange messages with each other.
 
 In each shard's slice, the gradient of an update is 1 at the update's own place, and the optimizer subtracts the
 gradient. The parameters therefore count how often each update was made: at most once, and exactly once if no shard was
@@ -33,10 +33,10 @@ TIMEOUT_S = 1.0
 
 
 class ParameterServer:
-    """A schedule of shards, and of learners with their own gradients."""
+    """Simulates the shards of a parameter server, and learners that push gradients to the shards."""
 
     def __init__(self, world: World, faults: int) -> None:
-        """The schedule kills at most `faults` shards or learners."""
+        """The simulation kills at most `faults` shards or learners."""
         self.world, self.system, self._faults = world, System(world), faults
         rng = world.rng
         self.shards = rng.choice((1, 2))
@@ -66,7 +66,8 @@ class ParameterServer:
             rng = self.world.rng
             actors = [self._spawn(f"learner-{i}", self._learn) for i in range(rng.choice((1, 2, 3, 4)))]
             while not all(actor.is_over for actor in actors):
-                if self.server.look(TIMEOUT_S / 4):  # A shard that has not answered in time is replaced, too.
+                # The driver replaces dead shards, and also shards that have not answered in time.
+                if self.server.look(TIMEOUT_S / 4):
                     self._is_disturbed = True
                 if rng.random() < 0.2:
                     self.server.save(TIMEOUT_S / 4)
@@ -106,7 +107,7 @@ class ParameterServer:
             self._check_counts(sync)
 
     def _ages(self, sync: ShardedSync, act: Callable[[], Any]) -> None:
-        """Act, and check that older parameters never replace newer parameters of the learner."""
+        """Act, and check that the learner's parameters are never replaced by older parameters."""
         before = list(sync._versions)
         act()
         for old, new in zip(before, sync._versions, strict=True):
@@ -122,7 +123,7 @@ class ParameterServer:
     # Checks
 
     def _note(self, shard: Shard, push: Push, answer: Answer) -> None:
-        """Record the updates of a push that a shard has answered."""
+        """Record which updates were in a push that a shard has answered."""
         updates = torch.nonzero(push.gradient).flatten().tolist()
         if answer != "accepted":
             self.lost.update(updates)

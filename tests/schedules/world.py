@@ -1,12 +1,13 @@
 """A simulated machine with virtual time and memory as weakly ordered as aarch64's. One actor runs at a time.
 
 An actor is a process or a thread, and runs as a greenlet. At each `World.point` (a load, a store, a wait or a message)
-the scheduler chooses which actor continues, and may kill or freeze an actor. All choices follow from one seed, so a
-schedule can be repeated.
+the scheduler chooses which actor continues, and may kill or freeze an actor. One seed determines all choices of the
+scheduler, so that a simulation can be repeated.
 
 Each cell of shared memory has an ordered list of all stored values. An actor's view has, for each cell, the position of
-the oldest value in this list that the actor may still read. A plain load may return this value or any newer one. So
-an actor may see loads and stores of different cells out of order, as on aarch64. Fences, events and messages pass the
+the oldest value in this list that the actor may still read. A plain load may return this value or any newer one. An
+actor may therefore see loads and stores of different cells out of order, as on aarch64. Fences, events and messages
+pass the
 view of one actor to another. With `weak` false every load is an acquire and every store is a release, as on x86-64.
 """
 
@@ -17,7 +18,7 @@ from typing import Any
 from greenlet import getcurrent, greenlet
 
 TICK_S = 1e-5
-"""Virtual seconds between two points of the schedule."""
+"""Virtual seconds between two points at which the scheduler chooses an actor."""
 View = dict[Any, int]
 
 
@@ -30,7 +31,7 @@ class Race(Exception):
 
 
 class Ended(BaseException):
-    """Raised in an actor when its schedule is over."""
+    """Raised in an actor when the simulation is over."""
 
 
 class Actor:
@@ -76,7 +77,7 @@ class World:
     """Runs actors in an order that is determined by a seed."""
 
     def __init__(self, seed: object, weak: bool = False, limit: int = 100_000) -> None:
-        """A schedule with more than `limit` points raises Hang."""
+        """A simulation with more than `limit` scheduling points raises Hang."""
         self.rng = random.Random(f"{seed}")
         self.weak, self.limit = weak, limit
         self.now, self.points = 0.0, 0
@@ -87,7 +88,7 @@ class World:
         """The scheduler's greenlet, in which the world was made."""
         self.is_over = False
         self._stored: dict[Any, list[tuple[Any, View]]] = {}
-        # Half of the schedules switch actors often, and half rarely, because some faults need long runs of one actor.
+        # Half of the seeds switch actors often, and half rarely, because some faults occur only if one actor runs long.
         self._switch = self.rng.choice((0.5, 0.2, 0.05, 0.02))
         self._by_priority = self.rng.random() < 0.5
 
@@ -145,7 +146,7 @@ class World:
         self.on_point()
 
     def run(self, main: Actor) -> None:
-        """Run all actors until `main` is over. Raises the exception of `main`, or Hang."""
+        """Run all actors until `main` is over. Raises the exception that `main` raised, or Hang."""
         try:
             while not main.is_over:
                 actor = self._choose()
@@ -153,7 +154,7 @@ class World:
         finally:
             self.is_over = True
             for actor in self.actors:
-                while actor.greenlet:  # The actor has begun, and has not ended.
+                while actor.greenlet:  # a greenlet is true if it has begun, and has not ended
                     actor.greenlet.throw(Ended)
         if main.error is not None:
             raise main.error
@@ -168,7 +169,8 @@ class World:
         if self._by_priority:
             if self.rng.random() < 0.05:
                 self.rng.choice(able).priority = self.rng.random()
-            # The actor with the highest priority must not starve the others: a spinning process would wait for ever.
+            # The actor with the highest priority must not run for ever, because it may spin until another actor stores
+            # a value.
             return max(able, key=lambda a: a.priority) if self.rng.random() < 0.8 else self.rng.choice(able)
         return self.rng.choice(able)
 
@@ -229,7 +231,7 @@ class World:
         _join(self.current.view, view)
         self.current.released = dict(self.current.view)
 
-    # Data is memory that is not read cell by cell, such as the frames of a step.
+    # `data` is memory that is not read cell by cell, such as the frames of an env step.
 
     def written(self, name: Any) -> None:
         """Record that the current actor has written the data `name`."""

@@ -26,7 +26,7 @@ def answer(algorithm: str, flag: str) -> str:
 @pytest.mark.parametrize("name", HINTS)
 def test_one_line_names_a_flag_that_exists(algorithm, name):
     said = answer(algorithm, f"--{name}")
-    if not said:  # The algorithm has this flag, such as --batch-size of dqn or --gae-lambda of ppo.
+    if not said:  # Without a message, the algorithm has a flag of this name, such as --batch-size of dqn.
         return
     assert "\n" not in said and "nearest" not in said and said.startswith(f"unknown option --{name}: ")
     for word in said.split(": ", 1)[1].translate(str.maketrans(";,()", "    ")).split():

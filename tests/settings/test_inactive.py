@@ -1,4 +1,4 @@
-"""Each setting always has an effect, or has a condition in accel_rl.settings.advice for having none."""
+"""A setting either always has an effect, or accel_rl.settings.advice has the condition under which it has none."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from accel_rl.settings.resolved import resolve
 from accel_rl.settings.train import TrainConfig, default_config
 from accel_rl.settings.types import values_in
 
-# Settings that always have an effect. All others need an entry in accel_rl.settings.advice.
+# Settings that always have an effect. Any other setting needs an entry in accel_rl.settings.advice.
 ALWAYS = {
     *("algorithm", "env_steps", "seed", "run_dir", "schedule", "cluster", "device", "precision", "capture_updates"),
     *(

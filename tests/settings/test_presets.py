@@ -431,7 +431,7 @@ def test_the_guard_is_for_q_learning(name):
 
 
 def test_the_guard_is_for_clipped_rewards():
-    """Without clipped rewards, as with Gymnasium or R2D2, the guard is off by default, so that a run can begin."""
+    """The guard against outlier gradients is off without clipped rewards, as with Gymnasium environments or R2D2."""
     assert on_gorila(default_config("r2d2")).gorila.outlier_deviations == 0.0
     config = on_gorila(default_config("dqn"), is_atari=False)
     assert config.gorila.outlier_deviations == 0.0

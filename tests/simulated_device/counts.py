@@ -9,7 +9,7 @@ from tests.simulated_device import source_lines
 
 
 class Counts:
-    """The active counters of all threads. Counters in `always` stay active."""
+    """The counters of events that are active now, for all threads. Counters in `always` stay active."""
 
     def __init__(self, *always: Counter[str]) -> None:
         self._open = list(always)

@@ -16,9 +16,9 @@ from tests.simulated_device import streams
 
 HostGenerator = torch._C.Generator
 _known: "weakref.WeakValueDictionary[int, DeviceGenerator]" = weakref.WeakValueDictionary()
-_N = 624  # The number of words in the state of a Mersenne Twister.
-_TWISTER = 5016  # Its size in bytes in the state of a CPU generator: seed, left, seeded, next, words.
-_MOST = 1 << 28  # The largest number of drawn words to restore. Skipping a word takes the host 5 ns.
+_N = 624  # The number of 32-bit words in a Mersenne Twister's state.
+_TWISTER = 5016  # Bytes of a Mersenne Twister (seed, left, seeded, next, words) in the state of a CPU generator.
+_MOST = 1 << 28  # The largest number of drawn words that can be restored: skipping one takes 5 ns.
 
 
 class DeviceGenerator(HostGenerator):
@@ -27,7 +27,7 @@ class DeviceGenerator(HostGenerator):
     def __new__(cls, device: Any = "sim") -> "DeviceGenerator":
         generator = super().__new__(cls, "cpu")
         generator._index = streams.index_of(device)
-        # A generator that is at the last state returned by get_state.
+        # A copy of the host's generator in the last state that get_state returned, and the words drawn until then.
         generator._counted, generator._words = HostGenerator(), 0
         _known[generator._cdata] = generator
         return generator
@@ -120,7 +120,7 @@ class _Kind(type):
 
 
 class Generator(metaclass=_Kind):
-    """Replaces torch.Generator: makes a generator of the host or of a simulated device."""
+    """Replaces the class torch.Generator: creates a generator of the host or of a simulated device."""
 
     def __new__(cls, device: Any = "cpu") -> Any:
         return DeviceGenerator(device) if torch.device(device).type == "sim" else HostGenerator(device)

@@ -40,7 +40,7 @@ class CUDAGraph:
         self._results: list[Tensor] = []
         self._undo: list[tuple[Tensor, Tensor]] = []
         self._states: list[tuple[DeviceGenerator, Any]] = []
-        # Memory outside the graph, with its last write.
+        # Memory outside the graph that its operations access, with the last write to each.
         self._outside: list[tuple[weakref.ref[Memory], Access | None]] = []
         self._own: list[Memory] = []
         self._written: set[int] = set()  # id of outside memory
@@ -78,7 +78,7 @@ class CUDAGraph:
         if self._error is not None:
             error = FAILED if self._error == FAILED else f"{FAILED}: {self._error}"
             self.reset()
-            raise RuntimeError(error)  # As in torch, the pool remains in recording mode.
+            raise RuntimeError(error)  # As in torch, the memory pool of a failed capture remains in recording mode.
         recording_pools.remove(self._pool)
         generators.capturing.difference_update(self._capturing)
         self.is_captured = True
@@ -92,7 +92,7 @@ class CUDAGraph:
             tensor.copy_(before)
         for generator, snapshot in self._states:
             generator.rewind(snapshot)
-        for result in self._results:  # Results are undefined before the first replay.
+        for result in self._results:  # Before the first replay, the graph's results are undefined.
             result.fill_(float("nan") if result.is_floating_point() else 0)
         for memory in self._seen.values():
             if not memory.is_graph:

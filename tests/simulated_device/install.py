@@ -64,7 +64,8 @@ def _factory(func: Any) -> Callable[..., Any]:
 
 
 def install(races: bool = True) -> None:
-    """Register the device type "sim". The simulated devices are unavailable until `present`. `races`: find unordered
+    """Register the device type "sim". The simulated devices are unavailable before a call of `present`. `races`: find
+    unordered
     accesses."""
     if not _libraries:
         _register()
@@ -86,7 +87,8 @@ def _synchronize(device: Any = None, /) -> None:
 def _backward(run: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(run)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        _ = streams.thread.device  # Creating the thread's state makes backward run in this thread.
+        # Creating the state of the calling thread makes the backward pass run in this thread.
+        _ = streams.thread.device
         return run(*args, **kwargs)
 
     return backward

@@ -42,7 +42,7 @@ class Memory:
         if allocated[device] > peak[device]:
             peak[device] = allocated[device]
 
-    # A default argument, because Python clears this module first at exit.
+    # `allocated` is a default argument, because at its exit Python clears this module before it deletes all objects.
     def __del__(self, allocated: list[int] = allocated) -> None:
         allocated[self.device] -= self.nbytes
 
@@ -70,7 +70,7 @@ class Memory:
         self.write = stream, stream.epoch, line
 
     def _unordered(self, what: str, stream: Stream, line: SourceLine | None, before: str, access: Access) -> None:
-        self.write, self.reads = None, {}  # Each race raises only one error.
+        self.write, self.reads = None, {}  # One error is raised for each race.
         raise RuntimeError(
             f"unordered {what} by {source_lines.text(line)} on stream {stream.stream_id} "
             f"after {before} by {source_lines.text(access[2])} on stream {access[0].stream_id}"
@@ -84,10 +84,10 @@ class PageLocks:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._parts: list[tuple[int, int]] = []  # Sorted, disjoint (first address, end address).
+        self._parts: list[tuple[int, int]] = []  # sorted, disjoint pairs (first address, end address)
 
     def register(self, address: int, size: int) -> int:
-        streams.touched.add(streams.thread.device)  # The call creates a context on the current device.
+        streams.touched.add(streams.thread.device)  # Page locking creates a context on the current device.
         if size <= 0:
             return self.INVALID_VALUE
         with self._lock:
@@ -139,7 +139,10 @@ mode."""
 
 
 def _cuda_endAllocateToPool(device: int, pool: tuple[int, int]) -> None:
-    """Check that the pool is in recording mode. As in torch, page-locked memory stays in recording mode."""
+    """Check that the memory pool is in recording mode.
+
+    As in torch, page-locked memory stays in recording mode.
+    """
     if pool not in recording_pools:
         raise RuntimeError("endAllocatePool: not currently recording to mempool_id")
 

@@ -36,7 +36,7 @@ _MASKS = (torch.bool, torch.uint8)
 
 
 class _Plan:
-    """The reads, writes and results of a kind of operation, by its schema."""
+    """The arguments that an operation of torch reads and writes, and its results, found by the operation's schema."""
 
     def __init__(self, func: Any) -> None:
         schema = func._schema
@@ -162,7 +162,7 @@ def run(func: Any, args: Any, kwargs: Any) -> Any:
     if plan.reshapes:
         for t in written:
             _follow(t)
-    if new or written or not flat:  # Otherwise the results are views, and no memory is accessed.
+    if new or written or not flat:  # An operation that only makes views accesses no memory.
         if capture is not None:
             if not plan.is_empty:
                 capture.record(_replayed(plan.call, inner, inner_kw, new), [t.raw for _, t in new])

@@ -41,7 +41,7 @@ def _is_in_bad_fork() -> bool:
     return False
 
 
-# -- devices and streams ------------------------------------------------------------
+# -- devices, streams ------------------------------------------------------------
 
 
 def current_device() -> int:
@@ -53,7 +53,7 @@ def set_device(device: Any) -> None:
 
 
 class device:
-    """A context manager that makes the device the current one. None and a negative index have no effect."""
+    """A context manager that makes a device the current device. With None or an index below 0, nothing changes."""
 
     def __init__(self, device: Any) -> None:
         is_none = device is None or (isinstance(device, int) and device < 0)
@@ -81,7 +81,7 @@ def set_stream(stream: Stream) -> None:
 
 
 class stream:
-    """A context manager that makes the stream the current one. None has no effect."""
+    """A context manager that makes a stream the current stream. With None, the context manager has no effect."""
 
     def __init__(self, stream: Stream | None) -> None:
         self.stream = stream

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 COUNT = 2
 POOL = 32
-DEVICES = [torch.device("cpu")] * COUNT  # Replaced by sim:0 and sim:1 when the device type is registered.
+DEVICES = [torch.device("cpu")] * COUNT  # `install` sets sim:0 and sim:1 here.
 Clock = dict[int, int]
 
 busy = threading.RLock()
@@ -35,8 +35,9 @@ On a real GPU, each used device would need a context of half a gigabyte.
 """
 _lock = threading.RLock()
 _all: "weakref.WeakSet[Stream]" = weakref.WeakSet()
-_pools: dict[tuple[int, int], "tuple[list[Stream], itertools.count[int]]"] = {}  # The pools by (device, priority).
-_host: Clock = {}  # The clock of the host: work that the host knows to be done.
+# pools of streams by (device, priority)
+_pools: dict[tuple[int, int], "tuple[list[Stream], itertools.count[int]]"] = {}
+_host: Clock = {}  # The host's vector clock: work that the host knows to be done.
 _numbers = iter(range(1 << 60))
 
 
@@ -91,8 +92,9 @@ class Stream:
         self.stream_id = next(_numbers)
         self.epoch = 0
         self.capture: CUDAGraph | None = None
-        self.copies: deque[tuple[int, Tensor, Tensor]] = deque()  # (epoch, host tensor, values)
-        # Like `copies`, with the source line of the copy.
+        # unfinished copies to the host: (epoch, host tensor, values)
+        self.copies: deque[tuple[int, Tensor, Tensor]] = deque()
+        # Unfinished copies from page-locked memory: (epoch, host tensor, values, source line of the copy)
         self.reads: deque[tuple[int, Tensor, Tensor, SourceLine | None]] = deque()
         with _lock:
             self.clock: Clock = dict(_host)
@@ -184,7 +186,7 @@ class Event:
         """Whether the work before the event is done. The first call after `record` returns False, later calls True."""
         if self.clock is None:
             return True
-        if not busy.acquire(blocking=False):  # A collective of another thread has not ended.
+        if not busy.acquire(blocking=False):  # Another thread runs a collective, which has not ended.
             return False
         busy.release()
         self._asked, asked = True, self._asked
@@ -217,7 +219,7 @@ class _Thread(threading.local):
         torch._C._set_multithreading_enabled(False)
 
     def enter(self, stream: Stream) -> tuple[int, list[Stream]]:
-        """Make the stream the current one. Returns the argument for `leave`."""
+        """Make the stream the current stream. Returns what `leave` needs to undo this."""
         before = self.device, list(self.streams)
         self.device = stream.device_index
         self.streams[stream.device_index] = stream
@@ -227,7 +229,7 @@ class _Thread(threading.local):
         self.device, self.streams = before
 
 
-captures: "list[CUDAGraph]" = []  # The graphs that are being captured.
+captures: "list[CUDAGraph]" = []  # graphs that are being captured now
 defaults = [Stream._begun(i) for i in range(COUNT)]
 thread = _Thread()
 
@@ -255,7 +257,7 @@ def wait_for(what: str, *streams: Stream) -> None:
 def know(clock: Clock) -> None:
     """Record that the host knows that the work of `clock` is done, so that all its later work is ordered after that."""
     with _lock:
-        # Earlier knowledge of the host is already in the clocks of all streams.
+        # What the host knew earlier is already in the clocks of all streams.
         news = {stream: epoch for stream, epoch in clock.items() if _host.get(stream, -1) < epoch}
         _host.update(news)
         for stream in list(_all):

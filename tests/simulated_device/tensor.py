@@ -12,7 +12,7 @@ from tests.simulated_device.memory import Memory, races
 
 _make = torch.Tensor._make_wrapper_subclass
 _data = torch._C.TensorBase.data  # type: ignore[attr-defined]
-# Contains operations.run, which cannot be imported here because its module imports this one.
+# Contains the function operations.run: this module cannot import `operations`, which imports this module.
 run: list[Callable[..., Any]] = []
 
 
@@ -114,7 +114,7 @@ class DeviceTensor(Tensor):
         if id(self) in memo:
             return memo[id(self)]
         key = ("device memory", id(self.memory))
-        raw = copy.deepcopy(self.raw, memo)  # Copied views of one storage share a storage again.
+        raw = copy.deepcopy(self.raw, memo)  # After a deep copy, views of one storage share one storage again.
         memory = memo.get(key)  # type: ignore[call-overload]
         if memory is None:
             memory = memo[key] = Memory(raw, self.memory.device)  # type: ignore[index]

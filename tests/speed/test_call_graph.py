@@ -54,7 +54,7 @@ def test_memory_outlives_those_who_made_it():
     with CallRecorder() as recorder:
         call(compiled(), "copy", y.nbytes, torch.full_like(y, 3.0), y)
     y.zero_()
-    torch.full_like(y, 7.0)  # A new tensor would get the memory of the freed one.
+    torch.full_like(y, 7.0)  # If the recorded tensor's memory had been freed, this tensor would overwrite it.
     calls = recorder.graph(compiled())
     calls.settle([])
     calls.run(0)

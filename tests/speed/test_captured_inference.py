@@ -104,7 +104,7 @@ def learn(agent, i):
 
 
 def replace(agent, i):
-    """Other memory."""
+    """Move the agent's parameters to other memory."""
     for p in agent.model.parameters():
         p.data = p.data * 1.01
 
@@ -164,7 +164,7 @@ def test_a_users_layer_is_called_at_every_step():
 
 def test_another_agent_is_recorded_anew(monkeypatch):
     def both():
-        """Collect rollouts by two agents, alternately two by each."""
+        """Collect rollouts by two agents, which alternate after every two rollouts."""
         agents, sampler = (policy_agent(), q_agent()), make_sampler(ENV, 8, 2, 0)
         try:
             return digest_of(sampler.collect(agents[i // 2 % 2]) for i in range(8)), sampler.server._inference

@@ -222,7 +222,7 @@ def test_the_number_of_graphs_is_limited(simulated_gpu, tmp_path):
 
 
 def test_settings_of_a_subclass_of_the_base_class():
-    """A subclass of PolicyGradient needs only a loss."""
+    """A user's subclass of PolicyGradient needs only to define a loss."""
     from accel_rl.algos.policy_gradient import PolicyGradient
     from tests.algos.made_up import SPEC, B, T, act_over, ingest, rollout
 

@@ -101,7 +101,7 @@ def recurrent_agent():
 
 OF_VALUES = [q_agent, dueling_agent, c51_agent, quantile_agent, data_efficient_agent, last_step_agent]
 AGENTS = [policy, noisy_agent, recurrent_agent, *OF_VALUES, padded_agent, hadamax_agent, btr_agent]
-# Other networks of Q-learning are tested in test_an_epsilon_that_changes, and by whole runs in tests/gpu.
+# test_an_epsilon_that_changes and whole runs in tests/gpu test more networks of Q-learning.
 QUICK = [(policy, 1), (noisy_agent, 2), (recurrent_agent, 2)]
 CASES = [(make, groups) for make in AGENTS for groups in (1, 2)]
 
@@ -179,7 +179,7 @@ def test_a_graph_keeps_what_it_reads_and_has_no_effect_when_captured(simulated_g
     graphs, out = CudaGraphs(torch.device("sim:0")), torch.zeros(3, device="sim:0")
 
     def captured():
-        local = torch.arange(3, device="sim:0")  # The graph must keep this tensor alive.
+        local = torch.arange(3, device="sim:0")  # The captured graph must keep this local tensor alive.
         return graphs.capture(lambda: out.add_(local))
 
     replay = captured()

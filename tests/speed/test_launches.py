@@ -9,9 +9,9 @@ from accel_rl.algos.algorithm import advance
 from tests.gpu.runs import GPU, RUNS, build, cycles
 from tests.marks import slow
 
-WARM = 8  # After these cycles, advantages and updates are captured.
-# Launches of a cycle without its updates: values at time limits, the copy of the rollout and the graph of its
-# advantages, or IMPALA's window; a permutation per epoch; changing schedules; sums of metrics; the count of skips.
+WARM = 8  # After these training cycles, advantages and updates are captured as graphs.
+# Number of launches of a training cycle, without those of its updates.
+# The launches copy a rollout, compute values at time limits and advantages, and sum up metrics, for example.
 CYCLE = {
     "a2c, pong": 7,
     "a2c, LSTM, pong": 7,

@@ -48,7 +48,7 @@ def mixed() -> Grid:
 
 
 def long() -> Grid:
-    """Two runs that are long enough for a test to interrupt them, and one that waits."""
+    """Two runs that are long enough for a test to interrupt them, and a third run that starts after one of them."""
     base = replace(cartpole(), env_steps=2_400)
     return grid(base, {"envs": (4,)}, seeds=(0, 1)) + grid(base, {"envs": (8,)}, seeds=(0,))
 

@@ -69,7 +69,10 @@ def test_a_newer_item_replaces_the_older_and_evicted_ones(tmp_path):
 
 @pytest.mark.parametrize("writes", range(8))
 def test_a_kill_at_any_write_leaves_the_older_or_the_newer_item(writes, tmp_path, monkeypatch):
-    """A process is killed when it writes a file. Another process reads the remaining files, and continues."""
+    """A process is killed while it writes a file of --carry.
+
+    Another process reads the remaining files, and continues.
+    """
     before = {Item("a", 10, False): os.urandom(35_000), Item("b", 1): b"b" * 4_000}
     carried = opened(tmp_path / "out")
     for item, data in before.items():
@@ -144,7 +147,8 @@ def test_a_finished_run_is_packed_with_its_network_in_half_precision(trained, tm
     assert not (run / "checkpoints").exists() and not (run / packed_run.SCRATCH).exists()
     assert SweepFolder(run.parent).saved_at("run") == 800 and SweepFolder(run.parent).finished("run", 800)
     assert not SweepFolder(run.parent).finished("run", 801)
-    assert packed_run.pack(run, is_finished=True)  # A finished run can be packed again without checkpoints.
+    # A finished run is packed without checkpoints, and can then be packed again.
+    assert packed_run.pack(run, is_finished=True)
     assert accel_rl.Run(run).evaluate(episodes=1, parallel=1)
 
 
@@ -159,7 +163,10 @@ def test_an_unfinished_run_is_packed_with_its_newest_checkpoint(trained, tmp_pat
 
 @pytest.mark.parametrize("moves", range(0, 9, 2))
 def test_an_interrupted_unpacking_is_repeated(moves, trained, tmp_path, monkeypatch):
-    """If the process is killed when it moves a file, the run is not finished. The next call completes the unpacking."""
+    """If the process is killed when it moves a file, the run is not finished.
+
+    The next call of `unpack` completes the unpacking.
+    """
     folder, data = SweepFolder(tmp_path), packed_run.pack(trained, is_finished=True)
     run, move, count = fresh(tmp_path / "run", trained), os.replace, 0
 
@@ -240,7 +247,7 @@ def test_a_translated_game_is_carried_to_an_empty_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "first"))
     file = translation.translation_file("pong")
     file.parent.mkdir(parents=True)
-    library = b"not a library"  # The digest and the owner are checked before a library is loaded.
+    library = b"not a library"  # The cache of compiled code checks digest and owner before a library is loaded.
     file.write_bytes(library + hashlib.sha256(library).digest())
     file.chmod(0o600)
     carried = opened(tmp_path / "out")

@@ -55,7 +55,7 @@ def write_rows(run_dir: Path, text: str, env_steps: int = 0, host: tuple[str, in
 
 def test_the_pace_counts_neither_evaluations_nor_the_start(tmp_path):
     assert read_pace(tmp_path, 0.0) is None
-    # The first row has a slow start, the second fills a replay, and the third has an evaluation of 30 s.
+    # Rows of metrics.csv: the first has a slow start, the second fills a replay, the third has an evaluation of 30 s.
     slow, random, warm = "1000,5,100,10,\n", "2000,0,9000,20,\n", "3000,9,100,60,1.5\n4000,9,200,65,\n"
     write_rows(tmp_path, slow + random + warm)
     pace = read_pace(tmp_path, 15.0)
@@ -65,7 +65,7 @@ def test_the_pace_counts_neither_evaluations_nor_the_start(tmp_path):
     assert read_pace(tmp_path, 0.0).rate == 200 and read_pace(tmp_path, 0.0).wall_s == 5
     write_rows(tmp_path, slow + random)
     assert read_pace(tmp_path, 15.0).rate != read_pace(tmp_path, 15.0).rate
-    write_rows(tmp_path, slow + "20")  # An incomplete last line does not count.
+    write_rows(tmp_path, slow + "20")  # An incomplete last line of metrics.csv does not count.
     assert read_pace(tmp_path, 0.0).env_steps == 1000
 
 
@@ -89,7 +89,7 @@ ONE = [Slot((0,))]
 
 
 def test_runs_that_can_finish_are_planned_in_the_order_of_the_grid(tmp_path):
-    """The rate is 100 env steps/s. 108 s remain for training, and each run takes 10 s to start and end."""
+    """Runs train 100 env steps/s. 108 s remain for training, and each run takes 10 s to start and end."""
     folder, layout = fresh(
         tmp_path, {"done": 1000, "long": 20_000, "first": 4_000, "second": 6_000, "third": 3_000}, ONE
     )
@@ -126,7 +126,8 @@ def test_the_rate_of_another_host_does_not_count(tmp_path):
         assert deadline.rate("next") != deadline.rate("next")
         assert deadline.plan(["next"])[1] == "  next: starts at 0:00, its rate is measured"
     assert Deadline(folder, layout, 2.0, time.time(), {"a2c": 50.0}).needed_s("next") == 10 + 80
-    assert not Deadline(folder, layout, 0.2, time.time(), {})._fits("next")  # 6 s are too short to measure a rate.
+    # The 6 s that remain are too short to measure a run's rate.
+    assert not Deadline(folder, layout, 0.2, time.time(), {})._fits("next")
 
 
 class Stopping(Feeder):
@@ -171,7 +172,7 @@ def test_a_slow_run_is_stopped_only_for_a_run_that_can_finish(tmp_path):
 
 
 def test_late_runs_that_share_a_gpu_are_stopped_one_by_one_from_the_last(tmp_path):
-    """Stopping a run makes the others faster. So the last late run of the grid is stopped first."""
+    """Of several runs that are too slow, the last in the grid is stopped first, so that the others get faster."""
     slots = [Slot((2 * i, 2 * i + 1), (0,)) for i in range(4)]
     names = ["a", "b", "c", "d"]
     folder, layout = fresh(tmp_path, dict.fromkeys(names, 20_000), slots)
@@ -183,7 +184,8 @@ def test_late_runs_that_share_a_gpu_are_stopped_one_by_one_from_the_last(tmp_pat
     assert feeder.stopped == ["c"]
     deadline._read_at = -1e9
     deadline.step(feeder)
-    assert feeder.stopped == ["c"]  # The rates of the other runs must be measured again first.
+    # After a stop, the other runs' rates are measured again before another run is stopped.
+    assert feeder.stopped == ["c"]
     looked(deadline, feeder)
     looked(deadline, feeder)
     assert feeder.stopped == ["c", "b"] and set(feeder.running) == {"a", "d"}
@@ -295,8 +297,10 @@ def test_a_dry_run_prints_the_choice_and_writes_nothing(tmp_path, capsys):
 
 @pytest.fixture(scope="module")
 def ordinary(tmp_path_factory) -> Path:
-    """A sweep of `pair` without --minutes, whose runs are trained one after another. Other sweeps must equal this
-    one."""
+    """A sweep of `pair` without --minutes, whose runs are trained one after another.
+
+    Interrupted sweeps of `pair` must equal this sweep.
+    """
     folder = tmp_path_factory.mktemp("ordinary")
     for member in grids.pair().members:
         accel_rl.train(member.config, run_dir=folder / member.name)
@@ -335,7 +339,7 @@ def test_a_stopped_sweep_continues_elsewhere_with_its_packed_checkpoints(ordinar
     done = run(*one, "--carry", out, "--out", tmp_path / "second")
     assert done.returncode == 0, done.stderr
     assert_equal(tmp_path / "second", ordinary, ["seed=1"])
-    for name, item in items.items():  # The second sweep began at the packed checkpoint.
+    for name, item in items.items():  # The sweep in the new folder began at the packed checkpoint.
         *_, last = json.loads((tmp_path / "second" / name / "launches.json").read_text())
         assert last["env_steps"] == item.env_steps > 0
     assert is_packed(out, "seed=1")
@@ -349,7 +353,7 @@ def test_a_stopped_sweep_continues_elsewhere_with_its_packed_checkpoints(ordinar
 def test_a_run_that_cannot_finish_gives_its_slot_to_one_that_can(tmp_path):
     """On one core, the sweep measures and stops the first run, and does not begin the second, similar run.
 
-    The short run finishes and is packed. Then the sweep ends, because no other run can finish.
+    The short run finishes and is packed. The sweep then ends, because no other run can finish.
     """
     out, folder, began = tmp_path / "out", tmp_path / "sweep", time.monotonic()
     done = run(UNEVEN, "--minutes", 3, "--carry", out, "--out", folder, *ONE_CORE)
@@ -366,7 +370,7 @@ def test_a_run_that_cannot_finish_gives_its_slot_to_one_that_can(tmp_path):
 
 @pytest.mark.slow
 def test_the_deadline_is_kept(tmp_path, capsys):
-    """Without other runs to start, two runs train until the reserved time. Then their checkpoints are packed."""
+    """If no other runs can start, two runs train until the time that is reserved for packing their checkpoints."""
     out, folder, began = tmp_path / "out", tmp_path / "sweep", time.monotonic()
     process = start(UNEVEN, "--only", "envs=4", "--minutes", 0.8, "--carry", out, "--out", folder, "--gpus", "none")
     wait_for(lambda: progressed(folder / "envs=4,seed=0", 2))

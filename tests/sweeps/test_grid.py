@@ -168,8 +168,7 @@ def test_a_scaled_run_has_room_for_a_rollout_and_few_evaluations():
 @pytest.mark.parametrize("threads", [1, 8])
 @pytest.mark.parametrize("scale", [0.5, 0.02, 0.002, 0.0005])
 def test_a_scaled_concurrent_run_has_several_periods(scale, threads):
-    """Otherwise nothing is learned: with a single period, Daley & Amato's table at --scale 0.002 had a speed-up of
-    8."""
+    """A run of a single period learns nothing: at --scale 0.002, Daley & Amato's table then had a speed-up of 8."""
     base = daley.table_1(threads, "both" if threads > 1 else "concurrent")
     small = scaled(base, scale)
     resolve(small)

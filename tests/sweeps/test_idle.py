@@ -23,7 +23,7 @@ def test_a_run_in_idle_time_has_the_lowest_share_of_the_cores(tmp_path):
         assert json.loads(config.read_text())["sampler"]["timeout_s"] == TIMEOUT_S
         assert all(os.sched_getscheduler(p.pid) == os.SCHED_IDLE for p in tree(process.pid))
         # With autogroups, the kernel divides the cores among sessions before it considers the scheduling class.
-        # The file is empty without autogroups, and for a process of the first session.
+        # The file `autogroup` is empty without autogroups, and for a process of the first session.
         session = Path(f"/proc/{json.loads(state.read_text())[NAMES[0]]['pid']}/autogroup")
         if session.exists() and session.read_text():
             wait_for(lambda: session.read_text().split()[-2:] == ["nice", "19"])

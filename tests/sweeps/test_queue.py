@@ -40,7 +40,8 @@ def test_the_largest_begin_first_and_others_fill_what_is_left():
 def test_a_run_that_waits_keeps_smaller_ones_out_of_its_slot_alone():
     sizes, here = queue(a=1, b=1, big=4), slots(1, 4)
     in_use = [here[Size(4)][0], here[Size(1)][5]]  # GPUs 0-3, and GPU 5
-    assert starts(["a", "b", "big"], sizes, here, in_use) == []  # The large run claims GPUs 4-7, which are nearly free.
+    # The large run claims GPUs 4-7, of which only GPU 5 is in use.
+    assert starts(["a", "b", "big"], sizes, here, in_use) == []
     found = starts(["a", "b", "big"], sizes, here, in_use[:1])
     assert gpus_of(found) == {"big": (4, 5, 6, 7)}
     half = [here[Size(1)][g] for g in (0, 1, 4)]

@@ -19,7 +19,7 @@ from accel_rl.sweeps.sweep_plan import planned
 from accel_rl.text.errors import ConfigError
 from tests.integration.runs import wait_for
 
-# submitit is imported here: in a test, its import would close all logging handlers, and with them pytest's stderr.
+# If a test imported submitit, this import would close all logging handlers, and with them pytest's stderr.
 submitit = pytest.importorskip("submitit")
 
 
@@ -69,7 +69,7 @@ def test_given_sizes_and_a_nodes_gpus_limit_what_a_job_asks_for():
 
 
 def test_a_job_ends_as_its_run(tmp_path, capsys):
-    """The job runs by submitit's local executor, so that only Slurm itself is missing."""
+    """submitit's local executor runs the job, so that the test covers everything except Slurm itself."""
     grid = find_grid("tests.sweeps.grids:seeded").only({"seed": ["0"]}).changed(lambda c: replace(c, env_steps=400))
     sizes = slurm.sizes({m.name: m.needs for m in grid.members}, sweep.SweepOptions(gpus="none"))
     folder = SweepFolder(tmp_path / "sweep")
@@ -94,7 +94,7 @@ def test_options_are_passed_to_slurm(tmp_path, monkeypatch):
 
 
 def test_a_dry_run_needs_no_slurm(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("PATH", str(tmp_path))  # There is no sbatch.
+    monkeypatch.setenv("PATH", str(tmp_path))  # The PATH has no sbatch.
     argv = ["tests.sweeps.grids:mixed", "--slurm", "--gpus", "none", "--only", "envs=4,8"]
     assert sweep.main([*argv, "--dry-run", "--rates", str(tmp_path), "--rate", "a2c=100"]) == 0
     out = capsys.readouterr().out

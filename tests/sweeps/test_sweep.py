@@ -117,7 +117,7 @@ def watched(process: Forked, until=lambda: False) -> list[dict[str, tuple[int, .
     looks: list[dict[str, tuple[int, ...]]] = []
     while process.poll() is None and not until():
         look = {}
-        with contextlib.suppress(psutil.Error):  # The process may have just ended.
+        with contextlib.suppress(psutil.Error):  # The sweep's process may have just ended.
             for p in psutil.Process(process.pid).children():
                 line, now = p.cmdline(), p.cpu_affinity()
                 if "resume" in line:
@@ -144,7 +144,7 @@ def test_runs_of_one_and_of_two_cores_in_one_sweep_and_resumed(tmp_path, capsys)
         assert len(set(cores)) == len(cores)  # No core is used by two runs.
     seen = {name: {look[name] for look in looks if name in look} for name in names}
     assert seen[names[0]] == {both} and all(len(c) == 1 for n in names[1:] for c in seen[n])
-    assert any(len(look) == 2 for look in looks)  # The two runs with one core train simultaneously.
+    assert any(len(look) == 2 for look in looks)  # Two runs, those with one core, train simultaneously.
     sizes = json.loads((whole / "sweep.json").read_text())["sizes"]
     assert sizes[names[0]] == {"asks": {"gpus": 1, "cores": 2}, "gets": {"gpus": 0, "cores": 2}}
 
@@ -269,7 +269,7 @@ def test_ranks_take_the_cores_of_their_slot(tmp_path):
 
 def test_a_child_of_another_parent_leaves_at_once():
     with pytest.raises(SystemExit) as e:
-        child([str(os.getpid()), "", "nowhere"])  # The process id is not that of this process's parent.
+        child([str(os.getpid()), "", "nowhere"])  # The argument is not the id of the parent.
     assert e.value.code == 128 + signal.SIGTERM
 
 

@@ -1,4 +1,7 @@
-"""An error of an exhausted limit is one line that names the limit. Other errors keep their traceback."""
+"""An error of an exhausted limit is one line that names the limit.
+
+Errors of other kinds are printed with their traceback.
+"""
 
 import errno
 import os

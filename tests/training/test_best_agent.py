@@ -56,7 +56,8 @@ def test_the_best_network_until_each_checkpoint_stays(tmp_path):
     resumed = BestAgent(run)
     assert not resumed.note(500, of(399.0), state(0.0)) and resumed.note(600, of(401.0), state(1.0))
     assert sorted(p.name for p in (tmp_path / "abandoned-1").iterdir()) == [f"{750:012d}", "best"]
-    rewind(run, 450, chosen=False)  # The checkpoint at 650 was lost by a kill, so its best network is abandoned, too.
+    # If a kill lost the checkpoint at 650 env steps, best networks after the one at 450 env steps are abandoned, too.
+    rewind(run, 450, chosen=False)
     assert checkpoints.steps() == [450] and BestAgent(run).load()["env_steps"] == 400
     assert [p.name for p in (tmp_path / "abandoned-2/best/checkpoints").iterdir()] == [f"{600:012d}"]
 
@@ -85,8 +86,9 @@ def test_a_damaged_file_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["MANIFEST.json", "state.json", "state.safetensors"])
 def test_a_damaged_best_network_does_not_end_the_run(tmp_path, name):
-    """New networks are compared with the previous best network, and a better one replaces the damaged one."""
-    (tmp_path / "checkpoints" / f"{1:012d}").mkdir(parents=True)  # With a checkpoint, the run could be resumed.
+    """New networks are compared with the previous best network. A better network replaces the damaged network."""
+    # a run with a checkpoint, from which it could be resumed
+    (tmp_path / "checkpoints" / f"{1:012d}").mkdir(parents=True)
     best = BestAgent(RunFolder(tmp_path))
     assert best.note(1, of(1.0), state(1.0)) and best.note(2, of(5.0), state(5.0))
     file = tmp_path / "best" / "checkpoints" / f"{2:012d}" / name

@@ -1,4 +1,7 @@
-"""The concurrent schedule equals sequential sampling and training. A fault in sampling or training ends both."""
+"""The concurrent schedule equals sequential sampling and training.
+
+An exception in sampling or in training ends both.
+"""
 
 import copy
 import os
@@ -23,7 +26,7 @@ from accel_rl.training.trainer import Trainer
 from tests.marks import slow
 from tests.samplers.conftest import SMALL
 
-C, T, B = 96, 6, 8  # Env steps of a period, steps of a rollout, number of environments.
+C, T, B = 96, 6, 8  # Env steps of a period, time steps of a rollout, and the number of environments.
 
 
 def config(
@@ -149,7 +152,7 @@ def test_workers_and_a_second_learner_change_nothing(trainer):
 @pytest.mark.parametrize("schedule", ["lockstep", "concurrent"])
 @pytest.mark.parametrize("reset", [slow("immediate"), "wait"])
 def test_the_training_intensity_is_that_of_the_steps_that_were_taken(trainer, schedule, reset):
-    """Each transition is used `intensity` times on average, even if environments wait for resets and cells are skipped.
+    """A transition is used `intensity` times on average, even if environments skip steps while they wait for resets.
 
     The tolerance is one batch, and with the concurrent schedule also the updates of one period.
     """
@@ -162,12 +165,12 @@ def test_the_training_intensity_is_that_of_the_steps_that_were_taken(trainer, sc
             began = began or steps
             updates += len(metrics)
         steps += n
-    if reset == "wait":  # Many cells are skipped, since episodes last at most twelve steps.
+    if reset == "wait":  # Many steps are skipped, because episodes last at most twelve steps.
         assert steps < 0.95 * 8 * C
     late = C if schedule == "concurrent" else 0
     wanted = (steps - began) * 2.0 / 16
     assert abs(updates - wanted) <= 1 + late * 2.0 / 16, (updates, wanted)
-    # The transitions of all updates and the remaining budget are exactly the intensity times the env steps.
+    # Trained transitions, plus the transitions that remain due, are exactly the intensity times the env steps.
     if schedule == "concurrent":
         algo = t.learner.algo
         assert updates * 16 + algo.budget.transitions == 2.0 * (steps - began)
@@ -183,7 +186,7 @@ def test_every_step_is_in_the_replay_once_after_each_meeting(trainer):
         return rollout
 
     t.sampler.collect = noted
-    # The last period is shorter: only the requested env steps are sampled, rounded up to whole rollouts.
+    # In the last period, only the requested env steps are sampled, rounded up to whole rollouts.
     for remaining in (C, C, C, 50):
         t.schedule.cycle(remaining)
         ring, n = t.learner.algo.replay.ring, len(seen) * T
@@ -212,7 +215,7 @@ def test_nothing_is_lost_on_ctrl_c_nor_around_an_evaluation(tmp_path):
         t.sampler.collect = noted
         return t, t.run()
 
-    t, first = play(None, stop_at=3 * C // (T * B) + 1)  # The stop comes after one rollout of the fourth period.
+    t, first = play(None, stop_at=3 * C // (T * B) + 1)  # Ctrl-C comes after the first rollout of the fourth period.
     assert first.exit_code == 130 and t.schedule.pending and first.env_steps == 3 * C == len(seen) * T * B - T * B
     t, second = play(t.saver.checkpoints.load_latest()[1], stop_at=-1)
     ring, (frames, actions) = t.learner.algo.replay.ring, (torch.cat(x) for x in zip(*seen, strict=True))

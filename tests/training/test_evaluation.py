@@ -67,7 +67,7 @@ def test_the_rule_by_steps_does_not_favour_short_episodes():
         return z_of_ratio(np.array([sum(s) for s in scores]), np.array([len(s) for s in scores]))
 
     assert abs(z(by_rule)) < 3.5
-    assert z(by_dropping) < -6  # The same check detects the bias of the usual rule.
+    assert z(by_dropping) < -6  # `z_of_ratio` detects the bias of the usual rule.
 
 
 def test_the_rule_by_episodes_favours_none():
@@ -83,7 +83,7 @@ def test_by_steps_each_finishes_what_it_began_within_its_share():
         return [(e.b, e.length) for e in quota.count([Episode(0.0, n, b) for b, n in episodes])]
 
     assert count((0, 49), (1, 50)) == [(0, 49), (1, 50)]
-    # After 49 of 50 steps one more episode begins, and counts whatever its length.
+    # An environment with 49 of its 50 steps begins one more episode, which counts whatever its length.
     assert quota.idle.tolist() == [False, True]
     assert count((1, 3), (0, 1000), (0, 2)) == [(0, 1000)]
     assert quota.idle.tolist() == [True, True]
@@ -138,5 +138,5 @@ def test_the_shorter_time_limit_counts():
     [(1_000_000, 1_500_000, 125_000), (250_000, 1_010_000, 31_250), (1_000_000, 80_000, 10_000), (10**6, 4, 1)],
 )
 def test_all_evaluations_of_a_run_have_one_size(interval, env_steps, steps):
-    """The last evaluation has the same size, however few env steps after the previous one it comes."""
+    """The last evaluation is as large as the others, even if the previous one was only few env steps earlier."""
     assert EvaluationConfig(interval=interval).size(env_steps) == steps

@@ -1,4 +1,4 @@
-"""An evaluation that reuses the sampler of the previous one equals an evaluation with a new sampler."""
+"""An evaluation that reuses the previous evaluation's sampler equals an evaluation with a new sampler."""
 
 import os
 import signal
@@ -51,7 +51,7 @@ def fresh(config: Resolved, agent, seed: int):
         return evaluator.evaluate(agent, steps=1_000, seed=seed)
 
 
-# Workers are slow here: test_workers_stay_and_one_that_is_killed_between_evaluations_is_replaced also tests them.
+# Cases with workers are slow tests: test_workers_stay_and_one_that_is_killed_between_evaluations_is_replaced is fast.
 @pytest.mark.parametrize("engine", [slow("workers"), "in-process"])
 @pytest.mark.parametrize(
     ("env", "algorithm", "algo"),

@@ -23,9 +23,9 @@ def rows(path):
 
 
 def test_scores_and_cpu_time_of_a_resumed_run(tmp_path):
-    """The rows' new scores, weighted by numbers of episodes, average to the score of all episodes.
+    """The mean score of new episodes in each row, weighted by their number, averages to the mean score of all episodes.
 
-    CPU time is the sum over all processes.
+    The CPU time in a row is the sum over all processes of the run.
     """
     config = default_config("ppo")
     config = replace(
@@ -89,7 +89,7 @@ class Watch(Callback):
 def test_the_times_of_a_resumed_run_are_those_of_its_processes(tmp_path, resumes):
     """A process is stopped between two rows. The next process continues from the checkpoint's times.
 
-    The rate in its first row must be correct, too.
+    The rate of env steps/s in the first row after the resume must be correct, too.
     """
     stops = [100 + 200 * i for i in range(resumes)]
     watch = Watch({at: lambda: os.kill(os.getpid(), signal.SIGTERM) for at in stops})
@@ -106,10 +106,10 @@ def test_the_times_of_a_resumed_run_are_those_of_its_processes(tmp_path, resumes
         times = [float(row[name]) for row in table]
         assert times == sorted(times)
     assert float(table[-1]["wall_s"]) == pytest.approx(watch.seconds, rel=0.05)
-    # The seconds that follow from the rows' rates must add up to the measured seconds.
+    # 200 env steps / (env steps/s), summed over the rows, must equal the measured seconds.
     seconds = sum(200 / float(row["steps_per_s"]) for row in table)
     assert seconds == pytest.approx(watch.seconds, rel=0.05)
-    # A step of 4 environments takes at least 8 ms, so that the rate is below 500.
+    # A step of 4 environments takes at least 8 ms, so that the rate is below 500 env steps/s.
     assert max(float(row["steps_per_s"]) for row in table) < 500
 
 
@@ -131,5 +131,5 @@ def test_the_rate_of_a_row_excludes_its_evaluation(tmp_path):
     run = accel_rl.train("a2c", **values, log__interval=200, env_steps=400, run_dir=tmp_path / "run")
     table = rows(run.path)
     trained_s = sum(200 / float(row["steps_per_s"]) for row in table)
-    # The evaluations' 30 episodes have more than 200 steps of 2 ms.
+    # 30 evaluation episodes have more than 200 steps of 2 ms, which are 0.4 s.
     assert trained_s < float(table[-1]["wall_s"]) - 0.4

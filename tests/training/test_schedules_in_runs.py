@@ -38,7 +38,8 @@ def warm(s):
 def pqn_epsilon(s):
     """Gallici et al. 2024: epsilon falls from 1 to 0.01 over half of the schedule.
 
-    The epsilon of a rollout is set after the previous rollout, by the env steps at its beginning.
+    A rollout's epsilon is set after the previous rollout, and depends on the env steps at the beginning of that
+    rollout.
     """
     return line(1, 0.01, (s - ROLLOUT) / (0.5 * END))
 
@@ -60,7 +61,7 @@ def before_period(s):
 def updates(s, first=START // ROLLOUT * ROLLOUT):
     """Stooke & Abbeel 2018, section 5: intensity x env steps / batch size.
 
-    Env steps are counted from the beginning of the cycle that reaches `START`, which is at `first` env steps.
+    Env steps are counted from `first`, the beginning of the training cycle that reaches `START` env steps.
     """
     return max(0, int((s - first) * Q["intensity"] / Q["batch_size"]))
 
@@ -126,7 +127,7 @@ CASES = {  # Maps a case to (algorithm, settings, {kind of value: expected value
         "rainbow", {**RATE, **CONSTANT, "noisy": True},
         {"rate": lambda s: 1e-3, "epsilon": lambda s: float(s < START), "beta": beta},
     ),
-    "rainbow, concurrent": (  # Within a period, the replay's beta does not change.
+    "rainbow, concurrent": (  # In the concurrent schedule, beta stays constant in a period.
         "rainbow", {**RATE, **LINEAR},
         {
             "rate": lambda s: 1e-3 * decay(before_period(s)), "epsilon": c51_epsilon,
@@ -137,7 +138,8 @@ CASES = {  # Maps a case to (algorithm, settings, {kind of value: expected value
 
 
 class Used:
-    """Records the values that a run uses. `values[name][s]` has those of the cycle that began after s env steps.
+    """Records the values that a run uses. `values[name][s]` has the values of the training cycle that began after s env
+    steps.
 
     Values of epsilon are those of the rollout that began after s env steps.
     """
@@ -181,7 +183,8 @@ class Used:
     def note_beta(self, replay, batch):
         """Compute beta from the importance weights (p / min p)^-beta (Schaul et al. 2016, section 3.4)."""
         p = replay.selection.tree[replay.ring.position_of(batch.cell)].double().log()
-        if float(p.max() - p.min()) > 0.1:  # The first batch has equal priorities.
+        # In the first batch, all priorities are equal, so that beta cannot be computed.
+        if float(p.max() - p.min()) > 0.1:
             i = int(p.argmax())
             self.note("beta", round(float(-batch.weight[i].double().log() / (p[i] - p.min())), 3))
 
@@ -198,7 +201,7 @@ def run(open_trainer, case, monkeypatch):
     return used
 
 
-# These cases are slow tests, because each of their algorithms has another case.
+# Slow tests, because the algorithm of each of these cases has another case.
 MORE = ("a2c, constant", "ppo, constant", "pqn", "dqn, spread, constant", "rainbow")
 
 
@@ -231,7 +234,8 @@ def parameters(network):
 def test_updates_begin_at_the_start_and_the_target_is_copied_in_intervals(open_trainer, case):
     """The target network is a copy of the online network at the last multiple of the interval.
 
-    The copy is made before the cycle's updates, or in the concurrent schedule (Daley & Amato 2021) at the period's end.
+    The copy is made before a training cycle's updates, or in the concurrent schedule (Daley & Amato 2021) at a period's
+    end.
     The number of updates follows from the training intensity (Stooke & Abbeel 2018, section 5).
     """
     algorithm, changes, _ = CASES[case]
@@ -240,7 +244,7 @@ def test_updates_begin_at_the_start_and_the_target_is_copied_in_intervals(open_t
     settings = config(algorithm, POLE, horizon=T, env_steps=RUN, **changes | {"target_interval": interval})
     trainer = open_trainer(replace(settings, schedule="concurrent" if concurrent else "lockstep"))
     algo = trainer.learner.algo
-    # A period trains on the replay's contents at the beginning of the period.
+    # In the concurrent schedule, a period trains on the replay's contents at the period's beginning.
     first = math.ceil(START / PERIOD) * PERIOD if concurrent else START // ROLLOUT * ROLLOUT
     online = {0: parameters(algo.agent.model)}
     for s in range(cycle, RUN + 1, cycle):

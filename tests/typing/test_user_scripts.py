@@ -61,7 +61,7 @@ def wanted() -> dict[str, str]:
                 is_class = s.name in CODE and s.name not in ("algorithm", "env.id", "callback", "sink")
                 kind = "str | Sequence[float]" if s.name == "distributed.gpus" else text(s.hint) + " | type" * is_class
                 result.setdefault(keyword, {})[kind] = None
-    parameters = ("algorithm", "run_dir", "init")  # `train` declares these parameters itself.
+    parameters = ("algorithm", "run_dir", "init")  # parameters that `train` declares in its own signature
     return {keyword: " | ".join(kinds) for keyword, kinds in result.items() if keyword not in parameters}
 
 

@@ -9,7 +9,8 @@
 
 namespace {
 
-// Writes a program at the same address in all banks, or with E0 in the fixed slice.
+// Writes a program at the same address in all banks of a cartridge. In an E0 cartridge, the program is in the slice
+// that is never switched.
 class Program6507 {
   public:
     explicit Program6507(CartridgeKind kind) : kind_(kind), rom_(cartridge_size(kind), 0) {

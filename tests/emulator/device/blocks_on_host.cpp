@@ -1,5 +1,5 @@
 // Runs a game's blocks (BLOCKS) in warps of 32 lanes on a CPU, compares them with the lanes of the host build, and
-// counts the // operations that a GPU would execute.
+// counts the operations that a GPU would execute.
 // | each frame     Lane: scan line by scan line         BlockLane: block by block, as kernels/blocks.cu chooses them
 // | afterwards     the console, the log, the reward and what is shown must be equal in each environment
 #include <algorithm>

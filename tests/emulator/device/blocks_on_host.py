@@ -44,7 +44,7 @@ ENVS, STICKY = 32, 0.25
 
 
 class Counts(ctypes.Structure):
-    """As in blocks_on_host.cpp."""
+    """The struct `Counts` of blocks_on_host.cpp."""
 
     _fields_ = [
         (name, ctypes.c_uint64)
@@ -63,7 +63,7 @@ class Played:
     lanes: int  # The lanes of a warp that have an environment.
     differs: list[str] = field(default_factory=list)
     ended: int = 0
-    plain: int = 0  # The number of steps by the plain core.
+    plain: int = 0  # The number of steps that the plain core played.
 
     def summary(self) -> dict[str, Any]:
         c, frames = self.counts, max(1, self.counts.frames)
@@ -96,7 +96,8 @@ def compiled(blocks: Blocks, folder: Path, sources: Path = HERE) -> ctypes.CDLL:
 
 def play(game: str, library: ctypes.CDLL, blocks: Blocks, steps: int, warmup: int = 0, lanes: int = 32) -> Played:
     """Play `steps` agent steps of 32 environments on both sides, or up to the first difference. Each warp has an
-    environment on its first `lanes` lanes. The first `warmup` steps are compared, but not counted."""
+    environment on its first `lanes` lanes. In the first `warmup` steps, results are compared, but operations are not
+    counted."""
     env = env_of(game=game, frame="84x84", randomness="counter", repeat_action_probability=STICKY)
     device_game, actions = make_device_game(env, True, True, "cpu"), make_spec(env, training=True).n_actions
     sides = [DeviceEnvs(device_game, list(range(1, ENVS + 1))) for _ in range(2)]
@@ -104,7 +105,7 @@ def play(game: str, library: ctypes.CDLL, blocks: Blocks, steps: int, warmup: in
     for side, out in zip(sides, outs, strict=True):
         side.begin(out)
     played, rng = Played(game, blocks, Counts(), lanes), np.random.default_rng(5)
-    delays = torch.arange(ENVS) * min(50, steps // 2) // ENVS  # The environments begin at different steps.
+    delays = torch.arange(ENVS) * min(50, steps // 2) // ENVS  # Environments start to play at different steps.
     for t in range(steps):
         if t == warmup:
             played.counts = Counts(compared=played.counts.compared, differing=played.counts.differing)

@@ -2,8 +2,8 @@
 
 compare("pong", seeds=range(5), frames=4000, sticky=0.25, observation="84x84") -> Report
 
-Each seed is one environment of a warp. Three policies are used in turn: random actions, held actions, and all 18
-actions. The random numbers of core/philox.h are computed independently. Compared after every step: the console, the
+Each seed is one environment of a warp. Three policies alternate: random actions, held actions, and all 18 actions. The
+random numbers of core/philox.h are computed independently. Compared after every step: the console, the
 game's progress, and all outputs (frame, final_frame, age, reward, terminated, truncated, ended, valid).
 """
 
@@ -58,7 +58,7 @@ class HostEnvs:
         frames = np.zeros(shape, np.uint8), np.zeros(shape, np.uint8)
         self.out = Step(*frames, np.zeros(self.n, np.uint8), np.zeros(self.n, np.float32), **flags)
         self.words = np.zeros((self.sizes["env"] // 4, self.n), np.uint32)
-        # An environment's seed follows its Play and three numbers of its episode.
+        # In an environment's memory, the seed follows its Play and three numbers of its episode.
         self.words[self.sizes["play"] // 4 + 3] = seeds
         self.code = np.zeros(self.n, np.uint8)
         self._keeps = self._arrays(game)
@@ -119,7 +119,7 @@ class HostEnvs:
         self.kernels.begin(bytes(self.arguments), everywhere)
 
     def step(self, actions: np.ndarray, draws: bool = True) -> tuple[int, int, int]:
-        """Step without the begin kernel.
+        """Step all environments without the kernel `begin`.
 
         Returns the numbers of iterations of all warps, of all lanes, and of all warps whose plain interpreter runs an
         instruction.
@@ -149,7 +149,7 @@ class Report:
     game: str
     frames: int = 0
     episodes: int = 0
-    plain_steps: int = 0  # The number of agent steps that the plain core finished.
+    plain_steps: int = 0  # the number of agent steps that the plain core finished
     unknown_pictures: int = 0
     warp_iterations: int = 0
     lane_iterations: int = 0
@@ -163,7 +163,7 @@ class Comparison:
 
     envs: HostEnvs
     cores: list[AtariEnvCore]
-    saved: list[bytes]  # The table of start states for the cores.
+    saved: list[bytes]  # the table of start states in the format of the compiled core
     seeds: np.ndarray
     timers: int
     noops: int

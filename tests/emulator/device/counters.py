@@ -64,15 +64,16 @@ def counters(game: str) -> dict[str, float]:
 def estimate(count: dict[str, Any], blocks: bool, envs: int) -> float:
     """Return the estimated milliseconds of an agent step of 1,024 or 8,192 environments on an H100.
 
-    `blocks`: by the game's own kernel instead of the kernel of all games. The estimate has never been compared with a
+    With `blocks`, the estimate is for the game's own kernel instead of the kernel of all games. The estimate has never
+    been compared with a
     measurement of these kernels.
 
     Instruction counts are from the machine code: 350 for an iteration, 25 for the choice of a block, 12.5 for an
-    instruction in a block, 300 for a turn, and 600 for a search for collisions. A warp's instruction takes 3.2 cycles,
-    which was fitted to measured steps of the version of 2026-11-22 with an error of 7.5 %. A multiprocessor has two
-    warps, each of 4 environments (1,024 in all) or 32 environments (8,192 in all). Iterations, choices and instructions
-    are counted with 32 environments per warp, which overestimates a warp of 4. An observation takes 75,000
-    instructions, at half the rate at which all multiprocessors can begin instructions.
+    instruction in a block, 300 for a turn (in which lanes apply one write), and 600 for a search for collisions. A
+    warp's instruction takes 3.2 cycles, which was fitted to measured steps of the version of 2026-11-22 with an error
+    of 7.5 %. A multiprocessor has two warps, each of 4 environments (1,024 in all) or 32 environments (8,192 in all).
+    Iterations, choices and instructions are counted with 32 environments per warp, which overestimates a warp of 4. An
+    observation takes 75,000 instructions, at half the rate at which all multiprocessors can begin instructions.
     """
     warp = {**count, **count["blocks"], **count["few" if envs == FEW_ENVS else "tia"]}
     instructions = 300 * warp["turns"] + 600 * warp["searches"]

@@ -3,7 +3,7 @@
 // | CUDA_THREADS defined        they are threads of the process, among which ThreadSanitizer finds races
 // If BLOCKS is defined as the file of a game's blocks (device/blocks.py), the game's kernel of blocks.cu is included.
 // Blocks run one after another. A launch reports writes beyond the requested shared memory, and threads that end while
-// other // threads of their block wait. AddressSanitizer also finds reads beyond the shared memory.
+// other threads of their block wait. AddressSanitizer also finds reads beyond the shared memory.
 #include <pthread.h>
 #include <ucontext.h>
 #ifdef __SANITIZE_ADDRESS__
@@ -162,7 +162,7 @@ static bool run_block(unsigned block, const Kernel& kernel) {
 #endif
 
 // Publishes a thread's value, and returns the values of all threads. Two arrays alternate, so that a thread can publish
-// its // next value while others read.
+// its next value while others read.
 const unsigned* all_of(unsigned value) {
     static unsigned published[2][MOST_THREADS];
     unsigned* const all = published[rounds()++ & 1];

@@ -4,7 +4,8 @@
 
 FOLDER contains libcuda.so.1. For "translated": true, and for a trial of a game's kernel, the library must be compiled
 with the game's blocks. The program prints one JSON list with the `Found` of each case. A case that names only a game is
-a trial of its kernel. The comparison needs a separate process, because a process can load only one libcuda.so.1.
+a trial of the game's own kernel. The comparison needs a separate process, because a process can load only one
+libcuda.so.1.
 """
 
 import contextlib
@@ -26,8 +27,8 @@ from accel_rl.envs.make import make_spec
 from accel_rl.samplers.device_games import make_device_game
 from tests.env_settings import env_of
 
-STREAM, CONTEXT = 0x77, 0x55  # libcuda.cpp refuses other streams, and threads without this context.
-# This GPU runs two warps. With 9 environments, a warp has at most 5; with 64 or more, a warp has 32.
+STREAM, CONTEXT = 0x77, 0x55  # libcuda.cpp refuses any other stream, and threads with another context.
+# The stand-in GPU runs two warps. A warp plays at most 5 of 9 environments, and 32 of 64 or more.
 GPU = SimpleNamespace(multi_processor_count=1, name="a stand-in")
 IMAGE = Compiled(b"\x7fELF", "")
 
@@ -118,7 +119,7 @@ def check(found: Found, when: str, outs: list[DeviceStep], ended: torch.Tensor) 
 
 
 def tried(game: str) -> list[Trial]:
-    """Return the trial of the game's kernel, and the trial that is then read from the cache."""
+    """Return the result of the trial of a game's kernel, and the result that is then read from the cache."""
     kernel_trial.PLAYED, kernel_trial.STEPS = 12, 4
     with on_libcuda():
         return [kernel_trial.stored(game, IMAGE, torch.device("cpu")) for _ in range(2)]

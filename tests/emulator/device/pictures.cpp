@@ -1,5 +1,5 @@
 // Compares the kernels with the plain core (tia_settle.h, observation.h) on random logs of writes: registers and
-// collisions // of the step kernel, and observations of the draw kernel.
+// collisions of the step kernel, and observations of the draw kernel.
 //
 //     pictures ROUNDS
 #include <cstdio>

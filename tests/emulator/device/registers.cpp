@@ -1,5 +1,5 @@
 // Compares the table of register writes (kernels/registers.h) with `apply_write` and `end_line` of tia_settle.h, for
-// every // register, value and clock of a line, on random states of the registers.
+// every register, value and clock of a line, on random states of the registers.
 //
 //     registers ROUNDS
 #include <cstdio>

@@ -1,4 +1,4 @@
-"""Games that run as blocks equal the host build's lanes, and the blocks have the form that the kernels need."""
+"""Games that run as compiled blocks equal the lanes of the host build. Blocks have the form that the kernels need."""
 
 import re
 import shutil
@@ -124,7 +124,7 @@ def test_a_fault_is_found(fault: str, tmp_path: Path) -> None:
 @NEEDS_COMPILER
 @pytest.mark.slow
 def test_a_wrong_chain_is_found(tmp_path: Path) -> None:
-    """The test changes the block to which lanes continue without a jump."""
+    """In compiled code, the test changes the block that follows another block without a jump."""
     blocks = blocks_of("breakout")
     falls = re.findall(r"^STAY\((\d+)\)", blocks.text, re.M)
     blocks.text = blocks.text.replace(f"\nSTAY({falls[3]})", f"\nSTAY({falls[4]})")

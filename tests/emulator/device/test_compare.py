@@ -21,7 +21,7 @@ def check(report: Report) -> None:
     assert not report.unknown_pictures
 
 
-# Each protocol is tested with half of the games; the test of all pairs is slow.
+# Fast tests play each protocol with half of the games. Slow tests play all pairs of protocol and game.
 @pytest.mark.parametrize("game, sticky, observation", [(g, *PROTOCOLS[i % 2]) for i, g in enumerate(GAMES)])
 def test_games_are_equal(game: str, sticky: float, observation: str) -> None:
     check(compare(game, range(3), frames=400, sticky=sticky, observation=observation))
@@ -44,7 +44,7 @@ def test_all_games_are_equal(game: str, sticky: float, observation: str) -> None
 
 
 def test_a_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test changes the state, and then the random numbers of sticky actions."""
+    """The comparison must find a changed state, and changed random numbers of sticky actions."""
     play = comparison.HostEnvs.play
     monkeypatch.setattr(comparison.HostEnvs, "play", lambda envs, i: b"\x01" + play(envs, i)[1:])
     assert compare("pong", range(1), frames=40, stop_at=1).mismatches

@@ -48,7 +48,7 @@ def compiled(program: Path, *flags: str, folder: Path = HERE) -> Path:
 
 def libcuda(folder: Path, sources: Path = HERE, translated: str = "") -> Path:
     """Compile the stand-in for CUDA's driver, with the kernel of a game that is `translated`, and return its folder."""
-    # Without -Bsymbolic, calls of the kernel `step` would go to glibc's function of the same name.
+    # Without -Bsymbolic, calls of the kernel `step` would go to a function `step` of glibc.
     flags = ["-shared", "-fPIC", "-pthread", "-Wl,-Bsymbolic", "libcuda.cpp", "cuda_on_cpu.cpp"]
     if translated:
         text = folder / "blocks.inc"
@@ -99,7 +99,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
 
 
 @NEEDS_CUDA_BINDINGS
-@pytest.mark.slow  # g++ takes 15 s. test_compare.py compares the host build of the same code.
+@pytest.mark.slow  # The compilation takes 15 s. The fast test_compare.py tests the same code.
 @pytest.mark.parametrize("case", CASES)
 def test_kernels_equal_their_host_build(found: dict[str, dict[str, Any]], case: str) -> None:
     assert not found[case]["differs"]
@@ -122,7 +122,10 @@ def test_all_games_equal_their_host_build(tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("game", ATARI_57)
 def test_translated_games_equal_the_host_build(tmp_path: Path, game: str) -> None:
-    """Warps have 5 or 31 environments. Some lanes have no environment, skip a step, or end their episode."""
+    """Warps have 5 or 31 environments.
+
+    Some lanes of the warps have no environment, skip a step, or end their episode.
+    """
     sticky = {"steps": 3, "repeat_action_probability": 0.25, "max_episode_steps": 20, "played_before": 20}
     cases = [{"game": game, "n": n, "frame": "84x84", "translated": True, **sticky} for n in (9, 61)]
     for one in played(libcuda(tmp_path, translated=game), cases):

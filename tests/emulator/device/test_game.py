@@ -22,7 +22,7 @@ def make_game(name: str, **settings: object) -> DeviceGame:
 
 
 def seeds_of_all_starts(game: DeviceGame, columns: range) -> list[int]:
-    """Return seeds whose first episodes begin in all start states of the given columns."""
+    """Return seeds whose first episodes begin in all start states of the given columns of the table of starts."""
     seeds: dict[tuple[int, int], int] = {}
     wanted, seed = game.start_rows * len(columns), 0
     while len(seeds) < wanted:
@@ -41,9 +41,10 @@ def first_step(game: DeviceGame, seeds: list[int], actions: torch.Tensor) -> tup
 
 
 def test_qbert_begins_within_a_frame() -> None:
-    """With the table of continued starts the fast core plays the first step; without the table, the plain core does.
+    """The fast core plays the first step with the table of continued starts, and the plain core plays it without the
+    table.
 
-    Both results are equal.
+    The results with and without the table are equal.
     """
     game = make_game("qbert", repeat_action_probability=0.25)
     seeds = seeds_of_all_starts(game, range(1))
@@ -58,18 +59,21 @@ def test_qbert_begins_within_a_frame() -> None:
 
 
 def test_a_start_of_another_table_is_not_continued() -> None:
-    """A state may be loaded from a run with other start states. The plain core plays the next step."""
+    """After a state from a run with other start states is loaded, the plain core plays the next step."""
     game = make_game("qbert")
     (seed,) = seeds_of_all_starts(game, range(1))[:1]
     envs, out = DeviceEnvs(game, [seed]), DeviceStep.empty(1, game)
     envs.begin(out)
-    envs.state["envs"][0] ^= 1  # Change the first bytes of the RAM.
+    envs.state["envs"][0] ^= 1  # Change the RAM, so that the state is no start state of this game.
     envs.step(torch.zeros(1, dtype=torch.int64), out)
     assert envs.code.item()
 
 
 def test_two_frames_a_step_are_drawn() -> None:
-    """The start state's unfinished frame has no picture. The plain core plays a step that needs this picture."""
+    """A start state in the middle of a frame has no picture of this frame.
+
+    If a step needs the picture, the plain core plays it.
+    """
     game = make_game("qbert", frame_skip=2)
     envs, _ = first_step(game, seeds_of_all_starts(game, range(1))[:3], torch.zeros(3, dtype=torch.int64))
     assert envs.code.bool().all()

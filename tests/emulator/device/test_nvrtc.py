@@ -1,4 +1,4 @@
-"""The kernels compile by NVRTC and by nvcc, without warnings and spills; the cache of what was compiled."""
+"""The kernels compile by NVRTC and by nvcc, without warnings and spills. Compiled kernels are cached."""
 
 import builtins
 import re
@@ -21,12 +21,12 @@ NEEDS_NVRTC = pytest.mark.needs("cuda.bindings.nvrtc")
 KERNELS = nvrtc.EMULATOR / "device" / "kernels" / "kernels.cu"
 CORE = sorted(nvrtc.EMULATOR.glob("core/**/*.h"))
 
-# Registers and bytes of stack. The launch bounds allow 168 registers for 12 warps of `step` on a multiprocessor, and
-# 128 registers for 8 blocks of `draw`.
+# Maximum registers and bytes of stack per thread of each kernel.
+# Launch bounds allow 168 registers for 12 warps of `step` on a multiprocessor, and 128 for 8 blocks of `draw`.
 CEILINGS = {"step": (168, 1024), "rows": (64, 0), "draw": (128, 0), "finish": (255, 896), "begin": (168, 0)}
 
-# Limits of translated games (blocks_by_nvrtc.py): 168 registers, as for `step`. Functions of all games have 20,000
-# machine instructions, and each 6507 instruction has at most 16. Large games spill registers.
+# Limits of translated games (blocks_by_nvrtc.py): 168 registers, as for `step`. Large games spill registers.
+# Functions of all games have 20,000 machine instructions, and each 6507 instruction is at most 16 of them.
 MOST_REGISTERS, MOST_STACK, MOST_SPILLED = 168, 4_096, 16_384
 SASS_PER_INSTRUCTION, SASS_OF_FUNCTIONS = 16, 20_000
 
@@ -57,7 +57,8 @@ def check_resources(found: dict[str, nvrtc.Resources]) -> None:
 
 
 @NEEDS_NVRTC
-@pytest.mark.slow  # An architecture takes 20 s. test_cuda_on_cpu.py compiles the same sources for the host.
+# For each architecture, the compilation takes 20 s. test_cuda_on_cpu.py compiles the same sources for the host.
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
 def test_kernels_compile_by_nvrtc(architecture: str) -> None:
     result = nvrtc.compile_sources(nvrtc.sources(), nvrtc.MAIN, architecture)

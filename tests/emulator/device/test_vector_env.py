@@ -82,7 +82,7 @@ def test_observations_rewards_and_ends(game, switches):
 
 @pytest.mark.parametrize("options", [{}, slow({"repeat_action_probability": 0.25}), {"episodic_life": True}])
 def test_autoreset_modes_show_the_same_episodes(options: dict[str, float]) -> None:
-    """With the same actions, an environment plays equal episodes in all modes. Only the step after an end differs."""
+    """With equal actions, the episodes of all autoreset modes are equal, except for the step after an episode's end."""
     n, episodes = 3, 2
     rng = np.random.default_rng(3)
     actions = rng.integers(4, size=(n, episodes + 1, 60))
@@ -101,8 +101,8 @@ def test_autoreset_modes_show_the_same_episodes(options: dict[str, float]) -> No
             obs, reward, terminated, truncated, info = envs.step(torch.from_numpy(chosen))
             ends = (terminated | truncated).numpy()
             for i in range(n):
-                # With NEXT_STEP, the step after an end only begins the next episode. With DISABLED, such a step does
-                # nothing.
+                # With NEXT_STEP, the step after an end begins the next episode.
+                # With DISABLED, the step after an end does nothing.
                 if ended[i]:
                     assert not ends[i] and reward[i] == 0
                     assert mode == AutoresetMode.NEXT_STEP or torch.equal(obs[i], before[i])
@@ -149,7 +149,7 @@ def test_a_reset_of_some_environments() -> None:
     assert not torch.equal(again[0], first[0]) and torch.equal(again[1], obs[1])
     last, _ = envs.reset(seed=2**31 - 1, options={"reset_mask": np.array([False, False, True])})
     all_of_them, _ = envs.reset(seed=2**31 - 1, options={"reset_mask": np.ones(3, bool)})
-    assert torch.equal(last[2], all_of_them[0])  # The first environment in the reset mask has the given seed.
+    assert torch.equal(last[2], all_of_them[0])  # `seed` is that of the mask's first environment.
     with pytest.raises(ValueError, match="reset_mask"):
         envs.reset(options={"reset_mask": [True]})
 

@@ -1,5 +1,5 @@
 // Counts the operations of a warp that settles the TIA and draws, from the traces of the warp's lanes. tia_counts.py
-// adds the // calls that write the traces. A lane's trace has its turns, and the actions (a search, or painting) for
+// adds the calls that write the traces. A lane's trace has its turns, and the actions (a search, or painting) for
 // which lanes wait.
 #include <algorithm>
 #include <vector>

@@ -1,5 +1,7 @@
-"""While the host waits for a GPU's actions, other threads get the GIL. With nothing left to copy, the host waits
-outside Python."""
+"""While the host waits for a GPU's actions, other threads get the GIL.
+
+If the host has nothing left to copy, it waits for the GPU outside Python.
+"""
 
 import sys
 import threading
@@ -52,7 +54,7 @@ def test_another_thread_works_during_the_wait(slow_switches):
         began.set()
         for _ in range(20):
             made[0] += 1
-            torch.zeros(1 << 18).sum()  # This sum releases the GIL, as the launch of an update does.
+            torch.zeros(1 << 18).sum()  # Summing this tensor releases the GIL, as the launch of an update does.
 
     thread = threading.Thread(target=work)
     event = Slow(lambda: made[0] == 20)
@@ -79,7 +81,7 @@ def on_gpu(groups):
 
 
 def test_first_frames_are_copied_beside_the_update_from_the_last_rollout(simulated_gpu):
-    """First frames are copied after all earlier updates, which may read the same buffer."""
+    """A rollout's first frames are copied after all earlier updates, which may read the same rollout buffer."""
     sampler, agent = on_gpu(groups=2)
     gpu, now = sampler.server._gpu, torch.sim.current_stream("sim:0")
     update = torch.ones(4, device="sim:0")
@@ -101,7 +103,7 @@ def test_first_frames_are_copied_beside_the_update_from_the_last_rollout(simulat
 
 @pytest.mark.parametrize("groups", [1, 2])
 def test_a_sampler_whose_next_group_is_ready_polls_once(simulated_gpu, groups, monkeypatch):
-    """A single group, and the last group of a rollout, also have nothing to copy."""
+    """With a single group, or after a rollout's last group, the host has nothing to copy while it waits."""
     waits, await_actions = [], DeviceRollouts.await_actions
 
     def counted(self, group, meanwhile):

@@ -53,7 +53,7 @@ def test_each_pull_comes_the_same_number_of_acts_after_the_last(groups):
 
 
 def test_no_pull_while_another_thread_acts():
-    """One server thread is acting when a pull by another server thread is due."""
+    """A pull of parameters waits until the acting server thread of another group has finished."""
     central = Counts()
     agent = PullingAgent(object(), central, steps=1)
     agent.before_act(slice(0, 4))
@@ -102,7 +102,7 @@ def test_no_act_begins_during_a_pull():
 
 
 class Interrupted(PullingAgent):
-    """An agent during whose rollout another rank pushes, when this rank has acted `at` times."""
+    """An agent. Before its act number `at` (from 0), another rank pushes a random gradient."""
 
     def __init__(self, agent, gradient_sync, steps, other, at):
         super().__init__(agent, gradient_sync, steps)

@@ -1,4 +1,4 @@
-"""The action server computes in the run's precision."""
+"""The server that computes actions uses the precision of the run's settings."""
 
 import torch
 

@@ -33,7 +33,7 @@ def test_a_killed_worker_is_replaced_and_its_part_marked(warned):
         assert (
             f"worker 1 (pid {victim}) was killed by SIGKILL" in warned[0] and str(sampler.engine.pids()[1]) in warned[0]
         )
-        lost = [2, 3, 6, 7]  # Worker 1 has half of each group of 4 environments.
+        lost = [2, 3, 6, 7]  # Worker 1 plays the second half of each group of 4 environments.
         assert not r.valid[:, lost].any() and r.valid[:, [0, 1, 4, 5]].all()
         assert np.isfinite(r.reward.numpy()).all() and (r.action >= 0).all()
         deadline = time.monotonic() + 30
@@ -47,7 +47,7 @@ def test_a_killed_worker_is_replaced_and_its_part_marked(warned):
 
 
 def test_a_killed_worker_is_noticed_within_a_second(warned):
-    """One of three kills must be noticed within a second, because other programs may delay the test."""
+    """Because other programs may delay the test, it suffices that one of three kills is noticed within a second."""
     took = []
     sampler, agent = make_sampler(ENV, 8, 2, 2), make_agent(ENV)
     try:
@@ -186,7 +186,7 @@ def test_a_hung_worker_is_replaced(warned):
 def test_a_worker_that_hangs_while_it_starts_is_replaced(warned, monkeypatch):
     """Worker 1's first process hangs, and later the replacement of a killed process hangs.
 
-    The start time that is left for both is shortened.
+    The test shortens the time that both processes have left for their start.
     """
     launch, stopped = pool.WorkerProcess.launch, []
 
@@ -250,7 +250,10 @@ def test_a_hung_worker_is_given_up_on_while_another_gets_on():
 
 @pytest.mark.parametrize("fault", [signal.SIGKILL, *(slow(f) for f in (None, signal.SIGSTOP))])
 def test_a_rollout_whose_actions_are_all_chosen_outlasts_the_timeout_but_not_a_fault(fault, warned):
-    """A rollout of 10 steps of 0.1 s exceeds the timeout of 0.5 s. But a worker that makes progress does not hang."""
+    """A rollout of 10 steps of 0.1 s exceeds the timeout of 0.5 s.
+
+    The timeout does not apply to a worker that still makes steps.
+    """
     env = env_of(id="tests.environments:slow")
     sampler = make_sampler(env, 2, 1, 2, T=10, timeout_s=0.5)
     agent = RandomAgent(sampler.spec.n_actions)
@@ -342,7 +345,7 @@ def test_nothing_is_left_behind():
         pids = sampler.engine.pids()
         sampler.close()
         assert not any(psutil.pid_exists(p) for p in pids)
-    del sampler  # The shared memory is freed with the last array that refers to it.
+    del sampler  # The engine's shared memory is freed with the last array that refers to this memory.
     gc.collect()
     assert (me.num_fds(), set(os.listdir("/dev/shm"))) == before
 

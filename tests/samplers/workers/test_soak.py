@@ -17,15 +17,15 @@ from accel_rl.data.spec import EnvSpec
 from benchmarks.harness.sampling import Sampling, sampling_config
 
 FRAMES = EnvSpec("frames", (104, 80), "uint8", n_actions=6, stack=4)
-HANG_S = 4.0  # A worker that does not answer for this time counts as hung.
-# The sampling rate must recover within this time; half of it suffices on a machine without other programs.
+HANG_S = 4.0  # A worker that does not answer for HANG_S seconds counts as hung.
+# The sampling rate must recover within BACK_S seconds. Half suffices on a machine without other programs.
 BACK_S = 15.0
 RECOVERED = 0.7  # Fraction of the rate before a kill that counts as recovered.
 MEMORY_GROWTH = 0.02
 
 
 def error_of(r: Rollout) -> str | None:
-    """Return None for a correct rollout, or its error: an incomplete part that is not marked, or undefined numbers."""
+    """Return None for a correct rollout, or its error, such as an incomplete part that is not marked as invalid."""
     valid, lost = r.valid, ~r.valid.any(0)
     if bool((valid[1:] & ~valid[:-1]).any()) or bool((valid[:-1] & ~valid[1:] & ~r.ended[:-1]).any()):
         # Only an environment whose episode has ended may skip the rest of the rollout.
@@ -39,7 +39,10 @@ def error_of(r: Rollout) -> str | None:
 
 @dataclass(frozen=True)
 class Resources:
-    """Resources of this process and its workers. `memory` is the private bytes of all, and the shared memory once."""
+    """Resources of this process and its workers.
+
+    `memory` is the sum of the processes' private bytes and of the shared memory, which is counted once.
+    """
 
     processes: int
     descriptors: int
@@ -79,7 +82,8 @@ def test_sampling_survives_kills_and_stops():
             begin = time.monotonic()
             while collect_for(sampling, 1.0) < RECOVERED * rate or sampling.sampler.engine.absent():
                 assert time.monotonic() - begin < HANG_S + BACK_S
-            held = held or Resources.now()  # Measured after the first replacement, when all memory has been used once.
+            # Resources are first measured after the first replacement of a worker, when all memory has been used.
+            held = held or Resources.now()
         after = Resources.now()
     finally:
         sampling.close()
@@ -104,7 +108,7 @@ def test_errors_of_rollouts_are_found() -> None:
     torn = rollout()
     torn.valid[1:, 0] = False
     assert "neither complete nor marked" in str(error_of(torn))
-    torn.ended[0, 0] = True  # The environment waits for the reset after the rollout.
+    torn.ended[0, 0] = True  # An environment whose episode has ended may skip the rest of the rollout.
     assert error_of(torn) is None
     for name, value in (("reward", float("nan")), ("action", -1)):
         broken = rollout()
