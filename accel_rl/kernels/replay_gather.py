@@ -63,7 +63,7 @@ def gather_transitions(
     reward_clip: float,
     cell: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Return the results of `ring_arrays.gather`, in tensors that share no memory."""
+    """Return the results of `ring_arrays.gather` as new tensors, which share no memory with the ring."""
     ring = RingArrays(frames, finals, age, action, reward, flags, final, B, stack, n, gamma, reward_clip)
     return gather(ring, cell)
 

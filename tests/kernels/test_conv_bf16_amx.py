@@ -1,4 +1,4 @@
-"""The bfloat16 convolutions equal torch's in float64, forward and backward, and are used only for supported shapes."""
+"""The bfloat16 convolutions equal torch's in float64 up to rounding, forward and backward, for all supported shapes."""
 
 import pytest
 import torch

@@ -36,7 +36,7 @@ def empty(sims: Simulators, kind: str, device: str, n: int = 3, rows: int = 40) 
 
 
 def mirrored(rollout: Rollout, device: str) -> Rollout:
-    """Copy a rollout to the device. As in a sampler, the copy also refers to the rollout on the host."""
+    """Copy a rollout to the device. Its attribute `host` is the rollout on the host, as in a sampler."""
     arrays = {name: getattr(rollout, name).to(device) for name in FIELDS}
     return Rollout(**arrays, stack=rollout.stack, host=rollout)
 

@@ -142,7 +142,7 @@ struct Console {
         log.writes[log.count++] = TiaWrite{clock, u8(reg), value};
     }
 
-    // Runs one update of the console.
+    // Runs the console until the frame ends, or until MOST_INSTRUCTIONS instructions have run.
     // Frames are drawn into two pictures in turn. Lines that a short frame does not draw show the frame before the
     // last.
     // For traces, `before` is called with the console before each instruction.

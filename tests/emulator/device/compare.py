@@ -2,9 +2,10 @@
 
 compare("pong", seeds=range(5), frames=4000, sticky=0.25, observation="84x84") -> Report
 
-Each seed is one environment of a warp. Three policies alternate: random actions, held actions, and all 18 actions. The
-random numbers of core/philox.h are computed independently. Compared after every step: the console, the
-game's progress, and all outputs (frame, final_frame, age, reward, terminated, truncated, ended, valid).
+Each seed is one environment of a warp. One environment in three plays random actions of the game, one holds each random
+action for about ten steps, and one plays random actions of all 18. The random numbers of core/philox.h are computed
+independently. After every step, the console, the game's progress, and all outputs are compared (frame, final_frame,
+age, reward, terminated, truncated, ended, valid).
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The kernels that settle the TIA and draw equal the plain core on random logs of writes (pictures.cpp)."""
+"""From random logs of register writes, the GPU kernels compute the same TIA states and pictures as the plain core."""
 
 import shutil
 import subprocess

@@ -81,7 +81,8 @@ class FinishedStep {
     bool unknown_ = false;
 };
 
-// Finishes the share of the steps that belongs to the thread `thread` of `threads`. `scratch` has one entry per thread.
+// Computes the outputs of the step of every `threads`-th environment, beginning with environment `thread`. `scratch` has
+// one entry per thread.
 HD void finish_steps(const StepArguments& a, FinishScratch* scratch, u32 thread, u32 threads) {
     for (u32 i = thread; i < a.envs.n; i += threads) {
         if (a.envs.shown[i] != SHOWS_FINISHED) continue;
