@@ -34,7 +34,7 @@ class Slow:
 
 def rollouts_waiting_for(event):
     rollouts = DeviceRollouts.__new__(DeviceRollouts)
-    rollouts._actions_there = [event]
+    rollouts._actions_copied = [event]
     return rollouts
 
 
