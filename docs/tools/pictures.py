@@ -151,13 +151,12 @@ BLOCK = re.compile(r"(<!-- (\w+), by docs/tools/pictures.py -->\n).*?(<!-- end -
 def written() -> dict[str, str]:
     """Return the text of every picture, and of every page that shows the suite, by the file's path in the
     repository."""
-    runs, short = curves.suite(), curves.suite(curves.RESULTS / "atari_100k")
+    runs = curves.suite()
+    tables = {"tables": curves.tables(runs), "atari_100k": curves.tables(curves.suite(curves.RESULTS / "atari_100k"))}
     found = {name: draw() for name, draw in PICTURES.items()} | curves.pictures(runs)
     pages = {}
     for page, folder in PAGES.items():
-        blocks = {
-            "gallery": curves.gallery(runs, folder), "tables": curves.tables(runs), "atari_100k": curves.tables(short),
-        }  # fmt: skip
+        blocks = {"gallery": curves.gallery(runs, folder), **tables}
         pages[page] = BLOCK.sub(lambda m: m[1] + blocks[m[2]] + "\n" + m[3], (ROOT / page).read_text())  # noqa: B023
     return {f"docs/pictures/{name}.svg": text for name, text in found.items()} | pages
 

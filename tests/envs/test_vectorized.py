@@ -138,6 +138,6 @@ ARGS = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("more", [(), slow(("--ranks", 2)), slow(("--sampler.engine", "in-process"))])
+@pytest.mark.parametrize("more", [(), ("--ranks", 2), ("--sampler.engine", "in-process")])
 def test_a_resumed_run_equals_an_uninterrupted_one(more, tmp_path):
     assert resumed_equals(tmp_path, *ARGS, *more)
