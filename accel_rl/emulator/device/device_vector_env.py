@@ -116,9 +116,9 @@ class DeviceVectorEnv(EmulatedVectorEnv):
     def reset(  # type: ignore[override]  # A TypedDict is no dict.
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Tensor, DeviceInfo]:
-        """Begin an episode in all environments, or where options["reset_mask"] [num_envs] bool is true. The i-th
-        environment that begins an episode gets the seed `seed` + i. If a mask but no seed is given, the environments
-        keep their seeds."""
+        """Begin an episode in all environments, or where `options["reset_mask"]` (bool, of shape [num_envs]) is true.
+        The i-th environment that begins an episode gets the seed `seed` + i. If a mask but no seed is given, the
+        environments keep their seeds."""
         mask = (options or {}).get("reset_mask")
         begun = None if mask is None else torch.as_tensor(mask, device=self.device)
         if begun is not None and (begun.shape != (self.num_envs,) or begun.dtype != torch.bool):
