@@ -44,6 +44,7 @@ def test_it_runs(name, tmp_path):
     assert line in done.stdout
 
 
+@pytest.mark.slow
 def test_what_go_explore_found_can_be_replayed(tmp_path):
     flags = ("ms_pacman", "--minutes", 0.1, "--envs", 8)
     done = run(*flags, module=str(ROOT / "examples/go_explore.py"), cwd=tmp_path)

@@ -10,8 +10,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.marks import slow
-
 pytest.importorskip("pytest_timeout")
 
 ROOT = Path(__file__).parents[1]
@@ -66,7 +64,8 @@ def test_its_child_processes_are_killed(tmp_path: Path) -> None:
             assert psutil.Process(int((tmp_path / name).read_text())).status() == psutil.STATUS_ZOMBIE
 
 
-@pytest.mark.parametrize("options", [(), slow(("-n", "1"))], ids=["alone", "xdist"])
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["alone", "xdist"])
 def test_its_process_is_killed(tmp_path: Path, options: tuple[str, ...]) -> None:
     if options:
         pytest.importorskip("xdist")

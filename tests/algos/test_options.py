@@ -553,7 +553,7 @@ def test_every_value_equals_the_equations(option):
     assert len(outcomes) == len(option.values), "a value that changes nothing is not tested"
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(slow(s) for s in range(2, 8))])
+@pytest.mark.parametrize("seed", [0, *(slow(s) for s in range(1, 8))])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_values_together_equal_the_equations(algorithm, seed):
     """Each option of an algorithm has a random value. Every second stream of experience has no invalid steps."""

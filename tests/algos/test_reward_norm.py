@@ -141,7 +141,8 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("name", ["ppo", slow("impala"), slow("dqn")])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ppo", "impala", "dqn"])
 def test_captured_updates_equal_python(simulated_gpu, tmp_path, name):
     run = RUNS[name]
     captured = play(run, GPU, tmp_path / "captured")

@@ -61,6 +61,7 @@ def test_a_video_is_shown(tmp_path):
     assert accel_rl.api.notebook.Video(tmp_path / name).parent == tmp_path
 
 
+@pytest.mark.slow
 def test_a_plot_leaves_the_notebooks_backend(run):
     """A plot of a run must not call matplotlib.use or add a figure to pyplot."""
     code = (

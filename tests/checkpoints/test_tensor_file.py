@@ -20,6 +20,7 @@ except OSError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel has no RLIMIT_AS")
 def test_too_little_memory_is_an_error_that_does_not_end_the_process(tmp_path):
     (tmp_path / "saves.py").write_text(CODE)

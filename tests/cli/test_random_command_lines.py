@@ -1,9 +1,12 @@
 """Random command lines and settings."""
 
+import pytest
+
 from tests.cli import random_command_lines
 from tests.integration.runs import run
 
 
+@pytest.mark.slow
 def test_random_command_lines_and_settings_end_in_one_line():
     done = run("--number", 8, "--seed", 3, module="tests.cli.random_command_lines")
     assert done.returncode == 0 and "config.json, refused" in done.stdout, done.stdout + done.stderr

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("g++"), reason="no g++")
 def test_wide_forms_equal_the_portable_ones(tmp_path: Path) -> None:
     program = tmp_path / "forms"

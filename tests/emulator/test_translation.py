@@ -25,7 +25,6 @@ from accel_rl.envs.emulator import EmulatorEnv
 from accel_rl.envs.protocols import PROTOCOLS
 from accel_rl.text.errors import ConfigError
 from tests.integration.runs import wait_for
-from tests.marks import slow
 
 pytestmark = pytest.mark.skipif(not rom_compiler.compilers(), reason="no C++ compiler")
 
@@ -35,14 +34,18 @@ KINDS = ["boxing", "seaquest", "solaris", "montezuma_revenge", "robotank", "up_n
 
 @pytest.fixture(scope="module")
 def cached(tmp_path_factory):
-    """A cache folder with the translation of Pong, which an emulator of the fixture has loaded."""
+    """A cache folder with the translation of Pong, which an emulator of the fixture has loaded. The compiler takes a
+    fifth of its time without optimization."""
     folder = tmp_path_factory.mktemp("cache")
     earlier = AtariEmulator("pong")._emulator
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder))
         patch.delenv(translation.VARIABLE, raising=False)
-        assert translation.translate("pong")
-        assert translation._insert(earlier, translation.translation_file("pong"))
+        file = translation.translation_file("pong")
+        patch.setattr(rom_compiler, "FLAGS", (*rom_compiler.FLAGS, "-O0"))
+        patch.setattr(rom_compiler, "FRAMES", (60, 600))
+        rom_compiler.compile_rom(earlier, file)
+        assert translation._insert(earlier, file)
     yield folder
     earlier.insert_translation(0)
 
@@ -231,6 +234,7 @@ def translating(folder: Path, compiler: Path, code: str, only: bool = True, **va
     return done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_a_compiler_that_fails_is_one_line_and_is_not_tried_again(cache, tmp_path):
     """A compiler that failed is not started again within 24 hours, unless its version has changed."""
     cache.unlink()
@@ -268,7 +272,8 @@ def test_the_next_compiler_is_used_if_one_fails(cache, tmp_path):
     assert (tmp_path / "calls").read_text().count("call") == 1
 
 
-@pytest.mark.parametrize("writes", ["true", slow("echo garbage > $out"), slow(f"cp {_ctypes.__file__} $out")])
+@pytest.mark.slow
+@pytest.mark.parametrize("writes", ["true", "echo garbage > $out", f"cp {_ctypes.__file__} $out"])
 def test_what_a_compiler_writes_is_loaded_before_it_is_stored(cache, tmp_path, writes):
     """A compiler may end without an error although it wrote nothing, no library, or a wrong library."""
     cache.unlink()
@@ -277,6 +282,7 @@ def test_what_a_compiler_writes_is_loaded_before_it_is_stored(cache, tmp_path, w
     assert (tmp_path / "calls").read_text().count("call") == 1 and list(cache.parent.glob("*.so")) == []
 
 
+@pytest.mark.slow
 def test_only_what_can_be_loaded_counts_as_translated(cache, tmp_path):
     """Because of a complete library for another machine's ABI in the cache, a game was once never translated."""
     complete = cache.read_bytes()
@@ -289,6 +295,7 @@ def test_only_what_can_be_loaded_counts_as_translated(cache, tmp_path):
     assert cache.read_bytes() == complete
 
 
+@pytest.mark.slow
 def test_two_versions_of_a_game_are_kept(cache, tmp_path):
     complete = cache.read_bytes()
     cache.unlink()
@@ -305,8 +312,12 @@ def test_two_versions_of_a_game_are_kept(cache, tmp_path):
     assert left == {cache.stem, names[2], names[3], names[4]}
 
 
-def test_an_environment_is_interpreted_beside_a_translated_one(cache):
+@pytest.mark.slow
+def test_an_environment_is_interpreted_beside_a_translated_one(tmp_path, monkeypatch):
     """With translate=False, an environment takes more time than a translated environment."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv(translation.VARIABLE, raising=False)
+    assert translation.translate("pong")
     with_translation = VectorEnv("pong", 1)
     without = VectorEnv("pong", 1, translate=False)
     assert with_translation._games[0].is_translated and not without._games[0].is_translated
@@ -371,6 +382,7 @@ def test_short_programs_begin_one_compiler(tmp_path):
     assert (tmp_path / "calls").read_text().count("call") == 1
 
 
+@pytest.mark.slow
 def test_a_compiler_without_a_parent_has_a_time_limit(tmp_path):
     """After the time limit, the compiler is killed and its temporary folder is removed."""
     slow = planted(tmp_path, "sleep 100")

@@ -17,6 +17,7 @@ from gymnasium import error
 pytest.importorskip("accel_rl.emulator._core")
 
 from accel_rl.emulator import VectorEnv
+from tests.marks import slow
 
 LIMIT_S = 60
 START = """
@@ -24,6 +25,7 @@ import gc, os, signal, sys, threading, time
 import numpy as np
 from gymnasium import error
 from accel_rl.emulator import VectorEnv
+from tests.marks import slow
 zeros = np.zeros(2, int)
 env = VectorEnv("pong", 2)
 env.reset(seed=1)
@@ -173,7 +175,7 @@ def test_close_ends_the_wait_of_another_thread() -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs signals")
-@pytest.mark.parametrize(("n", "call"), [(16, "env.send(actions); env.recv()"), (48, "env.step(actions)")])
+@pytest.mark.parametrize(("n", "call"), [(16, "env.send(actions); env.recv()"), slow(48, "env.step(actions)")])
 def test_ctrl_c_ends_a_wait_and_the_result_can_still_be_received(n: int, call: str) -> None:
     """The signal arrives long before the step's end, while C++ waits or plays in the calling thread."""
     code = f"""

@@ -8,7 +8,6 @@ from accel_rl import ConfigError
 from accel_rl.data.rollout_arrays import Step
 from accel_rl.envs.vectorized import VectorizedEnv, is_vectorized
 from tests.integration.runs import resumed_equals
-from tests.marks import slow
 
 HERE = "tests.vector_environments:"
 MODES = ("NextStep", "SameStep", "Disabled")
@@ -120,7 +119,8 @@ def test_an_error_of_the_environment_is_one_line(tmp_path):
         accel_rl.train("a2c", env=HERE + "make_failing", env_steps=64, engine="in-process", run_dir=tmp_path / "run")
 
 
-@pytest.mark.parametrize("engine", ["in-process", slow("workers")])
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["in-process", "workers"])
 def test_ppo_learns_cart_pole(engine, tmp_path):
     trained = accel_rl.train(
         "ppo", env=HERE + "make_pole", envs=8, horizon=64, minibatch=64, learning_rate=2e-3, engine=engine, workers=1,

@@ -27,6 +27,7 @@ int rename(const char *old, const char *new) {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 def test_a_run_without_renames_is_refused_and_leaves_nothing(tmp_path):
     (tmp_path / "shim.c").write_text(SHIM)

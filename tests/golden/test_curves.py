@@ -82,13 +82,13 @@ MISTAKES = [
     (the_advantages_sign, "a2c, pong"),
     (a_stale_target_network, "dqn, concurrent"),
     (no_bootstrap_where_a_time_limit_struck, "a2c, LSTM and GAE, time limits"),
-    (no_bootstrap_where_a_time_limit_struck, "dqn, double, dueling, three steps, time limits"),
     (stacks_off_by_one, "dqn, pong"),
 ]
 ALSO = [  # Slow tests: the same planted mistakes in other algorithms.
     (the_advantages_sign, "ppo, time limits"),
     (a_stale_target_network, "dqn, pong"),
     (a_stale_target_network, "rainbow, time limits"),
+    (no_bootstrap_where_a_time_limit_struck, "dqn, double, dueling, three steps, time limits"),
     (no_bootstrap_where_a_time_limit_struck, "ppo, time limits"),
     (no_bootstrap_where_a_time_limit_struck, "rainbow, time limits"),
     (stacks_off_by_one, "a2c, pong"),

@@ -121,10 +121,7 @@ GPU_QUICK = (
     *("rainbow, noisy, pong", "dqn, concurrent, pong", "rainbow, noisy, concurrent, pong"),
 )
 """Quick runs of the algorithms on a real GPU, which need no Gymnasium."""
-QUICK = (
-    *("a2c, LSTM", "ppo, uneven minibatches", "impala", "dqn", "dqn, replay on the host"),
-    *("rainbow, noisy, concurrent", "r2d2"),
-)
+QUICK = (*("a2c, LSTM", "impala", "dqn, replay on the host", "rainbow, noisy, concurrent"),)
 """Runs that are not slow tests: each schedule, replay device, kind of draws and most algorithms occur."""
 assert SMALL["batch_size"] == 16
 

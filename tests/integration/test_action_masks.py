@@ -181,6 +181,7 @@ def test_environments_without_a_mask_are_one_line(env, error, line, tmp_path):
         )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_run_with_masks_in_info_resumes(tmp_path):
     args = [TAXI if x == ENV else x for x in ARGS]
     assert resumed_equals(tmp_path, *args, "--env.action-mask", "info", "--sampler.engine", "in-process")

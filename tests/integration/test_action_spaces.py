@@ -37,7 +37,7 @@ def test_ppo_finds_the_best_actions(env, least, tmp_path):
 @pytest.mark.parametrize(
     ("algorithm", "more"),
     [
-        ("a2c", {}), ("a2c", {"lstm": 8}), ("impala", {"batches": 4}), ("ppo", {"lstm": 8, "minibatch": 20}),
+        ("a2c", {}), slow("a2c", {"lstm": 8}), ("impala", {"batches": 4}), slow("ppo", {"lstm": 8, "minibatch": 20}),
         slow("a2c", {"ranks": 2, "update": "async"}), slow("ppo", {"engine": "workers", "workers": 2}),
     ],
 )  # fmt: skip
@@ -56,13 +56,14 @@ ARGS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [
         (),
-        slow(("--ranks", 2)),
-        slow(("--ranks", 2, "--normalize", "--normalize-rewards")),
-        slow(("--sampler.engine", "in-process", "--reset", "wait")),
+        ("--ranks", 2),
+        ("--ranks", 2, "--normalize", "--normalize-rewards"),
+        ("--sampler.engine", "in-process", "--reset", "wait"),
     ],
 )
 def test_a_resumed_run_equals_an_uninterrupted_one(more, tmp_path):

@@ -10,6 +10,7 @@ import pytest
 from accel_rl.cli.main import main
 from accel_rl.metrics.plot import read_columns
 from tests.integration.runs import run
+from tests.marks import slow
 from tests.report.conftest import savefig  # noqa: F401  # Plots are not rendered.
 
 SMALL = (
@@ -62,6 +63,7 @@ USERS = {
 }
 
 
+@pytest.mark.slow
 def test_one_changed_byte_is_at_most_one_line(finished, tmp_path, capfd):
     """Of a run's checkpoints and evaluations, only the newest are damaged. tests/chaos damages more files."""
     rng = random.Random(1)
@@ -81,7 +83,7 @@ def test_one_changed_byte_is_at_most_one_line(finished, tmp_path, capfd):
                 assert code == 0 or text.strip().count("\n") <= 12, (what, command, text)
 
 
-@pytest.mark.parametrize("value", [0xFF, ord("s"), ord("\n"), ord(","), ord('"'), 0])
+@pytest.mark.parametrize("value", [0xFF, ord("\n"), *map(slow, (ord("s"), ord(","), ord('"'), 0))])
 @pytest.mark.parametrize("column", ["wall_s", "episodes", "cpu_s", "env_steps"])
 def test_a_damaged_cell_of_metrics_blocks_nothing(finished, tmp_path, column, value, warned):
     """The other rows are read, and the run can be resumed with all its checkpoints."""

@@ -16,6 +16,7 @@ from accel_rl.distributed.all_reduce import compare_ranks
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.text.errors import RunError
 from tests.integration.runs import run
+from tests.marks import slow
 
 ROOT = Path(__file__).parents[2]
 ENGINES = {"workers": ("--workers", 1), "in-process": ()}
@@ -59,6 +60,7 @@ HERE_ROWS = {
     "20 consecutive updates": [("a2c", "--env", "tests.environments:without_a_reward", "--checkpoint.interval", 50)],
 }
 PROGRAMS = [(row, program) for row, programs in HERE_ROWS.items() for program in programs]
+QUICK = [ending("os._exit", 0), *HERE_ROWS["20 consecutive updates"]]
 ELSEWHERE = {
     "`--strict`, and a worker dies": ("integration/test_faults.py", "test_strict_stops_with_an_error"),
     "a worker dies three times": (
@@ -129,7 +131,11 @@ def matches(row, text):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(("row", "program"), PROGRAMS, ids=lambda x: x if isinstance(x, str) else " ".join(map(str, x)))
+@pytest.mark.parametrize(
+    ("row", "program"),
+    [case if case[1] in QUICK else slow(*case) for case in PROGRAMS],
+    ids=lambda x: x if isinstance(x, str) else " ".join(map(str, x)),
+)
 def test_a_run_ends_as_its_row_says(tmp_path, row, program, engine):
     done = run("train", *program, "--engine", engine, *ENGINES[engine], *SMALL, "--run-dir", tmp_path / "run")
     assert done.returncode == 1 and matches(row, done.stderr) and "Traceback" not in done.stderr, done.stderr

@@ -120,6 +120,7 @@ def test_ctrl_c_to_the_whole_group_saves_and_ends(tmp_path):
     assert not any(p.is_running() for p in children)
 
 
+@pytest.mark.slow
 def test_a_stop_does_not_wait_for_a_worker_that_is_stopped(tmp_path):
     """If SIGTERM arrives while a worker hangs, the run saves without waiting for the timeout of 60 s."""
     folder = tmp_path / "run"

@@ -3,7 +3,6 @@
 import pytest
 
 from tests.integration.runs import rows, run
-from tests.marks import slow_unless
 
 
 @pytest.mark.slow
@@ -75,8 +74,8 @@ def score_on_catch(run_dir, algorithm, seed, env_steps=None, more=()):
     return float(rows(run_dir)[-1]["score"])
 
 
-# Golden curves already test the updates of all algorithms, so only one algorithm learns in the fast tests.
-@pytest.mark.parametrize("algorithm", slow_unless("rainbow".__eq__, ON_CATCH))
+@pytest.mark.slow  # Golden curves already test the updates of all algorithms.
+@pytest.mark.parametrize("algorithm", ON_CATCH)
 def test_catch_is_learned(tmp_path, algorithm):
     """The score is that of training games: in an evaluation, exploration that never ends would not be noticed."""
     assert score_on_catch(tmp_path / "run", algorithm, seed=1) > ON_CATCH[algorithm][1]

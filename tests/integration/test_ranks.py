@@ -111,6 +111,7 @@ def assert_equal_digits(one_rank, ranks):
             assert (a[name] == b[name] == "") or float(a[name]) == pytest.approx(float(b[name]), rel=1e-4), (name, a, b)
 
 
+@pytest.mark.slow
 def test_one_asynchronous_rank_equals_single_mode(one, tmp_path):
     """All columns of all rows of metrics.csv are equal."""
     done = run(*SHORT, "--update", "async", "--run-dir", tmp_path / "async")

@@ -112,6 +112,7 @@ def test_killed_while_each_checkpoint_is_written(uninterrupted, tmp_path):
     assert_equal_runs(first, folder)
 
 
+@pytest.mark.slow
 def test_checkpoints_are_written_by_the_clock(tmp_path):
     folder = tmp_path / "run"
     options = ("--checkpoint.minutes", 0.005, "--checkpoint.keep", 100, "--evaluation.interval", 0, "--run-dir", folder)

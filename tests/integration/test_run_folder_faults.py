@@ -17,6 +17,7 @@ from accel_rl.run.run_folder import RunFolder
 from accel_rl.settings.train import default_config
 from accel_rl.text.errors import RunError
 from tests.integration.runs import command, progressed, rows, run, start, wait_for
+from tests.marks import slow
 
 PLAIN = (
     *("train", "ppo", "--env", "CartPole-v1", "--envs", 4, "--horizon", 10, "--minibatch", 20),
@@ -46,6 +47,7 @@ def test_one_process_at_a_time_trains_a_run(tmp_path):
         pass
 
 
+@pytest.mark.slow
 def test_a_link_in_a_run_folder_is_refused_before_anything_is_removed(tmp_path):
     folder, others = tmp_path / "run", tmp_path / "others"
     others.mkdir()
@@ -64,7 +66,11 @@ def trained(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "name", [".lock", "events.log", "metrics.csv", ".metrics.csv.tmp", ".launches.json.tmp", "changes-2.diff", "final"]
+    "name",
+    [
+        *("metrics.csv", ".launches.json.tmp"),
+        *map(slow, (".lock", "events.log", ".metrics.csv.tmp", "changes-2.diff", "final")),
+    ],
 )
 def test_a_link_in_a_foreign_run_folder_leads_to_no_file_of_the_user(trained, tmp_path, name):
     folder, thesis = tmp_path / "run", tmp_path / "thesis"

@@ -81,6 +81,7 @@ def test_scores_by_game(done, tmp_path):
     assert "% of human over 4 episodes (breakout " in result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("done", ["a2c"], indirect=True)
 def test_commands(done, tmp_path):
     _, folder = done
@@ -109,8 +110,9 @@ def test_commands(done, tmp_path):
     assert "of a single game" in run("starts", folder).stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "done", ["a2c", slow("swap"), slow("dqn"), slow("ranks"), slow("ranks of dqn")], indirect=True
+    "done", ["a2c", "swap", "dqn", "ranks", "ranks of dqn"], indirect=True
 )  # fmt: skip
 def test_a_resumed_run_equals_the_uninterrupted_one(done, tmp_path):
     """The resumed run continues as if it had been killed before its last two checkpoints."""

@@ -107,6 +107,7 @@ def recalled(run: Run) -> bool:
     return run.metrics["score"][-1] > 0.93
 
 
+@pytest.mark.slow
 def test_an_lstm_recalls_a_cue(train):
     assert recalled(train("ppo", tables.recall, **RECALLING))
 
@@ -201,7 +202,7 @@ class DQNEnds(EndsAtTimeLimits, DQN):
     pass
 
 
-@pytest.mark.parametrize("name", [slow("a2c"), "ppo", slow("pqn"), "dqn"])
+@pytest.mark.parametrize("name", [slow("a2c"), slow("ppo"), slow("pqn"), "dqn"])
 def test_a_time_limit_is_not_the_end_of_the_task(train, name):
     assert greedy_actions(train(name, tables.wage, **ENDLESS[name]), 1) == [LEFT]
 
@@ -247,6 +248,7 @@ class Unweighted(Stale):
         return super().loss(replace(batch, recorded=batch.recorded | {"log_prob": current}))
 
 
+@pytest.mark.slow
 def test_v_trace_learns_values_of_the_current_policy(train):
     """In the second state, the current policy has a reward of 1, but the acting policy a mean reward of 0."""
     assert greedy_actions(train(Stale, tables.second_choice, **STALE), 2) == [RIGHT, RIGHT]

@@ -84,6 +84,7 @@ class Unmoved(DQN):
         return {"learning_rate": 1e-3}
 
 
+@pytest.mark.slow
 def test_an_environment_of_the_users_own(tmp_path):
     (tmp_path / "my_env.py").write_text(
         "import gymnasium\n\n\ndef make():\n    return gymnasium.make('CartPole-v1', max_episode_steps=30)\n"

@@ -137,7 +137,7 @@ REPLAY = {"replay__start": 100, "replay__size": 2_000}
     [
         ("ppo", {"horizon": 32}),
         slow("dqn", REPLAY),
-        ("r2d2", {**REPLAY, "length": 8, "burn_in": 4, "period": 4, "batch_size": 4, "lstm": 8}),
+        slow("r2d2", {**REPLAY, "length": 8, "burn_in": 4, "period": 4, "batch_size": 4, "lstm": 8}),
     ],
 )
 def test_normalized_observations_are_kept(algorithm, more, tmp_path):

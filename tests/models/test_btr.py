@@ -107,6 +107,7 @@ def test_features_are_those_of_the_description(size):
     torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_network_without_memory_does_not_import_torchs_compiler():
     code = (
         "import sys, torch; from accel_rl.models.residual import BTRNet\n"

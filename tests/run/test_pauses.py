@@ -49,8 +49,9 @@ def paused_s(what, act, seconds, beside=0):
     return float(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="needs Linux")
-@pytest.mark.parametrize("act", ["sleep", slow("spin")])
+@pytest.mark.parametrize("act", ["sleep", "spin"])
 def test_a_stopped_process_pauses(act):
     assert 2.2 < paused_s("stopped", act, 5) <= 3.1
 

@@ -108,6 +108,7 @@ def test_other_rules(rules):
     assert_same_rollouts(counter_env("breakout" if "mode" not in rules else "space_invaders", **rules), rollouts=7)
 
 
+@pytest.mark.slow
 def test_cached_starts_are_a_few_of_all():
     counter = Counter(noop_max=30, frame_skip=4, cached=True)
     assert len(counter.starts) == CACHED_STARTS and all(len(row) == 1 for row in counter.starts)
@@ -186,6 +187,7 @@ def test_an_engine_continues_from_the_others_state(game, to_device):
         assert first.finished == second.finished
 
 
+@pytest.mark.slow
 def test_a_reseeded_sampler_is_a_new_one():
     env = counter_env("pong")
     agent, first = policy(env), device_sampler(env)

@@ -47,6 +47,7 @@ def test_each_combination_runs_once_on_its_own_cores_and_failed_scripts_are_resu
     assert status([str(folder)]) == 0 and "4 runs: 4 done" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_scripts_that_were_stopped_run_again(tmp_path):
     folder = tmp_path / "runs"
     words = [sys.executable, "-m", "accel_rl", "launch", "sleep {s}", "s=100,0.1", "--out", str(folder)]

@@ -14,6 +14,7 @@ from tests.integration.runs import progressed, wait_for
 from tests.sweeps.test_sweep import LONG, NAMES, start, states, tree
 
 
+@pytest.mark.slow
 def test_a_pause_stops_every_process_until_it_ends(tmp_path, capsys):
     folder = tmp_path / "sweep"
     process = start(LONG, "--only", "envs=4", "seed=0", "--out", folder)

@@ -152,6 +152,7 @@ def test_a_trials_score_is_that_of_the_last_evaluation_or_of_training(begun, row
     assert (trial.state.name, trial.value) == (state, score)
 
 
+@pytest.mark.slow
 def test_a_pruned_run_ends_early_and_is_not_retried(tmp_path):
     folder = SweepFolder(tmp_path / "sweep")
     folder.path.mkdir()

@@ -68,6 +68,7 @@ def test_given_sizes_and_a_nodes_gpus_limit_what_a_job_asks_for():
         slurm.sizes(needs, sweep.SweepOptions(gpus_per_run=0))
 
 
+@pytest.mark.slow
 def test_a_job_ends_as_its_run(tmp_path, capsys):
     """submitit's local executor runs the job, so that the test covers everything except Slurm itself."""
     grid = find_grid("tests.sweeps.grids:seeded").only({"seed": ["0"]}).changed(lambda c: replace(c, env_steps=400))

@@ -79,6 +79,7 @@ def test_a_used_sampler_plays_what_a_new_one_plays(engine, env, algorithm, algo)
     assert len({used.scores + used.lengths for used, _ in found}) > 1  # they do differ
 
 
+@pytest.mark.slow
 def test_an_evaluation_that_is_broken_off_leaves_nothing_for_the_next():
     config = config_of(replace(PONG, backend="emulator"))
     agent = learner_of(config).algo.agent.evaluating(False)

@@ -14,7 +14,6 @@ import pytest
 import accel_rl
 from accel_rl import Callback
 from accel_rl.settings.train import default_config
-from tests.marks import slow
 
 
 def rows(path):
@@ -85,7 +84,8 @@ class Watch(Callback):
         self.seconds += time.monotonic() - self.began
 
 
-@pytest.mark.parametrize("resumes", [1, slow(3)])
+@pytest.mark.slow
+@pytest.mark.parametrize("resumes", [1, 3])
 def test_the_times_of_a_resumed_run_are_those_of_its_processes(tmp_path, resumes):
     """A process is stopped between two rows. The next process continues from the checkpoint's times.
 
@@ -113,6 +113,7 @@ def test_the_times_of_a_resumed_run_are_those_of_its_processes(tmp_path, resumes
     assert max(float(row["steps_per_s"]) for row in table) < 500
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_has_the_time_of_one_that_was_not(tmp_path):
     def stop():
         subprocess.Popen(f"sleep 3; kill -CONT {os.getpid()}", shell=True)
@@ -126,6 +127,7 @@ def test_a_run_that_was_stopped_has_the_time_of_one_that_was_not(tmp_path):
     assert 200 / float(first["steps_per_s"]) < watch.seconds - 2
 
 
+@pytest.mark.slow
 def test_the_rate_of_a_row_excludes_its_evaluation(tmp_path):
     values = {**SLOW, "evaluation__interval": 200, "evaluation__episodes": 15, "evaluation__parallel": 1}
     run = accel_rl.train("a2c", **values, log__interval=200, env_steps=400, run_dir=tmp_path / "run")

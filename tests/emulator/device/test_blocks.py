@@ -15,7 +15,6 @@ from accel_rl.emulator.device.blocks import LONGEST, MOST_ROM, NO_BLOCK, Blocks
 from accel_rl.envs.atari_games import ATARI_57
 from tests.emulator.device.blocks_on_host import Played, compiled, play
 from tests.emulator.device.test_cuda_on_cpu import planted
-from tests.marks import slow
 
 NEEDS_COMPILER = pytest.mark.skipif(not shutil.which("g++"), reason="no g++")
 
@@ -81,8 +80,9 @@ def check(played: Played) -> None:
     assert found["compared"] and found["dispatches"] > 100
 
 
+@pytest.mark.slow
 @NEEDS_COMPILER
-@pytest.mark.parametrize("game", ["breakout", slow("montezuma_revenge"), slow("robotank")])  # 2K, E0, FE
+@pytest.mark.parametrize("game", ["breakout", "montezuma_revenge", "robotank"])  # 2K, E0, FE
 def test_a_game_plays_as_the_host_build(game: str, tmp_path: Path) -> None:
     blocks = blocks_of(game)
     check(play(game, compiled(blocks, tmp_path), blocks, steps=30))

@@ -14,7 +14,6 @@ pytest.importorskip("accel_rl.emulator._core")
 from accel_rl.envs.atari_games import ATARI_57
 from tests.emulator.device.compare import FRAME_SKIP
 from tests.emulator.device.counters import ENVS, FEW_ENVS, FILE, counters, estimate
-from tests.marks import slow
 
 RECORDED = json.loads(FILE.read_text())
 
@@ -29,7 +28,8 @@ def test_the_record_has_all_games_within_the_bounds() -> None:
 
 
 # Asteroids uses PHP, JMP () and (zp,X). Tutankham runs code next to the addresses that switch banks.
-@pytest.mark.parametrize("game", ["asteroids", slow("tutankham")])
+@pytest.mark.slow
+@pytest.mark.parametrize("game", ["asteroids", "tutankham"])
 def test_the_record_is_what_the_kernels_execute(game: str) -> None:
     assert counters(game).items() <= RECORDED[game].items()
 

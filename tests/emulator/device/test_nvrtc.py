@@ -15,7 +15,6 @@ from accel_rl.emulator.device.block_kernel import blocks_of
 from accel_rl.envs.atari_games import ATARI_57
 from accel_rl.text.errors import ConfigError, RunError
 from tests.emulator.device.blocks_by_nvrtc import measured
-from tests.marks import slow
 
 NEEDS_NVRTC = pytest.mark.needs("cuda.bindings.nvrtc")
 KERNELS = nvrtc.EMULATOR / "device" / "kernels" / "kernels.cu"
@@ -148,7 +147,8 @@ def test_kernels_compile_by_nvcc(architecture: str, tmp_path: Path) -> None:
 
 
 @NEEDS_NVRTC
-@pytest.mark.parametrize("architecture", [slow("compute_80"), "compute_90"])
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["compute_80", "compute_90"])
 def test_every_core_header_compiles_alone(architecture: str) -> None:
     """Compiled to PTX as a separate file, each header must include what it needs, and no host function."""
     texts = nvrtc.sources()
