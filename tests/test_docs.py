@@ -115,6 +115,7 @@ def test_the_tests_of_the_walk_throughs_pass(module, example_modules):
         test()
 
 
+@pytest.mark.slow
 def test_the_page_on_python_runs(tmp_path, monkeypatch):
     """The blocks of docs/python.md run as one script, with fewer steps and short episodes."""
     monkeypatch.chdir(tmp_path)

@@ -55,6 +55,7 @@ def run(folder: Path, test: str, *options: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_its_child_processes_are_killed(tmp_path: Path) -> None:
     said = run(tmp_path, WAITING)
     assert "its child processes are killed" in said and "1 failed, 1 passed" in said, said

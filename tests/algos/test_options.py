@@ -57,7 +57,7 @@ OWN_EQUATIONS = {
     },
     "btr": {"double", "munchausen_policy", "value_quantiles"},
     "rainbow": {"replay.alpha", "replay.beta", "replay.beta_final"},
-    "r2d2": {"length", "burn_in", "eta", "rescale", "n_step", "double"},
+    "r2d2": {"burn_in", "eta", "rescale"},
 }
 
 

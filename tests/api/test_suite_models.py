@@ -10,7 +10,6 @@ from accel_rl.cli.main import main
 from accel_rl.settings.train import TrainConfig
 from accel_rl.text.errors import ended
 from experiments import suite_agent as program
-from tests.marks import slow
 
 EPISODES = 2
 """Number of episodes that each agent plays on each backend."""
@@ -69,11 +68,8 @@ def test_an_unfinished_run_is_not_added(models, tmp_path, capsys):
     assert ended("models", program.add, [str(run.path), "--x"]) == 2
 
 
-# Fast tests evaluate only one agent, because each agent takes seconds.
-AGENTS = [pytest.param(name, 150, marks=() if name == NAMES[-1] else pytest.mark.slow) for name in NAMES]
-
-
-@pytest.mark.parametrize(("name", "limit"), [*AGENTS, *(slow(n, None) for n in NAMES)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "limit"), [(name, limit) for limit in (150, None) for name in NAMES])
 def test_an_agent_has_its_score_on_the_emulator_and_on_ale_py(name, limit, monkeypatch):
     """Both backends give equal scores, whose mean is within two standard deviations, or 10 %, of the model card's mean.
 

@@ -67,6 +67,7 @@ def bash(words, tmp_path):
     shell.close()
 
 
+@pytest.mark.slow
 def test_bash_completes_commands_options_and_values(bash):
     assert bash.completed("accel-rl tra\tpp\t--game\tbreako\t--rese\tsw\t") == (
         "train ppo --game breakout --reset swap"

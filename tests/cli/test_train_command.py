@@ -14,7 +14,6 @@ from accel_rl.cli.main import main
 from accel_rl.cli.train_command import parse_train
 from accel_rl.settings.train import read_settings
 from accel_rl.text.errors import ConfigError
-from tests.marks import slow
 from tests.report.dummies import dummy, write_sweep
 
 SMALL = ("--env", "CartPole-v1", "--sampler.engine", "in-process", "--envs", "4", "--horizon", "32",
@@ -178,7 +177,8 @@ for words in {commands}:
     assert "│" not in printed, "a table has a box only on a terminal"
 
 
-@pytest.mark.parametrize("encoding", ["ascii", slow("utf-8")])
+@pytest.mark.slow
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
 def test_a_name_that_an_output_cannot_encode_is_escaped(begun, tmp_path, encoding):
     folder = tmp_path / "é"
     folder.symlink_to(begun)

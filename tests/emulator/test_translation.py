@@ -255,6 +255,7 @@ def test_a_compiler_that_fails_is_one_line_and_is_not_tried_again(cache, tmp_pat
     assert not [file for file in cache.parent.iterdir() if file.is_dir()]
 
 
+@pytest.mark.slow
 def test_the_next_compiler_is_used_if_one_fails(cache, tmp_path):
     complete = cache.read_bytes()
     cache.unlink()

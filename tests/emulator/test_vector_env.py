@@ -417,8 +417,8 @@ def test_calls_out_of_order_and_wrong_actions() -> None:
 @pytest.mark.parametrize(
     ("game", "settings"),
     [
-        ("breakout", {"repeat_action_probability": 0.25}),
-        ("seaquest", {"repeat_action_probability": 0.25}),
+        slow("breakout", {"repeat_action_probability": 0.25}),
+        slow("seaquest", {"repeat_action_probability": 0.25}),
         ("pong", {"continuous_action_threshold": 0.2}),
         slow("breakout", {"episodic_life": True, "autoreset_mode": "SameStep", "continuous_action_threshold": 0.0}),
         *(

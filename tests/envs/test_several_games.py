@@ -40,7 +40,7 @@ def played(settings, indices, actions, reset, training=True) -> list[dict[str, n
     ("backend", "reset"),
     [
         ("emulator", "immediate"), slow("emulator", "swap"), slow("emulator", "cached"), slow("emulator", "wait"),
-        ("ale", "immediate"), slow("ale", "swap"),
+        slow("ale", "immediate"), slow("ale", "swap"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "captured"), CASES)
 def test_matrices_begin_at_multiples_of_16_bytes(simulated_gpu, tmp_path, name, captured):
     with simulated_device.operands() as operands:

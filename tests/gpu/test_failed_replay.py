@@ -7,7 +7,6 @@ from accel_rl.checkpoints.checkpoint import load
 from accel_rl.cli.main import main
 from accel_rl.training.saver import Saver
 from tests.gpu.runs import GPU
-from tests.marks import slow
 from tests.simulated_device import graphs
 
 TRAIN = (
@@ -17,7 +16,8 @@ TRAIN = (
 )
 
 
-@pytest.mark.parametrize("captures", ["updates", slow("inference")])
+@pytest.mark.slow
+@pytest.mark.parametrize("captures", ["updates", "inference"])
 def test_the_run_ends_and_is_resumed(simulated_gpu, tmp_path, capsys, monkeypatch, captures):
     run, uninterrupted = tmp_path / "run", tmp_path / "uninterrupted"
     train = [*TRAIN, "--sampler.no-capture" if captures == "updates" else "--no-capture-updates"]

@@ -122,7 +122,7 @@ TAXI, TAXIS = "tests.action_spaces:taxi", "tests.action_spaces:taxis"
     [
         ("ppo", {"env": TAXI, "horizon": 40}),
         slow("dqn", {"env": TAXI, **REPLAY}),
-        ("ppo", {"env": TAXIS, "horizon": 40, "env__kwargs": {"mode": "SameStep"}}),
+        slow("ppo", {"env": TAXIS, "horizon": 40, "env__kwargs": {"mode": "SameStep"}}),
         slow("ppo", {"env": TAXIS, "horizon": 40, "env__kwargs": {"mode": "NextStep"}}),
         slow("ppo", {"env": TAXI, "horizon": 40, "engine": "workers", "workers": 2}),
         slow("dqn", {"env": TAXIS, "env__kwargs": {"mode": "SameStep"}, **REPLAY}),

@@ -233,7 +233,8 @@ def test_an_asynchronous_rank_whose_code_loops_is_replaced(tmp_path):
     assert process.returncode == 143, err
 
 
-@pytest.mark.parametrize("update", ["all-reduce", slow("async")])
+@pytest.mark.slow
+@pytest.mark.parametrize("update", ["all-reduce", "async"])
 def test_no_orphan_is_left_by_a_killed_run(tmp_path, update):
     before = set(os.listdir("/dev/shm"))
     folder = tmp_path / "run"

@@ -12,7 +12,6 @@ from accel_rl.envs.atari_games import human_normalized
 from accel_rl.run.run_folder import RunFolder
 from accel_rl.training.stored_agents import BestAgent
 from tests.integration.runs import assert_equal_runs, checkpoint_bytes, rows, run
-from tests.marks import slow
 
 GAMES = ("breakout", "pong")
 COMMON = (
@@ -59,7 +58,8 @@ def test_bad_input(options, message):
     assert result.returncode == 2 and message in result.stderr
 
 
-@pytest.mark.parametrize("done", ["a2c", slow("ranks")], indirect=True)
+@pytest.mark.slow
+@pytest.mark.parametrize("done", ["a2c", "ranks"], indirect=True)
 def test_scores_by_game(done, tmp_path):
     result, folder = done
     recorded = json.loads((folder / "config.json").read_text())["env"]

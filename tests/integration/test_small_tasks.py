@@ -156,14 +156,16 @@ class OneDiscount(DQN):
         return batch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("algorithm", "n_step", "best"), [("dqn", 5, RIGHT), slow("dqn", 1, LEFT), slow(FirstRewardOnly, 5, LEFT)]
+    ("algorithm", "n_step", "best"), [("dqn", 5, RIGHT), ("dqn", 1, LEFT), (FirstRewardOnly, 5, LEFT)]
 )
 def test_five_steps_carry_a_delayed_reward_back(train, algorithm, n_step, best):
     assert greedy_actions(train(algorithm, tables.short_path, n_step=n_step, **SHORT), 5)[0] == best
 
 
-@pytest.mark.parametrize(("algorithm", "best"), [("dqn", LEFT), slow(OneDiscount, RIGHT)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("algorithm", "best"), [("dqn", LEFT), (OneDiscount, RIGHT)])
 def test_a_distant_reward_is_discounted_for_each_step(train, algorithm, best):
     assert greedy_actions(train(algorithm, tables.long_path, **LONG), 9)[0] == best
 

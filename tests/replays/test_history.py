@@ -9,6 +9,7 @@ from accel_rl.replays import replay as replay_module
 from accel_rl.replays.replay import Replay
 from accel_rl.replays.ring import FrameRing, NStep
 from accel_rl.replays.uniform import Uniform
+from tests.marks import slow
 from tests.replays.made_up import Simulators
 from tests.replays.test_ring import check
 
@@ -31,7 +32,7 @@ def same(a: FrameRing, b: FrameRing) -> None:
         assert torch.equal(getattr(one, name), getattr(two, name)), name
 
 
-@pytest.mark.parametrize("every", [1, 4, 30])
+@pytest.mark.parametrize("every", [slow(1), 4, slow(30)])
 def test_what_comes_back_is_what_was_saved(tmp_path, monkeypatch, every):
     """Segments have 7 rows. Checkpoints are saved at each rollout, at every fourth, or after the ring has wrapped
     twice."""

@@ -6,8 +6,6 @@ import sys
 
 import pytest
 
-from tests.marks import slow
-
 PROGRAM = """
 import os, subprocess, sys, time
 from accel_rl.run.pauses import Pauses
@@ -63,14 +61,15 @@ def test_a_process_that_gives_way_pauses_while_others_take_its_core(what, act):
     assert paused_s(what, act, 2, beside=1) > 1.2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="needs Linux")
 @pytest.mark.parametrize(
     ("what", "act", "beside"),
     [
-        slow("", "sleep", 0),
-        slow("", "lock", 1),
-        slow("", "spin", 2),
-        slow("idle, child", "spin", 0),
+        ("", "sleep", 0),
+        ("", "lock", 1),
+        ("", "spin", 2),
+        ("idle, child", "spin", 0),
         ("child", "lock", 1),
     ],
 )

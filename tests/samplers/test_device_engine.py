@@ -92,7 +92,8 @@ def test_a_policys_rollouts_in_every_other_game(game):
     assert_same_rollouts(counter_env(game), rollouts=7)
 
 
-@pytest.mark.parametrize("game", ["pong", slow("space_invaders")])
+@pytest.mark.slow
+@pytest.mark.parametrize("game", ["pong", "space_invaders"])
 def test_sticky_actions_and_the_nature_picture(game):
     assert_same_rollouts(counter_env(game, protocol="machado2018", noop_max=30), rollouts=7)
 

@@ -132,7 +132,7 @@ class ManyKinds(PPO):
         slow("ReplacingInAMethod", "'scale' of ReplacingInAMethod, which its update reads, changes"),
         slow("HookedGradients", "the gradient of body.layers.0.weight has a hook"),
         slow("CountingUpdates", "an update changes 'made' of CountingUpdates"),
-        ("CountingNetwork", "an update changes CountingNet.passes"),
+        slow("CountingNetwork", "an update changes CountingNet.passes"),
     ],
 )
 def test_a_subclass_trains_as_on_the_cpu_captured_or_not(simulated_gpu, tmp_path, cls, why):

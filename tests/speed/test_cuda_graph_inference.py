@@ -102,7 +102,7 @@ def recurrent_agent():
 OF_VALUES = [q_agent, dueling_agent, c51_agent, quantile_agent, data_efficient_agent, last_step_agent]
 AGENTS = [policy, noisy_agent, recurrent_agent, *OF_VALUES, padded_agent, hadamax_agent, btr_agent]
 # test_an_epsilon_that_changes and whole runs in tests/gpu test more networks of Q-learning.
-QUICK = [(policy, 1), (noisy_agent, 2), (recurrent_agent, 2)]
+QUICK = [(policy, 1), (recurrent_agent, 2)]
 CASES = [(make, groups) for make in AGENTS for groups in (1, 2)]
 
 

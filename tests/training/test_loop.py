@@ -20,7 +20,7 @@ NAMES = [
     "ppo, pong", "impala, pong", "dqn, pong", "dqn, double, dueling, three steps, time limits", "c51, pong",
     "rainbow, time limits", "r2d2, time limits",
 ]  # fmt: skip
-SLOW = ("a2c, LSTM and GAE, time limits", "ppo, KL", "c51, pong", "ppo, pong", "dqn, pong")
+SLOW = ("a2c, LSTM and GAE, time limits", "ppo, KL", "c51, pong", "ppo, pong", "dqn, pong", "r2d2, time limits")
 """Runs that are slow tests, because other runs of the same or similar algorithms are fast tests."""
 
 

@@ -24,6 +24,7 @@ def pong() -> Blocks:
     return blocks_of("pong")
 
 
+@pytest.mark.slow
 def test_blocks_are_numbered_in_the_order_of_the_rom(pong: Blocks) -> None:
     assert pong.starts == sorted(pong.starts)
     assert re.findall(r"^BLOCK\((\d+)\)", pong.text, re.M) == [str(n) for n in range(len(pong.starts))]
