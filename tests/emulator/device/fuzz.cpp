@@ -1,5 +1,5 @@
-// Runs the host build of the kernels on whole games, mutated cartridges and mutated states. Each environment must get a
-// code, // and the program must never crash. Built with sanitizers by test_fuzz.py.
+// Runs the CPU build of the kernels on whole games, mutated cartridges and mutated states. Each environment must get a
+// code, and the program must never crash. test_fuzz.py builds the program with sanitizers.
 //
 //     fuzz run KIND ROM STEPS         a game, random actions
 //     fuzz roms COUNT SEED [ROM...]   cartridges of random bytes, or the ROMs with some bytes changed
@@ -18,7 +18,7 @@ void add(const Envs& envs) {
     for (u32 code = 0; code < 4; code++) total[code] += envs.count[code];
 }
 
-// Returns whether environments used the fast path, and none was damaged.
+// Plays a game, and returns whether some environments used the fast path, and none was damaged.
 bool run(CartridgeKind kind, const std::string& rom, int steps) {
     Envs envs(rom, kind, loaded(rom, kind), 33, ObservationKind(below(OBSERVATION_KINDS)), 0.25);
     for (int t = 0; t < steps; t++) envs.step();

@@ -1,4 +1,5 @@
-"""The GPU's kernels, compiled unchanged by g++ (cuda_on_cpu.cpp), equal their host build."""
+"""The unchanged GPU kernels, compiled by g++ for a CPU with threads (cuda_on_cpu.cpp), play exactly as their simple CPU
+build."""
 
 import json
 import os
@@ -25,7 +26,7 @@ pytestmark = [
 ]
 NEEDS_CUDA_BINDINGS = pytest.mark.needs("cuda.bindings.driver")
 
-# Each case: the arguments of on_libcuda.compare, and the count that must not be 0.
+# Maps each case to the arguments of on_libcuda.compare, and to the count of `Found` that must not be 0.
 CASES: dict[str, tuple[dict[str, Any], str]] = {
     "one environment": ({"game": "pong", "n": 1, "steps": 3, "frame": "104x80-mean", "max_episode_steps": 2}, "ended"),
     "two warps": (
