@@ -1,4 +1,4 @@
-"""Frame-exactness against ale-py: a few games in fast tests, the whole release protocol with -m slow."""
+"""Frames equal those of ale-py: a few games in fast tests, and the whole release protocol of trace.py in slow tests."""
 
 import pytest
 
