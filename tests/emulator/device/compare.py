@@ -1,6 +1,6 @@
 """Compares the GPU kernels, compiled for the CPU, with the environments of the emulator's C++ core, step by step.
 
-compare("pong", seeds=range(5), frames=4000, sticky=0.25, observation="84x84") -> Report
+    compare("pong", seeds=range(5), frames=4000, sticky=0.25, observation="84x84") -> Report
 
 Each seed is one environment of a warp. The policies of the environments are, in turn: random actions of the game,
 random actions that are held for about ten steps, random actions of all 18. The random numbers of core/philox.h are
