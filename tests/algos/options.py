@@ -167,8 +167,7 @@ NO_LOSS_OF = {
 
 @dataclass(frozen=True)
 class Option:
-    """A field of an algorithm's settings, and its tested values. A field of the replay's settings is named
-    replay.NAME."""
+    """A field of an algorithm's settings, and its tested values. The name of a replay setting begins with "replay."."""
 
     algorithm: str
     field: str

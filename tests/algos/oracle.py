@@ -36,7 +36,7 @@ def mlp(p, name, x):
         x = linear(p, f"{name}.layers.{first}", x)
         if len(modules) == len(maps):
             x = np.tanh(x)
-        else:  # a layer norm before tanh, or after it
+        else:  # layer norms around tanh
             x = layer_norm(p, f"{name}.layers.{first + 2}", np.tanh(layer_norm(p, f"{name}.layers.{first + 1}", x)))
     return x
 
@@ -96,7 +96,7 @@ def sequence_q(p, obs, first, state, action, reward, actions, noise=None):
 def stream_of(p, name, x, noise):
     """One stream of a Q-network: a hidden layer with ReLU, and an output layer.
 
-    `noise` maps noisy layers to (noise_in, noise_out).
+    The dict `noise` maps the name of a noisy layer to its noise vectors (noise_in, noise_out).
     """
 
     def relu(y):
@@ -114,7 +114,8 @@ def stream_of(p, name, x, noise):
 
 
 def q_network(p, obs, actions, atoms=1, noise=None):
-    """obs [N, F] -> outputs [N, A, Z]. Dueling (Wang et al. 2016, eq. 9) if `p` has parameters of a value stream."""
+    """obs [N, F] -> outputs [N, A, Z]. The network is dueling (Wang et al. 2016, eq. 9) if `p` has parameters of a
+    value stream."""
     return heads_of(p, mlp(p, "body", obs), actions, atoms, noise)
 
 

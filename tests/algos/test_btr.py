@@ -11,7 +11,7 @@ class Watched(BTR):
     """BTR that records the policy's churn: the share of a batch's observations whose greedy action an update
     changes."""
 
-    churn: list[float] = []  # noqa: RUF012  # by update
+    churn: list[float] = []  # noqa: RUF012
 
     def loss(self, batch):
         self.before = self.greedy(batch)

@@ -28,7 +28,7 @@ def test_groups_take_turns_and_wait_for_a_whole_window():
 
 
 def test_it_corrects_for_an_older_policy():
-    """After a change of the network, the importance ratio of the older actions differs from 1."""
+    """The importance ratio differs from 1 if the network has changed since the actions were sampled."""
     r = rollout()
     algo, flat = build(IMPALA, IMPALAConfig(window=T, batches=1))
     act_over(algo, r)

@@ -28,12 +28,11 @@ from tests.marks import slow
 
 T, PROGRESS = 5, 0.25
 ROLLOUTS = {"a2c": 5, "ppo": 3, "pqn": 3, "impala": 6}
-Q_ROLLOUTS = 8  # Q-learning: the agent acts randomly in the first two rollouts
+Q_ROLLOUTS = 8  # In Q-learning, the agent acts randomly in the first two rollouts.
 SEQUENCE_ROLLOUTS = 12
 OPTIONS = [option for name in ALGORITHMS for option in options_of(name)[0]]
 CASES = [(option, value) for option in OPTIONS for value in option.values]
-# Algorithms that share most options with A2C or DQN. The fast tests of these algorithms cover only the options listed
-# here.
+# Algorithms that share most options with A2C or DQN: the fast tests cover only the options listed here.
 OWN_EQUATIONS = {
     "ppo": {
         *("gae_lambda", "clip", "clip_schedule", "value_clip", "epochs", "minibatch", "normalize_advantage"),
@@ -83,7 +82,7 @@ class Played:
         self.T = 3 if algorithm == "impala" else T
         self.algo = cls(c, SPEC, T=self.T, B=B)
         self.flat = FlatParameters(self.algo.agent.model)
-        with torch.no_grad():  # All outputs of an initial network are nearly equal.
+        with torch.no_grad():  # Otherwise all outputs of the network would be nearly equal.
             self.flat.data += 0.1 * torch.randn(len(self.flat.data))
         c.check()
         c.check_sampling(self.T, B)
@@ -92,7 +91,7 @@ class Played:
         self.algo.now.progress = PROGRESS
         self.outcome: list[float] = []
         self.updates = 0
-        self.share = 1.0  # factor of the learning rate in the schedule `kl`
+        self.share = 1.0  # The schedule `kl` multiplies the learning rate by `share`.
         self.state = torch.zeros(B, self.algo.agent.state_size) if getattr(c, "lstm", 0) else None
 
     def rule(self):
@@ -509,7 +508,7 @@ def check_q_update(played, batch, s, cells, priorities, generator, target_net, a
         return outputs(p, obs, model, 1, getattr(c, "quantiles", 0))
 
     def loss_of(p):
-        if c.dueling and not implicit:  # gradients into the shared layers are scaled by 2^-1/2 (Wang et al. 2016)
+        if c.dueling and not implicit:  # Gradients into the shared layers are scaled by 2^-1/2 (Wang et al. 2016).
             p = p | {n: p0[n] + (p[n] - p0[n]) * 2**-0.5 for n in p if n.startswith("body.")}
         return loss(c, learned(p), action, weight, targets)[0]
 

@@ -1,5 +1,4 @@
-"""R2D2: sequences start from stored recurrent states; settings with which no sequence fits into the replay are
-refused."""
+"""R2D2: sequences start from stored recurrent states, and impossible settings are refused in one line."""
 
 import pytest
 import torch
@@ -50,8 +49,7 @@ def test_the_state_that_learning_computes_is_that_of_acting(reset):
         _, after = algo.agent.model.unroll(obs, first, batch.state, last[:period])
     following = ring.states[low + 1 : high].flatten(0, 1)
     torch.testing.assert_close(after[-1], following[:, :-2], rtol=1e-5, atol=1e-6)
-    # The previous action and reward are compared only within an episode: the network does not read them at its first
-    # step.
+    # The network does not read the previous action and reward at an episode's first step.
     begun = batch.age[period] > 0
     torch.testing.assert_close(last[period][begun], following[begun, -2:])
 

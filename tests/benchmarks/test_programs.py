@@ -103,8 +103,7 @@ def test_emulator_and_its_trace_run(tmp_path: Path, capsys) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("loads", [("emulation",), ("emulation", "inference", "training")])
 def test_cuda_emulator_runs(tmp_path: Path, capsys, loads: tuple[str, ...]) -> None:
-    """benchmarks.cuda_emulator with the CPU build of the CUDA emulator: speed beside worker processes, and time per
-    step."""
+    """benchmarks.cuda_emulator measures the CPU build of the CUDA emulator, worker processes, and the time per step."""
     file = tmp_path / "out.json"
     short = ("--device", "cpu", "--tiny")
     assert cuda_emulator.main(["--games", "pong", *short, "--loads", *loads, "--json", str(file)]) == 0

@@ -76,7 +76,7 @@ class Fault:
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """Return the number of the error, or 0, and the index in `HOW`."""
+        """Return (errno of the fault or 0, index of the fault in HOW)."""
         error = next((getattr(errno, word) for word in self.kind.split() if word not in HOW), 0)
         return error, next((HOW.index(word) for word in self.kind.split() if word in HOW), 0)
 

@@ -1,4 +1,4 @@
-"""Disturb small training runs by random faults, and check that each run ends, and leaves no process behind.
+"""Disturb small training runs by random faults, and check that the runs lose nothing and leave no process behind.
 
     python -m tests.chaos --minutes 10 --seed 1
     python -m tests.chaos --seed 1 --only 17    # trial 17 of seed 1 again

@@ -36,7 +36,7 @@ class Leftovers:
         return []
 
     def is_changed(self) -> bool:
-        """Return whether the user's files have changed."""
+        """Return whether a file in the folder `outside` has changed."""
         return _digest(self.outside) != self._before
 
     def kill(self) -> None:

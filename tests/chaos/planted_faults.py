@@ -174,7 +174,7 @@ def second_replacement_hangs(module: Any) -> None:
 
 @planted("training.signals", "ppo", "stop-worker")
 def stop_waits_for_worker(module: Any) -> None:
-    """A run that is asked to stop waits for a worker process as long as before."""
+    """After a stop request, a run waits for a worker process as long as without the request."""
     module.obey_stop = lambda request: None
 
 
@@ -219,7 +219,7 @@ def folder_not_locked(module: Any) -> None:
 
 @planted("files.folder_lock", "lstm", "no-locks")
 def owner_ignored(module: Any) -> None:
-    """Without locks, two processes can train in one folder."""
+    """On a file system without locks, two processes can train in one folder."""
     module._claim = lambda folder, message: None
 
 

@@ -122,8 +122,7 @@ class Trial:
 
     def stop(self, process: subprocess.Popen, number: signal.Signals, group: bool = False, times: int = 1) -> None:
         """Send a signal that requests a stop. The run must save a checkpoint at the last row of metrics.csv."""
-        # SaveBest selects a network at each checkpoint, and a stopped run has one checkpoint more than the undisturbed
-        # run.
+        # SaveBest selects networks at checkpoints, of which a stopped run has one more than the undisturbed run.
         self.incomparable.add("best-training")
         self.hit(f"{number.name} to the {'group' if group else 'main process'}")
         for i in range(times):

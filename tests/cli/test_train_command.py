@@ -160,7 +160,7 @@ def python(code: str, **environment: str) -> str:
 
 
 def test_commands_that_list_do_not_import_torch(tmp_path):
-    """Importing torch takes seconds and 500 MB of memory."""
+    """Commands that only print lists do not import torch, which would take seconds and 500 MB of memory."""
     sweep = write_sweep(tmp_path / "sweep", "stooke:figure_3")
     dummy(sweep / "a")
     plan = {"experiment": "stooke:figure_3", "runs": {"a": {}}, "sizes": {}}

@@ -13,7 +13,7 @@ from tests.data.test_page_locked import Locks
 
 
 class Event:
-    done = True  # whether the simulated GPU has completed its copies
+    done = True  # copies have been completed
 
     def __init__(self):
         self.pending = False

@@ -117,7 +117,7 @@ def priorities(learner):
 
 
 def learn(of_algorithm):
-    """Return the results of all algorithms. of_algorithm(name) returns this rank's member of the group for an
+    """Return the results of all algorithms. The function of_algorithm(name) returns the context of this rank for an
     algorithm."""
     found = {}
     for name in ALGORITHMS:

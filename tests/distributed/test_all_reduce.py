@@ -64,8 +64,8 @@ def test_who_is_killed_is_named_by_all_others(tmp_path, shared):
 
 @pytest.mark.parametrize("group", SEVERAL)
 def test_priorities_are_those_of_one_replay(ranks, group):
-    """Importance weights are divided by the largest weight in the draws of all ranks (Schaul et al. 2016, section
-    3.4)."""
+    """The importance weights of several ranks are divided by the largest weight on all ranks, as in one replay (Schaul
+    et al. 2016, section 3.4)."""
     found = [r["priorities"] for r in ranks[group]]
     assert len({float(p["highest"]) for p in found}) == 1
     expected = [p["share"] ** -p["beta"].item() for p in found]

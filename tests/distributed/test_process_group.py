@@ -16,7 +16,7 @@ from tests.integration.runs import run
 def _threads_left(answers) -> None:
     fd = os.memfd_create("store")
     with process_group(file_store(fd, 1), 0, 1, "gloo", "cpu", 10):
-        import torch.distributed._shard.sharded_tensor  # noqa: F401 - as torch does
+        import torch.distributed._shard.sharded_tensor  # noqa: F401 - torch itself imports this module during a run
 
         inside = _names()
     answers.put((inside, _names()))

@@ -1,4 +1,4 @@
-"""A small 6502 assembler for test ROMs: text in, 2 or 4 KB out.
+"""A small 6502 assembler for test ROMs of 2 or 4 KB.
 
     start:  ldx #0          ; label, mnemonic, operand, comment
             stx COLUBK      ; TIA and RIOT registers are known by name

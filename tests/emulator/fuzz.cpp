@@ -1,9 +1,9 @@
 // Plays mutated cartridges and states in the emulator, which may report an error, but must never crash. test_fuzz.py
 // builds the program with sanitizers.
 //
-//     fuzz run KIND ROM FRAMES        a game, random actions
-//     fuzz roms COUNT SEED [ROM...]   cartridges of 0 to 64 KB: random bytes, or the ROMs with some bytes changed
-//     fuzz states COUNT SEED KIND ROM states of it: bytes changed, cut off, made longer
+// |   fuzz run KIND ROM FRAMES        a game, random actions
+// |   fuzz roms COUNT SEED [ROM...]   cartridges of 0 to 64 KB: random bytes, or the ROMs with some bytes changed
+// |   fuzz states COUNT SEED KIND ROM states of it: bytes changed, cut off, made longer
 #include <cstdio>
 #include <cstdlib>
 

@@ -127,7 +127,7 @@ SELF_MODIFYING = [
     0xD0,
     0xFD,
     0x60,
-]  # increments the operand of `lda #7` at $93
+]  # The program increments the operand of `lda #7`.
 ITS_OWN_OPERAND = [
     0xA2,
     0x96,

@@ -54,7 +54,7 @@ def cache(cached, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv(translation.VARIABLE, raising=False)
     translation._begun.clear()
-    AtariEmulator("pong")._emulator.insert_translation(0)  # for all emulators of Pong
+    AtariEmulator("pong")._emulator.insert_translation(0)  # in all emulators
     return translation.translation_file("pong")
 
 

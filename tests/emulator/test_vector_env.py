@@ -37,7 +37,7 @@ def assert_equal(theirs: tuple, ours: tuple, where: str) -> None:
         if name != "obs":
             np.testing.assert_array_equal(y, x, err_msg=f"{where}: {name}")
     ended = theirs[2] | theirs[3] if len(theirs) == 5 else np.zeros(len(theirs[0]), bool)
-    seen = ~ended | ("final_obs" in a)  # SAME_STEP: `obs` is the next episode's
+    seen = ~ended | ("final_obs" in a)  # At an end, SAME_STEP returns the next episode's `obs`.
     np.testing.assert_array_equal(ours[0][seen], theirs[0][seen], err_msg=f"{where}: obs")
 
 
@@ -80,7 +80,7 @@ def compare(game: str, steps: int, n: int = 2, seed: int = 3, **settings: Any) -
     for t in range(steps):
         if settings.get("continuous"):
             actions = rng.uniform((0, -np.pi, 0), (1, np.pi, 1), (n, 3)).astype(np.float32)
-            actions[rng.random(n) < 0.3, 0] = 1  # radius 1: a fully pushed joystick
+            actions[rng.random(n) < 0.3, 0] = 1  # a fully pushed joystick
         else:
             actions = rng.integers(ours.single_action_space.n, size=n)
         result, our_result, where = theirs.step(actions), ours.step(actions), f"{game} {settings}, step {t}"
@@ -151,7 +151,7 @@ def test_the_last_screen_is_shown(limit: int) -> None:
     for seed in range(4):
         referee.reset_game()
         rng = np.random.default_rng(seed)
-        theirs.reset()  # without a seed, which would load the game again
+        theirs.reset()  # A seed would load the game again.
         ours.reset()
         before = luminance(210)[referee.getScreen()]
         ended, frames = False, 0

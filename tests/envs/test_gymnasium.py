@@ -474,7 +474,7 @@ def test_an_episode_is_restored_by_its_state_or_its_actions_or_truncated(name, r
     assert Counter.played - before == replayed
     if name == "Counter" or restore == "replay":
         assert second.get_state() == state
-    else:  # no state before the environment's first reset
+    else:  # The environment has no state before its first reset.
         assert not unpack_state(second.get_state())[0]["is_saved"]
     _, terminated, truncated, ended = second.step(1, frame)
     assert (frame[0], truncated, ended, terminated) == (*following, following[1], False)

@@ -101,7 +101,7 @@ def test_a_stored_start_is_for_atari_games() -> None:
 
 
 def test_the_mode_of_reset_is_part_of_the_protocol() -> None:
-    assert "reset" not in make_spec(env_of(game="pong"), True, "wait").protocol  # because all episodes are equal
+    assert "reset" not in make_spec(env_of(game="pong"), True, "wait").protocol  # equal episodes
     for game, reset, exact in (
         ("breakout", "cached", True),
         ("demon_attack", "cached", False),

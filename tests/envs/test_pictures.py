@@ -141,7 +141,7 @@ def test_a_dict_of_a_picture_and_others_has_both(name: str) -> None:
     others = np.stack([x["at"] if "at" in x else np.eye(4)[x["direction"]] for x in shown]).astype(np.float32)
     for algorithm in (PPO, DQN):
         body = algorithm(algorithm.Config(network="minatar"), spec, T=4, B=2).agent.model.body
-        net = body if algorithm is DQN else body[0]  # without PPO's fully connected layer
+        net = body if algorithm is DQN else body[0]  # not the linear layer
         features = net(torch.from_numpy(frames))
         wanted = torch.cat([net.picture(torch.from_numpy(pictures)), net.vector(torch.from_numpy(others))], -1)
         assert torch.equal(features, wanted) and net.picture.conv_0.weight.shape[1] == pictures.shape[1]

@@ -261,7 +261,7 @@ def test_a_protocol_is_its_sources(name, game):
             assert not cut or step[2], (backend, t)
         if their_end and not over:
             returns += 1
-            if name == "cleanrl2022":  # resets, and thus presses FIRE, after a lost life
+            if name == "cleanrl2022":  # This protocol resets after a lost life.
                 obs, _ = theirs.reset()
         elif over:
             for x in ours.values():
@@ -274,8 +274,7 @@ def test_a_protocol_is_its_sources(name, game):
     assert returns or "life" not in SOURCES[name].__name__ or game in ("pong", "freeway")
 
 
-# Maps a protocol to the sticky probability, whether a lost life ends the return, whether all 18 actions are used, the
-# step limit, the range of no-ops, and the frame skip.
+# (sticky probability, lost life ends return, all 18 actions, step limit, range of no-ops, frame skip) by protocol
 RULES = {
     "mnih2015": (0.0, True, False, 18_000, (0, 30), 4),
     "nair2015": (0.0, True, False, 18_000, (0, 30), 4),

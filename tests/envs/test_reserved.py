@@ -43,7 +43,7 @@ def test_an_episode_by_its_number() -> None:
     env, plain = make(), make_env(CONFIG, 1, True)
     plain.reset(frames[0]), plain.reset(frames[0])  # episode 1
     env.refill()
-    env.reset(frames[1], episode=1)  # not the episode that the reserve environment has begun
+    env.reset(frames[1], episode=1)  # The reserve environment has begun another episode.
     make_env(CONFIG, 1, True).reset(frames[2], episode=1)
     assert (frames[1] == frames[0]).all() and (frames[2] == frames[0]).all()
 

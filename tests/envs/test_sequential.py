@@ -165,7 +165,7 @@ def test_an_episode_is_the_same_in_every_mode(limit: int) -> None:
     config = env_of(game="breakout", max_episode_steps=limit, repeat_action_probability=0.25, noop_max=5)
     want = episodes("immediate", config)
     assert len({course[0] for own in want for course in own}) > 1  # starts differ
-    for reset in ("wait", "swap", "cached"):  # A reset of breakout is exact.
+    for reset in ("wait", "swap", "cached"):  # A reset of breakout leaves nothing of the previous game.
         for own, expected in zip(episodes(reset, config), want, strict=True):
             n = min(len(own), len(expected))
             assert n >= 3 and own[:n] == expected[:n], reset
@@ -204,7 +204,7 @@ def test_state_round_trip(reset: str) -> None:
             played.append(contents(step(batch, out, action)) + (out.valid.tobytes(),))
             if t % 10 == 9:
                 batch.reset_waiting(out)
-        batch.reset(out)  # draws numbers of decorrelation steps
+        batch.reset(out)  # decorrelation steps
         return [*played, contents(out)]
 
     expected = course(batch)

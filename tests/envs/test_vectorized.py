@@ -40,7 +40,7 @@ def test_episodes_are_those_of_the_environment(mode):
         for before, out, action in found:
             episode, t, number = before[i]
             assert number == i
-            if not out.valid[i]:  # a step that only resets the environment
+            if not out.valid[i]:  # only a reset
                 assert mode == "NextStep" and out.reward[i] == out.age[i] == 0 and not out.ended[i]
                 assert tuple(out.frame[i][:2]) == (episode + 1, 0)
                 expected = (episode + 1, 0)

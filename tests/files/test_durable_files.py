@@ -15,7 +15,7 @@ def test_bytes_are_synced_before_the_name(tmp_path, monkeypatch):
     write_durably(file, b"2")
     assert file.read_bytes() == b"2" and os.listdir(tmp_path) == ["a.json"]
     assert [name.partition(".json.")[0] for name in done] == [".a", tmp_path.name] * 2
-    assert done[0] != done[2]  # random names of temporary files
+    assert done[0] != done[2]  # random file names
 
 
 def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):

@@ -57,7 +57,7 @@ def config(
     )
 
 
-RUNS: dict[str, TrainConfig] = {  # about 24 updates per run: rounding errors grow
+RUNS: dict[str, TrainConfig] = {  # Rounding errors grow with each update.
     "a2c, pong": config("a2c", env_steps=960, warmup=0.25, **LINEAR),
     "a2c, LSTM and GAE, time limits": config("a2c", POLE, env_steps=960, lstm=8, gae_lambda=0.9),
     "ppo, time limits": config(

@@ -9,7 +9,7 @@ import psutil
 
 from accel_rl.gorila.ray_session import LOOPBACK, local_ray, marked
 
-NODE_S = 60  # time limit for a node to join the cluster
+NODE_S = 60  # A node must join the cluster within NODE_S seconds.
 
 
 class LocalCluster:
@@ -86,6 +86,6 @@ def local_cluster(nodes: int = 3, cpus: int = 2, object_store_bytes: int = 80 <<
                 cluster.add_node()
             yield cluster
         finally:
-            ray.shutdown()  # first, because Ray would report each killed node
+            ray.shutdown()  # Otherwise Ray would report each killed node.
             for i in range(1, len(cluster._nodes)):
                 cluster.kill_node(i)

@@ -103,8 +103,7 @@ def local_of(optimizer="adagrad", max_norm=None):
 
 
 def compute(sync, seed, loss=0.0):
-    """Pull parameters, and draw a random gradient. Returns a function that pushes this gradient and pulls new
-    parameters."""
+    """Pull parameters, and draw a random gradient. Returns a function that makes a step with this gradient."""
     sync.pull()
     sync.flat.grad.copy_(torch.randn(len(sync.flat.grad), generator=torch.Generator().manual_seed(seed)))
     return lambda rate=1e-2: sync.step(rate, torch.tensor(loss))

@@ -27,7 +27,7 @@ SETTLE_S = 1.0
 
 
 def catch(env_steps: int, seed: int = 1, **gorila: object) -> TrainConfig:
-    """Settings of a Gorila run of DQN on Catch, with two bundles of an actor and a learner, and two shards."""
+    """Settings of a Gorila run of DQN on Catch, with two bundles and two parameter shards."""
     config = on_gorila(default_config("dqn"), is_atari=False)
     algo = replace(
         config.algo, network="a3c", optimizer="adam", optimizer_eps=1e-3, learning_rate=5e-4, epsilon_final=0.02,

@@ -127,7 +127,7 @@ def test_old_answers_do_not_replace_newer_parameters():
     other = connected(sync_of("other", max_delay=2), sync.transport)
     sync._calls.transport = slow = Slow(sync.transport)
     learn(sync, [0])
-    slow.deliver()  # answers that the learner has not read
+    slow.deliver()  # The learner has not read the answers.
     learn(other, [1])
     sync.pull_now()
     newest = other.flat.data.clone()

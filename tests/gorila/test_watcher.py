@@ -18,7 +18,7 @@ with watched():
 @pytest.mark.parametrize(("number", "lines"), [(signal.SIGKILL, 1), (0, 0)])
 def test_a_killed_driver_is_reported_in_a_line(number, lines):
     driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(int(number))], stderr=subprocess.PIPE, text=True)
-    _, err = driver.communicate(timeout=60)  # also waits for the watcher
+    _, err = driver.communicate(timeout=60)  # waits for the watcher
     assert driver.returncode == -number
     assert len(err.splitlines()) == lines
     if lines:

@@ -1,5 +1,4 @@
-"""Program of one of two ranks that make short runs together: `python -m tests.gpu.rank_runs RANK STORE OUT RUN [RUN
-...]`.
+"""Makes short training runs as one of two ranks: `python -m tests.gpu.rank_runs RANK STORE OUT RUN [RUN ...]`.
 
 Every run is made on the CPU, and on a simulated GPU per rank. Some runs are also made on one GPU that both ranks share,
 or with captured updates.

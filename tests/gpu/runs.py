@@ -196,8 +196,8 @@ def cycles(trainer: Trainer, n: int) -> tuple[list[dict[str, float]], list[Count
 def permutations_of_a_gpu() -> Iterator[None]:
     """Context manager in which the CPU draws permutations from a separate generator, as a GPU does.
 
-    torch.manual_seed also seeds the separate generator. Initial parameters of networks need none, because they are
-    always drawn on the host.
+    torch.manual_seed also seeds the separate generator. The initial parameters of networks are always drawn on the
+    host.
     """
     generator, randperm = torch.Generator(), torch.randperm
 

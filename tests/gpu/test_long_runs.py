@@ -20,7 +20,7 @@ RUNS = {
     "impala": config("impala", POLE, envs=2, horizon=1, window=2, batches=1),
     "dqn": q("dqn"),
 }
-SLOTS = 16  # allowed later growth in page-locked buffers, as more copies may overlap
+SLOTS = 16  # page-locked buffers that may be added later
 WARM = {"dqn": 150}  # cycles until episodes have reached time limits and the replay is full
 
 

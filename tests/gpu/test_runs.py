@@ -1,4 +1,4 @@
-"""Whole runs on a GPU learn the same parameters as on the CPU, and captured updates the same as uncaptured updates.
+"""Whole runs on a GPU learn the same parameters as on the CPU, with captured and with uncaptured updates.
 
 The tests also count how often the host waits for the simulated GPU. `pytest -m gpu` makes the same runs on a real GPU.
 """
@@ -29,10 +29,9 @@ ON_BOTH = tuple(n for n in RUNS if "Hadamax" not in n)
 Runs with the Hadamax network are not compared: the norm of their gradient of 5 M weights depends on the order of
 summation, and differs by 0.2 % between devices.
 """
-PERIODS = 9  # training cycles of the concurrent schedule
+PERIODS = 9  # In the concurrent schedule, a training cycle is a period.
 CAPTURED = tuple(n for n in RUNS if "replay on the host" not in n)
-# Runs that draw no random numbers on the GPU. The deep IMPALA network is excluded: rounding changes an action after ten
-# training cycles.
+# Runs that draw no random numbers on the GPU, without the deep IMPALA network, in which rounding changes actions.
 ON_POLICY = tuple(n for n in RUNS if n.startswith(("a2c", "impala")) and "IMPALA network" not in n)
 
 REAL = "cuda:0"
@@ -93,8 +92,7 @@ def test_a_run_equals_that_on_the_cpu_and_waits_for_actions_alone(gpu, device, t
         assert a == pytest.approx(b, rel=1e-3, abs=1e-4)
     is_captured = name in CAPTURED
     assert ("updates are not captured" not in found.events) == is_captured, found.events
-    # All graphs are captured before the last 4 cycles, except that growth of a replay's pool of final frames needs a
-    # new capture.
+    # All graphs are captured before the last 4 cycles, unless a replay's pool of final frames has grown.
     waits, updates = sum(found.waits[-4:], Counter()), sum(found.updates[-4:])
     served = sum(n for place, n in waits.items() if place.startswith(SERVED))
     captures = sum(n for place, n in waits.items() if place.startswith(CAPTURE))
@@ -112,7 +110,7 @@ def test_a_run_equals_that_on_the_cpu_and_waits_for_actions_alone(gpu, device, t
     assert served == 4 * cycle // (run.T * run.sampler.envs) * run.T * 2
     kl = rollouts * (
         getattr(run.algo, "learning_rate_schedule", "") == "kl"
-    )  # one read of the KL divergence per rollout
+    )  # The KL divergence is read once per rollout.
     waits, graphs = each * updates + states + kl, 1 + bool(run.secondary.batch)
     assert sum(others.values()) <= waits and captures <= graphs, (others, captures)
 

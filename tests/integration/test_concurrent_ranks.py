@@ -19,7 +19,7 @@ ARGS = (
 )
 TWO = ("--ranks", 2, "--secondary.batch", 32)
 EVALUATED = ("--evaluation.interval", 800, "--evaluation.steps", 200, "--evaluation.max-episode-steps", 60)
-ENV_STEPS = 1_600 + 96  # with a shorter last period
+ENV_STEPS = 1_600 + 96  # a shorter last period
 
 
 @pytest.fixture(scope="module")

@@ -131,7 +131,7 @@ def test_a_stop_does_not_wait_for_a_worker_that_is_stopped(tmp_path):
     os.kill(process.pid, signal.SIGTERM)
     _, err = process.communicate(timeout=55)
     assert process.returncode == 143 and "no answer from worker" in err, err
-    # 5 s for the hanging worker process, and the time in which a new one starts, which is long on a busy machine
+    # A stop takes 5 s, and the time in which a new worker process starts, which is long on a busy machine.
     assert time.monotonic() - began < 40
     assert list((folder / "checkpoints").glob("0*"))
 

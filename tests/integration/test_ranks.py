@@ -54,7 +54,7 @@ def test_two_ranks_stop_and_resume_bit_for_bit(whole, tmp_path):
     """
     cut = tmp_path / "cut"
     shutil.copytree(whole, cut)
-    for part in ("", "ranks/1"):  # as if the run had been killed earlier
+    for part in ("", "ranks/1"):  # as if killed earlier
         for steps in (800, 1_200):
             shutil.rmtree(Checkpoints(cut / part / "checkpoints").path(steps))
     assert run("resume", cut).returncode == 0
@@ -184,7 +184,7 @@ def test_a_suspended_rank_does_not_delay_a_stop(tmp_path, update):
 def test_a_lost_asynchronous_rank_is_replaced_while_the_other_goes_on(tmp_path, victim, fault):
     folder = tmp_path / "run"
     args = (*LONG, "--ranks", 2, "--update", "async", "--distributed.timeout-s", 3, "--run-dir", folder)
-    # with ranks that mostly wait for slow environments
+    # The ranks mostly wait for slow environments.
     args = (*args, "--env", "tests.environments:takes_a_millisecond", "--log.interval", 80)
     process = start("train", "a2c", *args)
     try:
@@ -301,8 +301,8 @@ def test_two_torchrun_agents_train(tmp_path, update):
 @pytest.mark.parametrize("update", ["all-reduce", "async"])
 @pytest.mark.parametrize("victim", ["rank", "agent", "store"])
 def test_torchrun_without_restarts_ends_when_something_is_killed(tmp_path, victim, update):
-    """A torchrun run ends if a rank of the second agent, the second agent, or the first agent (with torch's store) is
-    killed."""
+    """A run under torchrun ends if a rank of the second agent, the second agent, or the first agent (with torch's
+    store) is killed."""
     before = set(os.listdir("/dev/shm"))
     agents = two_agents(tmp_path / "run", *LONG, "--update", update, "--distributed.timeout-s", 20)
     try:

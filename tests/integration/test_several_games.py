@@ -113,7 +113,7 @@ def test_commands(done, tmp_path):
     "done", ["a2c", slow("swap"), slow("dqn"), slow("ranks"), slow("ranks of dqn")], indirect=True
 )  # fmt: skip
 def test_a_resumed_run_equals_the_uninterrupted_one(done, tmp_path):
-    """A run without its last two checkpoints, as if it had been killed before, is resumed and equals the uninterrupted
+    """A run that is resumed without its last two checkpoints, as if it had been killed, equals the uninterrupted
     run."""
     _, whole = done
     cut = tmp_path / "cut"

@@ -132,7 +132,7 @@ NOT_ALL = {"impala": 9, "btr": 14, "hadamax": 4}
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_learns_nearly_what_it_does_by_the_library(name, monkeypatch):
     torch.manual_seed(0)
-    net = NETWORKS[name](4, 104, 80).eval()  # train mode changes spectral norms
+    net = NETWORKS[name](4, 104, 80).eval()  # Train mode would change spectral norms.
     obs = torch.randint(0, 256, (64, 4, 104, 80), dtype=torch.uint8)
 
     def learned():

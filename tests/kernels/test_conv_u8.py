@@ -125,7 +125,7 @@ def test_stacks_that_are_not_gathered():
 def test_networks_are_the_same_with_it_and_without(name, monkeypatch):
     obs = made(6, 4, 104, 80, 16)[0]
     torch.manual_seed(0)
-    net = NETWORKS[name](4, 104, 80).eval()  # train mode changes spectral norms
+    net = NETWORKS[name](4, 104, 80).eval()  # Train mode would change spectral norms.
     found = []
     for compiled in (True, False):
         if not compiled:
@@ -135,7 +135,7 @@ def test_networks_are_the_same_with_it_and_without(name, monkeypatch):
         out.square().sum().backward()
         found.append([out.detach(), *(p.grad.clone() for p in net.parameters())])
     for a, b in zip(*found, strict=True):
-        if name in ("impala", "btr"):  # max pooling of nearly equal numbers
+        if name in ("impala", "btr"):  # nearly equal maxima
             assert (a - b).norm() < 2e-3 * b.norm()
         else:
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5 * float(b.abs().max()))

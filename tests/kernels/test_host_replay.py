@@ -80,7 +80,7 @@ def test_draws_and_priorities_equal_those_of_plain_operations(ring, kind):
             same_batches(batch, want)
             # A few errors are NaN in a third of the batches. All errors are infinite in a seventh of the batches.
             error = torch.randn(len(batch.cell), generator=generator)
-            # a cell that was drawn twice has one error
+            # A cell that was drawn twice has one error.
             error = error[torch.unique(batch.cell, return_inverse=True)[1]]
             if step % 3 == 0:
                 error[torch.randn(error.shape, generator=generator) > 1.5] = float("nan")
@@ -91,7 +91,7 @@ def test_draws_and_priorities_equal_those_of_plain_operations(ring, kind):
                 plain.update(want, error)
             if not compiled.selection.has_priorities:
                 continue
-            # new priorities, also of cells that were overwritten or cannot be drawn
+            # New priorities are also set for cells that were overwritten or cannot be drawn.
             others = compiled.ring.inside[0] - B * rows // 2 + torch.arange(B * rows - 1)
             error = torch.rand(len(others), generator=generator) + 1
             compiled.selection.update(others, error)
@@ -190,7 +190,7 @@ def test_inputs_that_do_not_fit_are_refused():
     for weight in (no, no.double(), torch.zeros(8)[::2]):
         with pytest.raises(ValueError, match="the replay"):
             tree.update(cell, weight, host, 0, 12, highest)
-    with pytest.raises(ValueError, match="the replay"):  # too many cells for the sum tree
+    with pytest.raises(ValueError, match="the replay"):  # larger than the tree
         big = FrameRing(spec(), 3, 120, NStep())
         tree.update(cell, torch.zeros(4), big.compiled, 0, 12, highest)
     with pytest.raises(ValueError, match="the replay"):

@@ -39,7 +39,7 @@ FLOAT32 = ("test_conv2d.py", "test_conv_f32_winograd.py", "test_conv_u8.py", "te
 
 
 @pytest.mark.skipif(native.compiled() is None or native.compiled().vectors != "avx512", reason="no AVX-512 here")
-@pytest.mark.slow  # runs the tests of four modules
+@pytest.mark.slow  # runs four test modules
 def test_the_kernels_for_avx2_are_right_too():
     """Run the tests of the AVX-512 kernels again with the AVX2 kernels, on a CPU with AVX-512."""
     files = [str(Path(__file__).parent / name) for name in FLOAT32]

@@ -1,7 +1,7 @@
 // Runs programs of random 6507 instructions in the lanes of the step kernel and in the emulator's plain core, and
 // compares states, rewards and pictures.
 //
-//     agree COUNT SEED
+// |   agree COUNT SEED
 // Each program displays whole frames between random instructions that change registers, the stack, the RAM and the
 // banks.
 #include <cstdio>

@@ -1,5 +1,4 @@
-"""Compares a game's compiled blocks (emulator/device/blocks.py) with the staged loop of the kernel for all games, and
-counts the operations of a warp.
+"""Compares a game's compiled blocks (device/blocks.py) with the kernel for all games, and counts a warp's operations.
 
     python -m tests.emulator.device.blocks_on_host [GAMES] [--steps 300] [--lanes 4]
 
@@ -10,8 +9,8 @@ Prints one JSON line per game, with counts per frame of a warp:
     slow                 dispatches of the plain interpreter
     stages               iterations of the staged loop, which `dispatches` replace
 
-Both programs play environments with the same 32 seeds. After each frame, the console, the log of TIA writes, the reward
-and the picture are compared, and after each step all outputs and states.
+The blocks and the staged loop play environments with the same 32 seeds. After each frame, the console, the log of TIA
+writes, the reward and the picture are compared, and after each step all outputs and states.
 """
 
 import argparse
@@ -63,7 +62,7 @@ class Played:
     lanes: int  # number of a warp's lanes that have an environment
     differs: list[str] = field(default_factory=list)
     ended: int = 0
-    plain: int = 0  # number of agent steps in the plain core
+    plain: int = 0  # number of agent steps that the plain core played
 
     def summary(self) -> dict[str, Any]:
         c, frames = self.counts, max(1, self.counts.frames)

@@ -43,7 +43,7 @@ def philox(key: np.ndarray, counter: Sequence[np.ndarray | int]) -> list[np.ndar
 
 
 class HostEnvs:
-    """Environments of a game that the GPU kernels, compiled for the CPU, step."""
+    """Environments of a game in the GPU kernels, which are compiled for the CPU."""
 
     def __init__(
         self, game: str, seeds: Sequence[int], observation: str, sticky: float, max_steps: int, life_loss: bool
@@ -165,7 +165,7 @@ class Comparison:
 
     envs: HostEnvs
     cores: list[AtariEnvCore]
-    saved: list[bytes]  # start states in the core's format
+    saved: list[bytes]  # start states
     seeds: np.ndarray
     timers: int
     noops: int

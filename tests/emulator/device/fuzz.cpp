@@ -1,9 +1,9 @@
 // Runs the CPU build of the kernels on whole games, mutated cartridges and mutated states. Each environment must get a
 // code, and the program must never crash. test_fuzz.py builds the program with sanitizers.
 //
-//     fuzz run KIND ROM STEPS         a game, random actions
-//     fuzz roms COUNT SEED [ROM...]   cartridges of random bytes, or the ROMs with some bytes changed
-//     fuzz states COUNT SEED KIND ROM states of it with bytes changed
+// |   fuzz run KIND ROM STEPS         a game, random actions
+// |   fuzz roms COUNT SEED [ROM...]   cartridges of random bytes, or the ROMs with some bytes changed
+// |   fuzz states COUNT SEED KIND ROM states of it with bytes changed
 #include <cstdio>
 #include <cstdlib>
 

@@ -1,7 +1,7 @@
 // Compares the kernels with the plain core (tia_settle.h, observation.h) on random logs of TIA writes. Compared are the
 // TIA registers and collisions of the step kernel, and the observations of the draw kernel.
 //
-//     pictures ROUNDS
+// |   pictures ROUNDS
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -1,7 +1,7 @@
 // Compares the kernels' table of TIA register writes (kernels/registers.h) with `apply_write` and `end_line` of
 // tia_settle.h, for every register, every value and every clock of a line, on random states of the registers.
 //
-//     registers ROUNDS
+// |   registers ROUNDS
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

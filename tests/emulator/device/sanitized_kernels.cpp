@@ -1,7 +1,7 @@
 // Compares the unchanged GPU kernels on a CPU (cuda_on_cpu.cpp) with the kernels' CPU build on a whole game.
 // test_cuda_on_cpu.py builds the program with sanitizers.
 //
-//     sanitized_kernels KIND ROM ENVS STEPS
+// |   sanitized_kernels KIND ROM ENVS STEPS
 #include <cstdio>
 #include <cstdlib>
 

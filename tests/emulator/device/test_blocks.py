@@ -49,7 +49,8 @@ def test_no_block_is_longer_than_the_log_allows() -> None:
 
 
 def test_a_loop_stays_in_its_block_and_a_join_begins_one() -> None:
-    """The test's program is 10: DEX; 11: BNE 10; 13: LDA #1; 15: BEQ 13; 17: RTS. It can be entered at 10 and 13."""
+    """The test's program is 10: DEX; 11: BNE 10; 13: LDA #1; 15: BEQ 13; 17: RTS. The program can be entered at 10 and
+    13."""
     text = """&&N_10,&&N_13,
 T(10, IMPLY(DEX), 0u, 0u, 0u, N_11, N_11)
 T(11, BRANCH(BNE), 1u, 0u, 0u, N_10, N_13)

@@ -62,7 +62,7 @@ def test_a_start_of_another_table_is_not_continued() -> None:
     (seed,) = seeds_of_all_starts(game, range(1))[:1]
     envs, out = DeviceEnvs(game, [seed]), DeviceStep.empty(1, game)
     envs.begin(out)
-    envs.state["envs"][0] ^= 1  # a changed RAM, so that this is no start state
+    envs.state["envs"][0] ^= 1  # no start state
     envs.step(torch.zeros(1, dtype=torch.int64), out)
     assert envs.code.item()
 

@@ -22,12 +22,12 @@ NEEDS_NVRTC = pytest.mark.needs("cuda.bindings.nvrtc")
 KERNELS = nvrtc.EMULATOR / "device" / "kernels" / "kernels.cu"
 CORE = sorted(nvrtc.EMULATOR.glob("core/**/*.h"))
 
-# Maps each kernel to its maximum registers and bytes of stack per thread. With 168 registers, a multiprocessor can run
-# 12 warps of `step`; with 128 registers, 8 thread blocks of `draw`.
+# Maps each kernel to its maximum registers and bytes of stack per thread.
+# A multiprocessor can run 12 warps of `step` with 168 registers, and 8 thread blocks of `draw` with 128 registers.
 CEILINGS = {"step": (168, 1024), "rows": (64, 0), "draw": (128, 0), "finish": (255, 896), "begin": (168, 0)}
 
-# Limits of the own kernels of games (blocks_by_nvrtc.py). Large games spill registers. The code that all games share
-# has 20,000 machine instructions, and each 6507 instruction of a game adds at most 16.
+# Limits of the games' own kernels (blocks_by_nvrtc.py). Large games spill registers.
+# The code that all games share has 20,000 machine instructions. Each 6507 instruction of a game adds at most 16.
 MOST_REGISTERS, MOST_STACK, MOST_SPILLED = 168, 4_096, 16_384
 SASS_PER_INSTRUCTION, SASS_OF_FUNCTIONS = 16, 20_000
 

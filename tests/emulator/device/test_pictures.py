@@ -12,8 +12,7 @@ from tests.marks import slow
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="no g++")
 SANITIZERS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-# Maps each fault to a file of kernels/, a text in this file, the wrong text that replaces it, and the difference that
-# pictures.cpp must find.
+# Maps a fault to (file of kernels/, correct text, wrong text, difference that pictures.cpp must find).
 FAULTS = {
     "a missing search": ("settle.h", "open && changes && !clears", "open && !writes", "collisions"),
     "a search of one line": ("settle.h", "wraps ? WIDTH : end", "end", "collisions"),

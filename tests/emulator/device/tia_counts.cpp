@@ -1,6 +1,6 @@
 // Counts the operations of a warp that applies TIA writes and draws, from the traces of the warp's lanes. The trace of
-// a lane has an entry for each TIA write, and for each action (a search for collisions, or painting) for which the
-// other lanes wait. tia_counts.py inserts the calls that write the traces.
+// a lane has its turns, in which the lane applies one TIA write, and its actions (a search for collisions, or
+// painting), for which the other lanes wait. tia_counts.py inserts the calls that write the traces.
 #include <algorithm>
 #include <vector>
 
@@ -35,7 +35,7 @@ struct Cost {
 // instructions.
 u32 case_of(u32 kind) { return kind == MOVES || kind == RESETS || kind == UNLOCKS ? kind : STORES; }
 
-// Returns the cost of a warp whose lanes apply at most `most` TIA writes between two actions.
+// Returns the cost of a warp whose lanes take at most `most` turns between two actions.
 Cost warp_cost(const std::vector<const Trace*>& lanes, u32 most) {
     Cost cost;
     std::vector<size_t> at(lanes.size(), 0);
