@@ -29,7 +29,7 @@ def layer_norm(p, name, x):
 
 
 def mlp(p, name, x):
-    """Linear layers with tanh, each with a layer norm before or after tanh if `p` has its parameters."""
+    """Linear layers with tanh, each with a layer norm before or after tanh if `p` has parameters of layer norms."""
     modules = sorted({int(n.split(".layers.")[1].split(".")[0]) for n in p if n.startswith(f"{name}.layers.")})
     maps = [i for i in modules if p[f"{name}.layers.{i}.weight"].ndim == 2]
     for first in maps:

@@ -81,7 +81,8 @@ def losses(algorithm, norm, stream):
     """Return the losses of an algorithm that normalizes rewards, or of an algorithm that reads rewards divided by
     `norm`.
 
-    The divisor is computed from the whole stream, because a batch of a replay has rewards of several rollouts.
+    The divisor of the rewards is computed from the whole stream, because a batch of a replay has rewards of several
+    rollouts.
     """
     statistics = norm_after(stream, stream.rollouts).state_dict()
     torch.manual_seed(0)

@@ -58,7 +58,7 @@ def test_bad_input_is_one_line(values, words, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("engine", ["in-process", "workers"])
 def test_a_function_plays(engine):
-    """A function of the observations as the sampler's policy: it returns actions, and an array that is recorded."""
+    """The sampler's policy is a function of the observations, which returns actions, and an array that is recorded."""
 
     def left_or_right(obs):
         return (obs[:, 2] > 0).long(), {"angle": obs[:, 2]}

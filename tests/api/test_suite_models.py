@@ -76,8 +76,8 @@ AGENTS = [pytest.param(name, 150, marks=() if name == NAMES[-1] else pytest.mark
 
 @pytest.mark.parametrize(("name", "limit"), [*AGENTS, *(slow(n, None) for n in NAMES)])
 def test_an_agent_has_its_score_on_the_emulator_and_on_ale_py(name, limit, monkeypatch):
-    """The scores on both backends are equal. In the slow test, the mean score is within two standard deviations, or 10
-    %, of the mean score in the agent's model card."""
+    """The scores of an agent on our emulator and on ale-py are equal. In the slow test, the mean score is within two
+    standard deviations, or 10 %, of the mean score in the agent's model card."""
     recorded = ModelFolder(suite_models.SUITE / name).about()["evaluation"]
     mean = recorded["score_mean"]
     if limit:

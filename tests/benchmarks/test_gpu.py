@@ -167,7 +167,7 @@ def test_what_failed_is_repeated_after_what_is_missing(tmp_path: Path, made_up, 
 
 
 def ended(pid: int) -> bool:
-    """Return whether a process has ended. A zombie has ended, too."""
+    """Return whether a process has ended. A zombie process counts as ended."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

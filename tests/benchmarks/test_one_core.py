@@ -1,4 +1,5 @@
-"""The one-core reference lines of figure 2: one process on a core, and one process on each of its hyperthreads."""
+"""The one-core reference speeds, as in figure 2 of Stooke & Abbeel: one process on a core, and one process on each
+hyperthread of the core."""
 
 import json
 from contextlib import ExitStack

@@ -100,8 +100,8 @@ class Trials:
     """Trials of one mode, one after another in the folder `run` below `folder`."""
 
     def __init__(self, shim: Shim, mode: str, folder: Path, planted: str = "") -> None:
-        """Train the undisturbed run, and count its system calls. Raises RuntimeError if this run fails. `planted` is
-        the name of a fault that is planted into accel_rl in the disturbed runs."""
+        """Train the undisturbed run, and count its system calls. Raises RuntimeError if the undisturbed run fails.
+        `planted` is the name of a fault that is planted into accel_rl in the disturbed runs."""
         self._shim, self._folder, self._planted = shim, folder, planted
         self._folder.mkdir()
         self._run, self._mode = self._folder / "run", mode

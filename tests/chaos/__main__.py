@@ -4,7 +4,7 @@
     python -m tests.chaos --seed 1 --only 17    # trial 17 of seed 1 again
     python -m tests.chaos --planted             # after how many trials faults that were planted into accel_rl are found
 
-In a trial, a fault disturbs a run, which is then resumed. The outcomes of a trial are:
+In a trial, a fault disturbs a run, which is then resumed. Outcomes of a trial:
 
 - "lost": a checkpoint is missing, the resumed run differs from an undisturbed run although it must be equal, or a file
 outside the run folder has changed; - "hung": a command does not end; - "wrong": an unexpected exit code, a traceback,
@@ -115,7 +115,7 @@ class Options:
 
 def run_trials(o: Options) -> dict[str, Any]:
     """Run the trials, print a line for each, and return all results."""
-    # Processes that this process starts under nohup would ignore SIGHUP.
+    # Under nohup, the processes of the trials would ignore SIGHUP.
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
     if o.planted:

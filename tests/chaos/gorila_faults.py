@@ -1,4 +1,5 @@
-"""Faults of runs with a parameter server on Ray. The results of such runs depend on the timing of their processes."""
+"""Faults of runs with a parameter server on Ray. The results of a run with a parameter server depend on the timing of
+its processes."""
 
 import importlib.util
 import signal

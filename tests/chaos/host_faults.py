@@ -21,7 +21,7 @@ def undisturbed(t: Trial) -> None:
 
 
 def slow_network(t: Trial) -> None:
-    """From the beginning, delay packets by up to 200 ms, or lose up to 5 % of the packets."""
+    """From the run's beginning, delay packets by up to 200 ms, or lose up to 5 % of the packets."""
 
     def fault(net: Network) -> None:
         if t.rng.random() < 0.5:
@@ -78,7 +78,7 @@ def _on_hosts(t: Trial, fault: Callable[[Network], None], cut_s: float = 0.0, ki
 
 
 def _start(t: Trial, net: Network) -> list[subprocess.Popen]:
-    """Start the run on both hosts, or resume it: under torchrun, the same command does both."""
+    """Start or resume the run on both hosts. Under torchrun, the same command starts and resumes a run."""
     arguments = t.mode.train(t.run, "--distributed.timeout-s", str(TIMEOUT_S))
     t.environment |= {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     agents = []

@@ -53,7 +53,8 @@ def check_progress(t: "Trial", is_stop: bool = False) -> int:
 
 
 def check_end(t: "Trial") -> None:
-    """Check that a run that has ended with exit code 0 is complete, and equals the undisturbed run if it must."""
+    """Check that a run that has ended with exit code 0 is complete, and that a run with `same` equals the undisturbed
+    run."""
     steps = run_files.row_steps(t.run)
     if steps != sorted(set(steps)):
         raise Violation("wrong", f"the rows of metrics.csv are not ascending: {steps}")

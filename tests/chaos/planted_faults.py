@@ -1,7 +1,7 @@
-"""Faults of accel_rl that are planted into the processes of a trial, to prove that trials find them.
+"""Faults that are planted into accel_rl in the processes of a trial, to prove that trials find such faults.
 
 Each Python process of a trial runs site/sitecustomize.py, which patches a module of accel_rl when the process imports
-the module. A trial with a planted fault uses only a training mode and random faults that can reveal it.
+the module. A trial with a planted fault uses only a training mode and random faults that can reveal the planted fault.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Faults that end a sweep of two runs, or one of its runs. The resumed sweep must finish both runs."""
+"""Faults that end a sweep of two runs, or one of its runs. The resumed sweep must finish both of its runs."""
 
 import json
 import signal

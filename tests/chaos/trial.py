@@ -203,7 +203,7 @@ class Trial:
             return 0
 
     def output(self) -> str:
-        """Return the output of all commands."""
+        """Return the output of all commands of the trial."""
         return "".join(path.read_text(errors="replace") for path in sorted(self.folder.glob("output-*.txt")))
 
     def last_line(self) -> str:

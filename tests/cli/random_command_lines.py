@@ -1,4 +1,4 @@
-"""Random command lines and config.json files: accel-rl must accept them, or refuse them in one line.
+"""Random command lines and config.json files, which accel-rl must accept, or refuse in one line.
 
     python -m tests.cli.random_command_lines --number 10000 --seed 1
     python -m tests.cli.random_command_lines --seed 1 --only 17      # case 17 of seed 1 again, with its output
@@ -124,7 +124,7 @@ def _command_line(rng: random.Random, flags: dict[str, list[str]], folder: Path)
 
 
 def _changed_run(rng: random.Random, run: Path, folder: Path) -> list[str]:
-    """Copy the run `run` to `folder` with a changed config.json, and return a command that reads it."""
+    """Copy the run `run` to `folder` with a changed config.json, and return a command that reads the copy."""
     shutil.copytree(run, folder)
     text = (run / "config.json").read_text()
     if rng.random() < 0.2:

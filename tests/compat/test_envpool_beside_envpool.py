@@ -38,7 +38,7 @@ def equal(a: Any, b: Any) -> None:
 
 
 def play(a: Any, b: Any, steps: int) -> tuple[int, int, int]:
-    """Compare both interfaces on random actions, each of which is repeated for five steps.
+    """Compare our interface with EnvPool on random actions, each of which is repeated for five steps.
 
     Return the numbers of lost lives, of terminated episodes, and of truncated episodes.
     """

@@ -26,7 +26,7 @@ class Played:
     def __init__(self, spec: EnvSpec, seed: int, ends: float = 0.25):
         rng = np.random.default_rng(seed)
         self.arrays, S = make_arrays(spec), spec.stack
-        self.arrays.frames[:] = 255  # No observation may have one of these white frames.
+        self.arrays.frames[:] = 255  # No observation may have a white frame.
         self.obs = np.zeros((T + 1, B, S, *spec.frame_shape), spec.frame_dtype)
         self.final: dict[tuple[int, int], np.ndarray] = {}
 

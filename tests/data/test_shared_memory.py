@@ -110,8 +110,8 @@ def test_untouched_pages_take_no_memory():
 
 
 def test_an_open_file_is_found_by_its_address(shared):
-    """A process can map shared memory of another process by its address in /proc. An outdated address is reported in
-    one line."""
+    """A process can map the shared memory of another process by the memory's address in /proc. An outdated address is
+    reported in one line."""
     where = address(shared.fd)
     other = SharedArrays.attach(LAYOUT, open_at(where))
     other["one"][...] = 5

@@ -29,7 +29,7 @@ class Ours:
         self.algo: Any = cls(config, SPEC, T=T, B=B)
         self.model: nn.Module = self.algo.agent.model
         self.flat = FlatParameters(self.model)
-        with torch.no_grad():  # Otherwise all outputs would be nearly equal.
+        with torch.no_grad():  # Without noise, all outputs of the network would be nearly equal.
             self.flat.data += 0.05 * torch.randn(len(self.flat.data))
         set_schedules(self.algo)
         optimizer = self.algo.build_optimizer(len(self.flat.data))

@@ -24,7 +24,7 @@ from accel_rl.text.errors import RunError
 
 
 class Plain:
-    """An algorithm as a gradient exchange uses it: its settings and its optimizer."""
+    """The settings and the optimizer of PPO, as a gradient exchange needs them."""
 
     config = PPOConfig()
 

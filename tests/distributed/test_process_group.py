@@ -46,7 +46,7 @@ def _store_outlives_its_descriptor() -> None:
     os.close(fd)
     with socket.socket() as taken:
         assert taken.fileno() == fd
-        del store  # The store's destructor reads its file again.
+        del store  # The destructor of torch's store reads the store's file.
 
 
 def test_a_store_may_be_freed_after_its_descriptor_is_closed():

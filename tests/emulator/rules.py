@@ -1,8 +1,8 @@
 """Compares the reward, the lives and the end of the game that ale-py and our emulator compute from the console's RAM.
 
-Both emulators play the ROM IDLE in place of the game's ROM, so that a test can set the RAM. A press of SELECT or of the
-joystick increments all bytes of the RAM, because ale-py selects a game's mode by pressing SELECT until a byte has the
-mode's number.
+ale-py and our emulator play the ROM IDLE in place of the game's ROM, so that a test can set the RAM. A press of SELECT
+or of the joystick increments all bytes of the RAM, because ale-py selects a game's mode by pressing SELECT until a byte
+has the mode's number.
 """
 
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ class Pair:
         import ale_py
 
         ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-        # The RAM is filled by the first of these instructions with which the game is not over immediately.
+        # The instruction that fills the RAM is the first with which the game is not over immediately.
         for fill in ("lda #0", "lda #1", "txa", "lda $F700,x"):
             rom = assemble(IDLE.format(fill=fill))
             (folder / f"{game}.bin").write_bytes(rom)

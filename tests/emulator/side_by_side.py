@@ -91,7 +91,8 @@ class SideBySide:
         self.rewards = (0, 0)
 
     def step(self) -> int | None:
-        """Play one frame on both emulators, or reset both. Returns the action, or None after a reset."""
+        """Play one frame on ale-py and our emulator, or reset both emulators. Returns the action, or None after a
+        reset."""
         self.frame += 1
         if self.ale.game_over() or self.frame % self.reset_every == 0:
             self.ale.reset_game()
@@ -127,7 +128,7 @@ class SideBySide:
 
 
 def trace(run: Run) -> Outcome:
-    """Play both emulators until the end of the run, or until their RAM differs."""
+    """Play the run on ale-py and our emulator to its end, or until the RAM differs."""
     out, pair = Outcome(run.game), SideBySide(run)
     while True:
         for name, text in pair.differences(pair.frame % run.screens == 0):

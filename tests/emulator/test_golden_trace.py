@@ -10,7 +10,7 @@ pytest.importorskip("accel_rl.emulator._core")
 from tests.emulator.golden_trace import EXPECTED, GAMES, checksums
 from tests.marks import slow
 
-# The fast tests play these games. The slow tests, .ci/baseline and .ci/aarch64 play all games.
+# Games of the fast tests. The slow tests, .ci/baseline and .ci/aarch64 play all games.
 QUICK = ("breakout", "montezuma_revenge", "robotank")
 
 

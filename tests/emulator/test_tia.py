@@ -59,7 +59,7 @@ def reset_twice(register: str, copies: int, first: int, motion: int, second: int
 
 
 def side_by_side(rom: bytes, folder: Path, frames: int = 1) -> tuple[Any, AtariEmulator]:
-    """Return ale-py and our emulator after both have played `frames` frames of the ROM.
+    """Play `frames` frames of the ROM in ale-py and our emulator, and return the two emulators.
 
     The ROM is named amidar, because neither emulator selects a mode of this 4 KB game.
     """

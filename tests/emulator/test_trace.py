@@ -1,4 +1,5 @@
-"""Frames equal those of ale-py: a few games in fast tests, and the whole release protocol of trace.py in slow tests."""
+"""Our emulator's frames equal those of ale-py. The fast tests play a few games, the slow tests the whole release
+protocol of trace.py."""
 
 import pytest
 

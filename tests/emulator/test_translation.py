@@ -396,7 +396,8 @@ def test_a_compiler_without_a_parent_has_a_time_limit(tmp_path):
 
 
 def test_the_compiler_of_a_run_ends_with_the_run(monkeypatch):
-    """A compiler that EmulatorEnv starts ends with its process. A compiler that VectorEnv starts may continue."""
+    """A compiler that EmulatorEnv starts ends when the run's process ends. A compiler that VectorEnv starts may
+    continue after the end of the process."""
     begun = []
     monkeypatch.setattr(env_core, "begin", lambda *arguments: begun.append(arguments[-1]))
     EmulatorEnv("pong", next(iter(PROTOCOLS.values())), seed=1)

@@ -467,8 +467,7 @@ def test_continuous_actions_of_one_game_are_those_of_the_peer(game: str) -> None
 
 
 def test_continuous_actions_are_copied_and_checked() -> None:
-    """A copy of an environment plays the same results, as it also has the last action's radius, which sticky actions
-    repeat."""
+    """A copy of an environment also has the radius of the last action, which a sticky action may repeat."""
     envs = VectorEnv("breakout", 2, continuous=True, num_threads=1, repeat_action_probability=0.9, obs_type="ram")
     envs.reset(seed=1)
     for wrong in (np.zeros(2, int), np.zeros((2, 3), int), np.zeros((3, 3), np.float32), np.zeros(2, np.float32)):

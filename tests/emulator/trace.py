@@ -6,9 +6,9 @@
     python -m tests.emulator.trace --release                                  # before a release
 
 The output has one line per game: `exact`, or the first differing frame and its differing fields. The option --verbose
-prints the CPU instructions of this frame. The release protocol plays 5 seeds x 20,000 frames of each game, with 3
-additional resets, alternating policies, and sticky probabilities of 0 and 0.25. The release protocol also plays 2,000
-frames with every pair of mode and difficulty, and writes its table to benchmarks/results/emulator_trace.md.
+prints the CPU instructions of the first differing frame. The release protocol plays 5 seeds x 20,000 frames of each
+game, with 3 additional resets, alternating policies, and sticky probabilities of 0 and 0.25. The release protocol also
+plays 2,000 frames with every pair of mode and difficulty, and writes its table to benchmarks/results/emulator_trace.md.
 """
 
 import multiprocessing

@@ -1,4 +1,4 @@
-"""Frames that a protocol plays by itself after a lost life, such as FIRE: their points count for the score, but not as
+"""The points in frames that a protocol plays by itself after a lost life, such as FIRE, count for the score, but not as
 rewards."""
 
 import numpy as np

@@ -36,7 +36,7 @@ def rainbow(lines: int) -> bytes:
 
 @pytest.mark.parametrize(("lines", "rows", "colours"), [(262, 210, 122), (312, 250, 128), (313, 250, 128)])
 def test_luminance_of_all_colours(tmp_path: Path, lines: int, rows: int, colours: int) -> None:
-    rom = tmp_path / "boxing.bin"  # ale-py loads any 2 KB program under this name
+    rom = tmp_path / "boxing.bin"  # ale-py loads any 2 KB program under the name of a 2 KB game.
     rom.write_bytes(rainbow(lines))
     ale = make_ale(rom)
     for _ in range(5):

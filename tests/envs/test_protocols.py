@@ -1,8 +1,9 @@
 """Each Atari protocol gives the frames, rewards and ends of the environment that its source documents.
 
 The documented environments are composed of Gymnasium's and ale-py's parts, and use the random numbers of our
-environment for no-ops and sticky actions. Both backends of our environment are compared. The frame at the end of a game
-is not compared, because the documented environments return an old picture.
+environment for no-ops and sticky actions. Our environments on ale-py and on our emulator are both compared with the
+documented environment. The frame at the end of a game is not compared, because the documented environments return an
+old picture.
 """
 
 import gymnasium as gym
@@ -261,7 +262,7 @@ def test_a_protocol_is_its_sources(name, game):
             assert not cut or step[2], (backend, t)
         if their_end and not over:
             returns += 1
-            if name == "cleanrl2022":  # This protocol resets after a lost life.
+            if name == "cleanrl2022":  # resets at lost lives
                 obs, _ = theirs.reset()
         elif over:
             for x in ours.values():

@@ -36,8 +36,8 @@ def test_a_second_process_is_refused(tmp_path, without_locks):
 
 
 def test_the_owner_has_ended(tmp_path, without_locks):
-    """A process of this host that has ended holds no lock. A later process with the same process id does not hold it,
-    either."""
+    """A process of this host that has ended holds no lock. A later process with the process id of an ended owner does
+    not hold the lock, either."""
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     node = folder_lock.platform.node()

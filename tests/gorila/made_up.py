@@ -103,7 +103,8 @@ def local_of(optimizer="adagrad", max_norm=None):
 
 
 def compute(sync, seed, loss=0.0):
-    """Pull parameters, and draw a random gradient. Returns a function that makes a step with this gradient."""
+    """Pull parameters, and draw a random gradient. Returns a function that makes a learner's step with the drawn
+    gradient."""
     sync.pull()
     sync.flat.grad.copy_(torch.randn(len(sync.flat.grad), generator=torch.Generator().manual_seed(seed)))
     return lambda rate=1e-2: sync.step(rate, torch.tensor(loss))

@@ -211,7 +211,7 @@ def test_members_end_without_their_driver_on_a_cluster_that_goes_on(start, tmp_p
 def test_an_evaluator_that_is_killed_again_and_again_does_not_end_the_run(tmp_path):
     """Five evaluators in succession are killed soon after their start.
 
-    The run continues, and waits for its last evaluation at the end.
+    A run whose evaluators were killed continues, and waits for its last evaluation at the end.
     """
     result, killed = run_with_kills(tmp_path / "run", catch(12_000), ["evaluator"] * 5, pause_s=0.3)
     assert result["exit_code"] == 0 and result["evaluation"]["episodes"] > 0 and len(killed) == 5

@@ -123,8 +123,8 @@ def test_two_restores_of_one_snapshot_are_two_epochs():
 
 @pytest.mark.parametrize("n", [0, 3, 300_000])
 def test_messages_arrive_as_they_were_and_their_tensors_are_not_copied(n):
-    """Messages are pickled as Ray pickles them: tensors are buffers outside the pickle, which the receiver reads
-    without a copy."""
+    """Messages are pickled as Ray does: tensors are buffers outside the pickle, which the receiver reads without a
+    copy."""
     version = Version(2**62 - 1, 5, 5)
     values = torch.cat([torch.randn(n), torch.tensor([math.nan, math.inf, -0.0])])
     for message in (Push("a", 1, version, 0.1 + 0.2, values), Pulled(version, values), Pulled(version, None)):

@@ -1,5 +1,5 @@
-"""Learners with parameter shards train exactly as without shards, also after lost or late calls. The shards are in this
-process."""
+"""Learners with parameter shards train exactly as without shards, also after lost or late calls. The parameter shards
+of the tests are objects in the test's process."""
 
 import time
 from collections import Counter
@@ -264,7 +264,7 @@ def test_a_shard_that_stays_silent_ends_the_run():
 
 
 def test_a_shard_that_is_restored_starts_a_new_epoch():
-    """Learners pull all parameters of a restored shard. Gradients from the parameters that were lost with it are
+    """Learners pull all parameters of a restored shard. Gradients from the lost parameters of a dead shard are
     stale."""
     sync, single = connected(sync_of(shards=3, max_delay=100)), local_of()
     shard = sync.transport._shards[1]

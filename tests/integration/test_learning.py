@@ -103,7 +103,7 @@ RECALL = (
 @pytest.mark.slow
 @pytest.mark.parametrize(("lstm", "solved"), [(32, True), (0, False)])
 def test_a_memory_task_needs_the_memory(tmp_path, lstm, solved):
-    """In this task, the cue is observed 9 steps before the answer. An agent with an LSTM scores 1.
+    """In the memory task, the cue is observed 9 steps before the answer. An agent with an LSTM scores 1.
 
     An agent without memory scores 0.25 by chance.
     """

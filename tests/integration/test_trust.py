@@ -40,7 +40,7 @@ def trained(tmp_path_factory):
 
 @pytest.fixture
 def folder(trained, tmp_path, monkeypatch):
-    """Change to a folder that contains a run folder and the module evil.py, and return this folder."""
+    """Change to a folder that contains a run folder and the module evil.py."""
     shutil.copytree(trained, tmp_path / "run")
     (tmp_path / "evil.py").write_text(EVIL)
     monkeypatch.chdir(tmp_path)

@@ -1,5 +1,5 @@
-// Runs a game's compiled blocks (BLOCKS) in warps of 32 lanes on a CPU. Compares these lanes with lanes of the staged
-// loop, and counts the operations that a GPU would execute.
+// Runs a game's compiled blocks (BLOCKS) in warps of 32 lanes on a CPU. Compares the lanes of the blocks with lanes of
+// the staged loop, and counts the operations that a GPU would execute.
 // | each frame     Lane: scan line by scan line         BlockLane: block by block, as kernels/blocks.cu chooses them
 // | afterwards     the console, the log, the reward and what is shown must be equal in each environment
 #include <algorithm>

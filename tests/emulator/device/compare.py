@@ -122,8 +122,8 @@ class HostEnvs:
     def step(self, actions: np.ndarray, draws: bool = True) -> tuple[int, int, int]:
         """Step all environments by the kernel `step`, without resets by the kernel `begin`.
 
-        Returns three sums: the iterations of all warps, those of all lanes, and those of all warps in which a lane runs
-        the plain interpreter.
+        Returns the sums of the iterations of warps, of the iterations of lanes, and of the warps' iterations in which a
+        lane runs the plain interpreter.
         """
         self.action[:] = actions
         iterations: tuple[int, int, int] = self.kernels.step(bytes(self.arguments))

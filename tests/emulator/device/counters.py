@@ -42,9 +42,9 @@ def decorrelated(game: str) -> HostEnvs:
 
 
 def counters(game: str) -> dict[str, float]:
-    """Return the warp's counts per frame.
+    """Return {name: count per frame} of a warp.
 
-    The counts are the iterations of the loop over 6507 instructions, in the warp and in the mean lane, and the
+    The counts are the iterations of the warp's loop over 6507 instructions, the mean iterations of a lane, and the
     percentage of the warp's iterations in which a lane needs the plain interpreter.
     """
     envs, rng = decorrelated(game), np.random.default_rng(1)
@@ -64,16 +64,16 @@ def counters(game: str) -> dict[str, float]:
 def estimate(count: dict[str, Any], blocks: bool, envs: int) -> float:
     """Return the estimated milliseconds of an agent step of 1,024 or 8,192 environments on an H100.
 
-    With `blocks`, the estimate is for the game's own kernel instead of the kernel for all games. The estimate has not
-    been compared with a measurement of these kernels.
+    With `blocks`, the estimate is for the game's own kernel instead of the kernel for all games. The estimated times
+    have not been compared with measured times.
 
     The machine code has 350 instructions for an iteration of the loop, 25 for the choice of a block, 12.5 for a 6507
     instruction in a block, 300 for a turn, in which each lane applies one TIA write, and 600 for a search for
     collisions. An instruction of a warp takes 3.2 cycles, which was fitted to measured steps of the version of
     2026-11-22 with an error of 7.5 %. A multiprocessor runs two warps, each of 4 environments (1,024 in all) or 32
-    environments (8,192 in all). The counts of iterations and blocks are those of warps of 32 environments, and are too
-    large for warps of 4. An observation takes 75,000 instructions, at half the rate at which all multiprocessors can
-    begin instructions.
+    environments (8,192 in all). The counts of iterations and blocks are those of warps of 32 environments, and too
+    large for warps of 4 environments. An observation takes 75,000 instructions, at half the rate at which all
+    multiprocessors can begin instructions.
     """
     warp = {**count, **count["blocks"], **count["few" if envs == FEW_ENVS else "tia"]}
     instructions = 300 * warp["turns"] + 600 * warp["searches"]

@@ -68,9 +68,9 @@ def test_a_start_of_another_table_is_not_continued() -> None:
 
 
 def test_two_frames_a_step_are_drawn() -> None:
-    """The table `continued` has no picture of the frame in whose middle a start state is.
+    """A start state within a frame has no picture of this frame.
 
-    With frame_skip 2, the first step needs this picture, so that the plain core plays the step.
+    With frame_skip 2, the first step needs a picture that its start state lacks, so that the plain core plays the step.
     """
     game = make_game("qbert", frame_skip=2)
     envs, _ = first_step(game, seeds_of_all_starts(game, range(1))[:3], torch.zeros(3, dtype=torch.int64))

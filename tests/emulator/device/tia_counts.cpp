@@ -31,7 +31,7 @@ struct Cost {
     double turns = 0, cases = 0, lane_turns = 0, actions[4] = {0, 0, 0, 0}, lane_actions[4] = {0, 0, 0, 0};
 };
 
-// TIA writes that move, reset or unlock objects have separate GPU instructions. All other writes share their
+// TIA writes that move, reset or unlock objects have separate GPU instructions. All other TIA writes share the same GPU
 // instructions.
 u32 case_of(u32 kind) { return kind == MOVES || kind == RESETS || kind == UNLOCKS ? kind : STORES; }
 
@@ -69,8 +69,8 @@ Cost warp_cost(const std::vector<const Trace*>& lanes, u32 most) {
 
 u32 lanes_of_warp = 32;  // that have an environment
 
-// Adds the cost of a phase. Each lane has a list of traces, one for each time that the lane settles its TIA. All lanes
-// settle their first traces together, then their second traces, ...
+// Adds the cost of one phase of the warp's work to `counts`. Each lane has a list of traces, one for each time that the
+// lane settles its TIA. All lanes settle their first traces together, then their second traces, ...
 void add_settles(Counts& counts, std::vector<std::vector<Trace>>& lanes) {
     size_t most = 0;
     for (const auto& lane : lanes) most = std::max(most, lane.size());
