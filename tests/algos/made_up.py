@@ -64,6 +64,6 @@ def updates(algo, flat, batches):
 
 
 def update(algo, flat, batch):
-    """Make one update with a new optimizer."""
+    """Make one update of the algorithm with a new optimizer."""
     (loss,) = updates(algo, flat, [batch])
     return loss

@@ -74,7 +74,7 @@ class Sequence:
     def targets(self, online, target):
         """Return the targets of the trained steps, NaN for a step whose n-step return is not in the stream.
 
-        The arguments `online` and `target` are (parameters, noise) of the online network and of the target network.
+        The arguments `online` and `target` are the pairs (parameters, noise) of the online and the target network.
         """
         c, s, b = self.c, self.s, self.b
         nets = [(p, self.trained(p, p, noise), noise) for p, noise in (target, online)]

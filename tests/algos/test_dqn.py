@@ -82,7 +82,8 @@ class OfServer(SingleProcess):
 
 
 def test_schedules_follow_the_updates_of_all_learners():
-    """Epsilon and target copies depend on the updates of all learners (Nair et al. 2015, section 5.1)."""
+    """Epsilon and the copies of the target network depend on the updates of all learners (Nair et al. 2015, section
+    5.1)."""
     config = DQNConfig(
         replay=SMALL, batch_size=32, intensity=4, target_interval=100, target_unit="updates", epsilon_unit="updates",
         epsilon_steps=1000, epsilon_final=0.1,

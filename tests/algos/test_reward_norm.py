@@ -71,7 +71,7 @@ def test_a_reward_that_is_not_finite_counts_as_0():
 
 
 class DividedBatch(SequenceBatch):
-    """A batch with normalized rewards, whose network reads the original rewards as inputs."""
+    """A batch with normalized rewards, for a network that reads the original rewards as inputs."""
 
     def last(self):
         return self.read

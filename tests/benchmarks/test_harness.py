@@ -1,4 +1,4 @@
-"""The harness of the benchmarks."""
+"""benchmarks/harness: alternating measurements of variants, and the options of the benchmark programs."""
 
 import json
 import sys

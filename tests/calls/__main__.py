@@ -5,9 +5,9 @@
     python -m tests.calls --every 10 --json out.json            # every tenth call
     python -m tests.calls --only "ppo/rename/EIO done/once/3"   # one trial again
 
-A trial is a run in which the n-th call of a kind fails, or the n-th and all later calls. Calls that access a file are
-counted only if the file is in the run's folder. Calls that create threads or processes or map memory are counted only
-in the main process. The program needs a C compiler, and a C library with LD_PRELOAD.
+A trial is a run in which the n-th system call of a kind fails, or the n-th and all later calls of this kind. Calls that
+access a file are counted only if the file is in the run's folder. Calls that create threads or processes or map memory
+are counted only in the main process. The program needs a C compiler, and a C library with LD_PRELOAD.
 """
 
 import itertools

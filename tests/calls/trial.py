@@ -1,4 +1,5 @@
-"""A trial is a small run in which a system call fails. The run is resumed, and compared with an undisturbed run."""
+"""A trial is a small run in which a system call fails. The disturbed run is resumed, and compared with an undisturbed
+run."""
 
 import ctypes
 import errno
@@ -199,7 +200,7 @@ def _violation(code: int | None, output: str, killed: bool) -> tuple[str, str] |
 
 
 def _alive(group: int) -> bool:
-    """Return whether a process group has a process."""
+    """Return whether a process group has a living process."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:

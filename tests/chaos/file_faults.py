@@ -19,8 +19,8 @@ DAMAGES = ("flip", "truncate", "zeros", "delete", "folder", "link", "empty", "ap
 
 
 def damage(t: Trial) -> None:
-    """Kill the run and damage one of its files. The resumed run must end with one line, or equal the undisturbed
-    run."""
+    """Kill the run and damage one of its files. The resumed run must end with an error of one line, or equal the
+    undisturbed run."""
     process = t.train()
     if t.moment(process):
         kill(t, process)
@@ -168,7 +168,7 @@ def power_failure(t: Trial) -> None:
         process = t.train()
         t.moment(process)
         n = len(t.checkpoints())
-        time.sleep(1)  # The newest checkpoint's rename is synced to the disk.
+        time.sleep(1)  # Wait until the newest checkpoint is synced to the disk.
         shutil.copyfile(image, copy)
         process.kill()
         t.wait(process)
@@ -204,7 +204,7 @@ def can_mount() -> str:
 
 
 def descriptors(t: Trial) -> None:
-    """Close some of the file descriptors 0, 1 and 2, or redirect them to a full device."""
+    """Start a run with some of the file descriptors 0, 1 and 2 closed, or redirected to /dev/full."""
     closed = [n for n in range(3) if t.rng.random() < 0.6]
     full = [n for n in (1, 2) if n not in closed and t.rng.random() < 0.5]
     redirections = " ".join([*(f"{n}>&-" for n in closed), *(f"{n}>/dev/full" for n in full)])

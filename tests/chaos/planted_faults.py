@@ -143,7 +143,7 @@ def older_checkpoint_resumed(module: Any) -> None:
 
 @planted("checkpoints.checkpoint", "lstm", "kill", "go-back", "stop")
 def file_outside_removed(module: Any) -> None:
-    """A resume also removes unused segments in the folders beside the run folder."""
+    """A resume also removes unused segment files in the folders beside the run folder."""
 
     def remove(self: Any) -> None:
         for path in self.folder.parent.parent.glob("*/rows-*.safetensors"):
@@ -213,13 +213,13 @@ def checkpoint_not_synced(module: Any) -> None:
 
 @planted("files.folder_lock", "lstm", "two")
 def folder_not_locked(module: Any) -> None:
-    """Two processes can train in one folder."""
+    """Two processes can train in the same run folder."""
     module.fcntl = SimpleNamespace(LOCK_EX=0, LOCK_NB=0, flock=lambda *args: None)
 
 
 @planted("files.folder_lock", "lstm", "no-locks")
 def owner_ignored(module: Any) -> None:
-    """On a file system without locks, two processes can train in one folder."""
+    """On a file system without locks, two processes can train in the same run folder."""
     module._claim = lambda folder, message: None
 
 

@@ -1,4 +1,5 @@
-"""Faults of processes: kills, signals, limits, environments. Failing system calls are tested in tests/calls."""
+"""Faults of processes: kills, signals, resource limits, hostile clients, failing environments. Failing system calls are
+tested in tests/calls."""
 
 import contextlib
 import resource
@@ -153,8 +154,8 @@ def stop_rank(t: Trial) -> None:
 
 
 def without_locks(t: Trial) -> None:
-    """Let flock fail as on a file system without locks. A second process on the run must be refused, and the killed run
-    must be resumed."""
+    """Let flock fail as on a file system without locks. A second process that resumes the run must be refused, and the
+    killed run must be resumed."""
     error = t.rng.choice(("ENOLCK", "ENOSYS", "EOPNOTSUPP"))
     t.wrap = [*strace(t, f"flock:error={error}:when=1+"), "-P", str(t.run / ".lock")]
     process = t.train()

@@ -59,7 +59,7 @@ def test_env_steps_of_a_time(seconds, rates, random_steps, env_steps):
 def play(trial, cycles):
     """Simulate the training cycles (seconds, env steps, updates) of the run that measures the speed.
 
-    Returns the number of cycles until the run ends.
+    Returns the number of training cycles until the simulated run ends.
     """
     now, updates, clock = 100.0, 0, SimpleNamespace(monotonic=lambda: now)
     with pytest.MonkeyPatch.context() as patch:

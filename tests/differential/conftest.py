@@ -24,7 +24,8 @@ def difference(ours: Tensors, theirs: Tensors) -> float:
 
 @pytest.fixture
 def same(request: pytest.FixtureRequest) -> Callable[[str, Tensors, Tensors], None]:
-    """same("gradient", ours, theirs) compares tensors with those of a peer, and records the difference."""
+    """same("gradient", ours, theirs) compares our tensors with those of another library, and records the largest
+    relative difference."""
 
     def compare(what: str, ours: Tensors, theirs: Tensors) -> None:
         worst = difference(ours, theirs)

@@ -14,7 +14,7 @@ The reset vector points to `start`. The assembler uses zero-page addressing if t
 
 import re
 
-# Code for the vertical sync pulse that begins a frame, if A = 2.
+# 6502 code for the vertical sync pulse that begins a frame. Register A must be 2.
 SYNC = """\
         sta VSYNC
         sta WSYNC
@@ -72,8 +72,8 @@ _LENGTH = {"imp": 1, "abs": 3, "abx": 3, "aby": 3, "ind": 3}
 
 
 def _value(text: str, symbols: dict[str, int], last: bool) -> int | None:
-    """Return an expression's value, or None if a label is unknown. In the last pass, an unknown label is a
-    NameError."""
+    """Return an expression's value, or None if a label is unknown. Raises NameError for an unknown label in the last
+    pass."""
     text = re.sub(r"%([01]+)", r"0b\1", re.sub(r"\$([0-9a-fA-F]+)", r"0x\1", text.strip()))
     low_or_high = text[0] if text[0] in "<>" else ""
     try:

@@ -70,7 +70,7 @@ class Pair:
     def restart(self) -> None:
         self.ale.restoreState(self.start[0])
         self.ours.restore(self.start[1])
-        if self.ale.game_over():  # ale-py's state lacks the end of some games.
+        if self.ale.game_over():  # In some games, a state of ale-py lacks the game's end.
             self.ale.reset_game()
             self.ours.reset()
 

@@ -154,8 +154,8 @@ bottom: sta WSYNC
 
 @pytest.mark.parametrize("seed", [0, *map(slow, (1, 2, 3))])
 def test_stars(seed: int, tmp_path) -> None:
-    """Missiles become stars if HMM0 changes from 7 to 6 in cycle 21 after HMOVE. The pictures must be equal also in
-    later lines."""
+    """Missiles become stars if HMM0 changes from 7 to 6 in cycle 21 after HMOVE. The pictures of ale-py and our
+    emulator must be equal, also in the scan lines after a star."""
     rng, code = random.Random(seed), ""
     for _ in range(18):
         since = rng.choice([21, 21, 21, 20, 22])

@@ -65,7 +65,7 @@ class Options:
     """Write the table as Markdown."""
 
     def check(self) -> None:
-        """Raise ConfigError, one line, for impossible options."""
+        """Raise ConfigError if an option is impossible."""
         chosen(self.games)
         if not 0 <= self.sticky <= 1:
             raise ConfigError(f"--sticky {self.sticky}: a probability, 0 to 1")

@@ -106,8 +106,8 @@ def test_seed_decides_noops_and_sticky_actions() -> None:
 
 
 def test_sticky_actions() -> None:
-    """With a repeat probability of 1, the no-op before the first action is repeated for ever. With 0, every action is
-    played."""
+    """With a repeat probability of 1, the no-op before the first action is repeated for ever. With a repeat probability
+    of 0, every action is played."""
     actions = np.tile([1, 2], 40)  # up and down
 
     def course(p: float) -> list[tuple]:

@@ -1,4 +1,4 @@
-"""Game lists and published scores."""
+"""Lists of Atari games, and published scores of humans, random players and agents."""
 
 import numpy as np
 import pytest

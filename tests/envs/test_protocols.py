@@ -138,7 +138,7 @@ class FireReset(gym.Wrapper):
 
 
 class FireFrame(gym.Wrapper):
-    """A reset that ends with one frame of FIRE, as EnvPool's."""
+    """A wrapper whose reset ends with one frame of FIRE, as EnvPool's reset does."""
 
     def reset(self, **kw):
         self.env.reset(**kw)

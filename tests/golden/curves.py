@@ -1,7 +1,7 @@
 """Golden curves of short runs: the losses, gradient norms and scores that runs.py must reproduce.
 
-python -m tests.golden.curves              # measure all, and print differences from the stored curves
-python -m tests.golden.curves --update     # store the measured curves
+The program `python -m tests.golden.curves` measures all curves, and prints their differences from the stored curves.
+With --update, the program stores the measured curves.
 """
 
 import contextlib

@@ -2,7 +2,7 @@
 ranks.
 
 Every run lasts as long as its schedules, so that the learning rate, the clip range, epsilon and beta change during the
-run. The target network is copied several times.
+run. In runs of Q-learning, the target network is copied several times.
 """
 
 from dataclasses import replace

@@ -72,7 +72,7 @@ class InProcess:
 
 
 class SavesShards(ShardedSync):
-    """The gradient sync of a learner whose checkpoints contain the state of the shards, as the driver's checkpoints
+    """The gradient sync of a learner whose checkpoints contain the state of the shards, as those of a Gorila driver
     do."""
 
     def state_dict(self):

@@ -89,7 +89,7 @@ def titled(title: str, pid: int | None = None) -> list[psutil.Process]:
 def run(folder: Path, config: TrainConfig, kinds: Sequence[str], pause_s: float) -> tuple[dict[str, object], list[str]]:
     """Train while a Killer kills processes and nodes.
 
-    Returns the run's result, and the list of the killed kinds.
+    Returns the run's result, and the list of the kinds of processes and nodes that were killed.
     """
     with local_cluster(nodes=3, cpus=2) as cluster:
         resolved = replace(resolve(config), run_dir=str(folder))

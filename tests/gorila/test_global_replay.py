@@ -1,4 +1,5 @@
-"""Gorila's global replay stores and draws the steps of all members. In the tests, the replay runs in this process."""
+"""Gorila's global replay stores and draws the steps of all members. In the tests, the global replay is an object in the
+test's process."""
 
 from dataclasses import replace
 

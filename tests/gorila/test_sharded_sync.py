@@ -36,8 +36,8 @@ GPU = "sim:0"
 @pytest.mark.parametrize("shards", [1, 3, 31])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_one_learner_equals_local_training_bit_for_bit(optimizer, shards):
-    """With any number of shards, one learner trains exactly as without shards: the norm that clips is that of the whole
-    gradient."""
+    """With any number of shards, one learner trains exactly as without shards. Gradients are clipped by the norm of the
+    whole gradient."""
     expected = learn(local_of(optimizer, 0.5), range(20))
     sync = connected(sync_of(optimizer=optimizer, max_norm=0.5, shards=shards))
     assert torch.equal(learn(sync, range(20)), expected)

@@ -23,9 +23,9 @@ from tests import simulated_device
 from tests.golden.runs import POLE, SEQUENCES, SMALL, config
 
 GPU = "sim:0"
-SERVED = "accel_rl/samplers/inference/device_rollouts.py"  # the file whose code waits for the actions of a group
+SERVED = "accel_rl/samplers/inference/device_rollouts.py"  # the file whose code waits for a group's actions
 
-CAPTURE = "accel_rl/speed/cuda_graph.py"  # the file whose code waits before a capture
+CAPTURE = "accel_rl/speed/cuda_graph.py"  # the file whose code waits for the GPU before a capture
 
 
 def q(algorithm: str, env: str = POLE, schedule: str = "lockstep", secondary: int = 0, **algo: Any) -> TrainConfig:

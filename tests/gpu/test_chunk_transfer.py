@@ -1,5 +1,5 @@
 """Learners on a simulated GPU that share locked chunks compute the results of learners on the CPU. The host waits for
-the GPU once per written chunk."""
+the GPU once per chunk of the parameters that is written."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Ranks on simulated GPUs, in separate processes."""
+"""Synchronous ranks on simulated GPUs, in separate processes."""
 
 import signal
 import subprocess

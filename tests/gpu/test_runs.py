@@ -138,7 +138,8 @@ def test_a_run_with_the_replay_on_the_host(tmp_path, name):
 
 @pytest.mark.parametrize("name", marked(RUNS, ON_SECOND))
 def test_a_run_on_the_second_gpu_never_uses_the_first(simulated_gpu, tmp_path, name):
-    """A run on the second GPU does not use the first GPU, in the main thread, the run's threads, and evaluations.
+    """A run on the second GPU uses the first GPU neither in the main thread, nor in its other threads, nor in
+    evaluations.
 
     The first GPU is the default device of new threads.
     """

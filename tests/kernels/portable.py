@@ -1,6 +1,6 @@
 """On random arrays, the portable kernels compute the results of numpy, and results with equal hashes on all machines.
 
-python tests/kernels/portable.py        # needs numpy and the built extension; not torch
+The program `python tests/kernels/portable.py` needs numpy and the built extension, but not torch.
 """
 
 import hashlib

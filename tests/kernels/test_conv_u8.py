@@ -29,7 +29,7 @@ def gradients(function, obs, weight, bias):
     return out.detach(), w.grad, b.grad
 
 
-# the pictures of Stooke & Abbeel and of Mnih et al., the smallest supported picture, and unusual sizes
+# picture sizes of Stooke & Abbeel and of Mnih et al., the smallest supported size, and unusual sizes
 @pytest.mark.parametrize(
     "size", [(4, 104, 80), (4, 84, 84), (4, 8, 8), (1, 8, 8), (4, 21, 50), (3, 21, 50), (2, 12, 180)]
 )

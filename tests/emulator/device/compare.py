@@ -3,8 +3,9 @@
     compare("pong", seeds=range(5), frames=4000, sticky=0.25, observation="84x84") -> Report
 
 Each seed is one environment of a warp. The policies of the environments are, in turn: random actions of the game,
-random actions that are held for about ten steps, random actions of all 18. The random numbers of core/philox.h are
-computed again in Python. The console, the game's progress and all outputs are compared after every step.
+random actions that are held for about ten steps, random actions of the full set of 18. The random numbers of
+core/philox.h are computed again in Python. The console, the game's progress and all outputs are compared after every
+step.
 """
 
 import argparse

@@ -1,5 +1,5 @@
-// Runs the CPU build of the kernels on whole games, mutated cartridges and mutated states. Each environment must get a
-// code, and the program must never crash. test_fuzz.py builds the program with sanitizers.
+// Runs the CPU build of the kernels on whole games, mutated cartridges and mutated states. The kernels must set a
+// result code for each environment, and must never crash. test_fuzz.py builds the program with sanitizers.
 //
 // |   fuzz run KIND ROM STEPS         a game, random actions
 // |   fuzz roms COUNT SEED [ROM...]   cartridges of random bytes, or the ROMs with some bytes changed

@@ -70,7 +70,7 @@ Cost warp_cost(const std::vector<const Trace*>& lanes, u32 most) {
 u32 lanes_of_warp = 32;  // that have an environment
 
 // Adds the cost of one phase of the warp's work to `counts`. Each lane has a list of traces, one for each time that the
-// lane settles its TIA. All lanes settle their first traces together, then their second traces, ...
+// lane settles its TIA. All lanes of the warp settle their k-th traces together.
 void add_settles(Counts& counts, std::vector<std::vector<Trace>>& lanes) {
     size_t most = 0;
     for (const auto& lane : lanes) most = std::max(most, lane.size());
