@@ -34,8 +34,8 @@ void jump_to_ram(Bytes& bytes, size_t size) {
     }
 }
 
-// Plays some frames of a cartridge by the plain core and by the fast core, which must compute equal results. The frames
-// are played on a bare console, because a whole emulator would first play 130 power-up frames.
+// Plays some frames of a cartridge by the emulator's plain core and by its fast core, which must compute equal results.
+// The frames are played on a bare console, because a whole emulator would first play 130 power-up frames.
 void some_frames(const std::string& rom, CartridgeKind kind) {
     static u8 pictures[2][2 * 210 * WIDTH];
     static u32 ops[MOST_ROM + RAM_OPS];

@@ -1,4 +1,5 @@
-"""The fast core plays the same frames as the plain core. Each core can load states that the other core has saved."""
+"""The emulator's fast core plays the same frames as its plain core. Each core can load states that the other core has
+saved."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,5 @@
-// Runs a game's compiled blocks (BLOCKS) in warps of 32 lanes on a CPU. Compares the lanes of the blocks with lanes of
-// the staged loop, and counts the operations that a GPU would execute.
+// Runs a game's compiled blocks (BLOCKS) in warps of 32 lanes on a CPU. Compares the lanes that run blocks with lanes
+// of the kernel for all games, and counts the operations that a GPU would execute.
 // | each frame     Lane: scan line by scan line         BlockLane: block by block, as kernels/blocks.cu chooses them
 // | afterwards     the console, the log, the reward and what is shown must be equal in each environment
 #include <algorithm>
@@ -97,7 +97,7 @@ static bool equal(const Open<Lane>& x, const Open<BlockLane>& y) {
                          !bytes_differ(log.writes, other.writes, sizeof(FastWrite) * log.count));
 }
 
-// Plays one agent step of `lanes` environments in a warp of the staged loop, and in a warp of the blocks.
+// Plays one agent step of `lanes` environments in a warp of the kernel for all games, and in a warp that runs blocks.
 static void play(const StepArguments& staged, const StepArguments& blocks, u32 first, u32 lanes, Counts& counts) {
     const Program program{blocks.tables.rom, blocks.tables.code, blocks.tables.stages};
     StagedWarp warp{{}, program, counts, {}};

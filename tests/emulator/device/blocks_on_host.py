@@ -9,8 +9,8 @@ Prints one JSON line per game, with counts per frame of a warp:
     slow                 dispatches of the plain interpreter
     stages               iterations of the staged loop, which `dispatches` replace
 
-The blocks and the staged loop play environments with the same 32 seeds. After each frame, the console, the log of TIA
-writes, the reward and the picture are compared, and after each step all outputs and states.
+The compiled blocks and the kernel for all games play environments with the same 32 seeds. After each frame, the
+console, the log of TIA writes, the reward and the picture are compared, and after each step all outputs and states.
 """
 
 import argparse
@@ -62,7 +62,7 @@ class Played:
     lanes: int  # number of a warp's lanes that have an environment
     differs: list[str] = field(default_factory=list)
     ended: int = 0
-    plain: int = 0  # number of agent steps that the plain core played
+    plain: int = 0  # agent steps in the plain core
 
     def summary(self) -> dict[str, Any]:
         c, frames = self.counts, max(1, self.counts.frames)
@@ -94,9 +94,9 @@ def compiled(blocks: Blocks, folder: Path, sources: Path = HERE) -> ctypes.CDLL:
 
 
 def play(game: str, library: ctypes.CDLL, blocks: Blocks, steps: int, warmup: int = 0, lanes: int = 32) -> Played:
-    """Play `steps` agent steps of 32 environments by blocks and by the staged loop, or up to the first difference. Only
-    the first `lanes` lanes of a warp have an environment. The operations of the first `warmup` steps are not
-    counted."""
+    """Play `steps` agent steps of 32 environments by compiled blocks and by the kernel for all games, or up to the
+    first difference. Only the first `lanes` lanes of a warp have an environment. The operations of the first `warmup`
+    steps are not counted."""
     env = env_of(game=game, frame="84x84", randomness="counter", repeat_action_probability=STICKY)
     device_game, actions = make_device_game(env, True, True, "cpu"), make_spec(env, training=True).n_actions
     sides = [DeviceEnvs(device_game, list(range(1, ENVS + 1))) for _ in range(2)]

@@ -55,7 +55,8 @@ class Envs {
         host_begin(a, false);
         for (u8 code : why_) count[code & 3]++;
     }
-    // Makes a step, and repeats this step in the plain core. Returns the name of an array that differs, or null.
+    // Makes a step in the GPU kernels, and repeats this step in the emulator's plain core. Returns the name of an array
+    // that differs, or null.
     const char* step_beside_the_plain_core() {
         const std::vector<u32> before = envs_;
         step();
@@ -82,8 +83,8 @@ class Envs {
                 for (u32 w = 0; w < ENV_WORDS; w++) envs_[w * a.envs.n + i] = states[w * a.envs.n + i];
         return nullptr;
     }
-    // Returns the states in a canonical form, because lanes and the plain core store the flags N and Z, and the clock
-    // after a frame's end, differently.
+    // Returns the states in a canonical form: GPU lanes and the emulator's plain core store the flags N and Z, and the
+    // clock after a frame's end, differently.
     std::vector<u32> canonical() const {
         std::vector<u32> result = envs_;
         for (u32 i = 0; i < a.envs.n; i++) {
@@ -104,7 +105,7 @@ class Envs {
         }
     }
 
-    // Marks the state of environment i as in the middle of a frame, so that the plain core plays the next step.
+    // Marks the state of environment i as within a frame, so that the emulator's plain core plays the next step.
     void interrupt(u32 i) {
         Env env;
         load_words(env, envs_.data(), a.envs.n, i);

@@ -151,7 +151,7 @@ class Report:
     game: str
     frames: int = 0
     episodes: int = 0
-    plain_steps: int = 0  # number of agent steps finished by the plain core
+    plain_steps: int = 0  # agent steps in the plain core
     unknown_pictures: int = 0
     warp_iterations: int = 0
     lane_iterations: int = 0

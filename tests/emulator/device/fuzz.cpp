@@ -18,7 +18,7 @@ void add(const Envs& envs) {
     for (u32 code = 0; code < 4; code++) total[code] += envs.count[code];
 }
 
-// Plays a game, and returns whether some environments used the fast path, and none was damaged.
+// Plays a game. Returns whether some environments used the kernels' fast path, and no environment's state was damaged.
 bool run(CartridgeKind kind, const std::string& rom, int steps) {
     Envs envs(rom, kind, loaded(rom, kind), 33, ObservationKind(below(OBSERVATION_KINDS)), 0.25);
     for (int t = 0; t < steps; t++) envs.step();

@@ -1,5 +1,5 @@
-"""On random programs, lanes compute the same states and pictures as the plain core (agree.cpp). Planted faults are
-found."""
+"""On random programs, GPU lanes compute the same states and pictures as the emulator's plain core (agree.cpp). Planted
+faults are found."""
 
 import shutil
 import subprocess

@@ -10,7 +10,7 @@ from accel_rl.emulator.games import games
 from tests.emulator.device import compare as comparison
 from tests.emulator.device.compare import Report, compare, philox
 
-# All kinds of cartridges (2K, 4K, F8, F6, F8SC, E0, FE), and paddles. Lanes of alien and qbert leave the fast path.
+# All kinds of cartridges (2K, 4K, F8, F6, F8SC, E0, FE), and paddles. Alien and qbert leave the kernels' fast path.
 GAMES = ["boxing", "breakout", "alien", "qbert", "solaris", "asterix", "montezuma_revenge", "robotank"]
 PROTOCOLS = [(0.0, "104x80"), (0.25, "84x84")]
 

@@ -1,5 +1,4 @@
-"""The unchanged GPU kernels, compiled by g++ for a CPU with threads (cuda_on_cpu.cpp), play exactly as their simple CPU
-build."""
+"""The unchanged GPU kernels, compiled by g++ (cuda_on_cpu.cpp), play exactly as their simpler CPU build."""
 
 import json
 import os

@@ -41,8 +41,8 @@ def first_step(game: DeviceGame, seeds: list[int], actions: torch.Tensor) -> tup
 
 
 def test_qbert_begins_within_a_frame() -> None:
-    """Qbert's start states are in the middle of a frame. The fast path plays the first step with the table `continued`,
-    the plain core plays it without this table, and the results are equal."""
+    """Some start states of qbert are within a frame. The first step of the GPU kernels' fast path, with the table
+    `continued`, has the results of the emulator's plain core."""
     game = make_game("qbert", repeat_action_probability=0.25)
     seeds = seeds_of_all_starts(game, range(1))
     actions = torch.arange(len(seeds)) % make_spec(env_of(game="qbert"), training=True).n_actions
@@ -56,8 +56,8 @@ def test_qbert_begins_within_a_frame() -> None:
 
 
 def test_a_start_of_another_table_is_not_continued() -> None:
-    """If the state of an environment is in the middle of a frame, and is no start state of the game, the plain core
-    plays the next step."""
+    """If an environment's state is within a frame, and is no start state of the game, the emulator's plain core plays
+    the next step."""
     game = make_game("qbert")
     (seed,) = seeds_of_all_starts(game, range(1))[:1]
     envs, out = DeviceEnvs(game, [seed]), DeviceStep.empty(1, game)
@@ -70,7 +70,8 @@ def test_a_start_of_another_table_is_not_continued() -> None:
 def test_two_frames_a_step_are_drawn() -> None:
     """A start state within a frame has no picture of this frame.
 
-    With frame_skip 2, the first step needs a picture that its start state lacks, so that the plain core plays the step.
+    With frame_skip 2, the first step needs a picture that its start state lacks: the emulator's plain core plays the
+    step.
     """
     game = make_game("qbert", frame_skip=2)
     envs, _ = first_step(game, seeds_of_all_starts(game, range(1))[:3], torch.zeros(3, dtype=torch.int64))

@@ -1,4 +1,4 @@
-"""The GPU kernels' table of TIA register writes has the same effects as `apply_write` of the plain core
+"""The GPU kernels' table of TIA register writes has the effects of `apply_write` in the emulator's plain core
 (registers.cpp)."""
 
 import shutil

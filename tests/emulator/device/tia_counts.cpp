@@ -35,7 +35,7 @@ struct Cost {
 // instructions.
 u32 case_of(u32 kind) { return kind == MOVES || kind == RESETS || kind == UNLOCKS ? kind : STORES; }
 
-// Returns the cost of a warp whose lanes take at most `most` turns between two actions.
+// Returns the cost of a warp whose lanes take at most `most` turns (TIA writes) between two actions.
 Cost warp_cost(const std::vector<const Trace*>& lanes, u32 most) {
     Cost cost;
     std::vector<size_t> at(lanes.size(), 0);
@@ -70,7 +70,7 @@ Cost warp_cost(const std::vector<const Trace*>& lanes, u32 most) {
 u32 lanes_of_warp = 32;  // that have an environment
 
 // Adds the cost of one phase of the warp's work to `counts`. Each lane has a list of traces, one for each time that the
-// lane settles its TIA. All lanes of the warp settle their k-th traces together.
+// lane applies its logged TIA writes. All lanes of the warp apply the TIA writes of their k-th traces together.
 void add_settles(Counts& counts, std::vector<std::vector<Trace>>& lanes) {
     size_t most = 0;
     for (const auto& lane : lanes) most = std::max(most, lane.size());
