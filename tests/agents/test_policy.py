@@ -1,4 +1,5 @@
-"""A policy without a value draws actions from the softmax of its logits, or with probability epsilon uniformly."""
+"""A policy network without a value output: the agent samples actions from the softmax of the logits, or with
+probability epsilon uniformly."""
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ def test_actions_have_the_probabilities_of_the_mixture(epsilon):
     action, recorded = agent.act(obs, uniform)
     expected = epsilon / 4 + (1 - epsilon) * torch.softmax(LOGITS, -1)
     assert recorded == {} and agent.needs_obs == (epsilon < 1)
-    # The tolerance is four standard deviations of an action's frequency in N draws.
+    # The tolerance is four standard deviations of the frequency of an action in N sampled actions.
     assert torch.all((action.bincount(minlength=4) / N - expected).abs() < 4 * (expected * (1 - expected) / N).sqrt())
 
 

@@ -10,7 +10,7 @@ from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.ops.policy_loss import log_prob
 
 T, B, S = 5, 6, 4
-SHAPE = (40, 36)  # The network `dqn` needs a width of at least 36.
+SHAPE = (40, 36)  # The network `dqn` needs pictures of at least 36 x 36.
 SPEC = EnvSpec("test", SHAPE, "uint8", 4, S, protocol={"frame_skip": 4})
 
 
@@ -39,7 +39,7 @@ def rollout(seed=0, truncations=True, invalid=False, T=T, B=B):
 
 
 def act_over(algo, r):
-    """Record the values and log-probabilities that the agent would have recorded with the rollout's actions."""
+    """Write the agent's values, and the log-probabilities of the rollout's random actions, into the rollout."""
     with torch.no_grad():
         logits, value, _ = algo.agent.forward(r.observations(0, r.T))
     r.recorded["value"] = value.view(r.T, r.B)
@@ -53,10 +53,7 @@ def ingest(algo, r):
 
 
 def updates(algo, flat, batches):
-    """Update the algorithm on each batch as the training loop does: loss, backward, gradient_sync, after_update.
-
-    Yields losses.
-    """
+    """Update the algorithm on each batch as the training loop does, and yield the losses."""
     gradient_sync = Local(GuardedStep(flat, algo.build_optimizer(len(flat.data)), algo.config.max_grad_norm))
     for batch in batches:
         loss = algo.loss(batch)
@@ -67,6 +64,6 @@ def updates(algo, flat, batches):
 
 
 def update(algo, flat, batch):
-    """Make one update with a new optimizer."""
+    """Make one update of the algorithm with a new optimizer."""
     (loss,) = updates(algo, flat, [batch])
     return loss

@@ -1,4 +1,4 @@
-"""Every option of every algorithm that changes a loss, a target, a step or the number of steps.
+"""The options of all algorithms that change a loss, a target, an optimizer step or the number of optimizer steps.
 
 The tested values of Literal and bool options are read from the Config classes, and those of numeric options from
 `NUMBERS`.
@@ -111,7 +111,7 @@ NUMBERS: dict[str, tuple[Any, ...]] = {
 }
 """Maps each numeric option to its tested values. The values of an option include 0 if 0 switches something off."""
 NUMBERS_OF = {("r2d2", "batch_size"): (4, 7)}
-"""Tested values of an option that differ for one algorithm."""
+"""Maps (algorithm, option) to the tested values, where these differ from those in NUMBERS."""
 
 WITH: dict[str, dict[str, Any]] = {
     "rmsprop_alpha": {"optimizer": "rmsprop"},
@@ -154,7 +154,7 @@ NO_LOSS = {
     "replay.size": "how long a transition is kept: tests/replays/test_ring.py",
     "replay.device": "where the same numbers are computed: tests/replays/test_on_a_gpu.py",
 }
-"""Maps each settings field that changes no loss, target or step to the reason."""
+"""Maps each settings field that changes no loss, target or optimizer step to the reason why it changes none."""
 
 NO_LOSS_OF = {
     ("c51", "huber"): "the loss is a cross entropy",
@@ -167,8 +167,7 @@ NO_LOSS_OF = {
 
 @dataclass(frozen=True)
 class Option:
-    """A field of an algorithm's settings, and its tested values. A field of the replay's settings is named
-    replay.NAME."""
+    """A field of an algorithm's settings, and its tested values. The name of a replay setting begins with "replay."."""
 
     algorithm: str
     field: str
@@ -183,7 +182,7 @@ def options_of(algorithm: str) -> tuple[list[Option], list[str]]:
         if name in NO_LOSS or (algorithm, name) in NO_LOSS_OF:
             continue
         named = [part for part in get_args(kind) if get_origin(part) is Literal]
-        kind = named[0] if named else kind  # A Literal may be united with a class of torch.optim.
+        kind = named[0] if named else kind  # The type of `optimizer` is a Literal or a class of torch.optim.
         values = get_args(kind) if get_origin(kind) is Literal else (False, True) if kind is bool else ()
         values = values or NUMBERS_OF.get((algorithm, name)) or NUMBERS.get(name)
         if values:
@@ -200,7 +199,7 @@ def _fields(config: type) -> list[tuple[str, Any]]:
     found = []
     for f in fields(config):
         kind = hints[f.name]
-        if isinstance(kind, types.UnionType):  # a setting of None has a default that depends on the environment
+        if isinstance(kind, types.UnionType):  # Fields of type `X | None` are tested like those of type X.
             (kind,) = (part for part in get_args(kind) if part is not types.NoneType)
         if kind is ReplayConfig:
             found += [(f"replay.{name}", inner) for name, inner in _fields(ReplayConfig)]

@@ -1,7 +1,7 @@
-"""The equations of all algorithms in float64 numpy, written like the papers' equations: plain rather than fast.
+"""The equations of all algorithms in float64 numpy, written as in the papers and without code of accel_rl.
 
-No code of accel_rl is used. Parameters are {name: array}, with the names of the models' parameters. T steps, B
-environments, N samples, A actions, Z atoms.
+The argument `p` maps the names of a model's parameters to arrays. Shapes: T steps, B environments, N samples, A
+actions, Z atoms.
 """
 
 import math
@@ -29,14 +29,14 @@ def layer_norm(p, name, x):
 
 
 def mlp(p, name, x):
-    """Linear layers with tanh. A layer consists of two modules, or of three if it has a layer norm."""
+    """Linear layers with tanh, each with a layer norm before or after tanh if `p` has parameters of layer norms."""
     modules = sorted({int(n.split(".layers.")[1].split(".")[0]) for n in p if n.startswith(f"{name}.layers.")})
     maps = [i for i in modules if p[f"{name}.layers.{i}.weight"].ndim == 2]
     for first in maps:
         x = linear(p, f"{name}.layers.{first}", x)
         if len(modules) == len(maps):
             x = np.tanh(x)
-        else:  # A layer's second or third module is a layer norm.
+        else:  # layer norms around tanh
             x = layer_norm(p, f"{name}.layers.{first + 2}", np.tanh(layer_norm(p, f"{name}.layers.{first + 1}", x)))
     return x
 
@@ -52,8 +52,8 @@ def sigmoid(x):
 
 
 def unrolled(p, obs, first, state, also=None):
-    """obs [T, n, F], first [T, n], state [n, 2 units] -> h [T, n, units], states [T, n, 2 units]. The LSTM's input is
-    the features and the numbers `also` [T, n, M]."""
+    """obs [T, n, F], first [T, n], state [n, 2 units] -> h [T, n, units], states [T, n, 2 units]. The input of the LSTM
+    is the concatenation of the features and `also` [T, n, M]."""
     h, c = np.split(state, 2, -1)
     states = []
     for t in range(len(obs)):
@@ -96,7 +96,7 @@ def sequence_q(p, obs, first, state, action, reward, actions, noise=None):
 def stream_of(p, name, x, noise):
     """One stream of a Q-network: a hidden layer with ReLU, and an output layer.
 
-    `noise` maps noisy layers to (noise_in, noise_out).
+    The dict `noise` maps the name of a noisy layer to its noise vectors (noise_in, noise_out).
     """
 
     def relu(y):
@@ -114,7 +114,8 @@ def stream_of(p, name, x, noise):
 
 
 def q_network(p, obs, actions, atoms=1, noise=None):
-    """obs [N, F] -> outputs [N, A, Z]. Dueling (Wang et al. 2016, eq. 9) if `p` has parameters of a value stream."""
+    """obs [N, F] -> outputs [N, A, Z]. The network is dueling (Wang et al. 2016, eq. 9) if `p` has parameters of a
+    value stream."""
     return heads_of(p, mlp(p, "body", obs), actions, atoms, noise)
 
 
@@ -128,8 +129,8 @@ def heads_of(p, x, actions, atoms, noise):
 
 
 def implicit(p, obs, actions, tau, noise=None, first=1):
-    """obs [N, F], tau [N, n] -> quantiles [N, A, n] (Dabney et al. 2018, arXiv:1806.06923, eq. 4; Clark et al. 2024
-    for the dueling streams of each quantile)."""
+    """obs [N, F], tau [N, n] -> quantiles [N, A, n] (Dabney et al. 2018, arXiv:1806.06923, eq. 4; dueling streams of
+    each quantile: Clark et al. 2024)."""
     x = mlp(p, "body", obs)
     cosines = p["embedding.linear.weight"].shape[1]
     out = []
@@ -167,7 +168,7 @@ def entropy(logits):
 
 def gae(r, value, bootstrap, cut_value, gamma, lambda_, bound):
     """A_t = delta_t + gamma lambda A_{t+1}, Schulman et al. 2016. `r` has a rollout's arrays; cut_value [T, B] is the
-    value at time limits."""
+    value of the last observation of a truncated episode."""
     T, B = value.shape
     advantage = np.full((T, B), np.nan)
     for b in range(B):
@@ -215,7 +216,8 @@ def vtrace(r, valid, ratio, value, bootstrap, cut_value, c):
 
 
 def n_step(s, t, b, n, gamma, bound):
-    """Return (sum of n discounted rewards, bootstrap discount, bootstrap observation) of step t of the stream `s`."""
+    """Return the n-step return from step t of the stream `s` as (sum of discounted rewards, bootstrap discount,
+    bootstrap observation)."""
     total, discount = 0.0, 1.0
     for k in range(n):
         total += discount * clipped(s.reward[t + k, b], bound)
@@ -247,7 +249,7 @@ def unscaled(y, epsilon):
 
 
 def is_known(s, t, b, n):
-    """Whether the n-step return from step t can be computed: its steps and its bootstrap observation were sampled."""
+    """Whether the steps and the bootstrap observation of the n-step return from step t were sampled."""
     for k in range(n):
         if not s.valid[t + k, b] or not (s.ended[t + k, b] or s.age[t + k + 1, b] > 0):
             return False
@@ -270,7 +272,7 @@ def policy_gradient_loss(c, logits, value, action, advantage, target):
 def ppo_loss(c, clip, logits, value, action, advantage, target, old_log_pi, old_value):
     """Schulman et al. 2017, eq. 7 and 9, sample by sample -> (loss, KL).
 
-    If an environment was lost, a batch may have no samples.
+    A batch may have no samples, because the worker process of its environments died.
     """
     policy = error = kl = 0.0
     if not len(action):
@@ -306,10 +308,11 @@ def projected(returns, p, atoms):
 
 
 def bootstrap(c, reward, discount, action, chooser, before):
-    """Return the rewards [N] and the policy of the next action [N, A].
+    """Return the rewards [N] and the probabilities of the next action [N, A].
 
-    `chooser` [N, A] are the action values after the step, `before` [N, A] those before the step. Without Munchausen's
-    term, the policy is greedy. With this term, rewards and policy are those of Vieillard et al. 2020, eq. 1.
+    `chooser` [N, A] are the action values after the step, `before` [N, A] those before the step. With Munchausen's
+    term, the rewards and probabilities are those of Vieillard et al. 2020, eq. 1. Without Munchausen's term, the policy
+    is greedy.
     """
     if not c.munchausen:
         return reward, np.eye(chooser.shape[1])[chooser.argmax(1)]

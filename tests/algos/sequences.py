@@ -1,4 +1,4 @@
-"""An oracle for R2D2: plain loops over the steps of each sequence of a stream of experience."""
+"""An oracle for R2D2, in plain loops over the steps of each sequence."""
 
 import numpy as np
 import torch
@@ -9,10 +9,7 @@ from tests.algos.streams import ACTIONS, B
 
 @torch.no_grad()
 def act(agent, r, state):
-    """Store the recurrent state before the rollout `r`, as a sampler does.
-
-    Returns the recurrent state after the rollout.
-    """
+    """Store the recurrent states before and after the rollout `r` in `r`, as a sampler does."""
     state = torch.zeros(B, agent.state_size) if state is None else state
     r.state = state.clone()
     for t in range(r.T):
@@ -29,10 +26,11 @@ def starts(c, rows):
 
 
 class Sequence:
-    """One sequence, and the action values, states and targets that a network's parameters give for it."""
+    """One sequence of time steps, and its action values, recurrent states and targets for given network parameters."""
 
     def __init__(self, c, s, k, b, state):
-        """`s` has the stream's arrays; `state` [2 units + 2] is the recurrent state before the first step."""
+        """The arguments: `s` has the stream's arrays, and `state` [2 units + 2] is the recurrent state before the first
+        step."""
         self.c, self.s, self.b, self.start = c, s, b, k * c.period
         self.state, self.before = state[:-2][None], state[-2:]
 
@@ -49,9 +47,9 @@ class Sequence:
         return q[:, 0], states[:, 0]
 
     def trained(self, p, p_of_burn_in, noise):
-        """Return q and recurrent states of the time steps after the burn-in.
+        """Return the action values and recurrent states of the time steps after the burn-in.
 
-        During the burn-in, the parameters are `p_of_burn_in`.
+        The network has the parameters `p_of_burn_in` during the burn-in, and `p` afterwards.
         """
         begin = self.start + self.c.burn_in
         state = self.state
@@ -74,9 +72,9 @@ class Sequence:
         return oracle.unscaled(q_t[(q if self.c.double else q_t).argmax()], self.c.rescale)
 
     def targets(self, online, target):
-        """The targets of the trained steps, NaN where a step is missing.
+        """Return the targets of the trained steps, NaN for a step whose n-step return is not in the stream.
 
-        `online` and `target` are pairs (parameters, noise) of both networks.
+        The arguments `online` and `target` are the pairs (parameters, noise) of the online and the target network.
         """
         c, s, b = self.c, self.s, self.b
         nets = [(p, self.trained(p, p, noise), noise) for p, noise in (target, online)]
@@ -102,14 +100,15 @@ class Sequence:
         return result
 
     def errors(self, p, p_of_burn_in, noise, targets):
-        """Return target - q of each trained step whose target is known."""
+        """Return target - q of each trained step whose target is not NaN."""
         q, _ = self.trained(p, p_of_burn_in, noise)
         begin = self.start + self.c.burn_in
         return [y - q[i, self.s.action[begin + i, self.b]] for i, y in enumerate(targets) if not np.isnan(y)]
 
 
 def check_update(played, batch, s, states, drawn, weight, online, target, rate):
-    """Check one update on the sequences `drawn` [(k, b)]. `states` has the recurrent state before each rollout."""
+    """Compare one update on the sequences `drawn` [(k, b)] with the oracle. The list `states` has the recurrent state
+    before each rollout."""
     c = played.config
     sequences = [Sequence(c, s, k, b, states[k * c.period // played.T][b]) for k, b in drawn]
     targets = [x.targets(online, target) for x in sequences]

@@ -14,8 +14,8 @@ NAN = float("nan")
 class Stream:
     """Successive rollouts of T steps of B environments, with terminations, truncations and lost lives.
 
-    With `waits`, an environment whose episode ended is skipped until the rollout ends, and the worker of environment 4
-    dies during the second rollout. The rewards of skipped steps are NaN.
+    With `waits`, environments whose episode ended are skipped until the rollout ends, and the worker process of
+    environment 4 dies during the second rollout. The rewards of skipped steps are NaN.
     """
 
     def __init__(self, T: int, rollouts: int, waits: bool, seed: int = 0):
@@ -68,9 +68,9 @@ class Stream:
 
 @torch.no_grad()
 def act(agent, r: Rollout, state: torch.Tensor | None) -> torch.Tensor | None:
-    """Record the values and log-probabilities that the agent would have recorded while it sampled the rollout.
+    """Write the agent's values, and the log-probabilities of the rollout's random actions, into the rollout.
 
-    Returns the recurrent state after the last step.
+    Returns the agent's recurrent state after the last step.
     """
     if state is not None:
         r.state = state

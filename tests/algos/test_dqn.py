@@ -1,7 +1,6 @@
 """Epsilons of optimizers, defaults and impossible settings of Q-learning.
 
-test_options.py tests the equations, and when the network is updated and the target network copied.
-tests/training/test_schedules_in_runs.py tests the schedules.
+The equations of Q-learning are tested in test_options.py.
 """
 
 from dataclasses import replace
@@ -30,7 +29,7 @@ def learner(cls, config, seed=0):
     algo = cls(config, made_up.SPEC, T=made_up.T, B=made_up.B)
     flat = FlatParameters(algo.agent.model)
     algo.begin()
-    with torch.no_grad():  # Noise makes the target network differ from the online network.
+    with torch.no_grad():  # The target network differs from the online network.
         for p in algo.target.parameters():
             p.add_(0.03 * torch.randn(p.shape))
     for i in range(6):
@@ -48,9 +47,9 @@ def lasagne_rmsprop(grads, rate, rho, epsilon=1e-6):
 
 @pytest.mark.parametrize("batch_size", [64, 256, 1_024])
 def test_rmsprops_epsilon_is_the_same_at_all_batch_sizes(batch_size):
-    """The settings are those of figure 9 of Stooke & Abbeel 2018.
+    """Updates with the settings of figure 9 of Stooke & Abbeel 2018 equal those of Lasagne's RMSProp.
 
-    Gradients are about 1e-4, so that their square is a hundredth of RMSProp's epsilon.
+    The gradients are about 1e-4, so that the square of a gradient is a hundredth of RMSProp's epsilon.
     """
     config = stooke.optimizers(optimizer="rmsprop", batch_size=batch_size, learning_rate=2.5e-4)
     algo = C51(replace(config.algo, replay=SMALL), made_up.SPEC, T=made_up.T, B=made_up.B)
@@ -73,7 +72,8 @@ def test_adams_epsilon_is_divided_by_the_batch(cls, config, published):
 
 
 class OfServer(SingleProcess):
-    """The communicator of one of several learners, whose common parameters have more updates than this learner made."""
+    """A communicator that reports the number of updates of all learners, `made`, instead of this learner's own
+    number."""
 
     made = 0
 
@@ -82,7 +82,8 @@ class OfServer(SingleProcess):
 
 
 def test_schedules_follow_the_updates_of_all_learners():
-    """Epsilon and target copies depend on the updates of all learners (Nair et al. 2015, section 5.1)."""
+    """Epsilon and the copies of the target network depend on the updates of all learners (Nair et al. 2015, section
+    5.1)."""
     config = DQNConfig(
         replay=SMALL, batch_size=32, intensity=4, target_interval=100, target_unit="updates", epsilon_unit="updates",
         epsilon_steps=1000, epsilon_final=0.1,

@@ -1,4 +1,4 @@
-"""A2C with V-trace: each update trains on the right window of time steps, and corrects for an older acting policy."""
+"""IMPALA (A2C with V-trace): the window of time steps of each update, and the correction for an older acting policy."""
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ def test_groups_take_turns_and_wait_for_a_whole_window():
 
 
 def test_it_corrects_for_an_older_policy():
-    """With an older acting policy, the importance ratio differs from 1 and the updated parameters are finite."""
+    """The importance ratio differs from 1 if the network has changed since the actions were sampled."""
     r = rollout()
     algo, flat = build(IMPALA, IMPALAConfig(window=T, batches=1))
     act_over(algo, r)

@@ -30,7 +30,8 @@ ALGORITHMS = {
 
 
 def rollout():
-    """In this rollout, environment 1 ends at step 2 and waits for its reset, and the worker of environment 3 died."""
+    """Return a rollout in which environment 1 ends its episode at step 2, and the worker process of environment 3 is
+    dead."""
     g = torch.Generator().manual_seed(0)
     flags = lambda: torch.zeros(T, B, dtype=torch.bool)  # noqa: E731
     terminated, valid, age = flags(), ~flags(), torch.ones(T + 1, B, dtype=torch.uint8)
@@ -104,7 +105,7 @@ def test_a_batch_made_by_hand(name):
 
 
 def test_nan_in_a_valid_cell_is_seen():
-    """A NaN in a valid cell must make the update be skipped and counted."""
+    """An update on a batch with a NaN in a valid cell (t, b) is skipped, and counted as skipped."""
     torch.manual_seed(0)
     algo, r = A2C(A2CConfig(), SPEC, T=T, B=B), rollout()
     flat = FlatParameters(algo.agent.model)
@@ -126,6 +127,6 @@ def test_finite_where_invalid():
 
 
 def test_old_numbers_need_not_be_given_anew():
-    """A batch from `replace` has the mask of valid cells (t, b) of the original batch."""
+    """dataclasses.replace copies a batch's mask of valid cells (t, b)."""
     batch = PolicyBatch(*(torch.ones(2) for _ in range(4)), torch.tensor([True, False]), {"value": torch.ones(2)})
     assert replace(batch, advantage=torch.tensor([2.0, NAN])).advantage.tolist() == [2.0, 0.0]

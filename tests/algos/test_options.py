@@ -1,10 +1,9 @@
 """Losses, gradients, optimizer steps and numbers of updates at every value of every option equal those of `oracle`.
 
 A test case passes a stream of experience to an algorithm as the training loop does. At each update the loss, its
-gradient
-along a random direction, and the step must equal those that the oracle computes from the same parameters. The gradient
-is compared with a finite difference of the oracle's loss at fixed targets. The comparison fails if the algorithm's
-gradient flows through its target.
+gradient along a random direction, and the optimizer step must equal those that the oracle computes from the same
+parameters. The gradient is compared with a finite difference of the oracle's loss at fixed targets: the two differ if
+an algorithm's gradient flows through its target.
 """
 
 import functools
@@ -29,12 +28,11 @@ from tests.marks import slow
 
 T, PROGRESS = 5, 0.25
 ROLLOUTS = {"a2c": 5, "ppo": 3, "pqn": 3, "impala": 6}
-Q_ROLLOUTS = 8  # The actions of the first two rollouts are random.
+Q_ROLLOUTS = 8  # In Q-learning, the agent acts randomly in the first two rollouts.
 SEQUENCE_ROLLOUTS = 12
 OPTIONS = [option for name in ALGORITHMS for option in options_of(name)[0]]
 CASES = [(option, value) for option in OPTIONS for value in option.values]
-# The algorithms in OWN_EQUATIONS share most options with DQN or A2C.
-# Of these algorithms' options, the fast tests cover only those in the algorithms' own equations.
+# Algorithms that share most options with A2C or DQN: the fast tests cover only the options listed here.
 OWN_EQUATIONS = {
     "ppo": {
         *("gae_lambda", "clip", "clip_schedule", "value_clip", "epochs", "minibatch", "normalize_advantage"),
@@ -70,7 +68,7 @@ def test_every_field_is_covered():
     assert len(CASES) >= 350
 
 
-# torch.manual_seed takes 3 ms: it formats a stack trace for each absent accelerator.
+# torch.manual_seed would take 3 ms, because it also seeds the generators of accelerators.
 seed = torch.default_generator.manual_seed
 
 
@@ -84,7 +82,7 @@ class Played:
         self.T = 3 if algorithm == "impala" else T
         self.algo = cls(c, SPEC, T=self.T, B=B)
         self.flat = FlatParameters(self.algo.agent.model)
-        with torch.no_grad():  # Without noise, an initial network has nearly equal outputs.
+        with torch.no_grad():  # Without noise, all outputs of the network would be nearly equal.
             self.flat.data += 0.1 * torch.randn(len(self.flat.data))
         c.check()
         c.check_sampling(self.T, B)
@@ -93,7 +91,7 @@ class Played:
         self.algo.now.progress = PROGRESS
         self.outcome: list[float] = []
         self.updates = 0
-        self.share = 1.0  # The schedule `kl` multiplies the learning rate by this factor.
+        self.share = 1.0  # The schedule `kl` multiplies the learning rate by `share`.
         self.state = torch.zeros(B, self.algo.agent.state_size) if getattr(c, "lstm", 0) else None
 
     def rule(self):
@@ -106,7 +104,7 @@ class Played:
         return read(self.algo.agent.model)
 
     def check_update(self, batch, loss_of, rate):
-        """Check the update on `batch`. loss_of(parameters) is the oracle's loss at fixed targets."""
+        """Compare the update on `batch` with the oracle, whose loss at fixed targets is loss_of(parameters)."""
         before = self.parameters
         loss = self.algo.loss(batch)
         want = loss_of(before)
@@ -239,7 +237,7 @@ def play_a2c(played):
 
 
 def minibatches(played, a, k):
-    """Yield the cells (t, b) of each minibatch, drawn as torch draws permutations."""
+    """Yield the cells (t, b) of each minibatch, in the order of torch.randperm."""
     c = played.config
     seed(k)
     if c.lstm:
@@ -372,7 +370,7 @@ def noise_of(model):
 
 
 class Priorities:
-    """Schaul et al. 2016, section 3.3 and 3.4: p^alpha of each cell (t, b), drawn from equal intervals of the sum."""
+    """Prioritized replay of Schaul et al. 2016, section 3.3 and 3.4, with the priority p^alpha of each cell (t, b)."""
 
     def __init__(self, config):
         self.config, self.p, self.highest = config, {}, 1.0
@@ -382,7 +380,8 @@ class Priorities:
         self.p |= {cell: self.highest for cell in cells if cell not in self.p}
 
     def check_draw(self, drawn, uniform):
-        """Check that each drawn cell is the first whose cumulative priority exceeds the random number of its draw.
+        """Check that sample i is the first cell whose cumulative priority exceeds the random number in interval i of
+        the sum.
 
         Return the importance weights [N].
         """
@@ -397,7 +396,7 @@ class Priorities:
 
     def update(self, drawn, error):
         new = {}
-        # The new priority of a cell that was drawn twice is from the larger error.
+        # A cell that was drawn twice gets the priority of its larger error.
         for cell, e in zip(drawn, error, strict=True):
             new[cell] = max((abs(e) + 1e-6) ** self.config.alpha, new.get(cell, 0.0))
         self.p |= new
@@ -509,7 +508,7 @@ def check_q_update(played, batch, s, cells, priorities, generator, target_net, a
         return outputs(p, obs, model, 1, getattr(c, "quantiles", 0))
 
     def loss_of(p):
-        if c.dueling and not implicit:  # Wang et al. 2016: gradients into the shared part are scaled by 2^-1/2
+        if c.dueling and not implicit:  # Gradients into the shared layers are scaled by 2^-1/2 (Wang et al. 2016).
             p = p | {n: p0[n] + (p[n] - p0[n]) * 2**-0.5 for n in p if n.startswith("body.")}
         return loss(c, learned(p), action, weight, targets)[0]
 
@@ -526,11 +525,11 @@ DISTRIBUTIONS = (
 PLAY = {"a2c": play_a2c, "ppo": play_ppo, "pqn": play_pqn, "impala": play_impala}
 
 
-@functools.cache  # Results are cached, because all cases with default values are equal.
+@functools.cache  # Many test cases have the same config.
 def play(algorithm, config, waits=True):
-    """Pass a stream of experience to an algorithm.
+    """Compare all updates of an algorithm on a stream of experience with the oracle.
 
-    Returns the oracle's losses and step lengths, and numbers of updates.
+    Returns the oracle's losses and step lengths, and the numbers of updates.
     """
     of_channels = getattr(config, "layer_norm", "none") == "before-channels"
     oracle.OF_NORMS["epsilon"] = 1e-6 if of_channels else 1e-5
@@ -556,7 +555,8 @@ def test_every_value_equals_the_equations(option):
 @pytest.mark.parametrize("seed", [0, *(slow(s) for s in range(1, 8))])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_values_together_equal_the_equations(algorithm, seed):
-    """Each option of an algorithm has a random value. Every second stream of experience has no invalid steps."""
+    """Test an algorithm with random values of all its options; with an odd seed, the experience has no invalid
+    steps."""
     draw = random.Random(f"{algorithm} {seed}")
     config = changed(algorithm, {o.field: draw.choice(o.values) for o in options_of(algorithm)[0]})
     play(algorithm, config, waits=seed % 2 == 0)

@@ -1,4 +1,4 @@
-"""R2D2: sequences start from the recurrent states that acting stored; settings without any sequence are refused."""
+"""R2D2: sequences start from stored recurrent states, and impossible settings are refused in one line."""
 
 import pytest
 import torch
@@ -30,7 +30,8 @@ def build(reset="immediate"):
 
 @pytest.mark.parametrize("reset", ["immediate", "wait"])
 def test_the_state_that_learning_computes_is_that_of_acting(reset):
-    """Unrolled from a stored recurrent state, the network reaches the next stored state, also across episode ends."""
+    """If the network is unrolled from a stored recurrent state, its state after one period equals the next stored
+    state."""
     algo, sampler = build(reset)
     algo.begin()
     algo.agent.epsilon = 0.3
@@ -48,7 +49,7 @@ def test_the_state_that_learning_computes_is_that_of_acting(reset):
         _, after = algo.agent.model.unroll(obs, first, batch.state, last[:period])
     following = ring.states[low + 1 : high].flatten(0, 1)
     torch.testing.assert_close(after[-1], following[:, :-2], rtol=1e-5, atol=1e-6)
-    # At an episode's first step, the network does not read the previous action and reward.
+    # The network does not read the previous action and reward at an episode's first step.
     begun = batch.age[period] > 0
     torch.testing.assert_close(last[period][begun], following[begun, -2:])
 

@@ -29,7 +29,8 @@ def build(cls, config, T=T, reset="immediate"):
 
 @pytest.mark.parametrize("reset", ["immediate", "wait"])
 def test_learning_sees_what_acting_saw(reset):
-    """Unrolled from the rollout's stored state, the network gives the recorded values and log-probabilities."""
+    """A network that is unrolled from a rollout's recurrent state computes the values and log-probabilities of
+    acting."""
     algo, _, sampler = build(PPO, PPOConfig(lstm=16), reset=reset)
     episodes = 0
     for _ in range(6):

@@ -1,4 +1,4 @@
-"""Normalized rewards equal those of a slow loop over whole episodes."""
+"""Normalized rewards equal those that a slow loop over whole episodes computes."""
 
 from dataclasses import fields, replace
 
@@ -22,7 +22,7 @@ T, GAMMA, ROLLOUTS = 6, 0.9, 7
 
 
 def episodes(stream, b, rollouts, clip):
-    """Return the rewards so far of each episode of environment b. Here, a lost life also ends an episode."""
+    """Return a list of rewards for each episode of environment b, where a lost life also ends an episode."""
     found = [[]]
     for t in range(rollouts * stream.T):
         if stream.valid[t, b]:
@@ -71,16 +71,18 @@ def test_a_reward_that_is_not_finite_counts_as_0():
 
 
 class DividedBatch(SequenceBatch):
-    """A batch whose rewards are already divided by the norm, while the network's inputs are the original rewards."""
+    """A batch with normalized rewards, for a network that reads the original rewards as inputs."""
 
     def last(self):
         return self.read
 
 
 def losses(algorithm, norm, stream):
-    """Return the losses of a learner that normalizes rewards, or with `norm` those with rewards divided by `norm`.
+    """Return the losses of an algorithm that normalizes rewards, or of an algorithm that reads rewards divided by
+    `norm`.
 
-    Both learners use the statistics of the whole stream, because a batch may have rewards of several rollouts.
+    The divisor of the rewards is computed from the whole stream, because a batch of a replay has rewards of several
+    rollouts.
     """
     statistics = norm_after(stream, stream.rollouts).state_dict()
     torch.manual_seed(0)
@@ -175,7 +177,8 @@ def test_a_resumed_run_has_the_statistics(algorithm, more, tmp_path):
 
 
 class Loud(gymnasium.RewardWrapper):
-    """CartPole with rewards of 1,000 instead of 1, so that a value function needs long to learn their scale."""
+    """CartPole with rewards of 1,000 instead of 1: a value function needs many updates to reach the scale of such
+    returns."""
 
     def __init__(self):
         super().__init__(gymnasium.make("CartPole-v1"))

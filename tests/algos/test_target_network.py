@@ -8,7 +8,8 @@ from tests.marks import slow
 
 @pytest.mark.parametrize(("interval", "expected"), [(100, 40), slow(1_000, 4), slow(512, 8)])
 def test_rows_count_the_copies_and_have_epsilon_and_beta(tmp_path, interval, expected):
-    """With 4,096 env steps in cycles of 512, an interval of 100 must give 40 copies, not one copy per cycle."""
+    """A run of 4,096 env steps that copies the network every 100 env steps makes 40 copies, although a training cycle
+    has 512 env steps."""
     values = {"env": "CartPole-v1", "envs": 64, "horizon": 8, "engine": "in-process", "decorrelation_steps": 0}
     values |= {"replay__size": 8_000, "replay__start": 1_024, "replay__prioritized": True, "epsilon_steps": 2_048}
     values |= {"evaluation__interval": 0, "log__interval": 512, "intensity": 1.0, "epsilon_final": 0.1}
@@ -19,7 +20,7 @@ def test_rows_count_the_copies_and_have_epsilon_and_beta(tmp_path, interval, exp
     shares = ((steps - 1_024) / 2_048).clip(0, 1)
     epsilon = [1.0 if n < 1_024 else c.epsilon + (0.1 - c.epsilon) * x for n, x in zip(steps, shares, strict=True)]
     assert rows["epsilon"].tolist() == pytest.approx(epsilon)
-    begun = (steps - 512) / 4_096  # A row has the beta at the beginning of its training cycle.
+    begun = (steps - 512) / 4_096  # beta changes at the beginning of each training cycle of 512 env steps
     assert rows["beta"].tolist() == pytest.approx((c.replay.beta + (1 - c.replay.beta) * begun).tolist())
     assert set(rows["acting_age"]) == {0}
 
@@ -29,5 +30,5 @@ def test_the_acting_network_of_a_concurrent_run_is_a_period_old(tmp_path):
     values |= {"replay__size": 2_000, "replay__start": 160, "evaluation__interval": 0, "log__interval": 160}
     values |= {"target_interval": 160, "schedule": "concurrent", "decorrelation_steps": 0, "batch_size": 32}
     run = accel_rl.train("dqn", **values, env_steps=640, run_dir=tmp_path / "run")
-    # Updates per 160 env steps: intensity 2, batches of 32.
+    # 10 updates per 160 env steps: 160 x intensity 2 / batch size 32
     assert run.metrics["acting_age"].tolist() == [0, 10, 10, 10]

@@ -1,4 +1,4 @@
-"""A window over successive short rollouts equals one long rollout of the same steps."""
+"""RolloutWindow joins successive short rollouts, and then has the arrays of one long rollout of the same steps."""
 
 import pytest
 import torch

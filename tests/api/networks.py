@@ -13,7 +13,7 @@ from accel_rl.algos.ppo import PPO
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.q_network import QNetwork
 
-# The environment variable with which `Ordered` registers its value layer before its policy layer.
+# The environment variable that lets `Ordered` register its value layer before its policy layer.
 VALUE_FIRST = "ACCEL_RL_TEST_VALUE_FIRST"
 
 

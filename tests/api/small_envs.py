@@ -1,4 +1,4 @@
-"""Small environments such as a user writes. Importing torch would delay each worker process by two seconds."""
+"""Small environments such as a user writes. The module does not import torch, so that worker processes start fast."""
 
 import gymnasium
 import numpy as np

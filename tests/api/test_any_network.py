@@ -30,7 +30,8 @@ SHORT |= {"engine": "in-process", "log__interval": 64}
 
 
 def marked(*quick: str, others: tuple[str, ...]):
-    """Parametrize a test by algorithms of tests.api.networks. The tests of `others` are marked slow."""
+    """Parametrize a test by algorithms of tests/api/networks.py. The tests of the algorithms in `others` are slow
+    tests."""
     return pytest.mark.parametrize("algorithm", [*quick, *(slow(name) for name in others)])
 
 
@@ -280,7 +281,7 @@ def test_synchronous_ranks_have_the_same_buffers(tmp_path):
 
 @pytest.mark.slow
 def test_synchronous_ranks_have_the_same_learning_rate(tmp_path):
-    """Each rank measures the KL divergence of its own samples, but the learning rate must be equal on all ranks."""
+    """The learning rate is equal on all ranks, although each rank measures the KL divergence of its own samples."""
     options = {"learning_rate_schedule": "kl", "schedule_kl": 3e-4, "evaluation__interval": 0, "ranks": 2}
     run = accel_rl.train("ppo", run_dir=tmp_path / "run", **{**SHORT, **options, "env_steps": 640})
     one, two = (
@@ -303,7 +304,7 @@ def test_a_cluster_refuses_what_its_shards_do_not_hold(tmp_path):
 
 
 def test_a_model_of_another_machine_is_evaluated(stored, tmp_path):
-    """The model's config.json names a GPU and cores that this machine does not have."""
+    """A model can be evaluated although its config.json names a GPU and CPU cores that this machine does not have."""
     folder = stored("FrozenPPO").export(tmp_path / "model").path
     file = folder / "config.json"
     values = json.loads(file.read_text())
@@ -330,7 +331,8 @@ def test_a_run_continues_on_another_device(finished, tmp_path, capsys):
 
 @pytest.mark.parametrize("prioritized", [slow(False), True])
 def test_a_q_learner_of_a_gpu_continues_on_a_cpu(tmp_path, monkeypatch, prioritized):
-    """The state of a CUDA generator has 16 bytes, but that of a CPU generator has 5,056."""
+    """A Q-learner's run on a GPU continues on a CPU, although the state of a CUDA generator (16 bytes) is no CPU
+    generator's state (5,056 bytes)."""
     run = accel_rl.train(
         "dqn", env="CartPole-v1", envs=4, env_steps=80, log__interval=40, intensity=4, replay__size=1_000,
         replay__start=40, engine="in-process",

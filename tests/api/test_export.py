@@ -1,4 +1,4 @@
-"""Exported models: the same agent on another machine, as an ONNX file, and on a hub."""
+"""Exported models act as the run's agent on another machine, as an ONNX file, and after a download from a hub."""
 
 import contextlib
 import importlib.util
@@ -86,10 +86,8 @@ def test_a_card_has_the_revision_of_the_code(run, model):
 
 
 def test_a_card_lists_the_launches_of_its_run(run, tmp_path):
-    """The run moved to another machine after 64 of 128 env steps, and from a Git clone to a wheel.
-
-    The run's third launch made no env steps.
-    """
+    """The run in this test was resumed on another machine at 64 of 128 env steps, with accel_rl from a wheel instead of
+    Git."""
     folder = shutil.copytree(run.path, tmp_path / "moved")
     (first,) = json.loads((folder / "launches.json").read_text())
     machine = {"cpu": "A CPU", "gpus": ["A GPU"], "cores": 4}
@@ -160,7 +158,7 @@ def test_onnx_computes_the_same(algorithm, values, tmp_path):
     config = resolve(settings(algorithm, values.pop("env", None), values))
     spec = config.spec
     agent = Learner(config, spec, "cpu", seed=1).algo.agent.evaluating(True)
-    with torch.no_grad():  # Without noise, an initial network's outputs are nearly zero.
+    with torch.no_grad():  # Without noise, all outputs would be nearly zero.
         for p in agent.model.parameters():
             p.add_(torch.randn(p.shape, generator=torch.Generator().manual_seed(p.numel())) * 0.02)
     export.check_onnx(agent)

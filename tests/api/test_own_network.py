@@ -35,7 +35,7 @@ SLOW = ("lstm", "pqn", "iqn", "concurrent", "ranks", "bools", "mixed", "async")
 
 
 class Floats(Pixels):
-    """Observations are pictures of floats, small enough for the network `minatar`."""
+    """An environment whose observations are arrays of floats [8, 8, 2], as the network `minatar` accepts."""
 
     observation_space = gymnasium.spaces.Box(-1, 1, (8, 8, 2), np.float64)
 
@@ -44,7 +44,7 @@ class Floats(Pixels):
 
 
 class Mixed(Pixels):
-    """Each observation is a picture and a vector."""
+    """An environment whose observations consist of a picture and a vector."""
 
     observation_space = gymnasium.spaces.Dict(
         image=gymnasium.spaces.Box(0, 255, (36, 36, 3), np.uint8), vector=gymnasium.spaces.Box(-1, 1, (3,))
@@ -86,7 +86,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path, way):
     if vectors:
         assert run.config.algo.network == "tests.models.users_networks:Vectors"
         assert any(name.endswith("body.net.layers.0.weight") for name in state["learner"]["network"])
-    if way == "async":  # Updates of asynchronous ranks depend on the ranks' timing.
+    if way == "async":  # The results of asynchronous ranks depend on the ranks' timing.
         return
     shutil.copytree(run.path, tmp_path / "again")
     for folder in [tmp_path / "again", *(tmp_path / "again").glob("rank*/*")]:

@@ -49,7 +49,7 @@ def test_a_changed_rate_is_used_and_recorded(run, capsys):
     assert f"--algo.learning-rate is 0.0001 from here on, {before} before" in out
     assert "ends at 256 env steps instead of 128; --schedule-steps 128 would end it as before" in out
     assert "--algo.learning-rate is 0.0001 from here on" in (run.path / "events.log").read_text()
-    # The oldest checkpoint was written with the earlier learning rate.
+    # The run can also be resumed from a checkpoint that was written with the earlier learning rate.
     older = sorted((run.path / "checkpoints").iterdir())[0]
     assert run.resume(checkpoint=str(older)).result.env_steps == 256
 

@@ -1,5 +1,5 @@
-"""If a run continues from an older checkpoint, the best agent and the evaluations are those of the rows in
-metrics.csv."""
+"""A run that continues from an older checkpoint moves later evaluations away, and selects its best agent without
+them."""
 
 import accel_rl
 from accel_rl.api.trained_agent import read_state

@@ -40,7 +40,7 @@ def test_a_run_is_trained_loaded_and_looked_at(trained):
 def test_a_run_goes_on(trained):
     run = Run.load(trained.path).resume(env_steps=1.5e2)
     assert run.result.env_steps == 160 and run.config.env_steps == 150
-    # An old checkpoint that the run could not remove at its end.
+    # A folder of an old checkpoint that the run could not delete when it ended.
     left = trained.path / "checkpoints/.writing-1-old-000000000128"
     left.mkdir()
     with pytest.raises(ConfigError, match="is finished"):
@@ -49,7 +49,7 @@ def test_a_run_goes_on(trained):
 
 
 def test_a_training_that_has_ended_holds_no_memory(tmp_path):
-    """A process that trains many runs must not keep the replay of every run in memory."""
+    """No Trainer or Learner remains in memory after a run: a process may train many runs with large replays."""
     before = {id(x) for x in gc.get_objects() if type(x) in (Trainer, Learner)}
     gc.disable()
     try:

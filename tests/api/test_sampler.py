@@ -24,7 +24,7 @@ def test_the_seed_decides():
 
 
 def test_a_runs_agent_plays(tmp_path):
-    """A high learning rate makes the policy nearly deterministic."""
+    """The run's high learning rate makes its policy nearly deterministic, so that most sampled actions are greedy."""
     run = accel_rl.train(
         "ppo", env="CartPole-v1", envs=4, horizon=8, minibatch=16, engine="in-process", env_steps=128,
         learning_rate=0.3, evaluation__interval=0, decorrelation_steps=0, run_dir=tmp_path / "run",
@@ -58,7 +58,7 @@ def test_bad_input_is_one_line(values, words, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("engine", ["in-process", "workers"])
 def test_a_function_plays(engine):
-    """The function returns an action that depends on the observation, and a value to record."""
+    """The sampler's policy is a function of the observations, which returns actions, and an array that is recorded."""
 
     def left_or_right(obs):
         return (obs[:, 2] > 0).long(), {"angle": obs[:, 2]}

@@ -1,4 +1,5 @@
-"""Trained agents of the suite: their names, the program that adds an agent, and their scores on both emulators."""
+"""The trained agents in the folder `suite`: names, the program that adds an agent, and scores on accel_rl's emulator
+and ale-py."""
 
 import pytest
 
@@ -18,7 +19,7 @@ NAMES = suite_models.model_names()
 
 @pytest.fixture(scope="module")
 def pong(tmp_path_factory):
-    """A run of Pong that collects one rollout, and then evaluates the agent."""
+    """A run of Pong that ends after one rollout and an evaluation."""
     folder = tmp_path_factory.mktemp("pong") / "run"
     few = {"evaluation__episodes": 1, "evaluation__max_episode_steps": 100, "evaluation__parallel": 1}
     return accel_rl.train("a2c", game="pong", envs=2, engine="in-process", env_steps=10, **few, run_dir=folder)
@@ -26,7 +27,7 @@ def pong(tmp_path_factory):
 
 @pytest.fixture
 def models(tmp_path, monkeypatch):
-    """Use an empty folder instead of the suite's folder of agents."""
+    """Use an empty folder instead of the folder of the suite's agents, and return it."""
     for module in (suite_models, program):
         monkeypatch.setattr(module, "SUITE", tmp_path)
     return tmp_path
@@ -71,10 +72,8 @@ def test_an_unfinished_run_is_not_added(models, tmp_path, capsys):
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "limit"), [(name, limit) for limit in (150, None) for name in NAMES])
 def test_an_agent_has_its_score_on_the_emulator_and_on_ale_py(name, limit, monkeypatch):
-    """Both backends give equal scores, whose mean is within two standard deviations, or 10 %, of the model card's mean.
-
-    Standard errors would be too small: a greedy agent plays few different episodes.
-    """
+    """The scores of an agent on our emulator and on ale-py are equal. In the slow test, the mean score is within two
+    standard deviations, or 10 %, of the mean score in the agent's model card."""
     recorded = ModelFolder(suite_models.SUITE / name).about()["evaluation"]
     mean = recorded["score_mean"]
     if limit:

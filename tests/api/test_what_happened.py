@@ -1,4 +1,4 @@
-"""The columns of metrics.csv, scores and exit codes of runs are correct, also with unusual environments."""
+"""Columns of metrics.csv, scores and exit codes of runs, also in unusual environments."""
 
 import signal
 import subprocess
@@ -105,7 +105,7 @@ def test_coloured_pictures_train(tmp_path, what, engine, stack):
 @pytest.mark.parametrize(
     ("what", "engine", "network"),
     [
-        # test_coloured_pictures_train also tests worker processes, with coloured pictures.
+        # In the fast tests, test_coloured_pictures_train trains with worker processes.
         slow("a2c", "workers", "a3c"),
         slow("a2c", "in-process", "a3c"),
         slow("ppo", "in-process", "dqn"),
@@ -128,7 +128,7 @@ def test_transitions_with_nan_are_not_drawn_again_and_are_named(tmp_path):
     )  # fmt: skip
     skipped, updates = run.metrics["skipped_updates"], run.metrics["updates"]
     share = (skipped[-1] - skipped[-5]) / (updates[-1] - updates[-5])
-    # One transition in 50 has a NaN. If transitions are drawn uniformly, 48 % of the batches of 32 have a NaN.
+    # If transitions were drawn uniformly, 1 - (1 - 1/50)^32 = 48 % of the batches would have a NaN.
     assert share < 0.3
     assert "the reward of environment" in (run.path / "events.log").read_text()
 

@@ -11,7 +11,7 @@ RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 PAGES = [page for page in sorted(RESULTS.glob("*.md")) if [*RESULTS.glob(f"{page.stem}*.json")]]
 FIGURE = re.compile(r"(?<![\w.-])\d{1,3}(?:,\d{3})+|(?<![\w.,-])\d+\.\d+(?= M)")
 MARK = "JSON not kept"
-"""Numbers in a paragraph with `MARK`, or in the paragraph after it, need not be in a JSON file."""
+"""Numbers in a paragraph with this mark, or in the next paragraph, need not be in a JSON file."""
 SETTINGS = {"2,048", "5,100"}
 """Numbers that are settings, such as batch sizes, which some programs do not write to JSON files."""
 
@@ -28,9 +28,9 @@ def numbers(value: object) -> Iterator[float]:
 
 
 def without_data(page: str, data: list[object]) -> list[str]:
-    """Return the unmarked numbers of a page that do not equal a rounded number of the data.
+    """Return the numbers of a page that are neither in a marked paragraph nor, rounded, in the data.
 
-    A number on the page may be in millions, or be the microseconds of a rate per second.
+    The page may show a number n of the data also in millions, or a rate n per second as 1e6 / n microseconds.
     """
     known = {n for part in data for n in numbers(part)}
     missing, before = [], ""

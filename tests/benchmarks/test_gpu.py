@@ -41,7 +41,7 @@ sys.meta_path.insert(0, Missing())
 
 
 def run(*argv: str, path: str = "") -> subprocess.CompletedProcess[str]:
-    """Run the command in a new process. `path` is put before this checkout on PYTHONPATH."""
+    """Run `python -m benchmarks.gpu` in a new process, with `path` before this checkout on PYTHONPATH."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [path, str(ROOT)]))}
     command = [sys.executable, "-m", "benchmarks.gpu", "--simulated", "--tiny", *argv]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
@@ -53,8 +53,8 @@ def parts_in(folder: Path, name: str = "gpu-simulated") -> dict:
 
 @pytest.fixture
 def bare(tmp_path: Path) -> str:
-    """A folder that, on PYTHONPATH, makes all installed packages except torch, numpy, psutil and ale-py
-    unimportable."""
+    """A folder for PYTHONPATH. Processes with this folder can import only torch, numpy, psutil and ale-py of the
+    installed packages."""
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(BLOCK)
     return str(tmp_path / "site")
@@ -121,7 +121,7 @@ def test_the_list_of_parts(capsys) -> None:
 
 @pytest.fixture
 def made_up(monkeypatch):
-    """Made-up parts of the benchmark: one fails, and one needs more time than is left."""
+    """Replace the parts of the benchmark by short functions, of which one fails and one exceeds the time limit."""
 
     def fails(bench: Bench) -> Result:
         raise ValueError("the GPU\nis hot")
@@ -147,7 +147,7 @@ def test_a_part_that_fails_is_recorded_and_the_others_go_on(tmp_path: Path, made
     assert "left out, no time: pong; repeat the command" in out and "failed: tests" in err
     page = (tmp_path / "gpu-some-gpu.md").read_text()
     assert "Failed: ValueError: the GPU is hot" in page and "| speed | 2.00 | at least 1.00 | met |" in page
-    assert program.main(argv) == 1  # The second command runs the failed part again.
+    assert program.main(argv) == 1  # A repeated command runs the failed part again.
     out, err = capsys.readouterr()
     assert "measured before: acting;" in out and "acting: works" not in err and "tests: fails" in err
     # A command with other options runs all parts again.
@@ -167,7 +167,7 @@ def test_what_failed_is_repeated_after_what_is_missing(tmp_path: Path, made_up, 
 
 
 def ended(pid: int) -> bool:
-    """Return whether a process has ended. A zombie has ended, too."""
+    """Return whether a process has ended. A zombie process counts as ended."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -213,7 +213,7 @@ def test_a_guarded_program_ends_with_a_killed_parent(tmp_path: Path) -> None:
 
 
 def measured(folder: Path) -> dict:
-    """Return the results of the part `replay`, or {} before its first measurement."""
+    """Return the results of the benchmark's part `replay` in a folder, or {} before the first measurement."""
     part = parts_in(folder).get("replay", {})
     return part if part.get("rows") else {}
 
@@ -298,7 +298,7 @@ def test_measurements_take_turns_within_their_time(tmp_path: Path) -> None:
     bench, order = Bench("cpu", replace(TINY, rounds=3), tmp_path, seconds=1e-9), []
     case = Case({"x": 1}, {name: lambda s, name=name: order.append(name) or s for name in "ab"})
     result = bench.run([lambda stack: case])
-    assert order == ["a", "b"]  # Without any time, each variant is still measured once.
+    assert order == ["a", "b"]  # Each variant is measured once, even if the time limit is 0.
     assert result.cases[0]["measurements"] == {"a": [TINY.shortest], "b": [TINY.shortest]}
     assert result.rows[0][:3] == [1, "a", TINY.shortest] and len(result.columns) == len(result.rows[0])
     assert rate(lambda: 1.0, 0.0) > 0

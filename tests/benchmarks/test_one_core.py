@@ -1,4 +1,5 @@
-"""The one-core reference lines of figure 2: one process on a core, and one process on each of its hyperthreads."""
+"""The one-core reference speeds, as in figure 2 of Stooke & Abbeel: one process on a core, and one process on each
+hyperthread of the core."""
 
 import json
 from contextlib import ExitStack
@@ -33,7 +34,7 @@ def test_a_system_that_does_not_say(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_one_process_and_one_on_each_thread_take_turns(monkeypatch) -> None:
-    """Two logical processors stand in for the two hyperthreads of a core."""
+    """Two logical processors of this machine replace the two hyperthreads of one core."""
     threads = tuple(allowed_cores()[:2])
     monkeypatch.setattr(sampler, "first_core", lambda: threads)
     with ExitStack() as stack:

@@ -1,4 +1,5 @@
-"""Each algorithm's counted operations per update equal those of the captured graph, and are bounded."""
+"""The counted operations of an algorithm's update equal those in its captured graph, and do not exceed the numbers in
+docs/gpu.md."""
 
 from contextlib import closing
 from dataclasses import replace
@@ -48,7 +49,7 @@ def test_the_operations_of_an_update(simulated_gpu, captured, tmp_path, name):
             algo.ingest(run.rollout)
         found = count(run.learner)
         assert set(found) <= set(STAGES) and all(found[stage] for stage in STAGES if stage != "priorities")
-        assert found.total() in captured, (captured, found)  # `captured` also has the graph that computes advantages.
+        assert found.total() in captured, (captured, found)  # Another captured graph computes advantages.
         assert found.total() <= COUNTS[name] + MORE, found
         if name in WITH_INVALID_STEPS:
             invalid = count(run.learner, is_whole=False)

@@ -103,7 +103,7 @@ def test_emulator_and_its_trace_run(tmp_path: Path, capsys) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("loads", [("emulation",), ("emulation", "inference", "training")])
 def test_cuda_emulator_runs(tmp_path: Path, capsys, loads: tuple[str, ...]) -> None:
-    """The benchmark compares the emulator's host build with worker processes, and then measures the time per step."""
+    """benchmarks.cuda_emulator measures the CPU build of the CUDA emulator, worker processes, and the time per step."""
     file = tmp_path / "out.json"
     short = ("--device", "cpu", "--tiny")
     assert cuda_emulator.main(["--games", "pong", *short, "--loads", *loads, "--json", str(file)]) == 0
@@ -134,7 +134,7 @@ SHORT = ("--envs-per-worker", "2", "--workers", "1", "--horizon", "2")
 
 
 def test_replay_runs(tmp_path: Path, capsys) -> None:
-    """The benchmark of replays also measures all other libraries that are installed.
+    """The replay benchmark measures our replay, and those of all other libraries that are installed.
 
     Our replay takes less than 7,213 bytes per transition.
     """

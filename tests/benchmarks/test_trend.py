@@ -1,4 +1,4 @@
-"""`python -m benchmarks.trend`: rows of commits, ratios that fell, and the plot."""
+"""`python -m benchmarks.trend`: a row of speed ratios per commit, a report of ratios that fell, and the plot."""
 
 import json
 from pathlib import Path
@@ -66,7 +66,7 @@ def test_bad_input_is_one_line(argv: list[str], part: str, tmp_path: Path, capsy
 
 @pytest.mark.slow
 def test_ratios_of_this_checkout(monkeypatch):
-    # The compilation of the translated game would take 20 s.
+    # Pong runs without its translation to C++, whose compilation would take 20 s.
     monkeypatch.setattr("accel_rl.emulator.translation.translate", lambda game: None)
     found = ratios("pong", seconds=0.02, turns=1)
     assert set(found) == {"VectorEnv, pong", "sampling, pong"} and min(found.values()) > 0

@@ -1,14 +1,13 @@
-"""Let each system call of a small run fail, and check that the run continues or can be resumed, with equal results.
+"""Let each system call of a small run fail, and compare the continued or resumed run with an undisturbed run.
 
     python -m tests.calls                                       # every call of each mode; hours
     python -m tests.calls --calls fsync rename --modes ppo      # some calls
     python -m tests.calls --every 10 --json out.json            # every tenth call
     python -m tests.calls --only "ppo/rename/EIO done/once/3"   # one trial again
 
-Calls that access a file are counted if this file is in the run's folder. Calls for threads, processes and memory are
-all counted, but
-only in the main process. A trial lets the n-th call fail, or the n-th call and all later ones. The program needs a C
-compiler, and a C library with LD_PRELOAD.
+A trial is a run in which the n-th system call of a kind fails, or the n-th and all later calls of this kind. Calls that
+access a file are counted only if the file is in the run's folder. Calls that create threads or processes or map memory
+are counted only in the main process. The program needs a C compiler, and a C library with LD_PRELOAD.
 """
 
 import itertools

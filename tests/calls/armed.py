@@ -1,7 +1,7 @@
 """python -m tests.calls.armed FAULT SHIM COUNTERS FOLDER KIND NTH FOR_EVER ERROR HOW WORDS...
 
-Run accel-rl with a failing system call (see `arm` in shim.c). At the end, join threads as the interpreter does.
-FAULT is the name of a fault that is planted into the code, or empty.
+Run accel-rl with a failing system call (see `arm` in shim.c), and join the process's threads at the end. FAULT is the
+name of a fault of planted.py that is planted into accel_rl, or empty.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Faults that are planted into the code of runs, and which the trials must find."""
+"""Faults that are planted into accel_rl, and which the trials of tests/calls must find."""
 
 import errno
 from collections.abc import Callable
@@ -24,10 +24,10 @@ FAULTS: dict[str, tuple[Any, str, Any]] = {
     "unsaved": (Checkpoints, "save", _ignoring(errors.RunError, Checkpoints.save)),
     "unreported": (errors, "REPORTED", {*errors.REPORTED} - {errno.ENOSPC}),
 }
-"""Planted faults: errors of a checkpoint's files are ignored; errors of saving are ignored; a full disk gives a
-traceback."""
+"""Planted faults. unwritten: errors of writing a checkpoint's files are ignored; unsaved: errors of saving a checkpoint
+are ignored; unreported: a full disk gives a traceback."""
 
 
 def planted(name: str) -> AbstractContextManager[Any]:
-    """Return a context manager that plants the fault into the code."""
+    """Return a context manager in which the fault is planted into accel_rl."""
     return mock.patch.object(*FAULTS[name])

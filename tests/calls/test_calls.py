@@ -1,4 +1,4 @@
-"""A few system calls of a small run fail, also with planted faults in the code."""
+"""Trials of a few failing system calls, also with faults that are planted into accel_rl."""
 
 import errno
 import json

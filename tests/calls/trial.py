@@ -1,4 +1,5 @@
-"""A trial is a small run in which a system call fails. The run is resumed, and compared with an undisturbed run."""
+"""A trial is a small run in which a system call fails. The disturbed run is resumed, and compared with an undisturbed
+run."""
 
 import ctypes
 import errno
@@ -45,15 +46,16 @@ FAULTS = {
     "opendir": ("EIO", "EMFILE"), "mmap": ("ENOMEM",), "thread": ("EAGAIN",), "fork": ("EAGAIN",),
     **dict.fromkeys(("memfd", "eventfd", "socketpair", "pipe"), ("EMFILE",)),
 }  # fmt: skip
-"""Maps each kind of system call to its possible faults."""
-# These faults hit only one call: a call that is always interrupted would be repeated for ever.
+"""Maps each kind of system call to the faults of its trials."""
+# An interrupted call is repeated by Python, and for ever if each repetition is interrupted.
 _ONCE = ("EINTR", "kill")
 LIMIT_S = 60.0
 
 
 @dataclass(frozen=True)
 class Fault:
-    """In a run of `mode`, the n-th system call of a kind fails, or with `for_ever` also all later calls."""
+    """A fault of a run of `mode`: its n-th system call of the kind `call` fails, with `for_ever` also all later
+    calls."""
 
     mode: str
     call: str
@@ -75,7 +77,7 @@ class Fault:
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """Return the number of the error, or 0, and the index in `HOW`."""
+        """Return (errno of the fault or 0, index of the fault in HOW)."""
         error = next((getattr(errno, word) for word in self.kind.split() if word not in HOW), 0)
         return error, next((HOW.index(word) for word in self.kind.split() if word in HOW), 0)
 
@@ -96,11 +98,11 @@ class Shim:
 
 
 class Trials:
-    """Trials of one mode, each in a new folder below `folder`."""
+    """Trials of one mode, one after another in the folder `run` below `folder`."""
 
     def __init__(self, shim: Shim, mode: str, folder: Path, planted: str = "") -> None:
-        """Train the undisturbed run, and count its calls. Raises RuntimeError if this run fails. `planted` is the name
-        of a fault that is planted into the code of disturbed runs."""
+        """Train the undisturbed run, and count its system calls. Raises RuntimeError if the undisturbed run fails.
+        `planted` is the name of a fault that is planted into accel_rl in the disturbed runs."""
         self._shim, self._folder, self._planted = shim, folder, planted
         self._folder.mkdir()
         self._run, self._mode = self._folder / "run", mode
@@ -111,16 +113,16 @@ class Trials:
         self._expected = content(self._run)
 
     def faults(self, call: str, kinds: tuple[str, ...], every: int) -> Iterator[Fault]:
-        """Yield the faults of one kind of call: n = 1, 1 + every, ... up to the number of calls of the undisturbed
-        run."""
+        """Yield the faults of the calls 1, 1 + every, ... of one kind of system call, as far as the undisturbed run
+        makes such calls."""
         for kind in kinds:
             for for_ever in (False,) if set(kind.split()) & set(_ONCE) else (False, True):
                 for n in range(1, self.counts[call] + 1, every):
                     yield Fault(self._mode, call, kind, for_ever, n)
 
     def outcome(self, fault: Fault) -> tuple[str, str]:
-        """Run a trial, and return its outcome with a description: "untouched" (the run made fewer calls), "went on",
-        "resumed", "lost", "traceback", "hung" or "wrong"."""
+        """Run a trial, and return its outcome and a description. The outcome is "untouched" (the run made fewer calls),
+        "went on", "resumed", "lost", "traceback", "hung" or "wrong"."""
         shutil.rmtree(self._run, ignore_errors=True)
         code, output, failed, _ = self._command(self._train, fault)
         if bad := _violation(code, output, killed="kill" in fault.kind):
@@ -131,11 +133,11 @@ class Trials:
         return self._resumed(output)
 
     def _resumed(self, output: str) -> tuple[str, str]:
-        """Continue the run without a fault, and compare it with the undisturbed run."""
+        """Resume the disturbed run without a fault, and compare its files with those of the undisturbed run."""
         last = output.strip().splitlines()[-1:]
         saved = run_files.newest(self._run)
         logged = max(run_files.row_steps(self._run), default=1)
-        due = (logged - 1) // SAVE_EVERY * SAVE_EVERY  # The checkpoint at the last row's env steps may be unfinished.
+        due = (logged - 1) // SAVE_EVERY * SAVE_EVERY  # The newest checkpoint may be unfinished.
         if saved < due:
             return "lost", f"the newest checkpoint is at {saved} env steps, {due} were saved: {last}"
         words = ["resume", str(self._run)] if (self._run / "config.json").exists() else self._train
@@ -198,7 +200,7 @@ def _violation(code: int | None, output: str, killed: bool) -> tuple[str, str] |
 
 
 def _alive(group: int) -> bool:
-    """Return whether a process group has a process."""
+    """Return whether a process group has a living process."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:

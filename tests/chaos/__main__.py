@@ -1,17 +1,15 @@
-"""Disturb small training runs by random faults, and check that each run ends, loses nothing and leaves nothing behind.
+"""Disturb small training runs by random faults, and check that the runs lose nothing and leave no process behind.
 
     python -m tests.chaos --minutes 10 --seed 1
     python -m tests.chaos --seed 1 --only 17    # trial 17 of seed 1 again
     python -m tests.chaos --planted             # after how many trials faults that were planted into accel_rl are found
 
-A trial is a run, a fault, and a resume. The outcomes of a trial are:
+In a trial, a fault disturbs a run, which is then resumed. Outcomes of a trial:
 
-- "lost": more env steps are lost than those since the last due checkpoint, the resumed run differs from an undisturbed
-  run although equality is promised, or a file outside the run folder has changed;
-- "hung": a command does not end;
-- "wrong": an unexpected exit code, a traceback, or a process that remains;
-- "nothing done": the fault came after the end of the run or before its first checkpoint;
-- "survived": otherwise.
+- "lost": a checkpoint is missing, the resumed run differs from an undisturbed run although it must be equal, or a file
+outside the run folder has changed; - "hung": a command does not end; - "wrong": an unexpected exit code, a traceback,
+or a process that remains; - "nothing done": the fault came after the end of the run or before its first checkpoint; -
+"survived": otherwise.
 """
 
 import random
@@ -117,7 +115,7 @@ class Options:
 
 def run_trials(o: Options) -> dict[str, Any]:
     """Run the trials, print a line for each, and return all results."""
-    # Under nohup, SIGHUP would be ignored by the trials' processes, too.
+    # Under nohup, the processes of the trials would ignore SIGHUP.
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
     if o.planted:
@@ -157,7 +155,7 @@ def trial(
         FAULTS[fault][0](t)
     except Violation as e:
         outcome, violation = e.kind, str(e)
-    except (OSError, psutil.Error) as e:  # An invariant's check could not read a file, or a process has just ended.
+    except (OSError, psutil.Error) as e:  # A check could not read a file or a process.
         outcome, violation = "wrong", f"the check failed: {e}"
     t.leftovers.kill()
     outcome = outcome or ("survived" if t.acted else "nothing done")

@@ -3,9 +3,9 @@
     python -m tests.chaos.cluster_hosts --hosts 3
     python -m tests.chaos.cluster_hosts --faults cut-60
 
-The hosts are network namespaces (network.py). Each host has a Ray node, one of the run's placement bundles and a shard
-of the parameters. The driver runs on the first host. A run survives if it writes further rows after the fault, and then
-ends at Ctrl-C. A run that does not survive must end with a line that names the host. Needs root and Ray.
+The hosts are network namespaces (network.py). Each host has a Ray node with one shard of the parameters. The driver
+runs on the first host. A run survives if it writes further rows after the fault, and then ends at Ctrl-C. A run that
+does not survive must end with a line that names the disturbed host. The program needs root and Ray.
 """
 
 import importlib.util
@@ -33,7 +33,8 @@ from tests.chaos.network import Network, can_make_networks, network
 from tests.chaos.trial import Trial
 
 START_S, FAULT_S = 400.0, 300.0
-"""Limits in seconds: for the first rows of a run, and for the run's survival or end after a fault."""
+"""START_S: time limit in seconds for the first rows of a run. FAULT_S: time limit after a fault for further rows, or
+for the run's end."""
 ROWS_BEFORE, ROWS_AFTER = 3, 5
 PORT = 6379
 FAULTS = {"none": 0.0, "delay": 0.0, "loss": 0.0, "cut-5": 5.0, "cut-60": 60.0, "cut": float("inf")}
@@ -114,7 +115,7 @@ def _disturbed(t: Trial, net: Network, root: Path, fault: str) -> tuple[str, str
         net.loss = 0.05
     elif seconds:
         net.cut.add(victim)
-        # Within this time, Ray must notice that the host was cut off for ever.
+        # Ray must notice within FAULT_S / 2 seconds that a host was cut off for ever.
         _await_end(driver, min(seconds, FAULT_S / 2))
         if seconds < FAULT_S:
             net.cut.clear()

@@ -1,4 +1,4 @@
-"""CartPole with a fault in one step. The environment variables CHAOS_FAULT and CHAOS_STEP select fault and step."""
+"""CartPole with a fault in one step, which environment variables select."""
 
 import os
 import signal
@@ -11,8 +11,8 @@ from gymnasium.envs.classic_control import CartPoleEnv
 
 
 class FaultyCartPole(CartPoleEnv):
-    """The fault occurs in step CHAOS_STEP of each environment. If CHAOS_ONCE names a file, the first fault creates the
-    file, and no further fault occurs."""
+    """CartPole with the fault CHAOS_FAULT in step CHAOS_STEP of each environment. If CHAOS_ONCE names a file, the first
+    environment with a fault creates the file, and other environments have no fault."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Faults of files: damaged files, older checkpoints, two processes in one folder, full disks, power failures."""
+"""Random faults that concern files: damaged files, two processes in one folder, full disks, power failures."""
 
 import contextlib
 import os
@@ -19,7 +19,8 @@ DAMAGES = ("flip", "truncate", "zeros", "delete", "folder", "link", "empty", "ap
 
 
 def damage(t: Trial) -> None:
-    """Kill the run and damage one of its files: the resumed run ends with one line, or equals the undisturbed run."""
+    """Kill the run and damage one of its files. The resumed run must end with an error of one line, or equal the
+    undisturbed run."""
     process = t.train()
     if t.moment(process):
         kill(t, process)
@@ -34,7 +35,7 @@ def damage(t: Trial) -> None:
     t.hit(f"{kind} {path.relative_to(t.run)}")
     t.progresses = False
     _damage(t, path, kind)
-    # The rows of a run with a changed setting, and of a run that reports lost rows, are not compared.
+    # The rows are not compared with those of the undisturbed run: damage may change a setting, or rows may be lost.
     t.whole_rows = False
     t.same = t.same and path.name != "config.json"
     t.incomparable |= {path.relative_to(t.run).parts[0]} - {"checkpoints", "segments", "ranks"}
@@ -49,7 +50,7 @@ def damage(t: Trial) -> None:
     if len(lines) > 4:
         raise Violation("wrong", f"{len(lines)} lines instead of one: {lines[-1]}")
     invariants.check_surroundings(t)
-    # The run can be resumed from an earlier checkpoint by --checkpoint.
+    # After damage to a checkpoint, --checkpoint can resume the run from another checkpoint.
     others = [c for c in t.checkpoints() if c not in path.parents and c != path]
     is_finished = bool(others) and int(others[-1].name) >= ENV_STEPS
     if path.name != "config.json" and "checkpoints" in path.parts and others and not is_finished:
@@ -76,7 +77,7 @@ def _damage(t: Trial, path: Path, kind: str) -> None:
         case "folder":
             path.unlink()
             path.mkdir()
-        case "link":  # The link points to a file of the user, which must not change.
+        case "link":  # The user's file must not change.
             path.unlink()
             path.symlink_to(t.folder / "outside" / "rows-0000000000000000.safetensors")
 
@@ -94,7 +95,8 @@ def go_back(t: Trial) -> None:
 
 
 def two_processes(t: Trial) -> None:
-    """Two processes resume a stopped run at the same time: one trains it, the other ends with code 2."""
+    """Let two processes resume a run at the same time: one process trains the run, and the other ends with exit code
+    2."""
     process = t.train()
     if not t.moment(process):
         t.finish()
@@ -103,7 +105,7 @@ def two_processes(t: Trial) -> None:
     both = [t.resume(), t.resume()]
     t.hit("two resumes")
     codes = sorted(t.wait(p) for p in both)
-    # Exit codes 0 and 0: the second process began after the first process had ended.
+    # Both exit codes are 0 if the second process began after the first process had ended.
     if codes not in ([0, 2], [0, 0]) or len(t.resumes()) > 1:
         raise Violation("wrong", f"exit codes {codes}, not 0 and 2; resumed at {t.resumes()}")
     invariants.check_end(t)
@@ -118,14 +120,14 @@ def moved(t: Trial) -> None:
     original, elsewhere = t.run, t.folder / "elsewhere"
     original.rename(elsewhere)
     t.run = elsewhere
-    # A run that has already saved everything may end with code 0.
+    # The exit code may be 0 if the last checkpoint was written before the folder was removed.
     is_complete = (elsewhere / "checkpoints" / f"{ENV_STEPS:012d}").exists()
     if removed := t.rng.random() < 0.3:
         t.progresses = False
-        while elsewhere.exists():  # While the run writes files, the removal may fail.
+        while elsewhere.exists():  # rmtree may fail while the run writes files.
             shutil.rmtree(elsewhere, ignore_errors=True)
     t.hit("removed" if removed else "moved")
-    t.incomparable.add("best-training")  # If its folder was moved, a run saves a checkpoint and ends.
+    t.incomparable.add("best-training")  # A run whose folder was moved saves and ends.
     code = t.wait(process, (0, 1) if is_complete or not removed else (1,))
     if original.exists() and not (original / "config.json").exists():
         raise Violation("wrong", f"a folder without config.json took the place of the run (exit code {code})")
@@ -156,8 +158,7 @@ def _fill(path: Path, left: int) -> None:
 
 
 def power_failure(t: Trial) -> None:
-    """Simulate a loss of power: the resumed run has only the data that ext4 had written to the disk by a random
-    moment."""
+    """Simulate a power failure: kill the run, and resume it with only the data that ext4 had written to the disk."""
     image, copy = t.folder / "image", t.folder / "copy"
     with open(image, "wb") as file:
         file.truncate(128 << 20)
@@ -167,7 +168,7 @@ def power_failure(t: Trial) -> None:
         process = t.train()
         t.moment(process)
         n = len(t.checkpoints())
-        time.sleep(1)  # Wait until the rename of the newest checkpoint is synced to the disk.
+        time.sleep(1)  # Wait until the newest checkpoint is synced to the disk.
         shutil.copyfile(image, copy)
         process.kill()
         t.wait(process)
@@ -177,13 +178,13 @@ def power_failure(t: Trial) -> None:
             raise Violation("lost", f"{len(t.checkpoints())} of {n} checkpoints were durable")
         if n:
             t.finish()
-        else:  # A run that was killed before its first checkpoint may be lost.
+        else:  # A run without a checkpoint may be lost.
             t.missed("before the first checkpoint")
 
 
 @contextlib.contextmanager
 def _mounted(t: Trial, options: list[str]) -> Iterator[Path]:
-    """Mount a file system at the folder `disk` of a trial."""
+    """Mount a file system at the folder `disk` in the trial's folder, and unmount it at the end."""
     disk = t.folder / "disk"
     disk.mkdir(exist_ok=True)
     subprocess.run(["mount", *options, str(disk)], check=True, capture_output=True)
@@ -203,7 +204,7 @@ def can_mount() -> str:
 
 
 def descriptors(t: Trial) -> None:
-    """Close some of the file descriptors 0, 1 and 2, or redirect them to a full device."""
+    """Start a run with some of the file descriptors 0, 1 and 2 closed, or redirected to /dev/full."""
     closed = [n for n in range(3) if t.rng.random() < 0.6]
     full = [n for n in (1, 2) if n not in closed and t.rng.random() < 0.5]
     redirections = " ".join([*(f"{n}>&-" for n in closed), *(f"{n}>/dev/full" for n in full)])

@@ -1,4 +1,5 @@
-"""Faults of runs with a parameter server on Ray. The results of such runs depend on the timing of their processes."""
+"""Faults of runs with a parameter server on Ray. The results of a run with a parameter server depend on the timing of
+its processes."""
 
 import importlib.util
 import signal
@@ -12,7 +13,7 @@ MEMBERS = ("ray::Member", "ray::ShardActor", "ray::EvaluatorActor", "ray::Board"
 
 
 def end_gorila(t: Trial) -> None:
-    """Kill or stop the driver, or kill or stop one of the processes on Ray, and resume the run if it has ended."""
+    """Signal the driver or one process on Ray, and resume the run if it has ended."""
     process = t.train()
     if t.moment(process):
         title = t.rng.choice((*MEMBERS, "", "", ""))

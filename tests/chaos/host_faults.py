@@ -12,7 +12,7 @@ from tests.chaos.network import Network, network, torchrun
 from tests.chaos.trial import LIMIT_S, Trial, signal_all
 
 TIMEOUT_S = 15
-"""Value of --distributed.timeout-s in the runs."""
+"""Value of --distributed.timeout-s in the trials' runs."""
 
 
 def undisturbed(t: Trial) -> None:
@@ -21,7 +21,7 @@ def undisturbed(t: Trial) -> None:
 
 
 def slow_network(t: Trial) -> None:
-    """From the beginning, delay packets by up to 200 ms, or lose up to 5 % of the packets."""
+    """From the run's beginning, delay packets by up to 200 ms, or lose up to 5 % of the packets."""
 
     def fault(net: Network) -> None:
         if t.rng.random() < 0.5:
@@ -78,7 +78,7 @@ def _on_hosts(t: Trial, fault: Callable[[Network], None], cut_s: float = 0.0, ki
 
 
 def _start(t: Trial, net: Network) -> list[subprocess.Popen]:
-    """Start or resume the run. Under torchrun, the same command does both."""
+    """Start or resume the run on both hosts. Under torchrun, the same command starts and resumes a run."""
     arguments = t.mode.train(t.run, "--distributed.timeout-s", str(TIMEOUT_S))
     t.environment |= {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     agents = []
@@ -89,8 +89,8 @@ def _start(t: Trial, net: Network) -> list[subprocess.Popen]:
 
 
 def _ends(agents: list[subprocess.Popen], t: Trial) -> list[int]:
-    """Wait until the ranks of both hosts have ended, and return the agents' exit codes. On a host that was cut off,
-    torchrun's agent waits for minutes after its rank's end, and is killed."""
+    """Wait until the ranks of both hosts have ended, and return the exit codes of torchrun's agents. The agent of a
+    host that was cut off is killed, because it would wait for minutes after its rank's end."""
     deadline = time.monotonic() + LIMIT_S
     while waiting := [agent for agent in agents if agent.poll() is None]:
         codes = [agent.returncode for agent in agents]

@@ -1,4 +1,4 @@
-"""Conditions that must hold when a command of a trial has ended, and when the run has reached its end."""
+"""Checks of a trial's files and processes: after each of its commands, and when its run has reached its end."""
 
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Violation(Exception):
-    """An invariant does not hold. `kind` is "lost", "hung" or "wrong"."""
+    """A failed check of a trial. `kind` is "lost", "hung" or "wrong"."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)
@@ -19,12 +19,12 @@ class Violation(Exception):
 
 
 def due(steps: list[int], in_background: bool = False) -> int:
-    """Return the env steps of the newest checkpoint that must be complete in a run with rows at `steps`.
+    """Return the env steps of the newest checkpoint that must be complete if metrics.csv has rows at the env steps
+    `steps`.
 
-    The checkpoint after the last row of metrics.csv may be in progress. If checkpoints are written in the background,
-    the checkpoint
-    before the last row may also be in progress. Every earlier checkpoint must be complete, because only one checkpoint
-    is written at a time.
+    The checkpoint at the last row of metrics.csv may be unfinished. If checkpoints are written in the background, the
+    previous checkpoint may also be unfinished. Earlier checkpoints must be complete, because only one checkpoint is
+    written at a time.
     """
     saves = [b for a, b in pairwise([0, *steps]) if b // CHECKPOINT_STEPS > a // CHECKPOINT_STEPS]
     complete = [0, *(save for save in saves if save < steps[-1])] if steps else [0]
@@ -32,10 +32,10 @@ def due(steps: list[int], in_background: bool = False) -> int:
 
 
 def check_progress(t: "Trial", is_stop: bool = False) -> int:
-    """Check that the newest checkpoint is not older than the last due checkpoint.
+    """Check that the newest checkpoint of the trial's run is not older than `due` allows.
 
-    After a stop that saves, the newest checkpoint must be at the last row. Return the number of env steps that are
-    lost.
+    With `is_stop`, the run has been stopped by a request, and the newest checkpoint must be at the last row of
+    metrics.csv. Return the number of env steps since the newest checkpoint.
     """
     steps, newest = run_files.row_steps(t.run), run_files.newest(t.run)
     last = steps[-1] if steps else 0
@@ -53,7 +53,8 @@ def check_progress(t: "Trial", is_stop: bool = False) -> int:
 
 
 def check_end(t: "Trial") -> None:
-    """Check a run that has ended with exit code 0."""
+    """Check that a run that has ended with exit code 0 is complete, and that a run with `same` equals the undisturbed
+    run."""
     steps = run_files.row_steps(t.run)
     if steps != sorted(set(steps)):
         raise Violation("wrong", f"the rows of metrics.csv are not ascending: {steps}")

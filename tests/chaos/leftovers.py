@@ -1,4 +1,4 @@
-"""Finds what a trial's processes leave behind: processes, names in /dev/shm, and changes of the user's files."""
+"""Finds processes and names in /dev/shm that a trial leaves behind, and changes of files outside its run."""
 
 import contextlib
 import hashlib
@@ -14,8 +14,8 @@ MARK = "ACCEL_RL_CHAOS"
 
 
 class Leftovers:
-    """Finds what the processes with a trial's mark leave behind. `outside` is created as a folder with files of a
-    user."""
+    """Finds what the processes of a trial leave behind. The folder `outside` is created with files that the trial must
+    not change."""
 
     def __init__(self, outside: Path) -> None:
         self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
@@ -36,7 +36,7 @@ class Leftovers:
         return []
 
     def is_changed(self) -> bool:
-        """Return whether the user's files have changed."""
+        """Return whether a file in the folder `outside` has changed."""
         return _digest(self.outside) != self._before
 
     def kill(self) -> None:
@@ -52,7 +52,7 @@ class Leftovers:
                 yield f"{process.pid} {command_line(process)[-80:]}"
 
     def _in_memory(self) -> Iterator[str]:
-        """Yield the new names in /dev/shm that no process of another program maps."""
+        """Yield the names in /dev/shm that are new since the trial's beginning, and that no process maps."""
         if new := _names() - self._names:
             maps = "".join(_text(path) for path in Path("/proc").glob("[0-9]*/maps"))
             yield from (f"/dev/shm/{name}" for name in sorted(new) if f"/dev/shm/{name}" not in maps)

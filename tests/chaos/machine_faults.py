@@ -23,7 +23,7 @@ _HOG = "import sys, time; memory = [b'x' * 2**20 for _ in range(int(sys.argv[1])
 
 
 def clock_jumps(t: Trial) -> None:
-    """Let the time of day jump forwards or backwards, also while the run is killed and resumed."""
+    """Let the time of day of the run's processes jump forwards or backwards, also before the killed run is resumed."""
     began, jump = time.monotonic(), t.folder / "clock"
     jump.write_bytes(bytes(8))
     t.environment |= {"LD_PRELOAD": str(compiled(CLOCK, t.folder)), "CHAOS_CLOCK": str(jump)}
@@ -56,7 +56,7 @@ def out_of_memory(t: Trial) -> None:
     t.same = t.same and not t.mode.workers
     with _container() as group:
         enter = f"echo $$ > {group}/cgroup.procs"
-        # With the highest oom_score_adj, the run's processes are killed first. Below 0 needs CAP_SYS_RESOURCE.
+        # The kernel kills processes with the highest oom_score_adj (1000) first.
         t.wrap = ["sh", "-c", f'{enter} && echo 1000 > /proc/self/oom_score_adj && exec "$@"', "-"]
         process = t.train()
         if t.moment(process):
@@ -98,7 +98,7 @@ def _container() -> Iterator[Path]:
     try:
         yield group
     finally:
-        for _ in range(100):  # A process of the control group may not have ended yet.
+        for _ in range(100):  # rmdir fails while a process of the group lives.
             with contextlib.suppress(OSError):
                 group.rmdir()
                 break

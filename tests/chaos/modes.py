@@ -1,4 +1,4 @@
-"""The training runs that `tests.chaos` disturbs. A run takes a few seconds, and represents one way of training."""
+"""The training runs that tests/chaos disturbs, one for each way of training. A run takes a few seconds."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,6 @@
 """A network of simulated hosts on one machine: network namespaces, joined by a router that delays and loses packets.
 
-The kernel's `tc netem` could do the same, but not all kernels have it. A router in Python needs only /dev/net/tun and
-root.
+The router is a Python program that needs only /dev/net/tun and root: not all kernels have `tc netem`.
 """
 
 import fcntl
@@ -21,7 +20,8 @@ from contextlib import contextmanager, suppress
 _TUNSETIFF = 0x400454CA
 _IFF_TUN, _IFF_NO_PI = 0x0001, 0x1000
 _DESTINATION = slice(16, 20)
-"""Position of the destination address in an IPv4 header. The address's last byte is the host's number plus 1."""
+"""Position of the destination address in an IPv4 header. The last byte of the address is the number of the host plus
+1."""
 
 
 class Network:

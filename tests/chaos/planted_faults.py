@@ -1,8 +1,7 @@
-"""Faults that are planted into accel_rl in the real processes of a trial, to prove that trials find such faults.
+"""Faults that are planted into accel_rl in the processes of a trial, to prove that trials find such faults.
 
-With the environment variables of `variables`, each Python process of a trial runs site/sitecustomize.py, which patches
-a module when it is imported. Trials with a planted fault use only the training mode and the random faults that can
-reveal the planted fault.
+Each Python process of a trial runs site/sitecustomize.py, which patches a module of accel_rl when the process imports
+the module. A trial with a planted fault uses only a training mode and random faults that can reveal the planted fault.
 """
 
 import math
@@ -21,7 +20,8 @@ MOST = 20
 
 @dataclass(frozen=True)
 class Planted:
-    """A planted fault: `patch` changes the imported `module`. Trials draw their random faults from `faults`."""
+    """A planted fault: `patch` changes the imported `module`. A trial with the planted fault draws its random fault
+    from `faults`."""
 
     patch: Callable[[Any], None]
     module: str
@@ -33,7 +33,7 @@ PLANTED: dict[str, Planted] = {}
 
 
 def variables(name: str) -> dict[str, str]:
-    """Return the environment variables that plant the fault into processes."""
+    """Return the environment variables of a process into which the fault is planted."""
     paths = [str(Path(__file__).with_name("site")), os.environ.get("PYTHONPATH", "")]
     path = os.pathsep.join(filter(None, paths))
     return {"CHAOS_PLANTED": name, "CHAOS_PLANTED_MODULE": PLANTED[name].module, "PYTHONPATH": path}
@@ -57,14 +57,14 @@ def checkpoint_not_written(module: Any) -> None:
 
 @planted("training.saver", "lstm", "stop")
 def stop_saves_nothing(module: Any) -> None:
-    """A run that is stopped saves no checkpoint."""
+    """A run that ends after a stop request saves no checkpoint."""
     save = module.Saver.save
     module.Saver.save = lambda self: None if self.schedule.interrupted() else save(self)
 
 
 @planted("training.saver", "lstm", "kill", "go-back", "stop")
 def count_off_by_one(module: Any) -> None:
-    """A resumed run counts one update more."""
+    """The number of updates is too large by 1 in a resumed run."""
 
     def change(self: Any) -> None:
         self.learner.updates += 1
@@ -74,7 +74,7 @@ def count_off_by_one(module: Any) -> None:
 
 @planted("samplers.sampler", "lstm", "kill", "go-back", "stop")
 def generator_not_restored(module: Any) -> None:
-    """After a resume, the random numbers of actions are those of the run's beginning."""
+    """A resumed run samples actions with the random numbers of the run's beginning."""
     _after(module.Sampler, "load_state_dict", lambda self: self._uniform.manual_seed(0))
 
 
@@ -101,7 +101,7 @@ def row_lost(module: Any) -> None:
 
 @planted("training.saver", "lstm", "kill", "go-back", "stop")
 def evaluation_repeated(module: Any) -> None:
-    """A resumed run does not know its last evaluation."""
+    """A resumed run repeats the evaluation that was made before its checkpoint."""
 
     def change(self: Any) -> None:
         self.counters.evaluated_at = 0
@@ -111,7 +111,7 @@ def evaluation_repeated(module: Any) -> None:
 
 @planted("training.stored_agents", "lstm", "kill", "go-back", "stop")
 def best_score_forgotten(module: Any) -> None:
-    """The best score so far is not read from the stored network."""
+    """A resumed run forgets the score of its best network."""
     module.BestAgent.score = property(lambda self: -math.inf if self._score is None else self._score)
 
 
@@ -143,7 +143,7 @@ def older_checkpoint_resumed(module: Any) -> None:
 
 @planted("checkpoints.checkpoint", "lstm", "kill", "go-back", "stop")
 def file_outside_removed(module: Any) -> None:
-    """A resume also removes unused segments in the folders beside the run folder."""
+    """A resume also removes unused segment files in the folders beside the run folder."""
 
     def remove(self: Any) -> None:
         for path in self.folder.parent.parent.glob("*/rows-*.safetensors"):
@@ -161,7 +161,7 @@ def process_left(module: Any) -> None:
 
 @planted("samplers.workers.pool", "ppo", "kill-worker")
 def second_replacement_hangs(module: Any) -> None:
-    """The second replacement of a worker never ends."""
+    """The second replacement of a dead worker process never ends."""
     replace, deaths = module.WorkerPool._on_death, []
 
     def hang(*args: Any, **options: Any) -> None:
@@ -174,7 +174,7 @@ def second_replacement_hangs(module: Any) -> None:
 
 @planted("training.signals", "ppo", "stop-worker")
 def stop_waits_for_worker(module: Any) -> None:
-    """A stop request does not shorten the wait for a worker."""
+    """After a stop request, a run waits for a worker process as long as without the request."""
     module.obey_stop = lambda request: None
 
 
@@ -213,13 +213,13 @@ def checkpoint_not_synced(module: Any) -> None:
 
 @planted("files.folder_lock", "lstm", "two")
 def folder_not_locked(module: Any) -> None:
-    """Two processes can train in one folder."""
+    """Two processes can train in the same run folder."""
     module.fcntl = SimpleNamespace(LOCK_EX=0, LOCK_NB=0, flock=lambda *args: None)
 
 
 @planted("files.folder_lock", "lstm", "no-locks")
 def owner_ignored(module: Any) -> None:
-    """Without locks, two processes can train in one folder."""
+    """On a file system without locks, two processes can train in the same run folder."""
     module._claim = lambda folder, message: None
 
 
@@ -237,13 +237,13 @@ def checkpoint_not_written_before_memory_is_full(module: Any) -> None:
 
 @planted("gorila.driver", "gorila", "gorila")
 def driver_saves_only_once(module: Any) -> None:
-    """The driver of a parameter server saves one checkpoint, and later ones only when the run ends."""
+    """The driver of a run with a parameter server saves its second checkpoint only when the run ends."""
     save = module.Driver.save
     module.Driver.save = lambda self: None if self.counters.saved_at and not self._done() else save(self)
 
 
 def _skip(module: Any, condition: Callable[[Any, int], bool]) -> None:
-    """Let `Checkpoints.save` write nothing if `condition(object, env steps)` is true."""
+    """Let `Checkpoints.save` write no checkpoint if `condition(checkpoints, env steps)` is true."""
     save = module.Checkpoints.save
     module.Checkpoints.save = lambda self, steps, *rest: (
         self.path(steps) if condition(self, steps) else save(self, steps, *rest)
@@ -251,7 +251,7 @@ def _skip(module: Any, condition: Callable[[Any, int], bool]) -> None:
 
 
 def _after(kind: type, method: str, change: Callable[[Any], object]) -> None:
-    """Call `change` with the object after each call of a method."""
+    """Call `change(object)` after each call of the object's method."""
     function = getattr(kind, method)
 
     def changed(self: Any, *args: Any) -> Any:

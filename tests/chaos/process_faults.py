@@ -1,4 +1,5 @@
-"""Faults of processes: kills, signals, limits, environments. Failing system calls are tested in tests/calls."""
+"""Faults of processes: kills, signals, resource limits, hostile clients, failing environments. Failing system calls are
+tested in tests/calls."""
 
 import contextlib
 import resource
@@ -19,7 +20,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def kill_run(t: Trial) -> None:
-    """SIGKILL the main process, or all processes simultaneously, at up to three random moments."""
+    """SIGKILL the main process, or all processes of the run at once, at up to three random moments."""
     process = t.train()
     for _ in range(t.rng.randint(1, 3)):
         if not t.moment(process):
@@ -39,14 +40,14 @@ def kill(t: Trial, process: subprocess.Popen, is_group: bool = False) -> None:
 
 
 def kill_while_starting(t: Trial) -> None:
-    """SIGKILL the main process while a run begins, or while it resumes from a checkpoint, before its first row."""
+    """SIGKILL the main process while the run starts, or while a stopped run resumes from a checkpoint."""
     process = t.train()
     if t.rng.random() < 0.7:
         if not t.moment(process):
             t.finish()
             return
         t.stop(process, signal.SIGTERM)
-        if run_files.newest(t.run) >= ENV_STEPS:  # The run may have reached its end before it stopped.
+        if run_files.newest(t.run) >= ENV_STEPS:  # The stop request came after the run's end.
             t.finish()
             return
         process = t.resume()
@@ -68,7 +69,7 @@ def stop_run(t: Trial) -> None:
 
 
 def kill_worker(t: Trial) -> None:
-    """SIGKILL one to four workers. The run continues with new workers."""
+    """SIGKILL one to four worker processes. The run must continue with new worker processes."""
     t.same = False
     process = t.train()
     for _ in range(t.rng.randint(1, 4)):
@@ -78,13 +79,13 @@ def kill_worker(t: Trial) -> None:
 
 
 def signal_worker(t: Trial, process: subprocess.Popen, number: signal.Signals) -> None:
-    """Send a signal to one of the workers."""
+    """Send a signal to one of the worker processes."""
     if (workers := t.processes(process, WORKER)) and signal_all([t.rng.choice(workers)], number):
         t.hit(f"{number.name} to a worker")
 
 
 def freeze_worker(t: Trial) -> None:
-    """SIGSTOP a worker for ever."""
+    """SIGSTOP a worker process for ever."""
     t.same = False
     process = t.train("--sampler.timeout-s", "3", "--sampler.start-timeout-s", "20")
     if t.moment(process):
@@ -93,9 +94,9 @@ def freeze_worker(t: Trial) -> None:
 
 
 def stop_without_worker(t: Trial) -> None:
-    """Stop or kill a worker, and a moment later stop or kill the run.
+    """SIGSTOP or SIGKILL a worker process, and a moment later request a stop of the run, or kill the run.
 
-    A stopping run that waits for the worker must still save before a container or Slurm would kill the run.
+    Although the worker process does not answer, a stop request must end the run with a checkpoint within STOP_LIMIT_S.
     """
     t.same = False
     process = t.train()
@@ -153,13 +154,14 @@ def stop_rank(t: Trial) -> None:
 
 
 def without_locks(t: Trial) -> None:
-    """On a file system without locks, a second process is refused, and the killed run is resumed."""
+    """Let flock fail as on a file system without locks. A second process that resumes the run must be refused, and the
+    killed run must be resumed."""
     error = t.rng.choice(("ENOLCK", "ENOSYS", "EOPNOTSUPP"))
     t.wrap = [*strace(t, f"flock:error={error}:when=1+"), "-P", str(t.run / ".lock")]
     process = t.train()
     if t.moment(process):
         running = t.processes(process)
-        # The run is suspended, so that it cannot end before the second process begins.
+        # The first process is suspended, so that it cannot end before the second process begins.
         signal_all(running, signal.SIGSTOP)
         t.hit("two processes, SIGKILL to all")
         t.wait(t.resume(), (2,))
@@ -169,7 +171,8 @@ def without_locks(t: Trial) -> None:
 
 
 def strace(t: Trial, inject: str) -> list[str]:
-    """Return a command that runs its arguments and injects a fault into a system call of the main process."""
+    """Return the words of an strace command that runs its arguments, and lets a system call of the program fail as in
+    `inject`."""
     trace = ["-e", f"trace={inject.split(':')[0]}", "-e", f"inject={inject}"]
     return ["strace", "--seccomp-bpf", "-f", "-qq", "-o", str(t.folder / "strace.txt"), *trace]
 
@@ -226,7 +229,7 @@ def hostile_clients(t: Trial) -> None:
 
 
 def environments(t: Trial) -> None:
-    """Let one environment exit, be killed, raise or block, in one step or in every episode."""
+    """Let an environment exit, be killed, raise or block in step CHAOS_STEP, either once or in each new environment."""
     t.same, t.tracebacks = False, True
     fault = t.rng.choice(("exit", "kill", "segfault", "raise", "block", "interrupt", "close"))
     step, repeated = t.rng.randint(1, 300), t.rng.random() < 0.3

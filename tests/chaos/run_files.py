@@ -38,10 +38,7 @@ def newest(run: Path) -> int:
 
 
 def rank_folders(run: Path) -> list[Path]:
-    """Return the folders with the ranks' parts of the checkpoints.
-
-    The first of these folders is the run folder itself.
-    """
+    """Return the folders with the ranks' parts of the checkpoints, beginning with the run folder for rank 0."""
     return [run, *sorted((run / "ranks").glob("[0-9]*"))]
 
 

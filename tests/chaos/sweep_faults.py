@@ -1,4 +1,4 @@
-"""Faults of a sweep of two runs, which the resumed sweep retries or continues."""
+"""Faults that end a sweep of two runs, or one of its runs. The resumed sweep must finish both of its runs."""
 
 import json
 import signal
@@ -14,14 +14,14 @@ from tests.sweeps.grids import cartpole
 
 
 def swept() -> Grid:
-    """Return a sweep of two runs with the usual length and intervals of rows and checkpoints in tests/chaos."""
+    """Return a sweep of two runs with ENV_STEPS, CHECKPOINT_STEPS and ROW_STEPS of tests/chaos/modes.py."""
     base = cartpole()
     checkpoint, log = replace(base.checkpoint, interval=CHECKPOINT_STEPS), replace(base.log, interval=ROW_STEPS)
     return grid(replace(base, env_steps=ENV_STEPS, checkpoint=checkpoint, log=log), seeds=(0, 1))
 
 
 def end_sweep(t: Trial) -> None:
-    """SIGKILL, SIGTERM or SIGINT to a sweep, or SIGKILL to one of its runs. Afterwards, resume the sweep."""
+    """Send SIGKILL, SIGTERM or SIGINT to a sweep, or SIGKILL to one of its runs, and resume the sweep."""
     assert t.reference is not None
     folder, undisturbed = t.run, t.reference
     runs = sorted(path.name for path in undisturbed.iterdir() if path.is_dir())

@@ -1,4 +1,4 @@
-"""Each invariant reports a run that breaks it."""
+"""The checks of invariants.py report lost checkpoints, wrong files, and processes that a trial leaves behind."""
 
 import mmap
 import random
@@ -14,7 +14,8 @@ from tests.chaos.trial import Trial
 
 
 def trial_with(folder, *steps, checkpoints=(), mode="ppo", reference=None):
-    """A trial whose run has rows and checkpoints at the given env steps."""
+    """Return a trial whose run has rows of metrics.csv at the env steps `steps`, and checkpoints at the env steps
+    `checkpoints`."""
     t = Trial(MODES[mode], folder, random.Random(0), reference)
     for step in checkpoints:
         (t.run / "checkpoints" / f"{step:012d}").mkdir(parents=True)

@@ -17,7 +17,7 @@ def main(*argv):
 
 @pytest.fixture(scope="module")
 def references(tmp_path_factory):
-    """The folder of undisturbed runs. All trials of a mode share one undisturbed run."""
+    """The folder of the undisturbed runs, one for each training mode."""
     return tmp_path_factory.mktemp("chaos")
 
 
@@ -36,7 +36,7 @@ def test_a_planted_fault_is_found(name, references):
 
 
 def test_each_fault_is_planted_into_a_module_that_exists():
-    """A fault whose module no process imports would never be planted."""
+    """No trial would notice that a planted fault names a module which does not exist."""
     assert all(importlib.util.find_spec(planted.module) for planted in PLANTED.values())
 
 

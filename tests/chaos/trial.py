@@ -1,4 +1,4 @@
-"""A trial is a run with a fault, after which invariants must hold."""
+"""A trial is a small training run that a fault disturbs, and whose files and processes are checked afterwards."""
 
 import math
 import os
@@ -21,26 +21,27 @@ from tests.chaos.modes import ENV_STEPS, ROWS, Mode
 LIMIT_S = 150.0
 """A command hangs if, for LIMIT_S seconds, it has neither ended nor added a row to metrics.csv."""
 FIRST_ROW = 3
-"""A fault occurs only after metrics.csv has this number of rows, because an earlier fault could lose nothing."""
+"""Faults occur after metrics.csv has this number of rows: before it, a run has no env steps to lose."""
 STOP_LIMIT_S = 45.0
 """A stop request is ignored if the command has not ended after STOP_LIMIT_S seconds. A stopping run kills a worker that
 does not answer within 5 s."""
 
 
 class Trial:
-    """Starts the commands of one run in a separate folder, and checks the newest checkpoint whenever a command ends."""
+    """Starts the accel-rl commands of one run in a separate folder, and checks the newest checkpoint whenever a command
+    ends."""
 
     def __init__(self, mode: Mode, folder: Path, rng: random.Random, reference: Path | None = None) -> None:
-        """`reference` is the folder of an undisturbed run of the same mode."""
+        """The argument `reference` is the folder of an undisturbed run of the same mode."""
         self.mode, self.folder, self.rng = mode, folder, rng
         self.run = folder / "run"
         self.reference = reference
         self.same = mode.exact and reference is not None
-        """Whether the final state and rows must equal those of the undisturbed run."""
+        """Whether the run's final state and rows must equal those of the undisturbed run."""
         self.incomparable: set[str] = set()
         """Folders of the run that may differ from those of the undisturbed run, such as damaged ones."""
         self.whole_rows = True
-        """Whether metrics.csv must have all rows."""
+        """Whether metrics.csv must have all rows of the undisturbed run."""
         self.progresses = True
         """Whether the newest checkpoint is checked when a command ends. False after the run's files were damaged."""
         self.tracebacks = False
@@ -62,7 +63,7 @@ class Trial:
     # Commands
 
     def start(self, *arguments: str, **options: Any) -> subprocess.Popen:
-        """Start accel-rl with arguments. The output goes to a file of the trial."""
+        """Start accel-rl with arguments, and write its output to a file in the trial's folder."""
         command = [*self.wrap, sys.executable, "-m", "accel_rl", *arguments]
         self.commands.append(" ".join(command))
         output = self.folder / f"output-{len(self.commands)}.txt"
@@ -92,8 +93,8 @@ class Trial:
         return [int(line.split(" resumed at ")[1].split()[0]) for line in lines if " resumed at " in line]
 
     def wait(self, process: subprocess.Popen, allowed: Sequence[int] | None = None, limit_s: float = LIMIT_S) -> int:
-        """Wait for the end of a command, check the newest checkpoint, and return the exit code. An exit code outside
-        `allowed` is a Violation."""
+        """Wait for the end of a command, check the newest checkpoint, and return the exit code. Raises Violation if the
+        exit code is not in `allowed`."""
         rows = self.n_rows()
         while True:
             try:
@@ -109,7 +110,7 @@ class Trial:
         return code
 
     def check_progress(self, code: int = 0, is_stop: bool = False) -> None:
-        """Check the newest checkpoint after the end of a command."""
+        """Check, after the end of a command, that no checkpoint is missing."""
         if not self.progresses:
             return
         resumed = self.resumes()[self._resumed :]
@@ -120,14 +121,14 @@ class Trial:
             self.missed("before the first checkpoint")
 
     def stop(self, process: subprocess.Popen, number: signal.Signals, group: bool = False, times: int = 1) -> None:
-        """Request a stop of a run that has written rows. The run must save a checkpoint at its last row."""
-        # The stopped run has more checkpoints than the undisturbed run, so that SaveBest compares more networks.
+        """Send a signal that requests a stop. The run must save a checkpoint at the last row of metrics.csv."""
+        # SaveBest selects networks at checkpoints, of which a stopped run has one more than the undisturbed run.
         self.incomparable.add("best-training")
         self.hit(f"{number.name} to the {'group' if group else 'main process'}")
         for i in range(times):
             time.sleep(i * self.rng.uniform(0, 0.1))
             (os.killpg if group else os.kill)(process.pid, number)
-        # A signal changes the exit code of a run only after the run has installed its handlers, and before its end.
+        # The exit code is -number before the run has installed its signal handlers, and 0 if the run had ended.
         code = self.wait(process, (0, 128 + number, -number), STOP_LIMIT_S)
         if code == 0:
             self.missed("too late")
@@ -135,19 +136,20 @@ class Trial:
         self.check_progress(is_stop=bool(saves))
 
     def hit(self, text: str) -> None:
-        """Record a fault that has hit a running run."""
+        """Record the description of a fault that has hit the run."""
         self.told.append(text)
         self.acted = True
 
     def missed(self, why: str) -> None:
-        """Record that all faults so far came before or after the time in which the run could lose something."""
+        """Record why the faults so far cannot have lost anything, such as "too late"."""
         self.told.append(why)
         self.acted = False
 
     # Moments
 
     def moment(self, process: subprocess.Popen) -> bool:
-        """Wait for a random moment of the run, after a resume has begun to train. Return False if the run has ended."""
+        """Wait until metrics.csv has a random number of rows, and then up to 0.3 s. Return False if the run has ended
+        before."""
         if self._from >= 0 and not self.until_resumed(process):
             return False
         first = min(max(FIRST_ROW, self.n_rows()), ROWS - 1)
@@ -157,7 +159,7 @@ class Trial:
         return running
 
     def until_resumed(self, process: subprocess.Popen) -> bool:
-        """Wait until a resumed run has logged the resume and removed the rows after the checkpoint.
+        """Wait until a resumed run has logged the resume, and removed the rows of metrics.csv after the checkpoint.
 
         Return False if the run ended.
         """
@@ -201,7 +203,7 @@ class Trial:
             return 0
 
     def output(self) -> str:
-        """Return the output of all commands."""
+        """Return the output of all commands of the trial."""
         return "".join(path.read_text(errors="replace") for path in sorted(self.folder.glob("output-*.txt")))
 
     def last_line(self) -> str:
@@ -217,19 +219,19 @@ class Trial:
 
     def finish(self) -> None:
         """Resume the run to its end, and check all invariants."""
-        for _ in range(3):  # A resumed run is resumed again if a lasting fault, such as a limit, ends it.
+        for _ in range(3):  # A lasting fault, such as a memory limit, may end the run again.
             if not (self.run / "config.json").exists():
                 break
             if run_files.newest(self.run) >= ENV_STEPS or self.wait(self.resume()) == 0:
                 invariants.check_end(self)
                 return
-        # A run that was ended before its first checkpoint has nothing to resume.
+        # A run without a checkpoint has nothing to resume.
         if self.checkpoints():
             raise Violation("lost", f"{self.checkpoints()[-1].name} cannot be resumed: {self.last_line()}")
         invariants.check_surroundings(self)
 
     def finish_undisturbed(self, process: subprocess.Popen) -> None:
-        """Wait for the end of a run that must survive its fault, and check all invariants."""
+        """Wait for the end of a run whose fault must not end it, and check all invariants."""
         self.wait(process, (0,))
         invariants.check_end(self)
 

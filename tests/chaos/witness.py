@@ -1,4 +1,4 @@
-"""A user's callback that writes each of its calls to metrics.csv, so that a lost or repeated call changes a row."""
+"""A callback that writes each of its calls to metrics.csv, so that trials find a lost or repeated call."""
 
 from accel_rl import Callback
 from accel_rl.samplers.episodes import Episode

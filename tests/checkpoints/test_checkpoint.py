@@ -72,7 +72,7 @@ def test_what_an_interrupted_write_left_is_ignored_and_cleaned(three):
         shutil.copytree(three.path(20), left)
         (left / "state.safetensors").write_bytes(b"half")
     assert three.steps() == [10, 20, 30] and three.load_latest()[0] == 30
-    three.save(50, state(50))  # `save` overwrites this process's unfinished checkpoint.
+    three.save(50, state(50))  # This process's unfinished checkpoint is overwritten.
     assert same(three.load_latest()[1], 50)
     three.clean()
     assert sorted(p.name for p in three.folder.iterdir()) == [f"{n:012d}" for n in (20, 30, 50)]
@@ -103,9 +103,9 @@ def test_a_full_disk_leaves_the_earlier_ones_whole(three, monkeypatch, file):
 
 @pytest.mark.parametrize("call", ["rename", "rmtree"])
 def test_an_old_one_that_cannot_be_removed_is_removed_later(three, monkeypatch, warned, call):
-    """A run continues although an old checkpoint could not be removed.
+    """A run continues although an old checkpoint cannot be deleted.
 
-    The next checkpoint removes both old checkpoints.
+    The old checkpoint is deleted when the next checkpoint has been saved.
     """
     module, real = (os, os.rename) if call == "rename" else (shutil, shutil.rmtree)
 
@@ -131,7 +131,7 @@ def test_any_flipped_bit_is_found(three, name, each):
     whole = file.read_bytes()
     for at in range(0, len(whole), each):
         file.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << at % 8)]) + whole[at + 1 :])
-        if name == "MANIFEST.json":  # A flipped bit in the white space of a JSON file may leave the values unchanged.
+        if name == "MANIFEST.json":  # A flipped bit in the white space of a JSON file need not change its values.
             if json.loads(whole) == _json(file):
                 continue
             assert str(three.path(30)) in error_of(three.load_latest)

@@ -1,4 +1,4 @@
-"""States of random generators when a run is resumed on another kind of device."""
+"""The state of a random generator is restored on a device of the same kind, and replaced by a seed on another kind."""
 
 import pytest
 import torch
@@ -57,6 +57,6 @@ def test_default_generators_from_a_cpu_to_a_gpu(simulated_gpu, said):
         restore_default(state, gpu, "sim:0")
         found.append(torch.rand(8, device="sim:0").cpu())
     assert torch.equal(found[0], found[1]) and not torch.equal(found[0], found[2])
-    assert len(said) == 2  # A generator state of a GPU is restored on a GPU without a message.
+    assert len(said) == 2  # no further message
     restore_default(state, CUDA, "sim:0")
     assert torch.equal(torch.get_device_module("sim").get_rng_state(0), CUDA)

@@ -1,4 +1,5 @@
-"""Segments of a state are written once, shared by checkpoints, verified, and deleted when no checkpoint needs them."""
+"""Segments of a replay's state are written once, shared by checkpoints, verified, and deleted with their last
+checkpoint."""
 
 import json
 import shutil

@@ -159,7 +159,7 @@ def test_damage_is_a_value_error(text, tensors):
 
 
 def test_random_generators_go_through():
-    """After their states were encoded and decoded, generators draw the same numbers."""
+    """A random generator draws the same numbers after its state was encoded and decoded."""
     numpy_rng, torch_rng = np.random.default_rng(3), torch.Generator().manual_seed(4)
     numpy_rng.random(5), torch.rand(5, generator=torch_rng)
     back = decode(*encode({"n": numpy_rng.bit_generator.state, "t": torch_rng.get_state()}))

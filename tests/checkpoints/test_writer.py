@@ -1,4 +1,4 @@
-"""Checkpoints that a thread writes while training continues."""
+"""CheckpointWriter: a thread writes a checkpoint while training continues."""
 
 import threading
 import time
@@ -21,7 +21,7 @@ def checkpoints(tmp_path):
 
 @pytest.fixture
 def slow_disk(monkeypatch):
-    """An event. No file of a checkpoint is written before the event is set."""
+    """An event that must be set before any file of a checkpoint is written."""
     ready, write = threading.Event(), checkpoint.write_synced
     monkeypatch.setattr(checkpoint, "write_synced", lambda *args: ready.wait(20) and write(*args))
     yield ready
@@ -102,7 +102,7 @@ def test_an_error_of_the_disk_is_raised_in_the_callers_thread(checkpoints, monke
 
 
 def test_a_failure_at_the_end_of_a_step_is_raised_by_the_next(checkpoints):
-    """The thread that writes a checkpoint may fail between two calls of done(), before the checkpoint is complete."""
+    """An error of the writing thread during a call of step() is raised by the next call of step()."""
     writing = CheckpointWriter(checkpoints, 10, {})
     writing.finish()
 

@@ -1,10 +1,10 @@
-"""Random command lines and config.json files, which must be accepted, or refused in one line before a process starts.
+"""Random command lines and config.json files, which accel-rl must accept, or refuse in one line.
 
     python -m tests.cli.random_command_lines --number 10000 --seed 1
     python -m tests.cli.random_command_lines --seed 1 --only 17      # case 17 of seed 1 again, with its output
 
-Each case runs in a fork of a process that has imported all modules. An accepted run ends when it would create its
-folder or start its first process.
+Each case runs in a fork of a process that has imported all modules. The fork of an accepted command ends when it would
+create the run's folder or start a process.
 """
 
 import contextlib
@@ -34,8 +34,8 @@ from benchmarks.harness.program import machine, program
 from benchmarks.harness.table import table
 
 LIMIT_S, HANG_S = 3.0, 30.0
-"""A refusal takes at most LIMIT_S seconds of CPU time. A case is ended after HANG_S seconds of CPU time, or if it has
-used none for HANG_S seconds."""
+"""LIMIT_S: allowed CPU time of a refused command in seconds. HANG_S: a case is killed after HANG_S seconds of CPU time,
+or after HANG_S seconds without CPU time."""
 MEMORY_BYTES = 16 << 30
 ACCEPTED = 99
 ALGORITHMS = ("a2c", "ppo", "dqn", "c51", "qrdqn", "rainbow", "r2d2", "pqn", "impala")
@@ -96,11 +96,11 @@ def run_cases(o: Options) -> dict[str, Any]:
 
 
 def _problem(code: int, seconds: float, text: str) -> str:
-    """Return what is wrong with a case's end, or ""."""
+    """Return a description of the error if a case ended in a way that is not allowed, or ""."""
     lines = text.strip().splitlines()
     if "Traceback (most recent call last)" in text:
         return f"a traceback: {lines[-1][:200]}"
-    if code == -signal.SIGKILL:  # A resumed run trains until the time limit kills it.
+    if code == -signal.SIGKILL:  # A resumed run was training.
         return "" if " env steps on " in text else "no end"
     if code not in (0, 1, 2, ACCEPTED):
         return f"exit code {code}"
@@ -124,7 +124,7 @@ def _command_line(rng: random.Random, flags: dict[str, list[str]], folder: Path)
 
 
 def _changed_run(rng: random.Random, run: Path, folder: Path) -> list[str]:
-    """Copy the run `run` to `folder` with a changed config.json, and return a command that reads it."""
+    """Copy the run `run` to `folder` with a changed config.json, and return a command that reads the copy."""
     shutil.copytree(run, folder)
     text = (run / "config.json").read_text()
     if rng.random() < 0.2:
@@ -175,7 +175,7 @@ def _flags(main: Any, root: Path, algorithm: str) -> list[str]:
 
 
 def _in_fork(main: Any, arguments: list[str], folder: Path, ends_accepted: bool = True) -> tuple[int, float, str]:
-    """Run accel-rl in a fork. Return the exit code, seconds of CPU time, and output of the fork."""
+    """Run accel-rl in a fork. Return the exit code, the CPU time in seconds, and the output."""
     sys.stdout.flush()
     with tempfile.TemporaryFile() as output:
         if not (pid := os.fork()):
@@ -188,7 +188,7 @@ def _in_fork(main: Any, arguments: list[str], folder: Path, ends_accepted: bool 
             if (cpu_s := sum(psutil.Process(pid).cpu_times()[:2])) > used:
                 used, deadline = cpu_s, time.monotonic() + HANG_S
             if used > HANG_S or time.monotonic() > deadline:
-                # The forked process may not have created its process group yet.
+                # killpg fails if the fork has not created its process group yet.
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(pid, signal.SIGKILL)
                 os.kill(pid, signal.SIGKILL)

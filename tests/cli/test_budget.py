@@ -1,4 +1,4 @@
-"""Runs whose length is given as a time (--budget 1h): parsing, planning, and the short run that measures the speed."""
+"""--budget 1h: parsing of times, planned env steps, and the short run that measures the speed."""
 
 import json
 import re
@@ -49,7 +49,7 @@ def test_a_mistake_is_one_line(words, line, capsys):
         (0.001, Rates(100.0), 0, 1),
         (100, Rates(200.0, 2_000.0), 50_000, 65_000),  # 25 s of random play, 75 s of learning
         (20, Rates(200.0, 2_000.0), 50_000, 40_000),  # 20 s of random play, no learning
-        (100, Rates(200.0), 1_000, 21_000),  # no rate of random play: its 1,000 env steps take no time
+        (100, Rates(200.0), 1_000, 21_000),  # unknown rate of random play: 1,000 env steps + 100 s of learning
     ],
 )
 def test_env_steps_of_a_time(seconds, rates, random_steps, env_steps):
@@ -57,9 +57,9 @@ def test_env_steps_of_a_time(seconds, rates, random_steps, env_steps):
 
 
 def play(trial, cycles):
-    """Simulate training cycles (seconds, env steps, updates) of a short trial run on 2 ranks.
+    """Simulate the training cycles (seconds, env steps, updates) of the run that measures the speed.
 
-    Returns the number of cycles until the trial run ends.
+    Returns the number of training cycles until the simulated run ends.
     """
     now, updates, clock = 100.0, 0, SimpleNamespace(monotonic=lambda: now)
     with pytest.MonkeyPatch.context() as patch:
@@ -74,14 +74,14 @@ def play(trial, cycles):
 
 def test_the_rates_before_and_after_the_first_update_are_measured_apart():
     trial = Trial(4.0)
-    # The rate is 1,000 env steps/s in random play, and 100 env steps/s in learning after two slow first updates.
+    # Random play at 1,000 env steps/s, two slow updates that are not counted, and learning at 100 env steps/s.
     cycles = [(0.1, 100, 0)] * 10 + [(3.0, 100, 1), (3.0, 100, 1)] + [(1.0, 100, 1)] * 20
     assert play(trial, cycles) < 20
     assert trial.rates() == pytest.approx((100, 1_000))
 
 
 def test_rollouts_of_one_period_count_together():
-    """In the concurrent schedule, a period has four rollouts, and its updates are counted at the last rollout."""
+    """In the concurrent schedule, all updates of a period of four rollouts are counted at the last rollout."""
     trial = Trial(4.0)
     play(trial, [(0.5, 80, 0)] * 4 + [(0.1, 80, 0), (0.1, 80, 0), (0.1, 80, 0), (1.7, 80, 9)] * 20)
     assert trial.rates().learning == pytest.approx(160)

@@ -1,4 +1,4 @@
-"""`accel-rl completion`: the printed script completes commands in a real bash, and has the options of this version."""
+"""The script that `accel-rl completion` prints completes commands in a real bash, and knows all options."""
 
 import os
 import pty
@@ -22,7 +22,8 @@ def words() -> list[completion.Word]:
 
 
 class Bash:
-    """An interactive bash in a pseudo terminal, in which `accel-rl` prints its arguments."""
+    """An interactive bash in a pseudo terminal, whose command `accel-rl` is replaced by one that prints its
+    arguments."""
 
     def __init__(self, script, folder):
         pid, self.fd = pty.fork()

@@ -1,4 +1,4 @@
-"""First commands of a new user: train with --config, --quiet and wrong words, and commands that do not import torch."""
+"""The command `accel-rl train` with --config, --quiet and wrong arguments, and commands that do not import torch."""
 
 import json
 import os
@@ -22,7 +22,7 @@ SMALL = ("--env", "CartPole-v1", "--sampler.engine", "in-process", "--envs", "4"
 
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory):
-    """A run of 100 env steps, which ends after its first rollout of 4 x 32 env steps."""
+    """The folder of a finished run of one rollout."""
     folder = tmp_path_factory.mktemp("begun") / "run"
     assert main(["train", "ppo", *SMALL, "--env-steps", "100", "--gamma", "0.9", "--run-dir", str(folder)]) == 0
     return folder
@@ -159,7 +159,7 @@ def python(code: str, **environment: str) -> str:
 
 
 def test_commands_that_list_do_not_import_torch(tmp_path):
-    """An import of torch would take seconds, and 500 MB of memory."""
+    """Commands that only print lists do not import torch, which would take seconds and 500 MB of memory."""
     sweep = write_sweep(tmp_path / "sweep", "stooke:figure_3")
     dummy(sweep / "a")
     plan = {"experiment": "stooke:figure_3", "runs": {"a": {}}, "sizes": {}}

@@ -20,7 +20,7 @@ def actions(t: int, n: int = 3) -> np.ndarray:
 
 
 class Frames:
-    """One game of Breakout by EnvPool's rules, played frame by frame. Each agent step has four frames."""
+    """One game of Breakout by EnvPool's rules, played frame by frame with four frames per agent step."""
 
     def __init__(self, seed: int) -> None:
         options = {"frameskip": 1, "stack_num": 1, "noop_max": 0, "use_fire_reset": False, "reward_clipping": False}
@@ -46,7 +46,7 @@ class Frames:
 
 
 def test_games_are_those_of_envpools_rules() -> None:
-    """The test compares no-ops before FIRE, lives, the step after a lost life, numbers of steps, and the RAM."""
+    """No-ops before FIRE, lives, the step after a lost life, numbers of steps and the RAM equal those of `Frames`."""
     envs = envpool.make_gymnasium("Breakout-v5", num_envs=2, seed=5, episodic_life=True, reward_clip=True)
     _, info = envs.reset()
     frames = [Frames(5), Frames(6)]
@@ -170,9 +170,9 @@ def test_dm_env_needs_its_package() -> None:
 
 
 def test_two_batches_are_in_flight() -> None:
-    """One batch is stepped while the actions of another batch are computed, with environment ids in any order.
+    """Actions for the last received batch are sent while other batches are stepped, with environment ids in any order.
 
-    Each game depends only on its seed and its actions.
+    The observations of each environment must equal those of an environment alone with the same seed and actions.
     """
     envs = envpool.make("Pong-v5", env_type="gymnasium", num_envs=8, batch_size=2, num_threads=2, seed=3)
     alone = [envpool.make_gymnasium("Pong-v5", seed=3 + i) for i in range(8)]
@@ -188,14 +188,14 @@ def test_two_batches_are_in_flight() -> None:
                 np.testing.assert_array_equal(obs[k], alone[i].step(np.array([(steps[i] + i) % 6]))[0][0])
             steps[i] += 1
         waiting.append(info["env_id"])
-        if t % 3:  # Up to three received batches have not been sent actions yet.
+        if t % 3:  # Other received batches wait for their actions.
             ids = waiting.pop(0)[::-1]
             envs.send(np.array([(steps[i] + i) % 6 for i in ids]), ids)
             if len(waiting) > 1:
                 ids = waiting.pop()
                 envs.send(np.array([(steps[i] + i) % 6 for i in ids]), ids)
     assert min(steps) > 1
-    while True:  # After all sent batches were received, recv raises an error.
+    while True:  # recv raises an error if no environment is stepped.
         try:
             envs.recv()
         except gymnasium.error.NoAsyncCallError:

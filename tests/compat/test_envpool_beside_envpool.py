@@ -22,7 +22,7 @@ def both(task: str, **options: Any) -> tuple[Any, Any]:
 
 
 def equal(a: Any, b: Any) -> None:
-    """Require equal types, keys in the same order, dtypes, shapes and values."""
+    """Assert that two results have equal types, keys in the same order, dtypes, shapes and values."""
     if isinstance(b, dict):
         assert type(a) is dict and list(a) == list(b)
         for name in b:
@@ -38,9 +38,9 @@ def equal(a: Any, b: Any) -> None:
 
 
 def play(a: Any, b: Any, steps: int) -> tuple[int, int, int]:
-    """Compare both interfaces on random actions, each repeated for five steps.
+    """Compare our interface with EnvPool on random actions, each of which is repeated for five steps.
 
-    Return the numbers of lost lives, of ends of episodes, and of time limits.
+    Return the numbers of lost lives, of terminated episodes, and of truncated episodes.
     """
     rng = np.random.default_rng(0)
     equal(a.reset(), b.reset())
@@ -125,9 +125,9 @@ def test_resets_of_some_games_are_equal() -> None:
 
 
 def test_each_game_of_a_small_batch_is_equal() -> None:
-    """Two batches are stepped simultaneously.
+    """The observations, rewards and flags of each environment equal EnvPool's if batches have 2 of 8 environments.
 
-    Their environments arrive in any order, so that each game is compared separately.
+    Environments arrive in any order, so that the history of each environment is compared separately.
     """
     histories: list[list[list[Any]]] = []
     for envs in both("Breakout-v5", num_envs=8, batch_size=2, episodic_life=True):

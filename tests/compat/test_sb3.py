@@ -32,10 +32,7 @@ def make_theirs(game: str, n: int, **rules: Any) -> Any:
 @pytest.mark.parametrize("rules", [{}, {"terminal_on_life_loss": False, "clip_reward": False}], ids=["train", "test"])
 @pytest.mark.parametrize("game", ["space_invaders", "breakout", "pong"])
 def test_the_same_actions_give_the_rewards_ends_and_scores_of_make_atari_env(game: str, rules: dict[str, Any]) -> None:
-    """Initial no-ops are switched off, because SB3 draws the number of no-ops from another generator.
-
-    Pictures may differ.
-    """
+    """Initial no-ops are switched off, because SB3 draws their number from another random generator."""
     pytest.importorskip("cv2")  # SB3 resizes by OpenCV
     theirs, ours = make_theirs(game, 2, noop_max=0, **rules), make(game, 2, noop_max=0, **rules)
     assert ours.action_space.n == theirs.action_space.n
@@ -83,7 +80,7 @@ def test_a_time_limit_is_reported_with_the_last_observation() -> None:
 
 @pytest.mark.parametrize("copy", [True, False])
 def test_the_last_observation_of_a_life_is_kept(copy: bool) -> None:
-    """Neither later steps nor steps of other environments overwrite the last observation before a lost life."""
+    """The last observation before a lost life is not overwritten by later steps, nor by other environments."""
     env = make("space_invaders", 3, copy=copy)
     plain = VectorEnv("space_invaders", 3, use_fire_reset=False)
     plain.reset(seed=1)

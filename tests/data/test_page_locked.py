@@ -33,7 +33,8 @@ def test_each_page_once():
 
 
 class Locks:
-    """A fake device module that records the locked pages. Each call that locks pages returns `error`."""
+    """A fake of a GPU's runtime that records the locked memory. Each call that locks memory returns the error code
+    `error`."""
 
     def __init__(self, error=0):
         self.error, self.locked = error, {}
@@ -50,7 +51,7 @@ class Locks:
         return self.error
 
     def unregister(self, address):
-        del self.locked[address]  # Raises KeyError if this memory is not locked.
+        del self.locked[address]  # KeyError for unlocked memory
 
 
 def test_all_of_it_is_locked_and_let_go(monkeypatch):
@@ -104,6 +105,7 @@ def test_two_samplers_of_a_process_lock_each_page(simulated_gpu):
     ids=["memory", "staging", "sampler"],
 )
 def test_memory_for_the_second_gpu_uses_no_memory_of_the_first(simulated_gpu, use):
-    """In a thread outside a run, torch's current device is the first GPU."""
+    """Page-locked memory, staging and a sampler for sim:1 do not touch sim:0, torch's current device in a new
+    thread."""
     use("sim:1")
     assert simulated_gpu.touched == {1}

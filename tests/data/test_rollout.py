@@ -1,4 +1,4 @@
-"""Observations of rollouts equal a plain record of the frames of each observation."""
+"""Observations that are cut out of a rollout's frames equal separately stored observations."""
 
 import numpy as np
 import pytest
@@ -21,12 +21,12 @@ def make_arrays(spec: EnvSpec, prefix: str = "") -> RolloutArrays:
 
 
 class Played:
-    """A rollout of random episodes, and the expected observations."""
+    """A rollout of episodes with random frames, and the expected observations `obs` and final observations `final`."""
 
     def __init__(self, spec: EnvSpec, seed: int, ends: float = 0.25):
         rng = np.random.default_rng(seed)
         self.arrays, S = make_arrays(spec), spec.stack
-        self.arrays.frames[:] = 255  # White frames precede an episode, and must be in no observation.
+        self.arrays.frames[:] = 255  # No observation may have a white frame.
         self.obs = np.zeros((T + 1, B, S, *spec.frame_shape), spec.frame_dtype)
         self.final: dict[tuple[int, int], np.ndarray] = {}
 
@@ -38,7 +38,7 @@ class Played:
             return np.stack([*[blank] * (S - len(seen)), *seen[-S:]])
 
         for b in range(B):
-            # An episode may have begun in the previous rollout, whose last frames are the first frames of this rollout.
+            # The rollout begins with up to S frames of the previous rollout, as its first episode may have begun there.
             seen = [picture() for _ in range(int(rng.integers(1, 2 * S + 1)))]
             for i, f in enumerate(reversed(seen[-S:])):
                 self.arrays.frames[S - 1 - i, b] = f
@@ -55,7 +55,7 @@ class Played:
                 step.frame[0], step.age[0] = seen[-1], min(len(seen), S) - 1
                 step.reward[0], step.valid[0] = t + 10 * b, True
                 self.obs[t + 1, b] = stacked(seen)
-        if S == 1:  # Observations of one frame have no stack axis.
+        if S == 1:  # without a stack axis
             self.obs, self.final = self.obs[:, :, 0], {k: v[0] for k, v in self.final.items()}
 
 
@@ -82,14 +82,12 @@ def test_observations_of_neighbours(played, t, n, b):
     want = played.obs[t : t + n, b]
     assert got.shape == (want.shape[0] * want.shape[1], *want.shape[2:])
     assert (got.numpy() == want.reshape(got.shape)).all()
-    assert (played.arrays.frames == before).all()  # `observations` writes blank frames only into its copy.
+    assert (played.arrays.frames == before).all()  # `observations` did not change the rollout's frames.
 
 
 def test_final_observation_of_every_end(played):
-    """A final observation stacks frames of the episode that ended.
-
-    The next row already has the next episode's frames.
-    """
+    """The final observation has the last frames of the episode that ended, although row t + 1 has the next episode's
+    frames."""
     rollout = Rollout.over(played.arrays)
     assert len(played.final) > 3
     t, b = rollout.ended.nonzero(as_tuple=True)

@@ -67,7 +67,7 @@ def test_views_outlive_the_descriptor():
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no /proc here")
 def test_nothing_has_a_name(shared):
-    """Shared memory leaves no file behind, because it is a mapping of a deleted file outside /dev/shm."""
+    """Shared memory is a memfd without a name in a file system, so that a killed process leaves no file behind."""
     mapped = [
         line for line in Path("/proc/self/maps").read_text().splitlines() if "accel_rl" in line and "memfd" in line
     ]
@@ -92,7 +92,7 @@ def test_more_than_there_is_is_one_line():
 
 
 def test_more_than_the_cgroup_allows_is_refused(monkeypatch):
-    """Memory beyond the cgroup's limit is refused even if the host has more."""
+    """A request for more shared memory than the cgroup's limit is refused, even if the host has more memory."""
     monkeypatch.setattr(hardware, "cgroup_memory", lambda: 1 << 20)
     SharedArrays.create({"frames": ("uint8", (1 << 20,))}).close()
     with pytest.raises(ConfigError, match="of memory are free"):
@@ -110,7 +110,8 @@ def test_untouched_pages_take_no_memory():
 
 
 def test_an_open_file_is_found_by_its_address(shared):
-    """A process opens shared memory with a new descriptor. A missing or different file is reported in one line."""
+    """A process can map the shared memory of another process by the memory's address in /proc. An outdated address is
+    reported in one line."""
     where = address(shared.fd)
     other = SharedArrays.attach(LAYOUT, open_at(where))
     other["one"][...] = 5

@@ -13,7 +13,7 @@ from tests.data.test_page_locked import Locks
 
 
 class Event:
-    done = True  # Whether the simulated GPU has completed the copies of all events.
+    done = True  # copies have been completed
 
     def __init__(self):
         self.pending = False
@@ -30,7 +30,7 @@ class Event:
 
 
 class Module:
-    """A fake device module with streams and events, in place of the module that `devices.runtime` returns."""
+    """A fake device module with streams and events, which replaces the module that `devices.runtime` returns."""
 
     Event = Event
 
@@ -104,7 +104,7 @@ def test_pages_are_unlocked_when_it_is_gone(monkeypatch):
 
 
 def test_page_locked_memory_has_a_bound(staging):
-    """The simulated GPU never completes a copy by itself, so that the host waits for each slot before its reuse."""
+    """Staging has at most MOST page-locked slots, and reuses a slot when the copy from it has ended."""
     first = None
     for i in range(3 * MOST):
         staging.put(torch.tensor([i]))

@@ -1,5 +1,4 @@
-"""Collects the largest relative difference of each comparison, and prints a table of these differences after the
-tests."""
+"""Prints a table of the largest relative difference in each comparison with another library."""
 
 from collections.abc import Callable
 
@@ -12,7 +11,7 @@ Tensors = dict[str, Tensor] | Tensor | float
 
 
 def difference(ours: Tensors, theirs: Tensors) -> float:
-    """Return the largest absolute difference, divided by the largest absolute number of the peer's tensor."""
+    """Return max |ours - theirs| / max |theirs|."""
     if isinstance(ours, dict):
         assert isinstance(theirs, dict) and ours.keys() == theirs.keys(), (sorted(ours), sorted(theirs))
         return max(difference(ours[name], theirs[name]) for name in ours)
@@ -25,7 +24,8 @@ def difference(ours: Tensors, theirs: Tensors) -> float:
 
 @pytest.fixture
 def same(request: pytest.FixtureRequest) -> Callable[[str, Tensors, Tensors], None]:
-    """same("gradient", ours, theirs) compares tensors with those of a peer, and records the difference."""
+    """same("gradient", ours, theirs) compares our tensors with those of another library, and records the largest
+    relative difference."""
 
     def compare(what: str, ours: Tensors, theirs: Tensors) -> None:
         worst = difference(ours, theirs)

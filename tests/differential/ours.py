@@ -1,4 +1,4 @@
-"""Our algorithms, with weights, gradients and batches in a form that other libraries accept."""
+"""accel_rl's algorithms, with weights, gradients and batches in a form that other libraries accept."""
 
 import copy
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ class Ours:
         self.algo: Any = cls(config, SPEC, T=T, B=B)
         self.model: nn.Module = self.algo.agent.model
         self.flat = FlatParameters(self.model)
-        with torch.no_grad():  # Without noise, an initial network's outputs are nearly equal.
+        with torch.no_grad():  # Without noise, all outputs of the network would be nearly equal.
             self.flat.data += 0.05 * torch.randn(len(self.flat.data))
         set_schedules(self.algo)
         optimizer = self.algo.build_optimizer(len(self.flat.data))
@@ -65,7 +65,7 @@ def rollout(ours: Ours) -> Rollout:
 
 
 def transitions(returns: NStep) -> tuple[ReplayBatch, Stream]:
-    """Return the batch of all transitions of a replay that contains a stream, and the stream."""
+    """Return a stream of experience, and the batch of all its transitions from a replay."""
     stream = Stream(T, rollouts=2, waits=False)
     ring = FrameRing(SPEC, B, size=4 * T * B, returns=returns)
     for k in range(stream.rollouts):
@@ -91,7 +91,7 @@ def _linear(head: nn.Linear) -> nn.Linear:
 
 
 def renamed(tensors: dict[str, Tensor], layers: dict[str, str]) -> dict[str, Tensor]:
-    """Rename tensors. `layers` maps the names of layers to those of another network."""
+    """Rename the tensors of a network: `layers` maps the network's layer names to those of another network."""
     return {
         f"{layers[layer]}.{kind}": x for (layer, _, kind), x in ((n.rpartition("."), x) for n, x in tensors.items())
     }

@@ -28,7 +28,7 @@ GAMMA, LAMBDA = 0.97, 0.9
 
 
 class Silent(gymnasium.Env):
-    """An environment of which only the spaces are used."""
+    """An environment that is never stepped. SB3's models need the environment's spaces."""
 
     observation_space = gymnasium.spaces.Box(-10, 10, (FEATURES,))
     action_space = gymnasium.spaces.Discrete(ACTIONS)
@@ -54,10 +54,8 @@ def peer(cls: Any, ours: Ours, **settings: Any) -> Any:
 
 
 def fill(model: Any, ours: Ours, r: Rollout) -> None:
-    """Put a rollout into SB3's buffer as its `collect_rollouts` does.
-
-    At a time limit SB3 adds the discounted value of the last observation to the reward, and treats the step as an end.
-    """
+    """Put a rollout into the buffer of an SB3 model as `collect_rollouts` does. At a time limit, SB3 adds the
+    discounted value of the last observation to the reward, and treats the step as an episode's end."""
     t, b = torch.nonzero(r.truncated & ~r.terminated, as_tuple=True)
     reward = r.reward.clone()
     reward[t, b] += GAMMA * ours.algo.agent.value(r.final_observation(t, b))
@@ -79,7 +77,8 @@ def theirs(model: Any, grad: bool = False) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("gae_lambda", [1.0, LAMBDA])
 def test_sb3_a2c(gae_lambda, same):
-    """SB3 has torch's RMSprop instead of its default, TensorFlow's, whose mean square begins at 1 instead of 0."""
+    """SB3's A2C is given torch's RMSprop as optimizer, because the mean square of SB3's RMSpropTFLike begins at 1
+    instead of 0."""
     ours = Ours(A2C, A2C.Config(
         gamma=GAMMA, gae_lambda=gae_lambda, value_coefficient=0.5, entropy_coefficient=0.01, clip_grad_norm=0.5,
         learning_rate=7e-4, learning_rate_scaling="none", optimizer="rmsprop-torch", optimizer_eps=1e-5,
@@ -104,10 +103,10 @@ def test_sb3_a2c(gae_lambda, same):
 @pytest.mark.parametrize("value_clip", [0.0, 0.1])
 @pytest.mark.parametrize("normalize", ["minibatch", "none"])
 def test_sb3_ppo(value_clip, normalize, same):
-    """Without value clipping, three epochs of one minibatch are compared.
+    """Three epochs of one minibatch are compared without value clipping, and one epoch with value clipping.
 
-    SB3's value loss is the error of the clipped value; ours is the larger error of the clipped and the unclipped value,
-    as in OpenAI baselines. So value clipping is compared only at the first update, where no value is clipped yet.
+    SB3's value loss is the error of the clipped value, and ours is the larger error of the clipped and the unclipped
+    value, as in OpenAI baselines. The losses are equal at the first update, when no value is clipped.
     """
     epochs = 1 if value_clip else 3
     ours = Ours(PPO, PPO.Config(

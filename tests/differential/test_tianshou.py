@@ -1,5 +1,4 @@
-"""Updates equal Tianshou's with the same weights and transitions. Tianshou's n-step returns are computed by Tianshou's
-buffer."""
+"""Updates of DQN, C51 and Rainbow equal those of Tianshou with the same weights and transitions."""
 
 import copy
 from dataclasses import replace
@@ -27,7 +26,8 @@ ACTION_SPACE = gymnasium.spaces.Discrete(ACTIONS)
 
 
 class Network(nn.Module):
-    """A network with Tianshou's call signature. With `probabilities`, the outputs are the atoms' probabilities."""
+    """A network of accel_rl with Tianshou's call signature. With `probabilities`, the outputs are the atoms'
+    probabilities."""
 
     def __init__(self, network: nn.Module, probabilities: bool = False):
         super().__init__()
@@ -39,7 +39,7 @@ class Network(nn.Module):
 
 
 def with_target(algorithm: Any, target: nn.Module) -> Any:
-    """Set the algorithm's target network, and prevent the first update from overwriting the target network."""
+    """Set the target network of a Tianshou algorithm, and prevent the first update from overwriting it."""
     lagged = algorithm.model_old
     (lagged if isinstance(lagged, Network) else lagged.module).network.load_state_dict(target.state_dict())
     algorithm._iter = 1
@@ -54,7 +54,7 @@ def filled(stream: Stream) -> tuple[Any, np.ndarray]:
     buffer = VectorReplayBuffer(rows * B, B)
     index = np.zeros((rows, B), np.int64)
     for t in range(rows):
-        over = stream.ended[t] | stream.terminated[t]  # A lost life also ends the n-step return.
+        over = stream.ended[t] | stream.terminated[t]  # A lost life also ends a return.
         following = torch.where(stream.ended[t][:, None], stream.final_frames[t], stream.frames[t + 1])
         added = Batch(
             obs=stream.frames[t].numpy(), act=stream.action[t].numpy(), rew=stream.reward[t].double().numpy(),
@@ -67,9 +67,9 @@ def filled(stream: Stream) -> tuple[Any, np.ndarray]:
 
 @pytest.mark.parametrize(("n_step", "double"), [(1, False), (1, True), (3, False)])
 def test_tianshou_dqn(n_step, double, same):
-    """The squared error is compared, because Tianshou's Huber loss has no weights.
+    """DQN updates with squared errors are compared, because Tianshou's Huber loss ignores importance weights.
 
-    Tianshou's loss is twice our loss.
+    Tianshou's loss is the squared error, and ours is half the squared error.
     """
     from tianshou.algorithm import DQN as Peer
     from tianshou.algorithm.modelfree.dqn import DiscreteQLearningPolicy
@@ -105,7 +105,8 @@ def test_tianshou_dqn(n_step, double, same):
 def test_tianshou_distributional(cls, same):
     """Tianshou's C51 and Rainbow are always double, and add 1e-8 to each probability before the logarithm.
 
-    Rainbow's 3-step batch is from our replay, because Tianshou's buffer always returns the distribution one step ahead.
+    Rainbow's 3-step batch comes from accel_rl's replay, because Tianshou's buffer returns only 1-step targets for
+    distributions.
     """
     from tianshou.algorithm import C51 as PeerC51
     from tianshou.algorithm import RainbowDQN

@@ -33,7 +33,7 @@ def actor_and_critic(networks: nn.ModuleDict) -> tuple[Any, Any]:
 
 
 def policy_data(ours: Ours, r: Any) -> Any:
-    """Return all cells of a rollout, with our advantages and value targets, in TorchRL's format."""
+    """Return all cells (t, b) of a rollout in TorchRL's format, with the advantages and value targets of accel_rl."""
     from tensordict import TensorDict
 
     ours.algo.ingest(r)
@@ -137,7 +137,7 @@ def test_torchrl_dqn(double, same):
 
 
 class LogProbabilities(nn.Module):
-    """Returns the log-probabilities [N, Z, A] of the atoms of a `CategoricalQNetwork`."""
+    """Module that computes the log-probabilities [N, Z, A] of the atoms of a `CategoricalQNetwork`."""
 
     def __init__(self, network: nn.Module):
         super().__init__()
@@ -173,7 +173,7 @@ def test_torchrl_c51(same):
 
 
 def _like(named: dict[str, nn.Parameter], model: nn.Module) -> dict[str, nn.Parameter]:
-    """Rename parameters to the names in `model`, each of which is the end of a given name."""
+    """Rename parameters such as "module.0.layers.0.weight" to the names in `model`, such as "layers.0.weight"."""
     return {name: next(p for n, p in named.items() if n.endswith(name)) for name, _ in model.named_parameters()}
 
 
@@ -203,7 +203,7 @@ def test_torchrl_gae(same):
 
 
 def test_torchrl_vtrace(same):
-    """The window has no time limits inside, because TorchRL applies the ratio at t + 1 across time limits."""
+    """No episode of this test ends by a time limit, because TorchRL applies the ratio at t + 1 across time limits."""
     from torchrl.objectives.value.functional import vtrace_advantage_estimate
 
     g = torch.Generator().manual_seed(0)

@@ -1,4 +1,4 @@
-"""Central parameters with a checksum per version, which reveals whether a chunk was written completely."""
+"""Central parameters with a checksum for each version of a chunk, which reveals a partly written chunk."""
 
 import zlib
 
@@ -6,7 +6,7 @@ from accel_rl.distributed.central import Central
 
 
 class CheckedCentral(Central):
-    """Stores the checksum of each version of a chunk as one more number of the optimizer's state."""
+    """Central parameters that store the checksum of a chunk in the optimizer state, under the name "check"."""
 
     def __init__(self, parts, states, fd, *, create):
         super().__init__(parts, [{**state, "check": 0.0} for state in states], fd, create=create)

@@ -1,10 +1,9 @@
-"""Ranks that learn from their parts of the same fixed data.
+"""Synchronous ranks that learn from fixed data, each from the rollouts of its own environments.
 
     python -m tests.distributed.learn_together FOLDER
 
-Each group of GROUPS learns with one algorithm after another, with one process per rank. The results are written to
-FOLDER/GROUP-RANK.pt. A single rank learns from all data. In groups of four ranks, the gradient of the widest layer is
-sent before the other gradients.
+Each group of GROUPS learns with one algorithm after another, with one process per rank. A process writes its results to
+FOLDER/GROUP-RANK.pt. In the group of four ranks, the gradient of the widest layer is sent before the other gradients.
 """
 
 import functools
@@ -29,14 +28,15 @@ from tests.replays.made_up import Simulators, spec
 
 T, B, UPDATES, PARTS = 5, 8, 10, 4
 GROUPS = {"one": (1, False), "two over gloo": (2, False), "four over gloo": (4, False), "two shared": (2, True)}
-"""Maps a group to its number of ranks, and whether the ranks exchange gradients by shared memory."""
+"""Maps the name of a group to its number of ranks, and to whether the ranks exchange gradients by shared memory."""
 ALGORITHMS = ("a2c", "ppo", "dqn", "c51", "rainbow")
 FIELDS = ("frames", "final_frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
 
 
 @functools.cache
 def rollouts(invalid):
-    """Return 20 rollouts of B simulators with vector observations. With `invalid`, a fifth of the cells are invalid."""
+    """Return 20 rollouts of B environments with vector observations. With `invalid`, a fifth of the cells (t, b) are
+    invalid."""
     simulators, g = Simulators(B, T, seed=1, stack=1), torch.Generator().manual_seed(2)
     found = [simulators.rollout() for _ in range(20)]
     if invalid:
@@ -46,7 +46,7 @@ def rollouts(invalid):
 
 
 def part(r, rank, size):
-    """Return the part of the rollout `r` that has the environments of a rank."""
+    """Return the part of the rollout `r` with the environments of rank `rank` of `size` ranks."""
     b = slice(rank * B // size, (rank + 1) * B // size)
     return Rollout(**{name: getattr(r, name)[:, b].clone() for name in FIELDS}, stack=r.stack)
 
@@ -73,9 +73,9 @@ def from_rollouts(learner, group):
 
 
 def from_replay(learner, group):
-    """Update on batches whose first quarter is from the first quarter of the environments, and so on.
+    """Update on batches with an equal number of cells (t, b) from each quarter of the environments.
 
-    Whatever the number of ranks, the same cells (t, b) are learned from.
+    The ranks of a group together learn from the same cells as a single rank.
     """
     algo, g, each = learner.algo, torch.Generator().manual_seed(3), B // PARTS
     algo.begin()
@@ -100,9 +100,10 @@ def from_replay(learner, group):
 
 
 def priorities(learner):
-    """Return the importance weights of a prioritized draw, and the numbers that determine them."""
+    """Return the importance weights of a batch from a prioritized replay, and the numbers from which they are
+    computed."""
     replay = learner.algo.replay
-    # The appended steps get the highest priority that any rank has.
+    # The appended steps get the highest priority of all ranks' replays.
     replay.append(part(rollouts(invalid=False)[0], 0, B // learner.algo.B))
     batch = replay.sample(16)
     tree = replay.selection.tree
@@ -116,7 +117,8 @@ def priorities(learner):
 
 
 def learn(of_algorithm):
-    """Return the results of all algorithms. of_algorithm(name) creates a group, because gradients differ in size."""
+    """Return the results of all algorithms. The function of_algorithm(name) returns the context of this rank for an
+    algorithm."""
     found = {}
     for name in ALGORITHMS:
         group = of_algorithm(name)

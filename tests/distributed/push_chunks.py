@@ -2,8 +2,8 @@
 
     python -m tests.distributed.push_chunks FD PROGRESS PARAMETERS CHUNKS LOCAL_UPDATES
 
-For each input line `RANK CREATE`, the program forks a rank and prints the rank's process id. Each rank counts its
-updates in PROGRESS. Forking is fast, and safe because torch has not started a thread yet.
+For each line `RANK CREATE` of its input, the program forks a process for the rank, and prints the process id. Each rank
+counts its updates in the shared memory PROGRESS.
 """
 
 import mmap
@@ -51,7 +51,7 @@ def main() -> None:
     fd, progress_fd, parameters, chunks, local_updates = map(int, sys.argv[1:])
     progress = np.frombuffer(mmap.mmap(progress_fd, 4096), np.int64)
     torch.set_num_threads(1)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # The kernel reaps killed ranks, so that they do not become zombies.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Killed ranks do not become zombies.
     parent = os.getpid()
     for line in sys.stdin:
         rank, create = map(int, line.split())

@@ -1,9 +1,9 @@
-"""Ranks that add up gradients until one is killed.
+"""Ranks that sum gradients by all-reduce until one rank is killed.
 
     python -m tests.distributed.reduce_until_killed FOLDER SIZE SHARED
 
-Each rank is a forked process. A rank writes its process id to FOLDER/RANK after ten updates, and prints the error with
-which it ends. SHARED is 1 if the gradients are in shared memory.
+The program forks a process for each of SIZE ranks. A rank writes its process id to FOLDER/RANK after ten updates, and
+prints the error with which it ends. With SHARED = 1, the ranks exchange gradients by shared memory, otherwise by gloo.
 """
 
 import multiprocessing
@@ -24,7 +24,7 @@ from accel_rl.text.errors import RunError
 
 
 class Plain:
-    """The part of an algorithm that a gradient exchange uses."""
+    """The settings and the optimizer of PPO, as a gradient exchange needs them."""
 
     config = PPOConfig()
 
@@ -49,7 +49,7 @@ def reduce(rank: int, size: int, folder: Path, is_shared: bool) -> None:
                 if i == 10:
                     (folder / str(rank)).write_text(f"{os.getpid()}\n")
     except RunError as e:
-        # A rank prints by one write, because all ranks share the pipe.
+        # One call of write() keeps the lines of several ranks apart in the pipe.
         os.write(1, f"{e}\n".encode())
         os._exit(1)
 

@@ -15,7 +15,7 @@ SEVERAL = [name for name, (size, _) in GROUPS.items() if size > 1]
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
-    """Results of each rank of each group of `learn_together`, as {group: [results]}."""
+    """Run learn_together.py, and return the results of all ranks as {group: [results of rank 0, ...]}."""
     folder = tmp_path_factory.mktemp("ranks")
     done = run(folder, module="tests.distributed.learn_together", timeout_s=200)
     assert done.returncode == 0, done.stderr
@@ -25,7 +25,8 @@ def ranks(tmp_path_factory):
 @pytest.mark.parametrize("group", SEVERAL)
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_ranks_equal_one_with_the_same_batch(ranks, name, group):
-    """Parameters are compared after 10 updates. With a2c and ppo, the ranks have different numbers of invalid cells."""
+    """After 10 updates, the parameters of several ranks equal those of a single rank that learns from the same
+    batches."""
     (one,) = ranks["one"]
     assert len({r[f"{name}/hash"] for r in ranks[group]}) == 1
     assert one[f"{name}/rate"] == ranks[group][0][f"{name}/rate"]
@@ -40,14 +41,14 @@ def test_ranks_share_the_statistics_of_rewards(ranks, group):
 
 
 def test_the_widest_layer_goes_ahead(ranks):
-    """Only among four ranks is the gradient of the widest layer sent before the other gradients."""
+    """The gradient of the widest layer is sent before the other gradients among four ranks, but not among two."""
     ahead = {name: ranks["four over gloo"][0][f"{name}/ahead"] for name in ALGORITHMS}
     assert ahead["dqn"] and ahead["c51"] and not ranks["two over gloo"][0]["dqn/ahead"], ahead
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["gloo", "shared"])
 def test_who_is_killed_is_named_by_all_others(tmp_path, shared):
-    """All other ranks report the killed rank within 30 s, also while they wait for another rank."""
+    """Each surviving rank ends within 30 s, with an error that names the killed rank."""
     process = start(tmp_path, 3, int(shared), module="tests.distributed.reduce_until_killed")
     try:
         files = [tmp_path / str(rank) for rank in range(3)]
@@ -63,8 +64,8 @@ def test_who_is_killed_is_named_by_all_others(tmp_path, shared):
 
 @pytest.mark.parametrize("group", SEVERAL)
 def test_priorities_are_those_of_one_replay(ranks, group):
-    """Importance weights are divided by the largest weight in the draws of all ranks (Schaul et al. 2016, section
-    3.4)."""
+    """The importance weights of several ranks are divided by the largest weight on all ranks, as in one replay (Schaul
+    et al. 2016, section 3.4)."""
     found = [r["priorities"] for r in ranks[group]]
     assert len({float(p["highest"]) for p in found}) == 1
     expected = [p["share"] ** -p["beta"].item() for p in found]

@@ -1,4 +1,4 @@
-"""Collectives inside captured updates, on a simulated GPU whose collectives behave like those of NCCL."""
+"""Collectives inside captured updates, on a simulated GPU with NCCL-like collectives."""
 
 import os
 from collections import Counter
@@ -27,7 +27,8 @@ RUNS = {
 
 @pytest.fixture
 def context(simulated_gpu, monkeypatch):
-    """Context of a single rank, in a process group whose collectives stay on the simulated GPU."""
+    """A function that returns the context of a single rank, whose collectives stay on the simulated GPU as with
+    NCCL."""
     fd = os.memfd_create("store")
     store = file_store(fd, 1)
     monkeypatch.setattr(Collective, "on_gpu", True)
@@ -67,7 +68,7 @@ def test_captured_all_reduce_equals_that_from_python_and_nothing_waits(context, 
 
 
 def test_gloo_updates_are_not_captured(simulated_gpu):
-    """With gloo, `captures_updates` is false, because a collective through the host would break a capture."""
+    """Updates with gloo's collectives are not captured, because a copy to the host would break a capture."""
     assert backend("sim:0", 1, 1) == backend("cuda:0", 1, 2) == "gloo" and resolve_device("sim") == GPU
     fd = os.memfd_create("store")
     store = file_store(fd, 1)

@@ -78,7 +78,8 @@ def test_one_rank_equals_single_mode_bit_for_bit(fd, name, k):
 
 @pytest.mark.parametrize("name", RULES)
 def test_ranks_take_turns_as_one_would(fd, name):
-    """Two ranks that push alternately equal one rank, since parameters, optimizer state and step count are central."""
+    """Two ranks that push alternately compute the same parameters as a single rank, because the optimizer state is
+    central."""
     a = connected(LockedChunks(FlatParameters(model()), RULES[name], None, 3), fd)
     b = connected(LockedChunks(FlatParameters(model()), RULES[name], None, 3), fd, create=False)
     alone = FlatParameters(model())
@@ -115,7 +116,7 @@ def test_others_wait_until_the_rule_has_seen_what_is_not_late(fd):
 
 
 def test_the_lead_counts_updates_not_pushes(fd):
-    """The first rank's lead of 10 updates ends after three pushes of four updates each, which are 12 updates."""
+    """With warmup_updates = 10, rank 1's pushes are dropped until rank 0 has pushed three times four updates."""
     first = connected(MultiStepAdam(FlatParameters(model()), RULES["adam"], None, 3, 0, 4), fd)
     other = connected(MultiStepAdam(FlatParameters(model()), RULES["adam"], None, 3, 1, 4), fd, create=False)
     first.warmup_updates = other.warmup_updates = 10
@@ -151,9 +152,10 @@ def test_a_lock_that_a_living_owner_keeps_is_named(fd):
 
 
 def appendix_a(theta, grads, n, lr, beta_1=0.9, beta_2=0.999, epsilon=1e-5):
-    """Formulas of the paper's appendix A for one learner, in float64: n local updates, accumulations, and a push.
+    """Multi-step Adam of one learner in float64 (Stooke & Abbeel 2018, appendix A): n local updates, accumulations, a
+    push.
 
-    Epsilon is added as in Adam: a / (1 - beta_1^t) m / (sqrt(v / (1 - beta_2^t)) + epsilon).
+    The step with Adam's epsilon is a / (1 - beta_1^t) m / (sqrt(v / (1 - beta_2^t)) + epsilon).
     """
     m, v = torch.zeros_like(theta), torch.zeros_like(theta)
     central = [theta.clone(), m.clone(), v.clone()]
@@ -210,7 +212,7 @@ PARAMETERS, CHUNKS = 300_000, 3
 
 
 class Ranks:
-    """Four ranks, each in a separate process. A test kills and replaces ranks."""
+    """Four ranks of push_chunks.py in separate processes, which a test kills and replaces."""
 
     def __init__(self, fd, local_updates):
         self._progress_fd = os.memfd_create("progress")
@@ -247,9 +249,9 @@ class Ranks:
 
 
 def had_by_next(central, k, version):
-    """Wait until this process or a living rank has held the lock of chunk k.
+    """Wait until the lock of chunk k, whose owner may have been killed, has been held by this process or a living rank.
 
-    Returns whether this process found that the lock's owner was dead.
+    Returns whether this process was the first to find that the owner of the lock is dead.
     """
     deadline = time.monotonic() + 5.0
     while True:
@@ -266,7 +268,7 @@ def had_by_next(central, k, version):
 def survive(fd, kills, local_updates, seed=0):
     """Kill and replace ranks at random moments.
 
-    After each kill every lock must become free within a second, every chunk must be complete, and all other ranks must
+    After each kill, every lock must become free within a second, every chunk must be complete, and the other ranks must
     continue.
     """
     random.seed(seed)

@@ -1,4 +1,4 @@
-"""NCCL's collectives inside captured updates on a real GPU."""
+"""NCCL collectives inside captured updates on a real GPU."""
 
 import os
 from dataclasses import replace
@@ -22,7 +22,7 @@ def model():
 
 
 def updated(mean, net, x):
-    """Compute an update's gradient: loss, backward, mean over the ranks, clipping."""
+    """Compute the clipped gradient of a loss, averaged over the ranks."""
     loss = net(x).square().mean()
     mean.backward(loss, 1.0)
     return mean.reduce(loss.detach(), 1.0, 0.5)[0]
@@ -59,7 +59,7 @@ def test_all_reduce_of_one_rank_is_captured_with_the_update():
 
 @pytest.mark.parametrize("name", RUNS)
 def test_runs_of_captured_updates(tmp_path, name):
-    """A process group with captured graphs can end, because the graphs are freed before the group."""
+    """Runs with captured updates end: NCCL's process group waits for ever if captured graphs are not freed first."""
     fd = os.memfd_create("store")
     store = file_store(fd, 1)
     with process_group(store, 0, 1, backend("cuda:0", 1, 1), "cuda:0", 60.0):
@@ -76,7 +76,7 @@ def test_runs_of_captured_updates(tmp_path, name):
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 @pytest.mark.parametrize("algorithm", ["a2c", "ppo", "dqn"])
 def test_two_ranks_with_a_gpu_each(tmp_path, algorithm):
-    """Both ranks capture and replay graphs together and end, although the keys under which they store graphs differ."""
+    """Two ranks with captured updates train to the end, although the keys of their captured graphs differ."""
     more = {"dqn": ("--replay.size", 4_000, "--replay.start", 500, "--replay.prioritized")}.get(algorithm, ())
     done = run(
         *("train", algorithm, "--env", "CartPole-v1", "--gpus", "0,1", "--envs", 16, "--hash-interval", 10, *more),

@@ -1,4 +1,4 @@
-"""Calls of torch's store have a time limit, also if the store's host or another rank does not answer."""
+"""Calls of torch's key-value store have a time limit, even if the store's host does not answer."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ from accel_rl.text.errors import RunError
 
 
 class Silent:
-    """A store whose calls never return, as if its host were cut off from the network."""
+    """A key-value store whose calls never return, as if its host were cut off from the network."""
 
     def set(self, *args):
         threading.Event().wait()

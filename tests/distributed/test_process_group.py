@@ -1,4 +1,4 @@
-"""How a torch process group ends at the end of a run."""
+"""The end of a torch process group, and the network interface of gloo."""
 
 import multiprocessing
 import os
@@ -29,7 +29,7 @@ def _names() -> list[str]:
 
 @pytest.mark.slow
 def test_no_thread_of_a_group_outlives_it():
-    """A thread of the process group that still runs when Python ends would abort the process."""
+    """No gloo thread is left after the process group: such a thread would abort the process when Python ends."""
     context = multiprocessing.get_context("spawn")
     answers = context.SimpleQueue()
     process = context.Process(target=_threads_left, args=(answers,))
@@ -46,7 +46,7 @@ def _store_outlives_its_descriptor() -> None:
     os.close(fd)
     with socket.socket() as taken:
         assert taken.fileno() == fd
-        del store  # The destructor of the store reads its file once more.
+        del store  # The destructor of torch's store reads the store's file.
 
 
 def test_a_store_may_be_freed_after_its_descriptor_is_closed():
@@ -74,10 +74,7 @@ def test_a_rank_that_never_parts_is_not_waited_for_long():
     ("given", "one_machine", "expected"), [(None, True, "lo"), (None, False, None), ("eth7", True, "eth7")]
 )
 def test_gloo_uses_the_interface_to_the_master(monkeypatch, given, one_machine, expected):
-    """Gloo uses the loopback interface only if all ranks are on one machine.
-
-    tests/integration/test_two_machines.py tests gloo over a network.
-    """
+    """Gloo uses the loopback interface only if all ranks are on one machine, unless GLOO_SOCKET_IFNAME is set."""
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", given or "")
     if given is None:
         monkeypatch.delenv("GLOO_SOCKET_IFNAME")

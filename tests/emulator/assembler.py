@@ -1,4 +1,4 @@
-"""A small 6502 assembler for test ROMs: text in, 2 or 4 KB out.
+"""A small 6502 assembler for test ROMs of 2 or 4 KB.
 
     start:  ldx #0          ; label, mnemonic, operand, comment
             stx COLUBK      ; TIA and RIOT registers are known by name
@@ -8,13 +8,13 @@
             .align 256
             .fill 5, nop    ; repeat a byte or a mnemonic without operand
 
-The reset vector points to `start`. Zero-page addressing is used if the operand's value is known and below 256.
-Expressions: numbers ($hex, %binary, decimal), labels, + - * ( ) and the low/high byte operators < and >.
+The reset vector points to `start`. The assembler uses zero-page addressing if the operand's value is known and below
+256. Expressions: numbers ($hex, %binary, decimal), labels, + - * ( ) and the low/high byte operators < and >.
 """
 
 import re
 
-# Code for the vertical sync pulse that begins a frame. The accumulator must be 2.
+# 6502 code for the vertical sync pulse that begins a frame. Register A must be 2.
 SYNC = """\
         sta VSYNC
         sta WSYNC
@@ -38,7 +38,7 @@ REGISTERS = {
     "TIM1T": 0x294, "TIM8T": 0x295, "TIM64T": 0x296, "T1024T": 0x297,
 }  # fmt: skip
 
-# Each entry: a mnemonic, and its opcode in each addressing mode of MODES, or "--" if the instruction lacks this mode.
+# _TABLE has, for each mnemonic, its opcodes in the addressing modes MODES; "--" is a mode without opcode.
 MODES = ["imp", "imm", "zp", "zpx", "zpy", "abs", "abx", "aby", "inx", "iny", "ind", "rel"]
 _TABLE = """
 adc -- 69 65 75 -- 6d 7d 79 61 71    and -- 29 25 35 -- 2d 3d 39 21 31    asl 0a -- 06 16 -- 0e 1e
@@ -72,8 +72,8 @@ _LENGTH = {"imp": 1, "abs": 3, "abx": 3, "aby": 3, "ind": 3}
 
 
 def _value(text: str, symbols: dict[str, int], last: bool) -> int | None:
-    """Return an expression's value, or None if a label is unknown. In the last pass, an unknown label is a
-    NameError."""
+    """Return an expression's value, or None if a label is unknown. Raises NameError for an unknown label in the last
+    pass."""
     text = re.sub(r"%([01]+)", r"0b\1", re.sub(r"\$([0-9a-fA-F]+)", r"0x\1", text.strip()))
     low_or_high = text[0] if text[0] in "<>" else ""
     try:

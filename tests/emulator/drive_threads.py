@@ -1,6 +1,7 @@
-"""Steps vector environments on several threads in all possible ways, for a run under ThreadSanitizer (.ci/sanitize).
+"""Steps vector environments in several threads in all possible ways. .ci/sanitize runs the program under
+ThreadSanitizer.
 
-Python and numpy are not built with the sanitizer, so this program imports little else.
+The program imports little more than numpy, because Python and its modules are not built with the sanitizer.
 """
 
 import threading
@@ -51,7 +52,7 @@ def answer_two_batches() -> None:
         pool.send(np.zeros(2, int), pooled.pop(0))
         pooled.append(pool.recv()[-1]["env_id"])
     for ids in waiting:
-        envs.send(np.zeros(1, int), ids[:1])  # Send actions to only some of the environments.
+        envs.send(np.zeros(1, int), ids[:1])  # only some environments
     envs.close()
     pool.close()
 
@@ -64,7 +65,7 @@ def call_from_two_threads() -> None:
         for _ in range(50):
             try:
                 env.step(np.zeros(4, int))
-            except error.AlreadyPendingCallError:  # The other thread's call of `step` has not ended.
+            except error.AlreadyPendingCallError:  # the other thread steps
                 continue
 
     threads = [threading.Thread(target=step) for _ in range(2)]

@@ -1,5 +1,5 @@
-// Compares the AVX functions with the portable ones on random lines. Prints each form, and ends with exit code 1 at a
-// difference.
+// Compares the emulator's AVX functions with the portable functions on random scan lines. Prints each instruction set,
+// and ends with exit code 1 at a difference.
 #include <cstdio>
 #include <cstring>
 
@@ -62,7 +62,8 @@ bool same_stretch(const char* name, void (*form)(FastTia& tia, u8* line, u32 pai
     return std::printf("%s, %u stretches with a new collision\n", name, hits), hits > 0;
 }
 
-// The lines have few grays, as in games, so that some sums are halfway between two values, or have all grays.
+// Compares the reduction of lines to 84 columns. Half of the lines have 3 grays, as in games, so that some sums are
+// halfway between two values. The other half of the lines have 256 grays.
 bool same_area(const char* name, AreaLine* form) {
     u32 halves = 0;
     for (int n = 0; n < 5000; n++) {

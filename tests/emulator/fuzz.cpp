@@ -1,9 +1,9 @@
-// Plays mutated cartridges and states, which may give an error or garbage, but never a crash. Built with sanitizers by
-// test_fuzz.py.
+// Plays mutated cartridges and states in the emulator, which may report an error, but must never crash. test_fuzz.py
+// builds the program with sanitizers.
 //
-//     fuzz run KIND ROM FRAMES        a game, random actions
-//     fuzz roms COUNT SEED [ROM...]   cartridges of 0 to 64 KB: random bytes, or the ROMs with some bytes changed
-//     fuzz states COUNT SEED KIND ROM states of it: bytes changed, cut off, made longer
+// |   fuzz run KIND ROM FRAMES        a game, random actions
+// |   fuzz roms COUNT SEED [ROM...]   cartridges of 0 to 64 KB: random bytes, or the ROMs with some bytes changed
+// |   fuzz states COUNT SEED KIND ROM states of it: bytes changed, cut off, made longer
 #include <cstdio>
 #include <cstdlib>
 
@@ -23,7 +23,8 @@ int run(CartridgeKind kind, const std::string& rom, int frames) {
     return 0;
 }
 
-// Writes a jump or a call into the RAM at one address in 16, so that a program runs in the RAM and changes its own code.
+// Writes jumps and calls to RAM addresses into `bytes` (a ROM or the RAM), one per 16 bytes, so that code in the RAM
+// runs and changes itself.
 template <class Bytes>
 void jump_to_ram(Bytes& bytes, size_t size) {
     for (size_t n = size / 16; n; n--) {
@@ -33,8 +34,8 @@ void jump_to_ram(Bytes& bytes, size_t size) {
     }
 }
 
-// Plays some frames on a console by the plain core and by the fast core, which must agree. A whole emulator would first
-// play 130 power-up frames for each cartridge.
+// Plays some frames of a cartridge by the emulator's plain core and by its fast core, which must compute equal results.
+// The frames are played on a bare console, because a whole emulator would first play 130 power-up frames.
 void some_frames(const std::string& rom, CartridgeKind kind) {
     static u8 pictures[2][2 * 210 * WIDTH];
     static u32 ops[MOST_ROM + RAM_OPS];

@@ -1,11 +1,11 @@
-"""Checksums of 8 games, which are equal on all machines. golden_trace.json has the expected checksums.
+"""Checksums of 8 games, which must be equal on all machines. golden_trace.json has the expected checksums.
 
     python tests/emulator/golden_trace.py            # tests the installed accel_rl; exit code 1 at a difference
     python tests/emulator/golden_trace.py --translated    # the same, but the games are translated and compiled by $CXX
     python tests/emulator/golden_trace.py --write    # after an intended change of the emulator
 
-A game is played frame by frame (RAM, screen, reward, lives, end), by `VectorEnv`, and with each kind of observation of
-a worker. Only numpy, gymnasium and ale-py's ROMs are needed, so that the program also runs under a CPU emulator.
+A game is played frame by frame by the emulator, by `VectorEnv`, and with each kind of observation that worker processes
+compute. The program needs only numpy, gymnasium and ale-py's ROMs, so that it also runs under a CPU emulator.
 """
 
 import hashlib
@@ -71,7 +71,7 @@ def observations(game: str, kind: str, digest: "hashlib._Hash") -> None:
 
 
 def checksums(game: str) -> dict[str, str]:
-    """Return the first half of the SHA-256 of each way to play the game."""
+    """Return {way to play the game: first half of the SHA-256 of its results}."""
     parts = {
         "frames": lambda d: frames(game, d, True, FRAMES),
         "frames, plain core": lambda d: frames(game, d, False, FRAMES // 4),
@@ -87,7 +87,8 @@ def checksums(game: str) -> dict[str, str]:
 
 
 def translate(game: str) -> AtariEmulator:
-    """Translate a game for all emulators of this process, as long as the returned emulator exists."""
+    """Translate a game, and return an emulator: while it exists, all emulators of this process play the translated
+    game."""
     emulator = AtariEmulator(game)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rom.so"

@@ -1,4 +1,4 @@
-// Random numbers, files and a game's rules for programs that run under sanitizers.
+// Helpers of the programs that run under sanitizers: random numbers, ROM files, the rules of a game.
 #pragma once
 #include <fstream>
 #include <iterator>

@@ -1,7 +1,8 @@
-"""Compares reward, lives and end of the game that ale-py and our emulator compute from a given RAM.
+"""Compares the reward, the lives and the end of the game that ale-py and our emulator compute from the console's RAM.
 
-Both emulators play a ROM that changes the RAM only at a press of SELECT or of the joystick, which increments all bytes.
-ale-py selects a game's mode by pressing SELECT until a byte has the mode's number. The ROM keeps its last inputs in Y.
+ale-py and our emulator play the ROM IDLE in place of the game's ROM, so that a test can set the RAM. A press of SELECT
+or of the joystick increments all bytes of the RAM, because ale-py selects a game's mode by pressing SELECT until a byte
+has the mode's number.
 """
 
 from collections.abc import Iterator
@@ -48,13 +49,13 @@ count:  inc $80,x
 
 
 class Pair:
-    """ale-py and our emulator with the idle ROM and the rules of a game."""
+    """ale-py and our emulator, which play the ROM IDLE with the rules of a game."""
 
     def __init__(self, game: str, folder: Path) -> None:
         import ale_py
 
         ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-        # Use the first ROM with which the game is not over immediately.
+        # The instruction that fills the RAM is the first with which the game is not over immediately.
         for fill in ("lda #0", "lda #1", "txa", "lda $F700,x"):
             rom = assemble(IDLE.format(fill=fill))
             (folder / f"{game}.bin").write_bytes(rom)
@@ -69,7 +70,7 @@ class Pair:
     def restart(self) -> None:
         self.ale.restoreState(self.start[0])
         self.ours.restore(self.start[1])
-        if self.ale.game_over():  # In some games, ale-py does not save that a game is over.
+        if self.ale.game_over():  # In some games, a state of ale-py lacks the game's end.
             self.ale.reset_game()
             self.ours.reset()
 
@@ -82,7 +83,7 @@ class Pair:
         self.ours.set_ram(i, value)
 
     def act(self) -> list[tuple[str, Any, Any]]:
-        """Play one frame. Returns each differing value as (name, ours, theirs)."""
+        """Play one frame, and return a tuple (name, our value, ale-py's value) for each value that differs."""
         theirs, our = self.ale.act(0), self.ours.act(0)
         both = (
             ("reward", our, theirs),
@@ -93,9 +94,10 @@ class Pair:
 
 
 def sweep(pair: Pair, ram: np.ndarray, addresses: list[int], values: range = range(256)) -> Iterator[tuple]:
-    """Set each byte of the RAM to each value, and all other bytes as in `ram`.
+    """Play frames in which the byte at one of the `addresses` has one of the `values`, and all other bytes are those of
+    `ram`.
 
-    Yields (address, value before, value, *difference).
+    Yields the differences as (address, value before, value, *difference).
     """
     for i in addresses:
         pair.restart()

@@ -1,7 +1,4 @@
-"""Our emulator and ale-py play the same actions: one traced run, and the first frame in which both differ.
-
-Run --> SideBySide: the same actions and resets for both --> Outcome: number of equal frames, or the first difference
-"""
+"""Our emulator and ale-py play the same actions and resets, up to the first frame in which they differ."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,7 +15,8 @@ from accel_rl.emulator.translation import begin, translate
 class Run:
     """Settings of a traced run.
 
-    `resets` are made in addition to those at ends of games. With `screens` n, every n-th screen is compared.
+    The run has `resets` resets in addition to those at the end of each game. With `screens` n, every n-th screen is
+    compared.
     """
 
     game: str
@@ -49,7 +47,8 @@ class Outcome:
 
 
 def actions(policy: str, minimal: list[int], seed: int) -> Iterator[int]:
-    """Yield random actions endlessly: `random`: minimal actions; `held`: each for 1 to 30 frames; `full`: all 18."""
+    """Yield random actions endlessly. The policies are `random`: the game's minimal actions; `held`: each minimal
+    action for 1 to 30 frames; `full`: all 18 actions."""
     rng = np.random.default_rng(seed)
     choices = list(range(18)) if policy == "full" else minimal
     while True:
@@ -59,7 +58,7 @@ def actions(policy: str, minimal: list[int], seed: int) -> Iterator[int]:
 
 
 def reference(run: Run) -> Any:
-    """Return an ALEInterface with the run's settings."""
+    """Return ale-py's ALEInterface with the settings of the run."""
     import ale_py
 
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
@@ -77,7 +76,7 @@ def reference(run: Run) -> Any:
 
 
 class SideBySide:
-    """ale-py and our emulator with the same actions and resets."""
+    """ale-py and our emulator, which get the same actions and resets."""
 
     def __init__(self, run: Run) -> None:
         self.ale = reference(run)
@@ -92,7 +91,8 @@ class SideBySide:
         self.rewards = (0, 0)
 
     def step(self) -> int | None:
-        """Play one frame on both emulators. Returns the action, or None if both were reset instead."""
+        """Play one frame on ale-py and our emulator, or reset both emulators. Returns the action, or None after a
+        reset."""
         self.frame += 1
         if self.ale.game_over() or self.frame % self.reset_every == 0:
             self.ale.reset_game()
@@ -105,7 +105,8 @@ class SideBySide:
         return action
 
     def differences(self, screen: bool) -> Iterator[tuple[str, str]]:
-        """Yield (field, difference) of the current frame. With `screen`, screens are compared, too."""
+        """Yield a pair (field, difference) for each field of the current frame that differs. With `screen`, the screens
+        are also compared."""
         ale, ours = self.ale, self.ours
         scalars = {
             "reward": self.rewards, "lives": (ale.lives(), ours.lives), "over": (ale.game_over(), ours.game_over)
@@ -127,7 +128,7 @@ class SideBySide:
 
 
 def trace(run: Run) -> Outcome:
-    """Play both emulators until the run's end, or until the RAM differs: then later frames would differ, too."""
+    """Play the run on ale-py and our emulator to its end, or until the RAM differs."""
     out, pair = Outcome(run.game), SideBySide(run)
     while True:
         for name, text in pair.differences(pair.frame % run.screens == 0):

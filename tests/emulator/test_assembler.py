@@ -1,4 +1,4 @@
-"""The assembler, and single quirks of TIA and RIOT: small ROMs give equal results in ale-py and our emulator."""
+"""The assembler, and quirks of the console's chips: small ROMs compute equal results in ale-py and our emulator."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def test_assembler_encodes_modes_and_vectors() -> None:
     assert rom[-4:] == bytes.fromhex("00f800f8")
 
 
-# Maps a name to the code of one frame, which stores its results at $80 and above.
+# Maps a name to the code of one frame, which stores results in the RAM from $80.
 ROMS = {
     "timer runs out": "".join(
         f" lda #{value}\n sta {register}\n" + "".join(f" lda INTIM\n sta ${0x80 + 20 * i + k:x}\n" for k in range(20))

@@ -1,4 +1,4 @@
-"""AtariEmulator: clone and restore, invalid input, colours."""
+"""AtariEmulator: copies, saved and restored states, invalid input, colours."""
 
 import subprocess
 import sys
@@ -122,7 +122,7 @@ def test_colours_equal_the_reference(game: str) -> None:
 
 @pytest.mark.parametrize(("game", "mode"), [("pong", 0), ("berzerk", 4), ("double_dunk", 5), ("yars_revenge", 0)])
 def test_frames_are_counted_as_by_the_reference(game: str, mode: int) -> None:
-    """The emulator's frame counter also counts the frames in which a reset selects a game's mode."""
+    """The emulator counts frames as ale-py does, including the frames in which a reset selects the mode of the game."""
     import ale_py
 
     reference = ale_py.ALEInterface()

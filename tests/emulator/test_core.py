@@ -1,4 +1,4 @@
-"""The core's headers: their includes, their size, and their compilation by a CUDA compiler."""
+"""The headers of the emulator's core: includes, size, and compilation by a CUDA compiler."""
 
 import re
 import shutil
@@ -32,7 +32,7 @@ def test_core_compiles_to_ptx(arch: str, tmp_path: Path) -> None:
         "    c.run_frame(out, true);\n"
         "}\n"
     )
-    # Without optimization, nvcc takes a quarter of the time.
+    # nvcc takes a quarter of the time without optimization.
     flags = ["-std=c++17", f"-arch={arch}", "-ptx", "-Xcicc", "-O0"]
     command = ["nvcc", *flags, "-o", str(tmp_path / "kernel.ptx"), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)

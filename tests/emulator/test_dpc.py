@@ -14,7 +14,7 @@ from tests.emulator.assembler import SYNC, assemble
 from tests.emulator.tia_programs import pause
 from tests.marks import slow
 
-READS = 110  # The value of each read from the DPC chip is stored in one byte of RAM.
+READS = 110  # reads from the DPC chip per frame, each stored in a byte of RAM
 PROGRAM = """
         .org $F100
 start:  sei
@@ -32,7 +32,7 @@ bottom: sta WSYNC
 
 
 def access(rng: random.Random) -> str:
-    """Return code for one random write, or for one random read whose value is not stored."""
+    """Return 6502 code for a random write to the DPC chip, or for a random read whose value is not stored."""
     form, i = rng.choice([0, 0, 1, 1, 2, 2, 3, 3, 6, 4, 5, 7]), rng.randrange(8)
     value = rng.choice([rng.randrange(256), rng.randrange(16), rng.randrange(16) | 0x10, 0x12])
     other = rng.choice([0xFFF8, 0xFFF9, 0xFFC0, 0xFFBF, 0xFFF3, 0xF090, 0xF040 + rng.randrange(64)])
@@ -48,7 +48,7 @@ def access(rng: random.Random) -> str:
 
 
 def program(seed: int) -> bytes:
-    """Return a ROM with the same code in both banks. A frame stores the bytes that it reads at $80 and above."""
+    """Return a random ROM, which in each frame reads from the DPC chip and stores the bytes in the RAM from $80."""
     rng, code = random.Random(seed), ""
     voices = rng.random() < 0.5
     for n in range(READS):

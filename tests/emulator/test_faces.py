@@ -1,4 +1,5 @@
-"""Gymnasium environments of the emulator: options, names, copies, modes, raw observations, videos, seeds, states."""
+"""Gymnasium environments of the emulator: options, names, copies, game modes, raw observations, videos, seeds,
+states."""
 
 import copy
 import importlib.util
@@ -38,7 +39,7 @@ PLAIN = {"noop_max": 0, "use_fire_reset": False, "reward_clipping": False}  # as
 
 
 def ale_seed(seed: int) -> int:
-    """Return the seed that ale-py's AtariEnv passes to ALE."""
+    """Return the seed that ale-py's AtariEnv passes to ALE after reset(seed=seed)."""
     return int(np.random.SeedSequence(seed).generate_state(n_words=2)[1])
 
 
@@ -47,9 +48,9 @@ def parameters(function: Any) -> dict[str, Any]:
 
 
 def compare(game: str, steps: int, obs_type: str, **options: Any) -> None:
-    """Play a game in our environment and in ale-py's AtariEnv, and compare both.
+    """Play a game in our environment and in ale-py's AtariEnv, and compare all results.
 
-    Each game is seeded, because AtariEnv draws random numbers for the frames of an agent step after a game's end.
+    Each reset has a seed, because AtariEnv also draws random numbers for frames after the end of a game.
     """
     theirs = gymnasium.make(env_id(game).replace("accel_rl/", "ALE/"), obs_type=obs_type, **options)
     ours = gymnasium.make(env_id(game), obs_type=obs_type, **options, **PLAIN)
@@ -167,7 +168,7 @@ def test_render_without_a_render_mode_warns() -> None:
 
 
 def test_states_of_one_game_follow_ale_pys_calls() -> None:
-    """Only a state that was saved with include_rng also restores the generator of sticky actions."""
+    """A restored state continues the random numbers of sticky actions only if it was saved with include_rng."""
     env = gymnasium.make(env_id("breakout")).unwrapped
     env.reset(seed=1)
     for t in range(20):
@@ -245,7 +246,8 @@ def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
 
 
 def test_names_and_defaults_are_those_of_ale_py() -> None:
-    """The test lists all differences. Observations of our Gymnasium environments are stacks of 84x84 pictures."""
+    """Our classes have the parameters and defaults of ale-py's classes, except for the differences that the test
+    lists."""
     vector, single = parameters(AtariVectorEnv.__init__), parameters(AtariEnv.__init__)
     ours = parameters(VectorEnv.__init__)
     assert {name: ours.get(name, "missing") for name in vector} == vector
@@ -297,7 +299,8 @@ def test_unknown_options_are_named() -> None:
 
 
 def test_gymnasiums_preprocessing_is_that_over_ale_py() -> None:
-    """AtariPreprocessing reads the lives and the screen by `env.unwrapped.ale`."""
+    """Gymnasium's AtariPreprocessing, which reads `env.unwrapped.ale`, gives equal results over our environment and
+    ale-py's."""
     played = []
     for id, options in ((env_id("breakout"), PLAIN), ("ALE/Breakout-v5", {})):
         env = gymnasium.make(id, obs_type="rgb", frameskip=1, repeat_action_probability=0.0, **options)

@@ -1,4 +1,5 @@
-"""The fast core gives the same frames as the plain core at any time, and both cores can load each other's states."""
+"""The emulator's fast core plays the same frames as its plain core. Each core can load states that the other core has
+saved."""
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from accel_rl.envs.preprocess import make_preprocessor
 from tests.emulator.assembler import SYNC, assemble
 from tests.marks import slow
 
-# Games with 2K, F8, F6, E0 and FE cartridges, short frames, code in RAM, and partial frames.
+# games with 2K, F8, F6, E0 and FE cartridges, with short frames, with code in the RAM, and with states within a frame
 GAMES = ["boxing", "seaquest", "solaris", "montezuma_revenge", "robotank", "up_n_down", "qbert"]
 
 
@@ -65,9 +66,9 @@ def test_states_go_from_one_to_the_other(game: str) -> None:
 
 @pytest.mark.parametrize("kind", ["104x80", "104x80-mean", "84x84"])
 def test_observations_are_those_of_the_preprocessor(kind: str) -> None:
-    """The test plays road_runner, whose frames have many colours.
+    """The core's observations equal those of a preprocessor that gets the last two screens of each step.
 
-    The preprocessor gets the two last screens of a step from the plain core.
+    The game is road_runner, because its frames have many colours.
     """
     core = make_env_core("road_runner", kind, luminance(210), frame_skip=4, max_steps=10**6, life_loss=False)
     emulator = AtariEmulator("road_runner", fast=False)
@@ -87,7 +88,7 @@ def test_observations_are_those_of_the_preprocessor(kind: str) -> None:
 
 
 class _Out:
-    """Arrays into which step_env_cores writes."""
+    """The arrays into which `step_env_cores` writes the results of one environment."""
 
     def __init__(self, frame: np.ndarray) -> None:
         self.frame, self.reward = frame, np.zeros(1, np.float32)
@@ -127,7 +128,7 @@ SELF_MODIFYING = [
     0xD0,
     0xFD,
     0x60,
-]  # The program increments its own byte $93, the operand of `lda #7`.
+]  # The program increments the operand of `lda #7`.
 ITS_OWN_OPERAND = [
     0xA2,
     0x96,
@@ -136,8 +137,7 @@ ITS_OWN_OPERAND = [
     0x00,
     0xF1,
     0x60,
-]  # ldx #$96; txs; jsr $F100. The return address overwrites the operand of jsr.
-# The program's last instruction is in the last bytes of the RAM.
+]  # ldx #$96; txs; jsr $F100: the return address overwrites jsr's operand
 TO_THE_END = [0xA2, 0x30, 0xCA, 0xE8, 0x4C, 0xF6, 0x00]
 
 

@@ -1,4 +1,4 @@
-"""The AVX-512 and AVX2 functions equal the portable ones, on processors with these instructions (forms.cpp)."""
+"""The emulator's AVX-512 and AVX2 functions compute the same results as its portable functions (forms.cpp)."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""Whole games, and mutated cartridges and states of 0 to 64 KB, under sanitizers (fuzz.cpp)."""
+"""The emulator under sanitizers, with whole games, and with mutated cartridges and states of 0 to 64 KB (fuzz.cpp)."""
 
 import shutil
 import subprocess

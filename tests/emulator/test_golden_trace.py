@@ -1,4 +1,4 @@
-"""The emulator's checksums on this machine equal the recorded checksums (golden_trace.py)."""
+"""The checksums of 8 games on this machine equal the recorded checksums (golden_trace.py)."""
 
 import json
 
@@ -10,7 +10,7 @@ pytest.importorskip("accel_rl.emulator._core")
 from tests.emulator.golden_trace import EXPECTED, GAMES, checksums
 from tests.marks import slow
 
-# .ci/baseline and .ci/aarch64 compare all games, as the slow tests do.
+# Games of the fast tests. The slow tests, .ci/baseline and .ci/aarch64 play all games.
 QUICK = ("breakout", "montezuma_revenge", "robotank")
 
 

@@ -1,4 +1,4 @@
-"""The emulator finds ale-py's ROM files, and plays ROM files of users."""
+"""The emulator finds the ROM files of ale-py, and also plays a user's ROM files."""
 
 import sys
 from pathlib import Path
@@ -32,7 +32,7 @@ def test_another_rom_of_ale_py_is_reported_once(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_users_rom_is_played(tmp_path: Path) -> None:
-    """The user's ROM is Breakout with one changed byte, which changes some pixels."""
+    """A user's ROM is played: Breakout with one changed byte, which changes some pixels."""
     rom = bytearray(rom_path("breakout").read_bytes())
     same, variant = tmp_path / "same.bin", tmp_path / "variant.bin"
     same.write_bytes(rom)

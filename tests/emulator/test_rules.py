@@ -1,4 +1,4 @@
-"""Reward, lives and end of every game equal those of ale-py when any byte of a played or random RAM has any value."""
+"""The reward, the lives and the end of every game equal those of ale-py for any value of any byte of the RAM."""
 
 import numpy as np
 import pytest
@@ -10,14 +10,14 @@ from accel_rl.emulator import AtariEmulator, games
 from tests.emulator.rules import Pair, sweep
 from tests.marks import slow
 
-# ale-py compares both players' points in tennis. Our rules of tennis are exact for points that a set can have.
+# Our rules of tennis equal those of ale-py only for points that a set can have, 0 to 7.
 POINTS = {"tennis": range(8)}
-# Games whose ROM cannot be replaced by the idle ROM: two need a special cartridge, and one is over immediately.
+# Games that are not tested: two need a special cartridge, and one is over immediately with the ROM IDLE.
 UNASKED = ("elevator_action", "pitfall2", "video_chess")
 
 
 def played(game: str, frames: int) -> np.ndarray:
-    """Return the RAM [128] after some frames of random actions."""
+    """Return the RAM [128] of a game after `frames` frames of random actions."""
     emulator, rng = AtariEmulator(game, seed=3), np.random.default_rng(5)
     for _ in range(frames):
         if emulator.game_over:
@@ -31,7 +31,7 @@ def check(game: str, folder, rams: list[np.ndarray], addresses: list[int]) -> No
     for ram in rams:
         pair.restart()
         pair.fill(ram)
-        # A game's previous score depends on the presses of SELECT that selected the mode.
+        # The first reward is not compared: the score before it depends on the presses of SELECT.
         assert not [d for d in pair.act() if d[0] != "reward"]
         if not pair.ale.game_over():
             assert not list(sweep(pair, ram, addresses, POINTS.get(game, range(256))))

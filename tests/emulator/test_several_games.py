@@ -1,4 +1,4 @@
-"""A VectorEnv of several games: each environment equals an environment of a VectorEnv with only this game."""
+"""An environment of a VectorEnv of several games gives the same results as in a VectorEnv of only its game."""
 
 import copy
 from typing import Any

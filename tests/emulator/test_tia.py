@@ -1,4 +1,4 @@
-"""Quirks of the TIA chip: small ROMs give equal pictures in ale-py and our emulator."""
+"""Quirks of the TIA (the console's picture chip): small ROMs draw equal pictures in ale-py and our emulator."""
 
 import random
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.emulator.assembler import SYNC, assemble
 from tests.emulator.tia_programs import EXPERIMENTS, LINES, pause, program
 from tests.marks import slow
 
-TESTS = 45  # Number of test cases in a picture. A case has four scan lines.
+TESTS = 45  # test cases in a picture, with four scan lines each
 
 FRAME = """
 start:  sei
@@ -39,7 +39,8 @@ bottom: sta WSYNC
 
 
 def reset_twice(register: str, copies: int, first: int, motion: int, second: int) -> str:
-    """Return code that resets an object, moves the object, and resets the object again in the same line."""
+    """Return 6502 code that resets the position of a TIA object, moves it, and resets it again in the same scan
+    line."""
     return f"""
  sta WSYNC
  lda #{copies}
@@ -58,9 +59,9 @@ def reset_twice(register: str, copies: int, first: int, motion: int, second: int
 
 
 def side_by_side(rom: bytes, folder: Path, frames: int = 1) -> tuple[Any, AtariEmulator]:
-    """Return ale-py and our emulator after some frames.
+    """Play `frames` frames of the ROM in ale-py and our emulator, and return the two emulators.
 
-    Both emulators use the name of amidar, a 4 KB game for which no mode is selected.
+    The ROM is named amidar, because neither emulator selects a mode of this 4 KB game.
     """
     import ale_py
 
@@ -108,7 +109,7 @@ bottom: sta WSYNC
 
 @pytest.mark.parametrize("seed", range(3))
 def test_buttons_read_while_vblank_holds_them_or_not(seed: int, tmp_path) -> None:
-    """On the real chip, bit 6 of VBLANK latches INPT4 once it was low. ale-py does not emulate the latch."""
+    """Our emulator reads the buttons as ale-py does, without the chip's latch: bit 6 of VBLANK latches a low INPT4."""
     rng, code = random.Random(seed), ""
     for i in range(100):
         code += f" lda #{rng.choice([0, 0x40, 0x80, 0xC0, 2, 0x42])}\n sta VBLANK\n" if rng.random() < 0.5 else ""
@@ -153,7 +154,8 @@ bottom: sta WSYNC
 
 @pytest.mark.parametrize("seed", [0, *map(slow, (1, 2, 3))])
 def test_stars(seed: int, tmp_path) -> None:
-    """The test changes HMM0 from 7 to 6 in cycle 21 after HMOVE, and writes registers in the following lines."""
+    """Missiles become stars if HMM0 changes from 7 to 6 in cycle 21 after HMOVE. The pictures of ale-py and our
+    emulator must be equal, also in the scan lines after a star."""
     rng, code = random.Random(seed), ""
     for _ in range(18):
         since = rng.choice([21, 21, 21, 20, 22])

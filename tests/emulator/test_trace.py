@@ -1,4 +1,5 @@
-"""Frame-exactness against ale-py: a few games in fast tests, the whole release protocol with -m slow."""
+"""Our emulator's frames equal those of ale-py. The fast tests play a few games, the slow tests the whole release
+protocol of trace.py."""
 
 import pytest
 

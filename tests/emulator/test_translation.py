@@ -1,4 +1,4 @@
-"""Translated games play like the plain core, and translations are cached."""
+"""Games that are translated to C++ play exactly as in the emulator's plain core. Translations are cached."""
 
 import _ctypes
 import contextlib
@@ -28,14 +28,14 @@ from tests.integration.runs import wait_for
 
 pytestmark = pytest.mark.skipif(not rom_compiler.compilers(), reason="no C++ compiler")
 
-# Games with 2K, F8, F6, E0, FE and DPC cartridges, and with code in RAM.
+# games with 2K, F8, F6, E0, FE and DPC cartridges, and with code in the RAM
 KINDS = ["boxing", "seaquest", "solaris", "montezuma_revenge", "robotank", "up_n_down", "pitfall2"]
 
 
 @pytest.fixture(scope="module")
 def cached(tmp_path_factory):
-    """A cache folder with the translation of Pong, which an emulator of the fixture has loaded. The compiler takes a
-    fifth of its time without optimization."""
+    """A cache folder with the translation of Pong, which an emulator has loaded already. Pong is compiled without
+    optimization, which takes a fifth of the time."""
     folder = tmp_path_factory.mktemp("cache")
     earlier = AtariEmulator("pong")._emulator
     with pytest.MonkeyPatch.context() as patch:
@@ -52,12 +52,12 @@ def cached(tmp_path_factory):
 
 @pytest.fixture
 def cache(cached, tmp_path, monkeypatch):
-    """The file of Pong's translation in a new copy of the cache folder."""
+    """Use a new copy of the cache folder, and return the path of Pong's translation in it."""
     shutil.copytree(cached, tmp_path / "cache")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv(translation.VARIABLE, raising=False)
     translation._begun.clear()
-    AtariEmulator("pong")._emulator.insert_translation(0)  # All emulators of a game share one translation.
+    AtariEmulator("pong")._emulator.insert_translation(0)  # in all emulators
     return translation.translation_file("pong")
 
 
@@ -99,7 +99,8 @@ def test_each_kind_of_cartridge_is_translated(game, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_damaged_roms_are_translated(seed, tmp_path):
-    """Random wrong bytes lead to other paths, and to jumps to data and to code outside the ROM."""
+    """ROMs with random wrong bytes are translated exactly, although they may jump to data, or to addresses outside the
+    ROM."""
     rng = np.random.default_rng(seed)
     game = ("breakout", "seaquest", "solaris", "robotank")[seed]
     rom = bytearray(read_rom(game))
@@ -174,7 +175,7 @@ def test_games_are_interpreted_when_switched_off_or_without_a_compiler(cache, mo
 
 
 def test_a_cached_translation_is_played_without_a_compiler(cache, monkeypatch):
-    """A container image may be built with a compiler, but run without a compiler."""
+    """A cached translation needs no compiler: a container image may be built with a compiler, but run without one."""
     for module in (translation, rom_compiler):
         monkeypatch.setattr(module, "compilers", lambda: ())
     assert translation.translate("pong") and translation.how_played("pong") == "pong is translated"
@@ -204,9 +205,9 @@ def test_the_file_depends_on_rom_and_machine(cache, tmp_path, monkeypatch):
 
 
 def planted(folder: Path, action: str, version: str = "planted 1") -> Path:
-    """Return the path of a fake compiler that records its calls in the file `calls`, and then runs `action`.
+    """Return the path of a fake C++ compiler, which appends a line to the file `calls` and runs `action`.
 
-    `action` is a shell command that may use $out, the name of the output file.
+    The argument `action` is a shell command, in which $out is the name of the compiler's output file.
     """
     file = folder / "planted"
     file.write_text(
@@ -218,8 +219,8 @@ def planted(folder: Path, action: str, version: str = "planted 1") -> Path:
 
 
 def translating(folder: Path, compiler: Path, code: str, only: bool = True, **variables: str) -> tuple[str, str]:
-    """Run Python code that uses `translate` and `how_played`, with a fake compiler, which is the only one if `only` is
-    true.
+    """Run Python code that uses `translate` and `how_played`, with a fake compiler. With `only`, no other compiler is
+    found.
 
     Returns standard output and standard error.
     """
@@ -276,7 +277,8 @@ def test_the_next_compiler_is_used_if_one_fails(cache, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("writes", ["true", "echo garbage > $out", f"cp {_ctypes.__file__} $out"])
 def test_what_a_compiler_writes_is_loaded_before_it_is_stored(cache, tmp_path, writes):
-    """A compiler may end without an error although it wrote nothing, no library, or a wrong library."""
+    """A compiled file is stored only if it can be loaded: a compiler may end without an error, but write nothing or
+    garbage."""
     cache.unlink()
     out, err = translating(tmp_path, planted(tmp_path, writes), "print(translate('pong'), translate('pong'))")
     assert out == "False False\n" and err.count("pong cannot be translated") == 1
@@ -285,7 +287,8 @@ def test_what_a_compiler_writes_is_loaded_before_it_is_stored(cache, tmp_path, w
 
 @pytest.mark.slow
 def test_only_what_can_be_loaded_counts_as_translated(cache, tmp_path):
-    """Because of a complete library for another machine's ABI in the cache, a game was once never translated."""
+    """If the cache has a complete library that cannot be loaded, such as one for another ABI, the game is translated
+    again."""
     complete = cache.read_bytes()
     (tmp_path / "library").write_bytes(complete[:-32])
     other = Path(_ctypes.__file__).read_bytes()
@@ -315,7 +318,8 @@ def test_two_versions_of_a_game_are_kept(cache, tmp_path):
 
 @pytest.mark.slow
 def test_an_environment_is_interpreted_beside_a_translated_one(tmp_path, monkeypatch):
-    """With translate=False, an environment takes more time than a translated environment."""
+    """An environment with translate=False is slower than an environment of the same process that plays a translated
+    game."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv(translation.VARIABLE, raising=False)
     assert translation.translate("pong")
@@ -336,11 +340,11 @@ def test_an_environment_is_interpreted_beside_a_translated_one(tmp_path, monkeyp
 
 PLAY = "from accel_rl.emulator import VectorEnv; env = VectorEnv('pong', 1); print(env._games[0].is_translated)"
 SHORT = PLAY + "; import time; time.sleep(2)"
-"""A program that ends after the compiler has started, but before the game is compiled."""
+"""A program that starts the compilation of Pong, and ends before the compiler has ended."""
 
 
 def processes_of(mark: str) -> list[psutil.Process]:
-    """Return the processes whose XDG_CACHE_HOME is `mark`."""
+    """Return the processes whose environment variable XDG_CACHE_HOME is `mark`."""
     result = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -350,7 +354,7 @@ def processes_of(mark: str) -> list[psutil.Process]:
 
 
 def run_short(folder: Path, **variables: str) -> str:
-    """Run a short program, which must not wait for the compiler, and return its output."""
+    """Run the program SHORT, and return its output."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder), **variables}
     environment.pop(translation.VARIABLE, None)
     return subprocess.run([sys.executable, "-c", SHORT], env=environment, stdout=subprocess.PIPE, text=True).stdout
@@ -358,7 +362,8 @@ def run_short(folder: Path, **variables: str) -> str:
 
 @pytest.mark.slow
 def test_a_game_is_translated_when_a_short_program_starts_again(tmp_path):
-    """The compiler ends later than a short program, and leaves only the translation in the cache folder."""
+    """The compiler continues after the program that started it has ended, and leaves only the translation in the
+    cache."""
     assert run_short(tmp_path) == "False\n"
     ended_after = processes_of(str(tmp_path))
     assert ended_after
@@ -372,7 +377,7 @@ def test_a_game_is_translated_when_a_short_program_starts_again(tmp_path):
 
 @pytest.mark.slow
 def test_short_programs_begin_one_compiler(tmp_path):
-    """Programs that start later wait for the compiler that the first program has started."""
+    """Of three short programs that play the same game, only the first starts a compiler."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "sleep").symlink_to(shutil.which("sleep"))
     slow = planted(tmp_path, "sleep 5; exit 1")
@@ -385,7 +390,8 @@ def test_short_programs_begin_one_compiler(tmp_path):
 
 @pytest.mark.slow
 def test_a_compiler_without_a_parent_has_a_time_limit(tmp_path):
-    """After the time limit, the compiler is killed and its temporary folder is removed."""
+    """A compiler that continues after its program's end is killed at a time limit, and its temporary folder is
+    removed."""
     slow = planted(tmp_path, "sleep 100")
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "CXX": str(slow)}
     file = tmp_path / "accel_rl" / "rom-pong-1-2.so"
@@ -403,7 +409,8 @@ def test_a_compiler_without_a_parent_has_a_time_limit(tmp_path):
 
 
 def test_the_compiler_of_a_run_ends_with_the_run(monkeypatch):
-    """After a run has ended, no process of its compiler remains."""
+    """A compiler that EmulatorEnv starts ends when the run's process ends. A compiler that VectorEnv starts may
+    continue after the end of the process."""
     begun = []
     monkeypatch.setattr(env_core, "begin", lambda *arguments: begun.append(arguments[-1]))
     EmulatorEnv("pong", next(iter(PROTOCOLS.values())), seed=1)
@@ -464,7 +471,7 @@ def test_a_lock_file_is_neither_followed_nor_emptied(tmp_path):
 
 
 def test_a_few_compilers_run_at_once(tmp_path):
-    """If only one compiler may run at a time, a second one waits for the first, and gives up at its deadline."""
+    """If the maximum number of compilers are running, another compiler waits, and gives up at its deadline."""
     files = rom_compiler.turns(tmp_path)[:1]
     held = lambda seconds: rom_compiler.held(files, time.monotonic() + seconds)  # noqa: E731
     with held(5), pytest.raises(TimeoutError, match="other compilers"), held(0.1):
@@ -474,7 +481,8 @@ def test_a_few_compilers_run_at_once(tmp_path):
 
 
 def test_a_compiler_ends_with_its_run(tmp_path):
-    """If the run is killed, the compiler and its child processes end, and its temporary folder is removed."""
+    """If a training run is killed, its compiler and the compiler's child processes end, and their temporary folder is
+    removed."""
     lines = [
         "import sys, time",
         "from accel_rl.emulator import AtariEmulator, translation",
@@ -503,14 +511,14 @@ OTHER = 65534
 @pytest.mark.slow
 @AS_ROOT
 def test_another_user_plays_what_root_has_translated_into_the_system_cache(cache):
-    """In a container image, root translates when the image is built.
+    """A user plays the translations that root has made, for example when a container image was built.
 
-    The image's user has no compiler, and a home folder without write permission.
+    The user in this test has no compiler, and cannot write to the home folder.
     """
     files = (Path(translation.__file__), rom_path("pong"))
     if closed := [folder for file in files for folder in file.parents if not folder.stat().st_mode & 0o001]:
         pytest.skip(f"another user cannot enter {closed[0]}")
-    # The new folder is outside of pytest's folder, which other users cannot enter.
+    # Other users cannot enter pytest's temporary folders.
     with tempfile.TemporaryDirectory() as name:
         top = Path(name)
         top.chmod(0o755)
@@ -524,7 +532,7 @@ def test_another_user_plays_what_root_has_translated_into_the_system_cache(cache
         (top / "home").mkdir(mode=0o755)
         environment = {**os.environ, "HOME": str(top / "home"), "PATH": str(top / "home"), **variables}
         environment.pop("XDG_CACHE_HOME")
-        # The program imports modules as root, because the other user may be unable to read Python's files.
+        # Modules are imported as root, because the other user may be unable to read Python's files.
         code = (
             "import os, pwd, accel_rl.emulator as e, accel_rl.emulator.translation as t\n"
             "e.VectorEnv('pong', 1, translate=False).close()\n"
@@ -557,9 +565,9 @@ def test_a_missing_system_cache_is_reported(cache, tmp_path, monkeypatch):
 
 
 def test_headers_that_have_changed_since_the_compilation_are_not_compiled(tmp_path):
-    """After a git pull that changes the console's layout, the old extension may still be in use.
+    """A game is not translated with headers that differ from those of the compiled extension, as after a git pull.
 
-    A translation with the new headers would write to wrong addresses in the old console.
+    Such a translation would write to wrong addresses in the extension's console.
     """
     shutil.copytree(Path(translation.__file__).parents[1], tmp_path / "accel_rl")
     header = tmp_path / "accel_rl/emulator/core/fast/console.h"
@@ -606,7 +614,7 @@ def test_another_word_is_refused(monkeypatch):
 
 @pytest.mark.slow
 def test_two_processes_translate_a_game_once(tmp_path):
-    """The second process waits for the compiler of the first process."""
+    """Of two processes that translate the same game, the second waits for the compiler of the first."""
     program = "from accel_rl.emulator import translation; print(translation.translate('freeway'))"
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     environment.pop(translation.VARIABLE, None)

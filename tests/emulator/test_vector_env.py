@@ -1,4 +1,5 @@
-"""VectorEnv equals ale-py's AtariVectorEnv; buffers, order of arrival, resets, invalid input."""
+"""VectorEnv gives the results of ale-py's AtariVectorEnv. Buffers, order of arrival, resets and invalid input are also
+tested."""
 
 import copy
 import dataclasses
@@ -22,11 +23,11 @@ from accel_rl.emulator.vector_options import VectorOptions
 from accel_rl.text.errors import ConfigError
 from tests.marks import slow
 
-OURS = {"_final_obs", "final_info", "_final_info"}  # Gymnasium defines three more entries of `info` than ale-py.
+OURS = {"_final_obs", "final_info", "_final_info"}  # entries of `info` that ale-py lacks
 
 
 def assert_equal(theirs: tuple, ours: tuple, where: str) -> None:
-    """Compare observations, rewards, ends and info of one call, except for the observations at an end."""
+    """Compare the results of one call of `reset` or `step`, except for the observations at an episode's end."""
     a, b = theirs[-1], ours[-1]
     assert set(a) == set(b) - OURS, where
     for key in set(a) - {"final_obs"}:
@@ -36,16 +37,19 @@ def assert_equal(theirs: tuple, ours: tuple, where: str) -> None:
         if name != "obs":
             np.testing.assert_array_equal(y, x, err_msg=f"{where}: {name}")
     ended = theirs[2] | theirs[3] if len(theirs) == 5 else np.zeros(len(theirs[0]), bool)
-    seen = ~ended | ("final_obs" in a)  # In SAME_STEP, `obs` at an end is already the next episode's first observation.
+    seen = ~ended | ("final_obs" in a)  # At an end, SAME_STEP returns the next episode's `obs`.
     np.testing.assert_array_equal(ours[0][seen], theirs[0][seen], err_msg=f"{where}: obs")
 
 
 def assert_ends_equal(theirs: tuple, ours: tuple, before: tuple, where: str, settings: dict[str, Any]) -> None:
-    """Compare final observations: the older frames are equal, but the newest frame of ale-py is wrong.
+    """Compare the observations at an episode's end. The older frames must be equal, but the newest frame of ale-py is
+    wrong.
 
     ale-py never reads the screen at which an episode ends. The newest frame of ale-py's final observation is the
     previous frame, or the maximum of the previous frame and the second-last screen (`test_the_last_screen_is_shown`).
-    If a lost life is reported and the game continues, only ale-py's final_obs is wrong: it is uninitialized memory."""
+    If an episode ends with a lost life while the game continues, ale-py's `obs` is right, but its `final_obs` is
+    uninitialized memory.
+    """
     same_step = "final_obs" in theirs[-1]
     seen, our_seen = (theirs[-1]["final_obs"], ours[-1]["final_obs"]) if same_step else (theirs[0], ours[0])
     info = ours[-1]["final_info"] if same_step else ours[-1]
@@ -76,7 +80,7 @@ def compare(game: str, steps: int, n: int = 2, seed: int = 3, **settings: Any) -
     for t in range(steps):
         if settings.get("continuous"):
             actions = rng.uniform((0, -np.pi, 0), (1, np.pi, 1), (n, 3)).astype(np.float32)
-            actions[rng.random(n) < 0.3, 0] = 1  # With a continuous action's radius of 1, the joystick is pushed fully.
+            actions[rng.random(n) < 0.3, 0] = 1  # a fully pushed joystick
         else:
             actions = rng.integers(ours.single_action_space.n, size=n)
         result, our_result, where = theirs.step(actions), ours.step(actions), f"{game} {settings}, step {t}"
@@ -112,7 +116,7 @@ def test_it_plays_as_the_peer(game: str, mode: str) -> None:
     ids=lambda s: "-".join(f"{k}={v}" for k, v in s.items()),
 )
 def test_settings_mean_what_they_mean_to_the_peer(settings: dict[str, Any]) -> None:
-    # The two environments' games end at different steps.
+    # Two environments end their episodes at different steps.
     n = 2 if {"episodic_life", "life_loss_info"} & set(settings) else 1
     ends = compare("breakout", 80, n, **settings)
     assert ends > 0 or not {"episodic_life", "life_loss_info", "max_num_frames_per_episode"} & set(settings)
@@ -120,10 +124,12 @@ def test_settings_mean_what_they_mean_to_the_peer(settings: dict[str, Any]) -> N
 
 @pytest.mark.parametrize("limit", [slow(108_000), 100], ids=["game over", "time limit"])
 def test_the_last_screen_is_shown(limit: int) -> None:
-    """At an episode's end, our frame equals the screen of ALEInterface, but AtariVectorEnv's frame is older.
+    """At an episode's end, VectorEnv's frame equals the last screen of ALEInterface, but AtariVectorEnv's frame is
+    older.
 
-    AtariVectorEnv never reads the screen at which an episode ends. In an episode's last step, AtariVectorEnv returns
-    the frame of the step before, or its maximum with the last step's second-last screen if that screen was read."""
+    AtariVectorEnv never reads the screen at which an episode ends. AtariVectorEnv returns the previous step's frame, or
+    the maximum of this frame and the last step's second-last screen if it has read that screen.
+    """
     import ale_py
     import cv2
 
@@ -145,7 +151,7 @@ def test_the_last_screen_is_shown(limit: int) -> None:
     for seed in range(4):
         referee.reset_game()
         rng = np.random.default_rng(seed)
-        theirs.reset()  # A reset with a seed would load the game again.
+        theirs.reset()  # A seed would load the game again.
         ours.reset()
         before = luminance(210)[referee.getScreen()]
         ended, frames = False, 0
@@ -191,7 +197,7 @@ def test_threads_play_the_same() -> None:
 
 
 def test_arrival() -> None:
-    """If recv returns only some environments at a time, each environment plays as it does in whole batches."""
+    """An environment plays the same games if recv returns 2 of 6 environments at a time as if it returns all."""
     whole, parts = VectorEnv("pong", 6, noop_max=0), VectorEnv("pong", 6, noop_max=0, batch_size=2, num_threads=2)
     first, _ = whole.reset(seed=0)
     obs, info = parts.reset(seed=0)
@@ -259,7 +265,8 @@ def test_two_buffers_are_written_in_turn() -> None:
 
 
 def test_results_have_the_declared_arrays() -> None:
-    """mypy checks only declared types, so that the compiled core could return arrays of other types."""
+    """The arrays that VectorEnv returns have the dtypes that its type hints declare, which mypy cannot check in C++
+    code."""
     env = VectorEnv("pong", 2, autoreset_mode="SameStep", max_num_frames_per_episode=4)
     obs, info = env.reset(seed=0)
     results = [(obs, info), env.step(np.zeros(2, int))]
@@ -309,7 +316,8 @@ def test_what_it_has_not_is_said_in_a_line(settings: dict[str, Any], message: st
 
 
 def test_batches_are_answered_in_any_order() -> None:
-    """AtariVectorEnv and EnvPool allow the order recv, recv, send, send, recv."""
+    """Batches may be received and answered in the order recv, recv, send, send, recv, as in AtariVectorEnv and
+    EnvPool."""
     envs, alone = VectorEnv("breakout", 6, batch_size=2, num_threads=2), [VectorEnv("breakout", 1) for _ in range(6)]
     for i, env in enumerate(alone):
         env.reset(seed=5 + i)
@@ -336,7 +344,8 @@ def test_batches_are_answered_in_any_order() -> None:
 
 @pytest.mark.parametrize("seed", [0, slow(1), slow(2), slow(3)])
 def test_any_schedule_gives_each_environment_its_own_results(seed: int) -> None:
-    """Calls of recv and send are random. A call of send is for some of the received environments, in any order."""
+    """In a random order of recv and send, in which send answers some of the received environments, each environment
+    gives the results of a separate VectorEnv."""
     n, rng = 7, np.random.default_rng(seed)
     envs = VectorEnv("breakout", n, batch_size=2, num_threads=3, max_num_frames_per_episode=120, noop_max=3)
     alone = [VectorEnv("breakout", 1, max_num_frames_per_episode=120, noop_max=3) for _ in range(n)]
@@ -368,7 +377,8 @@ def test_any_schedule_gives_each_environment_its_own_results(seed: int) -> None:
 
 
 def test_steps_in_the_calling_thread_and_in_threads_are_equal() -> None:
-    """With one thread, step() plays in the calling thread, but send() plays in another thread."""
+    """Results do not depend on the thread: with num_threads=1, step() plays in the calling thread, and send() in
+    another."""
     direct, threads = VectorEnv("breakout", 3, num_threads=1), VectorEnv("breakout", 3, num_threads=2)
     direct.reset(seed=1), threads.reset(seed=1)
     for t in range(60):
@@ -428,13 +438,15 @@ def test_calls_out_of_order_and_wrong_actions() -> None:
     ],
 )
 def test_continuous_actions_are_those_of_the_peer(game: str, settings: dict[str, Any]) -> None:
-    """In breakout, pong and kaboom, the action's radius turns the paddle, also if a sticky action is repeated."""
+    """Continuous actions give the results of AtariVectorEnv, also in games in which the action's radius turns a
+    paddle."""
     compare(game, 400, continuous=True, **settings)
 
 
 @pytest.mark.parametrize("game", ["skiing", slow("lost_luggage"), "kaboom"])
 def test_continuous_actions_of_one_game_are_those_of_the_peer(game: str) -> None:
-    """Games are compared with ale-py's AtariEnv, because AtariVectorEnv plays wrong actions in games without FIRE."""
+    """Continuous actions give the results of ale-py's AtariEnv in games for which AtariVectorEnv plays wrong
+    actions."""
     import ale_py
 
     frames = {"frameskip": 4, "continuous": True, "repeat_action_probability": 0.0}
@@ -455,7 +467,7 @@ def test_continuous_actions_of_one_game_are_those_of_the_peer(game: str) -> None
 
 
 def test_continuous_actions_are_copied_and_checked() -> None:
-    """A copy of an environment also has the last action's radius, which a sticky action may repeat."""
+    """A copy of an environment also has the radius of the last action, which a sticky action may repeat."""
     envs = VectorEnv("breakout", 2, continuous=True, num_threads=1, repeat_action_probability=0.9, obs_type="ram")
     envs.reset(seed=1)
     for wrong in (np.zeros(2, int), np.zeros((2, 3), int), np.zeros((3, 3), np.float32), np.zeros(2, np.float32)):

@@ -19,7 +19,7 @@ def make(game: str = "breakout", n: int = N, **options: Any) -> VectorEnv:
 
 
 def played(env: VectorEnv, actions: np.ndarray) -> list[np.ndarray]:
-    """Return all results of the steps, including final observations."""
+    """Return the results of all steps with the given actions, including final observations."""
     found = []
     for row in actions:
         obs, reward, terminated, truncated, info = env.step(row)

@@ -1,6 +1,8 @@
-"""No call of VectorEnv waits for ever: after close(), in a forked child, between threads, at Ctrl-C and at exit.
+"""No call of VectorEnv waits for ever: not after close(), in a forked process, in several threads, at Ctrl-C or at
+exit.
 
-Each case runs in a new process, which must end within the time limit."""
+Each test case runs in a new process, which must end within LIMIT_S.
+"""
 
 import os
 import signal
@@ -30,7 +32,7 @@ zeros = np.zeros(2, int)
 env = VectorEnv("pong", 2)
 env.reset(seed=1)
 """
-# A step of 17 emulated seconds takes long, so that calls must wait for its end.
+# An agent step of 1,024 frames, 17 emulated seconds, takes so long that calls must wait for its end.
 LONG = "env = VectorEnv('pong', 1, frameskip=1024, num_threads=1)\nenv.reset(seed=1)\n"
 
 
@@ -177,7 +179,8 @@ def test_close_ends_the_wait_of_another_thread() -> None:
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs signals")
 @pytest.mark.parametrize(("n", "call"), [(16, "env.send(actions); env.recv()"), slow(48, "env.step(actions)")])
 def test_ctrl_c_ends_a_wait_and_the_result_can_still_be_received(n: int, call: str) -> None:
-    """The signal arrives long before the step's end, while C++ waits or plays in the calling thread."""
+    """Ctrl-C ends a call of recv() or step() long before the environment's step has ended, and recv() still returns its
+    result."""
     code = f"""
 env = VectorEnv("pong", {n}, frameskip=1024, num_threads=1)
 twin = VectorEnv("pong", {n}, frameskip=1024, num_threads=1)
@@ -204,7 +207,7 @@ def test_a_process_with_a_pending_send_ends(end: str) -> None:
 
 
 def test_threads_are_driven_in_every_way() -> None:
-    """.ci/sanitize runs the same program under the thread sanitizer."""
+    """Run drive_threads.py without a sanitizer. .ci/sanitize runs this program under ThreadSanitizer."""
     program = Path(__file__).with_name("drive_threads.py")
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0 and "threads: clean" in done.stdout, done.stderr

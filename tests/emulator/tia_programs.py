@@ -1,15 +1,16 @@
-"""Random programs for the TIA chip, which set registers during VBLANK, and then write registers at random times.
+"""Random programs for the TIA (the console's picture chip), which set registers during VBLANK, and then write registers
+at random times.
 
-experiment    resets at random cycles | registers from a table | HMOVE or not | the visible writes | two more lines
-              ------------------- VBLANK on --------------------------------- | -- VBLANK off ---
-RAM $80 on    two bytes an experiment made of its eight collision registers
+    experiment  resets at random cycles | registers from a table | HMOVE or not | visible writes | two more lines
+                ------------------- VBLANK on --------------------------------- | -- VBLANK off ---
+    RAM $80 on  two bytes per experiment, made of its eight collision registers
 """
 
 import random
 
 from tests.emulator.assembler import SYNC, assemble
 
-EXPERIMENTS, LINES = 17, 12  # The number of experiments in a ROM, and of scan lines in an experiment.
+EXPERIMENTS, LINES = 17, 12  # experiments in a ROM, scan lines in an experiment
 STROBES = ("RESP0", "RESP1", "RESM0", "RESM1", "RESBL", "HMOVE", "HMCLR", "CXCLR")
 PREPARED = (
     "NUSIZ0", "NUSIZ1", "CTRLPF", "REFP0", "REFP1", "PF0", "PF1", "PF2", "GRP0", "GRP1", "GRP0", "ENAM0", "ENAM1",
@@ -80,7 +81,7 @@ data:
 
 
 def pause(cycles: int) -> str:
-    """Return code that takes a number of CPU cycles: 0, or at least 2."""
+    """Return 6502 code that takes `cycles` CPU cycles: 0, or at least 2."""
     return (" bit $80\n" if cycles % 2 else "") + f" .fill {cycles // 2 - cycles % 2}, nop\n"
 
 
@@ -93,7 +94,8 @@ def value(rng: random.Random, register: str) -> int:
 
 
 def experiment(rng: random.Random, writes: int) -> tuple[str, list[int], list[tuple[str, int, int]]]:
-    """Return the code of an experiment, its table for `prep`, and its writes as (register, value, cycle)."""
+    """Return the 6502 code of a random experiment, its table of register values, and its writes as (register, value,
+    cycle)."""
     code, left = " sta WSYNC\n", 55
     for register in rng.sample(STROBES[:5], 5):
         wait = min(rng.choice(PAUSES), left)
@@ -117,7 +119,7 @@ def experiment(rng: random.Random, writes: int) -> tuple[str, list[int], list[tu
 
 
 def program(seed: int, writes: int) -> tuple[bytes, list[list[tuple[str, int, int]]]]:
-    """Return a 4 KB ROM, and the writes of each of its experiments."""
+    """Return a random ROM of 4 KB, and the TIA writes of each of its experiments."""
     rng = random.Random(seed)
     all_of_it = [experiment(rng, writes) for _ in range(EXPERIMENTS)]
     tables = "".join(" .byte " + ",".join(map(str, table)) + "\n" for _, table, _ in all_of_it)

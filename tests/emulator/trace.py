@@ -1,15 +1,14 @@
-"""Compare our emulator with ale-py: RAM, reward, lives, end of the game and screen of every frame.
+"""Compare the RAM, reward, lives, end of the game and screen of every frame in our emulator and in ale-py.
 
     python -m tests.emulator.trace --games all57 --seeds 2 --frames 2000
     python -m tests.emulator.trace --games pong breakout --policy full --sticky 0.25 --resets 3
     python -m tests.emulator.trace --games all57 --modes --frames 2000        # every mode with every difficulty
     python -m tests.emulator.trace --release                                  # before a release
 
-`--jobs` games are traced in parallel. The release protocol plays 5 seeds x 20,000 frames of each game, with 3 resets in
-addition to those at ends of games, and with alternating policies and sticky probabilities (0 and 0.25). The release
-protocol also plays every pair of mode and difficulty for 2,000 frames. The table of results is written to
-benchmarks/results/emulator_trace.md. The output has one line per game: `exact`, or the first differing frame and
-fields. --verbose prints the CPU instructions of this frame.
+The output has one line per game: `exact`, or the first differing frame and its differing fields. The option --verbose
+prints the CPU instructions of the first differing frame. The release protocol plays 5 seeds x 20,000 frames of each
+game, with 3 additional resets, alternating policies, and sticky probabilities of 0 and 0.25. The release protocol also
+plays 2,000 frames with every pair of mode and difficulty, and writes its table to benchmarks/results/emulator_trace.md.
 """
 
 import multiprocessing
@@ -47,7 +46,7 @@ class Options:
     sticky: float = 0.0
     """Probability that a frame repeats the last action."""
     resets: int = 1
-    """Number of resets, in addition to those at the end of a game."""
+    """Number of resets in a run, in addition to those at the end of each game."""
     screens: Count = 1
     """Compare every n-th screen."""
     modes: bool = False
@@ -57,7 +56,7 @@ class Options:
     translated: bool = False
     """Trace translated games instead of interpreted ones."""
     jobs: int = 0
-    """Number of games traced in parallel, a process each. With 0, one process per usable core."""
+    """Number of games that are traced in parallel, each in one process. With 0, one process per usable core."""
     verbose: bool = False
     """Print the instructions of the first differing frame."""
     json: str = ""
@@ -66,7 +65,7 @@ class Options:
     """Write the table as Markdown."""
 
     def check(self) -> None:
-        """Raise ConfigError, one line, for impossible options."""
+        """Raise ConfigError if an option is impossible."""
         chosen(self.games)
         if not 0 <= self.sticky <= 1:
             raise ConfigError(f"--sticky {self.sticky}: a probability, 0 to 1")
@@ -74,7 +73,7 @@ class Options:
             raise ConfigError(f"--resets {self.resets} --jobs {self.jobs}: 0 or more")
 
     def runs(self, game: str) -> list[Run]:
-        """Return the runs of a game."""
+        """Return the runs of a game that the options select."""
         runs = release_runs(game) if self.release else mode_runs(game, self.frames) if self.modes else self._seeds(game)
         return [replace(run, translated=self.translated) for run in runs]
 
@@ -97,7 +96,7 @@ def mode_runs(game: str, frames: int) -> list[Run]:
 
 
 def play(game: str, runs: list[Run]) -> dict[str, Any]:
-    """Trace a game, and return its row of the table."""
+    """Trace all runs of a game, and return the game's row of the table."""
     outcomes, first = [], {}
     for run in runs:
         try:
@@ -113,7 +112,7 @@ def play(game: str, runs: list[Run]) -> dict[str, Any]:
 
 
 def page(rows: dict[str, dict[str, Any]], command: str) -> str:
-    """Return the page of results."""
+    """Return the Markdown page with the table of results."""
     import ale_py
 
     exact, frames = sum(r["exact"] for r in rows.values()), sum(r["frames"] for r in rows.values())
@@ -126,7 +125,7 @@ def page(rows: dict[str, dict[str, Any]], command: str) -> str:
 
 
 def measure(o: Options) -> dict[str, Any]:
-    """Trace the games in parallel, and print a line for each, in their order."""
+    """Trace the games in parallel, and print one line per game, in the order of the games."""
     names, start, rows = chosen(o.games), time.monotonic(), {}
     path = Path(o.table) if o.table else RESULTS if o.release else None
     with ProcessPoolExecutor(o.jobs or len(usable_cores()), multiprocessing.get_context("spawn")) as pool:

@@ -1,4 +1,4 @@
-"""A single Atari environment of ale-py: starts, ends, sticky actions, saved states."""
+"""An Atari environment of ale-py: starts and ends of episodes, sticky actions, saved states."""
 
 import numpy as np
 import pytest
@@ -79,7 +79,8 @@ def test_game_over_at_the_time_limit_is_no_truncation() -> None:
 
 
 def test_noops() -> None:
-    """An episode with n no-ops begins with the frame after n single no-op frames."""
+    """The first frame of an episode with n initial no-ops equals the frame after n no-op frames of an episode without
+    initial no-ops."""
     plain = make("freeway", noop_max=0, frame_skip=1)
     frame = start(plain)
     by_frame = {frame.tobytes(): 0}
@@ -105,7 +106,8 @@ def test_seed_decides_noops_and_sticky_actions() -> None:
 
 
 def test_sticky_actions() -> None:
-    """With a repeat probability of 1, the initial no-op is repeated for ever. With 0, all actions are played."""
+    """With a repeat probability of 1, the no-op before the first action is repeated for ever. With a repeat probability
+    of 0, every action is played."""
     actions = np.tile([1, 2], 40)  # up and down
 
     def course(p: float) -> list[tuple]:

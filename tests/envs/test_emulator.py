@@ -1,4 +1,4 @@
-"""The emulator's environments give the same rollouts as ale-py's in every reset mode."""
+"""Environments of our emulator give the same rollouts as those of ale-py, in every reset mode."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ FIELDS = ("frame", "final_frame", "age", "reward", "terminated", "truncated", "e
 
 
 def rollout(config: EnvConfig, reset: str, steps: int, n: int = 2, every: int = 40, seed: int = 0) -> list[tuple]:
-    """Return all arrays that steps with random actions write. Some steps of an environment are skipped."""
+    """Return the arrays that steps with random actions write, where some environments skip some steps."""
     batch = make_batch(config, list(range(5, 5 + n)), True, reset, decorrelation_steps=7)
     out, rng, seen = Step.empty(n, batch.spec), np.random.default_rng(seed), []
     batch.reset(out)
@@ -56,7 +56,7 @@ def test_rollouts_are_equal_in_every_mode_of_reset(reset: str) -> None:
     [
         env_of(game="pong", protocol="machado2018", max_episode_steps=60),
         slow(env_of(game="seaquest", protocol="mnih2015")),
-        env_of(game="skiing", protocol="machado2018"),  # The full action set of skiing has no FIRE.
+        env_of(game="skiing", protocol="machado2018"),  # no FIRE
         slow(env_of(game="qbert", repeat_action_probability=0.25, frame="104x80-mean")),
         env_of(game="breakout", protocol="cleanrl2022", max_episode_steps=60),
         env_of(game="space_invaders", protocol="cleanba2023", max_episode_steps=40),
@@ -70,7 +70,7 @@ def test_rollouts_are_equal_by_every_rule(config: EnvConfig) -> None:
 
 
 def test_areas_are_rounded_as_by_opencv() -> None:
-    """In assault, sums of equal rows lie halfway between two values. The line decides whether they are rounded up."""
+    """Means that lie halfway between two grays, as in assault, are rounded as OpenCV's resize rounds them."""
     assert_equal(env_of(game="assault", protocol="machado2018"), "immediate", 515)
 
 
@@ -83,7 +83,7 @@ def test_rollouts_of_all_games_are_equal(game: str) -> None:
         assert_equal(env_of(game=game, protocol="machado2018"), "immediate", 1000)
     for reset in ("wait", "swap", "cached"):
         if reset == "cached" and game in INEXACT_RESTORE:
-            continue  # In some games, ale-py's restore is inexact.
+            continue  # ale-py's restore is inexact
         assert_equal(env_of(game=game, max_episode_steps=100), reset, 300)
 
 

@@ -1,4 +1,4 @@
-"""Numbers in the `info` of an episode's end, which a rollout stores as bytes."""
+"""The numbers in `info` at an episode's end, which a rollout stores as bytes."""
 
 import numpy as np
 

@@ -1,4 +1,5 @@
-"""Points in the frames that a protocol itself plays after a lost life count for the score, but are no rewards."""
+"""The points in frames that a protocol plays by itself after a lost life, such as FIRE, count for the score, but not as
+rewards."""
 
 import numpy as np
 import pytest
@@ -8,11 +9,11 @@ from accel_rl.envs.make import EnvConfig, make_batch, resolve_env
 from accel_rl.samplers.episodes import EpisodeTracker
 from tests.marks import slow
 
-STEPS, STATE_AT = 3_000, 1_100  # In Atlantis with this seed, the protocol first scores at step 1,042.
+STEPS, STATE_AT = 3_000, 1_100  # The protocol's frames first score at step 1,042.
 
 
 def play(backend, resumes=False, counted=None):
-    """Play random actions. Returns the episodes' scores and the sum of the rewards."""
+    """Play STEPS random actions, and return the scores of the episodes and the sum of the rewards."""
     config = resolve_env(EnvConfig(game="atlantis", protocol="cleanrl2022", backend=backend))
     env = make_batch(config, [3], True)
     if counted is not None:
@@ -39,7 +40,8 @@ def play(backend, resumes=False, counted=None):
 
 
 def test_the_score_has_the_points_of_forced_frames():
-    """Scores of OpenAI baselines also have these points, because the innermost wrapper records the scores."""
+    """A score is the sum of all points of the game, as in OpenAI baselines, where the innermost wrapper records
+    scores."""
     counted: list[int] = []
     (score,), rewards = play("ale", counted=counted)
     assert score == sum(counted) > rewards

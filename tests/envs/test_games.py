@@ -1,4 +1,4 @@
-"""Game lists and published scores."""
+"""Lists of Atari games, and published scores of humans, random players and agents."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,8 @@ def test_a_name_is_a_game_or_a_list_of_games() -> None:
 
 
 def test_scales_of_57_and_49_games() -> None:
-    """Five games of Hessel et al. 2018 are checked, and the human scores that differ most between the scales."""
+    """Random and human scores of the 57 games (Hessel et al. 2018), and of the 49 games (Nair et al. 2015), whose human
+    scores differ in some games."""
     assert [human_scale(game) for game in ("pong", "breakout", "beam_rider", "phoenix", "skiing")] == [
         (-20.7, 14.6), (1.7, 30.5), (363.9, 16926.5), (761.4, 7242.6), (-17098.1, -4336.9),
     ]  # fmt: skip
@@ -118,7 +119,8 @@ def play_frames(ale: ALEInterface, frames: int, seed: int) -> list[tuple]:
 
 
 def course_after(game: str, plays: list[int]) -> list[tuple]:
-    """Return the frames after the last reset of a new emulator, which plays plays[i] frames after its i-th reset."""
+    """Return the frames of an ale-py emulator after its last reset. The emulator plays plays[i] frames after its i-th
+    reset."""
     ALEInterface.setLoggerMode(LoggerMode.Error)
     ale = ALEInterface()
     ale.setFloat("repeat_action_probability", 0.0)
@@ -162,8 +164,7 @@ def test_unclean_resets() -> None:
 
 
 def random_returns(game: str, episodes: int, seed: int = 0) -> np.ndarray:
-    """Return scores of whole games of at most 18,000 frames, with random actions that are held for six frames (10
-    Hz)."""
+    """Return the scores of games of at most 18,000 frames, with a new random action every six frames (10 Hz)."""
     config = env_of(game=game, protocol="mnih2015", frame_skip=6, max_evaluation_steps=3_000, frame="104x80")
     env = make_env(config, seed, training=False)
     rng = np.random.default_rng(seed)
@@ -183,10 +184,10 @@ def random_returns(game: str, episodes: int, seed: int = 0) -> np.ndarray:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("game", ["pong", "breakout", "boxing", "freeway", "space_invaders"])
 def test_random_play_scores_as_published(game: str) -> None:
-    """The published score is the mean of 30 games of a random player at 10 Hz (Mnih et al. 2015)."""
+    """The mean of 30 games with random actions at 10 Hz is close to the published random score (Mnih et al. 2015)."""
     returns = random_returns(game, 30)
     published = scores()[game]["random"]
-    # The standard error is at least 0.1, because the published mean also has an error.
+    # An error of at least 0.1, because the published mean also has an error.
     error = max(returns.std(ddof=1) / np.sqrt(len(returns)), 0.1)
     print(f"{game}: {returns.mean():.2f} +- {error:.2f}, published {published}")
     assert abs(returns.mean() - published) <= 3 * error

@@ -1,4 +1,5 @@
-"""Environments that draw from the global generators of `numpy.random` and `random` have separate generator states."""
+"""Each environment that draws from the global generators of `numpy.random` and `random` has its own states of these
+generators."""
 
 import random
 import warnings
@@ -18,7 +19,8 @@ CARELESS = env_of(id="tests.environments:Careless")
 
 
 def draw(n=1):
-    """Draw from both generators. With one normal number drawn, each generator stores a second one for the next draw."""
+    """Draw numbers from both global generators, including one normal number, after which a generator stores a second
+    one."""
     return [(np.random.rand(), np.random.randn(), random.random(), random.gauss(0, 1)) for _ in range(n)]
 
 
@@ -50,7 +52,7 @@ def test_draws_within_are_those_of_a_seed_and_draws_outside_go_on(before):
         with own:
             found += draw(1)
         assert draw(1) == outer[i : i + 1]
-    # At the end of each call, the normal number that numpy has stored for its next draw is dropped.
+    # The normal number that numpy has stored for its next draw is dropped when a `with own` block ends.
     assert [x[:1] + x[2:] for x in found[:1]] == [x[:1] + x[2:] for x in inner[:1]] and found[0] == inner[0]
     assert len({x[0] for x in found}) == 4
 

@@ -194,7 +194,8 @@ def test_errors_are_one_line(id: str, says: str) -> None:
     ],
 )
 def test_actions_of_several_numbers(env, actions):
-    """Actions are clipped to their space's bounds, or shifted by its first element, and saved with the episode."""
+    """Box actions are clipped to the bounds of their space, discrete actions are shifted by its first element, and both
+    are saved with the episode."""
     env = GymnasiumEnv(f"tests.action_spaces:{env}", seed=3)
     frame, played = np.zeros(3, np.float32), np.zeros(3, np.float32)
     env.reset(frame)
@@ -209,7 +210,8 @@ def test_actions_of_several_numbers(env, actions):
 
 
 class Told(Toy):
-    """An environment with episodes of `steps` steps, whose `info` has the episode's score and other numbers."""
+    """An environment whose episodes have `steps` steps, and whose `info` has the score of the episode and other
+    numbers."""
 
     def __init__(self, steps: int) -> None:
         super().__init__(spaces.Box(0, 1, (2,)))
@@ -232,7 +234,7 @@ def endless() -> gymnasium.Env:
 
 
 class Unseeded(Toy):
-    """An environment whose episode lengths do not depend on the seed."""
+    """A nondeterministic environment: the lengths of its episodes do not depend on the seed."""
 
     moments = iter((9, 2, 50, 50))
 
@@ -264,7 +266,8 @@ def test_an_evaluation_has_a_limit_of_its_own() -> None:
 
 
 def test_an_episode_that_cannot_be_continued_is_cut() -> None:
-    """If a nondeterministic environment is restored, a warning is printed and the next step is a truncation."""
+    """If an environment cannot be restored because it is nondeterministic, a warning is printed, and the next step
+    truncates its episode."""
     batch = make_batch(env_of(id=HERE + "unseeded"), [1], training=True)
     out = Step.empty(1, batch.spec)
     batch.reset(out)
@@ -363,7 +366,8 @@ def test_gymnasiums_checker_warns_before_the_run(capfd: pytest.CaptureFixture[st
 
 
 def test_the_namespace_of_an_installed_package_is_registered(tmp_path, monkeypatch) -> None:
-    """MinAtar's package, for example, declares its namespace as an entry point."""
+    """An environment of a package, such as MinAtar, that declares its Gymnasium namespace as an entry point can be
+    made."""
     (tmp_path / "small_games.py").write_text(
         "import gymnasium\n\ndef register():\n"
         "    gymnasium.register('SmallGames/Pole-v0', 'gymnasium.envs.classic_control:CartPoleEnv')\n"
@@ -382,7 +386,7 @@ def test_the_namespace_of_an_installed_package_is_registered(tmp_path, monkeypat
 
 
 class Bright(gymnasium.Env):
-    """An environment with pictures of floats up to 255, which networks do not divide by 255."""
+    """An environment whose observations are float32 pictures with values up to 255."""
 
     observation_space = spaces.Box(0, 255, (12, 12, 3), np.float32)
     action_space = spaces.Discrete(2)
@@ -470,7 +474,7 @@ def test_an_episode_is_restored_by_its_state_or_its_actions_or_truncated(name, r
     assert Counter.played - before == replayed
     if name == "Counter" or restore == "replay":
         assert second.get_state() == state
-    else:  # `get_state` is called only after the first reset of an environment.
+    else:  # The environment has no state before its first reset.
         assert not unpack_state(second.get_state())[0]["is_saved"]
     _, terminated, truncated, ended = second.step(1, frame)
     assert (frame[0], truncated, ended, terminated) == (*following, following[1], False)
@@ -489,7 +493,7 @@ def test_a_state_that_an_environment_refuses_is_one_line():
 
 
 class Drawing(SavedCounter):
-    """An environment that draws from the global generators, and whose state may have a type other than bytes."""
+    """An environment that draws from the global generators, and whose saved state has the type `kind`."""
 
     kind: type = bytes
 

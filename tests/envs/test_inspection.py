@@ -28,7 +28,7 @@ def test_a_factory_that_fails_ends_in_one_line(name, timeout_s, says):
 
 
 def test_the_spec_is_that_of_this_process(monkeypatch):
-    """The child returns the right spec even if the environment prints text and its close() blocks."""
+    """The child process returns the environment's spec, even if the environment prints text or its close() blocks."""
     monkeypatch.setattr(child, "CLOSE_S", 0.1)
     config = env_of(id=HERE + "blocks_at_close", max_evaluation_steps=40)
     for training in (True, False):

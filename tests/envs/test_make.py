@@ -56,7 +56,7 @@ def test_protocols() -> None:
     ("settings", "says"),
     [
         ({"game": "breakot"}, "nearest: breakout"),
-        ({"game": "joust"}, "is unknown"),  # ale-py has the ROM of joust, but refuses the game to a single player.
+        ({"game": "joust"}, "is unknown"),  # only for two players
         ({"game": "spaceinvaders"}, "nearest: space_invaders"),
         ({}, "one of the two"),
         ({"game": "pong", "id": "CartPole-v1"}, "one of the two"),
@@ -101,7 +101,7 @@ def test_a_stored_start_is_for_atari_games() -> None:
 
 
 def test_the_mode_of_reset_is_part_of_the_protocol() -> None:
-    assert "reset" not in make_spec(env_of(game="pong"), True, "wait").protocol  # The reset mode changes no episode.
+    assert "reset" not in make_spec(env_of(game="pong"), True, "wait").protocol  # equal episodes
     for game, reset, exact in (
         ("breakout", "cached", True),
         ("demon_attack", "cached", False),
@@ -119,7 +119,7 @@ def test_a_game_that_is_refused_needs_no_emulator() -> None:
 
 
 def test_workers_stay_light() -> None:
-    """A worker process of Atari games imports neither torch nor SciPy."""
+    """A process that makes Atari environments imports neither torch nor SciPy."""
     program = (
         "import sys; from accel_rl.envs.make import EnvConfig, make_batch, resolve_env;"
         "print(sorted(m for m in ('torch', 'ale_py', 'cv2', 'gymnasium', 'scipy') if m in sys.modules));"
@@ -131,7 +131,7 @@ def test_workers_stay_light() -> None:
 
 
 def test_settings_are_inspected_once_in_a_process(monkeypatch):
-    """The environment of a run is inspected once for the check of settings, the plan and the start of the run."""
+    """For two specs of equal settings, one process makes only one environment."""
     made = []
     real = make.make_env
     monkeypatch.setattr(make, "make_env", lambda *a, **k: made.append(a) or real(*a, **k))

@@ -15,7 +15,7 @@ from accel_rl.text.errors import ConfigError
 
 
 class Shown(gymnasium.Env):
-    """An environment whose observations are samples of a space."""
+    """An environment whose observations are random samples of its observation space."""
 
     action_space = spaces.Discrete(3)
 
@@ -60,7 +60,7 @@ SPACES = {
 
 
 def __getattr__(name: str):
-    """Return a factory of an environment for each name of SPACES."""
+    """Return a function that makes an environment with the observation space SPACES[name], as a module attribute."""
     if name in SPACES:
         return lambda: Shown(SPACES[name])
     raise AttributeError(name)
@@ -125,7 +125,7 @@ def test_a_picture_is_not_flattened(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["inside", "floats_inside"])
 def test_a_dict_of_a_picture_and_others_has_both(name: str) -> None:
-    """The picture is the input of a convolution; all other entries are the input of an MLP."""
+    """In a dict of a picture and other entries, a convolution reads the picture, and an MLP reads all other entries."""
     import torch
 
     env = GymnasiumEnv(f"{__name__}:{name}", seed=0)
@@ -141,7 +141,7 @@ def test_a_dict_of_a_picture_and_others_has_both(name: str) -> None:
     others = np.stack([x["at"] if "at" in x else np.eye(4)[x["direction"]] for x in shown]).astype(np.float32)
     for algorithm in (PPO, DQN):
         body = algorithm(algorithm.Config(network="minatar"), spec, T=4, B=2).agent.model.body
-        net = body if algorithm is DQN else body[0]  # PPO's body also contains the fully connected layer.
+        net = body if algorithm is DQN else body[0]  # not the linear layer
         features = net(torch.from_numpy(frames))
         wanted = torch.cat([net.picture(torch.from_numpy(pictures)), net.vector(torch.from_numpy(others))], -1)
         assert torch.equal(features, wanted) and net.picture.conv_0.weight.shape[1] == pictures.shape[1]

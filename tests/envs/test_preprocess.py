@@ -1,4 +1,4 @@
-"""Preprocessed pixels equal those of slow oracles that use ale-py's grayscale screens."""
+"""Preprocessed pictures equal those of slow oracles that read ale-py's grayscale screens."""
 
 import functools
 from pathlib import Path
@@ -23,7 +23,7 @@ def make_ale(rom: Path) -> ALEInterface:
 
 
 def rainbow(lines: int) -> bytes:
-    """Return a ROM that displays every colour, because each line of a frame has another background colour."""
+    """Return a ROM whose frames have all colours of the console, one background colour per scan line."""
     code = bytearray([0x78, 0xD8, 0xA2, 0xFF, 0x9A])  # SEI; CLD; LDX #$FF; TXS
     frame = 0xF000 + len(code)
     code += bytes([0xA9, 2, 0x85, 0, 0x85, 2, 0x85, 2, 0x85, 2, 0xA9, 0, 0x85, 0, 0x85, 1])  # VSYNC, 3 lines
@@ -36,7 +36,7 @@ def rainbow(lines: int) -> bytes:
 
 @pytest.mark.parametrize(("lines", "rows", "colours"), [(262, 210, 122), (312, 250, 128), (313, 250, 128)])
 def test_luminance_of_all_colours(tmp_path: Path, lines: int, rows: int, colours: int) -> None:
-    rom = tmp_path / "boxing.bin"  # the name of a 2 KB game, under which ale-py loads any 2 KB program
+    rom = tmp_path / "boxing.bin"  # ale-py loads any 2 KB program under the name of a 2 KB game.
     rom.write_bytes(rainbow(lines))
     ale = make_ale(rom)
     for _ in range(5):
@@ -48,13 +48,14 @@ def test_luminance_of_all_colours(tmp_path: Path, lines: int, rows: int, colours
 
 
 def test_ntsc_luminance_formula() -> None:
-    """The eight luminances of colour 0, from black to white, are those of ale-py's grayscale formula."""
+    """The grays of colour 0, from black to white, are those of ale-py's grayscale formula."""
     assert luminance(210)[:16:2].tolist() == [0, 74, 111, 142, 170, 192, 214, 236]
 
 
 @functools.cache
 def last_two(game: str, frames: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return raw and grayscale screens of the last two of `frames` frames with random actions."""
+    """Play `frames` frames with random actions, and return the last two raw screens and the last two grayscale
+    screens."""
     rom = roms.get_rom_path(game)
     assert rom is not None
     ale = make_ale(rom)
@@ -108,7 +109,7 @@ def test_writes_in_place_into_any_view(kind: str) -> None:
     preprocess.both(expected)
     height, width = FRAMES[kind]
     block = np.full((3, height, width), 7, np.uint8)
-    # In this array, neither rows nor columns of pixels are contiguous.
+    # Half of the columns of an array: neither rows nor columns of pixels are contiguous in memory.
     strided = np.full((height, 2 * width), 7, np.uint8)
     for view in (block[1], strided[:, ::2]):
         preprocess.both(view)

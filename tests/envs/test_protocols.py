@@ -1,8 +1,9 @@
-"""Each protocol equals the environment that its source documents, composed of Gymnasium's and ale-py's parts.
+"""Each Atari protocol gives the frames, rewards and ends of the environment that its source documents.
 
-Frames, rewards and ends must be equal, frame by frame, on both backends. The documented environments use the random
-numbers (no-ops, sticky actions) of our environment. Frames at the end of a game are not compared: at the end of a game,
-the sources return old pictures.
+The documented environments are composed of Gymnasium's and ale-py's parts, and use the random numbers of our
+environment for no-ops and sticky actions. Our environments on ale-py and on our emulator are both compared with the
+documented environment. The frame at the end of a game is not compared, because the documented environments return an
+old picture.
 """
 
 import gymnasium as gym
@@ -26,20 +27,21 @@ LIMITS = {"breakout": 180, "pong": 50, "space_invaders": 180, "freeway": 50}
 
 
 class Draws:
-    """The rules, time limit and random numbers of our environment. The numbers are drawn in our environment's order."""
+    """The rules, the time limit and the random numbers of our environment, for the documented environments."""
 
     def __init__(self, rules, limit=0):
         self.rules, self.limit, self.episode, self.rng = rules, limit, -1, episode_rng(SEED, 0)
 
     def begin(self) -> int:
-        """Return the number of no-ops of the next episode."""
+        """Begin the next episode, and return its number of no-ops."""
         self.episode += 1
         self.rng = episode_rng(SEED, self.episode)
         return int(self.rng.integers(self.rules.noop_min, self.rules.noop_max + 1))
 
 
 class Sticky(gym.Wrapper):
-    """Machado et al. 2018, section 5.2: with probability p an emulated frame repeats the previous frame's action."""
+    """Sticky actions of Machado et al. 2018, section 5.2: a frame repeats the action of the previous frame with
+    probability p."""
 
     def __init__(self, env, draws):
         super().__init__(env)
@@ -136,7 +138,7 @@ class FireReset(gym.Wrapper):
 
 
 class FireFrame(gym.Wrapper):
-    """EnvPool's reset: FIRE for one frame."""
+    """A wrapper whose reset ends with one frame of FIRE, as EnvPool's reset does."""
 
     def reset(self, **kw):
         self.env.reset(**kw)
@@ -145,7 +147,7 @@ class FireFrame(gym.Wrapper):
 
 
 class Area(gym.ObservationWrapper):
-    """Stable-Baselines3's WarpFrame for a gray frame."""
+    """Stable-Baselines3's WarpFrame for gray frames: OpenCV resizes a frame to 84 x 84."""
 
     def observation(self, obs):
         import cv2
@@ -167,7 +169,7 @@ def console(game, full=False):
 
 
 def preprocessing(env, draws, skip=4):
-    """Return AtariPreprocessing without its own no-ops: NoopReset plays our environment's numbers of no-ops."""
+    """Return Gymnasium's AtariPreprocessing, in which NoopReset plays the numbers of no-ops of our environment."""
     env = AtariPreprocessing(NoopReset(env, draws), noop_max=0, frame_skip=skip, screen_size=84)
     return TimeLimit(env, draws.limit)
 
@@ -215,7 +217,7 @@ def backends():
 
 
 class Ours:
-    """Our environment with a backend, and its latest frame."""
+    """Our environment on one backend, and its latest frame."""
 
     def __init__(self, name, game, backend):
         config = env_of(game=game, protocol=name, backend=backend, max_episode_steps=LIMITS[game])
@@ -260,7 +262,7 @@ def test_a_protocol_is_its_sources(name, game):
             assert not cut or step[2], (backend, t)
         if their_end and not over:
             returns += 1
-            if name == "cleanrl2022":  # After a lost life, this protocol presses FIRE before the next observation.
+            if name == "cleanrl2022":  # resets at lost lives
                 obs, _ = theirs.reset()
         elif over:
             for x in ours.values():
@@ -273,7 +275,7 @@ def test_a_protocol_is_its_sources(name, game):
     assert returns or "life" not in SOURCES[name].__name__ or game in ("pong", "freeway")
 
 
-# Sticky probability, whether a lost life ends the return, full action set, step limit, range of no-ops, frame skip.
+# (sticky probability, lost life ends return, all 18 actions, step limit, range of no-ops, frame skip) by protocol
 RULES = {
     "mnih2015": (0.0, True, False, 18_000, (0, 30), 4),
     "nair2015": (0.0, True, False, 18_000, (0, 30), 4),

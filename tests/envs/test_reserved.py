@@ -1,4 +1,5 @@
-"""An environment with a reserve environment plays the same episodes as one without."""
+"""ReservedEnv, which begins the next episode in a reserve environment, plays the same episodes as a single
+environment."""
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ from accel_rl.envs.make import make_env
 from accel_rl.envs.reserved import ReservedEnv
 from tests.env_settings import env_of
 
-# The positions of the cars reveal the number of no-ops.
+# The first frame of freeway depends on the number of no-ops.
 CONFIG = env_of(game="freeway", noop_max=20, repeat_action_probability=0.25)
 
 
@@ -16,7 +17,7 @@ def make(seed: int = 1) -> ReservedEnv:
 
 
 def starts(env, refill: list[bool]) -> list[bytes]:
-    """Return the first frame of each episode, and the frame four steps later."""
+    """Play four steps of each episode, and return the episodes' first frames and last frames."""
     frame, found = np.zeros(env.spec.frame_shape, np.uint8), []
     for refilled in refill:
         if refilled:
@@ -61,7 +62,8 @@ def test_state_round_trip(ready: bool) -> None:
 
 
 def test_a_reserve_that_cannot_be_restored_is_reset() -> None:
-    """A nondeterministic environment must not get an additional episode of one step."""
+    """If the state of a reserve environment cannot be restored, the reserve is reset, so that no episode of one step is
+    added."""
 
     def drifting() -> ReservedEnv:
         config = env_of(id="tests.envs.test_gymnasium:drifting")

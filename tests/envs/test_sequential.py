@@ -28,7 +28,7 @@ def contents(out: Step) -> tuple:
 
 
 def test_equals_single_environments() -> None:
-    """The oracle steps single environments, and counts the ages of their episodes."""
+    """A batch of environments gives the results of single environments, and the ages of their episodes."""
     config = env_of(game="breakout", max_episode_steps=30)
     batch, out = make(config=config)
     singles = [make_env(config, seed, True) for seed in SEEDS]
@@ -105,7 +105,7 @@ def test_wait_for_some_while_others_play() -> None:
     batch.reset(out)
     for _ in range(8):
         step(batch, out)
-    assert 0 < out.valid.sum() < 3 or out.ended.any()  # The episodes began at different steps.
+    assert 0 < out.valid.sum() < 3 or out.ended.any()  # Episodes began at different steps.
     waiting = ~out.valid | out.ended
     step(batch, out)
     assert (out.valid == ~waiting).all()
@@ -138,7 +138,8 @@ def test_decorrelation_resets_what_ends() -> None:
 
 
 def episodes(reset: str, config: EnvConfig, steps: int = 120, pause: int = 7) -> list[list[list[tuple]]]:
-    """Return the complete episodes of each environment. An action depends only on the environment, episode and step."""
+    """Return the complete episodes of each environment, with actions that depend only on the environment, the episode
+    and the step."""
     batch, out = make(reset, 10, config)
     batch.reset(out)
     played = [[[frame.tobytes()]] for frame in out.frame]
@@ -176,7 +177,7 @@ def test_late_resets_are_counted() -> None:
     assert batch.late_resets == 0
     for _ in range(18):
         step(batch, out)
-    # In each environment, a second episode ended before the reserve environment was reset.
+    # Each environment has ended a second episode before its reserve environment was reset: a late reset.
     assert out.ended.all() and batch.late_resets == 3
     batch.reset_waiting(out)
     for _ in range(9):
@@ -203,7 +204,7 @@ def test_state_round_trip(reset: str) -> None:
             played.append(contents(step(batch, out, action)) + (out.valid.tobytes(),))
             if t % 10 == 9:
                 batch.reset_waiting(out)
-        batch.reset(out)  # The restored generator draws the numbers of decorrelation steps.
+        batch.reset(out)  # decorrelation steps
         return [*played, contents(out)]
 
     expected = course(batch)

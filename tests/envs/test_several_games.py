@@ -1,4 +1,4 @@
-"""Several games in one run: each environment equals the same environment in a run of only its game."""
+"""In a run of several games, an environment gives the same results as in a run of only its game."""
 
 import math
 
@@ -18,7 +18,8 @@ FIELDS = ("frame", "final_frame", "age", "reward", "terminated", "truncated", "e
 
 
 def played(settings, indices, actions, reset, training=True) -> list[dict[str, np.ndarray]]:
-    """Play the environments `indices` of a run, which are consecutive, as one batch."""
+    """Play the environments with the consecutive indices `indices` of a run as one batch, and return the arrays of all
+    steps."""
     config = env_of(**settings)
     spec = make_spec(config, training, reset)
     batch = make_batch(config, [5 + i for i in indices], training, reset, 7, first_index=indices[0])
@@ -55,7 +56,7 @@ def test_each_environment_equals_that_of_a_run_of_its_game(backend, reset, rules
     if backend == "emulator":
         pytest.importorskip("accel_rl.emulator._core")
     common = {**rules, "backend": backend, "max_episode_steps": 60, "noop_max": 5}
-    indices = range(4, 9)  # The first environment of a group or worker process may be any environment of the run.
+    indices = range(4, 9)  # a batch that begins with environment 4 of the run
     actions = np.random.default_rng(0).integers(18, size=(90, len(indices)))
     actions[11, 2] = -1
     together = played({**common, "game": "pong, breakout,seaquest"}, indices, actions, reset)
@@ -129,7 +130,7 @@ def test_scores_are_compared_in_percent_of_human():
     scores, which = [-20.0, 3.0, -18.0, 4.0, 8.0], [0, 1, 0, 1, 1]
     games = GAMES[:2]
     assert score_by_game(games, scores, which) == {"pong": -19.0, "breakout": 5.0}
-    # Human (random) scores of Wang et al. 2016: pong 14.6 (-20.7), breakout 30.5 (1.7).
+    # The human and random scores of Wang et al. 2016 are 14.6 and -20.7 in Pong, 30.5 and 1.7 in Breakout.
     percent = {"pong": 100 * (-19 + 20.7) / (14.6 + 20.7), "breakout": 100 * (5 - 1.7) / (30.5 - 1.7)}
     assert mean_score(games, scores, which) == pytest.approx(sum(percent.values()) / 2)
     assert mean_score(games, scores, which) == pytest.approx(

@@ -1,6 +1,6 @@
-"""Episodes from saved start points are equal with both backends.
+"""Episodes that begin at saved start points (positions within recorded games) are equal on both backends.
 
-The frames before a start point count in the time limit.
+The time limit of an episode includes the frames before its start point.
 """
 
 import functools
@@ -24,7 +24,7 @@ SKIP = 4
 
 @functools.cache
 def recorded(game: str, lengths: tuple[int, ...] = (60, 90), points: int = 6) -> StartPoints:
-    """Return start points drawn from games with random actions in ale-py."""
+    """Record games with random actions in ale-py, and return random start points in these games."""
     env = make_env(env_of(game=game, backend="ale", noop_max=0), 0, False)
     rng, frame, played, rams = np.random.default_rng(5), np.zeros(env.spec.frame_shape, np.uint8), [], []
     for length in lengths:
@@ -41,7 +41,8 @@ def recorded(game: str, lengths: tuple[int, ...] = (60, 90), points: int = 6) ->
 
 
 def courses(config: ResolvedEnv, file, n: int = 2, episodes: int = 2) -> list[list[tuple]]:
-    """Play episodes. Returns each environment's first frames, and the rewards and frames of its steps."""
+    """Play `episodes` episodes of n environments, and return (reward, frame) of all steps, with reward 0 for first
+    frames."""
     batch = make_batch(config, list(range(n)), False, starts=StartOrder(str(file), 0, n))
     found: list[list[tuple]] = [[] for _ in range(n)]
     frame = np.zeros(batch.spec.frame_shape, np.uint8)

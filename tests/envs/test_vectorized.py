@@ -14,7 +14,8 @@ MODES = ("NextStep", "SameStep", "Disabled")
 
 
 def rollout(mode: str, name: str = "make_counting", steps: int = 60, skip: bool = False):
-    """Return the batch and, for each step, (observations before the step, a copy of the step, actions)."""
+    """Play `steps` steps of a user's vector environment. Return the batch and, for each step, (observations before the
+    step, a copy of the step, actions)."""
     env = VectorizedEnv(HERE + name, 4, seed=3, stack=1, kwargs={"mode": mode})
     rng, out, found = np.random.default_rng(0), Step.empty(4, env.spec), []
     env.reset(out)
@@ -30,14 +31,15 @@ def rollout(mode: str, name: str = "make_counting", steps: int = 60, skip: bool 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_episodes_are_those_of_the_environment(mode):
-    """Observations are (episode, step, number). Each environment's transitions are consecutive, without gaps."""
+    """Each environment's transitions are consecutive: its observations are (number of the episode, number of the step,
+    number of the environment)."""
     _, found = rollout(mode)
     for i in range(4):
         expected: tuple[float, float] | None = None
         for before, out, action in found:
             episode, t, number = before[i]
             assert number == i
-            if not out.valid[i]:  # A step whose `valid` is false only resets the environment.
+            if not out.valid[i]:  # only a reset
                 assert mode == "NextStep" and out.reward[i] == out.age[i] == 0 and not out.ended[i]
                 assert tuple(out.frame[i][:2]) == (episode + 1, 0)
                 expected = (episode + 1, 0)

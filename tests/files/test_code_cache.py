@@ -1,4 +1,4 @@
-"""The cache of compiled code: only trusted owners may have written it, and exactly the checked bytes are loaded."""
+"""The cache of compiled code is read only if trusted users own its files, and exactly the checked bytes are loaded."""
 
 import os
 import shutil
@@ -70,7 +70,7 @@ def test_a_folder_that_others_can_write_is_refused(file, mode):
 
 @AS_ROOT
 def test_a_folder_of_somebody_else_is_refused(file):
-    """In a cache that users share (XDG_CACHE_HOME=/scratch/group), the first user has created the folder."""
+    """A cache folder of another user is refused, as in a shared cache (XDG_CACHE_HOME=/scratch/group)."""
     os.chown(file.parent, OTHER, OTHER)
     with pytest.raises(ConfigError, match=r"belongs to nobody.*set XDG_CACHE_HOME"):
         code_cache.read(file)
@@ -86,7 +86,7 @@ def test_a_folder_that_is_exchanged_after_the_check_is_not_read(file, tmp_path):
 
 
 def test_a_link_to_a_folder_of_this_user_is_followed(file, tmp_path):
-    """Many users link ~/.cache to a disk with more room."""
+    """A symbolic link to a folder of the same user is followed: many users link ~/.cache to a larger disk."""
     (tmp_path / "linked").symlink_to(file.parent)
     assert code_cache.read(tmp_path / "linked" / "a.so") == b"code"
 
@@ -111,7 +111,8 @@ def test_libraries_are_loaded_from_their_bytes(tmp_path, monkeypatch, has_memfd)
 
 
 def test_without_a_home_folder_the_cache_is_temporary(tmp_path):
-    """The folder's name is random, because another user could have created a folder with a predictable name in /tmp."""
+    """Without a home folder, the cache is a folder in /tmp with a random name: another user may own a predictable
+    name."""
     code = (
         "import os, subprocess, sys\n"
         "from pathlib import Path\n"

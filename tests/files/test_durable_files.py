@@ -15,7 +15,7 @@ def test_bytes_are_synced_before_the_name(tmp_path, monkeypatch):
     write_durably(file, b"2")
     assert file.read_bytes() == b"2" and os.listdir(tmp_path) == ["a.json"]
     assert [name.partition(".json.")[0] for name in done] == [".a", tmp_path.name] * 2
-    assert done[0] != done[2]  # The name of the temporary file is unpredictable.
+    assert done[0] != done[2]  # random file names
 
 
 def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
@@ -86,7 +86,7 @@ def test_a_pipe_is_refused_at_once(tmp_path):
 def test_the_temporary_files_of_killed_processes_are_removed(tmp_path, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        # A process that was killed leaves its temporary file.
+        # A killed process leaves its temporary file.
         patch.setattr(type(tmp_path), "unlink", lambda *_, **__: None)
         write_durably(tmp_path / "metrics.csv", b"1")
     (left,) = tmp_path.iterdir()

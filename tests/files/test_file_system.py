@@ -1,4 +1,4 @@
-"""On a file system that cannot rename folders, a run ends at its start with an error message."""
+"""On a file system that cannot rename folders, a run ends with an error message when it starts."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ import pytest
 from accel_rl.files.file_system import check_renames
 from accel_rl.text.errors import ConfigError
 
-# A file system whose renames fail for folders, such as mountpoint-s3. A run renames files while it begins.
+# A library for LD_PRELOAD in which rename() fails for folders, as on mountpoint-s3.
 SHIM = """
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,5 +1,4 @@
-"""Folder locks on file systems without locks, and stale owners. tests/calls and tests/chaos lock folders of whole
-runs."""
+"""Folder locks on file systems without locks, and owners of a lock that have ended."""
 
 import errno
 import fcntl
@@ -32,12 +31,13 @@ def test_a_second_process_is_refused(tmp_path, without_locks):
         assert holder(tmp_path).pid == os.getpid()
         with pytest.raises(ConfigError, match=rf"in use by process {os.getpid()} .*if it has ended, remove"):
             locked(tmp_path, message).__enter__()
-        assert (tmp_path / OWNER).exists()  # A second process, which was refused, must not remove the owner's file.
+        assert (tmp_path / OWNER).exists()  # A refused second process leaves the owner's file.
     assert holder(tmp_path) is None and not (tmp_path / OWNER).exists()
 
 
 def test_the_owner_has_ended(tmp_path, without_locks):
-    """A killed process of this host holds no lock, nor does a later process with the same process id."""
+    """A process of this host that has ended holds no lock. A later process with the process id of an ended owner does
+    not hold the lock, either."""
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     node = folder_lock.platform.node()

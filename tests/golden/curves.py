@@ -1,7 +1,7 @@
-"""Golden curves of short runs: measured, stored and compared.
+"""Golden curves of short runs: the losses, gradient norms and scores that runs.py must reproduce.
 
-python -m tests.golden.curves              # measure all, and print differences from the stored curves
-python -m tests.golden.curves --update     # store the measured curves
+The program `python -m tests.golden.curves` measures all curves, and prints their differences from the stored curves.
+With --update, the program stores the measured curves.
 """
 
 import contextlib
@@ -28,14 +28,15 @@ from tests.golden.runs import RANKS, RUNS
 
 FILE = Path(__file__).parent / "curves.json"
 NAMES = ("loss", "grad_norm", "score")
-RTOL, ATOL = 2e-3, 2e-4  # A processor's vector instructions determine the order of sums.
+RTOL, ATOL = 2e-3, 2e-4  # CPUs add numbers in different orders.
 Curves = dict[str, list[float]]
 
 
 def measure(name: str) -> Curves:
-    """Return {"loss": [...], "grad_norm": [...], "score": [...]}, with one value per update, or with ranks per row.
+    """Return the run's curves {"loss": [...], "grad_norm": [...], "score": [...]}. A curve has one value per update,
+    or, for a run with ranks, per row of metrics.csv.
 
-    A missing score is NaN.
+    A missing score in a curve is NaN.
     """
     with tempfile.TemporaryDirectory() as folder:
         if name in RANKS:
@@ -45,7 +46,7 @@ def measure(name: str) -> Curves:
 
 
 class Recorded(Callback):
-    """Records the curves of a run."""
+    """A callback that records the curves of a run."""
 
     def __init__(self) -> None:
         self.curves: Curves = {name: [] for name in NAMES}
@@ -78,7 +79,7 @@ def _of_ranks(flags: tuple[str, ...], folder: Path) -> Curves:
 
 @contextlib.contextmanager
 def _own_threads() -> Iterator[None]:
-    """Restore the number of torch's threads and the CPU affinity, which a trainer changes."""
+    """Restore, at the end, torch's number of threads and the CPU affinity of the process, which a trainer changes."""
     threads, cores = torch.get_num_threads(), os.sched_getaffinity(0)
     try:
         yield
@@ -99,7 +100,7 @@ def differences(expected: Curves, found: Curves) -> list[str]:
         if a.shape != b.shape:
             lines.append(f"{name}: {len(a)} values are stored, {len(b)} were measured")
             continue
-        # The tolerance is also relative to the curve's mean size: a loss that crosses zero has no relative error.
+        # The tolerance grows with the mean absolute value of the curve, because a loss may cross zero.
         size = float(np.abs(a[np.isfinite(a)]).mean()) if np.isfinite(a).any() else 0.0
         near = np.isclose(a, b, rtol=RTOL, atol=ATOL + RTOL * size, equal_nan=True)
         if not near.all():
@@ -111,7 +112,8 @@ def differences(expected: Curves, found: Curves) -> list[str]:
 
 
 def main(argv: list[str]) -> int:
-    """Compare or store all curves. Returns exit code 1 if a curve differs and is not stored."""
+    """Compare all curves with the stored curves, or store them with --update. Returns exit code 1 if a curve
+    differs."""
     before, measured, differing = stored(), {}, 0
     for name in (*RUNS, *RANKS):
         measured[name] = measure(name)

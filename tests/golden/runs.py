@@ -1,7 +1,8 @@
-"""The short runs of the golden curves: every algorithm, both schedules, an LSTM, time limits, and two ranks.
+"""The short runs of the golden curves: all algorithms, alternating and concurrent training, an LSTM, time limits, two
+ranks.
 
-Every run lasts as long as its schedules: the learning rate, the clip range, epsilon and beta change between its
-updates, and the target network is copied several times.
+Every run lasts as long as its schedules, so that the learning rate, the clip range, epsilon and beta change during the
+run. In runs of Q-learning, the target network is copied several times.
 """
 
 from dataclasses import replace
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def short_pole() -> "gymnasium.Env":
-    """CartPole with a time limit of 12 steps, before most poles fall."""
-    import gymnasium  # Runs of games need no Gymnasium.
+    """Make CartPole with a time limit of 12 steps, which most episodes reach."""
+    import gymnasium  # not needed for games
 
     return gymnasium.make("CartPole-v1", max_episode_steps=12)
 
@@ -29,15 +30,15 @@ SEQUENCES = {
 }
 """Settings of R2D2, with 32 trained steps per update."""
 LINEAR = {"learning_rate_schedule": "linear"}
-# In the short runs of this module, policy ratios do not reach a clip range of 0.2.
+# A small clip range: the policy ratios of such short runs stay within 0.2.
 LINEAR_CLIP = {"clip": 0.02, "clip_schedule": "linear"}
 
 
 def config(
     algorithm: str, env: str = "pong", envs: int = 8, horizon: int = 5, env_steps: int = 100_000, **algo: Any
 ) -> TrainConfig:
-    """Return a run with one process and one torch thread, so that it is reproducible. `env`: a game or a Gymnasium
-    id."""
+    """Return the settings of a reproducible run, with one process and one torch thread. The argument `env` is a game or
+    a Gymnasium id."""
     base = default_config(algorithm)
     is_game = env.isidentifier()
     if hasattr(base.algo, "replay"):
@@ -56,7 +57,7 @@ def config(
     )
 
 
-RUNS: dict[str, TrainConfig] = {  # About 24 updates per run, because rounding errors grow with each update.
+RUNS: dict[str, TrainConfig] = {  # Rounding errors grow with each update.
     "a2c, pong": config("a2c", env_steps=960, warmup=0.25, **LINEAR),
     "a2c, LSTM and GAE, time limits": config("a2c", POLE, env_steps=960, lstm=8, gae_lambda=0.9),
     "ppo, time limits": config(
@@ -95,4 +96,4 @@ RANKS: dict[str, tuple[str, ...]] = {
     "a2c, two ranks": ("a2c", "--ranks", "2"),
     "appo, one asynchronous rank": ("ppo", "--update", "async", "--local-updates", "2", "--minibatch", "32"),
 }
-"""Flags of runs on CartPole whose ranks are separate processes."""
+"""Maps the name of a CartPole run with ranks in separate processes to its flags."""

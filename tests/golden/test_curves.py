@@ -1,5 +1,5 @@
-"""Short runs reproduce the stored curves; after an intended change, `python -m tests.golden.curves --update` stores new
-ones."""
+"""Short runs reproduce the stored curves of their losses, gradient norms and scores. After an intended change, `python
+-m tests.golden.curves --update` stores new curves."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ from tests.golden.curves import NAMES, differences, measure, stored
 from tests.golden.runs import RANKS, RUNS
 from tests.marks import slow
 
-# Slow tests: fast tests have another run of PPO, and a run of Rainbow, which trains a distribution as C51 does.
+# Runs of the slow tests. The fast tests have another run of PPO, and a run of Rainbow, which is similar to C51.
 MORE = ("ppo, pong", "c51, pong")
 
 
@@ -45,7 +45,7 @@ def a_stale_target_network(monkeypatch):
 
 
 def no_bootstrap_where_a_time_limit_struck(monkeypatch):
-    """Set the discount to 0 at a time limit, as at a termination, in rollouts and in the replay."""
+    """A planted mistake: the discount is 0 at a time limit, as at a termination."""
     discount, append = policy_gradient.PolicyGradient.discount, FrameRing.append
     monkeypatch.setattr(
         policy_gradient.PolicyGradient,
@@ -61,7 +61,7 @@ def no_bootstrap_where_a_time_limit_struck(monkeypatch):
 
 
 def stacks_off_by_one(monkeypatch):
-    """Move the newest frame of each stack to the oldest position, in rollouts and in batches of the replay."""
+    """A planted mistake: the newest frame of each stack is at the oldest position."""
     gather, supports, batch = FrameStacks.gather, conv_u8.supports, FrameRing.batch
 
     def rolled(self):
@@ -73,7 +73,7 @@ def stacks_off_by_one(monkeypatch):
         return found
 
     monkeypatch.setattr(FrameStacks, "gather", rolled)
-    # The kernel that reads stacks of frames without gathering would bypass the planted mistake.
+    # The planted mistake needs the plain convolution, because a kernel reads stacks of frames without `gather`.
     monkeypatch.setattr(conv_u8, "supports", lambda x, *more: not isinstance(x, FrameStacks) and supports(x, *more))
     monkeypatch.setattr(FrameRing, "batch", rolled_batch)
 
@@ -84,7 +84,7 @@ MISTAKES = [
     (no_bootstrap_where_a_time_limit_struck, "a2c, LSTM and GAE, time limits"),
     (stacks_off_by_one, "dqn, pong"),
 ]
-ALSO = [  # Slow tests: the same planted mistakes in other algorithms.
+ALSO = [  # slow tests of other algorithms
     (the_advantages_sign, "ppo, time limits"),
     (a_stale_target_network, "dqn, pong"),
     (a_stale_target_network, "rainbow, time limits"),

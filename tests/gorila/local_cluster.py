@@ -1,4 +1,4 @@
-"""A Ray cluster of several nodes on this machine, whose nodes can be killed."""
+"""A Ray cluster of several nodes on this machine. A test can kill nodes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -9,11 +9,11 @@ import psutil
 
 from accel_rl.gorila.ray_session import LOOPBACK, local_ray, marked
 
-NODE_S = 60  # A node must join within NODE_S seconds.
+NODE_S = 60  # A node must join the cluster within NODE_S seconds.
 
 
 class LocalCluster:
-    """A Ray cluster on one machine, whose nodes have separate object stores and processes.
+    """A Ray cluster of several nodes on one machine. Each node has its own object store and processes.
 
     The process that creates the cluster is connected to node 0, the head.
     """
@@ -66,7 +66,7 @@ class LocalCluster:
         return [info.process for info in self._nodes[i].all_processes.get("raylet", ())]
 
     def kill_node(self, i: int) -> None:
-        """Kill all processes of node `i`, as if its machine had lost power. Node 0 cannot be killed."""
+        """Kill all processes of node `i`, as if its machine had lost power. Raises ValueError for node 0."""
         if i == 0:
             raise ValueError("node 0 is this process's own")
         for pid in self.pids(i):
@@ -77,8 +77,8 @@ class LocalCluster:
 
 @contextmanager
 def local_cluster(nodes: int = 3, cpus: int = 2, object_store_bytes: int = 80 << 20) -> Iterator[LocalCluster]:
-    """Return a context manager that starts a cluster of several nodes on loopback, yields the cluster, and at its end
-    stops all nodes. `cpus` and `object_store_bytes` (see `local_ray`) apply to each node."""
+    """Context manager that starts a cluster of `nodes` nodes on loopback, and stops all nodes at its end. Each node has
+    `cpus` CPUs and an object store of `object_store_bytes`."""
     with local_ray(cpus, object_store_bytes) as ray:
         cluster = LocalCluster(ray, cpus, object_store_bytes)
         try:
@@ -86,6 +86,6 @@ def local_cluster(nodes: int = 3, cpus: int = 2, object_store_bytes: int = 80 <<
                 cluster.add_node()
             yield cluster
         finally:
-            ray.shutdown()  # Ray is shut down first, because it would otherwise report each killed node as lost.
+            ray.shutdown()  # Ray reports nodes that are killed before its shutdown.
             for i in range(1, len(cluster._nodes)):
                 cluster.kill_node(i)

@@ -1,4 +1,5 @@
-"""Learners with random gradients that update shards in this process; transports that delay, repeat or lose calls."""
+"""Learners that push random gradients to parameter shards in this process, and transports that delay, repeat or lose
+calls."""
 
 import pickle
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ OPTIMIZERS = {
     "rmsprop-centered": lambda n: RMSProp(n, 0.99, 1e-5, epsilon_inside=True, centered=True),
 }
 EXACT = {"max_delay": 0, "in_flight": 0, "outlier_deviations": 0.0}
-"""Settings with which training by one learner equals local training."""
+"""Settings of a parameter server with which one learner trains exactly as without shards."""
 
 
 class Subtract:
@@ -44,7 +45,7 @@ class Subtract:
 
 
 class Answered:
-    """The future of a call that has already been executed."""
+    """The future of a shard's call that has already been executed."""
 
     def __init__(self, value):
         self.value = value
@@ -57,7 +58,7 @@ class Answered:
 
 
 class InProcess:
-    """A transport to shards in this process, which executes each call immediately."""
+    """A transport to parameter shards in this process, which executes each call immediately."""
 
     def __init__(self, shards):
         self._shards = list(shards)
@@ -71,7 +72,8 @@ class InProcess:
 
 
 class SavesShards(ShardedSync):
-    """A learner whose checkpoints contain the state of the shards, as those of the driver do."""
+    """The gradient sync of a learner whose checkpoints contain the state of the shards, as those of a Gorila driver
+    do."""
 
     def state_dict(self):
         super().state_dict()
@@ -88,7 +90,8 @@ def sync_of(name="learner-0", optimizer="adagrad", max_norm=None, **settings):
 
 
 def connected(sync, transport=None):
-    """Connect a learner to the shards of a transport, or to new shards, and return the learner."""
+    """Connect the gradient sync of a learner to the shards of a transport, or to new shards, and return the gradient
+    sync."""
     sync.transport = transport or InProcess(sync.build_shards())
     sync.connect(sync.transport)
     return sync
@@ -100,7 +103,8 @@ def local_of(optimizer="adagrad", max_norm=None):
 
 
 def compute(sync, seed, loss=0.0):
-    """Pull parameters, and draw a random gradient. Returns a function that makes a step with this gradient."""
+    """Pull parameters, and draw a random gradient. Returns a function that makes a learner's step with the drawn
+    gradient."""
     sync.pull()
     sync.flat.grad.copy_(torch.randn(len(sync.flat.grad), generator=torch.Generator().manual_seed(seed)))
     return lambda rate=1e-2: sync.step(rate, torch.tensor(loss))
@@ -113,10 +117,10 @@ def learn(sync, seeds, loss=0.0):
 
 
 class Later:
-    """A call that is executed when its result is awaited, or when the transport delivers it."""
+    """A call of a shard that is executed when its result is awaited, or when the transport delivers the call."""
 
     def __init__(self, transport, shard, method, arguments):
-        copied = pickle.loads(pickle.dumps(arguments))  # Arguments are copied before a call returns, as by Ray.
+        copied = pickle.loads(pickle.dumps(arguments))  # as Ray copies arguments
         self.transport, self.call, self.answer = transport, (shard, method, *copied), None
 
     def done(self):
@@ -165,7 +169,8 @@ class Lost:
 
 
 class Unreliable:
-    """A transport that loses the calls for which loses(shard, method) is true, or, with `after`, only their answers."""
+    """A transport that loses the calls for which loses(shard, method) is true. With `after`, only the answers of these
+    calls are lost."""
 
     def __init__(self, inner, after=False):
         self.inner, self.after, self.loses = inner, after, lambda shard, method: False
@@ -183,7 +188,7 @@ class Unreliable:
 
 
 class Repeats:
-    """A transport that delivers every push twice. The learner gets the answer to the second delivery."""
+    """A transport that delivers every push twice, and returns the shard's answer to the second delivery."""
 
     def __init__(self, inner):
         self.inner = inner

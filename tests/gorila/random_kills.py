@@ -1,4 +1,4 @@
-"""A run on a local Ray cluster of three nodes. The run's processes and nodes are killed."""
+"""A Gorila run on a local Ray cluster of three nodes, while processes of the run and nodes are killed."""
 
 import threading
 import time
@@ -27,7 +27,7 @@ SETTLE_S = 1.0
 
 
 def catch(env_steps: int, seed: int = 1, **gorila: object) -> TrainConfig:
-    """A run of DQN on Catch, with two bundles and two shards."""
+    """Settings of a Gorila run of DQN on Catch, with two bundles and two parameter shards."""
     config = on_gorila(default_config("dqn"), is_atari=False)
     algo = replace(
         config.algo, network="a3c", optimizer="adam", optimizer_eps=1e-3, learning_rate=5e-4, epsilon_final=0.02,
@@ -49,7 +49,7 @@ def catch(env_steps: int, seed: int = 1, **gorila: object) -> TrainConfig:
 
 
 class Killer:
-    """A thread that kills one process or node of each kind in `kinds`, in this order."""
+    """A thread that kills one process or node for each entry of `kinds`, in this order, with pauses of `pause_s`."""
 
     def __init__(self, cluster: LocalCluster, kinds: Sequence[str], pause_s: float):
         self._cluster, self._kinds, self._pause_s = cluster, kinds, pause_s
@@ -71,12 +71,12 @@ class Killer:
                 elif found := titled(TITLES[kind]):
                     found[0].kill()
                     self.killed.append(kind)
-        while not self.over:  # The processes of a Ray node end when the thread that started the node ends.
+        while not self.over:  # Started Ray nodes end with this thread.
             time.sleep(0.1)
 
 
 def titled(title: str, pid: int | None = None) -> list[psutil.Process]:
-    """Return the descendants of a process (by default this one) whose process title, set by Ray, begins with
+    """Return the child processes of `pid` (by default of this process) whose process title, set by Ray, begins with
     `title`."""
     found = []
     for p in psutil.Process(pid).children(recursive=True):
@@ -87,9 +87,9 @@ def titled(title: str, pid: int | None = None) -> list[psutil.Process]:
 
 
 def run(folder: Path, config: TrainConfig, kinds: Sequence[str], pause_s: float) -> tuple[dict[str, object], list[str]]:
-    """Train while processes and nodes are killed.
+    """Train while a Killer kills processes and nodes.
 
-    Returns the result, and the kinds of the killed processes and nodes.
+    Returns the run's result, and the list of the kinds of processes and nodes that were killed.
     """
     with local_cluster(nodes=3, cpus=2) as cluster:
         resolved = replace(resolve(config), run_dir=str(folder))

@@ -83,7 +83,7 @@ def test_stale_pushes_are_said_once():
 
 
 class SlowRay:
-    """A fake Ray whose actors do not answer until `starts_after_s` seconds after their start."""
+    """A fake Ray whose actors answer only from `starts_after_s` seconds after their start."""
 
     exceptions = SimpleNamespace(RayActorError=KeyError, GetTimeoutError=TimeoutError)
 

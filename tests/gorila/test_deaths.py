@@ -1,4 +1,4 @@
-"""How often a process of a Gorila run may die before the run ends."""
+"""How often the processes of a Gorila run may die before the run ends with an error."""
 
 from accel_rl.gorila.keeper import MAX_PAUSE_S, MOST, OVER_S, Deaths
 

@@ -1,4 +1,5 @@
-"""The global replay stores and draws the steps of all members. In these tests, the replay runs in this process."""
+"""Gorila's global replay stores and draws the steps of all members. In the tests, the global replay is an object in the
+test's process."""
 
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from tests.replays.made_up import Simulators
 
 
 class OfPictures(GlobalReplay):
-    """A global replay of random pictures instead of those of Catch."""
+    """A global replay whose pictures have the shape of `spec`."""
 
     def __init__(self, sources, spec, B):
         config = catch(1000)
@@ -40,7 +41,7 @@ def test_it_draws_the_transitions_of_all_members_evenly():
     replay = OfPictures(2, members[0].spec, B=2)
     assert replay.sample(4) == (0, {})
     own = [replay._replay_config.build(replay._spec, 2, replay._returns, "cpu", 0) for _ in members]
-    rollouts = [1, 3]  # The second member has sampled three times as many env steps as the first.
+    rollouts = [1, 3]  # rollouts by member
     for member, n in enumerate(rollouts):
         for _ in range(n):
             rollout = members[member].rollout()
@@ -71,7 +72,7 @@ def test_the_steps_of_a_new_process_do_not_follow_those_of_the_old_one():
 
 
 def all_cells(replay):
-    """Return all cells that a replay can draw, found by many draws."""
+    """Return all cells (t, b) that a replay can draw, as found in 50 draws of 64 cells, with weights of 1."""
     cells = torch.unique(torch.cat([replay.selection.draw(64)[0] for _ in range(50)]))
     return cells, torch.ones(len(cells))
 

@@ -1,4 +1,4 @@
-"""Whole runs of --cluster gorila on real Ray, whose processes are killed."""
+"""Whole runs of --cluster gorila on a real Ray cluster, in which processes are killed."""
 
 import importlib.util
 import os
@@ -65,7 +65,7 @@ def test_two_bundles_learn_catch(tmp_path):
     assert done.returncode == 0, done.stderr
     last = rows(tmp_path / "run")[-1]
     assert float(last["score"]) > 0.8 and int(last["bundles_replaced"]) == 0
-    # A learner pushes each update to both shards.
+    # An update is one push to each of the two shards.
     updates, accepted = int(last["updates"]), int(last["pushes_accepted"])
     assert 2 * updates - 8 <= accepted <= 2 * updates + 8
     members = [rows(tmp_path / "run" / "members" / str(i))[-1] for i in range(2)]
@@ -139,7 +139,7 @@ def start(tmp_path):
 
 
 def test_sigterm_saves_in_time_although_a_member_is_stopped(start, tmp_path):
-    """Batch systems kill a run 30 seconds after its SIGTERM."""
+    """After SIGTERM, a run saves within the 30 seconds that batch systems allow, even if one member is suspended."""
     folder = tmp_path / "run"
     train = start(*GORILA, "--env-steps", "1e6", "--checkpoint.interval", 0, "--run-dir", folder)
     wait_until(lambda: (folder / "metrics.csv").exists() and len(rows(folder)) > 3)
@@ -179,7 +179,7 @@ def test_ctrl_c_saves_and_members_continue_from_later_checkpoints_under_the_driv
     oldest, *later = Checkpoints(folder / "checkpoints").steps()
     members = [Checkpoints(folder / "members" / str(i) / "checkpoints") for i in range(2)]
     assert all(m.steps() and m.steps()[-1] > oldest for m in members)
-    for steps in later:  # The run continues as if the driver had been killed before its later checkpoints.
+    for steps in later:  # Without its later checkpoints, the run continues as if the driver had been killed earlier.
         shutil.rmtree(Checkpoints(folder / "checkpoints").path(steps))
     before = [row for row in rows(folder) if int(row["env_steps"]) <= oldest]
     updates = Checkpoints(folder / "checkpoints").load_latest()[1]["learner"]["updates"]
@@ -193,7 +193,8 @@ def test_ctrl_c_saves_and_members_continue_from_later_checkpoints_under_the_driv
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_members_end_without_their_driver_on_a_cluster_that_goes_on(start, tmp_path, number):
-    """If the driver dies, Ray ends the members. If the driver hangs, the members save and end after 30 seconds."""
+    """If the driver of a run dies, Ray ends the members. If the driver hangs, the members save and end after 30
+    seconds."""
     folder = tmp_path / "run"
     with local_cluster(nodes=1) as cluster:
         address = cluster.ray.get_runtime_context().gcs_address
@@ -208,9 +209,9 @@ def test_members_end_without_their_driver_on_a_cluster_that_goes_on(start, tmp_p
 
 
 def test_an_evaluator_that_is_killed_again_and_again_does_not_end_the_run(tmp_path):
-    """The test kills five successive evaluators soon after their starts.
+    """Five evaluators in succession are killed soon after their start.
 
-    The run still waits for its last evaluation.
+    A run whose evaluators were killed continues, and waits for its last evaluation at the end.
     """
     result, killed = run_with_kills(tmp_path / "run", catch(12_000), ["evaluator"] * 5, pause_s=0.3)
     assert result["exit_code"] == 0 and result["evaluation"]["episodes"] > 0 and len(killed) == 5

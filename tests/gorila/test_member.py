@@ -1,4 +1,4 @@
-"""A member whose checkpoint is newer than the checkpoint from which the run continues."""
+"""A Gorila member whose newest checkpoint has more env steps than the checkpoint from which the run continues."""
 
 import pytest
 

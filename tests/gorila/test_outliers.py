@@ -67,7 +67,8 @@ def test_losses_that_never_change_do_not_block_what_follows():
 
 
 def test_what_one_reward_can_add_is_no_outlier():
-    """In Pong with batches of 8, the loss is small except in a batch with a won point."""
+    """The loss of a batch of 8 from Pong in which one point is won is no outlier, although other batches have small
+    losses."""
     losses = [0.01 + 0.004 * math.sin(i) for i in range(2_000)]
     won = 1.5 / 8
     for usual, found in ((0.0, True), (1.5 / 8, False)):
@@ -78,7 +79,7 @@ def test_what_one_reward_can_add_is_no_outlier():
 
 
 def test_the_bound_is_steady():
-    """The bound on losses must not depend much on the last few losses, as it did with a window of 100 losses."""
+    """The bound above which a loss is an outlier changes little with the last few losses."""
     rng = random.Random(0)
     guard = OutlierGuard(5.0)
     bounds = []

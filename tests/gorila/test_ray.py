@@ -1,4 +1,4 @@
-"""Shards as Ray actors on this machine."""
+"""Parameter shards as Ray actors on this machine."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ from accel_rl.text.errors import ConfigError
 from tests.gorila.made_up import Subtract, connected, learn, local_of, sync_of
 
 WAIT_S = 60.0
-# find_spec looks for Ray without importing it.
+# find_spec finds Ray without importing Ray.
 WITH_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (extra cluster)")
 
 
@@ -53,7 +53,7 @@ def start(ray):
 
 
 def replaced(shards):
-    """Return the shards that the driver finds dead after it has an answer, or a time-out, from each shard."""
+    """Ask all shards, and return those that the driver has replaced because they are dead."""
     shards.refresh(WAIT_S)
     assert shards.look(WAIT_S) == []  # asks
     found = []
@@ -66,7 +66,8 @@ def replaced(shards):
 @WITH_RAY
 @pytest.mark.slow
 def test_a_shard_that_is_killed_goes_on_from_its_snapshot(ray, start):
-    """The learner counts lost pushes, and then pulls the parameters of the shard's new epoch."""
+    """A killed shard is restored from its snapshot. The learner counts lost pushes, and then pulls the restored
+    parameters."""
     sync = sync_of(shards=2, max_delay=100, timeout_s=WAIT_S)
     shards = start(sync)
     connected(sync, shards.transport())
@@ -86,7 +87,7 @@ def test_a_shard_that_is_killed_goes_on_from_its_snapshot(ray, start):
 
 
 class Sleeps(Shard):
-    """A shard whose `join` takes the number of seconds in the learner's name."""
+    """A shard whose method `join` takes as many seconds as the name of the learner says, such as "1.5"."""
 
     def join(self, learner):
         time.sleep(float(learner) if learner[0].isdigit() else 0.0)
@@ -96,7 +97,7 @@ class Sleeps(Shard):
 @WITH_RAY
 @pytest.mark.slow
 def test_the_calls_of_an_actor(ray):
-    """The test covers the order, errors and time limits of calls, and calls that are lost with their actor."""
+    """Calls of an actor: order, errors, time limits, and calls that are lost because the actor dies."""
     n = 100_000  # Ray passes messages of 100,000 numbers by its object store.
     shards = RayShards(ray, [Sleeps(torch.zeros(n), Subtract(n), max_delay=3)], "run-of-calls")
     transport = shards.transport()

@@ -29,7 +29,7 @@ WITH_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not insta
 
 
 def settings(**changes):
-    """Return the settings CARTPOLE for two ranks."""
+    """Return the settings of an A2C run on CartPole with two ranks."""
     values = {
         "format": FORMAT,
         "algorithm": "a2c",
@@ -57,7 +57,7 @@ def cluster():
 
 
 def ranks_of(cluster, node):
-    """Return the processes of all ranks on a node."""
+    """Return the processes of the ranks that run on a node of the cluster."""
     found = []
     for pid in cluster.pids(node):
         with contextlib.suppress(psutil.Error):
@@ -77,7 +77,8 @@ def in_background(act):
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("strategy", "per_node"), [("PACK", {0, 2}), ("SPREAD", {1})])
 def test_ranks_on_ray_equal_those_of_one_machine_bit_for_bit(cluster, tmp_path, strategy, per_node):
-    """The test also checks the nodes of the ranks, and that the ranks listen only on loopback."""
+    """Two ranks that Ray starts learn the same parameters as two ranks of one machine, bit for bit. The ranks listen
+    only on loopback."""
     config, folder = created(tmp_path / "ray", settings(env_steps=8_000))
     seen = {}
 
@@ -169,7 +170,7 @@ def test_ctrl_c_saves_and_a_killed_driver_leaves_nothing(tmp_path, number):
 @WITH_RAY
 @pytest.mark.timeout(300)
 def test_a_lost_node_is_survived(cluster, tmp_path):
-    """The ranks of the killed node start again on the remaining nodes. No later test may use the cluster."""
+    """The ranks of a killed node start again on the remaining nodes. No later test may use the cluster."""
     changes = {"checkpoint": {"interval": 2_000}, "distributed": {"max_restarts": 1, "timeout_s": 30.0}}
     config, folder = created(tmp_path / "run", settings(env_steps=30_000, **changes))
 

@@ -11,7 +11,7 @@ from accel_rl.text.errors import ConfigError
         ([2], 1, 2.0),
         ([2], 8, 1 / 4),
         ([2, 2, 2], 2, 2.0),
-        ([3, 3], 3, 1.0),  # If a member reserved 2 cores, only one member would fit on a node with 3 cores.
+        ([3, 3], 3, 1.0),  # With 2 cores each, only 2 of 3 members would fit.
         ([16, 16, 8], 5, 8.0),
         ([1], 3, 1 / 3),
         ([0, 0], 3, 0.0),

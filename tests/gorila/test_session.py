@@ -1,4 +1,4 @@
-"""Sessions of Ray: a killed driver leaves no processes behind; connections to a running cluster."""
+"""Ray sessions: a killed driver leaves no processes behind, and accel_rl connects to a running cluster."""
 
 import json
 import os
@@ -20,8 +20,7 @@ from tests.gorila.local_cluster import local_cluster
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")]
 
 GONE_S = 30.0
-SEEN_S = 90.0  # Ray detects a lost node by missing heartbeats.
-# The program of a Ray driver, whose actor starts a child process in a separate process group.
+SEEN_S = 90.0  # seconds until Ray reports a lost node
 DRIVER = """
 import subprocess, sys, time
 from accel_rl.gorila.ray_session import local_ray
@@ -54,7 +53,8 @@ class Driver:
         return [p for p in self.all if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 
     def wait_until_gone(self):
-        """Wait until all processes have ended and the folder is removed. Returns the seconds of the wait."""
+        """Wait until all processes of the session have ended and its folder is removed. Returns the waiting time in
+        seconds."""
         self.process.wait()
         began = time.monotonic()
         while self.living() or self.folder.exists():
@@ -114,7 +114,7 @@ def test_all_nodes_listen_on_loopback_alone(cluster):
 
 
 def connect(address, **changes):
-    """Connect to the cluster from a new process. Returns the last line of output."""
+    """Connect to a running Ray cluster from a new process, and return the last line of its output."""
     code = f"from accel_rl.gorila.ray_session import cluster_ray\nwith cluster_ray({address!r}) as ray:\n"
     code += "    print('nodes', len(ray.nodes()))"
     env = {k: v for k, v in {**os.environ, **changes}.items() if v is not None}

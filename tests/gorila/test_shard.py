@@ -60,7 +60,7 @@ def test_a_push_counts_once():
     before = shard.pull(None).parameters
     assert [push(shard, i) for i in (1, 2, 3)] == ["duplicate"] * 3
     assert torch.equal(shard.pull(None).parameters, before) and shard.counts["duplicate"] == 3
-    assert push(shard, 1, learner="b") == "accepted"  # Push numbers of different learners are independent.
+    assert push(shard, 1, learner="b") == "accepted"  # Another learner's push numbers also begin at 1.
     assert (shard.join("a"), shard.join("b"), shard.join("c")) == (3, 1, 0)
 
 
@@ -100,10 +100,10 @@ def test_a_restored_shard_goes_on_from_its_snapshot_in_a_new_epoch(optimizer):
     push(shard, 4)
     expected = shard.pull(None).parameters
     push(shard, 5)
-    other = shard_of(optimizer=optimizer)  # `other` replaces a dead shard.
+    other = shard_of(optimizer=optimizer)  # replaces the dead shard
     other.restore(snapshot)
     assert other.version.epoch != epoch and other.version.updates == 3 and other.counts["accepted"] == 3
-    # If a learner pulls with the version of another epoch, the answer always has parameters.
+    # A pull with the version of an earlier epoch is always answered with parameters.
     assert other.pull(Version(epoch, 3, 3)).parameters is not None
     assert push(other, 3) == "duplicate"
     assert push(other, 4, epoch=epoch) == "stale"
@@ -123,7 +123,8 @@ def test_two_restores_of_one_snapshot_are_two_epochs():
 
 @pytest.mark.parametrize("n", [0, 3, 300_000])
 def test_messages_arrive_as_they_were_and_their_tensors_are_not_copied(n):
-    """Messages are pickled as by Ray: with buffers outside the pickle, which are read-only for the receiver."""
+    """Messages are pickled as Ray does: tensors are buffers outside the pickle, which the receiver reads without a
+    copy."""
     version = Version(2**62 - 1, 5, 5)
     values = torch.cat([torch.randn(n), torch.tensor([math.nan, math.inf, -0.0])])
     for message in (Push("a", 1, version, 0.1 + 0.2, values), Pulled(version, values), Pulled(version, None)):

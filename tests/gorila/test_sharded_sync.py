@@ -1,4 +1,5 @@
-"""Learners on shards in this process: their training equals local training, also after lost or late calls."""
+"""Learners with parameter shards train exactly as without shards, also after lost or late calls. The parameter shards
+of the tests are objects in the test's process."""
 
 import time
 from collections import Counter
@@ -35,7 +36,8 @@ GPU = "sim:0"
 @pytest.mark.parametrize("shards", [1, 3, 31])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_one_learner_equals_local_training_bit_for_bit(optimizer, shards):
-    """Gradients are clipped by the norm of the whole gradient, for any number of shards."""
+    """With any number of shards, one learner trains exactly as without shards. Gradients are clipped by the norm of the
+    whole gradient."""
     expected = learn(local_of(optimizer, 0.5), range(20))
     sync = connected(sync_of(optimizer=optimizer, max_norm=0.5, shards=shards))
     assert torch.equal(learn(sync, range(20)), expected)
@@ -50,7 +52,8 @@ def test_the_step_returns_the_norm_before_clipping():
 @pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_learners_that_take_turns_are_one(optimizer, shards):
-    """No gradient is stale, because learners pull parameters before each gradient. Shards hold the optimizer state."""
+    """Two learners that push alternately compute the parameters of a single learner. Shards hold the optimizer
+    state."""
     a = connected(sync_of("a", optimizer, shards=shards))
     b = connected(sync_of("b", optimizer, shards=shards), a.transport)
     single = local_of(optimizer)
@@ -75,7 +78,7 @@ def test_a_gradient_is_as_old_as_the_updates_since_its_parameters(max_delay, acc
     if accepted:
         learn(single, [0])
     assert a.counts == (Counter(accepted=3) if accepted else Counter(stale=3))
-    # Also after a stale gradient, the learner has the newest parameters.
+    # The learner has the newest parameters, although its gradient was stale.
     assert torch.equal(a.flat.data, single.flat.data)
     learn(a, [2])
     learn(single, [2])
@@ -124,7 +127,7 @@ def test_old_answers_do_not_replace_newer_parameters():
     other = connected(sync_of("other", max_delay=2), sync.transport)
     sync._calls.transport = slow = Slow(sync.transport)
     learn(sync, [0])
-    slow.deliver()  # The shards' answer has arrived, but the learner has not read this answer.
+    slow.deliver()  # The learner has not read the answers.
     learn(other, [1])
     sync.pull_now()
     newest = other.flat.data.clone()
@@ -261,7 +264,8 @@ def test_a_shard_that_stays_silent_ends_the_run():
 
 
 def test_a_shard_that_is_restored_starts_a_new_epoch():
-    """Learners pull the whole restored shard. Gradients that were computed with the lost parameters are stale."""
+    """Learners pull all parameters of a restored shard. Gradients from the lost parameters of a dead shard are
+    stale."""
     sync, single = connected(sync_of(shards=3, max_delay=100)), local_of()
     shard = sync.transport._shards[1]
     for i in range(3):
@@ -321,7 +325,7 @@ def test_another_number_of_shards_is_refused():
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_learner_on_a_gpu(simulated_gpu, optimizer):
-    """Messages are in host memory, and the results equal those of a learner on the CPU."""
+    """A learner on a GPU sends messages in host memory, and computes the results of a learner on the CPU."""
     flat = FlatParameters(torch.nn.Linear(999, 1).to(GPU))
     flat.data.copy_(flat_of().data)
     settings = ParameterServerConfig(**EXACT, shards=2)
@@ -345,7 +349,7 @@ def on(device, optimizer, n):
 
 
 class Spy:
-    """A transport that records the arguments of all calls."""
+    """A transport that appends the arguments of all calls to the list `sent`."""
 
     def __init__(self, inner, sent):
         self.inner, self.sent, self.shards = inner, sent, inner.shards

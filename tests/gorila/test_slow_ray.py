@@ -1,4 +1,4 @@
-"""Shards that start slowly, and members that have lost their driver, tested with a fake Ray."""
+"""Parameter shards that start slowly, and Gorila members that have lost their driver, on a fake Ray."""
 
 from types import SimpleNamespace
 

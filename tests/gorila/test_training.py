@@ -1,4 +1,4 @@
-"""Whole runs whose parameters are updated by shards in the same process."""
+"""Whole training runs whose parameters are updated by parameter shards in the same process."""
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ THREE_SHARDS = ("dqn, adagrad", "c51", "a2c, rmsprop", "ppo")
 
 
 class OnShards(Exchange):
-    """The gradient exchange of a learner whose parameters are on shards."""
+    """The exchange of a learner whose gradients are pushed to parameter shards in this process."""
 
     captures_updates = False
 
@@ -45,12 +45,12 @@ class OnShards(Exchange):
 
 @pytest.fixture
 def build(open_trainer):
-    """build(run, exchange, state) returns an open trainer of one rank."""
+    """Return a function build(run, exchange, state) that opens the trainer of a run with one rank."""
     return lambda run, exchange=None, state=None: open_trainer(run, RankContext(exchange=exchange or Exchange()), state)
 
 
 def cycles(trainer, n=CYCLES):
-    """Train for n cycles. Returns the metrics of each cycle."""
+    """Train for n training cycles, and return the metrics of each cycle."""
     found = []
     for _ in range(n):
         trainer._cycle()

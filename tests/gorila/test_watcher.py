@@ -1,4 +1,4 @@
-"""The watcher process reports a driver that was killed by Ray or by another process."""
+"""A watcher process reports in one line if its Gorila driver was killed."""
 
 import signal
 import subprocess
@@ -18,7 +18,7 @@ with watched():
 @pytest.mark.parametrize(("number", "lines"), [(signal.SIGKILL, 1), (0, 0)])
 def test_a_killed_driver_is_reported_in_a_line(number, lines):
     driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(int(number))], stderr=subprocess.PIPE, text=True)
-    _, err = driver.communicate(timeout=60)  # communicate() returns only after the watcher process has ended.
+    _, err = driver.communicate(timeout=60)  # waits for the watcher
     assert driver.returncode == -number
     assert len(err.splitlines()) == lines
     if lines:

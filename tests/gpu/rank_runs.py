@@ -1,7 +1,7 @@
-"""One of two ranks that make short runs together: `python -m tests.gpu.rank_runs RANK STORE OUT RUN [RUN ...]`.
+"""Makes short training runs as one of two ranks: `python -m tests.gpu.rank_runs RANK STORE OUT RUN [RUN ...]`.
 
-Every run trains on the CPU, and with a simulated GPU for each rank. Some runs also train on a GPU that both ranks
-share, or with captured updates.
+Every run is made on the CPU, and on a simulated GPU per rank. Some runs are also made on one GPU that both ranks share,
+or with captured updates.
 """
 
 import sys
@@ -52,7 +52,8 @@ RUNS: dict[str, TrainConfig] = {
 QUICK = ("dqn",)
 CYCLES = 6
 LATE_S = 10.0
-"""In runs with collectives like NCCL's, one rank pauses once for LATE_S seconds, while the other waits in a graph."""
+"""Seconds for which one rank pauses once in a run with captured collectives, while the other rank waits for it in a
+graph."""
 MORE = {
     "shared": ("dqn",),
     "captured": (
@@ -69,16 +70,17 @@ MORE = {
         "r2d2",
     ),
 }
-"""Runs that are also made on one GPU for both ranks, or with collectives that behave like NCCL's."""
+"""Runs that are also made on one GPU that both ranks share ("shared"), or with captured collectives, as with NCCL
+("captured")."""
 
 
 def devices(name: str) -> dict[str, tuple[str, str]]:
-    """Return the pairs of devices for the two ranks on which a run is made, by name."""
+    """Return {name: pair of the two ranks' devices} for all pairs of devices on which the run is made."""
     return {where: pair for where, pair in DEVICES.items() if name in MORE.get(where, RUNS)}
 
 
 def learned(run: TrainConfig, device: str, folder: Path, context: RankContext) -> list[Tensor]:
-    """Train for some cycles. Returns the parameters [P] of each learner, on the host."""
+    """Train for CYCLES training cycles, and return the parameters [P] of each learner of this rank, on the host."""
     exchange: Any = context.exchange
     run = replace(run, distributed=replace(run.distributed, ranks=exchange.communicator.size))
     run = replace(rank_config(resolve(run), context.rank), device=device)
@@ -99,7 +101,7 @@ def learned(run: TrainConfig, device: str, folder: Path, context: RankContext) -
         assert trainer.learner.updates > 1, trainer.learner.updates
         if exchange.captures_updates:
             assert captured is not None and not captured.updates.why and captured.updates._captures
-            # The ranks exchange once for the advantages, and once for all updates of a rollout or of a replay phase.
+            # At most two exchanges of the ranks per training cycle: one for the advantages, and one for all updates.
             assert len(exchanges) <= 2 * CYCLES, exchanges
             if not hasattr(run.algo, "replay"):
                 assert sum(exchanges) >= trainer.learner.updates, exchanges
@@ -112,7 +114,7 @@ def learned(run: TrainConfig, device: str, folder: Path, context: RankContext) -
 
 @contextmanager
 def as_nccl() -> Iterator[None]:
-    """Return a context manager in which updates are captured with their collectives."""
+    """Context manager in which updates are captured together with their collectives, as with NCCL."""
     on_gpu, Collective.on_gpu = Collective.on_gpu, True
     try:
         with simulated_device.collectives_on_device():

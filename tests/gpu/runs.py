@@ -1,4 +1,4 @@
-"""Short whole runs, on the CPU and on a simulated GPU."""
+"""The short training runs that the tests make on the CPU, on a simulated GPU, and on a real GPU."""
 
 import importlib.util
 from collections import Counter
@@ -23,13 +23,13 @@ from tests import simulated_device
 from tests.golden.runs import POLE, SEQUENCES, SMALL, config
 
 GPU = "sim:0"
-SERVED = "accel_rl/samplers/inference/device_rollouts.py"  # the file in which the host waits for a group's actions
+SERVED = "accel_rl/samplers/inference/device_rollouts.py"  # the file whose code waits for a group's actions
 
-CAPTURE = "accel_rl/speed/cuda_graph.py"  # the file in which the host waits before a capture
+CAPTURE = "accel_rl/speed/cuda_graph.py"  # the file whose code waits for the GPU before a capture
 
 
 def q(algorithm: str, env: str = POLE, schedule: str = "lockstep", secondary: int = 0, **algo: Any) -> TrainConfig:
-    """Return a run of Q-learning. Keys of replay settings begin with `replay_`."""
+    """Return the settings of a run of Q-learning. Arguments with the prefix `replay_` are settings of the replay."""
     base = config(algorithm, env, horizon=4, **{k: v for k, v in algo.items() if not k.startswith("replay_")})
     settings = {k.removeprefix("replay_"): v for k, v in algo.items() if k.startswith("replay_")}
     found = replace(base, algo=replace(base.algo, replay=replace(base.algo.replay, **settings)), schedule=schedule)
@@ -90,7 +90,7 @@ RUNS: dict[str, TrainConfig] = {
     "r2d2, uniform": q("r2d2", replay_prioritized=False, **SEQUENCES),
     "r2d2, replay on the host": q("r2d2", **SEQUENCES, **HOST),
     "r2d2, concurrent, second learner": q("r2d2", schedule="concurrent", secondary=2, **SEQUENCES),
-    # More combinations of algorithm, schedule, replay device, kind of draws from the replay, and second learner.
+    # More combinations of algorithm, schedule, device of the replay, uniform or prioritized replay, and second learner.
     "dqn, prioritized, concurrent": q("dqn", schedule="concurrent", replay_prioritized=True),
     "dqn, prioritized, replay on the host": q("dqn", replay_prioritized=True, **HOST),
     "dqn, second learner, replay on the host": q("dqn", secondary=8, **HOST),
@@ -102,7 +102,7 @@ RUNS: dict[str, TrainConfig] = {
     "rainbow, uniform": q("rainbow", replay_prioritized=False, **RETURNS),
     "rainbow, concurrent, second learner": q("rainbow", schedule="concurrent", secondary=8, **RETURNS),
     "rainbow, concurrent, replay on the host": q("rainbow", schedule="concurrent", **RETURNS, **HOST),
-    # Every algorithm and network also plays a game, which needs no Gymnasium.
+    # Runs of every algorithm and network on a game, which need no Gymnasium.
     "a2c, LSTM, pong": config("a2c", **LSTM),
     "a2c, IMPALA network, pong": config("a2c", network="impala"),
     "a2c, Nature network, pong": config("a2c", network="nature"),
@@ -120,14 +120,14 @@ GPU_QUICK = (
     *("a2c, pong", "a2c, LSTM, pong", "a2c, IMPALA network, pong", "ppo, pong", "pqn, pong", "dqn, pong", "c51, pong"),
     *("rainbow, noisy, pong", "dqn, concurrent, pong", "rainbow, noisy, concurrent, pong"),
 )
-"""Quick runs of the algorithms on a real GPU, which need no Gymnasium."""
-QUICK = (*("a2c, LSTM", "impala", "dqn, replay on the host", "rainbow, noisy, concurrent"),)
-"""Runs that are not slow tests: each schedule, replay device, kind of draws and most algorithms occur."""
+"""Runs of the fast tests on a real GPU, which need no Gymnasium."""
+QUICK = ("a2c, LSTM", "impala", "dqn, replay on the host", "rainbow, noisy, concurrent")
+"""Runs of the fast tests: each schedule, each device of the replay, uniform and prioritized replay."""
 assert SMALL["batch_size"] == 16
 
 
 def marked(names: Iterable[str], quick: Iterable[str] = QUICK) -> list[Any]:
-    """Return runs as parameters of a test. Runs not in `quick` are slow tests; runs of CartPole need Gymnasium."""
+    """Return the names of runs as test parameters. Runs that are not in `quick` are slow tests."""
     found = []
     for n in names:
         marks = [] if n in quick else [pytest.mark.slow]
@@ -139,7 +139,8 @@ def marked(names: Iterable[str], quick: Iterable[str] = QUICK) -> list[Any]:
 
 @dataclass
 class Played:
-    """Results of a run: the learners' parameters [P], the means of the metrics and the host's waits by cycle."""
+    """Results of a run: the parameters [P] of each learner and, for each training cycle, the means of the metrics, the
+    host's waits for the GPU, and the number of updates."""
 
     parameters: list[Tensor]
     metrics: list[dict[str, float]]
@@ -149,22 +150,23 @@ class Played:
 
 
 def on_device(run: TrainConfig, **sampler: Any) -> TrainConfig:
-    """Return the run with games on the learner's device, in two groups."""
+    """Return the run's settings with engine `device`, which plays games on the learner's device, and two groups."""
     return resolve(replace(run, sampler=replace(run.sampler, engine="device", groups=2, **sampler)))
 
 
 def declare_parts(sampler: Any) -> None:
-    """Declare that groups access separate parts of a rollout's memory, so that their order is not checked."""
+    """Tell the simulated GPU that groups access separate parts of a rollout's arrays, so that it does not check their
+    order."""
     rollouts = sampler.server.rollouts
     names = ("frames", "final_frames", *KNOWN) if sampler.memory.resident else ("frames", "age")
     simulated_device.in_parts(*(getattr(r, name) for r in rollouts for name in names))
 
 
 def build(run: TrainConfig, device: str, folder: Path) -> Trainer:
-    """Build a run with two groups of environments.
+    """Build the trainer of a run with two groups of environments.
 
-    The number of groups changes the results, because noise is drawn for each group's batch. By default, a CPU with few
-    cores has only one group.
+    The number of groups is fixed, because noise is drawn for each group's batch, and because the default depends on the
+    number of cores.
     """
     run = resolve(replace(run, device=device, sampler=replace(run.sampler, groups=2)))
     trainer = Trainer(run, RankPlan.resolve(run), RunFolder.create(folder, run))
@@ -173,7 +175,8 @@ def build(run: TrainConfig, device: str, folder: Path) -> Trainer:
 
 
 def cycles(trainer: Trainer, n: int) -> tuple[list[dict[str, float]], list[Counter[str]], list[int]]:
-    """Train for n cycles, as a trainer does between two rows of metrics."""
+    """Train for n training cycles. Returns the mean metrics, the host's waits for the GPU, and the updates of each
+    cycle."""
     found, waits, updates = [], [], []
     for _ in range(n):
         before = trainer.learner.updates
@@ -187,10 +190,10 @@ def cycles(trainer: Trainer, n: int) -> tuple[list[dict[str, float]], list[Count
 
 @contextmanager
 def permutations_of_a_gpu() -> Iterator[None]:
-    """Return a context manager in which the CPU draws permutations from a separate generator, as a GPU does.
+    """Context manager in which the CPU draws permutations from a separate generator, as a GPU does.
 
-    Each torch seed also seeds the separate generator. The networks' initial parameters are drawn on the host with any
-    device.
+    torch.manual_seed also seeds the separate generator. The initial parameters of networks are always drawn on the
+    host.
     """
     generator, randperm = torch.Generator(), torch.randperm
 

@@ -1,4 +1,4 @@
-"""Matrices of updates and of inference begin at addresses that are multiples of 16, as fast GPU kernels require."""
+"""The matrices that an update or inference multiplies begin at multiples of 16 bytes, as fast GPU kernels require."""
 
 from collections import Counter
 from dataclasses import replace

@@ -1,4 +1,5 @@
-"""Locked chunks on a simulated GPU equal those on the CPU, with one wait of the host per written chunk."""
+"""Learners on a simulated GPU that share locked chunks compute the results of learners on the CPU. The host waits for
+the GPU once per chunk of the parameters that is written."""
 
 import os
 
@@ -15,7 +16,7 @@ CHUNKS = 3
 
 
 def learners(cls, optimizer, device, n=2):
-    """Build n learners in this process that share central parameters."""
+    """Build n learners in this process that share central parameters, and return their gradient syncs."""
     built, fd = [], os.memfd_create("central")
     for rank in range(n):
         torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""Runs with environments on a simulated GPU equal runs on the CPU, and the host waits once per rollout."""
+"""Runs whose environments are on a simulated GPU equal runs on the CPU. The host waits for the GPU once per rollout."""
 
 import json
 from collections import Counter
@@ -13,7 +13,7 @@ from tests.golden.runs import SEQUENCES, config
 from tests.gpu.runs import GPU, on_device, play, q
 
 CYCLES = 10
-WAITED = "accel_rl/samplers/inference/resident.py"  # the file in which the host waits for ends of episodes
+WAITED = "accel_rl/samplers/inference/resident.py"  # the file whose code waits until the GPU has sent ends of episodes
 PONG = "pong"
 RETURNS = {"v_min": -5.0, "v_max": 5.0}
 RUNS = {

@@ -1,4 +1,4 @@
-"""A run records the energy of the training GPU, also after a resume. The GPU and NVML are simulated."""
+"""A run records the energy that its GPU has used, also after a resume. The GPU and NVML are simulated."""
 
 import csv
 from functools import partial
@@ -33,7 +33,7 @@ def test_a_run_records_the_energy_of_its_gpu(simulated_gpu, tmp_path, monkeypatc
     write = CsvSink.write
 
     def write_and_use(self, row):
-        """Write a row, and let the GPU use 1.5 joules."""
+        """Write a row of metrics.csv, and increase the GPU's energy counter by 1.5 joules."""
         write(self, row)
         counter.write_text(str(int(counter.read_text()) + 1_500))
 
@@ -43,5 +43,5 @@ def test_a_run_records_the_energy_of_its_gpu(simulated_gpu, tmp_path, monkeypatc
     assert main(["resume", str(folder), "--env-steps", "160"]) == 0
     with open(folder / "metrics.csv", newline="") as f:
         joules = [row["gpu_joules"] for row in csv.DictReader(f)]
-    # The first row has no energy. The first process's checkpoint includes the energy used after its last row.
+    # The first row has no value. The checkpoint includes the energy that was used after the first process's last row.
     assert joules == ["", "1.5", "3", "4.5"]

@@ -1,4 +1,5 @@
-"""A failing graph replay ends the run with one line and exit code 1. The newest checkpoint can be resumed."""
+"""If the replay of a captured graph fails, the run ends with one line and exit code 1, and can be resumed from its
+newest checkpoint."""
 
 import pytest
 import torch

@@ -1,4 +1,5 @@
-"""After all captures, a run on a GPU has constant numbers of graphs, events, streams, bytes and page locks."""
+"""A run on a GPU keeps its numbers of graphs, events, streams, bytes and page locks once all updates have been
+captured."""
 
 import gc
 from collections import Counter
@@ -18,8 +19,8 @@ RUNS = {
     "impala": config("impala", POLE, envs=2, horizon=1, window=2, batches=1),
     "dqn": q("dqn"),
 }
-SLOTS = 16  # The number of page-locked buffers that may be added later, if more copies overlap.
-WARM = {"dqn": 150}  # After these cycles, episodes have reached time limits, and the replay is full.
+SLOTS = 16  # page-locked buffers that may be added later
+WARM = {"dqn": 150}  # cycles until episodes have reached time limits and the replay is full
 
 
 def kept() -> dict[str, int]:

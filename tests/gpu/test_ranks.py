@@ -1,4 +1,4 @@
-"""Ranks on simulated GPUs, in separate processes."""
+"""Synchronous ranks on simulated GPUs, in separate processes."""
 
 import signal
 import subprocess
@@ -14,7 +14,7 @@ from tests.marks import slow
 
 
 def learned_by_two(folder, names):
-    """Return the parameters that each of two ranks has learned, by run and devices."""
+    """Run rank_runs.py in two processes, and return for each rank the learned parameters by run and devices."""
     outs = [folder / str(r) for r in range(2)]
     command = [sys.executable, "-m", "tests.gpu.rank_runs"]
     ranks = []
@@ -81,9 +81,9 @@ def test_a_run_on_two_gpus(simulated_gpu, tmp_path, update):
     ],
 )
 def test_a_lost_rank_in_a_captured_update_ends_the_run(simulated_gpu, monkeypatch, tmp_path, fault, collective):
-    """Rank 0's main thread waits for its GPU for ever, and cannot handle a signal.
+    """A dead or hanging rank 1 ends the run, although rank 0 waits for its GPU for ever and cannot handle signals.
 
-    If rank 1 is dead, the launcher immediately ends all ranks. If rank 1 hangs, a thread of rank 0 ends rank 0 after
+    If rank 1 is dead, the launcher ends all ranks at once. If rank 1 hangs, a thread of rank 0 ends rank 0 after
     --distributed.timeout-s seconds.
     """
     monkeypatch.setenv("ACCEL_RL_TEST_NCCL", "1")

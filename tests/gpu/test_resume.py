@@ -1,6 +1,6 @@
-"""A resumed run on a GPU equals the uninterrupted run.
+"""A resumed run on a GPU gives the parameters and metrics of an uninterrupted run.
 
-A run can move between GPU and CPU by a resume, and evaluations on both are equal.
+A resumed run can change from a GPU to the CPU and vice versa, and evaluations on the GPU and the CPU are equal.
 """
 
 import warnings
@@ -27,14 +27,14 @@ def trainer(name, device, folder):
 
 
 def restored(name, device, folder, state):
-    """Return a trainer that continues from the state of a checkpoint."""
+    """Return a new trainer of the run `name` that continues from the state of a checkpoint."""
     built = trainer(name, device, folder)
     built.saver.restore(state)
     return built
 
 
 def checkpoint(trainer):
-    """Save the trainer's state to a checkpoint, and load the checkpoint."""
+    """Save a checkpoint of the trainer, and return the state that is read from it."""
     trainer.saver.save()
     trainer.saver.finish()
     return load(trainer.saver.checkpoints.path(trainer.counters.env_steps))
@@ -49,7 +49,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(simulated_gpu, tmp_path, nam
     second = restored(name, GPU, tmp_path / "second", state)
     resumed = cycles(second, 3)[0]
     assert torch.equal(first.learner.flat.data.cpu(), second.learner.flat.data.cpu())
-    # The interval that the first row summarizes began before the checkpoint.
+    # The first metrics also include steps before the checkpoint.
     for a, b in zip(whole[1:], resumed[1:], strict=True):
         assert a == pytest.approx(b, rel=1e-12, nan_ok=True)
     first._close()
@@ -59,10 +59,8 @@ def test_a_resumed_run_equals_the_uninterrupted_one(simulated_gpu, tmp_path, nam
 @pytest.mark.parametrize(("before", "after"), [(GPU, "cpu"), ("cpu", GPU)])
 @pytest.mark.parametrize("name", marked(MOVED, QUICK_TO_MOVE))
 def test_a_checkpoint_moves_between_a_gpu_and_a_cpu(simulated_gpu, tmp_path, name, before, after):
-    """Two runs that continue one checkpoint on the other device are equal. A message says that random numbers are new.
-
-    Only `impala` draws no random numbers except those of the sampler.
-    """
+    """Two runs that continue a checkpoint on another kind of device are equal. The two runs report that random numbers
+    after the resume are new."""
     first = trainer(name, before, tmp_path / "first")
     cycles(first, 4)
     checkpoint(first)

@@ -1,6 +1,6 @@
-"""Whole runs on a GPU equal those on the CPU, and captured updates equal uncaptured updates.
+"""Whole runs on a GPU learn the same parameters as on the CPU, with captured and with uncaptured updates.
 
-On the simulated GPU, the host waits only for actions. `pytest -m gpu` makes the same runs on a real GPU.
+The tests also count how often the host waits for the simulated GPU. `pytest -m gpu` makes the same runs on a real GPU.
 """
 
 from collections import Counter
@@ -19,20 +19,19 @@ FEW = {
     "dqn, IMPALA network, pong": 4,
     "dqn, BTR network, pong": 4,
 }
-"""Runs whose parameters are compared after fewer cycles than usual, with the number of cycles.
+"""Maps runs whose parameters are compared after fewer training cycles than usual to the number of cycles.
 
-In these runs the optimizer divides by gradients near zero, which amplifies rounding differences. After more cycles,
-parameters would also differ on a CPU if torch computed the convolutions.
+The optimizer of such a run divides by gradients near zero, which amplifies rounding differences.
 """
 ON_BOTH = tuple(n for n in RUNS if "Hadamax" not in n)
-"""Runs that are compared on both devices.
+"""Runs whose parameters are compared between a GPU and the CPU.
 
-With the Hadamax network, most of the gradient is that of 5 M weights of one layer. The float32 norm of the gradient
-depends on the order of summation, and differs by 0.2 % between devices although the gradients are equal.
+Runs with the Hadamax network are not compared: the norm of their gradient of 5 M weights depends on the order of
+summation, and differs by 0.2 % between devices.
 """
 PERIODS = 9  # In the concurrent schedule, a training cycle is a period.
 CAPTURED = tuple(n for n in RUNS if "replay on the host" not in n)
-# Runs without random numbers of the GPU. In the deep IMPALA network, rounding changes an action after ten cycles.
+# Runs that draw no random numbers on the GPU, without the deep IMPALA network, in which rounding changes actions.
 ON_POLICY = tuple(n for n in RUNS if n.startswith(("a2c", "impala")) and "IMPALA network" not in n)
 
 REAL = "cuda:0"
@@ -66,7 +65,7 @@ def gpu(request, monkeypatch):
 
 @pytest.fixture(scope="module")
 def on_cpu(tmp_path_factory):
-    """on_cpu(name) returns the results of a run on the CPU, which is made only once."""
+    """Return a function on_cpu(name) that makes the run `name` on the CPU, at most once, and returns its results."""
     known = {}
 
     def played(name):
@@ -93,8 +92,7 @@ def test_a_run_equals_that_on_the_cpu_and_waits_for_actions_alone(gpu, device, t
         assert a == pytest.approx(b, rel=1e-3, abs=1e-4)
     is_captured = name in CAPTURED
     assert ("updates are not captured" not in found.events) == is_captured, found.events
-    # Before the last cycles, all graphs are captured.
-    # A replay's graph is captured again if the pool of final frames grew.
+    # All graphs are captured before the last 4 cycles, unless a replay's pool of final frames has grown.
     waits, updates = sum(found.waits[-4:], Counter()), sum(found.updates[-4:])
     served = sum(n for place, n in waits.items() if place.startswith(SERVED))
     captures = sum(n for place, n in waits.items() if place.startswith(CAPTURE))
@@ -103,12 +101,12 @@ def test_a_run_equals_that_on_the_cpu_and_waits_for_actions_alone(gpu, device, t
     with capsys.disabled():
         print(f"\n{name}: {updates} updates, {rollouts} rollouts; waits: {served} for actions, {dict(others)}", end="")
     run, replay = RUNS[name], getattr(RUNS[name].algo, "replay", None)
-    # If the replay's priorities are on the host, the host waits for the errors of each update.
+    # With a prioritized replay on the host, the host waits for the errors of each update.
     each = int(replay is not None and replay.device == "cpu" and replay.prioritized)
-    # If the replay is on the host, the host also waits for recurrent states.
+    # With a replay of sequences on the host, the host also waits for recurrent states.
     states = rollouts if each and run.algorithm == "r2d2" else 0
     cycle = run.period if run.schedule == "concurrent" else run.T * run.sampler.envs
-    # In each step of a rollout, the host waits for the actions of both groups.
+    # In each step of a rollout, the host waits for the actions of each of the two groups.
     assert served == 4 * cycle // (run.T * run.sampler.envs) * run.T * 2
     kl = rollouts * (
         getattr(run.algo, "learning_rate_schedule", "") == "kl"
@@ -119,7 +117,8 @@ def test_a_run_equals_that_on_the_cpu_and_waits_for_actions_alone(gpu, device, t
 
 @pytest.mark.parametrize(("device", "name"), both(CAPTURED, ("impala",)))
 def test_captured_updates_equal_those_from_python(gpu, device, tmp_path, name):
-    """Parameters are equal bit for bit. On a real GPU, cuDNN's deterministic convolutions are used."""
+    """Captured updates compute the same parameters as uncaptured updates, bit for bit (on a real GPU with deterministic
+    cuDNN)."""
     n = length(name)
     captured = play(RUNS[name], gpu, tmp_path / "captured", n)
     eager = play(replace(RUNS[name], capture_updates=False), gpu, tmp_path / "eager", n)
@@ -139,9 +138,10 @@ def test_a_run_with_the_replay_on_the_host(tmp_path, name):
 
 @pytest.mark.parametrize("name", marked(RUNS, ON_SECOND))
 def test_a_run_on_the_second_gpu_never_uses_the_first(simulated_gpu, tmp_path, name):
-    """The test covers the caller's thread, the run's threads, and evaluations.
+    """A run on the second GPU uses the first GPU neither in the main thread, nor in its other threads, nor in
+    evaluations.
 
-    A new thread's default device is the first GPU.
+    The first GPU is the default device of new threads.
     """
     run = replace(RUNS[name], evaluation=replace(RUNS[name].evaluation, parallel=4, steps=100))
     trainer = build(run, "sim:1", tmp_path / "run")

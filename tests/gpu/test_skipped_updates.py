@@ -1,6 +1,6 @@
-"""A GPU skips updates with non-finite losses or gradients, and counts the skips, without the host.
+"""Updates with non-finite losses or gradients are skipped and counted on the GPU, without a wait of the host.
 
-Many skips end the run.
+Many skipped updates end the run.
 """
 
 from typing import get_args
@@ -109,5 +109,5 @@ def test_every_optimizer_steps_as_on_the_cpu(simulated_gpu, name, steps):
         here.step(ours, grad, 0.01)
         there.step(theirs, grad.to(GPU), rate, finite)
     torch.testing.assert_close(ours, theirs.cpu(), atol=1e-6, rtol=1e-5)
-    there.load_state_dict(here.state_dict())  # Optimizer states of a CPU can be loaded on a GPU, and vice versa.
+    there.load_state_dict(here.state_dict())  # Optimizer states move between CPU and GPU.
     here.load_state_dict({n: x.cpu() if isinstance(x, torch.Tensor) else x for n, x in there.state_dict().items()})

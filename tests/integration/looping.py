@@ -1,4 +1,4 @@
-"""An algorithm that loops for ever in one process as soon as a file exists."""
+"""A2C that loops for ever in one process of the run as soon as a file exists."""
 
 import contextlib
 import os

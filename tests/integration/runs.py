@@ -1,4 +1,4 @@
-"""Functions that start real runs as a user does, and compare the files of runs."""
+"""Functions that start accel-rl in new processes as a user does, and compare the files of runs."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ def command(*args: object) -> list[str]:
 
 
 def start(*args: object, module: str = "accel_rl", **kwargs: Any) -> warm.Forked:
-    """Start accel-rl, or another module, in a fork of a process that has imported torch."""
+    """Start accel-rl, or the Python module `module`, in a fork of a process that has imported torch."""
     return warm.Forked(module, [str(arg) for arg in args], **kwargs)
 
 
@@ -35,14 +35,16 @@ def run_until(rows: int, number: signal.Signals, *args: object) -> subprocess.Co
 def run(
     *args: object, module: str = "accel_rl", timeout_s: float = 280, cwd: Any = None, env: Any = None
 ) -> subprocess.CompletedProcess:
-    """Run accel-rl, or another module, to its end: in a fork, or with the simulated GPU in a new interpreter."""
+    """Run accel-rl, or the Python module `module`, to its end: in a fork, or in a new interpreter if the run uses the
+    simulated GPU."""
     if "simulated_device" in (os.environ if env is None else env).get("PYTHONPATH", ""):
         return subprocess.run(command(*args), capture_output=True, text=True, timeout=timeout_s, cwd=cwd, env=env)
     return warm.run(module, [str(arg) for arg in args], timeout_s, cwd=cwd, env=env)
 
 
 def checkpoint_bytes(run_dir: Path, env_steps: int | None = None) -> dict[str, bytes]:
-    """Return the files of the newest checkpoint, or of that at `env_steps`. Times are removed from the manifest."""
+    """Return the files of the newest checkpoint, or of the checkpoint at `env_steps`, without the times in the
+    manifest."""
     folders = sorted((run_dir / "checkpoints").iterdir())
     folder = folders[-1] if env_steps is None else run_dir / "checkpoints" / f"{env_steps:012d}"
     files = {p.name: p.read_bytes() for p in sorted(folder.iterdir())}
@@ -54,7 +56,7 @@ def checkpoint_bytes(run_dir: Path, env_steps: int | None = None) -> dict[str, b
 def resumed_equals(folder: Path, *args: object) -> bool:
     """Whether a run of 512 env steps, resumed to 1,024, has the same rows and events as an uninterrupted run.
 
-    `args` are the arguments of `accel-rl` without --env-steps and --run-dir.
+    The arguments `args` are those of `accel-rl`, without --env-steps and --run-dir.
     """
     for name, steps in (("whole", 1_024), ("cut", 512)):
         done = run(*args, "--env-steps", steps, "--run-dir", folder / name)
@@ -89,7 +91,7 @@ def ranks_of(pid):
     """Return the processes of the ranks of a run, ordered by rank."""
     found = {}
     for child in psutil.Process(pid).children():
-        with contextlib.suppress(psutil.Error):  # A child process may have just ended.
+        with contextlib.suppress(psutil.Error):  # an ended process
             if "accel_rl.ranks.rank" in (words := child.cmdline()):
                 found[json.loads(words[-1])["rank"]] = child
     return [found[rank] for rank in sorted(found)]

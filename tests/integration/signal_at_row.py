@@ -2,7 +2,7 @@
 
     python -m tests.integration.signal_at_row ROWS SIGNAL train a2c ...
 
-A test that watches the file from another process may send the signal too late: a short run ends within milliseconds.
+The signal is sent from within the process, because a short run ends within milliseconds after a row.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Training with action masks. The environments of the tests raise an error for an action that is not allowed."""
+"""Training with action masks, in environments that raise an error for an action that is not allowed."""
 
 import gymnasium
 import numpy as np
@@ -77,7 +77,7 @@ def test_a_sampler_chooses_allowed_actions(policy):
 @pytest.mark.parametrize("name", ["dqn", "c51", "qrdqn", "iqn"])
 @pytest.mark.parametrize("double", [False, True])
 def test_the_next_action_of_a_target_is_allowed(name, double):
-    """The loss with masks equals the loss of a network that gives forbidden actions low values."""
+    """The loss of a batch with action masks equals the loss of a network that gives forbidden actions low values."""
     options = {"double": double, **({"v_min": -20.0, "v_max": 20.0} if name == "c51" else {})}
     resolved = resolve(config(name, ENV, **options))
     spec = resolved.spec
@@ -141,7 +141,7 @@ def test_masks_in_info(algorithm, more, tmp_path):
 
 @pytest.mark.parametrize("mode", ["SameStep", "NextStep", "Disabled"])
 def test_the_mask_of_each_observation_is_that_of_its_info(mode):
-    """In Taxi the expected mask can be computed from the observation, which is the whole state."""
+    """The mask in each observation is that of the observation's state, which is the whole observation in Taxi."""
     table = gymnasium.make("Taxi-v4").unwrapped
     env = VectorizedEnv(TAXIS, 4, seed=3, stack=1, kwargs={"mode": mode}, mask_in_info=True)
     out, rng, ended = Step.empty(4, env.spec), np.random.default_rng(0), 0
@@ -189,7 +189,8 @@ def test_a_run_with_masks_in_info_resumes(tmp_path):
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
 def test_an_environment_of_a_vector_that_has_no_mask_is_named(mode):
-    """Gymnasium's vector environments fill missing masks with zeros, which would allow no action."""
+    """A missing mask of one environment is reported: Gymnasium's vector environments replace it by zeros, which would
+    allow no action."""
     with pytest.raises(ValueError, match="info has no action_mask of environment 1"):
         env = VectorInfoMask("x", taxis_without_masks(2, mode))
         env.reset(seed=0)

@@ -1,4 +1,4 @@
-"""Training with actions of several numbers: real numbers, choices or bits."""
+"""Training with vector actions: Box, MultiDiscrete and MultiBinary action spaces."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Every mistake gives one line on stderr and exit code 2, before a process is started."""
+"""Bad input to accel-rl gives one line on stderr and exit code 2, before a process is started."""
 
 import json
 import shutil

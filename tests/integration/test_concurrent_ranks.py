@@ -19,12 +19,12 @@ ARGS = (
 )
 TWO = ("--ranks", 2, "--secondary.batch", 32)
 EVALUATED = ("--evaluation.interval", 800, "--evaluation.steps", 200, "--evaluation.max-episode-steps", 60)
-ENV_STEPS = 1_600 + 96  # The run's last period is shorter than all earlier periods.
+ENV_STEPS = 1_600 + 96  # a shorter last period
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A run of two ranks with a second learner and evaluations."""
+    """The folder of a finished run of two ranks with a second learner and evaluations."""
     folder = tmp_path_factory.mktemp("whole") / "run"
     done = run(*ARGS, *TWO, *EVALUATED, "--env-steps", ENV_STEPS, "--run-dir", folder)
     assert done.returncode == 0, done.stderr
@@ -68,7 +68,7 @@ def test_ranks_stop_at_the_end_of_a_period_and_resume_bit_for_bit(whole, tmp_pat
 
 @pytest.mark.slow
 def test_asynchronous_ranks_train_concurrently(tmp_path):
-    """Each rank learns from all samples that it collected. The run's number of updates is the sum over both ranks."""
+    """Asynchronous ranks with the concurrent schedule make as many updates in total as the intensity demands."""
     done = run(*ARGS, "--ranks", 2, "--update", "async", "--env-steps", 1_600, "--run-dir", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     last = rows(tmp_path / "run")[-1]

@@ -1,4 +1,5 @@
-"""If one byte of any file of a run is changed, each command gives right results or ends with one line."""
+"""After a change of one byte in any file of a run, each command of accel-rl gives right results or ends with one
+line."""
 
 import os
 import random
@@ -34,7 +35,7 @@ def files(folder):
 
 
 def damaged(file: Path, rng: random.Random, value: int | None = None) -> str:
-    """Set a random byte of a file to `value`, or flip one of its bits. Returns a description of the change."""
+    """Set a random byte of a file to `value`, or flip a bit of this byte. Returns a description of the change."""
     data = bytearray(file.read_bytes())
     i = rng.randrange(len(data))
     old = data[i]
@@ -65,7 +66,7 @@ USERS = {
 
 @pytest.mark.slow
 def test_one_changed_byte_is_at_most_one_line(finished, tmp_path, capfd):
-    """Of a run's checkpoints and evaluations, only the newest are damaged. tests/chaos damages more files."""
+    """One byte of each file of the run is changed in turn, except for files of older checkpoints and evaluations."""
     rng = random.Random(1)
     for name in files(finished):
         is_top = "/" not in name
@@ -86,7 +87,7 @@ def test_one_changed_byte_is_at_most_one_line(finished, tmp_path, capfd):
 @pytest.mark.parametrize("value", [0xFF, ord("\n"), *map(slow, (ord("s"), ord(","), ord('"'), 0))])
 @pytest.mark.parametrize("column", ["wall_s", "episodes", "cpu_s", "env_steps"])
 def test_a_damaged_cell_of_metrics_blocks_nothing(finished, tmp_path, column, value, warned):
-    """The other rows are read, and the run can be resumed with all its checkpoints."""
+    """If one cell of metrics.csv is damaged, other rows can be read, and the run can be resumed."""
     folder = tmp_path / "run"
     shutil.copytree(finished, folder)
     lines = (folder / "metrics.csv").read_bytes().split(b"\n")
@@ -96,7 +97,7 @@ def test_a_damaged_cell_of_metrics_blocks_nothing(finished, tmp_path, column, va
     lines[2] = b",".join(cells)
     (folder / "metrics.csv").write_bytes(b"\n".join(lines))
     steps, _ = read_columns(folder, "env_steps", ["score", column])[column]
-    # If the 8 of the env steps "80" is damaged, 0 remains.
+    # The damaged cell "80" of env steps may become 0.
     assert len(steps) >= 2 and set(steps) <= {0, 40, 80, 120, 160}
     assert any("metrics.csv cannot be read and count as empty" in line for line in warned)
     if column == "wall_s" and value in (0xFF, ord("\n")):

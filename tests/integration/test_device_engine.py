@@ -1,8 +1,4 @@
-"""A resume may change to the device engine only in a run with counter randomness.
-
-tests/samplers/test_device_engine.py and tests/gpu/test_device_engine.py compare the device engine with worker
-processes.
-"""
+"""Only a run with --env.randomness counter may change to the device engine when it is resumed."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""Updates with non-finite losses are skipped and counted. After many skips the run stops with a good checkpoint."""
+"""Updates with non-finite losses are skipped and counted. After many skipped updates, the run ends, with a checkpoint
+whose parameters are finite."""
 
 import os
 from pathlib import Path

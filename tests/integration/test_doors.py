@@ -1,5 +1,4 @@
-"""The user's engine, exchange and schedule of docs/extending.md run on one rank and on two, without changes of
-accel_rl."""
+"""The examples of a user's engine, exchange and schedule in docs/extending.md run on one rank and on two ranks."""
 
 import os
 import re
@@ -27,7 +26,7 @@ DOORS = {
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with the example modules of docs/extending.md, each of at most 40 lines."""
+    """A folder with the example modules of docs/extending.md, each of which has at most 40 lines."""
     page = (ROOT / "docs/extending.md").read_text()
     for name in DOORS:
         code = next(c for c in re.findall(r"```python\n(.*?)```", page, re.S) if f"# {name}.py" in c)

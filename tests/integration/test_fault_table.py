@@ -1,4 +1,5 @@
-"""Each row of the table "What ends a run" in docs/faults.md is tested in each engine, or by a test in `ELSEWHERE`."""
+"""Each row of the table "What ends a run" in docs/faults.md is true: the faults are caused with each engine, or by the
+tests in ELSEWHERE."""
 
 import json
 import os
@@ -28,7 +29,7 @@ HERE = f"{__name__}:"
 
 
 def rows() -> dict[str, str]:
-    """Return the table as {what ends a run: the message in backticks}."""
+    """Return the table of docs/faults.md as {what ends a run: message}."""
     section = (ROOT / "docs/faults.md").read_text().partition("## What ends a run\n")[2].partition("\n## ")[0]
     cells = [line.strip("|").split(" | ") for line in section.splitlines() if line.startswith("| ")]
     return {what.strip(): message.partition("`")[2].partition("`")[0] for what, message in cells[1:]}
@@ -124,7 +125,7 @@ def test_every_row_is_executed():
 
 
 def matches(row, text):
-    """Whether the text contains a row's message, with any numbers, and with any text instead of "..."."""
+    """Whether the text contains the message of a row, where numbers may differ, and "..." stands for any text."""
     message = next(message for what, message in rows().items() if what.startswith(row))
     parts = [re.sub(r"\d+", r"\\d+", re.escape(part)) for part in message.removesuffix("...").split("...")]
     return re.search(".+".join(parts), text)

@@ -49,13 +49,13 @@ def test_a_killed_worker_is_replaced_and_logged(tmp_path):
 
 
 def test_a_starting_worker_outlives_a_signal_to_its_process_group():
-    """The signal arrives before the worker process has imported the module with its signal handlers."""
+    """A worker process survives SIGTERM before it has imported the module with its signal handlers."""
     worker = WorkerProcess.launch(0, EventFd(), set())
     os.kill(worker.pid, signal.SIGTERM)
     with pytest.raises(subprocess.TimeoutExpired):
         worker.process.wait(1)
     worker.close()
-    assert worker.process.wait(10) == 0  # The worker ends because the parent has closed the socket.
+    assert worker.process.wait(10) == 0  # The closed socket ends the worker.
 
 
 @pytest.mark.slow
@@ -85,7 +85,7 @@ def test_strict_stops_with_an_error(tmp_path):
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, slow(signal.SIGTERM)])
 def test_nothing_outlives_a_main_process(tmp_path, end):
-    """Neither workers nor processes that environments have started remain after the main process."""
+    """Worker processes, and processes that environments have started, end after the main process was killed."""
     before, seconds = set(os.listdir("/dev/shm")), f"600.{os.getpid()}"
     folder = tmp_path / "run"
     words = (*LONG, "--env", "tests.environments:with_children")
@@ -122,7 +122,7 @@ def test_ctrl_c_to_the_whole_group_saves_and_ends(tmp_path):
 
 @pytest.mark.slow
 def test_a_stop_does_not_wait_for_a_worker_that_is_stopped(tmp_path):
-    """If SIGTERM arrives while a worker hangs, the run saves without waiting for the timeout of 60 s."""
+    """If SIGTERM arrives while a worker process hangs, the run saves without waiting for --sampler.timeout-s (60 s)."""
     folder = tmp_path / "run"
     process = start(*LONG, "--run-dir", folder, "--sampler.timeout-s", 60)
     wait_for(lambda: progressed(folder, 1))
@@ -132,13 +132,13 @@ def test_a_stop_does_not_wait_for_a_worker_that_is_stopped(tmp_path):
     os.kill(process.pid, signal.SIGTERM)
     _, err = process.communicate(timeout=55)
     assert process.returncode == 143 and "no answer from worker" in err, err
-    # A stop takes 5 s, plus the time in which a new worker starts, which is long on a busy machine.
+    # A stop takes 5 s, and the time in which a new worker process starts, which is long on a busy machine.
     assert time.monotonic() - began < 40
     assert list((folder / "checkpoints").glob("0*"))
 
 
 def test_a_full_disk_leaves_the_last_checkpoint_whole(small_disk):
-    """On a file system of 12 MB, the first checkpoint of 8 MB fits, but the second does not."""
+    """A run on a full disk keeps its last complete checkpoint: a disk of 12 MB has room for one checkpoint of 8 MB."""
     disk = small_disk("12m")
     folder = disk / "run"
     done = run(

@@ -1,4 +1,5 @@
-"""The final evaluation of Nair et al. 2015: the best network from both kinds of starts, compared with random play."""
+"""The final evaluation of Nair et al. 2015: the best network plays from null-op starts and from human starts, and is
+compared with random play."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Runs of an installed accel_rl whose current folder is a source tree without compiled modules."""
+"""An installed accel_rl runs in a current folder that is a source tree without compiled modules."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ from tests.integration.runs import run
 ROOT = Path(__file__).parents[2]
 SMALL = ["--envs", "4", "--horizon", "8", "--minibatch", "32", "--env-steps", "64", "--evaluation.interval", "0"]
 SMALL += ["--decorrelation-steps", "0"]
-# Like the console script accel-rl, this program does not import modules of the current folder.
+# A program that, like the console script accel-rl, does not import modules of the current folder.
 ACCEL_RL = f"import sys; sys.path[0] = {str(ROOT)!r}; from accel_rl.cli.main import main; sys.exit(main())"
 BROKEN = """
 import gymnasium
@@ -57,7 +57,7 @@ def played(run: Path) -> str:
 
 @pytest.mark.slow
 def test_workers_and_ranks_have_the_emulator(checkout: Path) -> None:
-    """Worker processes, of which each rank starts its own, can also import the compiled emulator."""
+    """The worker processes of each of two ranks can import the compiled emulator."""
     accel_rl(checkout, "train", "ppo", "--game", "pong", "--ranks", "2", "--run-dir", "two", *SMALL)
     assert played(checkout / "two") == "emulator"
 

@@ -1,4 +1,4 @@
-"""Agents learn: each algorithm learns Catch in seconds, and other tasks in minutes (run with -m slow)."""
+"""Each algorithm learns Catch in seconds, and other tasks in minutes (slow tests)."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.integration.runs import rows, run
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("algorithm", ["a2c", "impala", "ppo", "pqn"])
 def test_cartpole_is_solved(tmp_path, algorithm, seed):
-    """The score is the mean of the last 100 training episodes at the end of the run."""
+    """The policy-gradient algorithms solve CartPole: the mean score of the last 100 training episodes exceeds 475."""
     name = f"experiments.cpu:cartpole_{algorithm}"
     done = run("train", name, "--seed", seed, "--run-dir", tmp_path / "run", timeout_s=1100)
     assert done.returncode == 0, done.stderr
@@ -21,7 +21,8 @@ def test_cartpole_is_solved(tmp_path, algorithm, seed):
 @pytest.mark.timeout(4 * 3600)
 @pytest.mark.parametrize(("algorithm", "score"), [("a2c", 0), ("ppo", 10), ("rainbow", 0)])
 def test_pong_is_won(tmp_path, algorithm, score):
-    """From about -20, A2C must score above 0 in 4 M env steps, PPO above 10 in 2 M, and Rainbow above 0 in 1 M."""
+    """The score in Pong rises from about -20 to above 0 with A2C in 4 M env steps, above 10 with PPO in 2 M, and above
+    0 with Rainbow in 1 M."""
     name = f"experiments.cpu:pong_{algorithm}"
     done = run("train", name, "--run-dir", tmp_path / "run", timeout_s=4 * 3600)
     assert done.returncode == 0, done.stderr
@@ -61,8 +62,8 @@ ON_CATCH = {  # Maps each algorithm to (env steps, minimum score, settings).
     "rainbow": (4_500, 0.3, CATEGORICAL),
     "r2d2": (8_000, 0.2, SEQUENCES),
 }
-"""The minimum scores are below the scores of 20 seeds (least, median): A2C 0.92, 0.98; PPO 0.88, 0.97; PQN 0.40, 0.97;
-IMPALA 0.58, 0.97; DQN 0.84, 0.95; C51 0.74, 0.92; Rainbow 0.56, 0.91. Random play scores -0.6."""
+"""The lowest and the median score of 20 seeds were: A2C 0.92, 0.98; PPO 0.88, 0.97; PQN 0.40, 0.97; IMPALA 0.58, 0.97;
+DQN 0.84, 0.95; C51 0.74, 0.92; Rainbow 0.56, 0.91. Random play scores -0.6."""
 
 
 def score_on_catch(run_dir, algorithm, seed, env_steps=None, more=()):
@@ -77,7 +78,7 @@ def score_on_catch(run_dir, algorithm, seed, env_steps=None, more=()):
 @pytest.mark.slow  # Golden curves already test the updates of all algorithms.
 @pytest.mark.parametrize("algorithm", ON_CATCH)
 def test_catch_is_learned(tmp_path, algorithm):
-    """The score is that of training games: in an evaluation, exploration that never ends would not be noticed."""
+    """Each algorithm learns Catch. The score is that of training games, which shows whether exploration ends."""
     assert score_on_catch(tmp_path / "run", algorithm, seed=1) > ON_CATCH[algorithm][1]
 
 
@@ -86,7 +87,7 @@ def test_catch_is_learned(tmp_path, algorithm):
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("algorithm", ["dqn", "c51", "rainbow"])
 def test_cartpole_is_solved_by_values(tmp_path, algorithm, seed):
-    """The score is that of the final evaluation, without exploration."""
+    """The Q-learning algorithms solve CartPole: the score of the final evaluation exceeds 475."""
     name = f"experiments.cpu:cartpole_{algorithm}"
     done = run("train", name, "--seed", seed, "--run-dir", tmp_path / "run", timeout_s=1100)
     assert done.returncode == 0, done.stderr
@@ -101,7 +102,7 @@ RECALL = (
 @pytest.mark.slow
 @pytest.mark.parametrize(("lstm", "solved"), [(32, True), (0, False)])
 def test_a_memory_task_needs_the_memory(tmp_path, lstm, solved):
-    """The cue is observed 9 steps before the answer. An agent with an LSTM scores 1.
+    """In the memory task, the cue is observed 9 steps before the answer. An agent with an LSTM scores 1.
 
     An agent without memory scores 0.25 by chance.
     """
@@ -145,7 +146,7 @@ def test_sequences_recall_what_a_stack_of_four_does_not_show(tmp_path, flags, se
 @pytest.mark.parametrize("update", ["all-reduce", "async"])
 @pytest.mark.parametrize("algorithm", ["a2c", "ppo", "dqn"])
 def test_two_ranks_learn_catch(tmp_path, algorithm, update):
-    """The score is that of the last 100 training games of each rank."""
+    """Two ranks learn Catch: the mean score of the last 100 training games of each rank exceeds 0.8."""
     more = ("--ranks", 2, "--update", update)
     steps = 3 * ON_CATCH[algorithm][0]
     assert score_on_catch(tmp_path / "run", algorithm, seed=1, env_steps=steps, more=more) > 0.8
@@ -165,10 +166,7 @@ PULLED = {
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize(("task", "score"), [("catch", 0.9), ("cartpole", 450)])
 def test_a2c_learns_from_rollouts_that_pulls_interrupt(tmp_path, task, score, ranks):
-    """An asynchronous rank pulls new parameters seven times in each rollout of 128 steps.
-
-    Gradients must not be computed with the replaced parameters.
-    """
+    """A2C learns although asynchronous ranks pull new parameters seven times in each rollout of 128 steps."""
     group = ("--ranks", ranks, *(("--update", "async", "--distributed.pull-steps", 16) if ranks > 1 else ()))
     more = ("--horizon", 128, "--seed", 1, "--run-dir", tmp_path / "run")
     done = run("train", *PULLED[task], *group, *more, timeout_s=1700)
@@ -181,8 +179,8 @@ def test_a2c_learns_from_rollouts_that_pulls_interrupt(tmp_path, task, score, ra
 @pytest.mark.parametrize("update", ["all-reduce", "async"])
 @pytest.mark.parametrize("algorithm", ["a2c", "ppo", "dqn"])
 def test_two_ranks_balance_the_pole(tmp_path, algorithm, update):
-    """In the final evaluation, episodes must last more than 350 of 500 steps. Episodes of a random player last 22
-    steps."""
+    """Two ranks learn CartPole: final evaluation episodes last more than 350 of 500 steps, and those of a random player
+    22 steps."""
     more = ("--ranks", 2, "--update", update, "--run-dir", tmp_path / "run")
     done = run("train", f"experiments.cpu:cartpole_{algorithm}", *more, timeout_s=3500)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Several ranks that are started by the command line, and killed."""
+"""Runs of several ranks, which the command line or torchrun starts, and whose processes are killed."""
 
 import os
 import re
@@ -40,7 +40,7 @@ SHORT = ("train", "a2c", *CARTPOLE, "--horizon", 5, "--env-steps", 1_200, "--log
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A run of two synchronous ranks."""
+    """The folder of a finished run of two synchronous ranks."""
     folder = tmp_path_factory.mktemp("whole") / "run"
     done = run(*SHORT, "--ranks", 2, "--checkpoint.interval", 400, "--checkpoint.keep", 3, "--run-dir", folder)
     assert done.returncode == 0, done.stderr
@@ -48,13 +48,13 @@ def whole(tmp_path_factory):
 
 
 def test_two_ranks_stop_and_resume_bit_for_bit(whole, tmp_path):
-    """A run that was interrupted and resumed equals the uninterrupted run.
+    """A run of two ranks that was interrupted and resumed has the same checkpoints as the uninterrupted run.
 
-    A rank restores its part of the checkpoint.
+    Each rank restores its own part of the checkpoint.
     """
     cut = tmp_path / "cut"
     shutil.copytree(whole, cut)
-    for part in ("", "ranks/1"):  # Without the last two checkpoints, the copied run is as if killed earlier.
+    for part in ("", "ranks/1"):  # as if killed earlier
         for steps in (800, 1_200):
             shutil.rmtree(Checkpoints(cut / part / "checkpoints").path(steps))
     assert run("resume", cut).returncode == 0
@@ -77,7 +77,7 @@ def test_rank_0_decides_by_its_clock_when_all_ranks_save(tmp_path):
 
 @pytest.fixture(scope="module")
 def one(tmp_path_factory):
-    """A run of a single rank with the settings of the fixture `whole`."""
+    """The folder of a finished run of one rank with the settings of the fixture `whole`."""
     folder = tmp_path_factory.mktemp("one") / "run"
     done = run(*SHORT, "--run-dir", folder)
     assert done.returncode == 0, done.stderr
@@ -85,7 +85,8 @@ def one(tmp_path_factory):
 
 
 def test_two_ranks_change_only_the_last_digits(one, whole):
-    """If each update uses the whole rollout, two synchronous ranks play the same episodes as one rank."""
+    """Two synchronous ranks compute the results of one rank, except for rounding, if each update uses the whole
+    rollout."""
     assert_equal_digits(one, whole)
 
 
@@ -113,7 +114,7 @@ def assert_equal_digits(one_rank, ranks):
 
 @pytest.mark.slow
 def test_one_asynchronous_rank_equals_single_mode(one, tmp_path):
-    """All columns of all rows of metrics.csv are equal."""
+    """A run of one asynchronous rank has the same metrics.csv as a run without ranks, except for times."""
     done = run(*SHORT, "--update", "async", "--run-dir", tmp_path / "async")
     assert done.returncode == 0, done.stderr
     assert rows(tmp_path / "async") == rows(one) and len(rows(one)) == 30
@@ -122,7 +123,8 @@ def test_one_asynchronous_rank_equals_single_mode(one, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["ppo", "pqn", "dqn"])
 def test_an_asynchronous_rank_of_each_kind_equals_single_mode(tmp_path, algorithm):
-    """The tested algorithms use Adam, RAdam, and a replay."""
+    """A run of one asynchronous rank has the same metrics.csv as a run without ranks, with Adam, RAdam, and a
+    replay."""
     more = {"dqn": ("--replay.size", 2_000, "--replay.start", 500, "--target-interval", 200)}.get(algorithm, ())
     args = ("train", algorithm, *CARTPOLE, *more, "--env-steps", 4_096)
     assert run(*args, "--run-dir", tmp_path / "single").returncode == 0
@@ -159,7 +161,7 @@ def test_a_rank_that_hangs_is_named(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("update", ["all-reduce", "async"])
 def test_a_suspended_rank_does_not_delay_a_stop(tmp_path, update):
-    """A stop must not take a rank's default time limit of 240 s, because containers are killed 10 s after SIGTERM."""
+    """A run with a suspended rank ends soon after SIGTERM, because containers are killed 10 s after SIGTERM."""
     process = start("train", "a2c", *LONG, "--ranks", 2, "--update", update, "--run-dir", tmp_path / "run")
     wait_for(lambda: progressed(tmp_path / "run", 2), 60)
     children, suspended = descendants(process.pid), ranks_of(process.pid)[1].pid
@@ -183,7 +185,7 @@ def test_a_suspended_rank_does_not_delay_a_stop(tmp_path, update):
 def test_a_lost_asynchronous_rank_is_replaced_while_the_other_goes_on(tmp_path, victim, fault):
     folder = tmp_path / "run"
     args = (*LONG, "--ranks", 2, "--update", "async", "--distributed.timeout-s", 3, "--run-dir", folder)
-    # In this run, ranks mostly wait for their environments.
+    # The ranks mostly wait for slow environments.
     args = (*args, "--env", "tests.environments:takes_a_millisecond", "--log.interval", 80)
     process = start("train", "a2c", *args)
     try:
@@ -258,7 +260,7 @@ def free_port():
 
 
 def agent(port, node, folder, *args, restarts=0, nodes=2):
-    """Start one of `nodes` torchrun agents, with two ranks each, as on separate machines."""
+    """Start a torchrun agent with two ranks, as on machine `node` of `nodes` machines."""
     command = [
         *("--nnodes", nodes, "--nproc-per-node", 2),
         *("--node-rank", node, "--master-addr", "127.0.0.1", "--master-port", port),
@@ -301,7 +303,8 @@ def test_two_torchrun_agents_train(tmp_path, update):
 @pytest.mark.parametrize("update", ["all-reduce", "async"])
 @pytest.mark.parametrize("victim", ["rank", "agent", "store"])
 def test_torchrun_without_restarts_ends_when_something_is_killed(tmp_path, victim, update):
-    """The victim is a rank of the second agent, the second agent, or the first agent, which hosts the store."""
+    """A run under torchrun ends if a rank of the second agent, the second agent, or the first agent (with torch's
+    store) is killed."""
     before = set(os.listdir("/dev/shm"))
     agents = two_agents(tmp_path / "run", *LONG, "--update", update, "--distributed.timeout-s", 20)
     try:
@@ -347,7 +350,8 @@ def asynchronous_agent(folder, *args, **kwargs):
 
 @pytest.mark.slow
 def test_asynchronous_ranks_of_one_torchrun_agent_train(tmp_path):
-    """The env steps of both ranks are counted, and each rank has its own part of the checkpoint."""
+    """A run of two asynchronous ranks under torchrun counts the env steps of both ranks, and saves a part of the
+    checkpoint per rank."""
     folder = tmp_path / "run"
     process = asynchronous_agent(folder, *CARTPOLE, "--env-steps", 8_000)
     try:
@@ -363,7 +367,8 @@ def test_asynchronous_ranks_of_one_torchrun_agent_train(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", [0, 1])
 def test_torchrun_ends_when_an_asynchronous_rank_is_stopped(tmp_path, victim):
-    """If one rank is suspended, the other rank kills this rank, saves a checkpoint, and ends."""
+    """If one of two asynchronous ranks under torchrun is suspended, the other rank kills it, saves a checkpoint, and
+    ends."""
     folder = tmp_path / "run"
     args = (*CARTPOLE, "--env-steps", 10_000_000, "--checkpoint.interval", 0, "--distributed.timeout-s", 3)
     process = asynchronous_agent(folder, *args)

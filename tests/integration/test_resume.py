@@ -1,4 +1,5 @@
-"""Two runs with the same settings are equal to the byte. A killed and resumed run equals an uninterrupted run."""
+"""Two runs with the same settings write equal files. A run that was killed and resumed writes the files of an
+uninterrupted run."""
 
 import json
 import signal
@@ -60,7 +61,8 @@ GAMES = {
 
 
 def of_games(*quick):
-    """Parametrize a test by the game of the fixture `uninterrupted`. Games not in `quick` are slow tests."""
+    """Parametrize a test by the run in GAMES that the fixture `uninterrupted` makes. Runs that are not in `quick` are
+    slow tests."""
     games = [n if n in quick else slow(n) for n in GAMES]
     return pytest.mark.parametrize("uninterrupted", games, indirect=True)
 
@@ -93,8 +95,7 @@ def test_killed_and_resumed(uninterrupted, tmp_path, after_rows):
 
 @of_games("cartpole")
 def test_killed_while_each_checkpoint_is_written(uninterrupted, tmp_path):
-    """The run has four checkpoints. The run is killed three times: when the writing of the first, second and third
-    checkpoint has begun."""
+    """A run with four checkpoints is killed three times, while it writes its first, second and third checkpoint."""
     name, first = uninterrupted
     folder = tmp_path / "run"
     command = ("train", *GAMES[name], *SMALL, "--run-dir", folder)

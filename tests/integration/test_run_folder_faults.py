@@ -1,4 +1,4 @@
-"""Two processes on one run folder, links in a run folder, moved and removed folders, lost rows, and closed
+"""Faults of a run folder: two processes, symbolic links, moved and removed folders, lost rows, closed file
 descriptors."""
 
 import json
@@ -43,7 +43,7 @@ def test_one_process_at_a_time_trains_a_run(tmp_path):
     finally:
         process.kill()
         process.communicate()
-    with RunFolder(folder).locked():  # The folder's lock is released when the killed process has ended.
+    with RunFolder(folder).locked():  # A killed process leaves no lock.
         pass
 
 

@@ -1,4 +1,4 @@
-"""Runs of one agent that plays two games, started by the command line."""
+"""Runs in which one agent plays two games, started by the command line."""
 
 import csv
 import json
@@ -31,7 +31,7 @@ RUNS = {
 
 @pytest.fixture(scope="module")
 def done(request, tmp_path_factory):
-    """Return (printed output, run folder) of an uninterrupted run."""
+    """Make an uninterrupted run, and return its process's result and its folder."""
     folder = tmp_path_factory.mktemp("several") / "run"
     result = run("train", *RUNS[request.param], *COMMON, "--run-dir", folder)
     assert result.returncode == 0, result.stderr
@@ -115,7 +115,8 @@ def test_commands(done, tmp_path):
     "done", ["a2c", "swap", "dqn", "ranks", "ranks of dqn"], indirect=True
 )  # fmt: skip
 def test_a_resumed_run_equals_the_uninterrupted_one(done, tmp_path):
-    """The resumed run continues as if it had been killed before its last two checkpoints."""
+    """A run that is resumed without its last two checkpoints, as if it had been killed, equals the uninterrupted
+    run."""
     _, whole = done
     cut = tmp_path / "cut"
     shutil.copytree(whole, cut)

@@ -1,6 +1,7 @@
-"""Small tasks that test exploration by noise, memory, delayed rewards, time limits and stale policies.
+"""Small tasks for exploration by noise, memory, delayed rewards, time limits, and off-policy correction.
 
-A correct algorithm meets each task's criterion in seconds. Algorithms with planted mistakes do not meet the criterion.
+A correct algorithm meets the criterion of a task in seconds. An algorithm with a planted mistake does not meet the
+criterion.
 """
 
 import copy
@@ -32,7 +33,8 @@ Q_LEARNING = {
 
 @pytest.fixture
 def train(tmp_path):
-    """train(algorithm, env, settings) returns a finished run of this process on one thread."""
+    """Return a function train(algorithm, env, seed, settings), which trains in this process on one thread and returns
+    the run."""
     plain: dict[str, Any] = {"engine": "in-process", "torch_threads": 1, "evaluation__interval": 0}
     plain |= {"checkpoint__interval": 0}
     threads = torch.get_num_threads()
@@ -43,7 +45,7 @@ def train(tmp_path):
 
 
 def greedy_actions(run: Run, states: int) -> list[int]:
-    """Return the greedy action in each state of a table."""
+    """Return the greedy action of a run's agent in each state of a tabular environment."""
     return run.load_agent(greedy=True).act(np.eye(states, dtype=np.float32)).tolist()
 
 
@@ -56,9 +58,9 @@ EXPLORING |= {"algo__target_interval": 250}
 
 @pytest.mark.slow
 def test_noise_finds_the_end_of_a_chain(train):
-    """Four of five seeds find the chain's end.
+    """Noisy networks find the end of a chain of states with four of five seeds.
 
-    If the first seed fails, a second seed is tried, because results depend on the processor.
+    A second seed is tried if the first seed fails, because results depend on the CPU.
     """
     runs = (train("dqn", tables.chain, seed, noisy=True, **EXPLORING) for seed in (1, 2))
     assert any(greedy_actions(run, 7) == SOLUTION for run in runs)
@@ -73,7 +75,8 @@ def test_epsilon_greedy_actions_miss_it(train):
 @pytest.mark.slow
 @pytest.mark.parametrize("draws", [0, 1])
 def test_noise_that_is_not_resampled_misses_it(train, monkeypatch, draws):
-    """The noise is drawn `draws` times: if `draws` is 0, the noise stays zero."""
+    """With noise that is drawn at most once, the agent misses the end of the chain. If `draws` is 0, the noise stays
+    zero."""
     resample = QNetwork.resample
 
     def limited(network: QNetwork, seed: torch.Tensor) -> None:
@@ -87,11 +90,12 @@ def test_noise_that_is_not_resampled_misses_it(train, monkeypatch, draws):
 # -- memory ------------------------------------------------------------
 
 RECALLING = {"envs": 32, "horizon": 6, "minibatch": 96, "lstm": 16, "learning_rate": 1e-2, "env_steps": 4_000}
-"""Episodes have four steps and rollouts have six, so that every second episode continues in the next rollout."""
+"""Settings of PPO for the memory task, with episodes of four steps and rollouts of six steps, so that episodes continue
+in the next rollout."""
 
 
 class WithoutState(RecurrentPolicyAgent):
-    """An agent that wrongly resets the recurrent state before every step."""
+    """An agent with a mistake: the recurrent state is reset before every step."""
 
     def forward(self, obs, memory=None):
         return super().forward(obs, replace(memory, first=torch.ones_like(memory.first)))
@@ -103,7 +107,7 @@ class ForgetsSteps(PPO):
 
 
 def recalled(run: Run) -> bool:
-    """Return whether nearly all of the agent's answers are right. Guesses score 0.5."""
+    """Return whether the agent of a run gives nearly always the right answer. Guesses score 0.5."""
     return run.metrics["score"][-1] > 0.93
 
 
@@ -133,7 +137,7 @@ def test_a_state_that_ends_with_its_rollout_recalls_only_some_cues(train, monkey
 
 DELAYED = Q_LEARNING | {"envs": 16, "horizon": 2, "algo__intensity": 4, "replay__start": 200, "epsilon_steps": 1_000}
 SHORT = DELAYED | {"gamma": 0.9, "algo__target_interval": 400, "env_steps": 1_600}
-"""The target network is copied only three times, so that one-step targets cannot propagate the reward over five
+"""Settings with only three copies of the target network, so that one-step targets cannot propagate a reward over five
 steps."""
 LONG = DELAYED | {"gamma": 0.8, "n_step": 3, "algo__target_interval": 150, "env_steps": 2_000}
 
@@ -182,7 +186,7 @@ ENDLESS = {
 
 
 class EndsAtTimeLimits:
-    """A mistake for any algorithm: a time limit is treated as a termination."""
+    """A planted mistake for any algorithm: a time limit is treated as a termination."""
 
     def ingest(self, rollout):
         super().ingest(replace(rollout, terminated=rollout.terminated | rollout.truncated))  # type: ignore[misc]
@@ -222,7 +226,8 @@ STALE = {"envs": 32, "horizon": 5, "algo__window": 5, "batches": 1, "learning_ra
 
 
 class InitialPolicyActs(CategoricalPolicyAgent):
-    """An agent that samples with its initial policy. The current policy is trained, and acts in evaluations."""
+    """An agent that always samples actions with its initial policy, while the current policy is trained and
+    evaluated."""
 
     def __init__(self, model, greedy=False):
         super().__init__(model, greedy)
@@ -252,7 +257,8 @@ class Unweighted(Stale):
 
 @pytest.mark.slow
 def test_v_trace_learns_values_of_the_current_policy(train):
-    """In the second state, the current policy has a reward of 1, but the acting policy a mean reward of 0."""
+    """V-trace learns that the second state has the value 1 of the current policy, and not the value 0 of the acting
+    policy."""
     assert greedy_actions(train(Stale, tables.second_choice, **STALE), 2) == [RIGHT, RIGHT]
 
 

@@ -1,4 +1,4 @@
-"""The documentation's example of a user's algorithm trains by the command line."""
+"""The example of a user's algorithm in docs/extending.md trains by the command line."""
 
 import csv
 import json
@@ -48,7 +48,7 @@ MODES = {
 }
 
 
-# tests/test_docs_run.py trains the same algorithm with the lockstep schedule.
+# The lockstep schedule is tested in tests/test_docs_run.py.
 @pytest.mark.parametrize("mode", slow_unless("concurrent".__eq__, MODES))
 def test_the_documented_value_learner_runs_in_every_mode(mode, tmp_path, monkeypatch):
     page = (ROOT / "docs/extending.md").read_text()
@@ -75,7 +75,7 @@ def test_an_inherited_setting_that_is_not_read_is_said(tmp_path, monkeypatch):
 
 
 class Unmoved(DQN):
-    """DQN with an agent that does not use the setting epsilon."""
+    """A DQN whose agent does not explore, so that the settings of epsilon have no effect."""
 
     def build_agent(self, spec):
         return PolicyAgent(QNetwork(spec, "dqn"), spec.n_actions)

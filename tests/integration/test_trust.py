@@ -1,4 +1,4 @@
-"""Code that is named in the run folder of another person is executed only if the user trusts the folder."""
+"""Python code that another person's run folder names is executed only if the user trusts the folder."""
 
 import inspect
 import json
@@ -40,7 +40,7 @@ def trained(tmp_path_factory):
 
 @pytest.fixture
 def folder(trained, tmp_path, monkeypatch):
-    """The current folder, which contains a run and the module evil.py."""
+    """Change to a folder that contains a run folder and the module evil.py."""
     shutil.copytree(trained, tmp_path / "run")
     (tmp_path / "evil.py").write_text(EVIL)
     monkeypatch.chdir(tmp_path)
@@ -103,7 +103,7 @@ def test_callbacks_that_write_to_the_run_folder_need_no_trust(folder, name):
 
 
 def test_only_known_callbacks_need_no_trust():
-    """A built-in callback or sink needs trust unless it is known to write only to the run folder."""
+    """A run with a built-in callback or sink needs trust, except for callbacks that write only to the run folder."""
     local = {name for name in BUILT_IN if not code_names({"callback": [name]})}
     assert local == {"StopAtScore", "SaveBest", "VideoEvery"}
     for name in local:
@@ -135,7 +135,7 @@ def test_python_imports_the_code_of_a_trusted_folder(folder, capsys):
 
 @pytest.fixture
 def sweep(folder):
-    """The folder of a sweep of the experiment mine:settings, none of whose runs has started."""
+    """The folder of a sweep of which no run has started, with the settings of the function mine:settings."""
     code = "import dataclasses\nfrom accel_rl.settings.train import default_config\n"
     code += "from accel_rl.envs.make import EnvConfig\n"
     code += "def settings():\n    env = EnvConfig(id='CartPole-v1')\n"

@@ -1,4 +1,4 @@
-"""Synchronous ranks on two simulated machines, which share the run folder but no memory."""
+"""Synchronous ranks on two simulated machines, which share the run folder, but have no shared memory."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from tests.integration.test_ranks import CARTPOLE
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 
-# In a separate PID namespace, processes cannot open the shared memory of other processes.
+# Processes in separate PID namespaces cannot open each other's shared memory.
 APART = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 
 
@@ -27,7 +27,7 @@ def hosts():
 
 
 class Agents:
-    """One torchrun agent on each host, with one rank."""
+    """Two torchrun agents, each with one rank on one of the two hosts."""
 
     def __init__(self, hosts, folder, *args):
         train = ["-m", "accel_rl", "train", "a2c", "--run-dir", folder, *args]
@@ -63,7 +63,8 @@ class Agents:
 
 
 def test_two_machines_equal_two_ranks_of_one_machine(hosts, tmp_path):
-    """Gradients are sent over the network, so that their norm is summed in another order."""
+    """Two ranks on two machines learn the parameters of two ranks on one machine, except for rounding in the norm of
+    the gradient."""
     args = (*CARTPOLE, "--env-steps", 4_000)
     with Agents(hosts, tmp_path / "two", *args) as agents:
         wait_for(lambda: progressed(tmp_path / "two", 1), 120)

@@ -1,4 +1,4 @@
-"""A run prints a warning if it cannot do what a user may expect."""
+"""Warnings of a run about settings that do not have the effect that a user may expect."""
 
 from dataclasses import replace
 

@@ -1,6 +1,6 @@
-"""Programs in forks of a process that has imported torch: each fork saves two seconds of imports.
+"""Runs programs in forks of a process that has imported torch, which saves two seconds of imports per program.
 
-The forking process has only one thread, and ends with the tests.
+The process that is forked has only one thread, and ends when the tests end.
 """
 
 import atexit
@@ -25,18 +25,19 @@ _MODULES = (
     "gymnasium.envs.classic_control", "accel_rl.cli.train_command", "accel_rl.api.resume", "accel_rl.algos.ppo",
     "accel_rl.samplers.in_process", "accel_rl.kernels.native", "rich.console", "safetensors.torch",
 )  # fmt: skip
-"""The modules of a small run, which the forking process imports once."""
+"""The modules of a small run, which are imported once, before processes are forked."""
 _server: list[tuple[subprocess.Popen, socket.socket]] = []
 
 
 class Forked:
-    """A program in a forked process, with the methods of `subprocess.Popen`. The program's output goes to files."""
+    """A program in a forked process, with the methods of `subprocess.Popen`, which writes its output to files."""
 
     def __init__(
         self, module: str, args: list[str], cwd: Any = None, env: Any = None, start_new_session: bool = False,
         stdout: Any = None, stderr: Any = None,
     ):  # fmt: skip
-        """Start `python -m module args`. `module` may also be the path of a script, or -c, with code in `args`."""
+        """Start `python -m module args`. The argument `module` may also be the path of a script, or "-c" with code in
+        `args`."""
         self.args, self.returncode = [module, *args], None
         self._out, self._err = stdout or tempfile.TemporaryFile(), stderr or tempfile.TemporaryFile()  # noqa: SIM115
         self._status, theirs = socket.socketpair()
@@ -78,7 +79,7 @@ class Forked:
 
 
 def run(module: str, args: list[str], timeout_s: float, **options: Any) -> subprocess.CompletedProcess:
-    """Run `python -m module args` in a fork, and return what `subprocess.run` would return, with output as text."""
+    """Run `python -m module args` in a fork to its end, and return the result with the output as text."""
     process = Forked(module, args, **options)
     try:
         out, err = process.communicate(timeout_s)
@@ -128,7 +129,8 @@ def _end() -> None:
 
 
 def serve(connection: socket.socket) -> None:
-    """Fork a process for each request, and report its end, until the connection is closed."""
+    """Fork a process for each request on the connection, and report the end of each forked process, until the
+    connection is closed."""
     from accel_rl.processes.process import before_torch
 
     before_torch()
@@ -138,7 +140,7 @@ def serve(connection: socket.socket) -> None:
     ended, wakes = os.pipe()
     for fd in (ended, wakes):
         os.set_blocking(fd, False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)  # set_wakeup_fd needs a signal handler.
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # for set_wakeup_fd
     signal.set_wakeup_fd(wakes)
     while True:
         ready = select.select([connection, ended], [], [])[0]
@@ -146,7 +148,7 @@ def serve(connection: socket.socket) -> None:
             os.read(ended, 4096)
             for pid, status in list(statuses.items()):
                 if (end := os.waitpid(pid, os.WNOHANG))[0]:
-                    # The test that started the program may have ended before the program.
+                    # `sendall` fails if the test that started the program has ended.
                     with statuses.pop(pid), contextlib.suppress(OSError):
                         status.sendall(_framed(os.waitstatus_to_exitcode(end[1])))
         if connection in ready:
@@ -170,7 +172,7 @@ def serve(connection: socket.socket) -> None:
 
 
 def _run(request: dict[str, Any], fds: list[int], status: socket.socket) -> int:
-    """Run the program in this process, after sending its number."""
+    """Send the process id, and run the requested program in this process."""
     if request["session"]:
         os.setsid()
     with open(os.devnull) as nothing:

@@ -1,5 +1,5 @@
-// Runs the compiled kernels on random arrays of many shapes, on one thread and on four: the results must be equal. Arrays have
-// exact sizes, so that a sanitizer finds all accesses outside them.
+// Runs the compiled kernels on random arrays of many shapes. The results on one thread and on four threads must be
+// equal. Arrays have exact sizes, so that a sanitizer finds all accesses outside an array.
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -15,7 +15,7 @@ using namespace accel;
 
 namespace {
 
-// The kernels for one instruction set.
+// The functions of the kernels for one instruction set.
 struct Form {
     decltype(&avx2::conv_u8) conv_u8;
     decltype(&avx2::conv_u8_back) conv_u8_back;

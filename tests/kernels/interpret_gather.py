@@ -1,8 +1,8 @@
-"""Compare the Triton gather in Triton's interpreter with plain operations.
+"""Compare the Triton kernel that gathers transitions, in Triton's interpreter, with plain torch operations.
 
     python -m tests.kernels.interpret_gather
 
-The comparison needs a separate process, because the interpreter must be selected before Triton is imported.
+The comparison needs a separate process, because Triton's interpreter must be selected before Triton is imported.
 """
 
 import itertools
@@ -21,7 +21,7 @@ VECTORS = (((27,), torch.float32), ((2,), torch.float32), ((), torch.float32))
 
 
 def arrays(stack: int, n: int, clip: float, shape: tuple[int, ...], dtype: torch.dtype, B: int = B) -> RingArrays:
-    """Return a random ring in which half of the steps end an episode or terminate, and all ages occur."""
+    """Return the arrays of a replay ring with random contents: frames, actions, rewards, ages, and ends of episodes."""
     size = L * B
     frames = [torch.randint(1, 256, (k, *shape)).to(dtype) + (torch.rand(()) if dtype.is_floating_point else 0)
               for k in (size, SLOTS)]  # fmt: skip
@@ -40,7 +40,7 @@ def main() -> None:
     cases += [(1, n, 1.0, *v) for n, v in itertools.product((1, 3), VECTORS)]
     for case in cases:
         for ring in (arrays(*case), arrays(*case, B=1)):
-            # Cell numbers count all cells ever written, which are several times those of the ring.
+            # The number of a cell counts all cells ever written, and may be several times the size of the ring.
             cell = torch.randint(4 * ring.B, 10 * L * ring.B, (N,))
             for name, x, y in zip(
                 ("obs_tm1", "obs_t", "r_t", "discount_t", "a_tm1"), launch(ring, cell), gather(ring, cell), strict=True

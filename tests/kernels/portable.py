@@ -1,6 +1,6 @@
-"""The portable kernels on random arrays equal numpy, and the hash of their results is equal on all machines.
+"""On random arrays, the portable kernels compute the results of numpy, and results with equal hashes on all machines.
 
-python tests/kernels/portable.py        # needs numpy and the built extension; not torch
+The program `python tests/kernels/portable.py` needs numpy and the built extension, but not torch.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ import numpy as np
 
 from accel_rl.kernels import _native as native
 
-# The results have this hash on x86-64 with and without AVX, and on aarch64.
+# hash of the results on x86-64 with and without AVX, and on aarch64
 EXPECTED = "d00041e083bdf8076ab1f509c0886ed0"
 rng, digest = np.random.default_rng(1), hashlib.sha256()
 
@@ -36,7 +36,7 @@ native.copy(x.nbytes, at(x), at(copied))
 assert (x == expected).all() and (copied == x).all()
 digest.update(copied)
 
-# Log-probabilities are compared but not hashed, because the exponential function's last digit depends on the C library.
+# Log-probabilities are not hashed, because the last digit of the exponential function depends on the C library.
 N, A = 2000, 6
 logits, uniform = rng.standard_normal((N, A)).astype(np.float32), rng.random(N, np.float32)
 action, log_prob = np.empty(N, np.int64), np.empty(N, np.float32)
@@ -53,7 +53,7 @@ epsilons = np.full(1, 0.3, np.float32)
 native.epsilon_greedy(N, A, at(logits), at(uniform), at(epsilons), 0, at(action))
 assert (action[uniform >= 0.3] == logits[uniform >= 0.3].argmax(1)).all()
 digest.update(action)
-# Layer norms are not hashed, because some machines fuse products and sums.
+# Layer norms are not hashed, because some CPUs fuse products and sums into one rounded operation.
 x, weight, bias = (rng.standard_normal(shape).astype(np.float32) for shape in ((9, 1001), 1001, 1001))
 norms = np.empty_like(x)
 native.layer_norm(*x.shape, at(x), at(weight), at(bias), at(norms), 1)

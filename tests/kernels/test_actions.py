@@ -1,4 +1,4 @@
-"""Actions that the compiled kernels draw equal actions that are computed by the equations."""
+"""The compiled kernels draw the same actions as plain torch operations from the same random numbers."""
 
 import math
 
@@ -19,7 +19,7 @@ def test_samples_are_those_of_the_equation(monkeypatch):
     got = actions.sample_categorical(logits, uniform)
     monkeypatch.setattr(native, "compiled", lambda: None)
     want = actions.sample_categorical(logits, uniform)
-    # Rounding may change an action whose random number is at the boundary between two actions.
+    # Rounding may change an action if its random number is near the boundary between two actions.
     assert (got[0] != want[0]).float().mean() < 1e-3
     torch.testing.assert_close(got[1], log_prob(logits, got[0]), rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(want[1], log_prob(logits, want[0]))

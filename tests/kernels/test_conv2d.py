@@ -1,5 +1,5 @@
-"""Followed by a ReLU, the compiled convolutions equal those with a ReLU inside, which other tests compare with
-torch."""
+"""A compiled convolution that is followed by a ReLU gives the results of the compiled convolution with a ReLU inside.
+Other tests compare the compiled convolutions with torch."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ if native.compiled() is None or not native.compiled().vectors:
     pytest.skip("no compiler built the extension, or this CPU has no AVX2", allow_module_level=True)
 
 CPU = torch.device("cpu")
-# Input, weight, stride and padding of a network's first layer, of the second layer, and of a residual block's layer.
+# (input, weight, stride, padding) of a network's first layer, second layer, and layer of a residual block
 LAYERS = [
     ((9, 4, 84, 84), (32, 4, 8, 8), 4, 0),
     ((9, 32, 20, 20), (64, 32, 4, 4), 2, 1),

@@ -1,4 +1,5 @@
-"""The memory layouts of convolutions on a GPU: each equals the plain convolution. The tests run on the CPU, too."""
+"""Convolutions with the memory layouts for a GPU give the results of torch's convolution. The tests also run on the
+CPU."""
 
 import pytest
 import torch

@@ -1,4 +1,5 @@
-"""The bfloat16 convolutions equal torch's in float64 up to rounding, forward and backward, for all supported shapes."""
+"""The compiled bfloat16 convolutions equal torch's float64 convolutions up to the rounding of bfloat16, forward and
+backward."""
 
 import pytest
 import torch
@@ -34,7 +35,7 @@ def gradients(x, weight, bias, s, p):
     return out.detach(), w.grad, b.grad, x.grad, shade
 
 
-# Picture sizes of Mnih et al. and of Stooke & Abbeel, and unusual sizes.
+# (picture, output channels): the pictures of Mnih et al., of Stooke & Abbeel, and unusual sizes
 FIRST = [((4, 84, 84), 32), ((4, 104, 80), 16), ((4, 8, 8), 16), ((4, 21, 50), 48)]
 
 
@@ -44,7 +45,7 @@ def test_of_pictures(N, size, D):
     compare(*made(N, *size, D, 8, True), 4, 0, 255)
 
 
-# Kernel size, stride and padding of the networks' second and third layers, and unusual values.
+# (kernel size, stride, padding) of the networks' second and third layers, and unusual values
 LATER = [(4, 2, 0), (4, 2, 1), (3, 1, 0), (3, 1, 1), (8, 4, 2), (1, 1, 0), (6, 2, 2)]
 
 
@@ -125,13 +126,13 @@ def test_what_it_does_not_support():
 
 
 NOT_ALL = {"impala": 9, "btr": 14, "hadamax": 4}
-"""Number of convolutions that the bfloat16 kernels compute, in networks that also have unsupported convolutions."""
+"""Maps networks with some unsupported convolutions to the number of convolutions that the bfloat16 kernels compute."""
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_learns_nearly_what_it_does_by_the_library(name, monkeypatch):
     torch.manual_seed(0)
-    net = NETWORKS[name](4, 104, 80).eval()  # In train mode, each call would change the vectors of a spectral norm.
+    net = NETWORKS[name](4, 104, 80).eval()  # Train mode would change spectral norms.
     obs = torch.randint(0, 256, (64, 4, 104, 80), dtype=torch.uint8)
 
     def learned():

@@ -1,4 +1,5 @@
-"""The compiled float32 convolutions equal torch's in float64, forward and backward."""
+"""The compiled float32 convolutions equal torch's float64 convolutions up to the rounding of float32, forward and
+backward."""
 
 import pytest
 import torch
@@ -25,9 +26,9 @@ def gradients(function, x, weight, bias):
     return [out.detach(), *(t.grad for t in leaves)]
 
 
-# Kernel size, stride and padding of the networks' second and third layers, and unusual values.
+# (kernel size, stride, padding) of the networks' second and third layers, and unusual values
 KERNELS = [(4, 2, 0), (4, 2, 1), (3, 1, 0), (3, 1, 1), (2, 1, 0), (6, 2, 2), (6, 3, 2), (3, 1, 3)]
-# Channels and picture sizes, for blocks of 64, 32 and 16 channels, and channels that are not a power of two.
+# (input channels, output channels, height, width): multiples of 64, 32 and 16 channels
 SIZES = [(32, 64, 20, 20), (64, 64, 9, 9), (16, 32, 25, 19), (48, 16, 8, 11), (16, 96, 7, 13), (80, 128, 7, 7)]
 
 
@@ -40,7 +41,7 @@ def test_it_is_the_convolution(N, C, D, H, W, k, s, p):
 
     def exact(x, weight, bias):
         out = F.conv2d(x, weight, bias, s, p)
-        wrong = (out > 0) != (got[0] > 0)  # A sum near 0 may be on either side of the ReLU.
+        wrong = (out > 0) != (got[0] > 0)  # sums near 0
         assert wrong.float().mean() < 1e-4 and (out[wrong].abs() < 1e-5).all()
         return out * (got[0] > 0)
 

@@ -1,4 +1,5 @@
-"""The compiled first layer equals torch's convolution in float64, forward and backward."""
+"""The compiled first layer (uint8 pictures, convolution, ReLU) equals torch's in float64 up to the rounding of float32,
+forward and backward."""
 
 import pytest
 import torch
@@ -28,7 +29,7 @@ def gradients(function, obs, weight, bias):
     return out.detach(), w.grad, b.grad
 
 
-# Picture sizes of Stooke & Abbeel and of Mnih et al., the smallest supported size, and unusual sizes.
+# picture sizes of Stooke & Abbeel and of Mnih et al., the smallest supported size, and unusual sizes
 @pytest.mark.parametrize(
     "size", [(4, 104, 80), (4, 84, 84), (4, 8, 8), (1, 8, 8), (4, 21, 50), (3, 21, 50), (2, 12, 180)]
 )
@@ -40,7 +41,7 @@ def test_it_is_the_convolution(N, channels, size):
 
     def exact(obs, weight, bias):
         out = F.conv2d(obs.double() / 255, weight, bias, 4)
-        wrong = (out > 0) != (got[0] > 0)  # A sum near 0 may be on either side of the ReLU.
+        wrong = (out > 0) != (got[0] > 0)  # sums near 0
         assert wrong.float().mean() < 1e-4 and (out[wrong].abs() < 1e-5).all()
         return out * (got[0] > 0)
 
@@ -52,10 +53,10 @@ def test_it_is_the_convolution(N, channels, size):
 
 
 def test_it_is_as_exact_as_the_library():
-    """Weights and gradients have very different sizes, so that rounding errors matter."""
+    """With weights of very different sizes, the rounding errors of the kernel are not larger than those of torch."""
     obs, weight, bias = made(16, 4, 84, 84, 32)
     weight *= torch.rand(weight.shape) ** 8
-    bias += 3  # A bias of 3 makes nearly all outputs positive before the ReLU.
+    bias += 3  # for positive outputs
 
     def library(obs, weight, bias):
         return torch.relu(F.conv2d(obs.to(weight.dtype) / 255, weight, bias, 4))
@@ -104,9 +105,9 @@ def test_what_it_does_not_support():
 
 
 def test_stacks_that_are_not_gathered():
-    """Without gathering stacks of frames, the kernel's results have equal bits.
+    """The kernel computes bitwise equal results from a rollout's frames as from gathered stacks of frames.
 
-    A pass with gradients must gather stacks.
+    A forward pass with gradients needs gathered stacks of frames.
     """
     frames = torch.randint(0, 256, (7, 5, 40, 36), dtype=torch.uint8)
     age = torch.tensor([3, 0, 2], dtype=torch.uint8)
@@ -124,7 +125,7 @@ def test_stacks_that_are_not_gathered():
 def test_networks_are_the_same_with_it_and_without(name, monkeypatch):
     obs = made(6, 4, 104, 80, 16)[0]
     torch.manual_seed(0)
-    net = NETWORKS[name](4, 104, 80).eval()  # In train mode, each call would change the vectors of a spectral norm.
+    net = NETWORKS[name](4, 104, 80).eval()  # Train mode would change spectral norms.
     found = []
     for compiled in (True, False):
         if not compiled:
@@ -134,7 +135,7 @@ def test_networks_are_the_same_with_it_and_without(name, monkeypatch):
         out.square().sum().backward()
         found.append([out.detach(), *(p.grad.clone() for p in net.parameters())])
     for a, b in zip(*found, strict=True):
-        if name in ("impala", "btr"):  # Rounding decides which of two nearly equal maxima gets the pooling's gradient.
+        if name in ("impala", "btr"):  # nearly equal maxima
             assert (a - b).norm() < 2e-3 * b.norm()
         else:
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5 * float(b.abs().max()))
@@ -143,7 +144,7 @@ def test_networks_are_the_same_with_it_and_without(name, monkeypatch):
 def test_nothing_but_a_number_comes_of_a_gradient_that_is_not_one():
     obs, weight, bias = made(4, 4, 84, 84, 16)
     w = weight.requires_grad_()
-    out = conv_u8(obs, w, bias + 10)  # A bias of 10 makes all outputs positive before the ReLU.
+    out = conv_u8(obs, w, bias + 10)  # for positive outputs
     (out * torch.nan).sum().backward()
     assert w.grad.isnan().all()
 

@@ -13,7 +13,7 @@ def test_stacks_equal_a_plain_list_of_frames(stack, compiled, monkeypatch):
     g = torch.Generator().manual_seed(stack)
     T, B = 9, 3
     frames = torch.randint(1, 256, (stack - 1 + T + 1, B, 5, 6), dtype=torch.uint8, generator=g)
-    # A step at which `first` is true begins an episode.
+    # `first` is true at steps at which an episode begins.
     first = torch.rand(T + 1, B, generator=g) < 0.3
     age = torch.zeros(T + 1, B, dtype=torch.uint8)
     want = torch.zeros(T + 1, B, stack, 5, 6, dtype=torch.uint8)

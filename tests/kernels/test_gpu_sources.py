@@ -1,6 +1,6 @@
-"""Every Triton kernel compiles for two generations of GPUs, on a machine without a GPU.
+"""Triton compiles every Triton kernel of accel_rl for two generations of GPUs, on a machine without a GPU.
 
-SOURCES lists all Triton kernels of the package, with arguments as in real runs.
+The kernels are listed in SOURCES, with types of arguments as in training runs.
 """
 
 import importlib
@@ -21,10 +21,10 @@ MOST_REGISTERS = 64  # With 64 registers per thread, a multiprocessor runs 1,024
 
 @dataclass(frozen=True)
 class GpuSource:
-    """A kernel and one set of its arguments.
+    """A Triton kernel with the types and constants of its arguments.
 
-    `signature` has Triton's type of each argument in order, such as "*u8" or "i32", or "constexpr" for those in
-    `constants`.
+    The dict `signature` has Triton's type of each argument in order, such as "*u8" or "i32", or "constexpr" for the
+    arguments in `constants`.
     """
 
     module: str
@@ -33,7 +33,7 @@ class GpuSource:
     constants: dict[str, Any] = field(default_factory=dict)
 
     def load(self) -> tuple[Any, dict[str, Any]]:
-        """Import the kernel. Return the kernel and its launch options. The call requires Triton."""
+        """Import the kernel, and return the kernel and its launch options. Requires Triton."""
         module = importlib.import_module(self.module)
         return getattr(module, self.kernel), module.OPTIONS
 
@@ -53,7 +53,7 @@ def _gather(word: str, words: int, stack: int, steps: int, action: str = "*u8") 
 SOURCES = (
     _gather("*i64", 84 * 84 // 8, stack=4, steps=1),
     _gather("*i64", 104 * 80 // 8, stack=4, steps=3),
-    _gather("*i32", 27, stack=1, steps=3, action="*i16"),  # Observations are vectors of 27 floats.
+    _gather("*i32", 27, stack=1, steps=3, action="*i16"),  # vectors of 27 floats
 )
 
 
@@ -72,7 +72,7 @@ def compiled(source: GpuSource, capability: int):
 
 
 def resources(ptx: str, capability: int) -> tuple[int, int]:
-    """Return the assembler's report of (registers per thread, bytes spilled to memory)."""
+    """Assemble the PTX code, and return (registers per thread, bytes spilled to memory)."""
     target = re.search(r"\.target (sm_\d+\w?)", ptx).group(1)
     assert target.rstrip("a") == f"sm_{capability}"
     from triton.backends.nvidia.compiler import get_ptxas
@@ -103,7 +103,7 @@ def test_frames_are_copied_16_bytes_at_a_time(tmp_path, monkeypatch):
     ptx = compiled(SOURCES[0], 80).asm["ptx"]
     assert re.search(r"ld\.global\.v2\.b64|ld\.global\.v4\.b32", ptx)
     assert re.search(r"st\.global\.v2\.b64|st\.global\.v4\.b32", ptx)
-    assert "fma.rn.f32" not in ptx  # A fused multiply-add rounds once, but torch rounds twice.
+    assert "fma.rn.f32" not in ptx  # Torch rounds the product and the sum.
 
 
 def test_every_kernel_is_listed():

@@ -1,4 +1,4 @@
-"""Compiled draws from a replay in host memory equal those of plain torch operations bit for bit."""
+"""The compiled kernels draw the same batches from a replay in host memory as plain torch operations, bit for bit."""
 
 import itertools
 
@@ -38,7 +38,7 @@ def same_trees(compiled: Replay, plain: Replay) -> None:
 
 
 RINGS = [
-    # Rings (B, T, rows, n, stack, waits, dies, n_actions), all of which have overwritten cells.
+    # Rings (B, T, rows, n, stack, waits, dies, n_actions) into which more rollouts are written than they can hold.
     (1, 7, 60, 1, 4, False, 0.0, 6),
     (3, 5, 40, 3, 4, False, 0.2, 300),
     (3, 5, 40, 1, 1, True, 0.2, 6),
@@ -49,7 +49,7 @@ RINGS = [
 ]  # fmt: skip
 
 
-# Fast tests draw from some rings with priorities, and from the remaining rings uniformly.
+# Pairs of a ring and a kind of draws. Half of the pairs are slow tests.
 PAIRS = [
     pytest.param(ring, kind, marks=() if (i + j) % 2 else pytest.mark.slow)
     for i, ring in enumerate(RINGS)
@@ -78,9 +78,9 @@ def test_draws_and_priorities_equal_those_of_plain_operations(ring, kind):
             with native.left_out():
                 want = plain.sample(N)
             same_batches(batch, want)
-            # In a third of the batches, a few errors are NaN. In a seventh of the batches, all errors are infinite.
+            # A few errors are NaN in a third of the batches. All errors are infinite in a seventh of the batches.
             error = torch.randn(len(batch.cell), generator=generator)
-            # Both draws of a cell have the same error.
+            # A cell that was drawn twice has one error.
             error = error[torch.unique(batch.cell, return_inverse=True)[1]]
             if step % 3 == 0:
                 error[torch.randn(error.shape, generator=generator) > 1.5] = float("nan")
@@ -91,7 +91,7 @@ def test_draws_and_priorities_equal_those_of_plain_operations(ring, kind):
                 plain.update(want, error)
             if not compiled.selection.has_priorities:
                 continue
-            # The new priorities are also for cells that were overwritten or refused.
+            # New priorities are also set for cells that were overwritten or cannot be drawn.
             others = compiled.ring.inside[0] - B * rows // 2 + torch.arange(B * rows - 1)
             error = torch.rand(len(others), generator=generator) + 1
             compiled.selection.update(others, error)
@@ -102,7 +102,8 @@ def test_draws_and_priorities_equal_those_of_plain_operations(ring, kind):
 
 
 def test_all_cells_that_can_be_drawn_are_gathered_alike():
-    """All cells of several rings are gathered. The rings have final frames, time limits, and unclipped rewards."""
+    """The compiled kernels gather the same transitions as torch for all cells of several rings, including time limits
+    and unclipped rewards."""
     for n, stack, clip in itertools.product((1, 2, 5), (1, 4), (0.0, 1.0)):
         sims = Simulators(3, 5, n, stack, length=4)
         ring = FrameRing(sims.spec, 3, 180, NStep(n, 0.97, clip))
@@ -130,7 +131,7 @@ def test_batches_stay_valid_after_their_replay():
 
 @pytest.mark.parametrize("fault", [1e-3, -1e-3])
 def test_a_changed_sum_is_found(fault):
-    """The comparison of trees finds a sum that is slightly wrong."""
+    """same_trees finds a slightly wrong sum in a sum tree."""
     sims = Simulators(3, 5, 0)
     a, b = (replay_of(sims, "prioritized", 1, 6, 40) for _ in range(2))
     rollout = sims.rollout()
@@ -189,7 +190,7 @@ def test_inputs_that_do_not_fit_are_refused():
     for weight in (no, no.double(), torch.zeros(8)[::2]):
         with pytest.raises(ValueError, match="the replay"):
             tree.update(cell, weight, host, 0, 12, highest)
-    with pytest.raises(ValueError, match="the replay"):  # A ring of 120 cells needs a larger sum tree.
+    with pytest.raises(ValueError, match="the replay"):  # larger than the tree
         big = FrameRing(spec(), 3, 120, NStep())
         tree.update(cell, torch.zeros(4), big.compiled, 0, 12, highest)
     with pytest.raises(ValueError, match="the replay"):
@@ -201,8 +202,7 @@ def test_inputs_that_do_not_fit_are_refused():
 
 
 def test_damaged_values_never_lead_outside_the_arrays():
-    """All arrays have random numbers, as if read from a damaged file. Sanitizers would find accesses outside the
-    arrays."""
+    """The kernels make no accesses outside their arrays if all numbers in a ring are random, as in a damaged file."""
     g = torch.Generator().manual_seed(0)
     ring = arrays(
         age=torch.randint(0, 256, (12,), generator=g).byte(), flags=torch.randint(0, 256, (12,), generator=g).byte(),

@@ -1,4 +1,5 @@
-"""Products of small batches by a wide layer equal float64 results, and rows do not depend on the batch size."""
+"""The compiled products of a small batch and a wide layer's weights equal float64 products up to the rounding of
+float32. The result of a row does not depend on the batch size."""
 
 import pytest
 import torch

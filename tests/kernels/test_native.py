@@ -1,4 +1,4 @@
-"""The compiled extension is missing, or was built for another CPU."""
+"""Messages if the compiled extension of the kernels is missing, or was built for another CPU."""
 
 import os
 import shutil
@@ -39,9 +39,9 @@ FLOAT32 = ("test_conv2d.py", "test_conv_f32_winograd.py", "test_conv_u8.py", "te
 
 
 @pytest.mark.skipif(native.compiled() is None or native.compiled().vectors != "avx512", reason="no AVX-512 here")
-@pytest.mark.slow  # This slow test runs the tests of four modules again.
+@pytest.mark.slow  # runs four test modules
 def test_the_kernels_for_avx2_are_right_too():
-    """On a CPU with AVX-512, the tests of the kernels run again with the kernels for AVX2."""
+    """Run the tests of the AVX-512 kernels again with the AVX2 kernels, on a CPU with AVX-512."""
     files = [str(Path(__file__).parent / name) for name in FLOAT32]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", *files],

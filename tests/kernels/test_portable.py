@@ -1,4 +1,4 @@
-"""The portable kernels give the same results on this CPU as on others."""
+"""The portable kernels compute the same results on this CPU as on other CPUs (portable.py)."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The gather of transitions by the Triton kernel, which must equal plain operations, and by the torch operator."""
+"""The Triton kernel and the torch operator that gather transitions give the results of plain torch operations."""
 
 import subprocess
 import sys

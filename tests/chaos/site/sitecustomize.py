@@ -9,7 +9,7 @@ if os.environ.get("CHAOS_PLANTED"):
     from types import SimpleNamespace
 
     def find_spec(name, path=None, target=None):
-        """Let the other finders find the module, and plant the fault after the module was executed."""
+        """Find the module by Python's other finders, and plant the fault after the module was executed."""
         if name != os.environ["CHAOS_PLANTED_MODULE"]:
             return None
         sys.meta_path.remove(finder)

@@ -1,7 +1,9 @@
-// Lanes and the plain core execute programs of random instructions: states, rewards and pictures must agree.
+// Runs programs of random 6507 instructions in the lanes of the step kernel and in the emulator's plain core, and
+// compares states, rewards and pictures.
 //
-//     agree COUNT SEED
-// Each program displays whole frames, although random instructions change registers, the stack, the RAM and the banks.
+// |   agree COUNT SEED
+// Each program displays whole frames between random instructions that change registers, the stack, the RAM and the
+// banks.
 #include <cstdio>
 #include <cstdlib>
 
@@ -9,8 +11,8 @@
 
 namespace {
 
-// Writes a program at the same address in all banks of a cartridge. In an E0 cartridge, the program is in the slice
-// that is never switched.
+// Writes a program at the same address in all banks of a cartridge, or in the slice of an E0 cartridge that is never
+// switched.
 class Program6507 {
   public:
     explicit Program6507(CartridgeKind kind) : kind_(kind), rom_(cartridge_size(kind), 0) {

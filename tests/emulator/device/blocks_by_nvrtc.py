@@ -1,9 +1,9 @@
-"""Resources that a game's kernel needs if NVRTC compiles the kernel for a GPU.
+"""The size and the registers of each game's kernel, as NVRTC compiles it for a GPU.
 
     python -m tests.emulator.device.blocks_by_nvrtc [GAMES] [--architecture sm_90]
 
-Prints one JSON line per game: seconds of processor time, machine instructions (of 16 bytes), registers, and spilled
-bytes.
+Prints one JSON line per game: CPU seconds of the compilation, machine instructions (of 16 bytes), registers per thread,
+and spilled bytes.
 """
 
 import argparse

@@ -1,5 +1,5 @@
-// Runs a game's blocks (BLOCKS) in warps of 32 lanes on a CPU, compares them with the lanes of the host build, and
-// counts the operations that a GPU would execute.
+// Runs a game's compiled blocks (BLOCKS) in warps of 32 lanes on a CPU. Compares the lanes that run blocks with lanes
+// of the kernel for all games, and counts the operations that a GPU would execute.
 // | each frame     Lane: scan line by scan line         BlockLane: block by block, as kernels/blocks.cu chooses them
 // | afterwards     the console, the log, the reward and what is shown must be equal in each environment
 #include <algorithm>
@@ -19,7 +19,7 @@ struct Counts {
     u64 compared, differing;  // frames of environments
 };
 
-// Makes the parts of a lane accessible for comparison.
+// Makes the protected members of a lane accessible.
 template <class Base>
 struct Open : Base {
     using Base::Base;
@@ -57,7 +57,7 @@ struct BlockWarp {
     Counts& counts;
     SettlingPace pace;
 
-    // Returns the running lane with the smallest cycle, or null if no lane runs.
+    // Returns the running lane whose 6507 has the smallest cycle, or null if no lane runs.
     Open<BlockLane>* least() {
         Open<BlockLane>* result = nullptr;
         for (auto& lane : lanes)
@@ -97,7 +97,7 @@ static bool equal(const Open<Lane>& x, const Open<BlockLane>& y) {
                          !bytes_differ(log.writes, other.writes, sizeof(FastWrite) * log.count));
 }
 
-// Plays one agent step on both warps, each with its own environments on its first `lanes` lanes.
+// Plays one agent step of `lanes` environments in a warp of the kernel for all games, and in a warp that runs blocks.
 static void play(const StepArguments& staged, const StepArguments& blocks, u32 first, u32 lanes, Counts& counts) {
     const Program program{blocks.tables.rom, blocks.tables.code, blocks.tables.stages};
     StagedWarp warp{{}, program, counts, {}};

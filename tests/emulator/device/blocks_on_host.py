@@ -1,5 +1,4 @@
-"""Compares a game's blocks (emulator/device/blocks.py) with the lanes of the host build, and counts a warp's
-operations.
+"""Compares a game's compiled blocks (device/blocks.py) with the kernel for all games, and counts a warp's operations.
 
     python -m tests.emulator.device.blocks_on_host [GAMES] [--steps 300] [--lanes 4]
 
@@ -10,8 +9,8 @@ Prints one JSON line per game, with counts per frame of a warp:
     slow                 dispatches of the plain interpreter
     stages               iterations of the staged loop, which `dispatches` replace
 
-Each side plays its own environments, which have different start states and sticky actions. Compared are the console,
-the log, the reward and the picture after each frame, and all outputs and states after each step.
+The compiled blocks and the kernel for all games play environments with the same 32 seeds. After each frame, the
+console, the log of TIA writes, the reward and the picture are compared, and after each step all outputs and states.
 """
 
 import argparse
@@ -60,10 +59,10 @@ class Played:
     game: str
     blocks: Blocks
     counts: Counts
-    lanes: int  # The lanes of a warp that have an environment.
+    lanes: int  # number of a warp's lanes that have an environment
     differs: list[str] = field(default_factory=list)
     ended: int = 0
-    plain: int = 0  # The number of steps that the plain core played.
+    plain: int = 0  # agent steps in the plain core
 
     def summary(self) -> dict[str, Any]:
         c, frames = self.counts, max(1, self.counts.frames)
@@ -85,8 +84,8 @@ class Played:
 
 
 def compiled(blocks: Blocks, folder: Path, sources: Path = HERE) -> ctypes.CDLL:
-    """Compile the host build of a game's blocks. `sources` is this folder, or a copy of this folder next to a changed
-    package."""
+    """Compile a game's blocks for the CPU. `sources` is this folder, or a copy of this folder beside a changed copy of
+    accel_rl."""
     text, library = folder / "blocks.inc", folder / "blocks.so"
     text.write_text(blocks.text)
     command = ["g++", *FLAGS, f'-DBLOCKS="{text}"', str(sources / "blocks_on_host.cpp"), "-o", str(library)]
@@ -95,9 +94,9 @@ def compiled(blocks: Blocks, folder: Path, sources: Path = HERE) -> ctypes.CDLL:
 
 
 def play(game: str, library: ctypes.CDLL, blocks: Blocks, steps: int, warmup: int = 0, lanes: int = 32) -> Played:
-    """Play `steps` agent steps of 32 environments on both sides, or up to the first difference. Each warp has an
-    environment on its first `lanes` lanes. In the first `warmup` steps, results are compared, but operations are not
-    counted."""
+    """Play `steps` agent steps of 32 environments by compiled blocks and by the kernel for all games, or up to the
+    first difference. Only the first `lanes` lanes of a warp have an environment. The operations of the first `warmup`
+    steps are not counted."""
     env = env_of(game=game, frame="84x84", randomness="counter", repeat_action_probability=STICKY)
     device_game, actions = make_device_game(env, True, True, "cpu"), make_spec(env, training=True).n_actions
     sides = [DeviceEnvs(device_game, list(range(1, ENVS + 1))) for _ in range(2)]
@@ -105,7 +104,7 @@ def play(game: str, library: ctypes.CDLL, blocks: Blocks, steps: int, warmup: in
     for side, out in zip(sides, outs, strict=True):
         side.begin(out)
     played, rng = Played(game, blocks, Counts(), lanes), np.random.default_rng(5)
-    delays = torch.arange(ENVS) * min(50, steps // 2) // ENVS  # Environments start to play at different steps.
+    delays = torch.arange(ENVS) * min(50, steps // 2) // ENVS  # by environment
     for t in range(steps):
         if t == warmup:
             played.counts = Counts(compared=played.counts.compared, differing=played.counts.differing)

@@ -1,4 +1,4 @@
-// Environments of one cartridge for programs that run under sanitizers (fuzz.cpp, sanitized_kernels.cpp).
+// Environments of one cartridge for the programs that run under sanitizers: fuzz.cpp and sanitized_kernels.cpp.
 #pragma once
 #include "../../../accel_rl/emulator/device/host.h"
 #include "../random_games.h"
@@ -15,7 +15,7 @@ void mutate(u8* bytes, size_t count, u32 most) {
     for (u32 n = 1 + below(most); n; n--) bytes[below(u32(count))] = u8(below(256));
 }
 
-// Environments of one cartridge, with all arrays of a step. The arrays have exact sizes, so that the sanitizer finds
+// Environments of one cartridge, with arrays of the exact sizes that a step needs, so that the sanitizer finds
 // overflows.
 class Envs {
   public:
@@ -55,7 +55,8 @@ class Envs {
         host_begin(a, false);
         for (u8 code : why_) count[code & 3]++;
     }
-    // Makes a step and repeats it by the plain core. Returns the name of a difference, or null.
+    // Makes a step in the GPU kernels, and repeats this step in the emulator's plain core. Returns the name of an array
+    // that differs, or null.
     const char* step_beside_the_plain_core() {
         const std::vector<u32> before = envs_;
         step();
@@ -82,8 +83,8 @@ class Envs {
                 for (u32 w = 0; w < ENV_WORDS; w++) envs_[w * a.envs.n + i] = states[w * a.envs.n + i];
         return nullptr;
     }
-    // Returns the states in a canonical form: the cores may store different values of N and Z with the same meaning,
-    // and different clocks after a frame's end.
+    // Returns the states in a canonical form: GPU lanes and the emulator's plain core store the flags N and Z, and the
+    // clock after a frame's end, differently.
     std::vector<u32> canonical() const {
         std::vector<u32> result = envs_;
         for (u32 i = 0; i < a.envs.n; i++) {
@@ -104,7 +105,7 @@ class Envs {
         }
     }
 
-    // Sets the state of environment i to the middle of a frame, so that the plain core plays the next step.
+    // Marks the state of environment i as within a frame, so that the emulator's plain core plays the next step.
     void interrupt(u32 i) {
         Env env;
         load_words(env, envs_.data(), a.envs.n, i);
@@ -136,7 +137,7 @@ class Envs {
     std::vector<u8> start_frame_;
 };
 
-// Switches a console on, and plays some frames.
+// Resets a console with a random timer value, and plays `frames` frames.
 void power_on(State& state, const std::string& rom, CartridgeKind kind, u32 frames) {
     TiaLog log{};
     Console console{

@@ -1,11 +1,11 @@
-"""Compares the host build of the kernels with the compiled core's environments, step by step.
+"""Compares the GPU kernels, compiled for the CPU, with the environments of the emulator's C++ core, step by step.
 
-compare("pong", seeds=range(5), frames=4000, sticky=0.25, observation="84x84") -> Report
+    compare("pong", seeds=range(5), frames=4000, sticky=0.25, observation="84x84") -> Report
 
-Each seed is one environment of a warp. One environment in three plays random actions of the game, one holds each random
-action for about ten steps, and one plays random actions of all 18. The random numbers of core/philox.h are computed
-independently. After every step, the console, the game's progress, and all outputs are compared (frame, final_frame,
-age, reward, terminated, truncated, ended, valid).
+Each seed is one environment of a warp. The policies of the environments are, in turn: random actions of the game,
+random actions that are held for about ten steps, random actions of the full set of 18. The random numbers of
+core/philox.h are computed again in Python. The console, the game's progress and all outputs are compared after every
+step.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def philox(key: np.ndarray, counter: Sequence[np.ndarray | int]) -> list[np.ndar
 
 
 class HostEnvs:
-    """Environments of a game, stepped by the host build of the kernels."""
+    """Environments of a game in the GPU kernels, which are compiled for the CPU."""
 
     def __init__(
         self, game: str, seeds: Sequence[int], observation: str, sticky: float, max_steps: int, life_loss: bool
@@ -59,7 +59,7 @@ class HostEnvs:
         frames = np.zeros(shape, np.uint8), np.zeros(shape, np.uint8)
         self.out = Step(*frames, np.zeros(self.n, np.uint8), np.zeros(self.n, np.float32), **flags)
         self.words = np.zeros((self.sizes["env"] // 4, self.n), np.uint32)
-        # In an environment's memory, the seed follows its Play and three numbers of its episode.
+        # The memory of an environment has its Play, three numbers of its episode, and its seed.
         self.words[self.sizes["play"] // 4 + 3] = seeds
         self.code = np.zeros(self.n, np.uint8)
         self._keeps = self._arrays(game)
@@ -111,7 +111,8 @@ class HostEnvs:
         )
 
     def set_starts(self, plays: Sequence[bytes], frames: np.ndarray, timers: int, noops: int) -> None:
-        """Set the table of start states, one for each pair of a timer value and a number of no-ops."""
+        """Set the table of the states in which episodes start: a state for each pair of a timer value and a number of
+        no-ops."""
         states = np.stack([np.frombuffer(play.ljust(self.sizes["env"], b"\0"), np.uint32) for play in plays])
         self._keeps |= {"starts": states, "start_frames": frames}
         self.arguments.starts = Starts(states.ctypes.data, frames.ctypes.data, 0, timers, noops)
@@ -120,10 +121,10 @@ class HostEnvs:
         self.kernels.begin(bytes(self.arguments), everywhere)
 
     def step(self, actions: np.ndarray, draws: bool = True) -> tuple[int, int, int]:
-        """Step all environments without the kernel `begin`.
+        """Step all environments by the kernel `step`, without resets by the kernel `begin`.
 
-        Returns the numbers of iterations of all warps, of all lanes, and of all warps whose plain interpreter runs an
-        instruction.
+        Returns the sums of the iterations of warps, of the iterations of lanes, and of the warps' iterations in which a
+        lane runs the plain interpreter.
         """
         self.action[:] = actions
         iterations: tuple[int, int, int] = self.kernels.step(bytes(self.arguments))
@@ -133,12 +134,12 @@ class HostEnvs:
         return iterations
 
     def play(self, i: int) -> bytes:
-        """Return the bytes of environment i's Play: the console and the game's progress."""
+        """Return environment i's Play, the state of its console and game, as bytes."""
         return self.words[: self.sizes["play"] // 4, i].tobytes()
 
 
 def comparable(play: bytes) -> bytearray:
-    """Return the bytes of a Play with canonical flags N and Z, which the cores may store as different values."""
+    """Return the bytes of a Play with canonical flags N and Z, which the kernels and the core store differently."""
     result = bytearray(play)
     result[N_BYTE] &= 0x80
     result[Z_BYTE] = result[Z_BYTE] != 0
@@ -150,7 +151,7 @@ class Report:
     game: str
     frames: int = 0
     episodes: int = 0
-    plain_steps: int = 0  # the number of agent steps that the plain core finished
+    plain_steps: int = 0  # agent steps in the plain core
     unknown_pictures: int = 0
     warp_iterations: int = 0
     lane_iterations: int = 0
@@ -160,11 +161,12 @@ class Report:
 
 @dataclass
 class Comparison:
-    """The environments of the host build and of the compiled core, their policies and random numbers."""
+    """The same environments in the kernels (`envs`) and in the C++ core (`cores`), with their policies and random
+    numbers."""
 
     envs: HostEnvs
     cores: list[AtariEnvCore]
-    saved: list[bytes]  # the table of start states in the format of the compiled core
+    saved: list[bytes]  # start states
     seeds: np.ndarray
     timers: int
     noops: int
@@ -196,14 +198,14 @@ class Comparison:
         return chosen
 
     def draws(self) -> np.ndarray:
-        """Return the random numbers [n, frame_skip] of core/philox.h, in [0, 1)."""
+        """Return the next random numbers [n, frame_skip] of core/philox.h for sticky actions, in [0, 1)."""
         words = philox(
             self.seeds.astype(np.uint64), (self.steps.astype(np.uint64), self.number.astype(np.uint64), 1, 0)
         )
         return np.stack(words, axis=1) / 2.0**32
 
     def begin(self, i: int) -> None:
-        """Begin environment i's episode in the compiled core."""
+        """Begin the episode of environment i in the C++ core."""
         one = self.seeds[i : i + 1].astype(np.uint64)
         timer, noops = (int(word[0]) for word in philox(one, (0, int(self.number[i]), 0, 0))[:2])
         start = (timer * self.timers >> 32) * self.noops + (noops * self.noops >> 32)
@@ -259,7 +261,7 @@ class Comparison:
 def make_starts(
     core: AtariEnvCore, observation: str, timers: int, noops: int
 ) -> tuple[list[bytes], list[bytes], np.ndarray]:
-    """Return the table of start states as saved states, as bytes of Play, and as frames."""
+    """Return the start states three times: as saved states of the core, as bytes of Play, and as frames."""
     saved, plays = [], []
     frames = np.zeros((timers * noops, *SHAPES[observation]), np.uint8)
     for timer in range(timers):
@@ -284,7 +286,7 @@ def compare(
     noops: int = 4,
     stop_at: int = 20,
 ) -> Report:
-    """Play `frames` frames with each seed on both sides, but stop after `stop_at` mismatches."""
+    """Play `frames` frames with each seed in the kernels and in the core, or until `stop_at` differences were found."""
     begun, report = time.perf_counter(), Report(game)
     rules = {"max_steps": 5 * frames // (FRAME_SKIP * 12), "life_loss": True}
     envs = HostEnvs(game, list(seeds), observation, sticky, **rules)

@@ -1,11 +1,10 @@
-"""Operations that a warp of the emulator's kernels executes per frame, counted on a CPU.
+"""Counts, on a CPU, the operations that a GPU's warp executes per frame of an Atari game.
 
     python -m tests.emulator.device.counters --games pong,breakout       # or --games all57
     python -m tests.emulator.device.counters --estimate                  # times from the recorded counts
 
-One warp of 32 environments, which have played different numbers of steps, plays random actions. The results are in
-counters.json, which also has the counts of tia_counts.py with 32 lanes (`tia`) and with 4 lanes (`few`), and of
-blocks_on_host.py (`blocks`).
+A warp of 32 environments at different steps of a game plays random actions. The results are in counters.json, together
+with the counts of tia_counts.py for 32 lanes (`tia`) and 4 lanes (`few`), and of blocks_on_host.py (`blocks`).
 """
 
 import argparse
@@ -24,11 +23,12 @@ CLOCK_HZ, FEW_ENVS, ENVS = 1.755e9, 1_024, 8_192
 FILE = Path(__file__).parent / "counters.json"
 LANES, TIMERS, NOOPS = 32, 5, 31
 WARM_UP, STEPS = 200, 50
-"""On average, an environment has played 150 steps before the measured ones, so that no game is in its opening."""
+"""An environment plays 100 to 200 agent steps before the 50 measured steps, so that no game is in its opening."""
 
 
 def decorrelated(game: str) -> HostEnvs:
-    """Return 32 environments that have played WARM_UP / 2 to WARM_UP steps with random actions of the game."""
+    """Return 32 environments, each of which has played between WARM_UP / 2 and WARM_UP agent steps with random
+    actions."""
     envs = HostEnvs(game, range(LANES), "104x80", 0.0, max_steps=10**6, life_loss=False)
     core = make_env_core(game, "104x80", luminance(210), FRAME_SKIP, max_steps=10**6, life_loss=False)
     _, plays, start_frames = make_starts(core, "104x80", TIMERS, NOOPS)
@@ -42,10 +42,10 @@ def decorrelated(game: str) -> HostEnvs:
 
 
 def counters(game: str) -> dict[str, float]:
-    """Return counts per frame of the warp.
+    """Return {name: count per frame} of a warp.
 
-    The counts are the iterations of the 6507's loop in the warp and in the mean lane, and the percentage of the warp's
-    iterations in which a lane needs the plain interpreter.
+    The counts are the iterations of the warp's loop over 6507 instructions, the mean iterations of a lane, and the
+    percentage of the warp's iterations in which a lane needs the plain interpreter.
     """
     envs, rng = decorrelated(game), np.random.default_rng(1)
     played = []
@@ -64,16 +64,16 @@ def counters(game: str) -> dict[str, float]:
 def estimate(count: dict[str, Any], blocks: bool, envs: int) -> float:
     """Return the estimated milliseconds of an agent step of 1,024 or 8,192 environments on an H100.
 
-    With `blocks`, the estimate is for the game's own kernel instead of the kernel of all games. The estimate has never
-    been compared with a
-    measurement of these kernels.
+    With `blocks`, the estimate is for the game's own kernel instead of the kernel for all games. The estimated times
+    have not been compared with measured times.
 
-    Instruction counts are from the machine code: 350 for an iteration, 25 for the choice of a block, 12.5 for an
-    instruction in a block, 300 for a turn (in which lanes apply one write), and 600 for a search for collisions. A
-    warp's instruction takes 3.2 cycles, which was fitted to measured steps of the version of 2026-11-22 with an error
-    of 7.5 %. A multiprocessor has two warps, each of 4 environments (1,024 in all) or 32 environments (8,192 in all).
-    Iterations, choices and instructions are counted with 32 environments per warp, which overestimates a warp of 4. An
-    observation takes 75,000 instructions, at half the rate at which all multiprocessors can begin instructions.
+    The machine code has 350 instructions for an iteration of the loop, 25 for the choice of a block, 12.5 for a 6507
+    instruction in a block, 300 for a turn, in which each lane applies one TIA write, and 600 for a search for
+    collisions. An instruction of a warp takes 3.2 cycles, which was fitted to measured steps of the version of
+    2026-11-22 with an error of 7.5 %. A multiprocessor runs two warps, each of 4 environments (1,024 in all) or 32
+    environments (8,192 in all). The counts of iterations and blocks are those of warps of 32 environments, and too
+    large for warps of 4 environments. An observation takes 75,000 instructions, at half the rate at which all
+    multiprocessors can begin instructions.
     """
     warp = {**count, **count["blocks"], **count["few" if envs == FEW_ENVS else "tia"]}
     instructions = 300 * warp["turns"] + 600 * warp["searches"]

@@ -1,9 +1,10 @@
-// Runs the kernels of kernels.cu, unchanged, on a CPU.
+// Runs the unchanged GPU kernels of kernels.cu on a CPU.
 // | CUDA_THREADS not defined    the threads of a block are fibers, which change at barriers and votes
 // | CUDA_THREADS defined        they are threads of the process, among which ThreadSanitizer finds races
-// If BLOCKS is defined as the file of a game's blocks (device/blocks.py), the game's kernel of blocks.cu is included.
-// Blocks run one after another. A launch reports writes beyond the requested shared memory, and threads that end while
-// other threads of their block wait. AddressSanitizer also finds reads beyond the shared memory.
+// With BLOCKS defined as the file of a game's compiled blocks (device/blocks.py), the game's kernel of blocks.cu is
+// included. Thread blocks run one after another. A launch reports writes beyond the requested shared memory, and
+// threads that end while other threads of their thread block wait. AddressSanitizer also finds reads beyond the shared
+// memory.
 #include <pthread.h>
 #include <ucontext.h>
 #ifdef __SANITIZE_ADDRESS__
@@ -58,7 +59,8 @@ inline unsigned __byte_perm(unsigned low, unsigned high, unsigned chosen) {
     return result;
 }
 
-// The namespace `accel` is renamed, because a program may also contain the host build with functions of the same names.
+// The namespace `accel` is renamed, because a program may also contain the kernels' CPU build with functions of the
+// same names.
 #define accel accel_cuda
 #define __CUDACC__ 1
 #define __CUDA_ARCH__ 900
@@ -140,8 +142,8 @@ static void make_fiber(Fiber& f) {
     makecontext(&f.context, run_fiber, 0);
 }
 
-// Returns false if some threads have ended while others wait. Every second block runs its threads in the opposite
-// order.
+// Runs the threads of a thread block, in reverse order in every second block. Returns false if some threads have ended
+// while others wait.
 static bool run_block(unsigned block, const Kernel& kernel) {
     const unsigned threads = blockDim.x;
     blockIdx.x = block;
@@ -161,8 +163,8 @@ static bool run_block(unsigned block, const Kernel& kernel) {
 
 #endif
 
-// Publishes a thread's value, and returns the values of all threads. Two arrays alternate, so that a thread can publish
-// its next value while others read.
+// Publishes the value of a thread, and returns the values of all threads of its block. Two arrays alternate, so that a
+// thread can publish its next value while others read.
 const unsigned* all_of(unsigned value) {
     static unsigned published[2][MOST_THREADS];
     unsigned* const all = published[rounds()++ & 1];
@@ -171,7 +173,7 @@ const unsigned* all_of(unsigned value) {
     return all;
 }
 
-// Returns the kernel with this name and its parameters, or an empty function.
+// Returns the kernel `name`, bound to its parameters, or an empty function if no kernel has this name.
 static Kernel kernel_of(const std::string& name, void** parameters) {
     const auto& a = *static_cast<const accel_cuda::StepArguments*>(parameters[0]);
     if (name == "step") return [&a] { step(a); };

@@ -1,4 +1,4 @@
-// A picture chip with random registers.
+// Draws a TIA (the console's picture chip) with random registers.
 #pragma once
 #include "../random_games.h"
 

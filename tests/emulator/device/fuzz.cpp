@@ -1,9 +1,9 @@
-// Runs the host build of the kernels on whole games, mutated cartridges and mutated states. Each environment must get a
-// code, // and the program must never crash. Built with sanitizers by test_fuzz.py.
+// Runs the CPU build of the kernels on whole games, mutated cartridges and mutated states. The kernels must set a
+// result code for each environment, and must never crash. test_fuzz.py builds the program with sanitizers.
 //
-//     fuzz run KIND ROM STEPS         a game, random actions
-//     fuzz roms COUNT SEED [ROM...]   cartridges of random bytes, or the ROMs with some bytes changed
-//     fuzz states COUNT SEED KIND ROM states of it with bytes changed
+// |   fuzz run KIND ROM STEPS         a game, random actions
+// |   fuzz roms COUNT SEED [ROM...]   cartridges of random bytes, or the ROMs with some bytes changed
+// |   fuzz states COUNT SEED KIND ROM states of it with bytes changed
 #include <cstdio>
 #include <cstdlib>
 
@@ -18,7 +18,7 @@ void add(const Envs& envs) {
     for (u32 code = 0; code < 4; code++) total[code] += envs.count[code];
 }
 
-// Returns whether environments used the fast path, and none was damaged.
+// Plays a game. Returns whether some environments used the kernels' fast path, and no environment's state was damaged.
 bool run(CartridgeKind kind, const std::string& rom, int steps) {
     Envs envs(rom, kind, loaded(rom, kind), 33, ObservationKind(below(OBSERVATION_KINDS)), 0.25);
     for (int t = 0; t < steps; t++) envs.step();

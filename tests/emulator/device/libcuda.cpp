@@ -1,4 +1,5 @@
-// A stand-in for libcuda.so.1: the functions of CUDA's driver that CudaKernels calls. Kernels run on the CPU (cuda_on_cpu.cpp).
+// A replacement of libcuda.so.1 with the driver functions that CudaKernels calls, which runs kernels on the CPU
+// (cuda_on_cpu.cpp).
 #include <cstdio>
 #include <cstring>
 #include <map>

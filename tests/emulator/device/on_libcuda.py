@@ -1,11 +1,11 @@
-"""CudaKernels on the stand-in for CUDA's driver (libcuda.cpp), compared with the kernels' host build, step by step.
+"""Compares CudaKernels on a CPU replacement of CUDA's driver (libcuda.cpp) with the kernels' CPU build, step by step.
 
     LD_LIBRARY_PATH=FOLDER python -m tests.emulator.device.on_libcuda '[{"game": "pong", "n": 33, "steps": 3}]'
 
-FOLDER contains libcuda.so.1. For "translated": true, and for a trial of a game's kernel, the library must be compiled
-with the game's blocks. The program prints one JSON list with the `Found` of each case. A case that names only a game is
-a trial of the game's own kernel. The comparison needs a separate process, because a process can load only one
-libcuda.so.1.
+FOLDER contains the library libcuda.so.1, which has the game's own kernel if it was compiled with the game's blocks. A
+case with "translated": true uses the game's own kernel, and a case that names only a game runs the trial
+(kernel_trial.py) of this kernel. The program prints one JSON list with the `Found` of each case. The comparison needs a
+separate process, because a process can load only one libcuda.so.1.
 """
 
 import contextlib
@@ -27,15 +27,15 @@ from accel_rl.envs.make import make_spec
 from accel_rl.samplers.device_games import make_device_game
 from tests.env_settings import env_of
 
-STREAM, CONTEXT = 0x77, 0x55  # libcuda.cpp refuses any other stream, and threads with another context.
-# The stand-in GPU runs two warps. A warp plays at most 5 of 9 environments, and 32 of 64 or more.
+STREAM, CONTEXT = 0x77, 0x55  # the only stream and context that libcuda.cpp accepts
+# A made-up GPU that runs two warps at a time: a warp has at most 5 of 9 environments, and 32 of 64 or more.
 GPU = SimpleNamespace(multi_processor_count=1, name="a stand-in")
 IMAGE = Compiled(b"\x7fELF", "")
 
 
 @dataclass
 class Found:
-    """Results of a case: the outputs that differ, and counts over environments and steps."""
+    """Result of a case: the outputs that differ, and sums over all environments and steps."""
 
     differs: list[str] = field(default_factory=list)
     finished: int = 0
@@ -46,11 +46,11 @@ class Found:
 
 
 def install() -> None:
-    """Patch torch to return the stand-in's stream, and `CudaKernels` to load an image for the stand-in."""
+    """Patch torch and `CudaKernels`, so that they use the stream and the kernel image of libcuda.cpp."""
     from cuda.bindings import driver
 
     def synchronize() -> None:
-        """Create the thread's context, as torch does."""
+        """Set the CUDA context of the thread, as torch's synchronize does."""
         driver.cuCtxSetCurrent(driver.CUcontext(CONTEXT))
 
     torch.cuda.current_stream = lambda device=None: SimpleNamespace(cuda_stream=STREAM, synchronize=synchronize)
@@ -68,14 +68,15 @@ def install() -> None:
 
 @contextlib.contextmanager
 def on_libcuda() -> Any:
-    """Replace the host build by CudaKernels."""
+    """Let DeviceEnvs step by CudaKernels instead of the kernels' CPU build."""
     on_host, device_envs.step_atari = device_envs.step_atari, step._on_cuda
     yield
     device_envs.step_atari = on_host
 
 
 def compare(game: str, n: int, steps: int, played_before: int = 0, translated: bool = False, **settings: Any) -> Found:
-    """Play `steps` steps of n environments on both sides, after `played_before` steps of the host build."""
+    """Play `played_before` steps of n environments by the kernels' CPU build, and then `steps` steps by the CPU build
+    and by CudaKernels."""
     env = env_of(game=game, randomness="counter", **settings)
     device_game = make_device_game(env, True, True, "cpu")
     device_game.translated = game if translated else ""
@@ -96,7 +97,7 @@ def compare(game: str, n: int, steps: int, played_before: int = 0, translated: b
         host.step(action, outs[0])
         if t < played_before:
             continue
-        with on_libcuda(), ThreadPoolExecutor(1) as pool:  # Each step runs in a new thread, which has not called CUDA.
+        with on_libcuda(), ThreadPoolExecutor(1) as pool:  # The thread has no CUDA context.
             pool.submit(other.step, action, outs[1]).result()
         check(found, f"step {t}", outs, outs[0].ended)
         found.finished += int(host.code.count_nonzero())
@@ -119,7 +120,7 @@ def check(found: Found, when: str, outs: list[DeviceStep], ended: torch.Tensor) 
 
 
 def tried(game: str) -> list[Trial]:
-    """Return the result of the trial of a game's kernel, and the result that is then read from the cache."""
+    """Run the trial of a game's own kernel twice, and return both results: the second is read from the cache."""
     kernel_trial.PLAYED, kernel_trial.STEPS = 12, 4
     with on_libcuda():
         return [kernel_trial.stored(game, IMAGE, torch.device("cpu")) for _ in range(2)]

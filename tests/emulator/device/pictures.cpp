@@ -1,7 +1,7 @@
-// Compares the kernels with the plain core (tia_settle.h, observation.h) on random logs of writes: registers and
-// collisions of the step kernel, and observations of the draw kernel.
+// Compares the GPU kernels with the emulator's plain core (tia_settle.h, observation.h) on random logs of TIA writes.
+// Compared are the TIA registers and collisions of the step kernel, and the observations of the draw kernel.
 //
-//     pictures ROUNDS
+// |   pictures ROUNDS
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -44,7 +44,8 @@ class Environment {
         frame.resize(observation_bytes(kind));
     }
 
-    // Plays the frame `slot` by the kernels and by the plain core. Returns the name of a difference, or null.
+    // Draws a random frame `slot` by the GPU kernels and by the emulator's plain core. Returns the name of what
+    // differs, or null.
     const char* play(u32 slot) {
         Tia plain = drawn_tia(), lane;
         plain.settled = plain.frame_clock;

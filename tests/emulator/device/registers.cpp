@@ -1,7 +1,7 @@
-// Compares the table of register writes (kernels/registers.h) with `apply_write` and `end_line` of tia_settle.h, for
-// every register, value and clock of a line, on random states of the registers.
+// Compares the kernels' table of TIA register writes (kernels/registers.h) with `apply_write` and `end_line` of
+// tia_settle.h, for every register, every value and every clock of a line, on random states of the registers.
 //
-//     registers ROUNDS
+// |   registers ROUNDS
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -11,7 +11,7 @@
 
 namespace accel {
 
-// Records the clock up to which a write draws the picture before the write changes the registers.
+// Records the clock up to which the picture must be drawn before a write changes the registers.
 struct Delay {
     i32 until;
 };

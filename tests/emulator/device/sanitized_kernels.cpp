@@ -1,7 +1,7 @@
-// Compares the kernels on a CPU (cuda_on_cpu.cpp) with their host build on a whole game. Built with sanitizers by
-// test_cuda_on_cpu.py.
+// Compares the unchanged GPU kernels on a CPU (cuda_on_cpu.cpp) with the kernels' CPU build on a whole game.
+// test_cuda_on_cpu.py builds the program with sanitizers.
 //
-//     sanitized_kernels KIND ROM ENVS STEPS
+// |   sanitized_kernels KIND ROM ENVS STEPS
 #include <cstdio>
 #include <cstdlib>
 
@@ -20,7 +20,7 @@ void launch(const char* name, u32 blocks, u32 threads, u32 shared_bytes, StepArg
 
 void begin(Envs& envs, u32 all) { launch("begin", envs.a.envs.n, 64, 0, envs.a, &all); }
 
-// Launches the kernels of a step as CudaKernels does.
+// Launches the kernels of an environment step, as CudaKernels does on a GPU.
 void step(Envs& envs) {
     StepArguments& a = envs.a;
     std::vector<FinishScratch> scratch(2);

@@ -1,4 +1,5 @@
-"""Lanes execute random programs as the plain core does (agree.cpp), and planted faults in lanes are detected."""
+"""On random programs, GPU lanes compute the same states and pictures as the emulator's plain core (agree.cpp). Planted
+faults are found."""
 
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ import accel_rl
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="no g++")
 
-# Each fault is a text of kernels/cpu.h, and the wrong text that replaces it.
+# Maps each fault to a correct text of kernels/cpu.h and the wrong text that replaces it.
 FAULTS = {
     "carry of a decimal sum": ("carry = signs >> 8 & 1", "carry = signs >> 9 & 1"),
     "address that BRK pushes": ("pc -= stages.extra() == JUMP_PLAIN;", "pc -= 1;"),

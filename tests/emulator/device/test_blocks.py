@@ -1,4 +1,4 @@
-"""Games that run as compiled blocks equal the lanes of the host build. Blocks have the form that the kernels need."""
+"""Games that run as compiled blocks of 6507 instructions play exactly as in the kernel for all games."""
 
 import re
 import shutil
@@ -41,7 +41,7 @@ def test_a_block_leads_to_the_block_that_begins_there(pong: Blocks) -> None:
 
 
 def test_no_block_is_longer_than_the_log_allows() -> None:
-    """100 instructions without a branch are divided into blocks of 32."""
+    """A program of 100 instructions without a branch is divided into blocks of at most 32 instructions."""
     lines = [f"T({at}, IMPLY(INX), 0u, 0u, 0u, N_{at + 1}, N_{at + 1})" for at in range(100)]
     made = Blocks("\n".join(["&&N_0,", *lines]), 1)
     assert made.starts == [0, 32, 64, 96]
@@ -49,7 +49,8 @@ def test_no_block_is_longer_than_the_log_allows() -> None:
 
 
 def test_a_loop_stays_in_its_block_and_a_join_begins_one() -> None:
-    """The program is 10: DEX; 11: BNE 10; 13: LDA #1; 15: BEQ 13; 17: RTS. The program's entries are 10 and 13."""
+    """The test's program is 10: DEX; 11: BNE 10; 13: LDA #1; 15: BEQ 13; 17: RTS. The program can be entered at 10 and
+    13."""
     text = """&&N_10,&&N_13,
 T(10, IMPLY(DEX), 0u, 0u, 0u, N_11, N_11)
 T(11, BRANCH(BNE), 1u, 0u, 0u, N_10, N_13)
@@ -94,7 +95,7 @@ def test_a_game_plays_as_the_host_build(game: str, tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("game", ATARI_57)
 def test_all_games_play_as_the_host_build(game: str, tmp_path: Path) -> None:
-    """300 steps are compared, because a wrong decimal carry once became visible only after 93 steps."""
+    """300 agent steps are played, because an earlier error in the decimal carry became visible only after 93 steps."""
     blocks = blocks_of(game)
     check(play(game, compiled(blocks, tmp_path), blocks, steps=300))
 
@@ -125,7 +126,7 @@ def test_a_fault_is_found(fault: str, tmp_path: Path) -> None:
 @NEEDS_COMPILER
 @pytest.mark.slow
 def test_a_wrong_chain_is_found(tmp_path: Path) -> None:
-    """In compiled code, the test changes the block that follows another block without a jump."""
+    """A planted fault is found: a block of Breakout continues in a wrong block."""
     blocks = blocks_of("breakout")
     falls = re.findall(r"^STAY\((\d+)\)", blocks.text, re.M)
     blocks.text = blocks.text.replace(f"\nSTAY({falls[3]})", f"\nSTAY({falls[4]})")

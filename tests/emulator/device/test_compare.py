@@ -1,4 +1,4 @@
-"""The host build of the kernels equals the core's environments (compare.py)."""
+"""The GPU kernels, compiled for the CPU, play games exactly as the emulator's C++ core (compare.py)."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from accel_rl.emulator.games import games
 from tests.emulator.device import compare as comparison
 from tests.emulator.device.compare import Report, compare, philox
 
-# Games with 2K, 4K, F8, F6, F8SC, E0 and FE cartridges, and with paddles. Alien and qbert leave the fast path.
+# All kinds of cartridges (2K, 4K, F8, F6, F8SC, E0, FE), and paddles. Alien and qbert leave the kernels' fast path.
 GAMES = ["boxing", "breakout", "alien", "qbert", "solaris", "asterix", "montezuma_revenge", "robotank"]
 PROTOCOLS = [(0.0, "104x80"), (0.25, "84x84")]
 
@@ -21,7 +21,7 @@ def check(report: Report) -> None:
     assert not report.unknown_pictures
 
 
-# Fast tests play each protocol with half of the games. Slow tests play all pairs of protocol and game.
+# Each game is played with one of the two protocols. The slow tests play all pairs of game and protocol.
 @pytest.mark.parametrize("game, sticky, observation", [(g, *PROTOCOLS[i % 2]) for i, g in enumerate(GAMES)])
 def test_games_are_equal(game: str, sticky: float, observation: str) -> None:
     check(compare(game, range(3), frames=400, sticky=sticky, observation=observation))
@@ -44,7 +44,7 @@ def test_all_games_are_equal(game: str, sticky: float, observation: str) -> None
 
 
 def test_a_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The comparison must find a changed state, and changed random numbers of sticky actions."""
+    """compare.py finds a changed state of an environment, and changed random numbers for sticky actions."""
     play = comparison.HostEnvs.play
     monkeypatch.setattr(comparison.HostEnvs, "play", lambda envs, i: b"\x01" + play(envs, i)[1:])
     assert compare("pong", range(1), frames=40, stop_at=1).mismatches
@@ -54,6 +54,6 @@ def test_a_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_philox_of_the_paper() -> None:
-    """The only known answer of Random123 for philox4x32_10 with a key below 2^32 has the key 0."""
+    """Philox gives the known answer of Random123 for the key 0: other known answers have keys above 2^32."""
     words = philox(np.zeros(1, np.uint64), (0, 0, 0, 0))
     assert [int(word[0]) for word in words] == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]

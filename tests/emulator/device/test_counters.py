@@ -1,6 +1,6 @@
-"""Bounds on the operations of a warp (counters.py).
+"""Upper bounds of the operations that a GPU's warp executes per frame (counters.py).
 
-Lanes that diverge or wait for the plain interpreter would make the kernel `step` several times as slow.
+The kernel `step` would be several times as slow if the lanes of a warp diverged, or waited for the plain interpreter.
 """
 
 import json
@@ -27,7 +27,7 @@ def test_the_record_has_all_games_within_the_bounds() -> None:
     assert times[FEW_ENVS] <= 4.0 and times[ENVS] <= 1e3 * ENVS * FRAME_SKIP / 5e6
 
 
-# Asteroids uses PHP, JMP () and (zp,X). Tutankham runs code next to the addresses that switch banks.
+# Asteroids uses the instructions PHP, JMP () and (zp,X). Tutankham runs code beside the addresses that switch banks.
 @pytest.mark.slow
 @pytest.mark.parametrize("game", ["asteroids", "tutankham"])
 def test_the_record_is_what_the_kernels_execute(game: str) -> None:

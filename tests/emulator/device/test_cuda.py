@@ -1,4 +1,4 @@
-"""Error messages if CUDA's driver refuses the compiled kernels."""
+"""Error messages of CudaKernels if CUDA's driver refuses the compiled kernels."""
 
 from types import SimpleNamespace
 

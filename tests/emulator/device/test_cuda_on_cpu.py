@@ -1,4 +1,4 @@
-"""The GPU's kernels, compiled unchanged by g++ (cuda_on_cpu.cpp), equal their host build."""
+"""The unchanged GPU kernels, compiled by g++ (cuda_on_cpu.cpp), play exactly as their simpler CPU build."""
 
 import json
 import os
@@ -25,7 +25,7 @@ pytestmark = [
 ]
 NEEDS_CUDA_BINDINGS = pytest.mark.needs("cuda.bindings.driver")
 
-# Each case: the arguments of on_libcuda.compare, and the count that must not be 0.
+# Maps each case to the arguments of on_libcuda.compare, and to the count of `Found` that must not be 0.
 CASES: dict[str, tuple[dict[str, Any], str]] = {
     "one environment": ({"game": "pong", "n": 1, "steps": 3, "frame": "104x80-mean", "max_episode_steps": 2}, "ended"),
     "two warps": (
@@ -47,8 +47,9 @@ def compiled(program: Path, *flags: str, folder: Path = HERE) -> Path:
 
 
 def libcuda(folder: Path, sources: Path = HERE, translated: str = "") -> Path:
-    """Compile the stand-in for CUDA's driver, with the kernel of a game that is `translated`, and return its folder."""
-    # Without -Bsymbolic, calls of the kernel `step` would go to a function `step` of glibc.
+    """Compile libcuda.cpp to libcuda.so.1, with the own kernel of the game `translated`, and return the library's
+    folder."""
+    # Without -Bsymbolic, calls of the kernel `step` would reach glibc's function `step`.
     flags = ["-shared", "-fPIC", "-pthread", "-Wl,-Bsymbolic", "libcuda.cpp", "cuda_on_cpu.cpp"]
     if translated:
         text = folder / "blocks.inc"
@@ -68,7 +69,7 @@ def played(folder: Path, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def copied(folder: Path) -> Path:
-    """Copy the sources, and return the copy of this folder."""
+    """Copy the emulator's C++ sources and tests/emulator to `folder`, and return the copy of tests/emulator/device."""
     shutil.copytree(
         ROOT / "accel_rl/emulator", folder / "accel_rl/emulator", ignore=shutil.ignore_patterns("*.so", "*.py")
     )
@@ -77,7 +78,7 @@ def copied(folder: Path) -> Path:
 
 
 def plant(folder: Path, file: str, old: str, new: str) -> None:
-    """Change a file of copied sources."""
+    """Replace `old` by `new` in a file of the copied sources."""
     changed = folder / "accel_rl/emulator" / file
     text = changed.read_text()
     assert text.count(old) == 1, f"{file} has no single {old}"
@@ -85,7 +86,7 @@ def plant(folder: Path, file: str, old: str, new: str) -> None:
 
 
 def planted(folder: Path, file: str, old: str, new: str) -> Path:
-    """Copy the sources with one change, and return the copy of this folder."""
+    """Copy the sources, replace `old` by `new` in one file, and return the copy of tests/emulator/device."""
     sources = copied(folder)
     plant(folder, file, old, new)
     return sources
@@ -99,7 +100,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
 
 
 @NEEDS_CUDA_BINDINGS
-@pytest.mark.slow  # The compilation takes 15 s. The fast test_compare.py tests the same code.
+@pytest.mark.slow  # The compilation takes 15 s.
 @pytest.mark.parametrize("case", CASES)
 def test_kernels_equal_their_host_build(found: dict[str, dict[str, Any]], case: str) -> None:
     assert not found[case]["differs"]
@@ -122,9 +123,9 @@ def test_all_games_equal_their_host_build(tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("game", ATARI_57)
 def test_translated_games_equal_the_host_build(tmp_path: Path, game: str) -> None:
-    """Warps have 5 or 31 environments.
+    """A game's own kernel plays exactly as its CPU build, with 9 and 61 environments in warps of up to 5 and 31.
 
-    Some lanes of the warps have no environment, skip a step, or end their episode.
+    Some lanes of a warp have no environment, skip a step, or end an episode.
     """
     sticky = {"steps": 3, "repeat_action_probability": 0.25, "max_episode_steps": 20, "played_before": 20}
     cases = [{"game": game, "n": n, "frame": "84x84", "translated": True, **sticky} for n in (9, 61)]
@@ -136,7 +137,8 @@ def test_translated_games_equal_the_host_build(tmp_path: Path, game: str) -> Non
 @NEEDS_CUDA_BINDINGS
 @pytest.mark.slow
 def test_a_difference_is_found(tmp_path: Path) -> None:
-    """In code that is compiled only for a GPU, the test paints rows from the records of other rows."""
+    """A planted fault in code that is compiled only for a GPU is found: rows are painted from the records of other
+    rows."""
     sources = planted(tmp_path, "device/kernels/rows.h", "31 - u32(__clz(int(bits)))", "u32(__ffs(int(bits)) - 1)")
     (found,) = played(libcuda(tmp_path, sources), [CASES["one environment"][0]])
     assert "step 0: frame" in found["differs"]
@@ -145,7 +147,8 @@ def test_a_difference_is_found(tmp_path: Path) -> None:
 @NEEDS_CUDA_BINDINGS
 @pytest.mark.slow
 def test_a_difference_of_a_translated_game_is_found(tmp_path: Path) -> None:
-    """In code that is compiled only for a GPU, the test lets lanes in other blocks run the chosen block."""
+    """A planted fault in code that is compiled only for a GPU is found: all lanes run the block that one lane has
+    reached."""
     sources = planted(tmp_path, "device/kernels/blocks.cu", "if (goes && cpu.block == now)", "if (goes)")
     case = {"game": "breakout", "n": 33, "steps": 2, "translated": True, "played_before": 3}
     (found,) = played(libcuda(tmp_path, sources, "breakout"), [case])
@@ -153,7 +156,7 @@ def test_a_difference_of_a_translated_game_is_found(tmp_path: Path) -> None:
 
 
 def run(program: Path, game: str, envs: int, steps: int) -> "subprocess.CompletedProcess[str]":
-    # With address-space randomization, ThreadSanitizer does not start on some Linux kernels.
+    # On some Linux kernels, ThreadSanitizer does not start with address-space randomization.
     command = ["setarch", "--addr-no-randomize", program, cartridge(game), rom_path(game), envs, steps]
     return subprocess.run([str(word) for word in command], capture_output=True, text=True)
 
@@ -161,7 +164,8 @@ def run(program: Path, game: str, envs: int, steps: int) -> "subprocess.Complete
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_kernels_are_clean(tmp_path: Path) -> None:
-    """The kernels have no accesses outside arrays and shared memory, and no undefined behaviour."""
+    """Sanitizers find no access outside arrays and shared memory, and no undefined behaviour, in the GPU kernels on a
+    CPU."""
     flags = ["-g", "-pthread", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     program = compiled(tmp_path / "kernels", *flags, "sanitized_kernels.cpp", "cuda_on_cpu.cpp")
     for game in ("breakout", "asterix", "montezuma_revenge"):

@@ -1,4 +1,5 @@
-"""The host build of the kernels under sanitizers: whole games, mutated cartridges and states (fuzz.cpp)."""
+"""The GPU kernels, compiled for the CPU with sanitizers, play whole games, mutated cartridges and mutated states
+(fuzz.cpp)."""
 
 import shutil
 import subprocess

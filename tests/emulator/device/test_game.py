@@ -1,4 +1,4 @@
-"""Tables of a game for a device: with them, the fast core plays the first step of every start state."""
+"""With the tables of a DeviceGame, the fast path of the GPU kernels plays the first step from every start state."""
 
 import copy
 
@@ -22,7 +22,7 @@ def make_game(name: str, **settings: object) -> DeviceGame:
 
 
 def seeds_of_all_starts(game: DeviceGame, columns: range) -> list[int]:
-    """Return seeds whose first episodes begin in all start states of the given columns of the table of starts."""
+    """Return one seed for each start state in the given columns of the game's table of start states."""
     seeds: dict[tuple[int, int], int] = {}
     wanted, seed = game.start_rows * len(columns), 0
     while len(seeds) < wanted:
@@ -41,11 +41,8 @@ def first_step(game: DeviceGame, seeds: list[int], actions: torch.Tensor) -> tup
 
 
 def test_qbert_begins_within_a_frame() -> None:
-    """The fast core plays the first step with the table of continued starts, and the plain core plays it without the
-    table.
-
-    The results with and without the table are equal.
-    """
+    """Some start states of qbert are within a frame. The first step of the GPU kernels' fast path, with the table
+    `continued`, has the results of the emulator's plain core."""
     game = make_game("qbert", repeat_action_probability=0.25)
     seeds = seeds_of_all_starts(game, range(1))
     actions = torch.arange(len(seeds)) % make_spec(env_of(game="qbert"), training=True).n_actions
@@ -59,20 +56,22 @@ def test_qbert_begins_within_a_frame() -> None:
 
 
 def test_a_start_of_another_table_is_not_continued() -> None:
-    """After a state from a run with other start states is loaded, the plain core plays the next step."""
+    """If an environment's state is within a frame, and is no start state of the game, the emulator's plain core plays
+    the next step."""
     game = make_game("qbert")
     (seed,) = seeds_of_all_starts(game, range(1))[:1]
     envs, out = DeviceEnvs(game, [seed]), DeviceStep.empty(1, game)
     envs.begin(out)
-    envs.state["envs"][0] ^= 1  # Change the RAM, so that the state is no start state of this game.
+    envs.state["envs"][0] ^= 1  # no start state
     envs.step(torch.zeros(1, dtype=torch.int64), out)
     assert envs.code.item()
 
 
 def test_two_frames_a_step_are_drawn() -> None:
-    """A start state in the middle of a frame has no picture of this frame.
+    """A start state within a frame has no picture of this frame.
 
-    If a step needs the picture, the plain core plays it.
+    With frame_skip 2, the first step needs a picture that its start state lacks: the emulator's plain core plays the
+    step.
     """
     game = make_game("qbert", frame_skip=2)
     envs, _ = first_step(game, seeds_of_all_starts(game, range(1))[:3], torch.zeros(3, dtype=torch.int64))

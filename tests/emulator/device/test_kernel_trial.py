@@ -1,4 +1,5 @@
-"""A game's own kernel is used only if a trial on the GPU has found equal results and a higher speed."""
+"""A game's own kernel is used only if it had equal results and a higher speed than the kernel for all games in a
+trial."""
 
 import shutil
 import sys

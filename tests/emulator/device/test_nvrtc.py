@@ -1,4 +1,5 @@
-"""The kernels compile by NVRTC and by nvcc, without warnings and spills. Compiled kernels are cached."""
+"""NVRTC and nvcc compile the emulator's GPU kernels without warnings and register spills. Compiled kernels are
+cached."""
 
 import builtins
 import re
@@ -20,12 +21,12 @@ NEEDS_NVRTC = pytest.mark.needs("cuda.bindings.nvrtc")
 KERNELS = nvrtc.EMULATOR / "device" / "kernels" / "kernels.cu"
 CORE = sorted(nvrtc.EMULATOR.glob("core/**/*.h"))
 
-# Maximum registers and bytes of stack per thread of each kernel.
-# Launch bounds allow 168 registers for 12 warps of `step` on a multiprocessor, and 128 for 8 blocks of `draw`.
+# Maps each kernel to its maximum registers and bytes of stack per thread.
+# A multiprocessor can run 12 warps of `step` with 168 registers, and 8 thread blocks of `draw` with 128 registers.
 CEILINGS = {"step": (168, 1024), "rows": (64, 0), "draw": (128, 0), "finish": (255, 896), "begin": (168, 0)}
 
-# Limits of translated games (blocks_by_nvrtc.py): 168 registers, as for `step`. Large games spill registers.
-# Functions of all games have 20,000 machine instructions, and each 6507 instruction is at most 16 of them.
+# Limits of the games' own kernels (blocks_by_nvrtc.py). Large games spill registers.
+# The code that all games share has 20,000 machine instructions. Each 6507 instruction of a game adds at most 16.
 MOST_REGISTERS, MOST_STACK, MOST_SPILLED = 168, 4_096, 16_384
 SASS_PER_INSTRUCTION, SASS_OF_FUNCTIONS = 16, 20_000
 
@@ -37,7 +38,8 @@ SMALL = {
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
-    """Replace the emulator's source by a small program, and use an empty cache folder."""
+    """Replace the source of the emulator's kernels by a small kernel, use an empty cache folder, and return the source
+    files."""
     texts = dict(SMALL)
     monkeypatch.setattr(nvrtc, "sources", lambda: texts)
     monkeypatch.setattr(nvrtc, "MAIN", "main.cu")
@@ -56,7 +58,7 @@ def check_resources(found: dict[str, nvrtc.Resources]) -> None:
 
 
 @NEEDS_NVRTC
-# For each architecture, the compilation takes 20 s. test_cuda_on_cpu.py compiles the same sources for the host.
+# The compilation takes 20 s for each architecture.
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
 def test_kernels_compile_by_nvrtc(architecture: str) -> None:
@@ -84,7 +86,8 @@ def test_translated_games_compile_by_nvrtc(game: str) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.slow
 def test_blocks_are_chosen_by_an_indexed_jump() -> None:
-    """The jump has one target for each block and one for all other code. No register is read before it is set."""
+    """The PTX code has an indexed jump with one target for each block and one for all other code, and reads no register
+    before it is set."""
     blocks = blocks_of("freeway")
     texts = block_kernel.sources() | {block_kernel.TEXT: blocks.text}
     ptx = nvrtc.compile_sources(texts, block_kernel.MAIN, "compute_90", "-DMARKS").code.decode().rstrip("\0")
@@ -150,7 +153,8 @@ def test_kernels_compile_by_nvcc(architecture: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["compute_80", "compute_90"])
 def test_every_core_header_compiles_alone(architecture: str) -> None:
-    """Compiled to PTX as a separate file, each header must include what it needs, and no host function."""
+    """Each header compiles to PTX as a separate file: it includes all headers that it needs, and calls no host
+    function."""
     texts = nvrtc.sources()
     for name in texts:
         if name.endswith(".h"):

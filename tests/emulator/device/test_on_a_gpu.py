@@ -1,4 +1,4 @@
-"""The kernels on a GPU equal their host build: states, observations, rewards and ends."""
+"""On a real GPU, the kernels compute the same states, observations, rewards and ends of episodes as their CPU build."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ from tests.env_settings import env_of
 
 pytestmark = pytest.mark.gpu
 
-ENVS, STEPS = 64, 40  # few steps, because the host build takes most of the time
+ENVS, STEPS = 64, 40  # The CPU build takes most of the test's time.
 
 
 TRANSLATED = ("breakout", "asterix", "montezuma_revenge", "robotank")  # 2K, F8, E0, FE

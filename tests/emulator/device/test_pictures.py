@@ -1,4 +1,5 @@
-"""From random logs of register writes, the GPU kernels compute the same TIA states and pictures as the plain core."""
+"""On random logs of TIA writes, the GPU kernels compute the same TIA states and pictures as the emulator's plain core
+on the CPU."""
 
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ from tests.marks import slow
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="no g++")
 SANITIZERS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-# Each fault: a file, a text in it, the text that replaces it, and the expected difference.
+# Maps a fault to (file of kernels/, correct text, wrong text, difference that pictures.cpp must find).
 FAULTS = {
     "a missing search": ("settle.h", "open && changes && !clears", "open && !writes", "collisions"),
     "a search of one line": ("settle.h", "wraps ? WIDTH : end", "end", "collisions"),

@@ -1,4 +1,5 @@
-"""The table of the kernels' register writes equals `apply_write` of the plain core (registers.cpp)."""
+"""The GPU kernels' table of TIA register writes has the effects of `apply_write` in the emulator's plain core
+(registers.cpp)."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""Upper bounds on the operations of a warp that settles the TIA and draws (tia_counts.py)."""
+"""Upper bounds of the operations in which a GPU's warp applies TIA writes and draws pictures (tia_counts.py)."""
 
 import shutil
 from pathlib import Path

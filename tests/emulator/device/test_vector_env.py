@@ -1,4 +1,4 @@
-"""DeviceVectorEnv, tested by its host build, plays the same games as VectorEnv on the CPU."""
+"""DeviceVectorEnv on the CPU (with the CPU build of its kernels) plays the same games as VectorEnv."""
 
 import inspect
 from typing import get_type_hints
@@ -23,7 +23,8 @@ CPU = {"device": "cpu"}
 
 
 def play_alone(game: str, seed: int, actions: list[int], frames: int, fire: bool = False, **switches: int):
-    """Play one environment by the emulator's core. Yields (observation of 4 frames, reward, ended)."""
+    """Play one environment by the emulator's C++ core, and yield (observation [4, 84, 84], reward, whether the episode
+    ended)."""
     core = make_env_core(game, "84x84", palette.GRAY, 4, frames // 4, life_loss=False, **switches)
     codes, counter, episode = games()[game]["actions"], Counter(30, 4, cached=False), 0
     frame, stack = np.zeros((1, 84, 84), np.uint8), np.zeros((4, 84, 84), np.uint8)
@@ -82,7 +83,8 @@ def test_observations_rewards_and_ends(game, switches):
 
 @pytest.mark.parametrize("options", [{}, slow({"repeat_action_probability": 0.25}), {"episodic_life": True}])
 def test_autoreset_modes_show_the_same_episodes(options: dict[str, float]) -> None:
-    """With equal actions, the episodes of all autoreset modes are equal, except for the step after an episode's end."""
+    """Equal actions give equal episodes in all autoreset modes, which differ only in the step after an episode's
+    end."""
     n, episodes = 3, 2
     rng = np.random.default_rng(3)
     actions = rng.integers(4, size=(n, episodes + 1, 60))
@@ -101,8 +103,7 @@ def test_autoreset_modes_show_the_same_episodes(options: dict[str, float]) -> No
             obs, reward, terminated, truncated, info = envs.step(torch.from_numpy(chosen))
             ends = (terminated | truncated).numpy()
             for i in range(n):
-                # With NEXT_STEP, the step after an end begins the next episode.
-                # With DISABLED, the step after an end does nothing.
+                # The step after an episode's end only resets with NEXT_STEP, and does nothing with DISABLED.
                 if ended[i]:
                     assert not ends[i] and reward[i] == 0
                     assert mode == AutoresetMode.NEXT_STEP or torch.equal(obs[i], before[i])
@@ -126,7 +127,7 @@ def test_autoreset_modes_show_the_same_episodes(options: dict[str, float]) -> No
 
 
 def test_a_lost_life_ends_the_episode_as_in_vector_env() -> None:
-    """In both classes an episode ends in the frame in which a life is lost."""
+    """DeviceVectorEnv and VectorEnv end an episode in the same step when a life is lost."""
     lengths = {}
     for cls, options in ((VectorEnv, {"autoreset_mode": "SameStep"}), (DeviceVectorEnv, CPU)):
         envs = cls("breakout", 8, noop_max=0, episodic_life=True, **options)
@@ -149,7 +150,7 @@ def test_a_reset_of_some_environments() -> None:
     assert not torch.equal(again[0], first[0]) and torch.equal(again[1], obs[1])
     last, _ = envs.reset(seed=2**31 - 1, options={"reset_mask": np.array([False, False, True])})
     all_of_them, _ = envs.reset(seed=2**31 - 1, options={"reset_mask": np.ones(3, bool)})
-    assert torch.equal(last[2], all_of_them[0])  # `seed` is that of the mask's first environment.
+    assert torch.equal(last[2], all_of_them[0])  # The seed belongs to the first environment of the mask.
     with pytest.raises(ValueError, match="reset_mask"):
         envs.reset(options={"reset_mask": [True]})
 

@@ -1,6 +1,6 @@
-// Counts the operations of a warp that settles the TIA and draws, from the traces of the warp's lanes. tia_counts.py
-// adds the calls that write the traces. A lane's trace has its turns, and the actions (a search, or painting) for
-// which lanes wait.
+// Counts the operations of a warp that applies TIA writes and draws, from the traces of the warp's lanes. The trace of
+// a lane has its turns, in which the lane applies one TIA write, and its actions (a search for collisions, or
+// painting), for which the other lanes wait. tia_counts.py inserts the calls that write the traces.
 #include <algorithm>
 #include <vector>
 
@@ -31,10 +31,11 @@ struct Cost {
     double turns = 0, cases = 0, lane_turns = 0, actions[4] = {0, 0, 0, 0}, lane_actions[4] = {0, 0, 0, 0};
 };
 
-// Moves of objects, resets and unlocks have separate instructions. All other writes share their instructions.
+// TIA writes that move, reset or unlock objects have separate GPU instructions. All other TIA writes share the same GPU
+// instructions.
 u32 case_of(u32 kind) { return kind == MOVES || kind == RESETS || kind == UNLOCKS ? kind : STORES; }
 
-// Between two actions, a lane takes at most `most` turns.
+// Returns the cost of a warp whose lanes take at most `most` turns (TIA writes) between two actions.
 Cost warp_cost(const std::vector<const Trace*>& lanes, u32 most) {
     Cost cost;
     std::vector<size_t> at(lanes.size(), 0);
@@ -68,8 +69,8 @@ Cost warp_cost(const std::vector<const Trace*>& lanes, u32 most) {
 
 u32 lanes_of_warp = 32;  // that have an environment
 
-// The traces of a phase: the settlings of each lane, in order. All lanes make their first settling together, then the
-// second, ...
+// Adds the cost of one phase of the warp's work to `counts`. Each lane has a list of traces, one for each time that the
+// lane applies its logged TIA writes. All lanes of the warp apply the TIA writes of their k-th traces together.
 void add_settles(Counts& counts, std::vector<std::vector<Trace>>& lanes) {
     size_t most = 0;
     for (const auto& lane : lanes) most = std::max(most, lane.size());

@@ -1,12 +1,12 @@
-"""Operations of a warp that settles the TIA and draws, by game, counted on the host.
+"""Counts, on the CPU, the operations in which a GPU's warp applies TIA writes and draws pictures, by game.
 
     python -m tests.emulator.device.tia_counts [--games pong,breakout] [--after 400] [--steps 15] [--lanes 4]
 
 | turn     all lanes apply a write each            case     a turn, and once more for each of: HMOVE, RESxx, RESMPx
 | search   collisions of all lanes that need them  compose, flush    colours of pixels, pixels
 
-`lane_` counts are means over the lanes. Counts of `step` are per warp and frame, of `rows` per picture (of which a warp
-has 32), of `draw` per picture.
+Counts with the prefix `lane_` are means over the lanes of a warp. The counts of the kernel `step` are per warp and
+frame. The counts of the kernels `rows` and `draw` are per picture.
 """
 
 import argparse
@@ -31,7 +31,7 @@ DRAW = (
     "rows", "recorded", "rows_turns", "lane_rows_turns", "bands", "draw_turns", "lane_draw_turns", "composes",
     "lane_composes", "flushes",
 )  # fmt: skip
-# Each entry: a file, a text in it, and the call to insert after the text.
+# Entries of CALLS: a file of kernels/, a text in this file, and the call of `trace` that is inserted after this text.
 CALLS = [
     ("settle.h", "u32 count, u32 turns, i32 until) {", "traces.emplace_back();"),
     ("settle.h", "HD void search() {", "trace(PAINTS);"),
@@ -44,7 +44,7 @@ CALLS = [
 
 
 def library(folder: Path) -> ctypes.CDLL:
-    """Compile the kernels' host build with the inserted calls."""
+    """Compile the CPU build of the kernels with the inserted calls."""
     sources = copied(folder)
     for file, text, call in CALLS:
         plant(folder, f"device/kernels/{file}", text, f"{text} {call}")
@@ -55,9 +55,10 @@ def library(folder: Path) -> ctypes.CDLL:
 
 
 def counted(counter: ctypes.CDLL, game: str, after: int, steps: int, lanes: int = 32) -> dict[str, float]:
-    """Play `after` steps of 32 environments with random actions, and count the operations of `steps` further steps.
+    """Play `after` agent steps of 32 environments with random actions, and count the operations of the next `steps`
+    agent steps.
 
-    Each warp has an environment on its first `lanes` lanes.
+    Only the first `lanes` lanes of a warp have an environment.
     """
     envs = HostEnvs(game, range(ENVS), "84x84", 0.25, max_steps=10**6, life_loss=False)
     core = make_env_core(game, "84x84", luminance(210), 4, max_steps=10**6, life_loss=False)
