@@ -36,9 +36,9 @@ jumps have been compiled and checked, but have never run on a GPU."""
 
 
 class Trial(NamedTuple):
-    """The comparison of a game's own kernel with the kernel of all games on a GPU. `milliseconds` are per agent step:
-    [with 4, with 32 environments per warp] [by the game's own kernel, by the kernel of all games]. `differs` names the
-    first result in which the kernels differed, or is ""."""
+    """The comparison of a game's own kernel with the kernel of all games on a GPU. `milliseconds` [2, 2] are per agent
+    step. Rows are for 4 and for 32 environments per warp, and columns for the game's own kernel and the kernel of all
+    games. `differs` names the first result in which the kernels differed, or is ""."""
 
     milliseconds: Sequence[Sequence[float]]
     differs: str = ""
