@@ -136,7 +136,7 @@ def measure(o: Options) -> dict[str, Any]:
     file = Path(o.rows)
     rows: list[Row] = json.loads(file.read_text()) if file.exists() else []
     for commit in o.commits:
-        rows = stored(rows, [measured(commit, o)])  # stored before the next commit is built
+        rows = stored(rows, [measured(commit, o)])  # A row is stored before the next commit is built.
         file.write_text(json.dumps(rows, indent=1) + "\n")
     if rows:
         draw(rows, file.with_suffix(".svg"))

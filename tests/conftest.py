@@ -8,11 +8,11 @@ import site
 import tempfile
 
 # If tests share two cores, OpenMP threads that spin long at barriers make the tests a hundred times as slow. accel_rl
-# sets this variable, too, but too late for tests that import torch first.
+# also sets GOMP_SPINCOUNT, but too late for tests that import torch first.
 os.environ.setdefault("GOMP_SPINCOUNT", "6000")
 # With two processes on two cores, numpy's dot product of 16,384 elements takes 4 ms on two threads, and 10 us on one.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# Without this variable, accel_rl would translate each game to C++, and compile for seconds.
+# Games are not translated to C++, because each compilation takes seconds.
 os.environ["ACCEL_RL_TRANSLATE"] = "off"
 
 import subprocess
@@ -27,13 +27,13 @@ from tests.time_limit import pytest_enter_pdb, pytest_runtest_protocol, pytest_t
 
 def _leave_the_users_folders() -> None:
     """Set a new home folder, also for child processes, so that no test depends on the user's caches and settings."""
-    # `pip install --user` installs into the old home folder.
+    # `pip install --user` has put packages into the old home folder.
     os.environ.setdefault("PYTHONUSERBASE", site.getuserbase())
     for name in [*os.environ]:
         if name.startswith(("XDG_", "WANDB_", "HF_", "MPL", "MATPLOTLIB", "TORCHINDUCTOR_", "TRITON_CACHE")):
             del os.environ[name]
     home, process = tempfile.mkdtemp(prefix="accel_rl-home-"), os.getpid()
-    # A forked process must not remove the home folder.
+    # Forked processes must not remove the home folder at their exit.
     atexit.register(lambda: os.getpid() == process and shutil.rmtree(home, ignore_errors=True))
     os.environ["HOME"] = home
 

@@ -75,7 +75,7 @@ CONFINED = {
 # Modules of the parameter server that do not use Ray.
 SHARD_SIDE = ("shard", "sharded_sync", "transport")
 # Modules that a worker process imports before its environments.
-# They may not import torch, which would cost each worker process a second and 200 MB.
+# Modules of worker processes may not import torch, which would cost each process a second and 200 MB.
 WORKER_SIDE = (
     "accel_rl/envs/",
     "accel_rl/text/",

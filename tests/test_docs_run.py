@@ -72,11 +72,11 @@ PLANNED = {
 }
 # Commands that are not executed and not parsed.
 FOREIGN = {"python -m pip": "installs", "python -m pytest": "the tests themselves"}
-# Command lines with one of these words are slow tests.
+# Command lines that contain a word of SLOW are slow tests.
 SLOW = ["--ranks", "secondary_learner", "dqn_scaling", "pong_rainbow", "--groups", "--sampler.engine", "--env.backend"]
 SLOW += ["runs/", "munchausen:", "my_ppo:", "my_network:", "my_net:", "my_env:", "lion:"]
 SLOW += ["completion", "report RUNS --out", "suite/", "resume RUN --", "--best --s", "--episodes 30", "RUN/model"]
-# For command lines with one of the following words, the fast tests only parse and plan the command.
+# Command lines with a word of the next list are slow to execute, so that fast tests only parse and plan them.
 SLOW += [
     "--seed 3",
     "--learning-rate",

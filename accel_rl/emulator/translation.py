@@ -54,7 +54,7 @@ def begin(
         thread = threading.Thread(target=_compile, args=arguments, daemon=True, name="translate")
         try:
             thread.start()
-        except RuntimeError as error:  # no more threads can be started
+        except RuntimeError as error:  # The system allows no more threads.
             logger.info(f"{game} is interpreted: {error}")
 
 
@@ -67,7 +67,7 @@ def translate(game: str, rom: str | os.PathLike[str] | None = None) -> bool:
     file = folder_to_fill() / file.name
     if _address(file) is None and untried(file):
         with turn(file) as locks:
-            if _address(file) is None:  # not compiled meanwhile by another process
+            if _address(file) is None:  # No other process has compiled the game meanwhile.
                 run_compiler(file, game, rom, locks, outlives=False)
     return _address(file) is not None
 
@@ -165,7 +165,7 @@ def _insert(emulator: "EmulatorCore", file: Path) -> bool:
     Return whether the translation was loaded."""
     try:
         address = _address(file)
-    # The reason is logged at the start of the run and after the compilation.
+    # The reason why the game is interpreted is logged at the start of the run and after the compilation.
     except ConfigError:
         return False
     if address is not None:

@@ -76,8 +76,8 @@ class VectorEnv(EmulatedVectorEnv):
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012  # as Gymnasium's
     _envpool = False  # True selects EnvPool's rules for episodes (envpool_env.h, accel_rl.compat.envpool).
     _obs: Observations | None = None  # Environments write observations here.
-    _last: Numbers | None = None  # the environments of the last recv()
-    _outstanding = 0  # number of environments whose results have not been received
+    _last: Numbers | None = None  # The environments that the last recv() returned
+    _outstanding = 0  # Number of environments whose results were not received
 
     @keywords_of(VectorOptions)
     def __init__(self, options: VectorOptions) -> None:
@@ -92,8 +92,8 @@ class VectorEnv(EmulatedVectorEnv):
         self._shape = (self.batch_size, *options.observation_shape)
         self._buffers = None if options.copy else [np.zeros(self._shape, np.uint8) for _ in range(2)]
         self._all = np.arange(self.num_envs, dtype=np.int32)
-        self._new = np.full(self.num_envs, True)  # which environments were never seeded
-        self._answerable = np.full(self.num_envs, False)  # which environments wait for an action
+        self._new = np.full(self.num_envs, True)  # Which environments were never seeded
+        self._answerable = np.full(self.num_envs, False)  # Which environments wait for an action
 
     def reset(self, *, seed: Seeds = None, options: dict[str, Any] | None = None) -> tuple[Observations, VectorInfo]:  # type: ignore[override]  # A TypedDict is no dict.
         """Reset all environments, or the environments of options["reset_mask"], bool [num_envs]. Environments that are
@@ -149,7 +149,7 @@ class VectorEnv(EmulatedVectorEnv):
         except BaseException:
             self._note(ids, -len(ids))
             if self._has_all:
-                self._begin()  # Nothing was sent, so the two buffers are swapped back.
+                self._begin()  # No action was sent, so the two observation buffers are swapped back.
             raise
 
     def _moved(self, actions: np.ndarray, n: int) -> tuple[np.ndarray, Numbers]:
@@ -168,7 +168,7 @@ class VectorEnv(EmulatedVectorEnv):
         obs = self._obs
         assert obs is not None
         reward, terminated, truncated, numbers, finished = self._core.recv(None if self._has_all else obs)
-        # The results count as received only now, so that recv() can be called again after Ctrl-C.
+        # The results are recorded as received only after the wait, so that recv() can be called again after Ctrl-C.
         self._last = self._all if self._has_all else numbers[0].copy()
         self._note(self._last, -self._outstanding if self._has_all else -n)
         info = _by_name(numbers)

@@ -44,7 +44,7 @@ def measure(o: Options, name: str, results: Results) -> None:
         save(last)
         try:
             result = PARTS[name].measure(bench)
-        except Exception as e:  # Other parts continue after an error.
+        except Exception as e:  # The other parts of the benchmark continue after an error.
             result = replace(last, error=f"{type(e).__name__}: {' '.join(str(e).split())[:500]}")
     save(result, finished=True)
 

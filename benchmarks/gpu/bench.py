@@ -53,7 +53,7 @@ class Bench:
     seconds: float
     save: Callable[[Result], object] = lambda result: None
     """Writes the measurements made so far to the part's file, which remains if the process is killed."""
-    games: str = "some"  # games in the emulator's tests: "some" or "all"
+    games: str = "some"  # Which games the emulator's tests play: "some" or "all".
     game: str = "breakout"
     begun: float = field(default_factory=time.monotonic)
 

@@ -71,7 +71,7 @@ def run(bench: Bench, command: list[str], file: Path) -> Result:
 def result(file: Path) -> Result:
     """Return what the pytest plugin `benchmarks.gpu.outcomes` has written so far: the number of tests by outcome, and
     the reason for each test that did not pass."""
-    # A line without newline is incomplete.
+    # The file's last line is incomplete if it has no newline.
     lines = file.read_text().split("\n")[:-1] if file.exists() else []
     outcomes = [json.loads(line) for line in lines]
     counts = Counter(each["outcome"] for each in outcomes)

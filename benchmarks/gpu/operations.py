@@ -71,7 +71,7 @@ def _stage(frame: FrameType | None) -> str:
     for stage, folder, function in _PLACES:
         if any(folder in file and function in ("", name) for file, name in callers):
             return stage
-    return "backward"  # Autograd's thread has no Python callers.
+    return "backward"  # Operations on autograd's own thread have no Python callers.
 
 
 def count(learner: Learner, is_whole: bool = True) -> Counter[str]:
@@ -86,7 +86,7 @@ def count(learner: Learner, is_whole: bool = True) -> Counter[str]:
             UpdateMetrics.of(learner.update(algo.draw()))
         return update.by_stage
     batches, batch = algo.batches(), None
-    # Counted are the operations of the last minibatch. (The first minibatch also draws the order of the samples.)
+    # The operations of the last minibatch are counted, because the first minibatch also draws the order of the samples.
     while True:
         with Operations(algo.device) as reading:
             following = next(batches, None)

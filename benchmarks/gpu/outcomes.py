@@ -17,7 +17,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):  # not a worker of pytest-xdist, which sends reports to the main process
+    if not hasattr(config, "workerinput"):  # Workers of pytest-xdist send their reports to the main process.
         config.pluginmanager.register(_Outcomes(Path(config.getoption("--outcomes"))))
 
 

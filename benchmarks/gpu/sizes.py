@@ -11,9 +11,9 @@ class Sizes:
 
     acting_envs: tuple[int, ...] = (256, 1_024)
     acting_horizon: int = 20
-    emulated_envs: tuple[int, ...] = (512, 8_192, 65_536)  # numbers of environments on the GPU
-    trained_envs: int = 8_192  # maximum number of environments for training
-    emulated_steps: int = 400  # number of agent steps from one start state
+    emulated_envs: tuple[int, ...] = (512, 8_192, 65_536)  # Numbers of environments that a GPU emulates.
+    trained_envs: int = 8_192  # Maximum number of emulated environments on which A2C trains.
+    emulated_steps: int = 400  # Number of agent steps from one start state.
     step_envs: tuple[int, ...] = (32, 128, 512, 1_024, 8_192, 65_536)
     step_games: tuple[str, ...] = (
         *("pong", "breakout", "seaquest", "qbert", "ms_pacman"),
@@ -33,13 +33,13 @@ class Sizes:
     target_interval: int = 10_000
     samplers: tuple[int, ...] = (1, 2, 4, 8)
     daley_network: str = "nature"  # The network of Mnih et al. 2015
-    period: int = 10_000  # env steps of a concurrent period: C in table 5 of Daley & Amato 2021
+    period: int = 10_000  # Env steps of a period of --schedule concurrent: C in table 5 of Daley & Amato 2021.
     daley_start: int = 5_000
     draws: tuple[int, ...] = (32, 512, 2_048)
-    capacity: int = 100_000  # transitions, for measurements of a replay without training
+    capacity: int = 100_000  # Transitions in a replay that is measured without training.
     parr_batches: tuple[int, ...] = (16, 32, 64, 128, 256)
     copied_bytes: int = 2**30
-    profiled: int = 50  # updates that the profiler records
+    profiled: int = 50  # Number of updates that the profiler records.
     # Precisions to measure in addition to float32.
     precisions: tuple[Precision, ...] = ("tfloat32", "bfloat16")
     rounds: int = 3  # measurements of each variant

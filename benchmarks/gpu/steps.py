@@ -31,7 +31,7 @@ def measure(bench: Bench) -> Result:
     sizes = bench.sizes
     result = Result(("game", "kernel", *(f"{n:,} environments, us" for n in sizes.step_envs)))
     best: dict[str, list[float]] = {}
-    for game in sizes.step_games:  # all kernels are compiled simultaneously
+    for game in sizes.step_games:  # The kernels of all games are compiled simultaneously.
         begin_translation(game, bench.device)
     for game in sizes.step_games:
         config = Load(game, 1).config(bench.device)
@@ -43,7 +43,7 @@ def measure(bench: Bench) -> Result:
             if tables.translated:
                 kernels = kernels_of(tables.device)
                 kernels.load_blocks(game)
-                # The stored trial is removed, because of which a slower kernel of the game would not be used here.
+                # If the stored trial were not removed, a game's own kernel that is slower would not be measured.
                 if trial := kernels.trials.pop(game, None):
                     result.notes.append(f"{game}: {trial}")
                 kernel = "the game's" if kernels.has_blocks(game) else "all games, as its own failed"
@@ -73,7 +73,7 @@ def times(game: DeviceGame, n_actions: int, bench: Bench) -> list[float]:
     result = []
     for n in bench.sizes.step_envs:
         more, out = DeviceEnvs(game, list(range(n))), DeviceStep.empty(n, game)
-        # The n environments begin with the states of evenly spaced played environments.
+        # The n environments begin with the states of environments that have played.
         chosen = torch.arange(n, device=game.device) * max(1, played // n) % played
         more.state["envs"].copy_(envs.state["envs"][:, chosen])
         drawn = torch.randint(n_actions, (DRAWN, n), generator=generator).to(game.device)

@@ -18,8 +18,8 @@ Act = Callable[[np.ndarray], np.ndarray]
 @dataclass(frozen=True)
 class Shape:
     game: str
-    envs: int  # number of environments if one object steps a batch
-    process_envs: int  # number of environments if each has a process
+    envs: int  # Number of environments of packages that step a batch by one object.
+    process_envs: int  # Number of environments of packages that use one process per environment.
     cores: int
     height: int = 104
     width: int = 80
@@ -32,7 +32,7 @@ class Peer:
     name = ""
     package = ""  # Name of the peer's Python module
     install = ""  # Name of the peer's package for pip
-    # True if one object steps all environments, and false if each environment has a process.
+    # Whether one object steps all environments. Otherwise each environment has a process.
     batched = True
 
     def __init__(self, shape: Shape):
@@ -109,7 +109,7 @@ class AleVectorAsync(AleVector):
     name, halves = "AtariVectorEnv send/recv", 2
 
     def step(self, action: np.ndarray) -> None:
-        self.env.send(action)  # actions of the half that `recv` returned last
+        self.env.send(action)  # Actions for the environments that `recv` returned last.
         self.obs = self.env.recv()[0]
 
 

@@ -97,7 +97,7 @@ class Sampling:
             n += int(np.count_nonzero(rollout.valid.cpu().numpy()))
             if (took := time.perf_counter() - begin) >= seconds:
                 self.busy = (sum(pool.env_seconds()) - before) / took / self.grouping.workers
-                break  # Later env steps are not counted.
+                break  # Env steps after the measured time are not counted.
         return n / took
 
     def memory(self) -> tuple[float, float]:

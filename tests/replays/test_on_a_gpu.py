@@ -51,7 +51,7 @@ def same(host, there) -> None:
         assert b.device.type == "sim" and torch.equal(a, b.cpu()), name
 
 
-RINGS = [(1, 1, False), (3, 4, False), (1, 4, True), (3, 1, True)]  # Each pair of values in two columns occurs once.
+RINGS = [(1, 1, False), (3, 4, False), (1, 4, True), (3, 1, True)]  # Two parameters take each pair of values once.
 OTHER_RINGS = [case for case in itertools.product((1, 3), (1, 4), (False, True)) if case not in RINGS]
 
 

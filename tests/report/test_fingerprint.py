@@ -64,7 +64,7 @@ def test_every_published_setting_is_a_setting():
         assert {name for group in paper.values() for name in group} <= known
 
 
-STOOKE = [  # (settings of a run, hours in the paper, differences from the paper's settings).
+STOOKE = [  # Cases: (settings of a run, hours in the paper, differences from the paper's settings).
     (settings("dqn", algo__batch_size=512, algo__intensity=1.0), 8.3, ["intensity=1 (paper: 8)"]),
     (
         settings("dqn", on_cluster=True, algo__batch_size=512, gorila__bundles=8, algo__network="dqn"),

@@ -96,4 +96,4 @@ def test_an_assumed_deviation_has_a_normal_quantile():
 def test_equal_scores_without_deviation_have_a_verdict():
     """All runs reach 21, Pong's highest score, so that the deviation is 0."""
     assert verdict(welch(Sample(21.0, 0.0, 3), Sample(21.0, 0.0, 3), margin=10.0)) == "equivalent"
-    assert non_inferiority.MARGIN == 0.25  # The report and docs/sweeps.md say "a quarter".
+    assert non_inferiority.MARGIN == 0.25  # The report and docs/sweeps.md call the margin a quarter.

@@ -153,7 +153,7 @@ class World:
         finally:
             self.is_over = True
             for actor in self.actors:
-                while actor.greenlet:  # true for a greenlet that has begun and not ended
+                while actor.greenlet:  # A greenlet is true if it has begun and not ended.
                     actor.greenlet.throw(Ended)
         if main.error is not None:
             raise main.error

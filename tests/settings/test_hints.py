@@ -26,7 +26,7 @@ def answer(algorithm: str, flag: str) -> str:
 @pytest.mark.parametrize("name", HINTS)
 def test_one_line_names_a_flag_that_exists(algorithm, name):
     said = answer(algorithm, f"--{name}")
-    if not said:  # no error: the algorithm has this flag, as dqn has --batch-size
+    if not said:  # There is no error if the algorithm has this flag, as dqn has --batch-size.
         return
     assert "\n" not in said and "nearest" not in said and said.startswith(f"unknown option --{name}: ")
     for word in said.split(": ", 1)[1].translate(str.maketrans(";,()", "    ")).split():

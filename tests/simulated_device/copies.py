@@ -125,7 +125,7 @@ def to_copy(func: Any, args: Any, kwargs: Any) -> Any:
         stream.capture.fail(_PAGEABLE)
     _read(source, stream)
     values = torch.ops.aten._to_copy(source.raw, **options)
-    if kwargs.get("non_blocking"):  # as in torch, to new page-locked memory
+    if kwargs.get("non_blocking"):  # As in torch, the copy is in new page-locked memory.
         host = torch.zeros_like(values)
         streams.copy_later(stream, host, values)
         return host

@@ -114,7 +114,7 @@ class DeviceTensor(Tensor):
         if id(self) in memo:
             return memo[id(self)]
         key = ("device memory", id(self.memory))
-        raw = copy.deepcopy(self.raw, memo)  # copies of views share one storage, too
+        raw = copy.deepcopy(self.raw, memo)  # The copies of views of one storage share a new storage.
         memory = memo.get(key)  # type: ignore[call-overload]
         if memory is None:
             memory = memo[key] = Memory(raw, self.memory.device)  # type: ignore[index]

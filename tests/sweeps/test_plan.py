@@ -44,7 +44,7 @@ def test_table_2_is_one_sweep_of_runs_of_1_to_8_gpus(planned):
         assert f"4 runs of {head} at the same time:" in lines
     assert "2 runs of 1 GPU, 5 cores, 8 at the same time:" in lines
     names = [line.split()[0] for line in lines if line.startswith("  gpus=")]
-    assert [n[5] for n in names] == [*"88884444222211"]  # in the order of starts
+    assert [n[5] for n in names] == [*"88884444222211"]  # The plan lists runs in the order of their starts.
     assert lines[0] == "machine: 2 NUMA nodes, 40 cores (80 logical processors), GPUs 0-7"
     assert not any("asks" in line or "no slot" in line for line in lines if line[0] != " ")
 

@@ -89,7 +89,7 @@ def test_nothing_overlaps_and_small_runs_never_keep_larger_ones_waiting(seed):
     small = {f"small{i}": Size(1) for i in range(12)}
     waiting, running, ended = [*small], {}, set()
     for now in range(2_000):
-        if now % 10 == 0 and now // 10 < len(sizes):  # A larger run is added.
+        if now % 10 == 0 and now // 10 < len(sizes):  # A run of several GPUs is added every ten steps.
             waiting.append(f"{now // 10}")
         for name in [n for n, (_, until) in running.items() if until <= now]:
             del running[name]

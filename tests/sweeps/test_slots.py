@@ -46,7 +46,7 @@ def test_the_papers_machine(gpus_per_run, slots, runs_per_gpu):
             mine = share_of_cores(s.cores, gpus_per_run, i)
             assert mine[0] == s.reserved[i] and {NODE_OF_CORE[t] for t in mine} == {NODE_OF_GPU[gpu]}
         per_gpu = len({CORE_OF[t] for t in s.held}) / gpus_per_run
-        assert per_gpu == (5 if runs_per_gpu == 1 else 2)  # DGX-1: five cores per GPU
+        assert per_gpu == (5 if runs_per_gpu == 1 else 2)  # A DGX-1 has five cores per GPU.
     if gpus_per_run < 8:
         assert all(len(s.nodes) == 1 for s in found)
 

@@ -269,7 +269,7 @@ def test_ranks_take_the_cores_of_their_slot(tmp_path):
 
 def test_a_child_of_another_parent_leaves_at_once():
     with pytest.raises(SystemExit) as e:
-        child([str(os.getpid()), "", "nowhere"])  # not the id of the parent
+        child([str(os.getpid()), "", "nowhere"])  # os.getpid() is not the parent's id.
     assert e.value.code == 128 + signal.SIGTERM
 
 

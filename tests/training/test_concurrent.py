@@ -166,7 +166,7 @@ def test_the_training_intensity_is_that_of_the_steps_that_were_taken(trainer, sc
             began = began or steps
             updates += len(metrics)
         steps += n
-    if reset == "wait":  # Episodes of at most 12 steps, so many steps are skipped.
+    if reset == "wait":  # Episodes have at most 12 steps, so that many steps are skipped.
         assert steps < 0.95 * 8 * C
     late = C if schedule == "concurrent" else 0
     wanted = (steps - began) * 2.0 / 16

@@ -124,7 +124,7 @@ CASES = {  # Maps a case to (algorithm, settings, {kind of value: expected value
         "rainbow", {**RATE, **CONSTANT, "noisy": True},
         {"rate": lambda s: 1e-3, "epsilon": lambda s: float(s < START), "beta": beta},
     ),
-    "rainbow, concurrent": (  # Beta stays constant in a period.
+    "rainbow, concurrent": (  # Beta stays constant in a concurrent period.
         "rainbow", {**RATE, **LINEAR},
         {
             "rate": lambda s: 1e-3 * decay(before_period(s)), "epsilon": c51_epsilon,

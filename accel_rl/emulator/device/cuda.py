@@ -17,11 +17,11 @@ from accel_rl.emulator.device.nvrtc import compiled, version
 from accel_rl.emulator.device.step_arguments import StepArguments
 from accel_rl.text.errors import ConfigError, RunError
 
-WARP, DRAWING, BEGINNING = 32, 64, 64  # threads per block of the kernels step, draw and begin
+WARP, DRAWING, BEGINNING = 32, 64, 64  # Numbers of threads per block of the kernels step, draw and begin.
 # Number of warps of the kernel `step` per multiprocessor.
 # A warp uses 31 KB of local memory (up to 45 KB in a game's own kernel), so only a few warps fit into the cache.
 STEP_WARPS = 2
-LEAST_LANES = 4  # minimum number of environments per warp of the kernel `step`, if there are enough
+LEAST_LANES = 4  # Minimum number of environments per warp of the kernel `step`.
 REJECTED = ("CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "CUDA_ERROR_NO_BINARY_FOR_GPU", "CUDA_ERROR_INVALID_IMAGE")
 OLDEST = (8, 0)  # The lowest supported compute capability
 
@@ -57,7 +57,7 @@ class CudaKernels:
         self._driver, self._device = driver, device
         self._properties = torch.cuda.get_device_properties(device)
         with torch.cuda.device(device):
-            torch.cuda.current_stream().synchronize()  # torch creates the CUDA context here
+            torch.cuda.current_stream().synchronize()  # This call makes torch create the CUDA context.
             self._context = self._checked(driver.cuCtxGetCurrent())
             self.code = compiled(torch.cuda.get_device_capability(device)).code
             names = ("step", "rows", "draw", "finish", "begin")

@@ -92,7 +92,7 @@ class DeviceGame:
         self.observation, self.kind = OBSERVATIONS.index(rules.frame), cartridge(game)
         self.rom_bytes = functions.cartridge_size(self.kind)
         rom = read_rom(game)
-        while len(rom) < self.rom_bytes:  # A small ROM is repeated.
+        while len(rom) < self.rom_bytes:  # A ROM that is smaller than its address space is repeated.
             rom += rom[: self.rom_bytes - len(rom)]
         self.rom = rom = rom[: self.rom_bytes]
         self.shape = starts.frames.shape[2:]

@@ -20,7 +20,7 @@ FRAMES = EnvSpec("frames", (104, 80), "uint8", n_actions=6, stack=4)
 HANG_S = 4.0  # A worker that does not answer for HANG_S seconds counts as hung.
 # The sampling rate must recover within BACK_S seconds, twice the time that an idle machine needs.
 BACK_S = 15.0
-RECOVERED = 0.7  # The rate has recovered at this fraction of the first rate.
+RECOVERED = 0.7  # Fraction of the sampling rate before the kills that counts as recovered.
 MEMORY_GROWTH = 0.02
 
 
