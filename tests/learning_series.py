@@ -77,7 +77,7 @@ class Options:
 
 
 def read(file: Path) -> list[Night]:
-    """Read a file of nights. Raises ConfigError if the file has another format."""
+    """Read the CSV file of all nights. Raises ConfigError if the file has another format."""
     if not file.exists():
         return []
     kinds: dict[str, Any] = {f.name: f.type for f in fields(Night)}

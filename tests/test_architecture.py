@@ -249,8 +249,7 @@ def test_workers_start_without_torch() -> None:
 
 
 def test_the_command_line_loads_no_mode() -> None:
-    """Modules such as those for clusters and reports are not imported by `accel-rl train`, which imports few
-    modules."""
+    """`accel-rl train` imports few modules, and none for clusters, sweeps, papers or reports."""
     loaded = "print(*(m for m in sys.modules if m.partition('.')[0] == 'accel_rl'))"
     code = f"import sys; import accel_rl.cli.train_command; {loaded}; import accel_rl.api.launch; {loaded}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)

@@ -182,8 +182,8 @@ u8* observation_at(const AtariEnvCore& a, Bytes& out) {
 }
 
 // Steps each environment. A negative action skips the environment, with reward 0, no flags and a frame of zeros.
-// `draws` [n, frame_skip] float64 are the random numbers of sticky actions; None means no sticky actions.
-// The results are written to the other arrays, which are fields of `data.Step`.
+// `draws` [n, frame_skip] float64 are the random numbers of sticky actions; None means no sticky actions. The other
+// arguments are arrays for the results, as in the Python class data.Step.
 void step_env_cores(const py::list& list, const py::array_t<i32, py::array::c_style>& actions,
                     const std::optional<Doubles>& draws, Bytes& frames, Floats& reward, Flags& terminated, Flags& truncated,
                     Flags& ended) {

@@ -49,8 +49,8 @@ def make_env_core(
 ) -> AtariEnvCore:
     """Load one game, or raise ConfigError. `luminance` [256] uint8 maps the TIA's colour bytes to gray. `rom` is the
     path of a ROM to use instead of ale-py's. If `translate` is true, the game's ROM is translated to C++ and compiled
-    in the background (translation.py). Otherwise this environment interprets the ROM. If `outlives` is true, the
-    compiler keeps running after the end of this process."""
+    in the background (translation.py). If `translate` is false, this environment interprets the ROM. If `outlives` is
+    true, the compiler keeps running after the end of this process."""
     kind = OBSERVATIONS.index(observation)
     if kind and not has_all_frames(game):
         rows = settings(game)["height"]

@@ -3,7 +3,7 @@
 // | AVX-512    mask words are mask registers: 64 pixels take four masked moves
 // | AVX2       32 bits of a mask are expanded to 32 bytes, 0 or 255
 //
-// Processors with neither AVX-512 nor AVX2 use the portable version.
+// Processors with neither AVX-512 nor AVX2 use the portable drawing code.
 #pragma once
 #include <cstring>
 

@@ -3,7 +3,7 @@
 // | frames of the plain core -> the instructions that ran, and where jumps led      (record)
 // | -> closure over branches, calls and jumps with a fixed target -> one line of C++ an instruction (source)
 //
-// A translated ROM is derived from the ROM. It is therefore compiled on the user's machine, and never distributed.
+// A translated ROM is derived from the ROM, and is therefore compiled on the user's machine and never distributed.
 #pragma once
 #include <cstring>
 #include <string>

@@ -229,8 +229,8 @@ class VectorEnv(EmulatedVectorEnv):
         return tuple(game.mapped(palette.rgb(name), 3) for game, name in each)
 
     def ale(self, index: int) -> AleView:
-        """Return an object with the methods of ale-py's ALEInterface that read the state of environment `index`. They
-        must not be called while the environment plays a step."""
+        """Return an object with the methods of ale-py's ALEInterface that read the state of environment `index`. The
+        object must not be used while the environment plays a step."""
         (which,) = self._checked_indices([index])
         return AleView(self._game_of[which], self._games[which])
 

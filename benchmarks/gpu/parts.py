@@ -10,8 +10,8 @@ from benchmarks.gpu.bench import Bench, Result
 
 @dataclass(frozen=True)
 class Part:
-    """One part of the benchmark. `seconds` is its time, including the start of its process, and `tiny` its time with
-    --tiny."""
+    """One part of the benchmark. `seconds` is the part's time, including the start of a process, and `tiny` the time
+    with --tiny."""
 
     does: str
     measure: Callable[[Bench], Result]

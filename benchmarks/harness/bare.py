@@ -15,7 +15,7 @@ from benchmarks.harness.served import Served
 
 
 def serve(config: dict[str, Any]) -> None:
-    """Measure as often as stdin requests, until stdin ends."""
+    """For each number of seconds on stdin, step the environments for this time and print the result."""
     import numpy as np
 
     from accel_rl.data.rollout_arrays import Step

@@ -56,7 +56,7 @@ def build(s: dict[str, Any]) -> tuple[Any, int]:
 
 
 def main() -> None:
-    """Measure as often as stdin requests, until stdin ends."""
+    """For each number of seconds on stdin, measure env steps/s and print the result."""
     model, chunk = build(json.loads(sys.argv[1]))
     model.learn(chunk, reset_num_timesteps=False)
     print("ready", flush=True)

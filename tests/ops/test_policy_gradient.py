@@ -70,7 +70,7 @@ def test_the_surrogate_and_its_gradient_are_those_of_the_smaller_term():
         (ratio, advantage)
         for ratio in (0.0, 0.5, 0.79, 0.81, 0.9, 1.0, 1.1, 1.19, 1.21, 1.5, math.inf)
         for advantage in (1.5, -0.7, 0.0)
-        if advantage or ratio < math.inf  # Without the pair (inf, 0), whose product is NaN.
+        if advantage or ratio < math.inf  # The pair (inf, 0) is omitted: its product is NaN.
     ]
     ratio, advantage = torch.tensor(cells, dtype=torch.float64).unbind(1)
     ratio.requires_grad_()

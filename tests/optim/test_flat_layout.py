@@ -1,4 +1,4 @@
-"""Flat parameter vectors are reordered if their parameters have another order, and refused if the parameters differ."""
+"""Saved flat parameter vectors are reordered if a network has its parameters in another order, or else refused."""
 
 from dataclasses import replace
 

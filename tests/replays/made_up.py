@@ -72,8 +72,7 @@ class Simulators:
             if rng.random() < self.dies and self.steps[b]:  # The environment's worker process was replaced.
                 self.steps[b][-1].cut = True
                 self.episode[b] = [self.frame()]
-            # If a worker process is lost, its part of the rollout is invalid, and the next rollout begins a new
-            # episode.
+            # If a worker process is lost, its part of the rollout is invalid. A new episode follows.
             if rng.random() < self.dies:
                 frames[S - 1, b], age[0, b] = self.episode[b][-1], min(len(self.episode[b]) - 1, old)
                 self.over[b] = True

@@ -44,8 +44,8 @@ def table(folder, tmp_path, *options):
 def moved(tmp_path):
     """A run that took an hour on a GPU, and then four hours on a CPU.
 
-    The second launch is at 8,000 env steps. The third launch is at 4,000, and replaces the later rows.
-    The column steps_per_s is wrong in the first row after the third launch.
+    The second launch is at 8,000 env steps. The third launch is at 4,000 env steps, and replaces the later rows. The
+    column steps_per_s is wrong in the first row after the third launch.
     """
     hour, energy = 3600, {"cpu_s": 7200.0, "joules": KWH, "gpu_joules": KWH / 2}
     rows = {

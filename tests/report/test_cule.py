@@ -38,8 +38,8 @@ def test_rates_and_time_to_score():
 @pytest.mark.parametrize("game", published_by("dalton")["table_3"]["games"])
 @pytest.mark.parametrize("column", COLUMNS)
 def test_a_run_as_fast_as_the_papers_has_the_papers_cells(game, column):
-    """A run is made up from the four numbers in a column of the paper. The report must compute these numbers from the
-    run."""
+    """The report must compute the four numbers in a column of the paper from a run that was made up from these
+    numbers."""
     printed = published_by("dalton")["table_3"]
     kfps, updates, minutes, mframes = (row[list(COLUMNS).index(column)] for row in printed["games"][game]["rows"])
     score = printed["games"][game]["score"]

@@ -15,8 +15,7 @@ FULL = 50_000_000  # Env steps of a run in the papers' tables of hours.
 @pytest.mark.parametrize("game", CULE["games"])
 @pytest.mark.parametrize("column", COLUMNS)
 def test_cules_frames_are_env_steps(game, column):
-    """In table 3 of Dalton & Frosio, frames/s are updates/s x environments x SPU (steps per update), and frames are env
-    steps."""
+    """In table 3 of Dalton & Frosio, frames/s equal updates/s x environments x SPU (env steps per update)."""
     kfps, updates, minutes, mframes = (row[list(COLUMNS).index(column)] for row in CULE["games"][game]["rows"])
     _, envs, batches, ranks = COLUMNS[column]
     _, steps_per_update = BATCHES[batches]

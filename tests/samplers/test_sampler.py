@@ -131,8 +131,8 @@ def test_environments_that_become_idle_are_skipped_from_the_next_rollout_that_be
 @pytest.mark.slow  # as the next test
 @pytest.mark.parametrize("reset", ["immediate", "cached", "wait"])
 def test_rollouts_that_are_begun_ahead_are_those_that_are_collected(reset):
-    """Rollouts are equal whether or not they begin in advance. If the iterator is closed, the sampler's state is that
-    after the rollout which had begun."""
+    """Rollouts are equal whether or not they begin in advance. If the iterator of rollouts is closed, the sampler's
+    state includes the rollout that had begun."""
     agents = RandomAgent(make_spec(GAMES[0], training=True).n_actions), make_agent(GAMES[0])
     for agent in agents:
         got = {}

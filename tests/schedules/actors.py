@@ -76,7 +76,7 @@ class SimulatedRay:
     )
 
     def __init__(self, world: World, make: Callable[..., Any]) -> None:
-        """`make` builds the object that an actor serves from the arguments of `start`."""
+        """`make(*arguments)` builds the object whose methods an actor executes."""
         self.world, self._make = world, make
         self.actors = dict[str, SimulatedActor]()
 

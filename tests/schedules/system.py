@@ -157,8 +157,8 @@ def socket_pair(system: System) -> tuple[SimulatedSocket, SimulatedSocket]:
 
 
 class SimulatedProcess:
-    """A simulated process with the methods of subprocess.Popen that WorkerProcess calls. Its socket is closed at its
-    end."""
+    """A simulated process with the methods of subprocess.Popen that WorkerProcess calls. The end of the process closes
+    its socket."""
 
     def __init__(self, system: System, name: str, function: Callable[[], Any], socket: SimulatedSocket) -> None:
         self._world, self._socket = system.world, socket

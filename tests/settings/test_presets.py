@@ -465,7 +465,7 @@ def test_without_reward_clipping_the_guard_is_refused():
 
 
 def test_what_a_reward_adds_to_a_loss():
-    """A clipped reward can change from -1 to 1. This error of 2 adds a Huber loss of 1.5 to the sum over a batch of
+    """A clipped reward that changes from -1 to 1 adds an error of 2, or a Huber loss of 1.5, to the sum over a batch of
     8."""
     made = DQN(DQN.Config(batch_size=8, reward_clip=1.0), SPEC, T=2, B=2)
     assert made.config.usual_loss() == pytest.approx(1.5 / 8)

@@ -53,7 +53,8 @@ def set_device(device: Any) -> None:
 
 
 class device:
-    """A context manager that makes a device the current device. With None or a negative index, it has no effect."""
+    """A context manager that makes a device the current device. The context manager has no effect for None or a
+    negative index."""
 
     def __init__(self, device: Any) -> None:
         is_none = device is None or (isinstance(device, int) and device < 0)

@@ -69,7 +69,7 @@ class ReplacingInAMethod(Replacing):
 
 
 class HookedGradients(A2C):
-    """A user's algorithm with a gradient hook that reads a Python number. Each update changes the number."""
+    """A user's algorithm with a gradient hook that reads a Python number, which each update changes."""
 
     def __init__(self, *args, **options):
         super().__init__(*args, **options)

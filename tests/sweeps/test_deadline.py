@@ -349,7 +349,7 @@ def test_a_stopped_sweep_continues_elsewhere_with_its_packed_checkpoints(ordinar
 
 @pytest.mark.slow
 def test_a_run_that_cannot_finish_gives_its_slot_to_one_that_can(tmp_path):
-    """On one core, the sweep stops the first run, which cannot finish, and does not begin the second, similar one.
+    """On one core, the sweep stops the first run, which cannot finish, and does not begin the second, similar run.
 
     The short run finishes and is packed. The sweep then ends, because no other run can finish.
     """

@@ -52,7 +52,7 @@ def assert_equal(a: Path, b: Path, names: list[str]) -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """An uninterrupted sweep of the grid `long`. Interrupted sweeps must have equal results."""
+    """An uninterrupted sweep of the grid `long`, whose results interrupted sweeps must also have."""
     folder = tmp_path_factory.mktemp("sweeps") / "whole"
     done = run(LONG, "--out", folder)
     assert done.returncode == 0, done.stderr

@@ -73,7 +73,7 @@ struct TiaLog {
     TiaWrite writes[SIZE];
 };
 
-// The memory to draw into, and which lines are displayed.
+// The memory for a drawn picture, and which scan lines are displayed.
 struct Picture {
     u8* pixels;  // `pixels` are colour bytes [height, 160], or null if only collisions are computed.
     i32 first_line;

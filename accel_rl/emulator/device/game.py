@@ -66,7 +66,7 @@ class AgentStepRules:
     life_loss: bool
     repeat_probability: float
     frame: str
-    oldest: int  # The age of an episode is counted up to `oldest` steps.
+    oldest: int  # The age (steps) of an episode is counted only up to `oldest`.
     one_life: bool = False  # If true, a lost life ends the step and the episode.
 
 

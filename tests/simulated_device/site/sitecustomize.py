@@ -24,8 +24,7 @@ if os.environ.get("ACCEL_RL_TEST_SIMULATED_DEVICE") == "1":
                 execute(module)
                 from tests import simulated_device
 
-                # Groups of environments use parts of the same tensors (see `in_parts`), so unordered accesses are not
-                # errors.
+                # Groups of environments share tensors (see `in_parts`), so that unordered accesses are no errors.
                 simulated_device.install(races=False)
                 simulated_device.stay()
                 if os.environ.get("ACCEL_RL_TEST_NCCL") == "1":

@@ -182,7 +182,7 @@
     BUS_WRITE(m, address, 1)
 #define PHA(op) PUSH(a)
 #define PHP(op) PUSH(FLAGS())
-// Like the 6507, PLA first reads the byte at the old stack pointer.
+// PLA first reads the byte at the old stack pointer, as on the 6507.
 #define PLA(op) \
     cycle += 4; \
     if (sp >= 0x80 && sp < 0xFF) { sp++; a = nz = ram[sp & 0x7F]; NEXT(1) } \

@@ -3,7 +3,7 @@
 // | write -> the register's last value again? -- yes --> nothing
 // |                                           -- no  --> the TIA, or the log: cycle, register, value
 //
-// `last` maps each register to its last value, or to a mark because of which the next write is not ignored:
+// `last` maps each register to its last value, or to one of two marks, which ensure that the next write is not ignored:
 // | ALWAYS   the register does something whenever it is written (RESPx, HMOVE, CTRLPF by when, NUSIZ0 among stars ...)
 // | ONCE     the same value would do something now: GRP0 and GRP1 hand on each other's, ENABL's goes with GRP1's, and
 // |          NUSIZx shows a player that was just reset

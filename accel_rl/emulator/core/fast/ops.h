@@ -315,8 +315,8 @@ struct RamCode {
         const u32 now = u32(ram[i]) | u32(ram[i + 1]) << 8 | u32(ram[i + 2]) << 16 | 1u << 24;
         if (bytes[i] != now) {
             bytes[i] = now;
-            // CART_E0 makes every indexed read use the general code. JSR is SLOW, because it may overwrite its own
-            // operand.
+            // CART_E0 stands for a cartridge without known ROM offsets, so that indexed reads use the general code. JSR
+            // is SLOW, because it may overwrite its own operand.
             const FastDecode d{ram, 128, 128, low, high, CART_E0};
             ops[i] = ram[i] == 0x20 ? FastDecode::op(FAST_SLOW, 0) : d.instruction(i);
         }

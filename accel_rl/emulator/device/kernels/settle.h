@@ -75,7 +75,7 @@ struct LaneTia {
             return false;
         }
 
-        // Applies the next write. After the last write, one more turn advances to the clock `until`.
+        // Applies the next write. If all writes have been applied, advances to the clock `until`.
         HD bool turn() {
             const bool writes = next < count;
             Written w = writes ? written(r, log[next], frame_clock) : Written{r, until, 63, STORES, false};
