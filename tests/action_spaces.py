@@ -45,10 +45,8 @@ class Numbers(Targets):
 
 
 class Choices(Targets):
-    """The best action is two integers. The first is 5, 6 or 7 for x0 in the first, second or last third of [-1, 1].
-
-    The second is 1 if x1 is positive, and otherwise 0.
-    """
+    """The best action is a pair of integers: 5, 6 or 7 for x0 in the first, second or last third of [-1, 1], and (x1 >
+    0)."""
 
     def reward(self, action: np.ndarray) -> float:
         return 0.5 * (action[0] == 5 + int((self.x[0] + 1) * 1.4999)) + 0.5 * (action[1] == (self.x[1] > 0))

@@ -7,8 +7,7 @@ import shutil
 import site
 import tempfile
 
-# If tests share two cores, OpenMP threads that spin long at barriers make the tests a hundred times as slow. accel_rl
-# also sets GOMP_SPINCOUNT, but too late for tests that import torch first.
+# OpenMP threads that spin long at barriers would make tests that share two cores a hundred times as slow.
 os.environ.setdefault("GOMP_SPINCOUNT", "6000")
 # With two processes on two cores, numpy's dot product of 16,384 elements takes 4 ms on two threads, and 10 us on one.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

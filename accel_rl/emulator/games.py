@@ -244,7 +244,7 @@ def benchmark_games() -> list[str]:
 
 
 def vector_games() -> list[str]:
-    """Return the games that `VectorEnv` plays. The first 57 of these are the benchmark games."""
+    """Return the games that `VectorEnv` plays. The first 57 games are the benchmark games."""
     return [game for game in games() if is_emulated(game, "84x84", None)]
 
 

@@ -121,7 +121,7 @@ class PythonVector {
         for (py::ssize_t i = 0; i < which.size(); i++) env(which.at(i)).restore(states[size_t(i)], randoms);
     }
 
-    // Writes the RAM of the environments `which` [n] to `out` [n, 128]. These environments may not be playing.
+    // Writes the RAM of the environments `which` [n], which may not be playing, to `out` [n, 128].
     void ram(const Ints& which, Bytes& out) {
         constexpr size_t size = sizeof(State::ram);
         if (size_t(out.size()) != size * size_t(which.size())) throw std::invalid_argument("an array has the wrong size");

@@ -5,8 +5,8 @@
     python -m tests.load --parts trainings --trainings 500 --json out.json
 
 Growth is the slope of each resource over the work done after a warm-up, with a 95 % confidence interval. The program
-fails if the interval of memory lies above `--limit-mib` per full-size run of a part, or the interval of descriptors,
-threads or processes above 0.5.
+fails if memory certainly grows by more than `--limit-mib` in a part of full size, or if descriptors, threads or
+processes certainly grow.
 """
 
 import sys

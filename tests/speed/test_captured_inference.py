@@ -32,7 +32,7 @@ def q_agent(epsilon=0.3, **network):
 
 
 def play(agent, n=6, between=lambda agent, i: None, groups=2, **options):
-    """Collect n rollouts. Returns their SHA-256 digest, and the sampler's CapturedInference."""
+    """Collect n rollouts. Returns the SHA-256 digest of the rollouts, and the sampler's CapturedInference."""
     sampler = make_sampler(ENV, 8, groups, options.pop("workers", 0), **options)
     try:
 

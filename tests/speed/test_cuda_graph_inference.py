@@ -16,7 +16,7 @@ from tests.speed.test_captured_inference import ENV, SPEC, Counting, anneal, apa
 
 
 def play(make, captured, n=6, between=lambda agent, i: None, groups=2, device="sim:0", workers=0):
-    """Collect n rollouts. Returns (their SHA-256 digest, number of captured graphs, messages)."""
+    """Collect n rollouts. Returns (SHA-256 digest of the rollouts, number of captured graphs, messages)."""
     from tests.simulated_device import in_parts
 
     agent, notes = make(), []

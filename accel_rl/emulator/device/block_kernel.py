@@ -67,7 +67,7 @@ class GameKernel(NamedTuple):
 
 @cache
 def begin(game: str, gpu: int) -> Future[GameKernel | None]:
-    """Start a thread that compiles a game for a GPU and tries the compiled kernel. Returns the future kernel, or future
+    """Start a thread that compiles a game for a GPU and tries the compiled kernel. The result of the returned future is
     None if the game cannot be compiled."""
     result: Future[GameKernel | None] = Future()
 

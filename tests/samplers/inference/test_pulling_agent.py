@@ -1,5 +1,4 @@
-"""An asynchronous rank pulls central parameters at the right steps of a rollout, and computes the right gradient
-after."""
+"""An asynchronous rank pulls central parameters at the right steps of a rollout, and then the right gradient."""
 
 import os
 import threading

@@ -55,7 +55,7 @@ struct FastCanvas {
     HD u8* row(i32 y) const { return pixels + y * WIDTH; }
 };
 
-// A part of a line. Pixels `first` to `last` - 1 are drawn, and collisions are latched from pixel `looks` on.
+// The part of a line from pixel `first` to pixel `last` - 1, in which collisions are latched from pixel `looks` on.
 struct Span {
     i32 first, last, looks;
 };
@@ -378,7 +378,7 @@ inline const Form* plain_form() {
 }
 #endif
 
-// Called by `apply_write` of tia_settle.h.
+// The function `apply_write` of tia_settle.h calls this function.
 HD void draw_until(Tia&, FastTia& fast, i32 until) { fast.draw_until(until); }
 
 }  // namespace accel
