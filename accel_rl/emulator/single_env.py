@@ -11,8 +11,8 @@ from accel_rl.emulator.vector_env import Observations, VectorEnv, VectorInfo
 
 
 class GameInfo(TypedDict):
-    """The info of a game. After a reset with a seed, `seeds` are the seeds of np_random and of the emulator, which both
-    equal the given seed. (ale-py's AtariEnv derives two different seeds.)"""
+    """The `info` of a SingleEnv. After a reset with a seed, `seeds` are the seeds of np_random and of the emulator,
+    which both equal the given seed. (ale-py's AtariEnv derives two different seeds.)"""
 
     lives: int
     frame_number: int

@@ -66,9 +66,9 @@ StepResult = tuple[Observations, Numbers, Flags, Flags, VectorInfo]
 class VectorEnv(EmulatedVectorEnv):
     """A batch of environments, which C++ threads step without the GIL. The arguments are those of `VectorOptions`.
 
-    recv() returns the results of the first `batch_size` environments that finish a step. `info["env_id"]` lists these
-    environments, and the next send() sends actions to them. If several batches are received before actions are sent,
-    send(actions, env_id) must name the environments.
+    recv() returns the results of the first `batch_size` environments that finish a step. `info["env_id"]` lists the
+    returned environments, to which the next send() sends actions. If several batches are received before actions are
+    sent, send(actions, env_id) must name the environments.
 
     Raises ConfigError for arguments that only ale-py's AtariVectorEnv supports.
     """

@@ -19,8 +19,8 @@ class Sizes:
         *("pong", "breakout", "seaquest", "qbert", "ms_pacman"),
         *("montezuma_revenge", "asteroids", "beam_rider", "space_invaders"),
     )
-    policy_envs: int = 1_024  # for A2C and PPO
-    q_envs: int = 256  # for DQN, C51 and Rainbow
+    policy_envs: int = 1_024  # Number of environments for A2C and PPO.
+    q_envs: int = 256  # Number of environments for DQN, C51 and Rainbow.
     ppo_horizon: int = 16
     ppo_minibatch: int = 512  # as in the code of Stooke & Abbeel 2018
     impala_network: str = "impala"  # The residual network of Espeholt et al. 2018

@@ -56,7 +56,7 @@ class Options:
                 raise ConfigError(f"--{name.replace('_', '-')} {text}: must be at least {least}")
 
     def one_of(self, name: str, allowed: Sequence[str]) -> None:
-        """Raise ConfigError if an option has a value that is not in `allowed`."""
+        """Raise ConfigError if a value of the option `name` is not in `allowed`."""
         value = getattr(self, name)
         one_of(name, value if isinstance(value, tuple) else (value,), allowed)
 

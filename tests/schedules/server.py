@@ -178,7 +178,7 @@ def _flat(size: int) -> FlatParameters:
 
 
 def _copied(shard: Shard) -> Shard:
-    """Return a copy of a shard, as the shard's actor would receive."""
+    """Return a copy of a shard, as Ray would pass it to the shard's actor."""
     result = Shard(shard._parameters, Subtract(0), shard.max_delay)  # type: ignore[arg-type]
     result._sequences, result.version = dict(shard._sequences), shard.version
     return result

@@ -22,8 +22,8 @@ BYTES = 16
 
 
 class Operand(NamedTuple):
-    """A tensor that a matrix product or convolution reads or writes. `offset` is its offset in the allocation, in bytes
-    modulo 16."""
+    """A tensor that a matrix product or convolution reads or writes. `offset` is the tensor's offset in its allocation,
+    in bytes modulo 16."""
 
     operation: str
     line: str

@@ -67,7 +67,7 @@ struct Game {
     i16 lives[256];
     u8 more_lives_address;  // The number of lives may have a second RAM byte, with this address.
     i16 more_lives[256];
-    // The number of lives between a reset and the first frame. If it is -1, the number in the RAM is used.
+    // The number of lives between a reset and the first frame, or -1 for the number in the RAM.
     i16 lives_at_reset;
     Clause lives_when;  // While lives_when does not hold, lives are lives_else, or unchanged if lives_else is -1.
     i16 lives_else;

@@ -170,8 +170,8 @@ def _by_kernel(log: str) -> Iterator[tuple[str, str]]:
 
 def architecture_of(capability: tuple[int, int] | int, supported: Sequence[int]) -> str:
     """Return the architecture to compile for, such as sm_90. `supported` lists the compute capabilities that NVRTC
-    supports. If the GPU's capability is newer, return the newest older one as PTX, such as compute_120. Raises
-    ConfigError if the GPU is older than all supported capabilities."""
+    supports. For a newer GPU, return the newest supported capability below that of the GPU as PTX, such as compute_120.
+    Raises ConfigError if the GPU is older than all supported capabilities."""
     number = capability if isinstance(capability, int) else 10 * capability[0] + capability[1]
     if number in supported:
         return f"sm_{number}"

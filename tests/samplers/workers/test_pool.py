@@ -184,7 +184,7 @@ def test_a_hung_worker_is_replaced(warned):
 
 @pytest.mark.slow
 def test_a_worker_that_hangs_while_it_starts_is_replaced(warned, monkeypatch):
-    """The first process of worker 1 hangs at its start, and later the process that replaces a killed one.
+    """Worker 1's first process hangs at its start. Later, a process that replaces a killed process hangs at its start.
 
     The test shortens the time limits for the starts of both processes.
     """

@@ -91,7 +91,7 @@ struct Starts {
     u32 rows, columns;  // A start state has a timer (row) and no-ops (column), or is cached (row).
 };
 
-// Returns the index of an episode's start state.
+// Returns the index of an episode's start state in the table of start states.
 HD u64 start_of(const Starts& starts, u32 seed, u32 number) {
     const StartDraws drawn = start_draws(seed, number, starts.rows, starts.columns);
     return u64(drawn.row) * starts.columns + drawn.column;
