@@ -6,7 +6,8 @@
     | sampling          the sampler: workers step, the action server acts
     | bound             1 / (1/environment_only + 1/inference_only): both parts share the same cores
 
-All are measured in turns. If options have several values, all combinations are measured.
+Sampler, environments and inference are measured in turns. If options have several values, all combinations are
+measured.
 
     | python -m benchmarks.sampler --game breakout --json OUT
     | python -m benchmarks.sampler --game breakout pong --envs-per-worker 2 4 8 16 32 64 --nets none a3c

@@ -52,8 +52,7 @@ HD u8 riot_read(Riot& r, u32 address, i32 cycle) {
     return u8(u32(counted) - u32(r.read_offset));
 }
 
-// For a program that reads INTIM every `period` cycles, returns the number of reads before one returns 0, after the
-// read at `cycle`.
+// Returns how many reads of INTIM, one every `period` cycles after the read at `cycle`, return a value other than 0.
 HD i32 riot_reads_before_zero(const Riot& r, u8 read, i32 cycle, i32 period) {
     const i32 elapsed = cycle - r.set_cycle;
     if (!read || r.read_offset || elapsed < 1 || elapsed > i32(u32(r.value) << r.shift)) return 0;

@@ -47,7 +47,7 @@ def test_a_killed_worker_is_replaced_and_its_part_marked(warned):
 
 
 def test_a_killed_worker_is_noticed_within_a_second(warned):
-    """One of three kills must be noticed within a second. Other programs on the machine may delay the other two."""
+    """At least one of three kills must be noticed within a second. Other programs on the machine may delay the test."""
     took = []
     sampler, agent = make_sampler(ENV, 8, 2, 2), make_agent(ENV)
     try:

@@ -1,5 +1,5 @@
-// The body (code) of each instruction of the fast core is a macro. The interpreter (cpu.h) and translated ROMs expand
-// it.
+// The body (code) of each instruction of the fast core is a macro, which the interpreter (cpu.h) and translated ROMs
+// expand.
 // | READ_IM(LDA)    m = operand; DO_LDA; NEXT(2)         the place of the operand, and what is done with `m`
 //
 // A body uses these names, which the function that expands the body defines:

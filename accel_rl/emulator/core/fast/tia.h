@@ -113,8 +113,8 @@ struct FastTia {
         if (reg >= COLUP0 && reg <= COLUBK) mix(reg - COLUP0);
     }
 
-    // Handles a write to HMOVE. Only the masks of objects that it moves or shows, often one or two of five, are
-    // computed again.
+    // Handles a write to HMOVE. Only the masks of moved or newly shown objects, often one or two of five, are computed
+    // again.
     HD_FOLD void write_hmove(i32 clock) {
         skip_lines(t.settled);
         unbuilt |= t.first_hidden[0] | u32(t.first_hidden[1]) << 1;
