@@ -87,8 +87,7 @@ class AtariEmulator:
             raise ConfigError(f"sticky probability {sticky}; allowed is 0 to 1")
         rom = read_rom(game) if rom is None else rom
         self._emulator: EmulatorCore = core().Emulator(rom, cartridge(game), self.settings, seed, sticky, fast)
-        # As in ale-py, a mode or difficulty is set after the game was loaded with the defaults, and followed by a
-        # reset.
+        # As in ale-py, a mode or difficulty is set after a game was loaded with the defaults, before a reset.
         if mode is not None:
             self._emulator.set_steps(steps(game, mode))
         if difficulty is not None:

@@ -168,8 +168,7 @@ class World:
         if self._by_priority:
             if self.rng.random() < 0.05:
                 self.rng.choice(able).priority = self.rng.random()
-            # Other actors also run, because the actor with the highest priority may poll for a value that another actor
-            # stores.
+            # Other actors also run, because the one with the highest priority may poll for a value that they store.
             return max(able, key=lambda a: a.priority) if self.rng.random() < 0.8 else self.rng.choice(able)
         return self.rng.choice(able)
 
