@@ -93,7 +93,7 @@ class AtariEnvCore : public Emulator {
     EpisodeSteps episode{};
 
   private:
-    // Memory for the pictures of one step. Each thread has one, for all environments that the thread steps.
+    // Memory for the pictures of one step, one per thread, for all environments that the thread steps.
     struct Scratch {
         GrayFrame first, last;
         Observer observer;

@@ -33,7 +33,8 @@ class EnvPoolEnv : public StackedEnv {
   private:
     void restart() override { begin(true); }
 
-    // Begins a game, or continues the game after a lost life. This is not an agent step for the time limit.
+    // Begins a game, or continues the game after a lost life. For the time limit, the beginning of a game is no agent
+    // step.
     void begin(bool anew) {
         const u32 steps = anew ? 0 : report.episode_frame;
         u32 noops = draw_noops() + (rules_.fire ? 0 : 1);

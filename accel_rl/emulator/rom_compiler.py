@@ -124,8 +124,8 @@ def turn(file: Path) -> Iterator[tuple[int, ...]]:
 
 
 def turns(folder: Path) -> list[Path]:
-    """Return the lock files of compilers. Each running compiler holds one, so that compilers use at most a quarter of
-    the cores."""
+    """Return the lock files, of which each running compiler holds one, so that compilers use at most a quarter of the
+    cores."""
     return [folder / f"compiler-{i}.lock" for i in range(max(1, len(usable_cores()) // 4))]
 
 

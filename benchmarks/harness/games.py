@@ -6,7 +6,7 @@ from accel_rl.emulator import games
 from accel_rl.emulator.games import rom_path
 from accel_rl.text.errors import ConfigError, nearest
 
-# These ROMs of ale-py need two players.
+# ROMs of ale-py that need two players.
 TWO_PLAYERS = ("combat", "joust", "maze_craze", "warlords")
 
 

@@ -19,8 +19,7 @@ EPISODE = 500  # Number of steps of each stored episode
 
 @functools.cache
 def priorities(N: int) -> np.ndarray:
-    """Return random priorities [N] float32. They are cached, because the time to draw random numbers must not be
-    measured."""
+    """Return random priorities [N] float32, which are cached, because the time to draw them must not be measured."""
     return np.random.default_rng(0).random(N, dtype=np.float32)  # TorchRL refuses float64.
 
 

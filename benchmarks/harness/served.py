@@ -11,7 +11,7 @@ from accel_rl.text.errors import RunError
 
 
 class Served:
-    """A child process that measures on request. It prints "ready" when it can begin."""
+    """A child process that measures on request, and prints "ready" when it can begin."""
 
     def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None):
         self._name = name

@@ -51,8 +51,8 @@ def test_stookes_hours_are_for_50_million_env_steps(table, algorithm):
 
 
 def test_stookes_speed_ups():
-    """In sections 5.3 and 5.4, A2C and Categorical DQN are 6 x as fast on 8 GPUs. On one, DQN takes 8 h, and Rainbow 14
-    h."""
+    """In sections 5.3 and 5.4, A2C and Categorical DQN are 6 x as fast on 8 GPUs. On one GPU, DQN takes 8 h, and
+    Rainbow 14 h."""
     a2c, c51 = STOOKE["table_2"]["algorithms"]["A2C"], STOOKE["table_3"]["algorithms"]["Categorical-DQN-2048"]
     assert a2c[0] / a2c[-1] > 6 and c51[0] / c51[-1] == pytest.approx(6, rel=0.02) and c51[-1] < 2
     assert round(STOOKE["table_3"]["algorithms"]["DQN-512"][0]) == 8

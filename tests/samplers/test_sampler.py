@@ -281,8 +281,8 @@ def test_the_serial_sampler_equals_a_loop_over_environments(reset):
 
 
 def valid_after(rollout, b):
-    """Whether environment b makes steps until the rollout's end. With --sampler.reset wait, it stops where its episode
-    ends."""
+    """Whether environment b makes steps until the rollout's end. With --sampler.reset wait, an environment stops at the
+    end of its episode."""
     return not bool(rollout.ended[:, b].any())
 
 

@@ -45,8 +45,8 @@ class DeviceGenerator(HostGenerator):
     def get_state(self) -> Tensor:
         """Return the state [16] uint8 on the host.
 
-        A CPU generator draws two normal numbers, and stores the second.
-        This number is dropped, because a GPU's generator stores none.
+        A CPU generator draws two normal numbers, and stores the second, which is dropped here, because a GPU's
+        generator stores none.
         """
         state = super().get_state()
         state[_TWISTER:] = 0

@@ -1,4 +1,5 @@
-"""If the system's limits are exhausted, the error is one line that names the limit. Other errors have a traceback."""
+"""If the system's limits are exhausted, the error is one line that names the limit. Errors of other kinds are printed
+with a traceback."""
 
 import errno
 import os

@@ -6,8 +6,8 @@
 // If a row of a picture equals the row above, `source` refers to the row above, whose results are reused.
 //
 // A pixel of the 84x84 observation is the mean of an area of the picture. The mean is computed with integers: a pixel
-// of the picture has 21 x 2 parts, and an area has 200 parts. cv2's rounding errors matter only if a mean is halfway
-// between two integers. Such a mean is computed again in floats, in cv2's order.
+// of the picture has 21 x 2 parts, and an area has 200 parts. cv2's rounding errors matter only for means halfway
+// between two integers, which are computed again in floats, in cv2's order.
 #pragma once
 #include "tia.h"
 

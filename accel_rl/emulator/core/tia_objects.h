@@ -80,8 +80,8 @@ HD i32 late_reset_position(u32 object, i32 cycle, i32 since_hmove) {
 }
 
 // If HMM0 changes from 7 to 6 in the 21st cycle after HMOVE, missile 0 draws stars. Until the next HMOVE, missile 0
-// then moves at the end of each scan line, in a cycle of four lines. It is wide on one of these four lines, and hidden
-// on another.
+// then moves at the end of each scan line, in a cycle of four lines. Missile 0 is wide on one of the four lines, and
+// hidden on another.
 // | line after the write   1       2       3    4
 // | pixels to the left     33      0       17   18
 // | missile 0              wide    hidden

@@ -101,8 +101,8 @@ def unpacked(content: bytes) -> GameKernel:
 
 
 def is_on(translate: bool) -> bool:
-    """Return whether games get their own GPU kernels. They do not if `translate` is false, if ACCEL_RL_TRANSLATE=off,
-    or if the headers have changed since the emulator was compiled."""
+    """Return whether games get their own GPU kernels: not if `translate` is false, if ACCEL_RL_TRANSLATE=off, or if the
+    C++ headers have changed since the emulator was compiled."""
     return translate and not translation.is_off() and not translation.is_stale()
 
 

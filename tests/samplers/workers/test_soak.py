@@ -39,8 +39,8 @@ def error_of(r: Rollout) -> str | None:
 
 @dataclass(frozen=True)
 class Resources:
-    """Resources of this process and its worker processes. `memory` is their private memory and the shared memory, in
-    bytes."""
+    """Resources of this process and its worker processes. `memory` is the private memory of all processes plus the
+    shared memory, in bytes."""
 
     processes: int
     descriptors: int

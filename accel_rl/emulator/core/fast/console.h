@@ -45,7 +45,7 @@ struct FastConsole : Bus<WritesAtOnce> {
     }
 };
 
-// A number from the memory layout of FastConsole. It must be equal in a translated ROM and in the emulator.
+// A number from the memory layout of FastConsole, which must be equal in a translated ROM and in the emulator.
 HD constexpr u32 layout_of_translations() { return u32(sizeof(FastConsole) << 8 | alignof(FastConsole) << 4 | sizeof(void*)); }
 
 }  // namespace accel

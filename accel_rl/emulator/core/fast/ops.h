@@ -138,7 +138,8 @@ struct FastDecode {
         if (place == ABSOLUTE_Y && fast != FAST_SLOW) return done - 2;
         return done;
     }
-    // Decodes a store. Its fast instructions are in the order of places RZ TZ TS WS GZ GA, and then the indexed places.
+    // Decodes a store, whose fast instructions are in the order of places RZ TZ TS WS GZ GA, and then the indexed
+    // places.
     HD u32 store(u32 first, u32 place, u32 offset) const {
         const u32 zp = at(offset, 1), address = place >= ABSOLUTE && place <= ABSOLUTE_Y ? zp | at(offset, 2) << 8 : 0;
         switch (place) {

@@ -1,4 +1,4 @@
-// The 6507 of one lane. It runs instructions up to the end of a scan line, each as a sequence of stages (stages.h).
+// The 6507 of one lane, which runs instructions up to the end of a scan line, each as a sequence of stages (stages.h).
 // | lanes     0  line 17 ......|        line 18 ...
 // |           1  line 17 ..|   |        line 18 ......      all lanes meet at the end of every scan line, so that they
 // |           2  line 17 ....| |        line 18 ....        run the same part of the program at the same time

@@ -104,7 +104,7 @@ struct LaneTia {
             return false;
         }
 
-        // Skips the rows that end before the clock `settled`. Their ends may change only the blank of an HMOVE.
+        // Skips the rows that end before the clock `settled`, whose ends may change only the blank of an HMOVE.
         HD void pass_rows(Written& w) {
             const i32 to = settled < tia.stop ? settled : tia.stop;
             row_clock += (to - row_clock) / LINE_CLOCKS * LINE_CLOCKS;
