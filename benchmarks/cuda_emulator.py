@@ -1,4 +1,4 @@
-"""Measures the rates of Atari on a GPU and on CPU cores: Figures 2 to 4 and Tables 3 and 4 of Dalton & Frosio 2020.
+"""Measures frames/s of Atari games on a GPU and on CPU cores, as figures 2 to 4 and table 4 of Dalton & Frosio 2020.
 
     | python -m benchmarks.cuda_emulator --json OUT                                     # Breakout, by environments
     | python -m benchmarks.cuda_emulator --games all57 --loads emulation inference                # Figure 2
@@ -11,14 +11,14 @@
     | device       games on the learner's device      workers      games on all CPU cores, by this project's emulator
 
 For each game and number of environments, all loads (emulation, inference, training) and engines are measured in turns.
-In some steps, the fast core of the emulator cannot compute the result, and the slower plain core repeats the step on
-one thread of the GPU, while all environments wait. The column "plain steps" counts the steps of the plain core among
-the first 8 steps of each environment. Rates are emulated frames (4 per env step) per second. The experiment
-`experiments.dalton:table_3` measures how long training takes to reach a score (Table 3).
+In some agent steps, the fast core of the emulator gives up, and the slower plain core repeats the step on one thread of
+the GPU, while all environments wait. The column "plain steps" counts these steps among the first 8 steps of each
+environment. Rates are emulated frames (4 per env step) per second. The experiment `experiments.dalton:table_3` measures
+how long training takes to reach a score (table 3 of the paper).
 
-This project chose the networks, because Dalton & Frosio report 4 million parameters but no layers. The network for
-inference has the two convolutions of Mnih et al. 2016 (0.66 million parameters at 84x84). Training uses each
-algorithm's default network, with horizons of 5 for PPO and DQN.
+The networks are not the paper's, because Dalton & Frosio report only the number of parameters (4 million). The network
+for inference has the two convolutions of Mnih et al. 2016 (0.66 million parameters at 84x84). Training uses each
+algorithm's default network, and horizons of 5 for PPO and DQN.
 """
 
 import itertools
@@ -60,7 +60,7 @@ WARM_UP = 6
 """Number of rollouts before a measurement. After these rollouts, sampling into both rollout buffers is captured as CUDA
 graphs."""
 WARM_CYCLES = 4
-BLOCK = 20  # Env steps in one block of --by-step, which prints one rate per block
+BLOCK = 20  # --by-step prints one rate per 20 env steps.
 COUNTED = 8
 """The steps that the plain core plays are counted in this number of first steps of each environment."""
 
@@ -103,7 +103,7 @@ class Options(program.Options):
 
 @dataclass(frozen=True)
 class Load:
-    """A kind of work that is measured: emulation, inference or training, with the settings of `algorithm`."""
+    """A kind of work to measure: emulation, inference, or training by `algorithm`."""
 
     game: str
     envs: int
@@ -134,8 +134,7 @@ class Load:
         return resolve(config)
 
     def build(self, device: str, folder: Path, stack: ExitStack) -> tuple[Measure, float | None]:
-        """Build and warm up the work that is measured, and return (function that measures frames/s, peak MiB on the
-        GPU)."""
+        """Build and warm up the work. Return (function that measures frames/s, peak memory on the GPU in MiB)."""
         peak_memory(device)
         config = self.config(device)
         if self.kind == "training":
@@ -152,20 +151,20 @@ class Load:
 
 
 def peak_memory(device: str) -> float | None:
-    """Return the maximum GPU memory of tensors since the last call of this function, in MiB, or None on other
-    devices."""
+    """Return the maximum memory of tensors on the GPU since the last call of this function, in MiB, or None for a
+    CPU."""
     if not device.startswith("cuda"):
         return None
-    torch.cuda.init()  # PyTorch resets memory statistics only of an initialized GPU.
+    torch.cuda.init()  # The memory statistics of a GPU can be reset only after init().
     peak = torch.cuda.max_memory_allocated(device) / 2**20
     runtime(device).reset_peak_memory_stats(device)
     return peak
 
 
 def by_step(game: str, envs: int, steps: int, block: int, device: str) -> list[dict[str, float]]:
-    """Play from one start state in all environments (Figure 3), and return frames/s and resets of each block of steps.
-    On a CPU, which simulates warps, also return how many loop iterations a warp needs per iteration of one of its
-    lanes: 1 if all lanes always run the same instructions."""
+    """Play from one start state in all environments (figure 3), and return frames/s and resets of each block of steps.
+    On a CPU, which simulates warps, also return the divergence: the iterations of the instruction loop of a warp,
+    divided by those of a lane. The divergence is 1 if all lanes always run the same instructions."""
     config = Load(game, envs).config(device)
     device_game = make_device_game(config.env, True, True, device)
     batch, out = DeviceEnvs(device_game, [0] * envs), DeviceStep.empty(envs, device_game)
@@ -193,8 +192,8 @@ def by_step(game: str, envs: int, steps: int, block: int, device: str) -> list[d
 
 
 def plain_steps(config: Resolved, device: str) -> int:
-    """Return the number of steps that the plain core plays in the first `COUNTED` steps of all environments, which have
-    different seeds and random actions."""
+    """Return how many of the first COUNTED steps of all environments the plain core plays. Environments have different
+    seeds and random actions."""
     device_game = make_device_game(config.env, True, False, device)
     envs = config.sampler.envs
     batch, out = DeviceEnvs(device_game, list(range(envs))), DeviceStep.empty(envs, device_game)
@@ -208,7 +207,7 @@ def plain_steps(config: Resolved, device: str) -> int:
 
 
 def case(o: Options, game: str, envs: int, stack: ExitStack) -> Case:
-    """Build a measurement of each load with each engine, for one game and one number of environments."""
+    """Build the measurements of all loads and engines for one game and one number of environments."""
     device, folder = resolve_device(o.device), Path(stack.enter_context(tempfile.TemporaryDirectory()))
     variants: dict[str, Measure] = {}
     memory, plain = {}, {}
@@ -225,7 +224,7 @@ def case(o: Options, game: str, envs: int, stack: ExitStack) -> Case:
 
 
 def steps_case(o: Options, game: str, envs: int, stack: ExitStack) -> Case:
-    """Build the measurement for --by-step. Its result is the rate (frames/s) of the last block of steps."""
+    """Build the measurement for --by-step, whose result is the rate of the last block of steps in frames/s."""
     blocks: list[list[dict[str, float]]] = []
 
     def play(seconds: float) -> float:
@@ -241,8 +240,8 @@ def cases(o: Options) -> list[Build]:
 
 
 def lines(o: Options, result: dict[str, Any]) -> list[str]:
-    """Return, as lines of text, the distribution of rates over several games by load, engine and number of
-    environments, or for --by-step the rates of each block of steps."""
+    """Return lines of text with the quartiles over games of the rates of each load, engine and number of environments.
+    With --by-step, return a table of all blocks of steps."""
     results, rows = result["results"], []
     if o.by_step:
         columns = ("step", "frames_per_s", "resets", "divergence")

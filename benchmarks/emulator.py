@@ -1,4 +1,4 @@
-"""Measures the speed of games on one core, for this project's emulator, its plain core, ale-py, AtariVectorEnv and
+"""Compares the speed of Atari games on one core: accel_rl's emulator, its plain C++ core, ale-py, AtariVectorEnv and
 EnvPool.
 
     | python -m benchmarks.emulator --json OUT [--games all57] [--envs 4] [--repeats 5] [--machines fast]
@@ -40,7 +40,7 @@ STEPS = 16  # The CPU clock is read every 16 steps.
 
 
 def ours(frame: str, backend: str, game: str, envs: int, fast: bool = True) -> tuple[Act, int]:
-    """Return the step function of a batch of this project's emulator, with resets, and the number of actions."""
+    """Return a function that steps a batch of accel_rl's environments, including resets, and the number of actions."""
     config = EnvConfig(game=game, protocol="mnih2015", frame=frame, life_loss_ends_return=False, backend=backend)
     batch = make_batch(resolve_env(config), list(range(envs)), training=True)
     for env in batch.envs if not fast else []:
@@ -56,7 +56,7 @@ def ours(frame: str, backend: str, game: str, envs: int, fast: bool = True) -> t
 
 
 def peer(make: type[Peer], game: str, envs: int) -> tuple[Act, int]:
-    """Return the step function of a vector environment of another package on one thread, and the number of actions."""
+    """Return a function that steps another package's vector environment on one thread, and the number of actions."""
     env = make(Shape(game, envs, envs, cores=1, height=84, width=84))
     return env.step, env.n_actions()
 
@@ -97,7 +97,7 @@ class Options(program.Options):
 
 
 def frames_per_s(act: Act, actions: np.ndarray, seconds: float) -> float:
-    """Measure emulated frames per second of CPU time. The actions [steps, envs] are played repeatedly."""
+    """Measure emulated frames per second of CPU time. `actions` [steps, envs] are played again and again."""
     frames, start = 0, time.process_time()
     while (used := time.process_time() - start) < seconds:
         for action in actions:
@@ -108,7 +108,7 @@ def frames_per_s(act: Act, actions: np.ndarray, seconds: float) -> float:
 
 def case(o: Options, game: str, stack: ExitStack) -> Case:
     """Build the measurements of all emulators for one game."""
-    translate(game)  # The game's ROM is translated and compiled before the measurement, not during the measurement.
+    translate(game)  # The ROM must not be compiled during the measurement.
     variants = {}
     for name in installed():
         if name == VECTOR or name in (o.machines or installed()):
@@ -124,8 +124,8 @@ def cases(o: Options) -> list[Build]:
 
 
 def lines(_: Options, result: dict[str, Any]) -> list[str]:
-    """Return, for each emulator, a line with the median over games of its ratio to AtariVectorEnv, and the games with
-    the smallest ratios."""
+    """Return one line of text per emulator: the median over games of its speed divided by that of AtariVectorEnv, and
+    the games with the smallest ratios."""
     results, text = result["results"], [""]
     for name in results[0]["ratios"]:
         ratios = sorted((1 / r["ratios"][name]["median_by_turn"], r["game"]) for r in results)

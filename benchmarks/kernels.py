@@ -1,8 +1,8 @@
-"""Measures the effect of each kernel, and of each other optimization, on the speed of whole training and acting. The
-command is `python -m benchmarks.kernels --json OUT`.
+"""Measures how much each family of kernels, and inference that is captured, speed up training and acting. The command
+is `python -m benchmarks.kernels --json OUT`.
 
-For each workload, a trainer (or a sampler) with all families of kernels and one without each family are measured in
-turns. A family of kernels is kept if training or acting is at least 1.2 times as fast with these kernels.
+For each workload, a trainer or sampler with all families of kernels, and one without each family, are measured in
+turns. A family is kept in accel_rl if some workload is at least 1.2 times as fast with it.
 
 | family | without it |
 |---|---|
@@ -49,8 +49,8 @@ WITH_ALL = "with everything"
 
 
 def no(*_: object) -> None:
-    """Replaces a kernel's check of its arguments. The result None means that the kernel does not support the arguments,
-    so that torch computes instead."""
+    """Replaces a kernel's check of its arguments. The result None means that the kernel does not support them, so that
+    torch's operation is called instead."""
 
 
 FAMILIES: dict[str, dict[str, Any]] = {
@@ -91,7 +91,7 @@ def without(changes: dict[str, Any]) -> ExitStack:
 
 
 def worker(o: Options, workload: str, folder: Path, stack: ExitStack) -> Measure:
-    """Return a function that measures env steps/s of training or acting, after a warm-up."""
+    """Build and warm up a workload. Return a function that measures env steps/s."""
     kind, _, envs = workload.partition("-")
     if kind not in ACTING:
         training = Training(config_of(workload, o.game), folder)
@@ -123,7 +123,7 @@ def case(o: Options, workload: str, stack: ExitStack) -> Case:
 
 
 def turn(measure: Measure, changes: dict[str, Any], seconds: float) -> float:
-    """Measure a workload while a family of kernels is disabled."""
+    """Measure a workload with a family of kernels disabled."""
     with without(changes):
         return measure(seconds)
 
@@ -133,8 +133,8 @@ def cases(o: Options) -> list[Build]:
 
 
 def lines(o: Options, result: dict[str, Any]) -> list[str]:
-    """Return the table of families of kernels by workload, and the families that make some workload at least 1.2 times
-    as fast."""
+    """Return a table of speed-ups by family of kernels and workload, with a column for whether a family makes some
+    workload at least 1.2 times as fast."""
     results = result["results"]
     rows = []
     for family in o.families:

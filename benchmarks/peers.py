@@ -1,9 +1,9 @@
-"""Compares the speed of this project's sampler with that of other packages' vector environments, in one run. The
-command is `python -m benchmarks.peers --games breakout pong --json OUT`.
+"""Compares the speed of accel_rl's sampler with that of other packages' vector environments. The command is `python -m
+benchmarks.peers --games breakout pong --json OUT`.
 
-The sampler of accel_rl is compared with ale-py's AtariVectorEnv (step; send/recv), EnvPool (sync; async), Gymnasium's
-AsyncVectorEnv and SB3's SubprocVecEnv, measured in turns. All vector environments play the same game with frame skip 4
-and pictures of 104x80, with random actions and with actions of A3C-Net (the same weights; eager torch for the peers).
+The vector environments are ale-py's AtariVectorEnv (step; send/recv), EnvPool (sync; async), Gymnasium's AsyncVectorEnv
+and SB3's SubprocVecEnv, which are measured in turns with the sampler. All play the same game with frame skip 4 and
+pictures of 104x80. Actions are random, or come from A3C-Net with the same weights (for other packages by eager torch).
 Packages that are not installed are listed and omitted.
 """
 
@@ -80,7 +80,7 @@ class Options(program.Options):
 
 
 def installed(o: Options) -> list[type[Peer]]:
-    """Return the names of the installed packages, and print those of the missing packages once."""
+    """Return the installed vector environments, and print the names of missing packages."""
     wanted = [peer for peer in PEERS if peer.name in o.peers]
     missing = [peer for peer in wanted if importlib.util.find_spec(peer.package) is None]
     for package in dict.fromkeys(peer.install for peer in missing):
@@ -90,7 +90,7 @@ def installed(o: Options) -> list[type[Peer]]:
 
 
 def acting(agent: Agent) -> Act:
-    """Wrap an agent as a function from numpy stacks to actions."""
+    """Return a function that maps numpy stacks of observations to an agent's actions."""
 
     def act(obs: np.ndarray) -> np.ndarray:
         batch = torch.from_numpy(np.require(obs, requirements=["C", "W"]))
@@ -100,8 +100,8 @@ def acting(agent: Agent) -> Act:
 
 
 def case(o: Options, peers: list[type[Peer]], game: str, net: str, stack: ExitStack) -> Case:
-    """Build the samplers of accel_rl and of other packages for one game."""
-    translate(game)  # The game's ROM is translated and compiled before the measurement, not during the measurement.
+    """Build the measurements of accel_rl's sampler and of other packages' vector environments for one game."""
+    translate(game)  # The ROM must not be compiled during the measurement.
     ours = Sampling(o.config(game))
     stack.callback(ours.close)
     agent = make_agent(net, ours.spec)

@@ -1,9 +1,9 @@
-"""Compares replays of this project and of other packages: transitions/s appended and drawn, and bytes per transition.
+"""Compares accel_rl's replays with those of other packages: transitions/s of appends and draws, and bytes per
+transition.
 
-Every replay (this project's is also measured on a GPU if the machine has one) draws batches with both observations of
-each transition as complete stacks. Prioritized replays also write back new priorities. All replays are measured in
-turns. `benchmarks.gpu --part parr` measures a train step with the replay on the training device and on the host (Parr
-2017, table 1).
+All replays are measured in turns, accel_rl's also on a GPU if the machine has one. Batches contain both observations of
+each transition as complete stacks. After a draw, prioritized replays get new priorities. `benchmarks.gpu --part parr`
+measures train steps with a replay on the GPU and on the host (Parr 2017, table 1).
 
 The command is `python -m benchmarks.replay --json OUT`.
 """
@@ -36,7 +36,7 @@ from benchmarks.harness.peer_replays import EPISODE, PEERS, STACK, H, W, priorit
 from benchmarks.harness.program import Benchmark, Build, Case
 
 PICTURES = EnvSpec("pictures", (H, W), "uint8", 6, STACK)
-VECTORS = EnvSpec("vectors", (27,), "float32", 6, 1)  # The observations of Parr 2017 are vectors of 27 numbers.
+VECTORS = EnvSpec("vectors", (27,), "float32", 6, 1)  # as in Parr 2017
 OURS = "accel_rl"
 KINDS = ("uniform", "prioritized")
 
@@ -72,8 +72,8 @@ class Options(program.Options):
 
 
 class Ours:
-    """This project's replay, filled by rollouts of T steps of B environments. The replay is stored on `device`, and
-    batches are moved to the device `learner`."""
+    """A replay of accel_rl on `device`, filled by rollouts of T steps of B environments. Batches are moved to the
+    device `learner`."""
 
     T = 16
 
@@ -102,8 +102,7 @@ class Ours:
 
 
 class StepByStep(Ours):
-    """This project's replay, filled through `accel_rl.ReplayBuffer`, one step of B environments with complete stacks at
-    a time."""
+    """accel_rl.ReplayBuffer, which is filled step by step with complete stacks of B environments."""
 
     def __init__(self, capacity: int, B: int, n_step: int, prioritized: bool):
         space = gymnasium.spaces.Box(0, 255, (STACK, H, W), np.uint8)
@@ -118,7 +117,7 @@ class StepByStep(Ours):
         self.bytes_each = self.ring_bytes / capacity
 
     def append(self) -> int:
-        """Append the next step of every environment. After each episode of EPISODE steps, one step only resets the
+        """Append the next step of every environment. Every EPISODE steps, one more step only resets the
         environments."""
         t, no = self._t, np.zeros(self._B, bool)
         ended = np.full(self._B, t == EPISODE - 1)
@@ -132,12 +131,12 @@ class StepByStep(Ours):
 
 @functools.cache
 def errors(N: int, device: torch.device) -> torch.Tensor:
-    """New priorities [N] of N transitions, as a tensor on a device."""
+    """Return random priorities [N] as a tensor on a device."""
     return torch.from_numpy(priorities(N)).to(device)
 
 
 def made_up(spec: EnvSpec, T: int, B: int, device: str) -> Rollout:
-    """Return a rollout of random frames, in which an episode ends every EPISODE steps on average."""
+    """Return a rollout with random frames, in which episodes have EPISODE steps on average."""
     g = torch.Generator().manual_seed(0)
     shape = (spec.stack - 1 + T + 1, B, *spec.frame_shape)
     pixels = partial(torch.randint, 0, 256, dtype=torch.uint8) if spec.is_image else torch.randn
@@ -163,8 +162,8 @@ def made_up(spec: EnvSpec, T: int, B: int, device: str) -> Rollout:
 
 @functools.lru_cache(maxsize=1)
 def replays(o: Options, kind: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """Build and fill the uniform or prioritized replays of this project and of installed packages, and return ({name:
-    replay}, {omitted replay: reason})."""
+    """Build and fill the uniform or prioritized replays of accel_rl and of installed packages. Return ({name: replay},
+    {omitted replay: reason})."""
     prioritized = kind == "prioritized"
     by_name: dict[str, Any] = {OURS: Ours(o.capacity, o.simulators, o.n_step, prioritized)}
     by_name[f"{OURS} step by step"] = StepByStep(o.capacity, o.simulators, o.n_step, prioritized)
@@ -179,15 +178,15 @@ def replays(o: Options, kind: str) -> tuple[dict[str, Any], dict[str, str]]:
             if importlib.util.find_spec(peer.package) is None:
                 raise RuntimeError(f"not installed (pip install {peer.package.replace('_', '-')})")
             by_name[name] = peer(o.capacity, o.simulators, prioritized, np.random.default_rng(0))
-        except RuntimeError as e:  # The sum trees of a TorchRL release need the matching release of torch.
+        except RuntimeError as e:  # TorchRL needs the matching release of torch.
             left_out[name] = " ".join(str(e).split())
             print(f"left out: {name}, {kind}: {left_out[name]}", file=sys.stderr)
     return by_name, left_out
 
 
 def case(o: Options, kind: str, N: int | None, stack: ExitStack) -> Case:
-    """Build a measurement of appends if N is None, and otherwise of draws of N transitions, which also update the
-    priorities in prioritized replays."""
+    """Build the measurements of appends if N is None, and otherwise of draws of N transitions (with new priorities in
+    prioritized replays)."""
     torch.set_num_threads(o.threads or len(hardware.allowed_cores()))
     by_name, left_out = replays(o, kind)
     variants: dict[str, Callable[[float], float]] = {}
@@ -202,7 +201,7 @@ def case(o: Options, kind: str, N: int | None, stack: ExitStack) -> Case:
 
 
 def drawing(replay: Any, kind: str, N: int) -> int:
-    """Draw a batch, and return the number of transitions."""
+    """Draw a batch of N transitions, and return N."""
     (replay.sample_and_update if kind == "prioritized" else replay.sample)(N)
     return N
 

@@ -1,4 +1,4 @@
-"""Measures the speed of the sampler and of its parts (environments, inference), in one run.
+"""Measures the speed of the sampler, of environments without inference, and of inference without environments.
 
     | environment_only  the environments with screen reads and preprocessing, a process on each core
     | inference_only    inference at the batch of one group (of all groups where each has its own thread), with the
@@ -6,15 +6,15 @@
     | sampling          the sampler: workers step, the action server acts
     | bound             1 / (1/environment_only + 1/inference_only): both parts share the same cores
 
-The sampler and the parts of the sampler are measured in turns. With several values of an option, all combinations are
+Sampler, environments and inference are measured in turns. If options have several values, all combinations are
 measured.
 
     | python -m benchmarks.sampler --game breakout --json OUT
     | python -m benchmarks.sampler --game breakout pong --envs-per-worker 2 4 8 16 32 64 --nets none a3c
 
-The network `none` takes random actions without inference. No learner runs, so sampling does not pause between rollouts.
---together synchronises all worker processes every --horizon steps. The sweep `experiments.stooke:table_1` measures
-several ranks with and without a barrier between the ranks.
+The network `none` takes random actions without inference. Without a learner, sampling does not pause between rollouts,
+unless --together makes all worker processes wait for each other every --horizon steps. The sweep
+`experiments.stooke:table_1` measures several ranks with and without a barrier.
 """
 
 import itertools
@@ -91,7 +91,7 @@ class Options(program.Options):
             resolve(config)
 
     def samplers(self) -> dict[tuple[str, int | None], dict[str, TrainConfig]]:
-        """Return {(game, workers): {name: settings}} of all combinations of the options."""
+        """Return {(game, workers): {name: settings}} for all combinations of the options' values."""
         configs: dict[tuple[str, int | None], dict[str, TrainConfig]] = {}
         values = [getattr(self, name) or (None,) for name in SWEPT]
         for game, workers in itertools.product(self.game, self.workers or (None,)):
@@ -107,7 +107,8 @@ class Options(program.Options):
 
 
 def case(o: Options, game: str, net: str, configs: dict[str, TrainConfig], stack: ExitStack) -> Case:
-    """Build the measurements of the samplers of a game, and of their parts."""
+    """Build the measurements of a game's samplers, of environments without inference, and of inference without
+    environments."""
     samplers = {name: Sampling(config) for name, config in configs.items()}
     for s in samplers.values():
         stack.callback(s.close)
@@ -163,7 +164,7 @@ def sampling(o: Options, s: Sampling, agent: Any, busy: list[float], seconds: fl
 
 
 def bounds(m: Measurements) -> Measurements:
-    """Return, for each sampler with a network, the upper bound of its rate in each turn."""
+    """Return {name of a bound: upper bound of the sampler's rate in each turn}."""
     alone = m["environment_only"]
     return {
         name.replace("inference_only", "bound"): [1 / (1 / e + 1 / i) for e, i in zip(alone, values, strict=True)]
@@ -173,8 +174,8 @@ def bounds(m: Measurements) -> Measurements:
 
 
 def one_core(o: Options, stack: ExitStack) -> Case:
-    """Build the measurement of emulation on one core, with one process and with one process on each hyperthread of the
-    core (Stooke & Abbeel, figure 2)."""
+    """Build the measurements of emulation on one core: by one process, and by one process per hyperthread (Stooke &
+    Abbeel, figure 2)."""
     threads = first_core()
     processes = {"process": threads[:1]} | ({"hyperthreads": threads} if len(threads) > 1 else {})
     env = resolve_env(EnvConfig(game=o.game[0], frame=o.frame, backend=o.backend)).to_dict()
@@ -187,8 +188,8 @@ def one_core(o: Options, stack: ExitStack) -> Case:
 
 
 def first_core() -> tuple[int, ...]:
-    """Return the processor numbers of the first usable core's hyperthreads, the lowest usable one first. If the core
-    has only one hyperthread, a message is printed."""
+    """Return the processor numbers of the hyperthreads of the first usable core. If the core has only one hyperthread,
+    a message is printed."""
     core = min(hardware.usable_cores())
     threads = (core, *(t for t in hardware.hyperthreads(core) if t != core))
     if len(threads) == 1:

@@ -1,4 +1,4 @@
-"""Compares the speed of training with Stable-Baselines3, CleanRL and the parts of training, in one run.
+"""Compares the speed of training with that of Stable-Baselines3 and CleanRL, and with the speed of its own parts.
 
     | training           env steps/s of whole training: sampling, inference, updates; no evaluation
     | training_bfloat16  the same in bfloat16, if the CPU multiplies bfloat16 in hardware; everything else is float32
@@ -110,7 +110,7 @@ def check_sb3(python: str) -> None:
 
 
 def config_of(algorithm: str, game: str, backend: str = "auto", precision: Precision = "float32") -> TrainConfig:
-    """Return the settings of accel_rl that equal those of SB3 and CleanRL."""
+    """Return accel_rl's settings for an algorithm, with the hyperparameters of SB3 and CleanRL."""
     base = default_config(algorithm)
     algo: Any = replace(base.algo, **SETTINGS[algorithm])
     if isinstance(algo, ReplayAlgorithmConfig):
@@ -132,7 +132,7 @@ def flops(training: Training) -> float:
     algo.ingest(training.rollout)
     batch = next(iter(algo.batches()))
     with ExitStack() as stack:
-        # Compiled convolutions are disabled, because torch's counter of FLOP does not count them.
+        # FlopCounterMode counts only torch's own convolutions.
         for name in CONVOLUTIONS:
             stack.enter_context(patch(f"accel_rl.kernels.{name}.supports", lambda *_: False))
         counter = stack.enter_context(FlopCounterMode(display=False))
@@ -141,7 +141,7 @@ def flops(training: Training) -> float:
 
 
 def peak_flops(precision: Precision, n: int = 2048) -> float:
-    """Measure FLOP/s of a large matrix product in the given precision, with the number of threads of training."""
+    """Measure the maximum FLOP/s of large matrix products in the given precision."""
     a, b = (torch.randn(n, n).to(getattr(torch, precision)) for _ in range(2))
 
     def product() -> float:
@@ -166,7 +166,7 @@ def clean_rl(o: Options, script: Path, algorithm: str, seconds: float) -> float:
     options = ["--env-id", name, "--total-timesteps", str(steps), *more]
     with tempfile.TemporaryDirectory() as folder:
         command = [o.peer_python, str(script.absolute()), *options]
-        # An environment variable hides the GPU, because CleanRL's scripts have different options for CPU training.
+        # The GPU is hidden, because CleanRL's scripts have different options for training on CPUs.
         no_gpu = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=no_gpu)
     rates = re.findall(r"SPS: (\d+)", done.stdout)
@@ -176,7 +176,7 @@ def clean_rl(o: Options, script: Path, algorithm: str, seconds: float) -> float:
 
 
 def case(o: Options, algorithm: str, stack: ExitStack) -> Case:
-    """Build the measurements of an algorithm's training, of its parts, and of other libraries' training."""
+    """Build the measurements of an algorithm's training, of the parts of training, and of other libraries' training."""
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     config = config_of(algorithm, o.game, o.backend, o.precision)
     ours = Training(config, folder / algorithm)

@@ -5,9 +5,9 @@ ratio fell.
     | python -m benchmarks.trend --commits 08b4d812 8076cb93 HEAD   measure commits, each built in its own worktree
     | python -m benchmarks.trend --commits                          write the page of the stored rows again
 
-A row of the JSON file has the ratios of one commit on one machine, each the median of turns within one process. A ratio
-fell if it is more than 5 % below the median of the machine's earlier commits. The exit code is 1 if a ratio fell at the
-newest commit.
+A row of the JSON file has the ratios of one commit on one machine, each of which is the median of repeated
+measurements. A ratio fell if it is more than 5 % below the median of earlier commits on the machine. The exit code is 1
+if a ratio fell at the newest commit.
 """
 
 import json
@@ -69,8 +69,8 @@ def git(*words: str) -> str:
 
 
 def measured(commit: str, o: Options) -> Row:
-    """Build a commit in a worktree of its own, measure its speed, and return the commit's row for the JSON file. Raises
-    RunError."""
+    """Build a commit in a temporary git worktree, and measure its speed. Return the commit's row for the JSON file.
+    Raises RunError."""
     with tempfile.TemporaryDirectory(prefix="trend-") as folder:
         place = Path(folder) / "checkout"
         git("worktree", "add", "--detach", str(place), commit)
@@ -97,14 +97,14 @@ def machine_name() -> str:
 
 
 def stored(rows: list[Row], new: list[Row]) -> list[Row]:
-    """Merge new rows into the stored rows, ordered by machine and time. A new row replaces the row of the same commit
+    """Merge new rows into the stored rows, and sort by machine and time. A new row replaces the row of the same commit
     and machine."""
     by_key = {(r["commit"], r["machine"]): r for r in (*rows, *new)}
     return sorted(by_key.values(), key=lambda r: (r["machine"], r["time"]))
 
 
 def falls(rows: list[Row]) -> list[tuple[Row, str]]:
-    """Return (row, line of text) for each ratio that fell. A row is compared with the earlier rows of its machine."""
+    """Return (row, line of text) for each ratio that fell. A row is compared with earlier rows of the same machine."""
     fallen = []
     for i, row in enumerate(rows):
         earlier = [r["ratios"] for r in rows[:i] if r["machine"] == row["machine"]]
@@ -136,7 +136,7 @@ def measure(o: Options) -> dict[str, Any]:
     file = Path(o.rows)
     rows: list[Row] = json.loads(file.read_text()) if file.exists() else []
     for commit in o.commits:
-        rows = stored(rows, [measured(commit, o)])  # Each row is stored before the next commit is built.
+        rows = stored(rows, [measured(commit, o)])  # A row is stored before the next commit is built.
         file.write_text(json.dumps(rows, indent=1) + "\n")
     if rows:
         draw(rows, file.with_suffix(".svg"))

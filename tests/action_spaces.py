@@ -1,4 +1,4 @@
-"""Environments with actions of several numbers, whose best actions are known. The module does not import torch."""
+"""Environments with various action spaces, whose best actions are known."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ STEPS = 8
 
 
 class Targets(gymnasium.Env):
-    """A step's reward is 1 for the best action, which depends on the observation x, and less for any other action."""
+    """The reward is 1 for the best action, which depends on the observation x, and less for other actions."""
 
     observation_space = spaces.Box(-1, 1, (3,), np.float32)
 
@@ -37,7 +37,7 @@ class Targets(gymnasium.Env):
 
 
 class Numbers(Targets):
-    """The best action is two real numbers: x0, and 0.5 - x1 / 2, which lies between 0 and 1."""
+    """The best action is the pair of real numbers (x0, 0.5 - x1 / 2)."""
 
     def reward(self, action: np.ndarray) -> float:
         a = action.reshape(-1)
@@ -45,7 +45,8 @@ class Numbers(Targets):
 
 
 class Choices(Targets):
-    """The best action is two integers: 5, 6 or 7 for the third of [-1, 1] in which x0 lies, and 1 if x1 is positive."""
+    """The best action is a pair of integers: 5, 6 or 7 for x0 in the first, second or last third of [-1, 1], and (x1 >
+    0)."""
 
     def reward(self, action: np.ndarray) -> float:
         return 0.5 * (action[0] == 5 + int((self.x[0] + 1) * 1.4999)) + 0.5 * (action[1] == (self.x[1] > 0))
@@ -73,14 +74,15 @@ def integers() -> gymnasium.Env:
 
 
 class Masked(Targets):
-    """Two to four of five actions, drawn at random, are allowed. Any other action is an error.
+    """At each step, two to four random actions of five are allowed. Any other action raises an error.
 
-    The best action is the allowed action that is nearest to 2 + 2 x0. An episode ends when x1 > 0.8."""
+    The best action is the allowed action that is nearest to 2 + 2 x0. An episode ends when x1 > 0.8.
+    """
 
     def __init__(self, kind: str = "vector"):
         super().__init__(spaces.Discrete(5))
         x = spaces.Box(0, 255, (12, 12), np.uint8) if kind == "picture" else spaces.Box(-1, 1, (3,), np.float32)
-        # In the observation, whose entries are sorted by name, the mask comes before x.
+        # Gymnasium sorts the entries of an observation by name, so that the mask comes before x.
         self.observation_space = spaces.Dict({"action_mask": spaces.MultiBinary(5), "x": x})
         self.kind = kind
 
@@ -105,7 +107,7 @@ def masks(kind: str = "vector") -> gymnasium.Env:
 
 
 class Strict(gymnasium.Wrapper):
-    """An environment that raises an error for an action that its last `info` does not allow."""
+    """A wrapper that raises an error for an action that the mask in the last `info` forbids."""
 
     def reset(self, **options):
         obs, self.info = self.env.reset(**options)
@@ -118,7 +120,7 @@ class Strict(gymnasium.Wrapper):
 
 
 def taxi() -> gymnasium.Env:
-    """Taxi episodes of at most 30 steps, so that the time limit truncates many of them."""
+    """Gymnasium's Taxi with a time limit of 30 steps, which truncates many episodes."""
     return Strict(gymnasium.make("Taxi-v4", max_episode_steps=30))
 
 
@@ -127,12 +129,12 @@ def taxis(num_envs: int, mode: str = "NextStep") -> gymnasium.vector.VectorEnv:
 
 
 def forgetful() -> gymnasium.Env:
-    """Taxi whose `info` has an action mask after a reset, but not after a step."""
+    """Gymnasium's Taxi, whose `info` has an action mask only after a reset."""
     return Unmasked(gymnasium.make("Taxi-v4"))
 
 
 def taxis_without_masks(num_envs: int, mode: str = "NextStep") -> gymnasium.vector.VectorEnv:
-    """Taxi environments. The last environment has action masks only at resets."""
+    """A vector environment of Taxis, of which the last has action masks only after resets."""
     return gymnasium.vector.SyncVectorEnv(
         [*[taxi] * (num_envs - 1), forgetful], autoreset_mode=gymnasium.vector.AutoresetMode(mode)
     )

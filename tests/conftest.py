@@ -7,12 +7,11 @@ import shutil
 import site
 import tempfile
 
-# OpenMP threads that spin long at a barrier make tests that share two cores a hundred times as slow.
-# accel_rl also limits the spinning of OpenMP threads, but too late for scripts that import torch first.
+# OpenMP threads that spin long at barriers would make tests that share two cores a hundred times as slow.
 os.environ.setdefault("GOMP_SPINCOUNT", "6000")
-# If two processes share two cores, numpy's dot product of 16,384 elements takes 4 ms on two threads, 10 us on one.
+# With two processes on two cores, numpy's dot product of 16,384 elements takes 4 ms on two threads, and 10 us on one.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# Games are not translated to C++, whose compilation takes seconds. Tests of translated games remove this variable.
+# Games are not translated to C++, because each compilation takes seconds.
 os.environ["ACCEL_RL_TRANSLATE"] = "off"
 
 import subprocess
@@ -27,13 +26,13 @@ from tests.time_limit import pytest_enter_pdb, pytest_runtest_protocol, pytest_t
 
 def _leave_the_users_folders() -> None:
     """Set a new home folder, also for child processes, so that no test depends on the user's caches and settings."""
-    # Packages of `pip install --user` are in the user's home folder.
+    # `pip install --user` has put packages into the old home folder.
     os.environ.setdefault("PYTHONUSERBASE", site.getuserbase())
     for name in [*os.environ]:
         if name.startswith(("XDG_", "WANDB_", "HF_", "MPL", "MATPLOTLIB", "TORCHINDUCTOR_", "TRITON_CACHE")):
             del os.environ[name]
     home, process = tempfile.mkdtemp(prefix="accel_rl-home-"), os.getpid()
-    # Forked processes must not remove the parent's home folder.
+    # Forked processes must not remove the home folder at their exit.
     atexit.register(lambda: os.getpid() == process and shutil.rmtree(home, ignore_errors=True))
     os.environ["HOME"] = home
 
@@ -44,31 +43,31 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 
 @pytest.fixture(autouse=True)
 def same_numbers():
-    """Seed torch. With some random networks a ReLU's input is so near 0 that the order of a sum changes its sign."""
-    torch.default_generator.manual_seed(0)  # torch.manual_seed would take 3 ms in each test.
+    """Seed torch, because some random networks would give ReLU inputs near 0, whose sign depends on rounding."""
+    torch.default_generator.manual_seed(0)  # torch.manual_seed would take 3 ms.
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(0)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config):
-    """Let pytest-xdist give each worker a contiguous part of the tests, so that few workers share a module's
+    """Let pytest-xdist give each of its workers a contiguous part of the tests, so that few workers build the same
     fixtures."""
     if getattr(config.option, "numprocesses", None) and config.option.dist == "no":
         config.option.dist = "worksteal"
 
 
 def pytest_collection_finish(session):
-    """Exclude the objects of collected tests from later garbage collections.
+    """Exclude the collected tests from garbage collections.
 
-    Every training run ends with a garbage collection, which would take half a second after thousands of tests.
+    Each training run ends with a garbage collection, which would take half a second if it visited thousands of tests.
     """
     _freeze()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown():
-    """Exclude imported modules from garbage collections, which take 0.1 s with modules such as torch's compiler."""
+    """Exclude modules that a test has imported, such as torch's compiler, from garbage collections."""
     if len(sys.modules) > _frozen_modules + 100:
         _freeze()
 
@@ -92,16 +91,16 @@ WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 
 @pytest.fixture(autouse=True)
 def fair_threads():
-    """Divide the cores among the workers of pytest-xdist: with too many threads, small operations take twice as long.
+    """Set torch's number of threads, so that the cores are divided among the workers of pytest-xdist.
 
-    A test of threads and a `Trainer` set their own number of threads.
+    With too many threads, small operations take twice as long.
     """
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // WORKERS))
 
 
 @pytest.fixture(autouse=True)
 def same_cores():
-    """Restore the process's CPU affinity, because a `Trainer` with the concurrent schedule pins its process."""
+    """After a test, restore the CPU affinity of the process, which some tests change."""
     if not hasattr(os, "sched_getaffinity"):
         yield
         return
@@ -128,7 +127,7 @@ def warned():
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A function that mounts a file system of a given size, such as 12m, and returns its folder."""
+    """A function that mounts a file system of a size such as "12m", and returns the folder."""
     disk = tmp_path / "disk"
     disk.mkdir()
 
@@ -145,14 +144,11 @@ def small_disk(tmp_path):
 
 @pytest.fixture
 def simulated_gpu():
-    """Simulate GPUs `sim:0` and `sim:1`, also in child processes; `torch.accelerator` finds these GPUs.
-
-    Yields the package `tests.simulated_device`.
-    """
+    """Simulate the GPUs `sim:0` and `sim:1`, also in child processes. Yields the package `tests.simulated_device`."""
     from tests import simulated_device
 
     simulated_device.install()
-    gc.collect()  # Finalizers of an earlier test's objects may use the earlier test's simulated GPU.
+    gc.collect()  # Finalizers of earlier tests' objects may use the simulated GPU.
     with simulated_device.present(), simulated_device.child_processes():
         simulated_device.reset()
         yield simulated_device
@@ -161,9 +157,9 @@ def simulated_gpu():
 
 @pytest.fixture
 def open_trainer(tmp_path):
-    """open_trainer(config, context, state) returns a trainer in a new folder, whose sampler has started.
+    """open_trainer(config, context, state) returns a Trainer with a new run folder, whose sampler has started.
 
-    With `opens` False, the sampler has not started, and the test must run or close the trainer.
+    If `opens` is false, the sampler has not started, and the test must run or close the trainer.
     """
     from accel_rl.planning.plan import RankPlan
     from accel_rl.run.run_folder import RunFolder

@@ -1,6 +1,6 @@
 """Slow and failing environments, and environments with child processes.
 
-The module does not import torch, so that each worker process starts two seconds faster.
+This module does not import torch, so that each worker process starts two seconds faster.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ import numpy as np
 
 
 def with_children() -> gymnasium.Env:
-    """CartPole that starts a program, a forked process and a daemon, which all sleep for SLEEP_S seconds."""
+    """CartPole whose process starts a program, a forked process and a daemon, which sleep for SLEEP_S seconds."""
     sleep = ["sleep", os.environ["SLEEP_S"]]
     subprocess.Popen(sleep)
     if not os.fork():
@@ -58,7 +58,7 @@ def blocks_at_close() -> gymnasium.Env:
 
 
 class AtStep(gymnasium.Wrapper):
-    """CartPole that calls `event` before step `at`, or before each step if `at` is None."""
+    """CartPole that calls `event` before its step number `at`, or before each step if `at` is None."""
 
     def __init__(self, event: Callable[[], Any], at: int | None = None) -> None:
         super().__init__(gymnasium.make("CartPole-v1"))
@@ -95,7 +95,7 @@ def forking() -> gymnasium.Env:
 
 
 def die(code: int) -> None:
-    """End the process as a crash of compiled code does: a worker refuses Python's os._exit."""
+    """End the process without Python, as a crash of compiled code does. Worker processes refuse Python's os._exit."""
     ctypes.CDLL(None)._exit(code)
 
 
@@ -104,7 +104,7 @@ def dying() -> gymnasium.Env:
 
 
 def ending(call: str = "sys.exit", code: Any = 0) -> gymnasium.Env:
-    """CartPole that ends its process at step 3."""
+    """CartPole that calls sys.exit or os._exit at step 3."""
     return AtStep(lambda: {"sys.exit": sys.exit, "os._exit": os._exit}[call](code), 3)
 
 
@@ -144,7 +144,7 @@ def blocks_at_close_in_a_worker() -> gymnasium.Env:
 
 
 class Careless(gymnasium.Env):
-    """An environment that draws from the global generators of numpy and `random` at every call."""
+    """An environment that draws from the global random generators of numpy and Python at every call."""
 
     observation_space = gymnasium.spaces.Box(-9, 9, (5,), np.float64)
     action_space = gymnasium.spaces.Discrete(2)
@@ -166,7 +166,7 @@ class Careless(gymnasium.Env):
 
 
 class Numbered(gymnasium.Env):
-    """Observations are the environment's number in the run, whether the environment is for training, and the level."""
+    """An environment whose observation is (its number in the run, whether it is for training, the level)."""
 
     observation_space = gymnasium.spaces.Box(-1, 99, (3,))
     action_space = gymnasium.spaces.Discrete(2)
@@ -187,7 +187,7 @@ def numbered(index: int, training: bool, level: int = 3) -> gymnasium.Env:
 
 
 class Shown(gymnasium.Env):
-    """An environment with episodes of 3 steps, whose rendered colour depends on the step."""
+    """An environment with episodes of 3 steps. The colour of rendered pictures depends on the step."""
 
     metadata: ClassVar = {"render_modes": ["rgb_array"], "render_fps": 10}
     observation_space, action_space = gymnasium.spaces.Box(-1, 1, (3,)), gymnasium.spaces.Discrete(2)
@@ -208,7 +208,7 @@ class Shown(gymnasium.Env):
 
 
 class Pictures(Shown):
-    """An environment whose observations are pictures and which cannot be rendered."""
+    """An environment that cannot be rendered, but whose observations are pictures."""
 
     observation_space = gymnasium.spaces.Box(0, 255, (40, 40, 3), np.uint8)
 

@@ -7,11 +7,11 @@ A night's score is compared with the earlier nights of the same game (n, mean, d
 
     Q = Phi^-1(T_{n-1}(sqrt(n / (n + 1)) (score - mean) / deviation))
 
-Without a change of the code, Q is standard normal and independent of other nights (Quesenberry 1991, for normal
-scores). A cumulative sum S <- max(0, S - Q - 0.5) raises the alarm at LIMIT. Without a change, a false alarm is raised
-once in 370 nights on average (Page 1954; Montgomery 2013, section 9.1). Nights since S was last 0 are excluded from the
-means, because the means would otherwise follow a fall of the score. The exit code is 1 if the newest night raises an
-alarm.
+If the code does not change and scores are normally distributed, Q is standard normal and independent of other nights
+(Quesenberry 1991). The program raises an alarm when the cumulative sum S <- max(0, S - Q - 0.5) reaches LIMIT. If the
+code does not change, one false alarm is raised in 370 nights on average (Page 1954; Montgomery 2013, section 9.1).
+Nights since S was last 0 are excluded from the mean and deviation, which would otherwise follow a fall of the score.
+The exit code is 1 if the newest night raises an alarm.
 """
 
 import csv
@@ -77,7 +77,7 @@ class Options:
 
 
 def read(file: Path) -> list[Night]:
-    """Read a file of nights. Raises ConfigError if the file has another format."""
+    """Read the CSV file of all nights. Raises ConfigError if the file has another format."""
     if not file.exists():
         return []
     kinds: dict[str, Any] = {f.name: f.type for f in fields(Night)}
@@ -104,9 +104,9 @@ def train(number: int, env_steps: int) -> Night:
 
 
 def sums(games: Sequence[str], scores: Sequence[float]) -> Iterator[float]:
-    """Yield the cumulative sum S of the series of nights after each night."""
+    """Yield the cumulative sum S after each night."""
     known: dict[str, list[float]] = {game: [] for game in games}
-    recent: list[tuple[str, float]] = []  # The nights after the last night with S = 0.
+    recent: list[tuple[str, float]] = []  # (game, score) of each night since S was last 0.
     now = 0.0
     for game, score in zip(games, scores, strict=True):
         recent.append((game, score))
@@ -129,10 +129,9 @@ def q_statistic(earlier: Sequence[float], score: float) -> float:
 
 
 def nights_to_alarm(before: int, effect: float, draws: int) -> np.ndarray:
-    """Return numbers of nights until the alarm, at most MOST, in `draws` simulated series.
-
-    After `before` nights without an alarm, all scores fall by `effect` standard deviations.
-    """
+    """Return the number of nights from a fall of the scores to the alarm, at most MOST, in each of `draws` simulated
+    series. Scores fall by `effect` standard deviations after `before` nights; series with an earlier alarm are
+    dropped."""
     rng, result = np.random.default_rng(1), []
     games = [GAMES[i % len(GAMES)] for i in range(before + MOST)]
     while len(result) < draws:

@@ -1,4 +1,4 @@
-"""The import rules, checked in the source code. Imports inside functions count, too."""
+"""The rules of which module may import which are checked in the source code, including imports inside functions."""
 
 import ast
 import functools
@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "accel_rl"
 
-# A room (subpackage) may import the rooms of earlier floors of this list, and of its own floor if no cycle arises.
+# A room (subpackage) may import rooms of earlier floors (entries of this list), and of its own floor without cycles.
 FLOORS = [
     {"version"},
     {"ops", "processes"},
@@ -40,7 +40,7 @@ FLOORS = [
 ]
 RANK = {room: i for i, floor in enumerate(FLOORS) for room in floor}
 
-# Maps each module to prefixes of the files that may import it.
+# Maps each module to the paths of the files and folders that may import this module.
 CONFINED = {
     "multiprocessing": (),
     "subprocess": (
@@ -72,10 +72,10 @@ CONFINED = {
     "triton": ("accel_rl/kernels/",),
     "accel_rl.emulator._core": ("accel_rl/emulator/atari.py",),
 }  # fmt: skip
-# Modules of the parameter server that do not depend on Ray's cluster.
+# Modules of the parameter server that do not use Ray.
 SHARD_SIDE = ("shard", "sharded_sync", "transport")
 # Modules that a worker process imports before its environments.
-# Importing torch would cost each worker process a second and 200 MB.
+# Modules of worker processes may not import torch, which would cost each process a second and 200 MB.
 WORKER_SIDE = (
     "accel_rl/envs/",
     "accel_rl/text/",
@@ -92,7 +92,7 @@ WORKER_SIDE = (
     "accel_rl/samplers/workers/stepper.py",
     "accel_rl/samplers/workers/worker.py",
 )
-# C++ sources may include files of their own folder, of its subfolders, and of the folders listed here.
+# A C++ source may include files of its own folder, of subfolders, and of the folders listed here.
 INCLUDES = {
     "accel_rl/kernels/src/nn": ("accel_rl/kernels/src",),
     "accel_rl/emulator/core/fast": ("accel_rl/emulator/core",),
@@ -114,7 +114,7 @@ def nodes(path: Path) -> list[ast.AST]:
 
 @functools.cache
 def imports(path: Path, top_level_only: bool = False) -> frozenset[str]:
-    """Return the names of imported modules and objects, also of modules that `importlib` imports by a string."""
+    """Return the names of modules and objects that a file imports, also by importlib.import_module."""
     found: set[str] = set()
     module, *_ = nodes(path)
     for node in module.body if top_level_only else nodes(path):  # type: ignore[attr-defined]
@@ -128,7 +128,7 @@ def imports(path: Path, top_level_only: bool = False) -> frozenset[str]:
 
 
 def room_of(module: str) -> str:
-    """accel_rl.ops.returns -> "ops"; benchmarks.train -> "benchmarks"; other libraries -> ""."""
+    """Return the room of a module: "ops" for accel_rl.ops.returns, "benchmarks" for benchmarks.train, "" for others."""
     first, _, rest = module.partition(".")
     if first in ("experiments", "launch", "benchmarks"):
         return first
@@ -152,7 +152,7 @@ def test_imports_flow_one_way() -> None:
 
 
 def test_the_package_imports_no_program_of_a_checkout() -> None:
-    """The package accel_rl is installed without the other folders of a clone."""
+    """An installed accel_rl lacks the folders experiments, launch, benchmarks and tests."""
     outside = ("experiments", "launch", "benchmarks", "tests")
     wrong = [
         f"{name_of(path)} imports {module}"
@@ -186,7 +186,7 @@ def test_no_two_rooms_import_each_other_on_any_path() -> None:
 
 
 def test_no_two_modules_import_each_other_on_any_path() -> None:
-    """Import cycles are also forbidden inside a subpackage."""
+    """Import cycles are forbidden, also inside a subpackage."""
     names = {name_of(path).removesuffix(".py").replace("/", "."): path for path in FILES if path.stem != "__init__"}
     require_no_circle({name: set(imports(path)) & set(names) for name, path in names.items()})
 
@@ -198,7 +198,7 @@ def test_samplers_and_algorithms_do_not_know_each_other() -> None:
 
 
 def test_shards_know_no_engine() -> None:
-    """Shards and learners use only `ActorTransport`: no processes, collectives, algorithms or runs."""
+    """Modules of parameter-server shards import no processes, collectives, algorithms or runs."""
     for path in (PACKAGE / "gorila" / f"{name}.py" for name in SHARD_SIDE):
         found = imports(path)
         assert {room_of(n) for n in found} <= {
@@ -249,7 +249,7 @@ def test_workers_start_without_torch() -> None:
 
 
 def test_the_command_line_loads_no_mode() -> None:
-    """Counted are the modules that `accel-rl train` imports before its settings are known, and in a run."""
+    """`accel-rl train` imports few modules, and none for clusters, sweeps, papers or reports."""
     loaded = "print(*(m for m in sys.modules if m.partition('.')[0] == 'accel_rl'))"
     code = f"import sys; import accel_rl.cli.train_command; {loaded}; import accel_rl.api.launch; {loaded}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
@@ -261,8 +261,10 @@ def test_the_command_line_loads_no_mode() -> None:
 
 
 def test_the_emulator_includes_the_c_plus_plus_library_alone() -> None:
-    """In <...> only the C++ library, pybind11 and, guarded for x86, immintrin.h are included, so that it compiles
-    anywhere."""
+    """The emulator's C++ includes only the C++ library and pybind11, so that it compiles on any machine.
+
+    Files named *_x86.h may also include immintrin.h.
+    """
     wrong = []
     for path in (p for p in SOURCES if (PACKAGE / "emulator") in p.parents):
         for name in re.findall(r"#\s*include\s*<([^>]+)>", path.read_text()):
@@ -286,7 +288,7 @@ def test_includes_flow_one_way() -> None:
 
 
 def test_no_room_has_the_name_of_something_public() -> None:
-    """For example, importing accel_rl.train.x would replace the function accel_rl.train by a module."""
+    """A subpackage accel_rl/train, for example, would replace the function accel_rl.train when it is imported."""
     source = (PACKAGE / "__init__.py").read_text()
     public = re.findall(r'"(\w+)"', re.search(r"__all__ = \[(.*?)\]", source, re.S)[1])  # type: ignore[index]
     rooms = {path.name.removesuffix(".py") for path in PACKAGE.iterdir()}
@@ -294,7 +296,7 @@ def test_no_room_has_the_name_of_something_public() -> None:
 
 
 def test_algorithms_and_data_know_nothing_of_speed() -> None:
-    """Only accel_rl/speed handles captures, fixed addresses and kinds of devices."""
+    """Algorithms, agents, models and data contain no code for captures, fixed addresses or kinds of devices."""
     words = re.compile(
         r"capturable|phase_key|at_fixed_address|is_gpu|parts\(|_cursor|refresh|activation_cache|reading\("
     )
@@ -308,7 +310,7 @@ def test_algorithms_and_data_know_nothing_of_speed() -> None:
 
 
 def test_an_algorithm_is_small() -> None:
-    """An author of an algorithm must know at most eleven methods, seven of them optional. PPO fits on a page."""
+    """The class Algorithm has at most eleven public methods, and PPO has fewer than 60 lines."""
     body = {}
     for file in ("algorithm", "ppo"):
         for node in ast.parse((PACKAGE / "algos" / f"{file}.py").read_text()).body:
@@ -324,7 +326,7 @@ VAGUE = {"at", "there", "here", "own", "whole", "found", "made"}
 
 
 def test_names_say_what_they_name() -> None:
-    """No variable, parameter, attribute, function or class has a name such as `found`."""
+    """No variable, parameter, attribute, function or class has a vague name, such as `found`."""
     vague = []
     for file in [
         file

@@ -1,4 +1,4 @@
-"""README and docs: README is short, targets of links exist, examples compile, and commands exist."""
+"""README.md is short, and in README.md and docs, links have targets, examples compile, and commands exist."""
 
 import csv
 import importlib
@@ -34,7 +34,7 @@ def name(path: Path) -> str:
 
 
 def prose(path: Path) -> str:
-    """Return the text of a page without code."""
+    """Return the text of a Markdown page without code blocks and inline code."""
     return re.sub(r"`[^`\n]*`", "`", FENCED.sub("", path.read_text()))
 
 
@@ -49,7 +49,7 @@ def blocks(path: Path, language: str) -> list[str]:
 
 
 def command_lines(path: Path) -> Iterator[list[str]]:
-    """Yield the words of each command line in fenced blocks without a language. A backslash continues a line."""
+    """Yield the words of each command line in a page's fenced blocks without a language."""
     for block in blocks(path, ""):
         for line in block.replace("\\\n", " ").splitlines():
             for part in re.sub(r"\[[^\]]*\]", "", line).split("#")[0].split("&&"):  # without [optional words]
@@ -60,13 +60,13 @@ def command_lines(path: Path) -> Iterator[list[str]]:
 
 
 def examples() -> dict[str, str]:
-    """Return {module: code} of the blocks that begin with a comment such as `# my_module.py`."""
+    """Return {module: code} of the code blocks that begin with a file name, such as `# my_module.py`."""
     code = [code for path in PAGES for code in blocks(path, "python")]
     return {m.group(1): c for c in code if (m := re.match(r"# (\w+)\.py\n", c))}
 
 
 def is_there(target: str) -> bool:
-    """Whether the target `module:name` exists."""
+    """Whether an object `module:name`, which a page mentions, exists."""
     if target.partition(":")[0] in examples():
         return True
     try:
@@ -98,7 +98,7 @@ def test_python_examples_compile(path):
 
 @pytest.fixture
 def example_modules(tmp_path, monkeypatch):
-    """Write the examples to files, so that they can be imported."""
+    """Write the pages' example modules to files, so that they can be imported."""
     for module, code in examples().items():
         (tmp_path / f"{module}.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
@@ -117,7 +117,7 @@ def test_the_tests_of_the_walk_throughs_pass(module, example_modules):
 
 @pytest.mark.slow
 def test_the_page_on_python_runs(tmp_path, monkeypatch):
-    """The blocks of docs/python.md run as one script, with fewer steps and short episodes."""
+    """All Python blocks of docs/python.md run as one script, with fewer env steps and shorter episodes."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(TrainConfig, "evaluation_limit", 20)
     code = "\n".join(blocks(ROOT / "docs/python.md", "python"))
@@ -153,7 +153,7 @@ REPLAY = ["--replay.size", "1000", "--replay.start", "32"]
     ],
 )
 def test_the_examples_train(target, words, example_modules):
-    """Each example trains in a tiny run with finite losses."""
+    """Each example of a page trains in a tiny run, and has a finite loss."""
     run = example_modules / "run"
     assert main(["train", target, *words, *SMALL, "--run-dir", str(run)]) == 0
     rows = list(csv.DictReader((run / "metrics.csv").open()))
@@ -185,9 +185,9 @@ def test_named_tests_exist(path):
 
 @pytest.mark.parametrize("path", PAGES, ids=name)
 def test_named_files_exist(path):
-    """A path in back quotes is relative to the clone's root or to one of its folders.
+    """A path in back quotes is relative to the root of the repository or to one of `folders`.
 
-    The path of a removed file is followed by the commit that had the file.
+    After the path of a removed file, the page names the last commit with the file.
     """
     folders = (ROOT, *(ROOT / f for f in ("accel_rl", "accel_rl/kernels", "accel_rl/emulator", "docs", "tests")))
     for file, rest in re.findall(r"`([\w.-]+/[\w./-]+\.(?:py|h|cpp|cu))`([^`]{0,20})", path.read_text()):
@@ -201,7 +201,7 @@ def test_every_page_is_in_the_index():
 
 
 def test_the_pictures_and_the_command_reference_are_up_to_date(monkeypatch):
-    """Pictures and command reference equal the files that docs/tools would write now."""
+    """The pictures and the command reference in docs equal what the programs in docs/tools write."""
     monkeypatch.syspath_prepend(ROOT / "docs/tools")
     curves, pictures, commands = map(importlib.import_module, ("curves", "pictures", "commands"))
     for file, text in pictures.written().items():
@@ -237,7 +237,7 @@ def test_pictures_are_small_and_shown():
 
 
 def test_the_settings_named_for_other_libraries_exist():
-    """Checked are the right column of coming_from.md, and the left column of the settings in algorithms.md."""
+    """Flags in the right column of coming_from.md, and in the left column of algorithms.md, must exist."""
     known = set().union(*(flags_of(TrainConfig, default_config(name)) for name in ALGORITHMS))
     short = {"--" + ".".join(flag[2:].split(".")[i:]) for flag in known for i in range(flag.count(".") + 1)}
     for page, column in (("coming_from.md", 2), ("algorithms.md", 1)):
@@ -248,7 +248,7 @@ def test_the_settings_named_for_other_libraries_exist():
 
 @pytest.mark.parametrize("page", ["troubleshooting.md", "faults.md"])
 def test_messages_are_the_programs(page):
-    """The longest constant part of each quoted message must be in the source code."""
+    """The longest part of each quoted message, without numbers and names, must be in the source code."""
     files = [p for folder in ("accel_rl", "launch") for p in (ROOT / folder).rglob("*.py")]
     source = re.sub(r'"\s*f?"', "", "\n".join(p.read_text() for p in files))
     for row in re.findall(r"^\|.*\|$", (ROOT / "docs" / page).read_text(), re.M):
@@ -287,7 +287,6 @@ def test_what_is_missing_is_seen():
 
 
 def test_recorded_results_name_no_folder_of_the_machine():
-    """Programs write their options, which may contain paths, into their results."""
     folders = re.compile(r"/(home|root|work|Users)/")
     recorded = [*(ROOT / "benchmarks/results").glob("*.json"), *(ROOT / "experiments/results").rglob("*.json")]
     assert recorded and [p.name for p in recorded if folders.search(p.read_text())] == []

@@ -1,7 +1,7 @@
-"""Every command line and Python block of README and docs is executed at a tiny size.
+"""Every command line and Python block of README.md and docs is executed, with options that make it tiny.
 
-`TINY` has options that make commands small. `PLANNED` lists the commands that need a cluster, GPUs, an extra package or
-hours. Arguments of PLANNED commands are parsed and checked, and a sweep's runs are planned, but nothing is started.
+Command lines that contain a key of `PLANNED` need a cluster, GPUs, an extra package or hours. The arguments of such
+command lines are parsed and checked, and a sweep's runs are planned, but nothing is started.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ from tests.marks import slow
 from tests.test_docs import PAGES, ROOT, blocks, command_lines, examples, name
 
 STARTS, COPY = "pong.starts.json", "run"
-# Settings of all runs that are started.
+# settings of all runs
 RUN = "--env-steps 64 --evaluation.interval 0 --decorrelation-steps 0 --torch-threads 1 --envs 4".split()  # noqa: SIM905
 REPLAY = "--replay.size 1000 --replay.start 32 --batch-size 16".split()  # noqa: SIM905
 TINY = {
@@ -49,7 +49,7 @@ TINY = {
     "accel-rl report": "--reps 10",
     "accel-rl starts": "--points 2 --games 1 --steps 20",
 }
-# Maps a part of a command line to the reason why such commands are only parsed and planned.
+# Maps a part of a command line to the reason why the command is only parsed and planned.
 PLANNED = {
     "--gpus": "needs GPUs",
     "--cluster": "needs Ray and minutes; tests/gorila trains such runs",
@@ -70,13 +70,13 @@ PLANNED = {
     "python -m tests.emulator.trace": "an hour; tests/benchmarks runs it at a small size",
     "accel-rl bench": "tests/cli/test_programs.py runs it",
 }
-# Commands that are neither executed nor parsed.
+# Commands that are not executed and not parsed.
 FOREIGN = {"python -m pip": "installs", "python -m pytest": "the tests themselves"}
-# Slow tests: lines that start processes, that repeat other lines, or that tests/test_docs.py also tests.
+# Command lines that contain a word of SLOW are slow tests.
 SLOW = ["--ranks", "secondary_learner", "dqn_scaling", "pong_rainbow", "--groups", "--sampler.engine", "--env.backend"]
 SLOW += ["runs/", "munchausen:", "my_ppo:", "my_network:", "my_net:", "my_env:", "lion:"]
 SLOW += ["completion", "report RUNS --out", "suite/", "resume RUN --", "--best --s", "--episodes 30", "RUN/model"]
-# Of commands with these words, fast tests only resolve the settings.
+# Command lines with a word of the next list are slow to execute, so that fast tests only parse and plan them.
 SLOW += [
     "--seed 3",
     "--learning-rate",
@@ -88,7 +88,7 @@ SLOW += [
     "experiments.",
 ]
 SLOW += ["--engine device", "--envs 64", "--network my_", "--replay.size", "starts RUN"]
-# Maps a part of a command line to the package that such commands need.
+# Maps a part of a command line to the Python package that the command needs.
 EXTRA = {"--onnx": "onnxscript", "accel-rl search": "optuna", "recorded_env:": "pygame", "MinAtar/": "minatar"}
 
 LINES = sorted({shlex.join(words) for page in PAGES for words in command_lines(page)})
@@ -105,7 +105,7 @@ SLOW_RUNS = [line for line in EXECUTED if line.startswith("accel-rl train") and 
 
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory):
-    """A folder with the example modules, a short run of Pong, the run's exported model, and start points."""
+    """A folder with the pages' example modules, a short run of Pong, its exported model, and start points."""
     folder = tmp_path_factory.mktemp("docs")
     for module, code in examples().items():
         (folder / f"{module}.py").write_text(code)
@@ -130,14 +130,14 @@ def here(workplace, monkeypatch):
 
 
 def small(words: list[str], folder: Path) -> list[str]:
-    """Return the arguments of an accel-rl command at a tiny size. RUN is replaced by the fixture's run."""
+    """Return a command's arguments, changed to be tiny. RUN is replaced by the run of the fixture `workplace`."""
     command, rest = words[1], words[2:]
     if command == "train":
         rest = split([COPY if word == "RUN" else word for word in rest], ["--budget"])[1]
         return words[1:] if "--help" in rest else ["train", *rest, *size_of_run(rest), "--run-dir", new_run(folder)]
     if command == "resume":
         rest = [*(word for word in rest if word not in ("--env-steps", "4e6")), "--env-steps", "128"]
-    if command == "runs":  # `accel-rl runs` gets the current folder instead of its folder.
+    if command == "runs":  # `accel-rl runs` lists the current folder.
         return ["runs", ".", *rest[int(bool(rest) and not rest[0].startswith("-")) :]]
     if command in ("push", "pull"):
         new = f"./{Path(new_run(folder)).name}"
@@ -151,8 +151,8 @@ def small(words: list[str], folder: Path) -> list[str]:
 
 
 def size_of_run(rest: list[str]) -> list[str]:
-    """Return the settings that make a run with these arguments tiny."""
-    # The fixture's run, COPY, was trained by PPO.
+    """Return the further arguments that make a training with the arguments `rest` tiny."""
+    # The run COPY was trained by PPO.
     kind = PPO if "--config" in rest else find_algorithm(default_config(rest[0]).algorithm)
     vectors = {"CartPole-v1", "my_env:make_env", "experiments.recall:make"} & {*rest}
     size = [*RUN, "--workers", "1"] if "device" not in rest else [*RUN]
@@ -178,9 +178,9 @@ def new_run(folder: Path) -> str:
 
 
 def marked(lines: list[str], slow: Sequence[str] = ()) -> list[Any]:
-    """Return lines as test parameters. Lines with a word of `slow` are slow tests.
+    """Return command lines as test parameters.
 
-    Lines with a key of EXTRA need its package.
+    Lines that contain a word of `slow` are slow tests, and lines that contain a key of EXTRA need a package.
     """
     found = []
     for line in lines:
@@ -192,7 +192,7 @@ def marked(lines: list[str], slow: Sequence[str] = ()) -> list[Any]:
 
 @pytest.mark.parametrize("line", marked(EXECUTED, SLOW))
 def test_it_runs(line, here, capsys, monkeypatch):
-    """The command must end with exit code 0. Episodes of the suite's agents are short."""
+    """The command must end with exit code 0."""
     if "suite/" in line:
         monkeypatch.setattr(TrainConfig, "evaluation_limit", 20)
     shutil.copytree(here / "trained", here / COPY)
@@ -217,7 +217,7 @@ PLAN = {"nodes": 2, "cores_per_node": 32, "threads_per_core": 2, "gpus_per_node"
 
 @pytest.mark.parametrize("line", marked([*NOT_EXECUTED, *SLOW_RUNS]))
 def test_it_is_planned(line, here, capsys, monkeypatch):
-    """Each command line that is not executed must at least be accepted with its combination of arguments."""
+    """The arguments of command lines that are not executed must be valid together."""
     words = [word for word in shlex.split(line) if word != "--resume"]
     if "accel_rl" in words:  # under torchrun
         words = ["accel-rl", *words[words.index("accel_rl") + 1 :]]
@@ -234,7 +234,7 @@ def test_it_is_planned(line, here, capsys, monkeypatch):
         if "--dry-run" not in rest:
             rest = [*rest, "--dry-run"]
         monkeypatch.setattr(sweep, "find_grid", grid_of)
-        if "--only" not in rest:  # Of sweeps with hundreds of runs, only a few runs are planned.
+        if "--only" not in rest:  # Only a few runs of large sweeps are planned.
             rest = [*rest, "--only", "seed=1" if "suite" in line or "atari_100k" in line else "seed=0"]
         if "game=" not in line and "game" in grid_of(rest[0], ()).members[0].labels:
             rest.insert(rest.index("--only") + 1, "game=pong")
@@ -283,7 +283,7 @@ def test_a_sweep_is_planned_and_shown(here, capsys):
     assert "envs=64" in capsys.readouterr().out
 
 
-# Python blocks that are scripts: (page, number of the block, {text: replacement that makes the script small}).
+# Python blocks that are scripts: (page, number of the block on the page, {text: replacement that makes it tiny}).
 SMALL = 'engine="in-process", torch_threads=1, evaluation__interval=0, evaluation__max_episode_steps=20'
 TRAIN = {"env_steps=1e6": f"env_steps=64, envs=4, horizon=8, minibatch=32, {SMALL}"}
 TRAIN |= {"episodes=30": "episodes=1, parallel=1"}
@@ -308,18 +308,18 @@ SCRIPTS = [
     ("docs/distributed.md", 0, {}),
     ("docs/distributed.md", 1, {}),
 ]
-PARTS = {"docs/gpu.md": "from accel_rl.algos.dqn import DQN\n"}  # Lines that a page's code block needs but omits.
+PARTS = {"docs/gpu.md": "from accel_rl.algos.dqn import DQN\n"}  # Imports that a page's block omits.
 NEEDS = {("docs/vector_env.md", 3): "stable_baselines3"}
 NEEDS |= {("docs/distributed.md", i): "ray" for i in (0, 1)}
 
 
-# Slow tests: README's script is similar to these scripts, and tests/integration resumes runs in the same way.
 SLOW_SCRIPTS = ("docs/quickstart.md", "docs/determinism.md")
 
 
 @pytest.mark.parametrize(("page", "index", "smaller"), [slow(*s) if s[0] in SLOW_SCRIPTS else s for s in SCRIPTS])
 def test_the_script_runs(page, index, smaller, tmp_path, monkeypatch):
-    """The function in docs/distributed.md is only defined but not called, because it needs a cluster."""
+    """Scripts run with tiny sizes. The script of docs/distributed.md only defines a function, which would need a
+    cluster."""
     if package := NEEDS.get((page, index)):
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
@@ -334,9 +334,7 @@ def test_the_script_runs(page, index, smaller, tmp_path, monkeypatch):
 
 
 def test_every_script_is_run():
-    """Code blocks that begin with a file name are imported as modules instead.
-
-    Another test runs the code of docs/python.md."""
+    """SCRIPTS must contain all Python blocks, except modules (which begin with a file name) and docs/python.md."""
     scripts = {
         (name(p), i) for p in PAGES for i, code in enumerate(blocks(p, "python")) if not re.match(r"# \w+\.py\n", code)
     }
@@ -344,7 +342,7 @@ def test_every_script_is_run():
 
 
 def test_what_is_not_run_is_known():
-    """Each entry of PLANNED and FOREIGN must occur in a command line."""
+    """Each key of PLANNED and FOREIGN must occur in a command line."""
     for table in (PLANNED, FOREIGN):
         for key in table:
             assert any(line.startswith(key) or key in line for line in LINES), key

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AtariEmulator", "DeviceVectorEnv", "VectorEnv", "games"]
 
-# These classes are imported at first use, because worker processes need neither Gymnasium nor torch.
+# Both modules are imported at first use, because they import Gymnasium and torch, which worker processes do not need.
 _MODULES = {"DeviceVectorEnv": "device.device_vector_env", "VectorEnv": "vector_env"}
 
 

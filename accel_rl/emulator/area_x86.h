@@ -14,8 +14,8 @@ namespace accel {
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(ACCEL_PLAIN)
 
-// The 84 areas of a line of the 84x84 observation are padded to 96 by areas of weight zero.
-// For each area, the table has the index of the first pixel and the weights of three pixels.
+// The 84 areas of a line of the 84x84 observation are padded to 96 by areas of weight zero. Maps each area to the index
+// of its first pixel, and to the weights of three pixels.
 struct AreaWords {
     u16 first[96], weight[3][96];
 };
@@ -62,8 +62,9 @@ __attribute__((target("avx512bw,avx512vl"))) inline void area_line_avx512(const 
     halfway[1] = halves[2];
 }
 
-// For every four areas, `bytes` has the offsets of each area's first two pixels, in bytes from the first area's first
-// pixel. `weight` has the weights of these two pixels, and then those of each area's third pixel.
+// Tables for groups of four areas. `bytes` has the offsets of the first two pixels of each area, in bytes from the
+// first pixel of the group. `weight[0]` has the weights of these two pixels, and `weight[1]` those of the third pixel
+// of each area.
 struct AreaPairs {
     u8 bytes[24][16];
     u16 weight[2][24][8];
@@ -82,11 +83,10 @@ constexpr AreaPairs make_area_pairs() {
 }
 inline constexpr AreaPairs AREA_PAIRS = make_area_pairs();
 
-// Loads two halves of 128 bits into one register.
 __attribute__((target("avx2"))) inline __m256i both(const void* low, const void* high) {
     return _mm256_loadu2_m128i(static_cast<const __m128i*>(high), static_cast<const __m128i*>(low));
 }
-// Returns the weighted sums of the areas 4 * low to 4 * low + 3 and 4 * high to 4 * high + 3, in 32 bits each.
+// Returns the weighted sums of eight areas, 32 bits each: areas 4 * low to 4 * low + 3, and 4 * high to 4 * high + 3.
 __attribute__((target("avx2"))) inline __m256i fours_of(const u16* down, u32 low, u32 high) {
     const u16 *const a = down + AREA_WORDS.first[4 * low], *const b = down + AREA_WORDS.first[4 * high];
     const __m256i order = both(AREA_PAIRS.bytes[low], AREA_PAIRS.bytes[high]);

@@ -64,7 +64,8 @@ def core() -> Any:
 
 
 class AtariEmulator:
-    """Plays one game. If `fast` is true, the fast core computes the frames, which equal those of the plain core.
+    """Plays one game. If `fast` is true, the fast C++ core computes the frames, which equal those of the plain C++
+    core.
 
     Raises ConfigError if the game is unknown or the core is not compiled, and ValueError for a bad ROM or state.
     """
@@ -86,7 +87,7 @@ class AtariEmulator:
             raise ConfigError(f"sticky probability {sticky}; allowed is 0 to 1")
         rom = read_rom(game) if rom is None else rom
         self._emulator: EmulatorCore = core().Emulator(rom, cartridge(game), self.settings, seed, sticky, fast)
-        # The core has loaded the game with default switches; set the switches, and reset the game, as ale-py does.
+        # As in ale-py, a mode or difficulty is set after a game was loaded with the defaults, before a reset.
         if mode is not None:
             self._emulator.set_steps(steps(game, mode))
         if difficulty is not None:

@@ -27,8 +27,7 @@ Clause clause_of(const py::list& source) {
     return c;
 }
 
-// Sets the inputs that a reset plays, as tuples (action, switches, frames, gap, sticks, until, moves): see Step in
-// game.h.
+// Sets the inputs that a reset plays, as tuples with the fields of Step (game.h).
 void set_steps(Game& g, const py::list& steps) {
     if (steps.size() > MOST_STEPS) throw std::invalid_argument("a reset has more than " + std::to_string(MOST_STEPS) + " steps");
     for (auto item : steps) {
@@ -183,8 +182,8 @@ u8* observation_at(const AtariEnvCore& a, Bytes& out) {
 }
 
 // Steps each environment. A negative action skips the environment, with reward 0, no flags and a frame of zeros.
-// `draws` [n, frame_skip] float64 are the random numbers of sticky actions; None means no sticky actions.
-// The results are written to the other arrays, which are fields of `data.Step`.
+// `draws` [n, frame_skip] float64 are the random numbers of sticky actions; None means no sticky actions. The other
+// arguments are arrays for the results, as in the Python class data.Step.
 void step_env_cores(const py::list& list, const py::array_t<i32, py::array::c_style>& actions,
                     const std::optional<Doubles>& draws, Bytes& frames, Floats& reward, Flags& terminated, Flags& truncated,
                     Flags& ended) {
@@ -287,8 +286,8 @@ PYBIND11_MODULE(_core, m) {
         .def_property(
             "lives_before", [](const AtariEnvCore& a) { return a.episode.lives_before; },
             [](AtariEnvCore& a, i32 value) { a.episode.lives_before = value; });
-    // A translated ROM is used only if it was compiled from the same headers and with the same memory layout as this
-    // extension.
+    // A translated ROM is used only if its SOURCES (hash of the headers) and LAYOUT (of memory) equal those of this
+    // module.
 #ifdef ACCEL_RL_SOURCES
     m.attr("SOURCES") = ACCEL_RL_SOURCES;
 #else
@@ -302,7 +301,7 @@ PYBIND11_MODULE(_core, m) {
     m.def("step_env_cores", &step_env_cores, py::arg("env_cores"), py::arg("actions"), py::arg("draws"),
           py::arg("frames").noconvert(), py::arg("reward").noconvert(), py::arg("terminated").noconvert(),
           py::arg("truncated").noconvert(), py::arg("ended").noconvert());
-    // For other processes, all loads and stores before the fence happen before all loads and stores after the fence.
+    // A memory fence: other processes see the loads and stores before the fence before those after the fence.
     m.def("fence", [] { std::atomic_thread_fence(std::memory_order_seq_cst); });
     bind_vector(m);
     bind_device(m);

@@ -15,19 +15,19 @@ from accel_rl.emulator.atari import EmulatorCore, core
 from accel_rl.emulator.games import FIRE
 from accel_rl.text.errors import ConfigError
 
-MOST_NOOPS = 100  # On a GPU, the table of start states takes 75 x 9 KB for each number of no-ops.
+MOST_NOOPS = 100  # A GPU's table of start states takes 75 x 9 KB per number of no-ops.
 CACHED_STARTS = 30  # Dalton & Frosio 2020 use "a cache of random initial states (30 by default)" (section 3).
 CACHE_SEED = 2020  # The seed of cached start states is constant, so that all runs have the same cached start states.
 
 
 def check_noops(noop_max: int) -> None:
-    """Raise ConfigError if a device's table of start states would be too large."""
+    """Raise ConfigError if the table of start states on a GPU would be too large."""
     if noop_max > MOST_NOOPS:
         raise ConfigError(f"noop_max={noop_max}: at most {MOST_NOOPS} with --sampler.engine device")
 
 
 class Counter:
-    """Draws an episode's random numbers. If `cached` is true, every episode begins in one of `CACHED_STARTS` start
+    """Computes the random numbers of an episode. If `cached` is true, every episode begins in one of CACHED_STARTS
     states."""
 
     def __init__(self, noop_max: int, frame_skip: int, cached: bool, noop_min: int = 0) -> None:
@@ -47,22 +47,22 @@ class Counter:
         return self.starts[row][column]
 
     def sticky(self, seed: int, episode: int, step: int) -> list[float]:
-        """Return one random number in [0, 1) for each frame of an agent step."""
+        """Return one random number in [0, 1) for each frame of an agent step, for sticky actions."""
         drawn: list[float] = self._counter.sticky_draws(seed, episode, step, self._frame_skip)
         return drawn
 
 
 def start_at(console: EmulatorCore, timer: int, noops: int, fire: bool = False) -> None:
-    """Reset a console to a start state, which is a function of the timer and the number of no-op frames. If `fire` is
-    true, the fire button is pressed in the first no-op frame, or in an additional frame if there are no no-op
-    frames."""
+    """Reset a console to the start state that a timer value and a number of no-op frames determine. If `fire` is true,
+    the fire button is pressed in the first no-op frame, or in one additional frame if `noops` is 0."""
     console.restart(timer)
     wait_at(console, timer, int(fire), FIRE)
     wait_at(console, timer, noops - fire)
 
 
 def wait_at(console: EmulatorCore, timer: int, noops: int, action: int = 0) -> None:
-    """Play `noops` further no-op frames after `start_at` has set a start state with the same timer."""
+    """Play `noops` frames with `action`. If the game ends, reset the console to the timer's value after the power
+    cycle."""
     for _ in range(noops):
         console.act(action)
         if console.over:
@@ -70,8 +70,8 @@ def wait_at(console: EmulatorCore, timer: int, noops: int, action: int = 0) -> N
 
 
 class CounterState(NamedTuple):
-    """The saved state of an environment with counter-based random numbers, which every engine can read. (In C++ it is
-    `Env` of kernels/envs.h.)
+    """The saved state of an environment with counter-based random numbers, which all engines can load (in C++: Env in
+    kernels/envs.h).
 
     `play` is the state of console and game (`EmulatorCore.play`). `number` is the episode's number, and `age` is the
     number of steps since the episode's first frame. The state contains neither frames nor a random generator.

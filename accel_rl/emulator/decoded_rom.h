@@ -17,7 +17,7 @@ inline u32 checksum(const void* data, size_t size) {  // FNV-1a
     return sum;
 }
 
-// A DecodedRom is shared by all emulators of a game. The translated ROM may be inserted while the emulators run.
+// The decoded ROM that all emulators of a game share. A translated ROM may be inserted while these emulators run.
 struct DecodedRom {
     std::vector<u32> ops;
     std::atomic<FastEnd (*)(FastConsole&)> translated{nullptr};
@@ -33,7 +33,7 @@ struct DecodedRoms {
     }
 };
 
-// Returns the decoded ROM, and decodes the ROM only if no other emulator has decoded it.
+// Returns the decoded ROM, which is decoded at the first call for the ROM.
 inline std::shared_ptr<DecodedRom> decoded_rom(const Rom& rom, size_t size, u32 checksum_of_rom) {
     DecodedRoms& roms = DecodedRoms::get();
     const std::lock_guard<std::mutex> guard(roms.lock);

@@ -1,5 +1,4 @@
-"""Attributes of a Gymnasium vector environment (spaces, metadata), set from the options, for emulation on CPUs and on a
-GPU."""
+"""The spaces and metadata of a Gymnasium vector environment, which `VectorEnv` and `DeviceVectorEnv` have in common."""
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete

@@ -1,4 +1,4 @@
-// An emulator on a CPU: a console, its game, two pictures and two streams of random numbers. The state can be saved as
+// An emulator on a CPU: a console, its game, two pictures and two random number generators. The state can be saved as
 // bytes.
 #pragma once
 #include <algorithm>
@@ -71,8 +71,8 @@ class Emulator {
         start_game();
     }
 
-    // Resets from the state after load()'s 60 frames, with black pictures, so that the result depends only on the
-    // timer's value (25 to 99).
+    // Resets the console to the state that load() has reached after 60 frames, with black pictures, so that the result
+    // depends only on `timer` (25 to 99), the value of the RIOT's timer.
     void restart(u8 timer) {
         snap_.state = loaded_;
         snap_.frame = 0;
@@ -85,7 +85,8 @@ class Emulator {
     i32 act(u32 action) { return act_drawn(action, nullptr, nullptr); }
 
   protected:
-    // With `gray` and `canvas`, draws the frame's picture in gray. Otherwise the picture is drawn when it is read.
+    // Runs one frame. If `gray` and `canvas` are given, draws the picture in gray, and otherwise only when the picture
+    // is read.
     i32 act_drawn(u32 action, GrayFrame* gray, const FastCanvas* canvas) {
         if (action >= ACTIONS) throw std::invalid_argument("action " + std::to_string(action) + "; allowed are 0 to 17");
         if (snap_.progress.over) return 0;
@@ -101,7 +102,7 @@ class Emulator {
         else console_.run_frame(pixels_.data(), draws_);
     }
 
-    // Seeds the random numbers of sticky actions, which are those of ale-py.
+    // Seeds the random numbers of sticky actions, which are then those of ale-py with this seed.
     void set_sticky(u32 seed, float probability) {
         random_seed(snap_.sticky, seed);
         snap_.sticky_probability = probability;
@@ -143,8 +144,8 @@ class Emulator {
     }
 
     // Plays `frames` frames with random actions to find the ROM's instructions, and returns the ROM as C++
-    // (translation.h). Instructions are recorded in the first `recorded` frames and then in 10 of every 200, to find
-    // code of later parts of the game in little time.
+    // (translation.h). To save time, instructions are recorded only in the first `recorded` frames, and then in 10 of
+    // every 200 frames.
     std::string translated(u32 recorded, u32 frames) {
         Translator translator(console_.rom, decoded_->ops.data());
         Random actions{};
@@ -160,7 +161,8 @@ class Emulator {
         return translator.source();
     }
     bool is_translated() const { return translates_ && decoded_->translated.load() != nullptr; }
-    // All emulators of a game share its translated ROM. If `on` is false, this emulator interprets the ROM anyway.
+    // If `on` is false, this emulator interprets the ROM even if the translated ROM, which all emulators of a game
+    // share, is loaded.
     void set_translates(bool on) { translates_ = on; }
     // `address` is the address of run_translated in a library that rom_compiler.py has compiled.
     void insert_translation(size_t address) {
@@ -203,7 +205,7 @@ class Emulator {
         for (u32 i = 0; i < snap_.console_draws; i++) random_draw(console_random_);
     }
 
-    // Sets the state of console and game. The pictures become black.
+    // Sets the state of console and game, and makes both pictures black.
     void set_play(const Play& play) {
         const char* const damage = damage_of(play, console_.rom);
         require(!damage, damage);
@@ -228,7 +230,8 @@ class Emulator {
     static constexpr u32 MAGIC = 0x454C5241;  // "ARLE"
     static constexpr u32 VERSION = 8;
 
-    // The checksum of the inputs that a reset plays, which depend on the mode. A Step has no padding bytes.
+    // A checksum of the game's mode: of the inputs that a reset plays in this mode. The struct Step has no padding
+    // bytes, which would make the checksum undefined.
     u32 mode_checksum() const { return checksum(game_.step, game_.steps * sizeof(Step)); }
 
     struct Palette {
@@ -242,9 +245,9 @@ class Emulator {
     u8* picture(u32 b) { return pixels_.data() + (b ? size_t(game_.height) * WIDTH : 0); }
     FastCanvas colours(u32 b) { return FastCanvas{picture(b), SAME.colour, nullptr, nullptr}; }
 
-    // Runs one frame with the fast core. If the picture is not requested, it is not drawn (`late_`), and the state
-    // before the frame is stored. The frame is emulated again if its picture is read, or is partly visible below a
-    // short frame.
+    // Runs one frame by the fast core. If the picture is not requested, it is not drawn (`late_`), and the state before
+    // the frame is stored. The frame is emulated again if its picture is needed later: when the picture is read, or is
+    // partly visible below a short frame.
     void update(GrayFrame* gray, const FastCanvas* canvas) {
         State& s = snap_.state;
         fast_console_.translated = translates_ ? decoded_->translated.load(std::memory_order_acquire) : nullptr;
@@ -291,7 +294,7 @@ class Emulator {
         snap_.episode_frame++;
     }
 
-    // Sticky actions: returns the last action with a given probability, and otherwise `action`.
+    // Returns the last action with the probability of sticky actions, and otherwise `action`.
     u32 stuck(u32 action) {
         const double drawn = random_draw(snap_.sticky) / 4294967296.0;
         random_draw(snap_.sticky);  // ale-py also draws a random number for the second player's action.
@@ -314,7 +317,7 @@ class Emulator {
         }
     }
 
-    // Plays the frames after a power cycle that start the game.
+    // Plays the frames and inputs that start the game after a power cycle.
     void start_game() {
         snap_.last_action = 0;
         snap_.episode_frame = 0;
@@ -324,7 +327,7 @@ class Emulator {
         snap_.last_action = 0;
     }
 
-    // Randomizes the RAM of a cartridge that has RAM. A reset does not change the console's RAM.
+    // Fills the RAM of a cartridge that has RAM with random bytes.
     void fill_cartridge() {
         if (console_.rom.kind != CART_F8SC && console_.rom.kind != CART_F6SC) return;
         for (u8& b : snap_.state.cartridge.ram) b = u8(draw());

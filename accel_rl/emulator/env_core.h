@@ -3,8 +3,8 @@
 // |           -      -      gray   gray   ->  maximum, observation, in the caller's array
 //
 // The rules of an agent step are those of envs/ale.py. The caller draws the random numbers for sticky actions. If the
-// game ends within an agent step, the observation shows only the last screen. With `life_loss`, a lost life sets
-// `terminated`. A step that reaches the time limit is not `truncated` if the game ends or a life is lost in this step.
+// game ends within an agent step, the observation shows only the last screen. If `life_loss` is set, a lost life sets
+// `terminated`. A step that reaches the time limit is not `truncated` if it ends the game or loses a life.
 #pragma once
 #include "area_x86.h"
 #include "colors.h"
@@ -12,7 +12,7 @@
 
 namespace accel {
 
-// Observations other than gray pictures: the screen mapped by a palette, or the console's RAM.
+// Kinds of raw observations, in place of gray pictures: the screen mapped by a palette, or the console's RAM.
 enum class RawObservation : u8 { NONE, PICTURE, RAM };
 
 class AtariEnvCore : public Emulator {
@@ -44,10 +44,9 @@ class AtariEnvCore : public Emulator {
         observe(out);
     }
 
-    // Runs the frames of an agent step and writes the step's observation.
-    // `draws` are frame_skip random numbers in [0, 1) for sticky actions, or null without sticky actions.
-    // The observation is the last frame, or with `pooled` the pixelwise maximum of the last two frames. The agent step
-    // ends early after `most` frames, or with `one_life` after a lost life.
+    // Runs the frames of an agent step and writes the step's observation: the last frame, or if `pooled` is true, the
+    // pixelwise maximum of the last two frames. `draws` are frame_skip random numbers in [0, 1) for sticky actions, or
+    // null without sticky actions. The step ends early after `most` frames, or after a lost life if `one_life` is true.
     struct Frames {
         double reward;
         bool ended;
@@ -94,7 +93,7 @@ class AtariEnvCore : public Emulator {
     EpisodeSteps episode{};
 
   private:
-    // Memory for the pictures of one step, shared by all environments that a thread steps.
+    // Memory for the pictures of one step, one per thread, for all environments that the thread steps.
     struct Scratch {
         GrayFrame first, last;
         Observer observer;

@@ -1,4 +1,4 @@
-"""Atari environments of the compiled core.
+"""Atari environments of the compiled C++ core.
 
     core = make_env_core("pong", "104x80", luminance, frame_skip=4, max_steps=27_000, life_loss=True)
     core.reset()                               # resets the console; begin(frame) starts an episode
@@ -47,10 +47,10 @@ def make_env_core(
     translate: bool = True,
     outlives: bool = True,
 ) -> AtariEnvCore:
-    """Load one game, or raise ConfigError. `luminance` [256] uint8 maps the TIA's colours to gray. `rom` is the path of
-    a ROM to use instead of ale-py's. If `translate` is true, the game's ROM is translated to C++ and compiled in the
-    background (translation.py). Otherwise this emulator interprets the ROM, even if other emulators use a compiled
-    translation. With `outlives`, the compiler keeps running if this process ends."""
+    """Load one game, or raise ConfigError. `luminance` [256] uint8 maps the TIA's colour bytes to gray. `rom` is the
+    path of a ROM to use instead of ale-py's. If `translate` is true, the game's ROM is translated to C++ and compiled
+    in the background (translation.py). If `translate` is false, this environment interprets the ROM. If `outlives` is
+    true, the compiler keeps running after the end of this process."""
     kind = OBSERVATIONS.index(observation)
     if kind and not has_all_frames(game):
         rows = settings(game)["height"]

@@ -1,10 +1,10 @@
-// One environment with the rules of EnvPool 1.2.5 where they differ from those of ale-py's AtariVectorEnv.
+// One environment with the rules of EnvPool 1.2.5, which differ from those of ale-py's AtariVectorEnv as follows.
 // | new game    console, no-ops, FIRE where the game starts by it; the first picture fills the stack
 // | lost life   (episodic_life) no-ops and FIRE in the same game; one picture more in the stack
 // | step        frames -> observation -> stack; the step after an end, or after a lost life, ignores its action
 //
-// In a Report of an EnvPoolEnv, `frame` is 1 if the game is over, and `episode_frame` is the number of agent steps of
-// the game.
+// In the Report of an EnvPoolEnv, `frame` is 1 if the game is over, and `episode_frame` counts the agent steps of the
+// game.
 #pragma once
 #include "stacked_env.h"
 
@@ -18,8 +18,8 @@ class EnvPoolEnv : public StackedEnv {
         if (ended_) return begin(core_.over() || is_late(report.episode_frame));
         const u32 before = core_.episode_frames(), steps = report.episode_frame + 1;
         const auto [reward, over] = core_.play_frames(action, nullptr, true, false, ~0u, picture_.data());
-        // EnvPool reads the screen only in the last two frames of a step. If the game ends before the last two frames
-        // of a step, the newest picture in the stack is repeated.
+        // EnvPool reads the screen only in the last two frames of a step. If the game ends earlier, the newest picture
+        // in the stack is repeated.
         const bool is_seen = core_.episode_frames() - before + 1 >= core_.frame_skip();
         push(is_seen ? picture_.data() : ring_.data() + newest_ * size_);
         const i32 lives = core_.lives();
@@ -33,7 +33,8 @@ class EnvPoolEnv : public StackedEnv {
   private:
     void restart() override { begin(true); }
 
-    // Begins a game, or continues the game after a lost life. The time limit does not count this as a step.
+    // Begins a game, or continues the game after a lost life. For the time limit, the beginning of a game is no agent
+    // step.
     void begin(bool anew) {
         const u32 steps = anew ? 0 : report.episode_frame;
         u32 noops = draw_noops() + (rules_.fire ? 0 : 1);

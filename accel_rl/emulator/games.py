@@ -1,23 +1,23 @@
 """Read the ROMs of games, and games.json. For each game, games.json describes which bytes of RAM contain score and
 lives, how the game is started, and the type of the cartridge.
 
-A byte of RAM that contains score or lives is described by `[address, form, ...]`. Each form maps the 256 values of a
-byte of RAM to points:
+A RAM byte that contains score or lives is described by `[address, form, ...]`. The form maps the byte's 256 values to
+points or lives:
 
     | bcd w      w * (10 * high digit + low digit)        binary w   w * value
     | low w      w * low digit                            high w     w * high digit
     | low7, low5, low6, low7b, sbyte, bits3-6, bits3-7    other cuts of the byte
     | runs [[n, points], ...]   table [points x 256]      anything else
 
-A game is over if any clause of a list holds. A clause is a list of conditions, and holds if all of them hold. A
-condition `[address, [[first, last], ...]]` holds if the RAM byte lies in one of the ranges.
+A game is over if any clause of a list is true. A clause is a list of conditions, and is true if all its conditions are.
+A condition `[address, [[first, last], ...]]` is true if the RAM byte at the address lies in one of the ranges.
 
-`start` lists the joystick and switch inputs at the end of a reset, each `[action, switches, frames]`. `modes` describes
-how a mode of the game is chosen: first the inputs `[action, switches, frames, gap, sticks]` of `before` are played.
-After the inputs of `before`, SELECT is pressed for `select` frames and released for one frame. SELECT is pressed again
-until the RAM byte at address `at` equals the mode's number plus one of `values`, or until the mode's clause in `until`
-holds. In games with a `menu`, joystick inputs choose the mode in the menu instead. After the choice of the mode, the
-inputs of `after` are played.
+`start` lists the joystick and switch inputs at the end of a reset, each as `[action, switches, frames]`. `modes`
+describes how a reset chooses a mode of the game. First, the inputs `[action, switches, frames, gap, sticks]` of
+`before` are played. Then SELECT is pressed for `select` frames and released for one frame, again and again, until the
+RAM byte at address `at` equals the mode's number plus one of `values`, or until the mode's clause in `until` is true.
+In games with a `menu`, joystick inputs choose the mode in this menu instead. At the end, the inputs of `after` are
+played.
 
 If a game is marked `inexact`, its rules differ from ale-py's in rare states.
 """
@@ -60,7 +60,7 @@ _FORMS = {
 
 
 def table(form: str, argument: Any, offset: int = 0) -> list[int]:
-    """Return how many points (or lives) each of the 256 values of a RAM byte stands for."""
+    """Return the points or lives that each of the 256 values of a RAM byte means."""
     if form == "table":
         points = list(argument)
     elif form == "runs":
@@ -88,8 +88,8 @@ def bare_name(task: str) -> str:
 
 
 def task_game(task: str) -> str:
-    """Return this project's name of a game, such as ms_pacman, from an id of Gymnasium or EnvPool, such as MsPacman-v5,
-    or from ms_pacman itself. Raises ConfigError if the game is not emulated."""
+    """Return accel_rl's name of a game, such as ms_pacman, for an id of Gymnasium or EnvPool, such as MsPacman-v5, or
+    for ms_pacman itself. Raises ConfigError if the game is not emulated."""
     name = bare_name(task)
     tasks = {camel_case(game): game for game in games()} | {game: game for game in games()}
     if name not in tasks:
@@ -171,7 +171,7 @@ def default_mode(game: str) -> int:
 
 def steps(game: str, mode: int) -> list[tuple[Any, ...]]:
     """Return the inputs that a reset plays, as tuples (action, switches, frames, gap, sticks, until, change) for the
-    compiled emulator. An input is repeated until the clause `until` holds, or until the RAM byte at address `change`
+    compiled emulator. An input is repeated until the clause `until` is true, or until the RAM byte at address `change`
     changes."""
     reset: tuple[Any, ...] = (0, RESET, 4, 0, False, [], 0)
     chosen = [reset]
@@ -218,16 +218,16 @@ ACTION_MEANINGS = ("NOOP", "FIRE", *_DIRECTIONS, *(f"{direction}FIRE" for direct
 
 
 def action_codes(game: str, full_action_space: bool) -> list[int]:
-    """Return the codes of the joystick actions that a game uses, or of all 18 if `full_action_space` is true."""
+    """Return the codes of the joystick actions that a game needs, or of all 18 if `full_action_space` is true."""
     if not full_action_space:
         return list(games()[game]["actions"])
-    # In games that do not use FIRE, such as skiing, ale-py omits the actions with FIRE.
+    # ale-py omits the actions with FIRE in games that do not use FIRE, such as skiing.
     return [a for a in range(18) if not (games()[game].get("fire_is_noop") and a in _WITH_FIRE)]
 
 
 def is_emulated(game: str, frame: str, mode: int | None) -> bool:
-    """Return whether the emulator plays a mode of a game exactly as ale-py does, with the observations `frame` (one of
-    `OBSERVATIONS`). The mode None is the default mode."""
+    """Return whether the emulator plays a mode of a game exactly as ale-py does, and supports the observations `frame`
+    (one of `OBSERVATIONS`). None is the default mode."""
     if game not in games() or games()[game].get("inexact"):
         return False
     return (mode is None or mode in modes(game)) and (frame == "104x80" or has_all_frames(game))
@@ -244,7 +244,7 @@ def benchmark_games() -> list[str]:
 
 
 def vector_games() -> list[str]:
-    """Return the games that `VectorEnv` plays. The first 57 of these are the benchmark games."""
+    """Return the games that `VectorEnv` plays. The first 57 games are the benchmark games."""
     return [game for game in games() if is_emulated(game, "84x84", None)]
 
 
@@ -262,7 +262,7 @@ def check_game(game: str, names: Sequence[str]) -> None:
 
 def rom_path(game: str) -> Path:
     """Return the path of ale-py's ROM file of a game. Raises ConfigError."""
-    package = find_spec("ale_py")  # ale_py itself is not imported, because it imports Gymnasium.
+    package = find_spec("ale_py")  # The import of ale_py would import Gymnasium.
     assert package is not None and package.submodule_search_locations
     path = Path(package.submodule_search_locations[0]) / "roms" / f"{game}.bin"
     if not path.is_file():

@@ -1,14 +1,14 @@
 """Convert the TIA's 128 colour bytes to RGB and to gray, for NTSC and PAL, as ale-py does.
 
-A colour byte has the hue in bits 7-4 and the brightness in bits 3-1; bit 0 is set only for a PAL screen that has lost
-its colour.
+Bits 7-4 of a colour byte are the hue, and bits 3-1 the brightness. Bit 0 is set only for a PAL screen that has lost its
+colour.
 """
 
 import numpy as np
 
 from accel_rl.emulator.games import games
 
-# Each row of this palette has the colours of one hue, from dark to bright.
+# One row per hue, from dark to bright.
 _NTSC = (
     "000000 4a4a4a 6f6f6f 8e8e8e aaaaaa c0c0c0 d6d6d6 ececec "
     "484800 69690f 86861d a2a22a bbbb35 d2d240 e8e84a fcfc54 "
@@ -63,7 +63,7 @@ GRAY = _gray(RGB)  # [256]
 _PAL_RGB = _rgb(_PAL)
 _PAL_RGB[1::2] = _gray(_PAL_RGB)[::2, None]
 _PAL_GRAY = _gray(_PAL_RGB)
-# For the gray level of an odd byte, ale-py uses the blue component of the next colour.
+# In ale-py, the gray level of an odd colour byte is the blue component of the next colour.
 _PAL_GRAY[1::2] = [*_PAL_RGB[2::2, 2], 0]
 
 

@@ -3,9 +3,9 @@
     | wait for a turn: one process compiles a ROM, and compilers use at most a quarter of the cores
     | play some frames -> C++ of each instruction (translation.h) -> the first compiler that can -> load -> store
 
-While it compiles, the child process holds two lock files (see `turn`). If the parent process ends first, the child ends
-too, or with `outlives` continues at the lowest priority: a program that ends before the compilation can use the
-translated ROM the next time. The child always deletes its temporary files.
+While the child process compiles, it holds two lock files (see `turn`). If the parent process ends first, the child ends
+too. With `outlives`, the child instead continues at the lowest priority, so that the next start of the program can use
+the translated ROM. The child always deletes its temporary files.
 """
 
 import contextlib
@@ -68,7 +68,8 @@ class Compiler(NamedTuple):
 
 @functools.cache
 def compilers() -> tuple[Compiler, ...]:
-    """Return the installed C++ compilers without duplicates, $CXX first."""
+    """Return the installed C++ compilers without duplicates. The compiler of the environment variable CXX is the
+    first."""
     result: dict[str, Compiler] = {}
     for name in (os.environ.get("CXX", ""), *COMPILERS):
         if not name or not (path := shutil.which(name)) or (real := os.path.realpath(path)) in result:
@@ -80,7 +81,7 @@ def compilers() -> tuple[Compiler, ...]:
 
 
 def untried(file: Path) -> list[Compiler]:
-    """Return the compilers that have not failed to compile this translation in the last RETRY_S seconds."""
+    """Return the compilers that have not failed in the last RETRY_S seconds to compile the translation `file`."""
     result = []
     for compiler in compilers():
         age_s = None
@@ -92,7 +93,7 @@ def untried(file: Path) -> list[Compiler]:
 
 
 def _failure(file: Path, compiler: Compiler) -> str:
-    """Return the name of the file that exists if a compiler failed to compile a translation."""
+    """Return the name of the file that records that a compiler has failed to compile a translation."""
     return f"{file.stem}.{hashlib.sha256(repr(compiler).encode()).hexdigest()[:12]}.failed"
 
 
@@ -110,9 +111,9 @@ def function_in(content: bytes) -> int:
 
 @contextlib.contextmanager
 def turn(file: Path) -> Iterator[tuple[int, ...]]:
-    """Wait until no other process compiles this translation, and until the limit on simultaneous compilers allows
-    another. Yield the file descriptors of the two locks, which are held until all processes that have the descriptors
-    close them."""
+    """Wait until no other process compiles the translation `file`, and until fewer compilers than the limit are
+    running. Yield the file descriptors of two locks, which are held until all processes have closed their copies of the
+    descriptors."""
     deadline = time.monotonic() + WAIT_S
     with (
         code_cache.opened(file.parent, create=True) as cache,
@@ -123,15 +124,15 @@ def turn(file: Path) -> Iterator[tuple[int, ...]]:
 
 
 def turns(folder: Path) -> list[Path]:
-    """Return one lock file per compiler that may run at the same time (a quarter of the cores). Every running compiler
-    holds one of these lock files."""
+    """Return the lock files, of which each running compiler holds one, so that compilers use at most a quarter of the
+    cores."""
     return [folder / f"compiler-{i}.lock" for i in range(max(1, len(usable_cores()) // 4))]
 
 
 @contextlib.contextmanager
 def held(files: list[Path], deadline: float) -> Iterator[int]:
-    """Lock one of several files, and yield its descriptor. Raises TimeoutError if other processes hold all locks until
-    the deadline, and ConfigError if a lock file is a link."""
+    """Lock one of several files, and yield its file descriptor. Raises TimeoutError if other processes hold all locks
+    until the deadline, and ConfigError if a lock file is a link."""
     flags = os.O_WRONLY | os.O_CREAT
     with contextlib.ExitStack() as stack:
         locks = [stack.enter_context(open(open_in_place(file, flags, 0o600), "wb")) for file in files]
@@ -148,10 +149,10 @@ def held(files: list[Path], deadline: float) -> Iterator[int]:
 def run_compiler(
     file: Path, game: str, rom: str | os.PathLike[str] | None, locks: tuple[int, ...], outlives: bool
 ) -> None:
-    """Translate and compile in a child process, which inherits `locks`, and print the child's errors. With `outlives`,
-    the child continues if this process ends."""
+    """Translate and compile a ROM in a child process, which inherits `locks`, and print the child's errors. If
+    `outlives` is true, the child continues after the end of this process."""
     arguments = [game, os.fspath(rom or ""), os.fspath(file), str(os.getpid()), "outlives" if outlives else ""]
-    # The child does not inherit stderr, because a reader of this process's stderr would wait for the child to end.
+    # The child does not inherit stderr: a program that reads this process's stderr would wait for the child.
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     child = start(command(__name__, *arguments), env=environment(), pass_fds=locks, **streams)
     try:
@@ -168,7 +169,7 @@ def compile_rom(emulator: "EmulatorCore", file: Path) -> None:
     atomically. If a compiler fails, its failure is recorded, and the next compiler is tried. Raises OSError if all
     compilers fail, and ConfigError if other users could write to the cache folder."""
     with code_cache.opened(file.parent, create=True) as cache:
-        for earlier in cache.glob(f"{file.stem}-*"):  # Remove the files of compilations that were killed.
+        for earlier in cache.glob(f"{file.stem}-*"):  # Remove files of killed compilations.
             if earlier.is_dir():
                 remove_folder(earlier)
             else:
@@ -193,10 +194,10 @@ def compile_rom(emulator: "EmulatorCore", file: Path) -> None:
 
 
 def _failure_of(compiler: Compiler, program: Path, library: Path) -> str:
-    """Compile a program to a library. Return the error in one line, or "" if there is none."""
+    """Compile a C++ program to a library. Return the error in one line, or "" if the compilation succeeded."""
     arguments = [compiler.path, *FLAGS, f"-I{Path(__file__).parent}", str(program), "-o", str(library)]
     try:
-        # The compiler writes temporary files to this folder, which is removed even if the compiler is killed.
+        # The compiler's temporary files go to a folder that is removed even if the compiler is killed.
         variables = {**os.environ, "TMPDIR": str(program.parent)}
         subprocess.run(arguments, check=True, stdin=subprocess.DEVNULL, capture_output=True, env=variables)
         function_in(library.read_bytes())
@@ -217,7 +218,7 @@ def _remove_older(cache: Path, file: Path) -> None:
 
 
 def _end(*_: object) -> None:
-    """Signal handler: end this process and its child processes. The exit of this process also removes its temporary
+    """End this process and its child processes after a signal. The exit of this process also removes its temporary
     folder."""
     for number in (signal.SIGTERM, signal.SIGALRM):
         signal.signal(number, signal.SIG_IGN)
@@ -230,7 +231,7 @@ def _yield_cores(*_: object) -> None:
 
 
 def main(game: str, rom: str, file: str, parent_pid: str, outlives: str) -> int:
-    """Translate a game in a child process of low priority."""
+    """Translate and compile a game in this process, which has low priority. Returns the exit code."""
     os.setsid()
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGALRM, _end)
@@ -240,11 +241,11 @@ def main(game: str, rom: str, file: str, parent_pid: str, outlives: str) -> int:
         if not outlives:
             return 0
         _yield_cores()
-    signal.alarm(int(LIMIT_S))  # The parent process enforces the same time limit, but the parent may have ended.
+    signal.alarm(int(LIMIT_S))  # The parent process has the same time limit, but may have ended.
     accept_signals()
     from accel_rl.emulator.atari import AtariEmulator
 
-    # BrokenPipeError means that the parent process, which would print the errors, has ended.
+    # A BrokenPipeError means that the parent process, which prints the errors, has ended.
     with contextlib.suppress(BrokenPipeError):
         try:
             compile_rom(AtariEmulator(game, rom=read_rom(game, rom or None))._emulator, Path(file))

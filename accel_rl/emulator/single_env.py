@@ -11,8 +11,8 @@ from accel_rl.emulator.vector_env import Observations, VectorEnv, VectorInfo
 
 
 class GameInfo(TypedDict):
-    """`seeds`, after a reset with a seed: the seeds of np_random and of the emulator, which both equal the given seed.
-    (ale-py's AtariEnv derives two different seeds.)"""
+    """The `info` of a SingleEnv. After a reset with a seed, `seeds` are the seeds of np_random and of the emulator,
+    which both equal the given seed. (ale-py's AtariEnv derives two different seeds.)"""
 
     lives: int
     frame_number: int
@@ -21,13 +21,13 @@ class GameInfo(TypedDict):
 
 
 class SingleEnv(gymnasium.Env[np.ndarray, Any]):
-    """A `VectorEnv` with one environment, with the same arguments, rewards and episodes. Observations are [stack_num,
-    84, 84] uint8, or those of `obs_type`. A copy made with copy or pickle continues exactly as the original."""
+    """One environment with the arguments, rewards and episodes of `VectorEnv`. Observations are [stack_num, 84, 84]
+    uint8, or those of `obs_type`. A copy by copy.copy or pickle continues exactly as the original."""
 
     metadata = VectorEnv.metadata
 
     def __init__(self, game: str, render_mode: str | None = None, **options: Any):
-        """`options` are options of `VectorEnv`. Raises ConfigError."""
+        """`options` are arguments of `VectorEnv`. Raises ConfigError."""
         self._envs = VectorEnv(
             game, 1, autoreset_mode=AutoresetMode.DISABLED, num_threads=1, render_mode=render_mode, **options
         )
@@ -62,8 +62,8 @@ class SingleEnv(gymnasium.Env[np.ndarray, Any]):
         return self._envs.get_action_meanings()
 
     def clone_state(self, include_rng: bool = False) -> bytes:
-        """Return the state of the game and of the stack of observations, for `restore_state`. With `include_rng`, the
-        state includes the random number generators."""
+        """Return the state of the game and of the stack of observations, for `restore_state`. If `include_rng` is true,
+        the state contains the random number generators."""
         return bytes([include_rng]) + self._envs.clone_state()[0]
 
     def restore_state(self, state: bytes) -> None:

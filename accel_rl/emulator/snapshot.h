@@ -1,9 +1,8 @@
 // The state of an emulator that is saved and restored.
 // | state bytes     magic "ARLE" | version | kind of cartridge | checksums of ROM and mode | Snapshot | the two pictures
 //
-// The saved bytes contain everything on which later frames depend, including the pictures: a short frame shows lines of
-// an older picture.
-// Numbers are little-endian.
+// The saved bytes contain everything on which later frames depend, including the pictures, because a short frame shows
+// lines of an older picture. Numbers are little-endian.
 #pragma once
 #include <stdexcept>
 #include <string>

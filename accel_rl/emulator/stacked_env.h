@@ -1,10 +1,10 @@
-// One environment of a vector environment: a game, a stack of observations, random numbers of no-ops, and the result of
-// the last step.
+// One environment of a vector environment: a game, a stack of observations, random numbers for no-ops, and the result
+// of the last step.
 // | reset     console, no-ops (the first of them FIRE where the game starts by it), an observation beneath zeros
 // | step      frames -> observation -> stack; after an end: the reset alone (NEXT_STEP), or the reset too (SAME_STEP)
 //
-// The rules are those of ale-py 0.12.1's AtariVectorEnv, with one exception: at the end of an episode, AtariVectorEnv's
-// observation shows older screens, and that of StackedEnv shows the last screen.
+// The rules are those of ale-py 0.12.1's AtariVectorEnv, with one exception: the last observation of an episode shows
+// the last screen, while AtariVectorEnv's shows older screens.
 #pragma once
 #include "env_core.h"
 
@@ -33,7 +33,7 @@ class StackedEnv {
         : core_(core), rules_(rules), size_(core.observation_bytes()), ring_(rules.stack * size_) {}
     virtual ~StackedEnv() = default;
 
-    // If `seed` is negative, the generators of random numbers are not seeded again.
+    // Begins an episode. If `seed` is negative, the random number generators are not seeded again.
     void reset(long long seed) {
         if (seed >= 0) {
             random_seed(noops_, u32(seed));
@@ -72,7 +72,8 @@ class StackedEnv {
         out.append(reinterpret_cast<const char*>(ring_.data()), ring_.size());
         return out + core_.save();
     }
-    // If `randoms` is false, the random number generators of sticky actions and no-ops are not restored.
+    // Restores a saved state. If `randoms` is false, the random number generators of sticky actions and no-ops are not
+    // restored.
     void restore(const std::string& bytes, bool randoms) {
         Saved saved;
         if (bytes.size() < sizeof saved + ring_.size()) throw std::invalid_argument("the state is cut off");
@@ -97,7 +98,7 @@ class StackedEnv {
         for (u32 i = 0; i < rules_.stack; i++)
             std::memcpy(out + i * size_, ring_.data() + (newest_ + 1 + i) % rules_.stack * size_, size_);
     }
-    // Writes the last observation again, and sets the reward to 0.
+    // Writes the last observation to `out` again, and sets the reward to 0.
     void show(u8* out) {
         report = {0, report.lives, report.frame, report.episode_frame, false, false};
         finished = false;
@@ -134,7 +135,7 @@ class StackedEnv {
     // Returns the number of frames that count towards the time limit, which excludes the frames of the reset.
     u32 played() const { return core_.episode_frames() - first_; }
 
-    // Resets the game, plays no-ops, and sets the first observation and report.
+    // Resets the game, plays no-ops, and computes the first observation and the Report of the reset.
     virtual void restart() {
         core_.reset();
         u32 noops = draw_noops();
@@ -154,7 +155,7 @@ class StackedEnv {
 
     u32 draw_noops() { return rules_.noop_max ? u32(u64(random_draw(noops_)) * rules_.noop_max >> 32) : 0; }
 
-    // Plays one frame of a reset. If the game ends, resets it and returns true.
+    // Plays one frame of a reset. If the game ends, resets the game and returns true.
     bool act(u32 action) {
         core_.act(action);
         if (!core_.over()) return false;

@@ -3,7 +3,7 @@
 // | AVX-512    mask words are mask registers: 64 pixels take four masked moves
 // | AVX2       32 bits of a mask are expanded to 32 bytes, 0 or 255
 //
-// Processors with neither AVX-512 nor AVX2 use the portable version.
+// Processors with neither AVX-512 nor AVX2 use the portable drawing code.
 #pragma once
 #include <cstring>
 
@@ -22,8 +22,8 @@ namespace accel {
 AVX2 __m256i of(const Mask& m) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(m.w)); }
 AVX2 void keep(Mask& m, __m256i v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(m.w), v); }
 
-// Returns a mask with the given pixels from x (0-159) on. Pixels past the end of the line wrap to its start. A shift
-// count below 0 or above 63 shifts all bits out.
+// Returns the mask of up to 64 pixels that begin at pixel x (0-159) of the line, and wrap around at its end. AVX2
+// shifts by counts below 0 or above 63 give 0.
 AVX2 __m256i placed_wide(u64 pixels, u32 x) {
     const __m256i v = _mm256_set1_epi64x(static_cast<long long>(pixels)), at = _mm256_set1_epi64x(x);
     const __m256i starts = _mm256_setr_epi64x(0, 64, 128, 192), past = _mm256_setr_epi64x(160, 224, 288, 352);
@@ -48,8 +48,8 @@ constexpr Spans make_spans() {
 }
 inline constexpr Spans SPANS = make_spans();
 
-// The pixels to draw (`span`), and three layers of pixels. A later layer covers an earlier one. If only the playfield
-// is visible, there is one layer.
+// The pixels to draw (`span`), and up to three layers of pixels, of which a later layer covers an earlier one. If only
+// the playfield is visible, there is one layer.
 struct Painting {
     Mask layer[3], span;
     u8 colour[3]{};
@@ -67,7 +67,7 @@ AVX2 bool any_meet(const FastTia& k, __m256i span) {
     return !_mm256_testz_si256(two, span);
 }
 
-// Latches collisions and, if `to` is given, computes the layers in the order of priority (colour_index).
+// Latches collisions. If `to` is given, also computes the layers, in the order of priority of colour_index.
 AVX2 void look(FastTia& k, u32 pairs, const Span& at, Painting* to) {
     Tia& t = k.t;
     if (const u32 wanted = k.to_build()) {
@@ -134,7 +134,7 @@ __attribute__((target("avx512bw,avx512vl"))) inline void stretch_avx512(FastTia&
     }
 }
 
-// Expands 32 pixels of a mask, from x (a multiple of 8) on, to 32 bytes, each 0 or 255.
+// Expands the 32 pixels of a mask from pixel x (a multiple of 8) on to 32 bytes, each of which is 0 or 255.
 AVX2 __m256i bytes_of(const Mask& mask, u32 x) {
     const __m256i which = _mm256_setr_epi64x(0, 0x0101010101010101ll, 0x0202020202020202ll, 0x0303030303030303ll);
     const __m256i bit = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201ull));
@@ -165,8 +165,8 @@ __attribute__((target("avx2"))) inline void stretch_avx2(FastTia& k, u8* line, u
 
 #undef AVX2
 
-// For each instruction set, `stretch` is inlined into the drawing functions, because a call would take as long as
-// drawing a short stretch.
+// Defines the drawing functions for one instruction set. `stretch` is inlined into these functions, because a call
+// would take as long as drawing a short stretch.
 #define FORM(name, set)                                                                                     \
     struct Stretch_##name {                                                                                 \
         __attribute__((target(set))) static void stretch(FastTia& k, u8* line, u32 pairs, const Span& at) { \

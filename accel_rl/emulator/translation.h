@@ -1,8 +1,9 @@
-// Writes a ROM as C++. Each instruction that can be reached becomes a line that expands its body in core/fast/bodies.h.
+// Writes a ROM as C++. For each instruction that can be reached, the C++ has a line that expands the instruction's body
+// (core/fast/bodies.h).
 // | frames of the plain core -> the instructions that ran, and where jumps led      (record)
 // | -> closure over branches, calls and jumps with a fixed target -> one line of C++ an instruction (source)
 //
-// Because a translated ROM is derived from the ROM, it is compiled on the user's machine and never distributed.
+// A translated ROM is derived from the ROM, and is therefore compiled on the user's machine and never distributed.
 #pragma once
 #include <cstring>
 #include <string>
@@ -84,7 +85,7 @@ class Translator {
         return name == "GA" || name == "RX" || name == "RY" || name == "AX" || name == "AY" ? 3 : 2;
     }
 
-    // Returns the offset to which a taken branch or a jump always leads, or -1 if it may vary.
+    // Returns the offset in the ROM to which a taken branch or a jump always leads, or -1 if the target may vary.
     i32 target(u32 offset) const {
         if (is(offset, "BRANCH")) return i32(offset) + (i32(ops_[offset]) >> 18);
         if (fast(offset) != FAST_JMP && fast(offset) != FAST_JSR) return -1;

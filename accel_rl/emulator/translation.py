@@ -4,10 +4,11 @@ frames as the interpreted game, but faster.
     | ROM -> C++ of each instruction (translation.h) -> compiler -> a file of the cache folder -> the game's emulators
 
 The compiler runs in the background (rom_compiler.py). The emulator interprets the ROM until the compilation is
-complete, or always if there is neither a cached translation nor a compiler. The cached file's name contains a hash of
-the ROM and the machine type, and a hash of the emulator's sources and the compiler's flags. The file's name does not
-depend on the compiler, so that a translation compiled while a container image is built is also used where no compiler
-is installed. accel_rl is distributed without translations, because they are derived from the ROMs.
+complete. Without a cached translation and a compiler, the emulator always interprets the ROM. The cached file's name
+contains a hash of the ROM and the machine type, and a hash of the emulator's sources and the compiler's flags. The
+file's name does not depend on the compiler, so that a translation compiled while a container image is built is also
+used where no compiler is installed. accel_rl is distributed without translations, because they are derived from the
+ROMs.
 """
 
 import contextlib
@@ -42,9 +43,9 @@ _begun: set[Path] = set()
 def begin(
     emulator: "EmulatorCore", game: str, rom: str | os.PathLike[str] | None = None, outlives: bool = False
 ) -> None:
-    """Make this emulator, and all others of this process with the same ROM, use the translated ROM: immediately if it
-    is cached, and otherwise as soon as it has been compiled in the background. `rom` is the path of a ROM to use
-    instead of ale-py's. With `outlives`, the compiler keeps running if this process ends."""
+    """Make all emulators of this process with the same ROM use the translated ROM: immediately if it is cached, and
+    otherwise when it has been compiled in the background. `rom` is the path of a ROM to use instead of ale-py's. If
+    `outlives` is true, the compiler keeps running after the end of this process."""
     if emulator.is_translated or (file := translation_file(game, rom)) is None:
         return
     if not _insert(emulator, file) and file not in _begun and untried(file):
@@ -53,20 +54,20 @@ def begin(
         thread = threading.Thread(target=_compile, args=arguments, daemon=True, name="translate")
         try:
             thread.start()
-        except RuntimeError as error:  # RuntimeError means that no more threads can be started.
+        except RuntimeError as error:  # The system allows no more threads.
             logger.info(f"{game} is interpreted: {error}")
 
 
 def translate(game: str, rom: str | os.PathLike[str] | None = None) -> bool:
     """Translate a game now, unless its translation is cached. The translation is stored in the system's cache folder if
-    this user may write to that folder. Return whether a translation is available. Raises ConfigError if the game or its
-    ROM is unknown, or if other users could write to the cache folder."""
+    this user may write to it, and otherwise in the user's. Return whether a translation is available. Raises
+    ConfigError if the game or its ROM is unknown, or if other users could write to the cache folder."""
     if (file := translation_file(game, rom)) is None:
         return False
     file = folder_to_fill() / file.name
     if _address(file) is None and untried(file):
         with turn(file) as locks:
-            if _address(file) is None:  # Another process may have compiled the translation meanwhile.
+            if _address(file) is None:  # No other process has compiled the game meanwhile.
                 run_compiler(file, game, rom, locks, outlives=False)
     return _address(file) is not None
 
@@ -82,8 +83,8 @@ def translation_file(game: str, rom: str | os.PathLike[str] | None = None) -> Pa
 
 
 def how_played(game: str) -> str:
-    """Return a text that says whether the game is translated or interpreted, and why, or "" if ACCEL_RL_TRANSLATE
-    switches translation off."""
+    """Return a text for the log: whether the game is translated or interpreted, and why. The text is "" if
+    ACCEL_RL_TRANSLATE switches translation off."""
     if is_off():
         return ""
     if is_stale():
@@ -164,7 +165,7 @@ def _insert(emulator: "EmulatorCore", file: Path) -> bool:
     Return whether the translation was loaded."""
     try:
         address = _address(file)
-    # No reason is logged here: the log lines about the run's start and about the compilation contain it.
+    # The reason why the game is interpreted is logged at the start of the run and after the compilation.
     except ConfigError:
         return False
     if address is not None:
@@ -173,8 +174,8 @@ def _insert(emulator: "EmulatorCore", file: Path) -> bool:
 
 
 def _address(file: Path) -> int | None:
-    """Load a cached translation, and return the address of its function, or None if it is not cached or cannot be
-    loaded. Raises ConfigError if other users could write to the cache folder."""
+    """Load a cached translation, and return the address of its function run_translated, or None if the translation is
+    not cached or cannot be loaded. Raises ConfigError if other users could write to the cache folder."""
     for content in code_cache.contents(file):
         try:
             return function_in(content)

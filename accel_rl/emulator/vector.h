@@ -2,14 +2,14 @@
 // | caller     send(which, tasks) -> queue ........................ recv: the first `batch_size` finished, in order
 // | threads                          queue -> env -> done         of arrival; of all environments, in their own order
 //
-// If a batch contains all environments, each environment writes its stack directly into the batch's array.
-// For smaller batches, recv copies each stack into the batch's array.
+// If a batch contains all environments, each environment writes its stack of observations directly into the batch's
+// array. For smaller batches, recv copies the stacks.
 //
-// If there is only one thread, the caller plays the tasks of step() itself in recv, instead of waiting for the thread:
-// handing tasks to the thread and back takes as long as several frames.
+// If there is only one thread, the caller of step() plays the tasks itself in recv, because handing tasks to the thread
+// and back would take as long as several frames.
 //
-// A call that waits checks for signals such as Ctrl-C, and throws an exception if the vector environment is stopped. In
-// a forked child process the threads do not exist, so that all calls except stop() fail.
+// Calls that wait check for signals such as Ctrl-C, and throw an exception if the vector environment is stopped. In a
+// forked child process, the threads do not exist, and all calls except stop() fail.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -27,12 +27,12 @@ namespace accel {
 struct Closed : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
-// Thrown if another thread is using the vector environment.
+// Thrown if another thread is calling the vector environment.
 struct InUse : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// The number of forks between the first process and this process, which the Python binding counts.
+// The number of forks from the first process to this process. The Python binding counts these forks.
 inline u32 fork_count = 0;
 
 struct Task {
@@ -61,13 +61,12 @@ class Vector {
         if (forked()) throw Closed("this VectorEnv was created before a fork, without its threads: create one in this process");
     }
 
-    // On Linux, a new thread inherits the CPU affinity of the calling thread, so that the caller can pin the new
-    // thread.
+    // Starts a thread. On Linux, it inherits the CPU affinity of the calling thread, so that the caller can pin it.
     void add_thread() {
         threads_.emplace_back([this] { work(); });
     }
 
-    // Stops the threads and drops queued tasks. Calls in which other threads wait throw Closed.
+    // Stops the threads and drops queued tasks. In other threads, calls that are waiting throw Closed.
     void stop() {
         if (forked()) return;
         std::vector<std::thread> threads;
@@ -87,8 +86,8 @@ class Vector {
     StackedEnv& env(u32 i) { return *envs_[i]; }
     u32 batch_size() const { return batch_size_; }
 
-    // With `directly`, the next recv plays the tasks in the calling thread. Throws InUse if an environment is still
-    // playing, which happens only if another thread has sent it a task.
+    // Queues tasks. If `directly` is true, the next recv plays them in the calling thread. Throws InUse if an
+    // environment is still playing, which happens only if another thread has sent it a task.
     void send(const std::vector<Task>& tasks, bool directly = false) {
         check_process();
         {
@@ -106,9 +105,8 @@ class Vector {
         else wake_.notify_all();
     }
 
-    // Waits for a batch, and returns the indices of its environments. `poll` is called every 50 ms while waiting, and
-    // may throw. If a batch contains all environments, they are in their own order, including environments without a
-    // task.
+    // Waits for a batch, and returns the indices of its environments. `poll` is called every 50 ms meanwhile, and may
+    // throw. A batch of all environments is in the environments' order, and includes environments without a task.
     template <class Poll>
     std::vector<u32> recv(Poll poll) {
         check_process();

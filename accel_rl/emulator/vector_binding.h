@@ -7,7 +7,7 @@
 
 namespace accel {
 
-// Array shapes: obs is [n, stack, height, width], and arrays are [n] if no other shape is given.
+// In all methods, obs is [n, stack, height, width], and other arrays are [n] if no other shape is given.
 class PythonVector {
   public:
     using Ints = py::array_t<i32, py::array::c_style>;
@@ -28,8 +28,8 @@ class PythonVector {
     }
     void add_thread() { vector_.add_thread(); }
 
-    // Resets the environments `which` [n] with `seeds` [n], where a negative number means no seed. `obs` is the array
-    // for the observations if a batch contains all environments, and otherwise None.
+    // Resets the environments `which` [n] with `seeds` [n]. A negative number means no seed. `obs` is the array for the
+    // observations if a batch contains all environments, and otherwise None.
     void reset(const Ints& which, const Longs& seeds, std::optional<Bytes> obs) {
         if (seeds.size() != which.size()) throw std::invalid_argument("seeds and environments differ in number");
         std::vector<Task> tasks;
@@ -37,10 +37,10 @@ class PythonVector {
         start(tasks, obs);
     }
 
-    // Sends actions [n], which are indices into rules["codes"], to the environments `which` [n]. `turns` [n] are the
-    // ohms per frame by which the actions turn a paddle, or an empty array for the default. With `directly`, the next
-    // recv plays in the calling thread. If some of the environments have ended and must be reset first, nothing is
-    // sent, and their indices are returned.
+    // Sends actions [n], which are indices into rules["codes"], to the environments `which` [n]. `turns` [n] are
+    // changes of a paddle's resistance in ohms per frame, or an empty array for the default. If `directly` is true, the
+    // next recv plays in the calling thread. If some environments have ended and must be reset first, nothing is sent,
+    // and their indices are returned.
     std::vector<i32> send(const Ints& which, const Longs& actions, std::optional<Bytes> obs, bool directly, const Ints& turns) {
         if (actions.size() != which.size() || (turns.size() && turns.size() != which.size()))
             throw std::invalid_argument("actions and environments differ in number");
@@ -61,7 +61,7 @@ class PythonVector {
     }
 
     // Returns one batch: reward, terminated and truncated [n], `numbers` [4, n] int32 (env_id, lives, frame_number,
-    // episode_frame_number), and whether the caller must call `final`, because an episode ended in SAME_STEP mode.
+    // episode_frame_number), and whether an episode ended in SAME_STEP mode, so that the caller must call `final`.
     py::tuple recv(std::optional<Bytes> obs) {
         {
             py::gil_scoped_release release;
@@ -92,8 +92,8 @@ class PythonVector {
         return py::make_tuple(reward, terminated, truncated, numbers, any);
     }
 
-    // For the episodes that ended in the last batch, writes the final observations and numbers, and sets `ended` [n].
-    // The rows of environments whose episode did not end are unchanged.
+    // Writes the final observations and numbers of the episodes that ended in the last batch, and sets their entries of
+    // `ended` [n]. Other rows stay unchanged.
     void final(Bytes& obs, Ints& numbers, Flags& ended) {
         const size_t n = batch_.size();
         check(obs, n);
@@ -108,7 +108,7 @@ class PythonVector {
         }
     }
 
-    // No task may be running during a save.
+    // Saves the states of environments. No task may be running.
     std::vector<py::bytes> save(const Ints& which) {
         vector_.check_process();
         std::vector<py::bytes> out;
@@ -121,7 +121,7 @@ class PythonVector {
         for (py::ssize_t i = 0; i < which.size(); i++) env(which.at(i)).restore(states[size_t(i)], randoms);
     }
 
-    // Writes the RAM of the environments `which` [n] to `out` [n, 128]. None of them may be playing.
+    // Writes the RAM of the environments `which` [n], which may not be playing, to `out` [n, 128].
     void ram(const Ints& which, Bytes& out) {
         constexpr size_t size = sizeof(State::ram);
         if (size_t(out.size()) != size * size_t(which.size())) throw std::invalid_argument("an array has the wrong size");
@@ -170,7 +170,7 @@ class PythonVector {
         if (PyErr_CheckSignals()) throw py::error_already_set();
     }
 
-    // Environments without a task return their last observation again.
+    // Queues tasks. If a batch contains all environments, those without a task return their last observation again.
     void start(std::vector<Task>& tasks, std::optional<Bytes>& obs, bool directly = false) {
         vector_.check_process();
         check(obs, vector_.size());
@@ -195,7 +195,7 @@ class PythonVector {
     std::vector<u32> batch_;
 };
 
-// Raises an exception of gymnasium.error.
+// Raises the exception `name` of gymnasium.error.
 template <class... Arguments>
 void raise_gymnasium(const char* name, Arguments... arguments) {
     const py::object type = py::module_::import("gymnasium.error").attr(name);

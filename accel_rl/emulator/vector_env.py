@@ -48,9 +48,9 @@ class GameNumbers(TypedDict):
 
 
 class VectorInfo(GameNumbers, total=False):
-    """With several games, `game` is the index of each environment's game in `options.games`. The keys with `final`
-    exist if an episode ends in SAME_STEP mode. In `final_obs` and `final_info`, rows where the mask (`_final_obs`,
-    `_final_info`) is false are undefined."""
+    """The info of a step. With several games, `game` is the index of each environment's game in `options.games`. The
+    keys with `final` exist if an episode ends in SAME_STEP mode. Rows of `final_obs` and `final_info` are undefined
+    where the masks `_final_obs` and `_final_info` are false."""
 
     game: Numbers
     final_obs: Observations
@@ -64,20 +64,20 @@ StepResult = tuple[Observations, Numbers, Flags, Flags, VectorInfo]
 
 
 class VectorEnv(EmulatedVectorEnv):
-    """A batch of games, played by threads that do not hold the GIL. The arguments are those of `VectorOptions`.
+    """A batch of environments, which C++ threads step without the GIL. The arguments are those of `VectorOptions`.
 
-    recv() returns the results of the first `batch_size` environments that finish a step. `info["env_id"]` lists these
-    environments, and the next send() sends actions to them. If several batches are received before actions are sent,
-    send(actions, env_id) must name the environments.
+    recv() returns the results of the first `batch_size` environments that finish a step. `info["env_id"]` lists the
+    returned environments, to which the next send() sends actions. If several batches are received before actions are
+    sent, send(actions, env_id) must name the environments.
 
     Raises ConfigError for arguments that only ale-py's AtariVectorEnv supports.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012  # as Gymnasium's
     _envpool = False  # True selects EnvPool's rules for episodes (envpool_env.h, accel_rl.compat.envpool).
-    _obs: Observations | None = None  # The environments write observations into `_obs`.
+    _obs: Observations | None = None  # Environments write observations here.
     _last: Numbers | None = None  # The environments that the last recv() returned
-    _outstanding = 0  # The number of environments whose results have not been received
+    _outstanding = 0  # Number of environments whose results were not received
 
     @keywords_of(VectorOptions)
     def __init__(self, options: VectorOptions) -> None:
@@ -92,8 +92,8 @@ class VectorEnv(EmulatedVectorEnv):
         self._shape = (self.batch_size, *options.observation_shape)
         self._buffers = None if options.copy else [np.zeros(self._shape, np.uint8) for _ in range(2)]
         self._all = np.arange(self.num_envs, dtype=np.int32)
-        self._new = np.full(self.num_envs, True)  # The environments that have not been seeded yet
-        self._answerable = np.full(self.num_envs, False)  # The environments that wait for an action
+        self._new = np.full(self.num_envs, True)  # Which environments were never seeded
+        self._answerable = np.full(self.num_envs, False)  # Which environments wait for an action
 
     def reset(self, *, seed: Seeds = None, options: dict[str, Any] | None = None) -> tuple[Observations, VectorInfo]:  # type: ignore[override]  # A TypedDict is no dict.
         """Reset all environments, or the environments of options["reset_mask"], bool [num_envs]. Environments that are
@@ -136,7 +136,7 @@ class VectorEnv(EmulatedVectorEnv):
             )
         if self._are_playing(ids):
             raise error.AlreadyPendingCallError("send() twice: call recv() first", "send")
-        # The step is recorded before the actions are sent, so that a concurrent send() of another thread fails.
+        # The step is recorded before the actions are sent, so that a simultaneous send() of another thread fails.
         self._note(ids, len(ids))
         try:
             if self._has_all:
@@ -149,11 +149,11 @@ class VectorEnv(EmulatedVectorEnv):
         except BaseException:
             self._note(ids, -len(ids))
             if self._has_all:
-                self._begin()  # This call swaps the two buffers back, because this batch was not sent.
+                self._begin()  # No action was sent, so the two observation buffers are swapped back.
             raise
 
     def _moved(self, actions: np.ndarray, n: int) -> tuple[np.ndarray, Numbers]:
-        """Convert continuous actions [n, 3] to joystick actions [n] and turns of a paddle [n]."""
+        """Convert continuous actions [n, 3] to joystick actions [n] and changes of a paddle's resistance [n]."""
         if actions.shape != (n, 3) or actions.dtype.kind != "f":
             raise ValueError(f"actions of shape {actions.shape} and {actions.dtype}: must be floats [{n}, 3]")
         return polar_joystick.moved(actions.astype(np.float32), self.options.continuous_action_threshold)
@@ -168,7 +168,7 @@ class VectorEnv(EmulatedVectorEnv):
         obs = self._obs
         assert obs is not None
         reward, terminated, truncated, numbers, finished = self._core.recv(None if self._has_all else obs)
-        # The receipt is recorded only after the wait, so that recv() can be called again after Ctrl-C.
+        # The results are recorded as received only after the wait, so that recv() can be called again after Ctrl-C.
         self._last = self._all if self._has_all else numbers[0].copy()
         self._note(self._last, -self._outstanding if self._has_all else -n)
         info = _by_name(numbers)
@@ -184,9 +184,9 @@ class VectorEnv(EmulatedVectorEnv):
         return obs, reward, terminated, truncated, info
 
     def clone_state(self, indices: Sequence[int] | None = None) -> list[bytes]:
-        """Return the state of each environment, or of the environments in `indices`, for `restore_state`. A state
-        contains everything that determines later steps: the console, the stack of observations, and the random number
-        generators of sticky actions and no-ops. With a stack of 4, a state has about 100 kB."""
+        """Return the state of each environment, or of the environments `indices`, for `restore_state`. A state contains
+        everything that determines later steps: the console, the stack of observations, and the random number generators
+        of sticky actions and no-ops. With a stack of 4, a state has about 100 kB."""
         which = self._checked_indices(indices)
         if self._last is None:
             raise error.ResetNeeded("clone_state() before reset()")
@@ -230,12 +230,12 @@ class VectorEnv(EmulatedVectorEnv):
 
     def ale(self, index: int) -> AleView:
         """Return an object with the methods of ale-py's ALEInterface that read the state of environment `index`. The
-        methods of this object must not be called while the environment plays a step."""
+        object must not be used while the environment plays a step."""
         (which,) = self._checked_indices([index])
         return AleView(self._game_of[which], self._games[which])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For copy and pickle: a copy continues exactly as this VectorEnv does, with threads of its own."""
+        """For copy and pickle. A copy continues exactly as the original, with its own threads."""
         if self.closed:
             raise error.ClosedEnvironmentError("a copy of a closed VectorEnv: copy it before close()")
         if not self._has_all:
@@ -244,8 +244,8 @@ class VectorEnv(EmulatedVectorEnv):
         return _copy, (type(self), self.options, states, {"spec": self.spec, "metadata": self.metadata})
 
     def close_extras(self, **kwargs: Any) -> None:
-        """End the emulator's threads. Later calls raise ClosedEnvironmentError, and so do calls in which other threads
-        are waiting."""
+        """End the emulator's threads. Later calls, and calls in which other threads are waiting, raise
+        ClosedEnvironmentError."""
         self._core.stop()
 
     def _begin(self) -> None:
@@ -265,13 +265,13 @@ class VectorEnv(EmulatedVectorEnv):
         return which.astype(np.int32)
 
     def _are_playing(self, ids: np.ndarray) -> bool:
-        """Return whether any of the environments `ids` has a result that has not been received. A batch that contains
-        all environments is received as a whole."""
+        """Return whether results of any of the environments `ids` have not been received. If a batch contains all
+        environments, all results are received at once."""
         return self._outstanding > 0 if self._has_all else not self._answerable[ids].all()
 
     def _note(self, ids: np.ndarray, begun: int) -> None:
-        """Record that the environments `ids` begin a step (`begun` > 0: their number), or that their results were
-        received (`begun` < 0)."""
+        """Record that the environments `ids` begin a step, or if `begun` is negative, that their results were received.
+        |begun| is the number of environments."""
         self._outstanding += begun
         if not self._has_all:
             self._answerable[ids] = begun < 0
@@ -303,7 +303,7 @@ def _copy(
 
 
 def _by_name(numbers: Any) -> VectorInfo:
-    """Return the rows of the array `numbers` [4, batch_size] by name."""
+    """Return the rows of the array `numbers` [4, batch_size] of the compiled core as a dict."""
     ids, lives, frames, episode_frames = numbers
     return {"env_id": ids, "lives": lives, "frame_number": frames, "episode_frame_number": episode_frames}
 
@@ -318,7 +318,7 @@ def _load(o: VectorOptions, game: str) -> AtariEnvCore:
 
 
 def _rules(o: VectorOptions, codes: list[int], envpool: bool) -> dict[str, Any]:
-    """Return the options as rules of the compiled core (StackedEnvRules in stacked_env.h)."""
+    """Convert the options to the rules that the compiled core reads (StackedEnvRules in stacked_env.h)."""
     return {
         "stack": 1 if o.obs_type else o.stack_num,
         "noop_max": o.noop_max,
@@ -336,8 +336,8 @@ def _rules(o: VectorOptions, codes: list[int], envpool: bool) -> dict[str, Any]:
 
 
 def _start_threads(vector: Any, o: VectorOptions) -> bool:
-    """Start the threads of the compiled vector environment. Return whether step() may play in the calling thread,
-    because there is only one thread, and it is not pinned to a core."""
+    """Start the threads of the compiled vector environment. Return whether step() may play in the calling thread, as
+    with a single thread that is not pinned to a core."""
     n = o.num_threads or min(len(hardware.usable_cores()), o.num_envs)
     if o.thread_affinity_offset < 0:
         for _ in range(n):
@@ -355,8 +355,8 @@ def _start_threads(vector: Any, o: VectorOptions) -> bool:
 
 
 def _seeds(seed: Seeds, which: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Return seeds [len(which)] int64, where a negative number means no seed. An environment that was never seeded and
-    gets no seed is seeded randomly by the operating system."""
+    """Return seeds [len(which)] int64. A negative number means no seed. An environment that was never seeded gets a
+    random seed from the operating system if the caller gives none."""
     if isinstance(seed, list | tuple):
         seed = np.array([-1 if one is None else one for one in seed])
     if seed is None:

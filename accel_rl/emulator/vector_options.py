@@ -36,8 +36,8 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True)
 class VectorOptions:
-    """Names and defaults are those of ale-py's AtariVectorEnv, and for other options those of ale-py's AtariEnv. Raises
-    ConfigError for an invalid value, and for a value that only ale-py supports."""
+    """Options have the names and defaults of ale-py's AtariVectorEnv, or of ale-py's AtariEnv if AtariVectorEnv lacks
+    the option. Raises ConfigError for invalid values, and for values that only ale-py supports."""
 
     game: str
     """One game, or several separated by commas. With several games, environment i plays game number i modulo the number
@@ -140,11 +140,11 @@ class VectorOptions:
 
     @property
     def games(self) -> list[str]:
-        """Environment i plays games[i % len(games)]."""
+        """The names of the games. Environment i plays games[i % len(games)]."""
         return [game.strip() for game in self.game.split(",")]
 
     def action_codes(self) -> list[int]:
-        """Return the codes of the joystick actions that the games share."""
+        """Return the codes of the joystick actions, which are equal for all games."""
         return action_codes(self.games[0], self.full_action_space or self.continuous or len(self.games) > 1)
 
     def _check_games(self) -> None:
@@ -169,9 +169,8 @@ class VectorOptions:
 def keywords_of(
     options: Callable[P, Options],
 ) -> Callable[[Callable[[Env, Options], None]], Callable[Concatenate[Env, P], None]]:
-    """Decorate an `__init__` whose only parameter is an instance of the dataclass `options`. Callers then pass the
-    dataclass's arguments instead, whose names and types are known to type checkers, editors and help(). Unknown names
-    raise ConfigError."""
+    """Decorate an `__init__` whose only parameter is an instance of the dataclass `options`. Callers pass the arguments
+    of the dataclass instead, which type checkers, editors and help() show. Unknown names raise ConfigError."""
     names = inspect.signature(options).parameters
 
     def decorate(init: Callable[[Env, Options], None]) -> Callable[Concatenate[Env, P], None]:

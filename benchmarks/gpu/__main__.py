@@ -4,8 +4,8 @@
     | python -m benchmarks.gpu --minutes 9                # where a command may take 10 minutes: repeat it
     | python -m benchmarks.gpu --simulated --tiny         # tries the command itself, without a GPU
 
-The command needs torch, numpy, psutil and ale-py, and writes gpu-NAME/PART.json and gpu-NAME.md. If the command is
-repeated, it skips the parts that already have a result of the same command and code, and runs failed parts last.
+The command needs torch, numpy, psutil and ale-py, and writes gpu-NAME/PART.json and gpu-NAME.md. A repeated command
+skips the parts that have a result of the same command and commit, and runs failed parts last.
 """
 
 import subprocess
@@ -28,8 +28,8 @@ from benchmarks.gpu.sizes import FULL, TINY
 
 
 def measure(o: Options, name: str, results: Results) -> None:
-    """Measure a part of the benchmark in this process. The part's result is written after each measurement, and an
-    error is recorded as one line."""
+    """Measure a part of the benchmark in this process. The result is written after each measurement. An error is
+    recorded as one line."""
     begin, last = time.monotonic(), Result(())
 
     def save(result: Result, finished: bool = False) -> None:
@@ -44,7 +44,7 @@ def measure(o: Options, name: str, results: Results) -> None:
         save(last)
         try:
             result = PARTS[name].measure(bench)
-        except Exception as e:  # After an error in one part of the benchmark, the other parts continue.
+        except Exception as e:  # The other parts of the benchmark continue after an error.
             result = replace(last, error=f"{type(e).__name__}: {' '.join(str(e).split())[:500]}")
     save(result, finished=True)
 

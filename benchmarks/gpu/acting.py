@@ -1,5 +1,5 @@
-"""Measures sampling without learning on a GPU, with and without captured inference, and with random play, whose speed
-is an upper bound."""
+"""Measures sampling without learning on a GPU: with inference in CUDA graphs, with inference from Python, and by random
+play, which is an upper bound."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -31,7 +31,7 @@ def measure(bench: Bench) -> Result:
 
 
 def case(bench: Bench, envs: int, notes: list[str], stack: ExitStack) -> Case:
-    """Build samplers with and without captured inference, and count the host's waits for the GPU."""
+    """Build samplers with and without inference in CUDA graphs, and count the host's waits for the GPU."""
     stack.enter_context(output.written(notes.append, notes.append))
     variants: dict[str, Measure] = {}
     waits: dict[str, float] = {}
@@ -52,8 +52,8 @@ def case(bench: Bench, envs: int, notes: list[str], stack: ExitStack) -> Case:
 
 
 def host_waits(device: str, work: Callable[[], object]) -> int:
-    """Count how often one call of `work` makes the host wait for the device, by the profiler's record of CUDA's calls
-    or by the simulated device's count."""
+    """Count how often the host waits for the GPU in one call of `work`, by torch's profiler, or on the simulated GPU by
+    its counter."""
     synchronize(device)
     if device.startswith("sim"):
         from tests import simulated_device

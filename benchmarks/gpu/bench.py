@@ -1,4 +1,4 @@
-"""The arguments and the result of each part of the GPU benchmark."""
+"""The arguments (Bench) and the result (Result) of each part of the GPU benchmark."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -27,8 +27,8 @@ class Goal:
 
 @dataclass
 class Result:
-    """The table, goals and notes of one part of the benchmark. `cases` contains the measurements of variants that were
-    measured in turns."""
+    """The table, goals and notes of one part of the benchmark. `cases` contains all measurements from which the table
+    was computed."""
 
     columns: Sequence[str]
     rows: list[list[Any]] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Bench:
     seconds: float
     save: Callable[[Result], object] = lambda result: None
     """Writes the measurements made so far to the part's file, which remains if the process is killed."""
-    games: str = "some"  # The games that the emulator's tests play: "some" or "all".
+    games: str = "some"  # Which games the emulator's tests play: "some" or "all".
     game: str = "breakout"
     begun: float = field(default_factory=time.monotonic)
 
@@ -63,8 +63,8 @@ class Bench:
         return max(0.0, self.begun + self.seconds - time.monotonic())
 
     def run(self, builds: Sequence[Build], unit: str = "env steps/s") -> Result:
-        """Measure all cases. Each case gets an equal share of the remaining time, but at least one turn. After each
-        measurement, all results so far are saved."""
+        """Measure all cases. Each case gets an equal share of the remaining time, but at least one measurement of each
+        variant. All results so far are saved after each measurement."""
         results: list[CaseResult] = []
 
         def table(cases: list[CaseResult]) -> Result:

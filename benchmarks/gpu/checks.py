@@ -69,9 +69,9 @@ def run(bench: Bench, command: list[str], file: Path) -> Result:
 
 
 def result(file: Path) -> Result:
-    """Return what `benchmarks.gpu.outcomes` has written so far: the number of tests by outcome, and the reason for each
-    test that did not pass."""
-    # A last line without newline is not complete yet.
+    """Return what the pytest plugin `benchmarks.gpu.outcomes` has written so far: the number of tests by outcome, and
+    the reason for each test that did not pass."""
+    # The file's last line is incomplete if it has no newline.
     lines = file.read_text().split("\n")[:-1] if file.exists() else []
     outcomes = [json.loads(line) for line in lines]
     counts = Counter(each["outcome"] for each in outcomes)
@@ -83,7 +83,7 @@ def result(file: Path) -> Result:
 
 
 def missing_extensions() -> str:
-    """Return one line that names the extensions that are not compiled, or "" if all are compiled."""
+    """Return a line that names the C++ extensions that are not compiled, or "" if all are compiled."""
     missing = [f"{name} ({instead})" for name, instead in EXTENSIONS.items() if importlib.util.find_spec(name) is None]
     return f"not built: {', '.join(missing)}; --build needs a C++17 compiler and pybind11" if missing else ""
 

@@ -1,4 +1,4 @@
-"""Measures emulation, inference and training with Atari on the GPU and on CPU cores, by number of environments."""
+"""Measures frames/s of emulation, inference and training with Atari games, emulated on the GPU and on CPU cores."""
 
 from contextlib import ExitStack
 from functools import partial
@@ -13,8 +13,8 @@ thousand frames/s of emulation with 4,096 environments, and 68 thousand frames/s
 
 
 def measure(bench: Bench) -> Result:
-    """Measure emulation by number of environments, and 400 steps of ms_pacman from one start state. Count the steps
-    that the emulator's plain core plays."""
+    """Measure each number of environments, and 400 steps of ms_pacman from one start state. Count the steps that the
+    emulator's plain core plays."""
     sizes = bench.sizes
     result = bench.run([partial(case, bench, envs) for envs in sizes.emulated_envs], "frames/s")
     medians = {(name, r["environments"]): rate for r in result.cases for name, rate in r["median"].items()}
@@ -34,7 +34,7 @@ def measure(bench: Bench) -> Result:
 
 
 def case(bench: Bench, envs: int, stack: ExitStack) -> Case:
-    """Build a measurement of each load with each engine, for one number of environments."""
+    """Build the measurements of emulation, inference and training for one number of environments."""
     sizes, variants, memory = bench.sizes, {}, {}
     wanted = [("emulation", "device"), ("inference", "device")]
     wanted += [("training", "device")] if envs <= sizes.trained_envs else []

@@ -1,4 +1,4 @@
-"""Starts programs that end with this process, together with all processes that they have started."""
+"""Starts programs that are killed at the end of this process, together with all their child processes."""
 
 import os
 import subprocess
@@ -13,8 +13,8 @@ from accel_rl.processes.guard import Guard
 def guarded(
     command: Sequence[str], env: Mapping[str, str] = os.environ, **options: Any
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """Start a program in a process session of its own. At the end of the context or of this process, even if SIGKILL
-    ends this process, the program and all processes that it has started are killed."""
+    """Start a program in a new session of processes. The program and all processes that it has started are killed at
+    the end of the context, or at the end of this process, even by SIGKILL."""
     guard = Guard()
     try:
         variables = {**env, **guard.variables("program")}

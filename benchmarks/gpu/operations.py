@@ -1,5 +1,5 @@
-"""Counts the operations that one update launches on a GPU, by stage. Runs with small batches are enough, because the
-numbers of operations do not depend on the sizes of batches."""
+"""Counts the operations that one update launches on a GPU, by stage, such as loss or backward. Batches are small,
+because the numbers of operations do not depend on the sizes of batches."""
 
 import sys
 from collections import Counter
@@ -39,8 +39,8 @@ belongs to the stage. The first matching entry decides."""
 
 
 class Operations(TorchDispatchMode):
-    """Counts, by stage, the operations that are launched on a device inside the context. Views and allocations are not
-    counted, because they launch nothing."""
+    """A context in which operations that are launched on a device are counted by stage. Views and allocations launch
+    nothing, and are not counted."""
 
     def __init__(self, device: torch.device):
         super().__init__()
@@ -63,7 +63,7 @@ class Operations(TorchDispatchMode):
 
 
 def _stage(frame: FrameType | None) -> str:
-    """Return the stage of an operation, from the functions that have called it."""
+    """Return the stage of an operation from its call stack."""
     callers = []
     while frame is not None:
         callers.append((frame.f_code.co_filename, frame.f_code.co_name))
@@ -71,15 +71,15 @@ def _stage(frame: FrameType | None) -> str:
     for stage, folder, function in _PLACES:
         if any(folder in file and function in ("", name) for file, name in callers):
             return stage
-    return "backward"  # On autograd's own thread for a GPU, an operation has no Python functions as callers.
+    return "backward"  # Operations on autograd's own thread have no Python callers.
 
 
 def count(learner: Learner, is_whole: bool = True) -> Counter[str]:
-    """Make one update from Python, and return the number of its operations by stage. If `is_whole` is false, the
-    rollout contains invalid steps, which the update must exclude."""
+    """Make one update from Python, and return the number of the update's operations by stage. If `is_whole` is false,
+    the update handles a rollout with invalid steps."""
     algo = learner.algo
     update = Operations(algo.device)
-    # In a CUDA graph, one operation adds an update's metrics to those of earlier updates.
+    # One operation of the CUDA graph adds the update's metrics to those of earlier updates.
     update.by_stage["metrics"] = 1
     if isinstance(algo, ReplayAlgorithm):
         with update:
@@ -102,7 +102,7 @@ def count(learner: Learner, is_whole: bool = True) -> Counter[str]:
 
 
 def configs(bench: Bench) -> dict[str, TrainConfig]:
-    """Return the settings of the run for each row of the table, by name."""
+    """Return {row of the table: settings of a run}."""
     rainbow: Any = q_settings(bench, "rainbow")
     return {
         "A2C": settings(bench, "a2c", 4),

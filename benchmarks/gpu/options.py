@@ -15,7 +15,7 @@ class Options(argparse.Namespace):
     """Each part of the benchmark takes `seconds` seconds, or its default time if `seconds` is None. All parts together
     take at most `minutes` minutes."""
 
-    parts: tuple[str, ...]  # The names of the parts to run, in the order of PARTS.
+    parts: tuple[str, ...]  # names of the parts to run, in the order of PARTS
     device: str
     simulated: bool
     tiny: bool
@@ -28,7 +28,7 @@ class Options(argparse.Namespace):
     out: Path
 
     def command(self, name: str) -> str:
-        """Return the command that repeats a part of the benchmark."""
+        """Return the command line with which a user can repeat a part of the benchmark."""
         flags = ["--simulated"] * self.simulated + ["--tiny"] * self.tiny
         flags += [f"--games {self.games}"] if self.games != "some" else []
         part, seconds = PARTS[name], self.seconds_of(name)

@@ -1,4 +1,4 @@
-"""A plugin of pytest writes one line for each test as the test ends, so that outcomes remain if pytest is killed.
+"""A pytest plugin that writes one line at the end of each test, so that outcomes remain if pytest is killed.
 
     python -m pytest -p benchmarks.gpu.outcomes --outcomes FILE
 
@@ -17,14 +17,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):  # With pytest-xdist, workers send their reports to the main process.
+    if not hasattr(config, "workerinput"):  # Workers of pytest-xdist send their reports to the main process.
         config.pluginmanager.register(_Outcomes(Path(config.getoption("--outcomes"))))
 
 
 class _Outcomes:
     def __init__(self, file: Path):
         self._file = file
-        # If a test file cannot be imported, every worker of pytest-xdist reports this error.
+        # Test files that cannot be imported. Each worker of pytest-xdist reports this error.
         self._unimported: set[str] = set()
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:

@@ -1,4 +1,4 @@
-"""The parts of the benchmark in the order in which they run, each with its time."""
+"""The parts of the GPU benchmark in the order in which they run, with their times."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from benchmarks.gpu.bench import Bench, Result
 
 @dataclass(frozen=True)
 class Part:
-    """One part of the benchmark. `seconds` is the part's time, including the start of its process, and `tiny` the time
-    with `--tiny`."""
+    """One part of the benchmark. `seconds` is the part's time, including the start of a process, and `tiny` the time
+    with --tiny."""
 
     does: str
     measure: Callable[[Bench], Result]

@@ -1,7 +1,6 @@
-"""Profiles updates and inference: the time of GPU kernels, the share of time in which the GPU is busy, and the host's
-time. In whole cycles of sampling and learning, the host's time is split into waiting for workers, serving actions,
-copying and learning.
-"""
+"""Profiles updates and inference: the time of GPU kernels, the fraction of time in which the GPU is busy, and the
+host's time. For training cycles (sampling and learning), the host's time is split into waits for workers, serving
+actions, copies and learning."""
 
 import contextlib
 import time
@@ -39,8 +38,8 @@ def measure(bench: Bench) -> Result:
 
 
 def _split(bench: Bench, what: str, run: Training, result: Result) -> None:
-    """Add the host's time in each part of a cycle to `result`. Serving includes the wait for the GPU's actions, and
-    thus for the update that the GPU computes before these actions."""
+    """Add the host's time in each part of a training cycle to `result`. Serving includes the wait for actions, which
+    the GPU computes after the last update."""
     sampler, learner, calls = run.sampler, run.learner, Counter[str]()
     seconds: defaultdict[str, float] = defaultdict(float)
     parts = {
@@ -73,7 +72,8 @@ def _split(bench: Bench, what: str, run: Training, result: Result) -> None:
 
 
 def _profile(bench: Bench, what: str, call: Callable[[], object], of_call: int, result: Result) -> None:
-    """Profile the function `call`, which makes `of_call` updates or inference steps, and add the times to `result`."""
+    """Profile calls of `call`, each of which makes `of_call` updates or inference steps, and add the times to
+    `result`."""
     calls, on_cuda = -(-bench.sizes.profiled // of_call), bench.device.startswith("cuda")
     n = calls * of_call
 
@@ -106,7 +106,7 @@ def _profile(bench: Bench, what: str, call: Callable[[], object], of_call: int, 
 
 
 def _longest(events: Any) -> list[tuple[str, int, float]]:
-    """Return (name, calls, microseconds) of the operations with the most time, excluding the time of nested
+    """Return (name, calls, microseconds) of the operations that take most time, without the time of nested
     operations."""
     seconds_by_name: dict[str, list[float]] = {}
     for e in events:
@@ -117,7 +117,7 @@ def _longest(events: Any) -> list[tuple[str, int, float]]:
 
 
 def covered(spans: list[tuple[float, float]]) -> float:
-    """Return the length of the union of time intervals."""
+    """Return the total time that time intervals cover, which may overlap."""
     total, end = 0.0, float("-inf")
     for begin, stop in sorted(spans):
         total += max(0.0, stop - max(begin, end))

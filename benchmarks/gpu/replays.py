@@ -1,5 +1,4 @@
-"""Measures replays on the device and on the host: draws relative to the memory bandwidth of a plain copy on the device,
-and train steps (Parr 2017, table 1)."""
+"""Measures replays on the GPU and on the host: appends, draws, and train steps (Parr 2017, table 1)."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -28,7 +27,7 @@ AT_ONCE = 8
 
 
 def measure(bench: Bench) -> Result:
-    """Measure appends to replays, and uniform and prioritized draws, called from Python and captured as CUDA graphs."""
+    """Measure appends, and uniform and prioritized draws, from Python and in CUDA graphs."""
     result = bench.run([partial(case, bench)], "a second")
     m = result.cases[0]["median"]
     result.notes = [
@@ -40,14 +39,14 @@ def measure(bench: Bench) -> Result:
 
 
 def case(bench: Bench, stack: ExitStack) -> Case:
-    """Build a uniform and a prioritized replay on the device and on the host."""
+    """Build uniform and prioritized replays on the GPU and on the host, and the measurements of appends and draws."""
     device, size = bench.device, 0.0
     parts: dict[str, Callable[[], float]] = {}
     for prioritized in (False, True):
         kind, what = ("prioritized", "draw and update") if prioritized else ("uniform", "draw")
         for where in dict.fromkeys((device, "cpu")):
             appended, drawn = (Ours(bench.sizes.capacity, B, 1, prioritized, where, device) for _ in range(2))
-            # Appends are measured on another replay than draws, because an append would make captured draws invalid.
+            # Appends and draws use different replays, because an append would make captured draws invalid.
             parts[f"{kind}, {where}, append"] = appended.append
             for N in bench.sizes.draws:
                 size = size or _bytes(drawn.replay, N)
@@ -75,13 +74,13 @@ def _copy(target: torch.Tensor, source: torch.Tensor) -> int:
 
 
 def _bytes(replay: Replay, N: int) -> float:
-    """Return the number of bytes that are read and written per transition of a batch."""
+    """Return how many bytes a draw reads and writes per transition of the batch."""
     batch = replay.sample(N)
     return sum(2 * getattr(batch, name).nbytes for name in batch.__slots__) / N
 
 
 def _captured(replay: Replay, draw: Callable[[], int], N: int) -> Callable[[], int]:
-    """Capture draws as a CUDA graph, and return a function that replays the graph."""
+    """Capture AT_ONCE draws as a CUDA graph, and return a function that replays the graph."""
     graphs = CudaGraphs(replay.device)
 
     def draws() -> None:
@@ -101,8 +100,8 @@ def _captured(replay: Replay, draw: Callable[[], int], N: int) -> Callable[[], i
 
 
 def parr(bench: Bench) -> Result:
-    """Measure how much faster a train step of dueling DQN is with a replay on the device than with a replay on the
-    host. A train step draws a batch, computes loss and gradient and makes the optimizer's step."""
+    """Compare train steps/s of dueling DQN with a replay on the GPU and with a replay on the host. A train step draws a
+    batch, computes loss and gradient, and makes a step of the optimizer."""
     sizes = [(spec, N) for spec in (PICTURES, VECTORS) for N in bench.sizes.parr_batches]
     result = bench.run([partial(parr_case, bench, spec, N) for spec, N in sizes], "train steps/s")
     result.notes.append("a replay on the host cannot be drawn from within a CUDA graph")
@@ -110,7 +109,7 @@ def parr(bench: Bench) -> Result:
 
 
 def parr_case(bench: Bench, spec: EnvSpec, N: int, stack: ExitStack) -> Case:
-    """Build a train step of dueling DQN with each replay."""
+    """Build the measurements of train steps of dueling DQN with both replays."""
     places = {"host": ("cpu", False), "device": (bench.device, False), "device, captured": (bench.device, True)}
     variants = {name: _train_step(bench, spec, N, *place) for name, place in places.items()}
 

@@ -1,4 +1,4 @@
-"""Each part of the GPU benchmark has its own file of results, and one page shows the results of all parts."""
+"""The result files of the GPU benchmark's parts, and the Markdown page with all results."""
 
 import json
 import os
@@ -16,8 +16,7 @@ from benchmarks.harness.table import cell, table
 
 
 class Results:
-    """Writes the files gpu-NAME/PART.json and gpu-NAME.md in a folder. Results of earlier commands remain in the
-    files."""
+    """Writes gpu-NAME/PART.json and gpu-NAME.md to a folder. Results of parts that are not measured again remain."""
 
     def __init__(self, folder: Path, device: str):
         self.gpu = describe(device)
@@ -39,15 +38,15 @@ class Results:
             return {}
 
     def state(self, name: str, command: str) -> str:
-        """Return "finished", "unfinished", "failed" or "missing". A result of another command, or of another revision
-        of the code, counts as missing."""
+        """Return the state of a part: "finished", "unfinished", "failed" or "missing". Results of other commands and
+        other commits count as missing."""
         part = self.part(name)
         if (part.get("command"), part.get("git")) != (command, self.git):
             return "missing"
         return "failed" if part["error"] else "finished" if part["finished"] else "unfinished"
 
     def put(self, name: str, result: dict[str, Any], seconds: float, command: str, finished: bool = True) -> None:
-        """Replace the result of a part, and write the page."""
+        """Replace the result of a part, and write the page again."""
         about = {"finished": finished, "seconds": round(seconds, 1), "command": command}
         about |= {"date": time.strftime("%Y-%m-%d"), "git": self.git, "gpu": self.gpu, "machine": self.machine}
         _write(self._file(name), json.dumps({"error": "", **result, **about}, indent=1) + "\n")
@@ -66,7 +65,7 @@ def _lscpu() -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace a file atomically: a process that is killed leaves the old file or the new file."""
+    """Replace a file atomically, so that a killed process leaves either the old or the new file."""
     temporary = path.with_name(f".{path.name}")
     temporary.write_text(text)
     os.replace(temporary, path)

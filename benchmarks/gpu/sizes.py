@@ -1,5 +1,4 @@
-"""The sizes of the measurements on a real GPU, and tiny sizes with which the benchmark takes seconds on the simulated
-device."""
+"""The sizes of the GPU benchmark's measurements, and tiny sizes for the simulated GPU."""
 
 from dataclasses import dataclass
 
@@ -8,22 +7,22 @@ from accel_rl.models.precision import Precision
 
 @dataclass(frozen=True)
 class Sizes:
-    """Each number of environments is rounded, so that every core steps the same number of environments."""
+    """Sizes of measurements. Numbers of environments are rounded, so that every core steps equally many."""
 
     acting_envs: tuple[int, ...] = (256, 1_024)
     acting_horizon: int = 20
-    emulated_envs: tuple[int, ...] = (512, 8_192, 65_536)  # Numbers of games that are emulated on the GPU
-    trained_envs: int = 8_192  # A2C trains on at most `trained_envs` emulated games.
-    emulated_steps: int = 400  # Number of steps from one start state
+    emulated_envs: tuple[int, ...] = (512, 8_192, 65_536)  # Numbers of environments that a GPU emulates.
+    trained_envs: int = 8_192  # Maximum number of emulated environments on which A2C trains.
+    emulated_steps: int = 400  # Number of agent steps from one start state.
     step_envs: tuple[int, ...] = (32, 128, 512, 1_024, 8_192, 65_536)
     step_games: tuple[str, ...] = (
         *("pong", "breakout", "seaquest", "qbert", "ms_pacman"),
         *("montezuma_revenge", "asteroids", "beam_rider", "space_invaders"),
     )
-    policy_envs: int = 1_024  # A2C and PPO train on `policy_envs` environments.
-    q_envs: int = 256  # DQN, C51 and Rainbow train on `q_envs` environments.
+    policy_envs: int = 1_024  # Number of environments for A2C and PPO.
+    q_envs: int = 256  # Number of environments for DQN, C51 and Rainbow.
     ppo_horizon: int = 16
-    ppo_minibatch: int = 512  # The published code of Stooke & Abbeel 2018 has minibatches of 512.
+    ppo_minibatch: int = 512  # as in the code of Stooke & Abbeel 2018
     impala_network: str = "impala"  # The residual network of Espeholt et al. 2018
     batches: tuple[tuple[str, int], ...] = (("dqn", 512), ("c51", 2_048), ("rainbow", 512))
     q_network: str = "dqn"  # DQN-Net of Stooke & Abbeel 2018
@@ -34,16 +33,16 @@ class Sizes:
     target_interval: int = 10_000
     samplers: tuple[int, ...] = (1, 2, 4, 8)
     daley_network: str = "nature"  # The network of Mnih et al. 2015
-    period: int = 10_000  # Env steps of a period of the concurrent schedule: C in table 5 of Daley & Amato 2021
+    period: int = 10_000  # Env steps of a period of --schedule concurrent: C in table 5 of Daley & Amato 2021.
     daley_start: int = 5_000
     draws: tuple[int, ...] = (32, 512, 2_048)
-    capacity: int = 100_000  # Transitions in each replay that is measured without training
+    capacity: int = 100_000  # Transitions in a replay that is measured without training.
     parr_batches: tuple[int, ...] = (16, 32, 64, 128, 256)
     copied_bytes: int = 2**30
-    profiled: int = 50  # Number of updates that the profiler records
-    # The precisions that are measured in addition to float32
+    profiled: int = 50  # Number of updates that the profiler records.
+    # Precisions to measure in addition to float32.
     precisions: tuple[Precision, ...] = ("tfloat32", "bfloat16")
-    rounds: int = 3  # Number of turns of alternating measurements
+    rounds: int = 3  # measurements of each variant
     shortest: float = 0.5  # Minimum seconds of a measurement
     warm_cycles: int = 12
     decorrelation_steps: int = 300

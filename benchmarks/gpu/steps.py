@@ -1,5 +1,4 @@
-"""Measures the time of an agent step of games on the GPU, by number of environments: few, as in usual training, to
-many."""
+"""Measures the time of an agent step of games that the GPU emulates, for 32 to 65,536 environments."""
 
 import time
 from dataclasses import replace
@@ -20,32 +19,31 @@ from benchmarks.harness.measured_training import synchronize
 MOST_MS, LEAST_FRAMES = 4.0, 5e6
 """Goals for the median of the games: milliseconds per step of 1,024 environments, and frames/s of 8,192
 environments."""
-DRAWN = 8  # Random actions are drawn for 8 agent steps, and these 8 steps are repeated.
+DRAWN = 8  # The random actions of 8 agent steps are played again and again.
 PLAYED = 1_024
 """Number of environments that play before a measurement. Measurements with more environments begin with copies of the
 states of these environments."""
 
 
 def measure(bench: Bench) -> Result:
-    """Measure the GPU kernel that plays all games, and the kernels that were compiled for single games. Measurements
-    begin after `emulated_steps` steps, when no game shows its start screen any more."""
+    """Measure the GPU kernel for all games, and the kernels that were compiled for single games. Measurements begin
+    after `emulated_steps` steps, when no game shows its start screen any more."""
     sizes = bench.sizes
     result = Result(("game", "kernel", *(f"{n:,} environments, us" for n in sizes.step_envs)))
     best: dict[str, list[float]] = {}
-    for game in sizes.step_games:  # The kernels of all games are compiled at the same time.
+    for game in sizes.step_games:  # The kernels of all games are compiled simultaneously.
         begin_translation(game, bench.device)
     for game in sizes.step_games:
         config = Load(game, 1).config(bench.device)
         for translate in ("auto", "off"):
             tables = make_device_game(replace(config.env, translate=translate), True, True, bench.device)
             if translate == "auto" and not tables.translated:
-                continue  # Only a GPU has kernels of single games.
+                continue  # CPUs have no kernels of single games.
             kernel = "all games"
             if tables.translated:
                 kernels = kernels_of(tables.device)
                 kernels.load_blocks(game)
-                # Stored measurements of the two kernels are discarded. If the game's own kernel was slower, it would
-                # not be used here.
+                # If the stored trial were not removed, a game's own kernel that is slower would not be measured.
                 if trial := kernels.trials.pop(game, None):
                     result.notes.append(f"{game}: {trial}")
                 kernel = "the game's" if kernels.has_blocks(game) else "all games, as its own failed"
@@ -75,7 +73,7 @@ def times(game: DeviceGame, n_actions: int, bench: Bench) -> list[float]:
     result = []
     for n in bench.sizes.step_envs:
         more, out = DeviceEnvs(game, list(range(n))), DeviceStep.empty(n, game)
-        # If n is small, evenly spaced environments are chosen among those that have played.
+        # The n environments begin with the states of environments that have played.
         chosen = torch.arange(n, device=game.device) * max(1, played // n) % played
         more.state["envs"].copy_(envs.state["envs"][:, chosen])
         drawn = torch.randint(n_actions, (DRAWN, n), generator=generator).to(game.device)

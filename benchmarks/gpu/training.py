@@ -1,5 +1,5 @@
-"""Measures training of every algorithm on a GPU, with and without CUDA graphs, in several precisions, and with the
-lockstep and concurrent schedules."""
+"""Measures training on a GPU: with and without CUDA graphs, in several precisions, and with --schedule lockstep and
+concurrent."""
 
 from contextlib import ExitStack
 from dataclasses import replace
@@ -26,14 +26,14 @@ DALEY_BOTH = 1_543.0
 
 
 def envs_near(wanted: int, bench: Bench, concurrent: bool = False) -> int:
-    """Return a number of environments, near `wanted`, that the worker processes of each group can divide evenly."""
+    """Return the number nearest to `wanted` of environments that can be divided evenly among groups and worker
+    processes."""
     workers = 1 if bench.sizes.in_process else place_processes(device=bench.device, concurrent=concurrent).workers
     return max(1, round(wanted / (GROUPS * workers))) * GROUPS * workers
 
 
 def settings(bench: Bench, algorithm: str, envs: int, horizon: int | None = None, **algo: Any) -> TrainConfig:
-    """Return an algorithm's default settings for a measurement. `algo` contains the settings that differ from the
-    algorithm's defaults."""
+    """Return an algorithm's settings for a measurement. `algo` are changes of the algorithm's default settings."""
     base = default_config(algorithm)
     sampler = replace(
         base.sampler, envs=envs, groups=GROUPS, horizon=horizon or base.sampler.horizon,
@@ -57,7 +57,7 @@ def policy_gradient(bench: Bench, algorithm: str) -> Result:
     sizes, envs = bench.sizes, envs_near(bench.sizes.policy_envs, bench)
     if algorithm == "ppo":
         return measure(bench, "ppo", settings(bench, "ppo", envs, sizes.ppo_horizon, minibatch=sizes.ppo_minibatch))
-    if algorithm == "impala":  # IMPALA's number of batches must divide the number of environments.
+    if algorithm == "impala":  # The number of batches must divide the number of environments.
         batches = max(n for n in range(1, 6) if envs % n == 0)
         return measure(bench, "impala", settings(bench, "impala", envs, network=sizes.impala_network, batches=batches))
     return measure(bench, "a2c", settings(bench, "a2c", envs))
@@ -87,8 +87,8 @@ def q_learning(bench: Bench, algorithm: str) -> Result:
 
 
 def measure(bench: Bench, name: str, config: TrainConfig, more: dict[str, TrainConfig] | None = None) -> Result:
-    """Measure training with the settings `config`, with variants of these settings (from Python, other precisions), and
-    with the settings `more`, all in turns."""
+    """Measure training with the settings `config`, with variants of `config` (without CUDA graphs, in other
+    precisions), and with the settings `more`."""
     configs = {CAPTURED: config, FROM_PYTHON: replace(config, capture_updates=False)}
     configs |= {precision: replace(config, precision=precision) for precision in bench.sizes.precisions}
     configs |= more or {}
@@ -108,8 +108,8 @@ def measure(bench: Bench, name: str, config: TrainConfig, more: dict[str, TrainC
 
 
 def case(bench: Bench, name: str, configs: dict[str, TrainConfig], notes: list[str], stack: ExitStack) -> Case:
-    """Build the training of each variant. For the first variant, also build sampling without learning, and learning
-    without sampling."""
+    """Build the measurements of the training of each variant. The first variant is also measured as sampling without
+    learning, and as learning without sampling."""
     variants: dict[str, Measure] = {}
     built: dict[str, Training] = {}
     updates_per_s: dict[str, list[float]] = {f"{variant}, env steps": [] for variant in configs}
@@ -137,7 +137,7 @@ def case(bench: Bench, name: str, configs: dict[str, TrainConfig], notes: list[s
 
 
 def daley(bench: Bench) -> Result:
-    """Measure whole training of the 14 variants of Daley & Amato 2021 in turns, each in worker processes."""
+    """Measure training with the 14 variants of Daley & Amato 2021 in turns, with environments in worker processes."""
     notes: list[str] = []
     result = bench.run([partial(daley_case, bench, notes)])
     result.notes = list(dict.fromkeys(notes))

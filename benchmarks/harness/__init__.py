@@ -1,2 +1,2 @@
-"""The common code of all benchmarks: the command line, alternating measurements, tables, samplers, training runs, other
-processes."""
+"""The common code of all benchmarks: command line, alternating measurements, tables, measured samplers and
+trainings."""

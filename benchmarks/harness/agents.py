@@ -1,4 +1,4 @@
-"""The agents of the benchmarks select actions at random, by A3C-Net or by DQN-Net."""
+"""The agents of the benchmarks, which act at random, by A3C-Net, or by DQN-Net."""
 
 import torch
 
@@ -15,8 +15,8 @@ NAMES = {"none": "random actions", "a3c": "A3C-Net", "dqn": "DQN-Net"}
 
 
 def make_agent(net: str, spec: EnvSpec, device: str = "cpu", policy: str = "") -> Agent:
-    """Make an agent with untrained weights from a fixed seed, or with the weights of the run in the folder `policy`.
-    `net` is one of NETS. Raises ConfigError for a run of another network."""
+    """Make an agent with the network `net` (one of NETS). The network's weights are untrained, from a fixed seed, or
+    those of the run in the folder `policy`. Raises ConfigError if the run has another network."""
     torch.manual_seed(0)
     if net == "none":
         return RandomAgent(spec.n_actions)

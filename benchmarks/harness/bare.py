@@ -1,7 +1,7 @@
 """Measures an upper bound of sampling: one process per core steps the environments without a sampler.
 
-The process `python -m benchmarks.harness.bare CONFIG_JSON` receives a number of seconds as a request, and answers
-[agent steps, seconds] (see benchmarks/harness/served.py).
+For each number of seconds on stdin, the process `python -m benchmarks.harness.bare CONFIG_JSON` measures for this time,
+and writes [agent steps, seconds] to stdout (see benchmarks/harness/served.py).
 """
 
 import json
@@ -15,7 +15,7 @@ from benchmarks.harness.served import Served
 
 
 def serve(config: dict[str, Any]) -> None:
-    """Answer each request for a measurement, until stdin ends."""
+    """For each number of seconds on stdin, step the environments for this time and print the result."""
     import numpy as np
 
     from accel_rl.data.rollout_arrays import Step
@@ -50,7 +50,7 @@ class Bare:
             self._processes.append(Served("bare environments", command, environment))
 
     def measure(self, seconds: float) -> float:
-        """Measure agent steps/s of all cores together."""
+        """Measure the sum of the agent steps/s of all cores."""
         for process in self._processes:
             process.send(seconds)
         answers = [process.receive() for process in self._processes]

@@ -6,13 +6,12 @@ from accel_rl.emulator import games
 from accel_rl.emulator.games import rom_path
 from accel_rl.text.errors import ConfigError, nearest
 
-# ale-py also has ROMs for two players, which are excluded.
+# ROMs of ale-py that need two players.
 TWO_PLAYERS = ("combat", "joust", "maze_craze", "warlords")
 
 
 def chosen(names: Sequence[str]) -> list[str]:
-    """Return the games named in a list. `all57` stands for the 57 benchmark games, and `all` for every ROM that ale-py
-    loads for one player."""
+    """Return the chosen games. `all57` means the 57 benchmark games, and `all` every ROM of ale-py for one player."""
     named = list(games())
     roms = {path.stem for path in rom_path(named[0]).parent.glob("*.bin")}
     everything = named + sorted(roms - {*named, *TWO_PLAYERS})

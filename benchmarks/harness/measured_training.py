@@ -28,8 +28,7 @@ AHEAD = 2
 
 
 def rate(work: Callable[[], float], seconds: float, device: str = "cpu") -> float:
-    """Call `work` repeatedly for the given number of seconds, at least once. Return the sum of the calls' results,
-    divided by the measured seconds."""
+    """Call `work` at least once, and again for `seconds` seconds. Return the sum of the calls' results per second."""
     waiting, gpu = deque[Any](), Device(device)
     synchronize(device)
     n, begin = 0.0, time.perf_counter()
@@ -48,7 +47,7 @@ def rate(work: Callable[[], float], seconds: float, device: str = "cpu") -> floa
 
 
 def synchronize(device: str) -> None:
-    """Wait until the device has completed all operations."""
+    """Wait until a GPU has completed all queued operations."""
     if Device(device).queues_work:
         Device(device).runtime.synchronize()
 
@@ -63,10 +62,10 @@ def _run_on(cores: set[int]) -> None:
 
 
 class MeasuredTraining:
-    """A run's trainer after its warm-up: the replay is filled by random play, and updates on a GPU are captured.
+    """A run's trainer after a warm-up, in which random play fills the replay, and updates on a GPU are captured.
 
-    Several trainers can be measured in turns, because each measurement sets the trainer's affinity, threads and
-    precision. `warm_cycles` is the number of cycles after the first update.
+    Several trainers can be measured in turns, because each measurement sets the CPU affinity, torch's threads and the
+    precision. `warm_cycles` is the number of training cycles in the warm-up after the first update.
     """
 
     def __init__(self, given: TrainConfig, folder: Path, warm_cycles: int = 0):
@@ -123,12 +122,12 @@ class MeasuredTraining:
         return self._measure(self._cycle, seconds)
 
     def sampling(self, seconds: float, agent: Any = None) -> float:
-        """Measure env steps/s of sampling without learning. By default the run's own agent acts."""
+        """Measure env steps/s of sampling without learning, by `agent` or by the run's agent."""
         return self._measure(lambda: self.sampler.collect(agent or self.agent).env_steps, seconds)
 
     def learning(self, seconds: float, threads: int | None = None) -> float:
-        """Measure the env steps/s for which the learner can make its updates. The learner does not sample: every
-        training cycle uses the same rollout. By default, torch uses as many threads as in the run."""
+        """Measure the env steps/s to which the learner could keep up, without sampling: every training cycle uses the
+        same rollout. By default, torch uses as many threads as in the run."""
         schedule: Any = self.schedule
         one_rollout = SimpleNamespace(collect=lambda agent: self.rollout, check=lambda: None)
         real, schedule.sampler = schedule.sampler, one_rollout
@@ -138,7 +137,7 @@ class MeasuredTraining:
             schedule.sampler = real
 
     def notes(self) -> list[str]:
-        """Return the events of the run, such as the reasons why updates are not captured."""
+        """Return the lines that the run has logged, such as the reason why updates are not captured."""
         if not self._events.exists():
             return []
         lines = (line[20:] for line in self._events.read_text().splitlines())

@@ -1,7 +1,7 @@
 """A common interface for the Atari vector environments of other packages.
 
-All of these environments have frame skip 4, a stack of 4 grayscale frames of 104x80 (resized by area), up to 30 no-ops,
-no sticky actions, raw rewards and whole games.
+All environments have frame skip 4, a stack of 4 gray frames of 104x80 (resized by area), up to 30 no-ops, no sticky
+actions, raw rewards, and episodes that are whole games.
 """
 
 import time
@@ -18,21 +18,21 @@ Act = Callable[[np.ndarray], np.ndarray]
 @dataclass(frozen=True)
 class Shape:
     game: str
-    envs: int  # Number of environments of a peer that steps a batch in one object
-    process_envs: int  # Number of environments of a peer with one process per environment
+    envs: int  # Number of environments of packages that step a batch by one object.
+    process_envs: int  # Number of environments of packages that use one process per environment.
     cores: int
     height: int = 104
     width: int = 80
 
 
 class Peer:
-    """A vector environment of another package. `make` builds the environment, `begin` resets it, and `step` plays a
-    batch of actions and writes observations to `self.obs`."""
+    """A vector environment of another package. `make` builds the environment, `begin` resets the environment, and
+    `step` plays a batch of actions and stores the observations in `self.obs`."""
 
     name = ""
     package = ""  # Name of the peer's Python module
     install = ""  # Name of the peer's package for pip
-    # If true, one object steps all environments; otherwise each environment has a process.
+    # Whether one object steps all environments. Otherwise each environment has a process.
     batched = True
 
     def __init__(self, shape: Shape):
@@ -62,7 +62,7 @@ class Peer:
         return self.obs
 
     def measure(self, act: Act | None, seconds: float) -> float:
-        """Measure env steps/s. If `act` is None, the actions are random and drawn before the measurement."""
+        """Measure env steps/s. If `act` is None, actions are random numbers that were drawn before the measurement."""
         n, begin = 0, time.perf_counter()
         while (took := time.perf_counter() - begin) < seconds:
             self.step(act(self.stacks()) if act else self._random[n // self.batch % 256])
@@ -73,7 +73,7 @@ class Peer:
         if self.batched:
             self.env.close()
             return
-        # Processes are killed, because the `close` of other packages waits forever for a process that does not reply.
+        # Processes are killed, because other packages' `close` would wait for ever for a process that does not reply.
         vector = self.env.unwrapped
         for process in vector.processes:
             process.kill()
@@ -103,13 +103,13 @@ class AleVector(Peer):
 
 
 class AleVectorAsync(AleVector):
-    """AtariVectorEnv with `send` and `recv`: `recv` returns the half of the environments that is ready first, while the
+    """AtariVectorEnv by `send` and `recv`. `recv` returns the half of the environments that is ready first, while the
     other half steps."""
 
     name, halves = "AtariVectorEnv send/recv", 2
 
     def step(self, action: np.ndarray) -> None:
-        self.env.send(action)  # These are the actions of the environments that `recv` returned last.
+        self.env.send(action)  # Actions for the environments that `recv` returned last.
         self.obs = self.env.recv()[0]
 
 
@@ -153,8 +153,8 @@ class EnvPoolAsync(EnvPool):
 
 @dataclass(frozen=True)
 class MakeOne:
-    """A picklable function that builds one environment with preprocessed frames [H, W, 1], for packages that need a
-    function per environment."""
+    """A picklable function that builds one environment with preprocessed frames [H, W, 1], for packages that build each
+    environment by a function."""
 
     shape: Shape
     stacked: bool

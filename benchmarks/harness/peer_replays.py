@@ -1,7 +1,7 @@
-"""A common interface for the replays of other packages, each configured as in its manual.
+"""A common interface for the replays of other packages, which are configured as their manuals recommend.
 
-All replays are filled with pictures of 84x84 in stacks of four from `B` simulators, and each package stores frames as
-compactly as it can. A replay has the attribute `bytes_each`, the bytes per transition, and the methods:
+`B` simulators fill all replays with stacks of four pictures of 84x84, which each package stores as compactly as it can.
+A replay has the attribute `bytes_each` (bytes per transition) and the methods:
 
     | append() -> number of transitions      one step of every simulator
     | sample(N)                              observations before and after, actions, rewards, ends
@@ -19,9 +19,8 @@ EPISODE = 500  # Number of steps of each stored episode
 
 @functools.cache
 def priorities(N: int) -> np.ndarray:
-    """New random priorities [N] float32 for N transitions, cached so that the time of drawing random numbers is not
-    measured."""
-    return np.random.default_rng(0).random(N, dtype=np.float32)  # TorchRL's sum trees raise an error for float64.
+    """Return random priorities [N] float32, which are cached, because the time to draw them must not be measured."""
+    return np.random.default_rng(0).random(N, dtype=np.float32)  # TorchRL refuses float64.
 
 
 class SB3:

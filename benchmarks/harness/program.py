@@ -26,8 +26,8 @@ from benchmarks.harness.turns import Measure, Measurements, in_turns, medians, r
 
 @dataclass(frozen=True)
 class Options:
-    """The options of every benchmark with alternating measurements. With --tiny, the defaults in the attribute `TINY`
-    of the class replace the usual defaults."""
+    """The options of every benchmark with alternating measurements. With --tiny, the class attribute `TINY` replaces
+    default values."""
 
     seconds: float = 2.0
     """Minimum length of one measurement in seconds."""
@@ -47,7 +47,7 @@ class Options:
             raise ConfigError(f"--seconds {self.seconds:g}: must be above 0 and finite")
 
     def at_least(self, least: int, *names: str) -> None:
-        """Raise ConfigError if one of the named options is below `least`."""
+        """Raise ConfigError if one of the options `names` is below `least`."""
         for name in names:
             value = getattr(self, name)
             values = value if isinstance(value, tuple) else () if value is None else (value,)
@@ -56,7 +56,7 @@ class Options:
                 raise ConfigError(f"--{name.replace('_', '-')} {text}: must be at least {least}")
 
     def one_of(self, name: str, allowed: Sequence[str]) -> None:
-        """Raise ConfigError if the value of an option, or one of its values, is not allowed."""
+        """Raise ConfigError if a value of the option `name` is not in `allowed`."""
         value = getattr(self, name)
         one_of(name, value if isinstance(value, tuple) else (value,), allowed)
 
@@ -76,7 +76,7 @@ Columns = dict[str, dict[str, Any]]
 
 @dataclass
 class Case:
-    """Variants of a workload that are measured in turns."""
+    """A workload, of which several variants are measured in turns."""
 
     labels: dict[str, Any]
     """Labels that distinguish the case from other cases, such as {"game": "pong"}. The labels of cases are columns of
@@ -140,8 +140,8 @@ measurement."""
 
 @dataclass(frozen=True)
 class Benchmark(Generic[Chosen]):
-    """A benchmark program. `cases` returns one function per case, which builds this case, and `lines` returns the text
-    after the table."""
+    """A benchmark program. `cases` returns one function per case, which builds the case. `lines` returns the text after
+    the table."""
 
     name: str
     doc: str | None
@@ -155,8 +155,8 @@ class Benchmark(Generic[Chosen]):
         return program(f"benchmarks.{self.name}", self.doc, self.options, argv, self.measure, self.report)
 
     def measure(self, o: Chosen) -> dict[str, Any]:
-        """Measure all cases of a benchmark. If a case raises RunError, the error is recorded, and the other cases are
-        measured."""
+        """Build and measure all cases of the benchmark. If a case raises RunError, the error is recorded, and the next
+        case is measured."""
         results, wrong, builds = [], [], self.cases(o)
         for i, build in enumerate(builds):
             try:
@@ -176,8 +176,8 @@ class Benchmark(Generic[Chosen]):
 
 
 def rates(results: list[CaseResult], unit: str) -> tuple[list[str], list[list[Any]]]:
-    """Return (columns, rows) with a row for each variant of each case: median, the subject's ratio to the variant, and
-    additional columns."""
+    """Return (columns, rows) of a table with one row per variant of each case: the median rate, the subject's rate
+    divided by this rate, and additional columns."""
     labels = list(dict.fromkeys(label for r in results for label in r["labels"]))
     more = list(dict.fromkeys(column for r in results for column in r["columns"]))
     subjects = list(dict.fromkeys(r["subject"] for r in results if r["ratios"]))
@@ -210,9 +210,9 @@ def program(
     measure: Callable[[Settings], dict[str, Any]],
     report: Callable[[Settings, dict[str, Any]], list[str]],
 ) -> int:
-    """Run a benchmark program. `name` is the name of the program's module. `options` is a dataclass with a method
-    `check`, and with `json`, the path of the file for the results, or "". Return the exit code: 2 for an impossible
-    option (ConfigError of `check` or `measure`), 1 for a RunError or a result with entries in `wrong`."""
+    """Run a benchmark program, the module `name`. `options` is a dataclass with a method `check` and a field `json`
+    (the path of the file for the results, or ""). Return the exit code: 2 for an impossible option (ConfigError of
+    `check` or `measure`), 1 for a RunError or a result with entries in `wrong`."""
     try:
         tiny: Any = getattr(options, "TINY", {}) if "--tiny" in argv else {}
         defaults = options(**{"seconds": 0.02, "repeats": 1, "tiny": True, **tiny}) if tiny else None

@@ -37,8 +37,8 @@ def sampling_config(
     device: str = "cpu",
     **sampler: Any,
 ) -> TrainConfig:
-    """Return A2C's settings with the given settings of the sampler. If `workers` is None, one worker process runs per
-    usable core. Raises ConfigError for an unknown value of --sampler.reset."""
+    """Return A2C's settings, with the given changes of the sampler's settings. If `workers` is None, each usable core
+    gets one worker process. Raises ConfigError for an unknown value of --sampler.reset."""
     one_of("reset", [reset], RESETS)
     base, n = default_config("a2c"), workers or default_workers(device)
     defaults: dict[str, Any] = {"horizon": 20, "decorrelation_steps": 300, "timeout_s": 60.0}
@@ -48,12 +48,12 @@ def sampling_config(
 
 
 def cores_of(placement: Placement) -> list[int]:
-    """Return all cores on which a sampler's workers or inference run."""
+    """Return all cores that a sampler's worker processes and inference use."""
     return sorted({c for c in placement.worker_cores if c is not None} | set(placement.server_cores))
 
 
 def declare_parts(device: str, sampler: Any) -> None:
-    """Tell the simulated device which tensors of a rollout are divided among the groups' CUDA streams."""
+    """Declare to the simulated GPU which tensors of rollouts are divided among the streams of several groups."""
     if device.startswith("sim"):
         from accel_rl.samplers.inference.resident import KNOWN
         from tests import simulated_device
@@ -88,8 +88,8 @@ class Sampling:
         return rate(lambda: self.sampler.collect(agent).env_steps, seconds, self.plan.device)
 
     def free(self, agent: Agent, seconds: float) -> float:
-        """Measure env steps/s of sampling without a pause between rollouts, and without skipped steps (--sampler.reset
-        wait)."""
+        """Measure env steps/s of sampling without pauses between rollouts. Steps that --sampler.reset wait skips do not
+        count."""
         pool, n = self.sampler.engine, 0
         assert isinstance(pool, WorkerPool)
         before, begin = sum(pool.env_seconds()), time.perf_counter()
@@ -97,7 +97,7 @@ class Sampling:
             n += int(np.count_nonzero(rollout.valid.cpu().numpy()))
             if (took := time.perf_counter() - begin) >= seconds:
                 self.busy = (sum(pool.env_seconds()) - before) / took / self.grouping.workers
-                break  # Env steps that end after the measured time are not counted.
+                break  # Env steps after the measured time are not counted.
         return n / took
 
     def memory(self) -> tuple[float, float]:
@@ -117,7 +117,7 @@ class Sampling:
 
 
 class Inference:
-    """Measures inference without sampling, with 1 or `threads` torch threads, whichever is faster. A batch has the
+    """Measures inference without sampling, with 1 or `threads` torch threads, whichever is faster. A batch contains the
     observations of one group of environments, or of all groups if each group has its own inference thread."""
 
     def __init__(self, sampler: Any, agent: Agent, threads: int, precision: Precision = "float32"):

@@ -1,5 +1,5 @@
-"""Trains with Stable-Baselines3 in a separate process, which does not import accel_rl and can use any Python that has
-stable-baselines3:
+"""Measures training by Stable-Baselines3 in a separate process, which does not import accel_rl, so that any Python with
+stable-baselines3 can run it:
 
     | python sb3_server.py '{"algorithm": "a2c", "game": "Breakout", "envs": 16, "horizon": 5, "dqn": {}}'
 
@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Wrapped:
-    """A picklable function that creates one environment with SB3's Atari wrappers. `game` is a name such as
+    """A picklable function that builds one environment with SB3's Atari wrappers. `game` is a name such as
     SpaceInvaders."""
 
     game: str
@@ -33,8 +33,8 @@ class Wrapped:
 
 
 def build(s: dict[str, Any]) -> tuple[Any, int]:
-    """Build SB3's model with the Atari settings of its zoo: SB3's wrappers, a process for each environment, a stack of
-    four frames. Return (model, env steps of one call to `learn`)."""
+    """Build a model of SB3 with the settings of RL Zoo for Atari: SB3's wrappers, one process per environment, and a
+    stack of four frames. Return (model, env steps of one call of `learn`)."""
     from stable_baselines3 import A2C, DQN, PPO
     from stable_baselines3.common.vec_env import SubprocVecEnv, VecFrameStack
 
@@ -56,7 +56,7 @@ def build(s: dict[str, Any]) -> tuple[Any, int]:
 
 
 def main() -> None:
-    """Answer each request for a measurement, until stdin ends."""
+    """For each number of seconds on stdin, measure env steps/s and print the result."""
     model, chunk = build(json.loads(sys.argv[1]))
     model.learn(chunk, reset_num_timesteps=False)
     print("ready", flush=True)

@@ -1,5 +1,5 @@
-"""A process that measures on request: for each number of seconds on stdin, the process measures that long and writes
-the result as a line of JSON to stdout."""
+"""Controls a process that measures on request. For each number of seconds on stdin, the process measures for this time,
+and writes the result as a line of JSON to stdout."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ from accel_rl.text.errors import RunError
 
 
 class Served:
-    """A process that measures on request, and prints "ready" when it can begin."""
+    """A child process that measures on request, and prints "ready" when it can begin."""
 
     def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None):
         self._name = name

@@ -10,7 +10,7 @@ from benchmarks.harness.sampling import declare_parts
 
 
 class Training(MeasuredTraining):
-    """A measured training run that also measures updates. `at_once` is the number of Q-learning updates in one call of
+    """A measured training run whose updates can also be measured. Q-learning makes `at_once` updates per call of
     `update`."""
 
     def __init__(self, given: TrainConfig, folder: Path, warm_cycles: int = 0, at_once: int = 1):
@@ -41,7 +41,7 @@ class Training(MeasuredTraining):
         return self._measure(self.update, seconds, warm_up=WARM_UP + 1)
 
     def update(self) -> int:
-        """Make the updates of one learning phase, or `at_once` updates of Q-learning, and return their number."""
+        """Make the updates of one training cycle, or `at_once` updates of Q-learning. Returns the number of updates."""
         algo, before = self.learner.algo, self.learner.updates
         if isinstance(algo, ReplayAlgorithm):
             algo.budget.set(self.at_once)

@@ -1,5 +1,5 @@
-"""Prints, as JSON, ratios of the speed of accel_rl, imported from PYTHONPATH, to that of AtariVectorEnv: `python
-trend_probe.py GAMES SECONDS TURNS`. The script calls only functions that exist in all commits since 2026-11-25."""
+"""`python trend_probe.py GAMES SECONDS TURNS` prints, as JSON, the speed of the accel_rl on PYTHONPATH divided by that
+of AtariVectorEnv. The script calls only functions that exist in all commits since 2026-11-25."""
 
 import json
 import statistics
@@ -12,8 +12,8 @@ ENVS, HORIZON = 16, 20
 
 
 def rate(work: Callable[[], int], seconds: float) -> float:
-    """Measure env steps per second of CPU time of this process and its workers. CPU time hardly depends on other
-    programs on the machine."""
+    """Measure env steps per second of CPU time of this process and its worker processes. Other programs on the machine
+    hardly affect CPU time."""
     work()
     steps, began, used = 0, time.perf_counter(), cpu_s()
     while time.perf_counter() - began < seconds:
@@ -43,14 +43,14 @@ def stepping(envs: Any) -> Callable[[], int]:
 
 
 def ratios(game: str, seconds: float, turns: int) -> dict[str, float]:
-    """Return the rates of VectorEnv, and of sampling with A2C's network, divided by the rate of AtariVectorEnv: medians
-    of the ratios by turn."""
+    """Return the env steps/s of VectorEnv and of A2C's sampler, divided by those of AtariVectorEnv. Each ratio is the
+    median over turns."""
     from ale_py.vector_env import AtariVectorEnv
 
     import accel_rl
     from accel_rl.emulator import VectorEnv
 
-    try:  # Newer commits translate and compile the game's ROM, which must not happen during the measurement.
+    try:  # Newer commits compile the game's ROM, which must be done before the measurement.
         from accel_rl.emulator.translation import translate
     except ImportError:
         pass

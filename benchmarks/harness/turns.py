@@ -1,4 +1,5 @@
-"""Measures variants in turns, A B C A B C ..., so that changes of the machine's speed affect all variants equally."""
+"""Measures variants A, B and C in the order A B C A B C ..., so that changes of the machine's speed affect all variants
+equally."""
 
 import statistics
 import sys
@@ -21,9 +22,9 @@ def in_turns(
     time_s: float = float("inf"),
     after: Callable[[Measurements], object] = lambda measurements: None,
 ) -> Measurements:
-    """Measure the variants in turns, `repeats` times each for `seconds`, and return {name: its measurements, in order}.
-    After each measurement, a line is printed to stderr, and `after` is called with the measurements so far. After the
-    first turn, a turn begins only if it will probably end within `time_s` seconds."""
+    """Measure all variants one after the other for `seconds`, and repeat this `repeats` times. Return {variant:
+    measurements}. After each measurement, a line is printed to stderr, and `after` is called with all measurements so
+    far. A repetition begins only if it will probably end within `time_s` seconds."""
     measurements: Measurements = {name: [] for name in variants}
     begin, done, total = time.monotonic(), 0, repeats * len(variants)
     for turn in range(repeats):
@@ -44,7 +45,8 @@ def medians(measurements: Mapping[str, list[float]]) -> dict[str, float]:
 
 
 def ratio(over: list[float], under: list[float]) -> dict[str, float]:
-    """Return the ratio of two variants' medians, and the median, minimum and maximum of the ratios of their turns."""
+    """Return the ratio of two variants' median rates, and the median, minimum and maximum of the ratios in each
+    turn."""
     by_turn = [a / b for a, b in zip(over, under, strict=True)]
     return {
         "of_medians": statistics.median(over) / statistics.median(under),

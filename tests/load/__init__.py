@@ -1,1 +1,1 @@
-"""Long and large runs, whose use of memory, descriptors and threads must not grow."""
+"""A load test: in long and large runs, memory, file descriptors and threads must not grow."""

@@ -1,12 +1,12 @@
-"""Measure whether memory, descriptors and threads grow: many workers, many updates, many trainings in one process.
+"""Measure whether memory, descriptors and threads grow with rollouts, updates, and trainings in one process.
 
     python -m tests.load                                        # the full size; hours
     python -m tests.load --workers 16 --envs 256 --rollouts 400 --updates 20000 --trainings 60
     python -m tests.load --parts trainings --trainings 500 --json out.json
 
-The growth is the slope after a warm-up, with its 95 % confidence interval. Too large is a growth of memory that is
-certainly more than `--limit-mib` in the full size of a part, or any certain growth of descriptors, threads or
-processes.
+Growth is the slope of each resource over the work done after a warm-up, with a 95 % confidence interval. The program
+fails if memory certainly grows by more than `--limit-mib` in a part of full size, or if descriptors, threads or
+processes certainly grow.
 """
 
 import sys
@@ -67,7 +67,7 @@ def sampling(o: Options, usage: Usage) -> None:
 
 
 def updates(o: Options, usage: Usage) -> None:
-    """Train A2C by many small updates, with occasional rows and checkpoints."""
+    """Train A2C by many small updates, and write about 50 rows of metrics and 20 checkpoints."""
     every = max(1, o.updates // SAMPLES)
 
     class Sampled(accel_rl.Callback):
@@ -88,7 +88,7 @@ def updates(o: Options, usage: Usage) -> None:
 
 
 def trainings(o: Options, usage: Usage) -> None:
-    """Train PPO and DQN again and again in this process."""
+    """Run many short trainings of PPO and DQN in this process, in alternation."""
     with tempfile.TemporaryDirectory() as folder:
         for n in range(1, o.trainings + 1):
             more = {"horizon": 10, "minibatch": 20} if n % 2 else {"batch_size": 8, "replay__start": 40}
@@ -103,7 +103,7 @@ PARTS: dict[str, Callable[[Options, Usage], None]] = {
 
 
 def run(o: Options) -> dict[str, Any]:
-    """Run the parts, and return their slopes."""
+    """Run the chosen parts, and return the growth of each resource."""
     rows, wrong = [], []
     for part in o.parts:
         began, usage = time.monotonic(), Usage()

@@ -1,4 +1,4 @@
-"""The growth of the resources of a process and its children, as a slope with a confidence interval."""
+"""Measures how memory, descriptors, threads and processes grow: slopes with confidence intervals."""
 
 import itertools
 import math

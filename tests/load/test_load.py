@@ -1,4 +1,4 @@
-"""Slopes of growth, and a short run of each part."""
+"""The load test's slopes of growth are correct, and each of its parts runs."""
 
 import mmap
 import random
@@ -13,7 +13,7 @@ from tests.load.growth import Usage, slope
 def test_a_slope_has_an_interval():
     rng = random.Random(1)
     x = list(range(400))
-    steady = [rng.gauss(50, 3) + 1000 * (n < 100) for n in x]  # The samples of the warm-up are ignored.
+    steady = [rng.gauss(50, 3) + 1000 * (n < 100) for n in x]  # slope() ignores the first 100 samples.
     value, half = slope(x, steady)
     assert abs(value) < half < 0.01
     value, half = slope(x, [y + 0.1 * n for n, y in zip(x, steady, strict=True)])
@@ -23,10 +23,9 @@ def test_a_slope_has_an_interval():
 
 
 def test_growth_is_seen():
-    """Memory and descriptors that are not released have slopes above zero."""
     usage, kept = Usage(), []
     for n in range(40):
-        # mmap is used, because malloc could reuse memory that earlier tests have freed.
+        # Memory from mmap is always new, while malloc could reuse memory that earlier tests have freed.
         memory = mmap.mmap(-1, 1 << 16)
         memory.write(random.randbytes(1 << 16))
         kept.append((memory, open("/dev/null")))  # noqa: SIM115

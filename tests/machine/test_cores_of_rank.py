@@ -1,4 +1,4 @@
-"""Ranks get the cores that are planned for a description of the same machine, by NUMA node and physical core."""
+"""Ranks get the same cores on a machine and in a plan made from the machine's description, by NUMA node and core."""
 
 import os
 import random
@@ -18,7 +18,7 @@ def dgx1() -> Machine:
 
 
 def numbered(sockets: int, cores: int, threads: int, gpus: int) -> Machine:
-    """Return a machine with Linux's numbering: the first threads of all cores by node, then the second threads."""
+    """Return a machine with Linux's numbers of hyperthreads: first one of each core, then the second of each core."""
     nodes = []
     for node in range(sockets):
         first = range(node * cores, (node + 1) * cores)

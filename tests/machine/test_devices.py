@@ -45,7 +45,7 @@ def test_more_owners_than_streams_are_logged(device, monkeypatch):
 
 
 def test_owners_in_cycles_of_references_lose_their_streams(device, monkeypatch):
-    """A finished run, for example, owns streams in reference cycles until the garbage collector frees the run."""
+    """A finished run, for example, owns GPU streams, and is in a reference cycle until Python's garbage collection."""
     said = []
     monkeypatch.setattr(devices, "say_once", said.append)
     gc.disable()
@@ -60,7 +60,7 @@ def test_owners_in_cycles_of_references_lose_their_streams(device, monkeypatch):
 
 
 def test_a_capture_survives_many_others(device):
-    """A capture fails if another thread queues work, such as a sampler's copies, on the capture's stream."""
+    """The capture of a CUDA graph fails if another thread, such as a sampler's, uses the capture's GPU stream."""
     owner, x, y = Owner(), torch.zeros(3, device=device), torch.zeros(3, device=device)
     copying = device.stream(owner)
     for _ in range(40):
@@ -79,7 +79,7 @@ def test_a_capture_survives_many_others(device):
 
 @pytest.mark.slow
 def test_the_streams_of_a_run_differ(simulated_gpu, tmp_path, monkeypatch):
-    """Streams of a run and of its evaluations differ, even after many other streams were made."""
+    """Training and evaluations use different GPU streams, even after many other streams were made."""
     made, stream = [], Device.stream
     monkeypatch.setattr(Device, "stream", lambda self, owner: made.append(stream(self, owner)) or made[-1])
     name = "dqn, concurrent, second learner"

@@ -1,5 +1,5 @@
-"""Detection of cores and cgroup quotas. The cgroup folders are fake. Affinity masks are real only in tests whose names
-say so."""
+"""Detection of cores and cgroup quotas. Only tests with "real" in their names set real affinity masks. Cgroup folders
+are always fake."""
 
 import json
 import os
@@ -60,7 +60,7 @@ V1 = "12:cpu,cpuacct:/a/b\n11:memory:/elsewhere\n1:name=systemd:/\n"
             },
             0.5,
         ),
-        # In a container, the hierarchy's root is the container's group, whatever its name on the host.
+        # In a container, the files of the container's cgroup lie in the root of the cgroup folders.
         (V1, {"cpu/cpu.cfs_quota_us": "250000", "cpu/cpu.cfs_period_us": "100000"}, 2.5),
     ],
 )
@@ -82,7 +82,7 @@ STAT = "anon 100\ninactive_file 2000\nactive_file 300\nshmem 50"
     ],
 )
 def test_the_files_that_a_cgroup_has_read_are_free_memory(tmp_path, files, want):
-    """The kernel can free cached files, so a run that needs their memory is not refused."""
+    """The kernel can free cached files, so their memory counts as free."""
     file = cgroup(tmp_path, "0::/b\n", files)
     assert hardware.cgroup_memory(tmp_path / "fs", file) == want
 

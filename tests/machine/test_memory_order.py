@@ -1,4 +1,4 @@
-"""Words in shared memory whose loads and stores are ordered by memory fences."""
+"""OrderedWords puts a memory fence before each store and after each load of shared memory."""
 
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
-"""Placement under affinity masks and cgroup quotas. Cgroup folders are fake.
-
-Affinity masks are real only in tests whose names say so.
-"""
+"""Placement of processes on the cores that affinity masks and cgroup quotas allow. Only tests with "real" in their
+names set real affinity masks. Cgroup folders are always fake."""
 
 import os
 import shutil
@@ -115,7 +113,7 @@ print(json.dumps([hardware.allowed_cores(), p.worker_cores, p.server_cores, p.to
 
 @linux
 def test_a_real_mask_is_obeyed():
-    """A mask with only the last core is set by the process, and by taskset before the process starts."""
+    """The affinity mask has only the last core, and is set by the process itself or by the program taskset."""
     core = max(os.sched_getaffinity(0))
     want = [[core], [core], [core], 1]
     assert in_process(f"os.sched_setaffinity(0, [{core}])" + PRINT_PLAN) == [want]

@@ -38,7 +38,7 @@ def write(folder, package, microjoules):
 def test_energy_is_summed_over_packages_and_wraps_around(tmp_path):
     write(tmp_path, "0", 1_000_000)
     write(tmp_path, "1", 9_000_000)
-    write(tmp_path, "0:0", 5)  # Package 0 contains this RAPL domain, whose energy must not be counted twice.
+    write(tmp_path, "0:0", 5)  # Domain 0:0 is a part of package 0, whose energy must not be counted twice.
     energy = PackageEnergy(tmp_path)
     assert energy.joules() == 0
     write(tmp_path, "0", 3_000_000)

@@ -31,7 +31,7 @@ esac
     [
         ("0,1", {0: 0, 1: 1}),
         ("2, 0", {2: 2, 0: 0}),
-        ("1,-1,2", {1: 1}),  # CUDA ignores the first invalid entry, and all entries after it.
+        ("1,-1,2", {1: 1}),  # CUDA ignores the invalid entry -1 and all entries after -1.
         ("-1", {}),
         ("1,7,2", {1: 1}),
         ("1,1", {}),

@@ -51,7 +51,6 @@ def test_runs_that_differ_by_seed_alone_are_one_curve(tmp_path):
 
 
 def test_runs_without_values_are_left_out_with_a_note(tmp_path, logged):
-    """A sweep may be plotted while some runs have no rows yet."""
     good = make_run(tmp_path / "a", [(0, 1), (100, 3)])
     for name, text in (("b", ""), ("c", "env_steps,score,wall_s\n1,,1\n"), ("d", "env_steps,wall_s\n1,1\n")):
         (make_run(tmp_path / name, [(1, 1)], seed=ord(name)) / "metrics.csv").write_text(text)
@@ -70,7 +69,7 @@ def test_labels_have_only_what_changes_learning_and_differs():
     short, long, rate = labels([ppo, ppo | {"env_steps": 200}, ppo | {"algo.learning_rate": 2e-3}])
     assert short.endswith("env_steps=100, learning_rate=0.001") and long.endswith("env_steps=200, learning_rate=0.001")
     assert rate.endswith("env_steps=100, learning_rate=0.002")
-    # Runs of an earlier version lack some settings, which do not make them differ.
+    # A setting that one run's config.json lacks, as in an earlier version, is not a difference between runs.
     assert len({*labels([ppo, ppo | {"algo.learning_rate": 1e-3}])}) == 1
 
 
@@ -97,7 +96,7 @@ def test_empty_cells_are_left_out(tmp_path):
     x, y = read_column(run, "env_steps", "score")
     assert x.tolist() == [2, 4] and y.tolist() == [5.5, -1]
     with open(run / "metrics.csv", "a") as f:
-        f.write("5")  # While a run writes metrics.csv, the last row may be incomplete.
+        f.write("5")  # The last row of metrics.csv may be incomplete while a run writes the file.
     assert read_column(run, "env_steps", "score")[0].tolist() == [2, 4]
     assert read_column(run, "wall_s", "score")[0].tolist() == [20, 40]
 
@@ -172,7 +171,7 @@ def test_a_picture_is_drawn(tmp_path):
 
 
 def test_a_picture_replaces_a_link(tmp_path):
-    """In the run folder of another person, curve.png may be a link to a file of the user."""
+    """In a run folder from another person, curve.png may be a link to a file that `draw` must not overwrite."""
     curves = gathered([make_run(tmp_path / "run", [(0, 1), (100, 2)])], "env_steps", "score")
     thesis, out = tmp_path / "thesis", tmp_path / "run" / "curve.png"
     thesis.write_text("mine")

@@ -31,14 +31,14 @@ class Clock:
 def clock(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(progress, "time", clock)
-    # If one of these variables is set, rich treats any output as a terminal.
+    # If FORCE_COLOR or TTY_COMPATIBLE is set, the package rich treats any output as a terminal.
     for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):
         monkeypatch.delenv(name, raising=False)
     return clock
 
 
 def test_plain_lines_where_nobody_watches(clock, capsys):
-    """If stderr is not a terminal, occasional lines have the rate since the last line and the remaining time."""
+    """If stderr is not a terminal, a line with the rate since the previous line is printed every 10 s."""
     display = ProgressDisplay(total=10_000, done=2_000, label="a2c pong")
     clock.now += 5
     display.update(2_500, 1.0)  # too early

@@ -21,7 +21,7 @@ def test_means_over_the_updates_since_the_last_row():
 
 
 def test_small_values_do_not_drown():
-    """A float32 sum would not grow beyond 2**24 by adding ones."""
+    """In float32, 2**24 + 1 is 2**24, so that the sum of a long series of ones would stop growing."""
     recorder = fed([2.0**24, *[1.0] * 64])
     assert recorder.means()["loss"] == (2**24 + 64) / 65
 
@@ -37,7 +37,7 @@ def test_what_was_added_may_change_afterwards():
 def test_state_goes_through_a_checkpoint():
     values = np.random.default_rng(0).normal(size=20).tolist()
     whole, first = fed(values), fed(values[:7])
-    second = fed([99.0])  # Loading a state must replace the value 99.
+    second = fed([99.0])  # The loaded state must replace the value 99.
     second.load_state_dict(decode(*encode(first.state_dict())))
     assert fed(values[7:], second).means() == whole.means()
     assert first.means()["loss"] != whole.means()

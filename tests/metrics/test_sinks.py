@@ -54,7 +54,7 @@ def test_awkward_text_survives(tmp_path):
     path = tmp_path / "metrics.csv"
     write(path, [{"env_steps": 1, "note": 'a,"b"\nc'}])
     write(path, [{"env_steps": 2, "note": "d"}])
-    # A line break in a cell becomes a space, so that each row is one line.
+    # A line break in a cell of metrics.csv is written as a space, so that each row is one line.
     assert [r["note"] for r in rows_of(path)] == ['a,"b" c', "d"]
 
 
@@ -82,7 +82,7 @@ def test_a_row_cut_short_is_dropped(tmp_path, cut):
     sink = CsvSink(path, 2)
     sink.close()
     assert path.read_text() == whole
-    if cut != "7,8,":  # A row whose last cell is empty looks like a truncated row.
+    if cut != "7,8,":  # The cut row "7,8," is equal to a row with an empty last cell.
         path.write_text(whole + cut)
         assert write(path, [{"a": 7, "b": 8, "c": 9}]).rows == 3
         assert path.read_text() == whole + "7,8,9\n"
@@ -106,7 +106,7 @@ def test_a_new_column_keeps_the_old_rows_and_the_clock_last(tmp_path):
         ],
     )
     assert path.read_text() == ("env_steps,eval_score,wall_s,steps_per_s\n1,,0.5,2\n2,7,1,3\n3,,1.5,4\n")
-    # After a resume, a row with one more column is appended.
+    # The resumed run keeps two rows, and appends a row with one more column.
     write(path, [{"env_steps": 3, "extra": 1, "wall_s": 9.0, "steps_per_s": 8.0}], 2)
     assert path.read_text() == ("env_steps,eval_score,extra,wall_s,steps_per_s\n1,,,0.5,2\n2,7,,1,3\n3,,1,9,8\n")
     assert [p.name for p in tmp_path.iterdir()] == ["metrics.csv"]
@@ -134,10 +134,8 @@ def test_rows_of_a_full_disk_are_written_when_there_is_room(small_disk, warned):
 
 
 def test_a_file_that_cannot_be_opened_again_gets_its_rows_later(tmp_path, monkeypatch, warned):
-    """For a new column, metrics.csv is replaced.
-
-    Rows that are written to the replaced file, which has no name, would be lost.
-    """
+    """A row with a new column makes CsvSink replace metrics.csv by a new file. If the new file cannot be opened, later
+    rows must not be written to the old file, which no longer has a name."""
     sink = CsvSink(tmp_path / "metrics.csv")
     sink.write({"env_steps": 1})
     with monkeypatch.context() as broken:

@@ -97,7 +97,7 @@ def test_a_run_keeps_its_name_after_a_resume(tmp_path, monkeypatch):
 
 
 class Run:
-    """A fake run of the service, which raises errors after the first row."""
+    """A fake run of Weights & Biases, which raises ConnectionError at the second row and at the end."""
 
     def __init__(self):
         self.logged = []
@@ -140,7 +140,7 @@ for n in (5, 10):  # the second time as after a resume
 
 @pytest.mark.slow
 def test_offline_files_lie_in_the_run_folder_and_hold_no_key(tmp_path):
-    """The test uses the real client of the service, in a separate process with a separate home folder."""
+    """The test uses the real client of Weights & Biases in a process with its own home folder."""
     key = "0123456789abcdef" * 2 + "feedface"
     places = {name: tmp_path / name for name in ("home", "temporary", "here")}
     for p in (*places.values(), places["here"] / "run"):
@@ -197,7 +197,7 @@ def test_artifacts_need_weights_and_biases(tmp_path):
 def test_a_foreign_run_folder_does_not_choose_the_server(tmp_path, monkeypatch):
     for kind in ("CACHE", "CONFIG", "DATA"):
         monkeypatch.delenv(f"WANDB_{kind}_DIR", raising=False)
-        monkeypatch.setenv(f"WANDB_{kind}_DIR", "")  # monkeypatch restores this variable after the test.
+        monkeypatch.setenv(f"WANDB_{kind}_DIR", "")  # monkeypatch will restore WANDB_*_DIR.
         monkeypatch.delenv(f"WANDB_{kind}_DIR")
     file = tmp_path / "wandb" / "config" / "settings"
     file.parent.mkdir(parents=True)

@@ -116,8 +116,8 @@ def test_a_wrong_module_is_one_line(name, line):
 
 
 def test_running_norm():
-    """A batch is normalized by the mean and deviation of all earlier batches. Eval mode does not update the mean and
-    deviation."""
+    """RunningNorm normalizes a batch by the mean and deviation of all earlier batches. Batches in eval mode do not
+    count."""
     torch.manual_seed(0)
     norm, batches = RunningNorm(3), [torch.randn(n, 3) * 5 + torch.tensor([1.0, -100.0, 0.0]) for n in (7, 20, 1, 300)]
     for k, x in enumerate(batches):
@@ -141,8 +141,7 @@ REPLAY = {"replay__start": 100, "replay__size": 2_000}
     ],
 )
 def test_normalized_observations_are_kept(algorithm, more, tmp_path):
-    """Training updates the statistics, which are part of models and target networks. Evaluations do not change the
-    statistics."""
+    """Exported models contain the mean and deviation of observations, which evaluations do not change."""
     run = accel_rl.train(
         algorithm, env="CartPole-v1", normalize=True, envs=4, engine="in-process", env_steps=1_600,
         evaluation__interval=800, evaluation__steps=100, run_dir=tmp_path / "run", **more,

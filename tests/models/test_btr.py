@@ -1,4 +1,4 @@
-"""Spectral norms equal torch's at each step, and BTR's network is as described in the paper."""
+"""Spectrally normalized layers equal torch's. The network of BTR ("Beyond the Rainbow") is as in the paper."""
 
 import copy
 import subprocess
@@ -24,7 +24,7 @@ from tests.algos.made_up import SPEC
 
 
 class Small(ImpalaNet):
-    """A network with two sections, for fast tests."""
+    """A small ImpalaNet with spectral norms, for fast tests."""
 
     layers = ((8, 3, 1, 1), (8, 3, 1, 1))
     hidden = 32
@@ -56,7 +56,7 @@ def test_the_first_vectors_are_torchs():
     conv = Conv2d(16, 32, 3, 1, 1, with_relu=False, is_spectral=True)
     torch.manual_seed(3)
     norm = spectral_norm(nn.Conv2d(16, 32, 3, padding=1)).parametrizations.weight[0]
-    conv.spectral.iterate(conv.weight)  # torch makes one power iteration when a spectral norm is registered.
+    conv.spectral.iterate(conv.weight)  # torch's spectral_norm makes one power iteration at its construction.
     torch.testing.assert_close(conv.spectral.u, norm._u)
     torch.testing.assert_close(conv.spectral.v, norm._v)
 
@@ -70,7 +70,7 @@ def test_updates_are_those_of_torchs_spectral_norm():
         x = torch.randn(5, 16, 11, 9)
         conv.train(step != 5), other.train(step != 5)
         got, want = conv(x), other(x)
-        # A layer is called twice per update. The second call changes the power-iteration vectors before backward.
+        # Before the backward pass of a call, a second call of the layer changes the power-iteration vectors.
         (got * conv(x).detach()).sum().backward()
         (want * other(x).detach()).sum().backward()
         torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
@@ -131,7 +131,7 @@ def test_layer_norms_and_spectral_norms_combine(layer_norm):
     with training_mode(net):
         net(torch.randint(256, (3, 4, 40, 33), dtype=torch.uint8)).backward(torch.randn(3, 32))
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in net.parameters())
-    # Initial weights are orthogonal, so that their spectral norm is exact from the beginning.
+    # Initial weights are orthogonal, so that the first power iteration gives their exact spectral norm.
     for block in (b for s in list(net.convolutions)[:2] for b in s.blocks):
         rows = block.conv_0.spectral.eval()(block.conv_0.weight).detach().flatten(1).norm(dim=1)
         torch.testing.assert_close(rows, torch.ones(8))

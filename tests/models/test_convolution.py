@@ -21,7 +21,7 @@ from accel_rl.training.learner import build_algorithm
 @pytest.mark.parametrize(
     ("network", "parameters", "features"),
     [
-        # Sums of each layer's weights and biases for pictures of 4 x 104 x 80.
+        # Numbers of weights and biases of each layer, for observations of 4 x 104 x 80.
         # The convolutions' outputs are 25 x 19, 12 x 9 and in DQNNet 12 x 9.
         (A3CNet, 4112 + 8224 + 256 * (32 * 12 * 9 + 1), 256),
         (DQNNet, 8224 + 32832 + 36928 + 512 * (64 * 12 * 9 + 1), 512),
@@ -117,7 +117,7 @@ def test_same_padding_is_tensorflows(size, place):
     torch.testing.assert_close(got.double(), want, rtol=1e-4, atol=1e-4)
     gradients = torch.autograd.grad(got, weights, shade), torch.autograd.grad(want, weights, shade.double())
     for a, b in zip(*gradients, strict=True):
-        # Rounding may move a sum near 0 to the other side of the ReLU.
+        # Gradients may differ where rounding changes the sign of a ReLU's input.
         assert float((a - b).norm()) < 1e-3 * float(b.norm())
 
 

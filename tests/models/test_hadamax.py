@@ -1,4 +1,4 @@
-"""The Hadamax network equals its equations in float64 numpy, computed channels last with copied weights."""
+"""The Hadamax network equals the equations of its paper, which the tests compute in float64 numpy (channels last)."""
 
 import math
 
@@ -58,7 +58,7 @@ def encoder(p, name, obs):
 
 
 def arrays(net):
-    """Randomize biases and norms in place. Returns the parameters in float64 by name."""
+    """Randomize the network's biases and norm parameters in place. Returns all parameters in float64 by name."""
     for p in net.parameters():
         if p.dim() == 1:
             torch.nn.init.normal_(p, 0.4, 0.5)
@@ -113,7 +113,7 @@ def test_the_first_weights_are_those_of_jax():
     net = QNetwork(SPEC, "hadamax")
     first = net.body.convolutions[0].conv_1
     dense, head = net.advantage.hidden, net.advantage.out
-    # Variances: Xavier 2 / (inputs + outputs) of the whole kernel, He 2 / inputs, LeCun 1 / inputs.
+    # Variances of weights: Xavier 2 / (inputs + outputs), He 2 / inputs, LeCun 1 / inputs.
     for layer, variance in ((first, 2 / (64 * 36)), (dense, 2 / 7744), (head, 1 / 512)):
         assert float(layer.weight.detach().var()) == pytest.approx(variance, rel=0.05)
         assert float(layer.weight.detach().abs().max()) < 2.28 * variance**0.5  # 2 / 0.8796

@@ -1,4 +1,4 @@
-"""The wide layer equals nn.Linear, and writes its gradient into the flat gradient."""
+"""The class Linear equals nn.Linear, and writes its gradient directly into the flat gradient of all parameters."""
 
 import copy
 
@@ -34,7 +34,7 @@ def test_gradients_are_those_of_a_plain_layer_however_often_it_is_used(times):
     for turn in range(3):
         x = torch.randn(4, 5, generator=torch.Generator().manual_seed(turn))
         for net, flat in zip((ours, plain), flats, strict=True):
-            flat.grad.fill_(9.0)  # The backward pass must overwrite gradients of 9.
+            flat.grad.fill_(9.0)  # The backward pass must overwrite the old gradient, here 9.
             flat.backward(net(x, times))
         torch.testing.assert_close(flats[0].grad, flats[1].grad, rtol=1e-6, atol=1e-6)
 
@@ -90,7 +90,7 @@ def test_any_number_of_rows(n, layer):
 @pytest.mark.skipif(compiled() is None or not compiled().vectors, reason="not compiled, or no AVX2")
 @pytest.mark.parametrize("network", ["a3c", "nature"])
 def test_an_observation_gives_the_same_bits_in_any_batch(network):
-    """With equal bits, rollouts do not depend on the sizes of groups, or on the numbers of workers and threads."""
+    """Equal bits in batches of any size make rollouts independent of the numbers of groups, workers and threads."""
     spec = make_spec(env_of(game="pong", frame="84x84"), training=True)
     obs = torch.randint(256, (64, 4, 84, 84), dtype=torch.uint8)
     policy, values = ActorCritic(spec, network), QNetwork(spec, network)

@@ -1,4 +1,4 @@
-"""The state of a network by name: its contents, refused states, and copies."""
+"""Which parameters and buffers of a network are saved, which saved states are refused, and copies of networks."""
 
 import pytest
 import torch

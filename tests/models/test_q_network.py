@@ -1,4 +1,4 @@
-"""Value networks: shapes, dueling streams, noise."""
+"""Networks of action values: output shapes, dueling streams, noisy layers."""
 
 import pytest
 import torch
@@ -31,7 +31,7 @@ def test_shapes(spec, is_dueling, sigma):
 
 
 def test_the_papers_network_has_its_size():
-    """Stooke & Abbeel's DQN-Net: 3.63 M parameters with one stream of 512 on 104x80 (a linear head of 6 actions)."""
+    """The DQN-Net of Stooke & Abbeel has 3.63 M parameters, with observations of 104x80 and 6 actions."""
     n = sum(p.numel() for p in QNetwork(PICTURES, "dqn").parameters())
     assert n == pytest.approx(3.63e6, rel=0.01)
 

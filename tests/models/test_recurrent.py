@@ -1,4 +1,5 @@
-"""The LSTM over a sequence equals the same LSTM step by step. The LSTM's state is reset where an episode begins."""
+"""The LSTM's outputs for a whole sequence equal those of single steps. The LSTM's state is reset where an episode
+begins."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""The residual network equals the figure of its paper, written with torch's functions."""
+"""ImpalaNet equals the network in figure 3 of Espeholt et al. 2018, written with torch's functions."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from tests.algos.made_up import SPEC
 
 
 def reference(net, obs, place):
-    """Espeholt et al. 2018, figure 3: three times convolution, pooling and two residual blocks; ReLU; 256 outputs."""
+    """Espeholt et al. 2018, figure 3: three sections (convolution, pooling, two residual blocks), then 256 outputs."""
 
     def activated(x, relu):
         if place == "before-channels":

@@ -1,11 +1,11 @@
-"""Torch modules such as a user writes, some with a mistake."""
+"""Examples of a user's own torch modules, some of which have a mistake that accel_rl reports."""
 
 import torch
 from torch import Tensor, nn
 
 
 class Pictures(nn.Module):
-    """Two convolutions and a lazy layer, whose number of inputs is found by the first forward pass."""
+    """A convolution, and a lazy linear layer, whose number of inputs is determined by the first forward pass."""
 
     def __init__(self, shape: tuple[int, ...], channels: int = 4):
         super().__init__()
@@ -27,7 +27,7 @@ class Vectors(nn.Module):
 
 
 class Given(nn.Module):
-    """A module whose forward returns the entry `result` of RESULTS."""
+    """A module whose forward applies the function RESULTS[result] to its input."""
 
     def __init__(self, shape: tuple[int, ...], result: str):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Writes rlax_values.json: results of rlax (github.com/google-deepmind/rlax) on a few numbers. Needs rlax installed.
+"""Writes rlax_values.json: results of rlax (github.com/google-deepmind/rlax), which must be installed, for test inputs.
 
 python tests/ops/make_rlax_values.py
 """

@@ -1,4 +1,4 @@
-"""Distributions of actions equal those of torch.distributions."""
+"""Log probabilities, entropies and samples of actions equal those of torch.distributions."""
 
 import numpy as np
 import pytest
@@ -11,12 +11,12 @@ N = 20_000
 
 
 def uniform(n: int = N) -> torch.Tensor:
-    # Uniform random numbers are multiples of 2^-24, as in all samplers.
+    # torch.rand returns multiples of 2^-24, as the samplers' random numbers are.
     return torch.rand(n, generator=torch.Generator().manual_seed(0))
 
 
 def reference(policy: Policy, outputs: torch.Tensor) -> list[D.Distribution]:
-    """Return independent torch distributions, one for each number of an action."""
+    """Return independent torch distributions, one for each component of an action."""
     if isinstance(policy, Gaussian):
         mean, log_deviation = outputs.chunk(2, -1)
         return [D.Normal(m, s.exp()) for m, s in zip(mean.unbind(-1), log_deviation.unbind(-1), strict=True)]
@@ -48,7 +48,7 @@ def test_samples_of_a_gaussian():
     np.testing.assert_allclose(action.std(0), np.exp([0.5, -1]), rtol=0.02)
     assert abs(np.corrcoef(action.T)[0, 1]) < 0.03
     z = (action - torch.tensor([1.0, -2.0])) / torch.tensor([0.5, -1.0]).exp()
-    # The fractions of a normal distribution within one and two standard deviations.
+    # 68.27 % and 95.45 % of a normal distribution lie within one and two standard deviations.
     for k, share in ((1, 0.6827), (2, 0.9545)):
         assert abs(float((z.abs() < k).float().mean()) - share) < 0.01
 

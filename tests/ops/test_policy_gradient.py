@@ -59,19 +59,18 @@ def test_explained_variance_is_one_minus_a_ratio_of_variances():
 
 
 def slow_surrogate(ratio, advantage, clip):
-    """Return min(rho A, clip(rho) A) of one cell and its derivative by rho, which is 0 only where clipping lowers the
-    objective."""
+    """Return min(rho A, clip(rho) A) and its derivative by rho, with rho = `ratio` and A = `advantage`."""
     objective, bound = (rho * advantage for rho in (ratio, min(max(ratio, 1 - clip), 1 + clip)))
     return (bound, 0.0) if bound < objective else (objective, advantage)
 
 
 def test_the_surrogate_and_its_gradient_are_those_of_the_smaller_term():
-    """Ratios at the clip bounds are not tested, because the derivative is not unique there."""
+    """The cells have no ratio of 0.8 or 1.2 (the clip bounds), where the derivative is not unique."""
     cells = [
         (ratio, advantage)
         for ratio in (0.0, 0.5, 0.79, 0.81, 0.9, 1.0, 1.1, 1.19, 1.21, 1.5, math.inf)
         for advantage in (1.5, -0.7, 0.0)
-        if advantage or ratio < math.inf  # An infinite ratio times an advantage of 0 is NaN.
+        if advantage or ratio < math.inf  # The pair (inf, 0) is omitted: its product is NaN.
     ]
     ratio, advantage = torch.tensor(cells, dtype=torch.float64).unbind(1)
     ratio.requires_grad_()

@@ -1,5 +1,4 @@
-"""Targets, losses and distributions over atoms equal the results of rlax on the same numbers (make_rlax_values.py), and
-those of plain loops."""
+"""Targets, losses and distributions over atoms equal rlax's results (make_rlax_values.py) and those of plain loops."""
 
 import json
 from pathlib import Path
@@ -60,7 +59,8 @@ def test_dueling_takes_the_mean_off():
 
 
 def test_n_step_returns_are_rlaxs():
-    """A ring of one simulator has rlax's rewards and ends, so that r_t + discount_t * value must be rlax's return."""
+    """For a frame ring with the rewards and ends of rlax's input, r_t + discount_t * value must be rlax's n-step
+    return."""
     g, gamma = GIVEN, 0.97
     T = len(g["rewards"])
     for n in (1, 3):
@@ -75,7 +75,7 @@ def test_n_step_returns_are_rlaxs():
         zero = torch.zeros(rows, 1, dtype=torch.bool)
         ring.append(Rollout(frames, frames[1:], age, zero.long(), pad, done, zero, zero, ~zero, stack=1))
         batch = ring.batch(torch.arange(T))
-        # Incomplete n-step transitions are not compared: at the sequence's end, rlax bootstraps from the last value.
+        # The last n - 1 returns are not compared, because rlax bootstraps them from the sequence's last value.
         at = batch.obs_t.squeeze(-1).long()
         whole = at <= T
         # In rlax's input, values[t] is the value of observation t + 1.

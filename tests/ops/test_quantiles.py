@@ -1,4 +1,4 @@
-"""The quantile Huber loss and Munchausen's target equal float64 loops over pairs of quantiles and over actions."""
+"""The quantile Huber loss equals float64 sums over all pairs, and Munchausen's target a float64 loop over actions."""
 
 import math
 
@@ -13,7 +13,8 @@ BATCHES = 200
 
 
 def pairs(target, quantiles, tau, kappa):
-    """Dabney et al. 2018, eq. 8 to 10: losses [N] and their slopes [N, Z], from all pairs in float64."""
+    """Return the losses [N] of Dabney et al. 2018, eq. 8 to 10, and their derivatives [N, Z] by the quantiles, in
+    float64."""
     u = target[:, None, :] - quantiles[:, :, None]
     size = np.abs(u)
     huber = np.where(size <= kappa, u**2 / 2, kappa * (size - kappa / 2)) / kappa if kappa else size
@@ -30,7 +31,7 @@ def test_the_loss_and_its_slope_are_those_of_all_pairs(kappa):
         N, Z, M = (int(torch.randint(1, most, (), generator=g)) for most in (9, 40, 40))
         scale, shift = 10 ** float(torch.randn((), generator=g)), 100 * float(torch.randn((), generator=g))
         target, quantiles = (scale * torch.randn(N, n, generator=g) + shift for n in (M, Z))
-        if seed % 3 == 0:  # Rounded random numbers have many equal pairs, also of a quantile and a target.
+        if seed % 3 == 0:  # Rounding makes many quantiles equal to targets.
             target, quantiles = target.round(), quantiles.round()
         tau = midpoints(Z, target.device).expand(N, Z) if seed % 2 else torch.rand(N, Z, generator=g)
         x = quantiles.clone().requires_grad_()
@@ -53,7 +54,7 @@ def test_a_common_share_is_that_of_every_row():
 
 
 def test_munchausens_target_is_the_papers():
-    """The oracle is Vieillard et al. 2020, eq. 1. Action values differ by up to 1,000 temperatures."""
+    """The test computes eq. 1 of Vieillard et al. 2020 in loops. Action values differ by up to 1,000 temperatures."""
     for seed in range(BATCHES):
         g = torch.Generator().manual_seed(seed)
         N, A, temperature = 4, int(torch.randint(2, 19, (), generator=g)), (0.03, 1.0)[seed % 2]

@@ -5,7 +5,7 @@ from accel_rl.ops.returns import discounted_return, generalized_advantage, vtrac
 
 
 def slow_advantage(reward, value, discount, bootstrap, next_value, lambda_, cut):
-    """Schulman et al. 2016, eq. 11: A_t = sum over l of (product of discount lambda) delta_{t+l}."""
+    """Schulman et al. 2016, eq. 11: A_t = sum over l of (product over t <= k < t+l of discount_k lambda) delta_{t+l}"""
     T, B = reward.shape
     out = torch.zeros(T, B)
     for b in range(B):

@@ -1,4 +1,4 @@
-"""Layouts of the flat parameter vector by name: equal parameters in another order, and different parameters."""
+"""Saved flat parameter vectors are reordered if a network has its parameters in another order, or else refused."""
 
 from dataclasses import replace
 
@@ -59,8 +59,7 @@ def test_a_shared_parameter_has_one_place_and_both_names():
 
 @pytest.mark.parametrize("algorithm", ["a2c", "c51", "rainbow"])
 def test_matrices_begin_at_multiples_of_64_numbers(algorithm):
-    """Pong has six actions. Without padding, the six biases of a dueling network's first head would misalign the
-    second."""
+    """Without padding, the six biases of a dueling network's first head would misalign the second head's weights."""
     config = resolve(replace(default_config(algorithm), env=env_of(game="pong")))
     x = FlatParameters(build_algorithm(config, config.spec, "cpu").agent.model)
     assert all(part.start % 64 == 0 for name, part in x.layers() if (part.stop - part.start) % 64 == 0)

@@ -36,7 +36,7 @@ def test_adam_equals_torch():
 
 
 def test_radam_equals_torch():
-    """The test includes the first five steps, which are not adaptive."""
+    """The steps include the first five, in which RAdam does not divide by the root of the second moment."""
     ours, theirs = trajectories(lambda n: RAdam(n, epsilon=1e-5), lambda p: torch.optim.RAdam(p, 1e-2, eps=1e-5))
     torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-5)
 
@@ -52,12 +52,12 @@ def test_rmsprop_with_epsilon_outside_equals_torch():
 def test_rmsprop_with_epsilon_inside_by_hand():
     data, grad = torch.tensor([1.0, 1.0]), torch.tensor([2.0, 0.0])
     RMSProp(2, 0.9, 0.1, epsilon_inside=True).step(data, grad, 0.5)
-    # RMSProp: v = .1 * 2^2, and the parameter is 1 - .5 * 2 / sqrt(v + .1).
+    # v = .1 * 2^2 is the mean square, and the new parameter is 1 - .5 * 2 / sqrt(v + .1).
     torch.testing.assert_close(data, torch.tensor([1 - 1 / 0.5**0.5, 1.0]))
 
 
 def test_adam_with_epsilon_beside_the_uncorrected_root():
-    """The oracle is appendix A's formulas in float64. Adam's two forms of epsilon differ most at the first steps."""
+    """The test computes appendix A's formula in float64. The two forms of epsilon differ most at Adam's first steps."""
     g = torch.Generator().manual_seed(0)
     data, theirs = torch.ones(8), torch.ones(8, dtype=torch.float64)
     hat, usual = Adam(8, epsilon=1e-5, epsilon_hat=True), Adam(8, epsilon=1e-5)
@@ -79,7 +79,7 @@ def test_adagrad_equals_torch():
 
 @pytest.mark.parametrize("rate", [0.05, torch.tensor(0.05)], ids=["number", "scalar"])
 def test_adagrad_against_the_equation(rate):
-    """The oracle is Duchi et al. 2011, figure 1, in float64. The step size is also given as a scalar tensor."""
+    """The test computes the formula of Duchi et al. 2011, figure 1, in float64."""
     g = torch.Generator().manual_seed(0)
     data, optimizer = torch.ones(8), AdaGrad(8, epsilon=1e-3)
     want, total = [1.0] * 8, [0.0] * 8
@@ -106,7 +106,7 @@ OPTIMIZERS = {
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_slice_updates_like_the_whole(name):
-    """Slices that begin at multiples of ALIGNMENT are updated to equal bits."""
+    """Optimizers of slices that begin at multiples of ALIGNMENT give the same bits as one optimizer of the vector."""
     n, cut = 10 * ALIGNMENT + 7, 6 * ALIGNMENT
     grad = torch.randn(n, generator=torch.Generator().manual_seed(0))
     whole, parts = torch.zeros(n), torch.zeros(n)
@@ -120,7 +120,7 @@ def test_a_slice_updates_like_the_whole(name):
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_the_number_of_threads_does_not_matter(name):
-    """A CPU updates the vector in pieces, which are larger with more threads. The results are equal bit for bit."""
+    """On a CPU, the number of threads determines the pieces in which a vector is updated, but not the results."""
     n = 3 * 1024 * ALIGNMENT + 5
     grad, threads = torch.randn(n, generator=torch.Generator().manual_seed(0)), torch.get_num_threads()
     found = []
@@ -155,8 +155,7 @@ def test_rmsprop_in_one_pass_equals_torchs_operations(n, monkeypatch):
 
 @pytest.mark.parametrize("outside", [True, False])
 def test_centered_rmsprop(outside):
-    """With epsilon inside the root, the oracle is Graves 2013, eq. 38 to 41. With epsilon outside the root, the oracle
-    is torch's RMSprop."""
+    """The update must equal Graves 2013, eq. 38 to 41, if epsilon is inside the root, and torch's RMSprop otherwise."""
     if outside:
         ours, theirs = trajectories(
             lambda n: RMSProp(n, 0.95, 1e-3, epsilon_inside=False, centered=True),

@@ -1,4 +1,4 @@
-"""Optimizers of torch.optim over flat parameters: steps equal torch's, and skipped updates change nothing."""
+"""Optimizers of torch.optim on the flat parameter vector: steps equal torch's, and skipped updates change nothing."""
 
 import pytest
 import torch
@@ -75,7 +75,7 @@ def test_a_name_has_options_and_the_algorithms_epsilon():
 
 @pytest.mark.parametrize("name", ["torch:SGD(momentum=0.9)", "torch:AdamW"])
 def test_all_state_exists_before_the_first_step(name):
-    """Asynchronous ranks and shards share the state that a newly built optimizer has."""
+    """Asynchronous ranks and parameter servers share only the state that an optimizer has before its first step."""
     optimizer, data = make_optimizer(name, 3, alpha=0.0, epsilon=1e-8), torch.zeros(3)
     before = set(optimizer.state_dict())
     optimizer.step(data, torch.ones(3), 0.1)

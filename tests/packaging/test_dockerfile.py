@@ -1,7 +1,7 @@
-"""Dockerfile: its commands are those of README, and install and run accel_rl.
+"""The Dockerfile's commands are those of README.md, and install and run accel_rl.
 
-Docker is not needed: the commands that install Python packages are executed in a fresh virtual environment. The
-system's packages and users are left out.
+The tests need no Docker: the RUN commands are executed in a new virtual environment, except those that install system
+packages or add users.
 """
 
 import os
@@ -18,7 +18,7 @@ TRAIN = ["train", "pqn", "--game", "pong"]
 
 
 def commands() -> list[str]:
-    """Return the commands of all RUN lines except those that install packages or add users."""
+    """Return the commands of all RUN lines except those that install system packages or add users."""
     return [line for line in re.findall(r"^RUN (.*)$", TEXT, re.M) if not re.match(r"apt-get|useradd", line)]
 
 
@@ -37,7 +37,7 @@ def test_its_commands_install_accel_rl_and_a_run_trains(tmp_path: Path) -> None:
     )
     prefix = tmp_path / "opt"
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    # PyTorch is installed from the default package index, because PyTorch's index may be unreachable.
+    # PyTorch is installed from PyPI or its mirror, because PyTorch's own package index may be unreachable.
     environment["TORCH_INDEX"] = os.environ.get("PIP_INDEX_URL", "https://pypi.org/simple")
     environment |= {"GAMES": "pong", "ACCEL_RL_SYSTEM_CACHE": f"{prefix}/translations"}
     environment.pop("ACCEL_RL_TRANSLATE", None)

@@ -109,7 +109,7 @@ def test_c51_has_one_step_size_from_256_on():
     ],
 )
 def test_a_sweep_can_be_begun_at_full_size_and_scaled(name, runs):
-    """Only one run of each setting is checked, because runs with other games and seeds have the same settings."""
+    """One run per setting is checked, because runs of a setting differ only in the game and the seed."""
     found = find_grid(f"experiments.{name}")
     assert len(found.members) == runs
     seen = {}
@@ -132,7 +132,7 @@ def test_daley_and_amatos_hyperparameters_are_table_5():
 
 
 def test_daley_and_amato_fill_the_replay_before_they_count():
-    """In algorithm 1, N random steps precede t = 1, 2, ... Environments are not decorrelated."""
+    """In algorithm 1 of Daley & Amato, N random steps precede t = 1, and environments are not decorrelated."""
     for config, counted in ((daley.table_4(), 50_000_000), (daley.table_1(), 1_000_000)):
         assert config.env_steps - config.algo.replay.start == counted and config.algo.replay.start == 50_000
         assert config.sampler.decorrelation_steps == 0
@@ -169,7 +169,6 @@ def test_sampling_experiments_are_settings_of_the_benchmark(capsys, tmp_path):
 
 
 def test_table_1_is_measured_with_a_barrier_and_without():
-    """Each simulator is a rank, because synchronous ranks wait for one another every five steps."""
     for mode, update, envs in (("sync", "all-reduce", 64), ("async", "async", 8)):
         config = stooke.table_1(64, mode)
         assert (config.distributed.ranks, config.distributed.update, config.sampler.envs) == (8, update, envs)
@@ -200,7 +199,7 @@ def test_learners_are_the_papers():
 
 
 def test_settings_of_the_published_code():
-    """Settings of A2C and PPO are checked. The paper uses gradient norm clipping only since APPO (section 5.3)."""
+    """In the paper, only APPO and later experiments clip the norm of gradients (section 5.3)."""
     a2c: Any = stooke.a2c_scaling().algo
     assert (a2c.optimizer, a2c.rmsprop_alpha, a2c.optimizer_eps, a2c.clip_grad_norm) == ("rmsprop", 0.9, 1e-6, 0.5)
     assert stooke.a3c().algo == a2c
@@ -223,7 +222,7 @@ def test_figures_take_seeds(n, seeds):
 
 
 def test_a_run_that_only_samples(tmp_path):
-    """The run does not learn. The agent acts with the parameters of a given run."""
+    """A run of SamplingOnly acts with the parameters of the run in `--policy`, and makes no updates."""
     run = ("--env", "CartPole-v1", "--sampler.engine", "in-process", "--envs", "4", "--env-steps", "400")
     run += ("--decorrelation-steps", "0", "--evaluation.interval", "0", "--torch-threads", "1")
     assert main(["train", "a2c", *run, "--run-dir", str(tmp_path / "policy")]) == 0

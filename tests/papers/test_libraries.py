@@ -1,4 +1,4 @@
-"""Published scores of libraries: our files equal the originals, and each run is compared with the right scores."""
+"""Our files of libraries' scores equal the originals, and runs are compared with scores of their algorithm."""
 
 from dataclasses import replace
 
@@ -85,7 +85,7 @@ def test_scores_are_those_of_the_originals(source, game, env_steps, mean, deviat
 
 
 def test_a_score_of_one_run_has_no_deviation_over_seeds():
-    """RL Zoo's benchmark, for example, prints deviations over the episodes of a single run."""
+    """RL Zoo, for example, publishes the deviation over a single run's episodes, which is no deviation over seeds."""
     single = [s for s in SOURCES.values() if s.seeds == 1]
     assert len(single) == 6 and all(np.isnan(p.deviation).all() for s in single for p in s.games.values())
     zoo = scores_of(config_of("a2c"))["RL Zoo, A2C of Stable-Baselines3"]
@@ -93,8 +93,7 @@ def test_a_score_of_one_run_has_no_deviation_over_seeds():
 
 
 def test_a_curve_is_interpolated_at_the_env_steps_of_the_run():
-    """Dopamine's DQN scores in Pong -16.58 +- 2.22 at 1 M env steps, -13.63 +- 4.57 at 1.5 M, and 12.3 +- 7.95 at 20
-    M."""
+    """Dopamine's DQN reaches in Pong -16.58 +- 2.22 at 1 M env steps, -13.63 +- 4.57 at 1.5 M, 12.3 +- 7.95 at 20 M."""
 
     def dopamine(env_steps):
         return scores_of(config_of("dqn", preset="dopamine"), env_steps).get("Dopamine, DQN")
@@ -171,7 +170,7 @@ def test_sources_on_envpool_say_so():
 
 
 def test_atari_100k_has_a_source_for_each_game():
-    """The table's mean and median equal those stated by Srinivas et al. 2020, section 6.2."""
+    """The mean and median over 26 games are those that Srinivas et al. 2020, section 6.2, state for this Rainbow."""
     scaled = []
     for member in rainbow().members:
         game = member.config.env.game

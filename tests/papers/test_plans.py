@@ -1,7 +1,4 @@
-"""Each figure or table is a sweep on the paper's machine with 8 GPUs and 40 cores.
-
-The plan gives each run the GPUs that it asks for.
-"""
+"""On the paper's machine with 8 GPUs and 40 cores, each run of a paper's sweep gets the GPUs that the run asks for."""
 
 import re
 from pathlib import Path
@@ -54,7 +51,7 @@ def plan(tmp_path, monkeypatch, capsys):
     return printed
 
 
-# Slow tests: sweeps of hundreds of runs, all of kinds that other sweeps have, too.
+# Tests of these sweeps are slow, and their kinds of runs also occur in other sweeps.
 SLOW = {f"stooke:figure_{i}" for i in (3, 4, 5, 10, 11, 12)} | {"stooke:appo", "stooke:a3c"}
 SLOW |= {f"daley:table_{i}" for i in (2, 3, 4)}
 

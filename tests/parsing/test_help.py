@@ -58,7 +58,7 @@ def test_a_modes_options_come_with_the_mode(words, flag, capsys):
 
 
 def test_line_breaks_of_the_source_are_not_in_texts(capsys, monkeypatch):
-    """In help texts, each line is full: the first word of the next line would not fit."""
+    """Each line of a help text is full, so that the first word of the next line would not fit."""
     monkeypatch.setenv("COLUMNS", "100")
     for block in re.findall(r"^  --.*\n(?:^ {34}.*\n)+", printed(capsys, "train", "ppo", "--help-all"), re.M):
         lines = block.rstrip("\n").split("\n")

@@ -33,7 +33,7 @@ def config_of(backend: str = "emulator", **changes) -> Resolved:
 
 @pytest.mark.parametrize(
     ("cores", "sampler", "backend", "schedule", "want"),
-    [  # Expected: (groups, whether each group has separate workers, workers).
+    [  # `want` is (groups, whether each group has its own workers, workers).
         (4, SamplerConfig(envs=64), "emulator", "lockstep", (2, True, 4)),
         (2, SamplerConfig(envs=32), "emulator", "lockstep", (2, True, 2)),
         (2, SamplerConfig(envs=30), "emulator", "lockstep", (2, True, 2)),
@@ -66,7 +66,7 @@ def test_groups_with_dedicated_workers_infer_in_threads_on_the_cores_of_these(ma
 
 
 def test_an_evaluation_has_one_server(machine):
-    """Each worker steps a part of each group, because the number of workers divides the environments of a group."""
+    """One thread acts for both groups of 3 environments. Each of 3 workers steps one environment per group."""
     machine(4)
     plan = RankPlan.resolve(config_of("ale", sampler=SamplerConfig(envs=64)))
     sampler = plan.evaluation(6, 16)

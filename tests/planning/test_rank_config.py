@@ -42,7 +42,7 @@ LADDER = [float(i) for i in range(1, 9)]
     ("envs", "distributed"), [(8, {"ranks": 2}), (8, {"ranks": 8}), (4, {"ranks": 2, "update": "async"})]
 )
 def test_the_ladder_of_epsilon_is_that_of_all_ranks(algorithm, envs, distributed):
-    """The epsilons of all ranks' environments form one ladder, as over all actors in Horgan et al. 2018."""
+    """The environments of all ranks together have the epsilons that Horgan et al. 2018 give to actors."""
     c = config(algorithm, envs, **distributed)
     of_ranks = [x for rank in range(distributed["ranks"]) for x in exponents(rank_config(c, rank))]
     assert of_ranks == pytest.approx(LADDER) == exponents(config(algorithm, 8))

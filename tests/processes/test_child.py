@@ -43,7 +43,7 @@ def user(tmp_path: Path) -> Path:
 
 
 def told(folder: Path, before: str, after: str = "", flags: tuple[str, ...] = (), **variables: str) -> str:
-    """Start a parent process in `folder`, and return the output of its child."""
+    """Run a program in `folder` that starts a child process, and return the child's output."""
     script = PARENT.format(before=before, after=after)
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
@@ -69,7 +69,7 @@ def test_in_a_folder_with_another_accel_rl(checkout: Path, user: Path) -> None:
 
 
 def test_the_path_changes_after_the_import(checkout: Path, user: Path) -> None:
-    """A user's `module:Class` makes accel_rl put the current folder first in sys.path, after its own import."""
+    """For a user's `module:Class`, accel_rl puts the current folder first in sys.path after accel_rl was imported."""
     after = f"sys.path[:0] = [{str(user)!r}, {str(checkout)!r}]"
     assert told(checkout, f"sys.path.insert(0, {str(ROOT)!r})", after) == expected(user)
     after = f"sys.path.remove({str(ROOT)!r}); sys.path.insert(0, {str(user)!r})"

@@ -19,7 +19,7 @@ def has_ended(process: psutil.Process) -> bool:
 
 
 def ends(process: psutil.Process) -> bool:
-    """Wait for the end of a killed process, which may still run for a moment."""
+    """Wait up to 5 s for the end of a killed process."""
     wait_for(lambda: has_ended(process), 5)
     return True
 

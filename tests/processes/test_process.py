@@ -1,4 +1,4 @@
-"""Settings of processes that use torch, and time limits of a process that is suspended while it waits."""
+"""Settings of torch and numpy in a process, and time limits that count a suspension as one second."""
 
 import os
 import subprocess
@@ -35,7 +35,7 @@ print(torch.get_num_threads(), float((tiny * tiny * 1e25).max()))
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
 def test_numpy_starts_no_threads():
-    """If the system allowed no further threads, numpy's threads would make the process crash or hang."""
+    """Threads of numpy would make a program crash or hang if the system allows no more threads."""
     code = "ended('x', lambda argv: 0, []); import numpy; print(len(os.listdir('/proc/self/task')))"
     command = [sys.executable, "-c", f"import os; from accel_rl.text.errors import ended; {code}"]
     env = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}

@@ -97,9 +97,9 @@ class Free(Exchange):
 def test_whose_parameters_a_gradient_is_of(algorithm, newest, monkeypatch):
     """Another rank updates the central parameters between a rollout and its gradient.
 
-    A2C's gradient is computed at the parameters that sampled the rollout, because the recorded values and their targets
-    would pull newer parameters back. IMPALA and PPO use the newest parameters, since they correct by importance ratios
-    or make several passes. The updates of both ranks count with each algorithm.
+    A2C computes the gradient at the parameters that sampled the rollout.
+    IMPALA and PPO, which correct by importance ratios, compute the gradient at the newest parameters.
+    Both ranks' updates must change the central parameters.
     """
     base = default_config(algorithm)
     config = replace(base, env=replace(base.env, id="CartPole-v1"))
@@ -121,7 +121,7 @@ def test_whose_parameters_a_gradient_is_of(algorithm, newest, monkeypatch):
     mine.update(batch)
     sampler.close()
     assert not torch.equal(played, pushed) and torch.equal(seen[0], pushed if newest else played)
-    own = mine.flat.data - pushed  # This rank's optimizer step changed the other rank's parameters.
+    own = mine.flat.data - pushed  # The change of the central parameters by this rank's update.
     assert mine.gradient_sync.central.version(0) == 3 and 0 < float(own.abs().max()) < 0.1
     other.gradient_sync.pull_now()
     assert torch.equal(other.flat.data, mine.flat.data)
@@ -145,7 +145,7 @@ def test_a_push_counts_as_a_pull(two):
 
 
 def test_ranks_connect_through_a_store():
-    """Two connected ranks share counters. If a third rank does not connect, the error names this rank."""
+    """Two connected ranks share counters. With three ranks, the error names the rank that did not connect."""
     base = default_config("a2c")
     fd = os.memfd_create("store")
     stores = [PatientStore(file_store(fd, 2), 10.0) for _ in range(2)]

@@ -26,7 +26,7 @@ def test_counts_are_of_all_ranks():
         2.0,
         7.0,
         8.0,
-    ]  # A window of 3 scores is rounded up to two per rank.
+    ]  # A window of 3 scores is rounded up to 2 per rank.
     assert counters.totals() == (1_140, 6, 4)
     counters.close()
 
@@ -34,7 +34,7 @@ def test_counts_are_of_all_ranks():
 def test_a_rank_that_was_replaced_goes_on_counting():
     counters = SharedCounters(1, window=3)
     counters.add(0, 40, 5, tracker(1.0, 2.0))
-    # A new process of the rank continues from an older checkpoint, and plays other episodes.
+    # A new process of the rank resumes from an older checkpoint, and plays other episodes.
     counters.add(0, 40, 3, tracker(1.0, 9.0, 8.0))
     assert counters.of_rank(0) == 80
     assert {s for s, n, game in counters.recent() if (n, game) == (10, int(s) % 3)} == {1.0, 2.0, 8.0}
@@ -42,7 +42,7 @@ def test_a_rank_that_was_replaced_goes_on_counting():
 
 
 def test_a_row_is_of_one_reading():
-    """All numbers of a row are from the moment at which the clock was read, although other ranks count on."""
+    """All numbers in a row of metrics are those at the last call of `count`, even if another rank counts afterwards."""
     counters = SharedCounters(2, window=3)
     counters.begin(0)
     clock = AsyncClock(counters, 0, fill_in(default_config("a2c")))
@@ -54,7 +54,7 @@ def test_a_row_is_of_one_reading():
 
 
 def test_the_clock_of_schedules_is_that_of_all_ranks():
-    """Schedules depend on the env steps of all ranks. The number of due updates depends on the rank's own env steps."""
+    """OwnBatches.count returns the new env steps of all ranks, which drive schedules, and those of this rank."""
     counters = SharedCounters(2, window=3)
     counters.begin(0)
     a, b = OwnBatches(counters, 0), OwnBatches(counters, 1)
@@ -65,7 +65,7 @@ def test_the_clock_of_schedules_is_that_of_all_ranks():
     assert b.count(30) == (70, 30)
     counters.add(1, 30, 1, tracker())
     assert a.count(40) == (70, 40)
-    late = OwnBatches(counters, 1)  # A replaced rank, which resumes at 10 env steps.
+    late = OwnBatches(counters, 1)  # A new process of rank 1, which resumes at 10 env steps.
     late.begin(10)
     assert late.count(5) == (40 + 30 + 5 - 10, 5)
     counters.close()

@@ -1,4 +1,4 @@
-"""Asynchronous ranks that stall are found by their CPU time and by their progress."""
+"""StalledRanks finds asynchronous ranks that use no CPU time, and ranks that make no progress."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ LOOPS = "print(1, flush=True)\nwhile True: pass"
 
 @pytest.fixture
 def stalled(monkeypatch):
-    """Return (shared counters, the watch over two ranks)."""
+    """Return (the shared counters of two ranks, the object that finds stalled ranks)."""
     monkeypatch.setattr(shared_counters, "LOOK_S", 0.0)
     config = default_config("a2c")
     config = replace(

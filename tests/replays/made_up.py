@@ -1,4 +1,4 @@
-"""Simulators of random frames, and their transitions from a plain list of steps."""
+"""Simulators with random frames, which compute transitions from a plain list of steps."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ def spec(stack: int = 4, n_actions: int = 6) -> EnvSpec:
 
 @dataclass
 class Step:
-    """One step of a simulator, with complete observations before and after."""
+    """One step of a simulator, with the complete observations (stacks of frames) before and after the step."""
 
     obs: np.ndarray
     action: int
@@ -29,11 +29,12 @@ class Step:
     ended: bool
     valid: bool
     next_obs: np.ndarray
-    cut: bool = False  # the step's next observation was lost, because its worker was replaced
+    cut: bool = False  # whether the next observation was lost with its worker process
 
 
 class Simulators:
-    """B simulators of random episodes with lost lives, ends, time limits, waits for a reset, and lost workers."""
+    """B simulators of random episodes, with lost lives, time limits, waits for a reset, and worker processes that are
+    lost."""
 
     def __init__(self, B: int, T: int, seed: int, stack: int = 4, waits: bool = False, dies: float = 0.0, length=12):
         self.spec, self.B, self.T, self.waits, self.dies, self.length = spec(stack), B, T, waits, dies, length
@@ -57,7 +58,7 @@ class Simulators:
         return np.stack([np.zeros_like(frames[0])] * max(0, S - len(frames)) + frames[-S:])
 
     def rollout(self) -> Rollout:
-        """Return a rollout of T steps, as a sampler does, with random values in all undefined cells."""
+        """Return a rollout of T steps as a sampler does. Array entries that a sampler leaves undefined are random."""
         rng, B, T, S, old = self.rng, self.B, self.T, self.spec.stack, self.spec.oldest
         frames = np.stack([[self.frame() for _ in range(B)] for _ in range(S - 1 + T + 1)])
         frames[:S] = self._tail
@@ -68,10 +69,10 @@ class Simulators:
         for b in range(B):
             if self.over[b]:  # reset in the pause
                 self.episode[b], self.over[b] = [self.frame()], False
-            if rng.random() < self.dies and self.steps[b]:  # A worker was replaced between two rollouts.
+            if rng.random() < self.dies and self.steps[b]:  # The environment's worker process was replaced.
                 self.steps[b][-1].cut = True
                 self.episode[b] = [self.frame()]
-            # If a worker is lost, its whole part of this rollout is invalid, and a new episode follows.
+            # If a worker process is lost, its part of the rollout is invalid. A new episode follows.
             if rng.random() < self.dies:
                 frames[S - 1, b], age[0, b] = self.episode[b][-1], min(len(self.episode[b]) - 1, old)
                 self.over[b] = True
@@ -112,8 +113,8 @@ class Simulators:
                 self.episode[b] = [self.frame()]
 
     def transition(self, t: int, b: int, n: int, gamma: float, clip: float):
-        """Compute (obs, action, n-step return, discount, next obs) from the list of steps, or None without a
-        transition."""
+        """Return (obs, action, n-step return, discount, next obs) of environment b at step t, or None if steps are
+        missing."""
         r_t, discount = 0.0, 1.0
         for k in range(n):
             if t + k >= len(self.steps[b]) or not self.steps[b][t + k].valid:

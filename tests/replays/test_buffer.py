@@ -1,4 +1,4 @@
-"""The replay that scripts fill step by step equals a plain list of all steps."""
+"""ReplayBuffer, which a user's script fills step by step, returns the same transitions as a plain list of steps."""
 
 import gymnasium
 import numpy as np
@@ -13,7 +13,7 @@ GAMMA = 0.9
 
 
 class PlainList:
-    """An oracle that computes complete transitions from lists of the steps of each environment."""
+    """The steps of each environment in lists, from which the expected transitions are computed."""
 
     def __init__(self, envs, n: int):
         self.is_next_step = envs.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP
@@ -60,7 +60,7 @@ def play(envs, buffer: ReplayBuffer, plain: PlainList, steps: int, rng) -> None:
 
 
 def check(buffer: ReplayBuffer, plain: PlainList) -> tuple[int, int]:
-    """Check every transition in the buffer. Returns the numbers of transitions, and of those that end at a time
+    """Check every transition in the buffer. Returns the numbers of transitions and of transitions that end at a time
     limit."""
     size, ring = len(buffer), buffer.replay.ring
     low, high = ring.eligible
@@ -173,7 +173,7 @@ def test_bad_steps_are_one_line(autoreset, change, words):
     with pytest.raises(ValueError, match=words):
         buffer.add(**steps(**change))
     assert len(buffer) == 0
-    buffer.add(**steps())  # The refused step has changed nothing, so that a valid step is accepted.
+    buffer.add(**steps())  # After the refused step, a valid step is accepted.
 
 
 def test_an_episode_that_begins_without_an_end_is_refused():

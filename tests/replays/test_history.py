@@ -1,4 +1,4 @@
-"""A replay's ring is saved several times as segments, and restored."""
+"""The frame ring of a replay is saved in checkpoints as segments of rows, and restored."""
 
 import pytest
 import torch
@@ -34,8 +34,7 @@ def same(a: FrameRing, b: FrameRing) -> None:
 
 @pytest.mark.parametrize("every", [slow(1), 4, slow(30)])
 def test_what_comes_back_is_what_was_saved(tmp_path, monkeypatch, every):
-    """Segments have 7 rows. Checkpoints are saved at each rollout, at every fourth, or after the ring has wrapped
-    twice."""
+    """Segments have 7 rows. A checkpoint is saved after every 1, 4 or 30 rollouts, while the ring holds 12 rollouts."""
     monkeypatch.setattr(replay_module, "SEGMENT_BYTES", 7 * B * (6 + 8))
     sims = Simulators(B, T, 0, dies=0.1)
     replay, folder = empty(sims), tmp_path / "checkpoints"
@@ -69,16 +68,16 @@ def test_a_checkpoint_writes_what_is_new(tmp_path, monkeypatch):
         assert all(now[name] == before[name] for name in now if name in before)  # nothing is written twice
         written.append(len(set(now) - set(before)))
         rows = sum(int(n.split("-")[2]) - int(n.split("-")[1]) for n in now)
-        # At most these rows are stored: the ring's, 7 of a segment at each end, and older rows of the other checkpoint.
+        # The files contain at most the ring's rows, 7 more at each end, and 2 rollouts of the other checkpoint.
         assert rows <= ROWS + 2 * 7 + 2 * T
     assert max(written) <= 2
 
 
 @pytest.mark.parametrize("steps", [0, 1, 3])
 def test_rows_are_saved_as_they_were_when_the_checkpoint_began(tmp_path, monkeypatch, steps):
-    """Training continues until all rows are replaced.
+    """After a checkpoint has begun, training continues until all rows of the ring are overwritten.
 
-    The writer makes no step, a step after each third rollout, or a step after each rollout.
+    Meanwhile, the checkpoint writer writes nothing, a part after every third rollout, or a part after each rollout.
     """
     monkeypatch.setattr(replay_module, "SEGMENT_BYTES", 7 * B * (6 + 8))
     monkeypatch.setattr("accel_rl.checkpoints.writer.AHEAD", 2)

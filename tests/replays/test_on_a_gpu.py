@@ -1,4 +1,4 @@
-"""Replays on a simulated GPU equal those on the host, make the host wait for nothing, and are captured as a graph."""
+"""Replays on a simulated GPU equal those on the host, never make the host wait, and can be captured in a CUDA graph."""
 
 import itertools
 
@@ -31,12 +31,12 @@ def empty(sims: Simulators, kind: str, device: str, n: int = 3, rows: int = 40) 
     if kind != "prioritized":
         return Replay(ring, Uniform(ring, 3, kind == "uniform"))
     prioritized = Prioritized(ring, 3, 0.6, 0.4)
-    prioritized.tree = SumTree(ring.L * B, device, GPU_FANOUT)  # With equal fanouts, sums are equal on GPU and CPU.
+    prioritized.tree = SumTree(ring.L * B, device, GPU_FANOUT)  # Equal fanouts give equal sums on GPU and CPU.
     return Replay(ring, prioritized)
 
 
 def mirrored(rollout: Rollout, device: str) -> Rollout:
-    """Copy a rollout to the device. Its attribute `host` is the rollout on the host, as in a sampler."""
+    """Copy a rollout to the device. The copy's attribute `host` is the original, as in rollouts of a sampler."""
     arrays = {name: getattr(rollout, name).to(device) for name in FIELDS}
     return Rollout(**arrays, stack=rollout.stack, host=rollout)
 
@@ -51,7 +51,7 @@ def same(host, there) -> None:
         assert b.device.type == "sim" and torch.equal(a, b.cpu()), name
 
 
-RINGS = [(1, 1, False), (3, 4, False), (1, 4, True), (3, 1, True)]  # In two columns, each pair of values occurs once.
+RINGS = [(1, 1, False), (3, 4, False), (1, 4, True), (3, 1, True)]  # Two parameters take each pair of values once.
 OTHER_RINGS = [case for case in itertools.product((1, 3), (1, 4), (False, True)) if case not in RINGS]
 
 
@@ -90,7 +90,7 @@ def test_draws_and_priorities_equal_those_on_the_host(gpu, kind, dies):
             there.update(b, b.r_t + 0.3)
 
 
-# All kinds of draws append to the ring in the same way, so only one is tested with a rollout from the host.
+# Rollouts on the host are tested with one kind of draws only, because `append` is the same for all kinds.
 WAITS = [*((kind, 0.2, False) for kind in KINDS), ("uniform", 0.2, True)]
 OTHER_WAITS = [case for case in itertools.product(KINDS, (0.0, 0.2), (False, True)) if case not in WAITS]
 
@@ -126,10 +126,8 @@ def test_plain_operations_wait_for_nothing_either(gpu):
 
 
 class Captured:
-    """A CUDA graph of a replay's calls `sample` and `update`.
-
-    The graph is captured again when the replay's key has changed.
-    """
+    """A CUDA graph of a replay's calls `sample` and `update`, which is captured again when the replay's key has
+    changed."""
 
     def __init__(self, replay: Replay):
         self.replay, self.key, self.captures = replay, None, 0
@@ -153,7 +151,7 @@ class Captured:
 
 
 def captured_cases():
-    """Return test cases in which the ring refuses to sample no cells, some cells rarely, or some cells mostly."""
+    """Return test cases (kind of draws, probability that a worker process is lost, which makes cells unsampleable)."""
     quick = [("prioritized", 0.0), ("prioritized", 0.01), ("uniform", 0.01)]
     quick.append(("without replacement", 0.01))
     cases = list(itertools.product(KINDS, (0.0, 0.01, 0.05)))
@@ -239,7 +237,7 @@ def test_a_checkpoint_goes_from_device_to_device(gpu, kind):
     there.load_state_dict(replay.state_dict())
     for each in (replay, there):
         each.append(rollout)
-    cell = replay.sample(N).cell  # From the same seed, the generators of a GPU and a CPU draw different cells.
+    cell = replay.sample(N).cell  # A GPU and a CPU would draw different cells.
     same(replay.ring.batch(cell), there.ring.batch(cell.to(gpu)))
     if kind == "prioritized":
         trees = (each.selection.tree.levels for each in (replay, there))

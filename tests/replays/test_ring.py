@@ -1,4 +1,4 @@
-"""The frame ring equals a plain list of complete transitions."""
+"""The frame ring returns the same transitions as a plain list of complete transitions."""
 
 import itertools
 
@@ -14,7 +14,7 @@ GAMMA = 0.97
 
 
 def filled(rollouts: int, rows: int, n: int = 1, clip: float = 1.0, device: str = "cpu", **options):
-    """Return a ring of `rows` rows with `rollouts` rollouts, and the simulators that produced them."""
+    """Append `rollouts` rollouts to a new ring of `rows` rows. Returns the ring, and the simulators of the rollouts."""
     sims = Simulators(**options)
     ring = FrameRing(sims.spec, sims.B, rows * sims.B, NStep(n, GAMMA, clip), device)
     for _ in range(rollouts):
@@ -23,7 +23,7 @@ def filled(rollouts: int, rows: int, n: int = 1, clip: float = 1.0, device: str 
 
 
 def check(ring: FrameRing, sims: Simulators) -> int:
-    """Check which cells can be sampled, and compare each with the list of steps. Returns the number of cells."""
+    """Check which cells can be sampled, and compare their transitions with the list of steps. Returns their number."""
     r = ring.returns
     low, high = ring.eligible
     cells = torch.arange(low * ring.B, high * ring.B)
@@ -58,7 +58,7 @@ def test_every_transition_is_the_one_of_a_plain_list(n, stack, waits, dies):
         for _ in range(2 * rows // T + 3):
             ring.append(sims.rollout())
             checked += check(ring, sims)
-    assert checked > 2_000  # Every ring was overwritten at least once.
+    assert checked > 2_000
 
 
 def test_without_clipping_rewards_are_raw():
@@ -83,7 +83,7 @@ def test_final_frames_are_kept_however_short_the_episodes_are():
     assert len(ring.finals.frames) > 4 + 240 // 200  # it grew
     assert check(ring, sims)
     used = int((ring.final >= 0).sum())
-    assert used + len(ring.finals._free) == len(ring.finals.frames)  # Final frames of overwritten cells were freed.
+    assert used + len(ring.finals._free) == len(ring.finals.frames)  # The memory of overwritten final frames was freed.
 
 
 def test_a_transition_costs_a_frame_and_16_bytes():

@@ -1,4 +1,4 @@
-"""Draws of batches: uniform with or without replacement, and by priority."""
+"""Batches are drawn uniformly with or without replacement, or by priority."""
 
 import math
 
@@ -28,8 +28,7 @@ def offered(ring: FrameRing) -> torch.Tensor:
 
 
 def chi_square_passes(count: torch.Tensor, expected: torch.Tensor) -> bool:
-    """Whether counts [k] fit the expected counts by a chi-square test of level 1e-4 (Wilson & Hilferty's
-    approximation)."""
+    """A chi-square test of level 1e-4 that counts [k] fit expected counts (Wilson & Hilferty's approximation)."""
     assert float(expected.min()) > 5
     k = len(count) - 1
     statistic = float(((count - expected) ** 2 / expected).sum())
@@ -63,7 +62,7 @@ def test_uniform_draws_every_cell_alike(dies, replacement, N):
     expected = torch.full_like(count, float(count.sum()) / len(count))
     if replacement:
         assert chi_square_passes(count, expected)
-    else:  # Drawn without replacement, counts vary less than by chance, and a batch has no cell twice.
+    else:  # Without replacement, a batch has no cell twice, and counts vary less than with replacement.
         assert float(((count - expected) ** 2 / expected).sum()) < 1.3 * len(count)
         assert len(replay.selection.draw(N)[0].unique()) == min(N, len(replay))
 
@@ -103,7 +102,7 @@ def test_new_transitions_enter_at_the_largest_priority_so_far():
 def test_overwritten_cells_keep_no_priority():
     replay, sims = filled(lambda ring: Prioritized(ring, 1, alpha=1.0, beta=0.4), rollouts=8)
     batch = replay.sample(16)
-    for _ in range(8):  # The new rollouts overwrite every cell of the batch.
+    for _ in range(8):  # Eight new rollouts overwrite every cell of the batch.
         replay.append(sims.rollout())
     before = [level.clone() for level in replay.selection.tree.levels]
     replay.update(batch, torch.full((16,), 1000.0))
@@ -119,7 +118,8 @@ def test_an_error_that_is_not_finite_does_not_poison_the_sums():
 
 
 def test_importance_weights_are_the_papers():
-    """Weights are (N P(i))^-beta, divided by the batch's largest, as in dqn_zoo's importance_sampling_weights."""
+    """Weights are (N P(i))^-beta divided by the largest weight of the batch, as in dqn_zoo's
+    importance_sampling_weights."""
     replay, _ = filled(lambda ring: Prioritized(ring, 1, alpha=0.7, beta=0.4))
     cells = offered(replay.ring)
     replay.selection.update(cells, torch.arange(1.0, len(cells) + 1))
@@ -137,7 +137,7 @@ def test_one_index_from_each_stretch():
     cells = offered(replay.ring)
     place = replay.ring.position_of(cells).sort().values
     drawn = replay.ring.position_of(replay.selection.draw(len(cells))[0])
-    # If all priorities are equal, a batch of all cells has each cell once.
+    # If all priorities are equal, a batch whose size is the number of cells has each cell once.
     assert torch.equal(drawn.sort().values, place)
 
 

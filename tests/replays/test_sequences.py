@@ -1,4 +1,4 @@
-"""Sequences that the ring gathers equal whole episodes in lists of steps."""
+"""Sequences from the ring of recurrent replay equal parts of whole episodes in lists of steps."""
 
 from collections import Counter
 
@@ -30,7 +30,7 @@ def ring_of(sims, size=ROWS * B):
 
 
 def rollouts(sims, n):
-    """Yield (number, rollout), with recurrent states that depend on the time step and the environment."""
+    """Yield n pairs (number, rollout). The rollout's recurrent states depend on the time step and the environment."""
     for k in range(n):
         r = sims.rollout()
         r.state = torch.arange(Z) + 100.0 * torch.arange(B)[:, None] + 1e4 * (len(sims.steps[0]) - T)
@@ -38,7 +38,7 @@ def rollouts(sims, n):
 
 
 def check(ring, sims, cell):
-    """Compare the sequences `cell` with the simulators' steps. Returns the number of truncated episodes."""
+    """Compare the sequences `cell` [N] of the ring with the simulators' steps. Returns the number of truncations."""
     batch = ring.batch(cell, torch.ones(len(cell)))
     cuts = {(int(batch.cut_t[c, n]), n): batch.cut_obs[c, n] for c, n in batch.cut.nonzero().tolist()}
     assert batch.cut.shape == (ring.most_cuts, len(cell))
@@ -74,7 +74,7 @@ def check(ring, sims, cell):
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_sequences_are_those_of_the_episodes(case, seed):
-    """Episodes have terminations, lost lives, time limits, waits and lost workers. The ring wraps three times."""
+    """Episodes end by termination, time limits or lost worker processes. The ring is overwritten twice."""
     sims = Simulators(B, T, seed, **case)
     ring, seen, cuts = ring_of(sims), set(), 0
     for k, r in rollouts(sims, 3 * ROWS // T):

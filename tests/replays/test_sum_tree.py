@@ -1,4 +1,4 @@
-"""The sum tree equals numpy's cumulative sum."""
+"""The sum tree finds the same indices as numpy's cumulative sum."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def test_a_million_weights_need_two_levels_on_a_gpu_and_four_on_a_cpu():
 
 @pytest.mark.parametrize("fanout", [32, 1024])
 def test_it_never_finds_an_index_without_a_weight(fanout):
-    """Zero weights are never found even if a GPU rounds the parallel sums of different entries differently."""
+    """`find` never returns an index whose weight is zero, although rounding may move the searched value past a sum."""
     tree = SumTree(3000, fanout=fanout)
     at = torch.arange(0, 3000, 7)
     tree.set(at, torch.rand(len(at)))

@@ -1,11 +1,11 @@
-"""Plots of reports are rendered only in tests with the fixture `rendered`, because rendering takes most of the time."""
+"""Reports' plots are rendered only in tests with the fixture `rendered`, because rendering is slow."""
 
 import pytest
 
 
 @pytest.fixture(scope="module", autouse=True)
 def savefig():
-    """Replace Figure.savefig for all tests of a module, and yield the original."""
+    """In all tests of a module, replace matplotlib's Figure.savefig. Yields the original function."""
     from matplotlib.figure import Figure
 
     original = Figure.savefig

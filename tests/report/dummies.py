@@ -19,7 +19,8 @@ def dummy(
     env_steps: int = 3_000,
     **sampler: int,
 ) -> Path:
-    """Write a run with one row per score, evenly spaced over its env steps. `evaluations` maps rows to scores."""
+    """Write a run with rows of metrics at equal distances in env steps. `evaluations` maps a row to an evaluation's
+    score."""
     base = default_config(algorithm)
     config = replace(
         base, env=replace(base.env, game=game), env_steps=env_steps, seed=seed, sampler=replace(base.sampler, **sampler)
@@ -37,10 +38,9 @@ def write_run(
     scores: Sequence[object] = (),
     **columns: Sequence[object],
 ) -> Path:
-    """Write a run with one row per score, evenly spaced over its env steps.
+    """Write a run with one row of metrics per score, at equal distances in env steps.
 
-    `rate` is in env steps/s. `columns` are further columns of metrics.csv. `settings` replace top-level settings of
-    config.json.
+    `rate` is in env steps/s. `columns` are further columns of metrics.csv. `settings` replace settings in config.json.
     """
     folder.mkdir(parents=True)
     values = replace(config, run_dir=str(folder)).to_dict() | dict(settings or {})
@@ -56,7 +56,7 @@ def write_run(
 
 
 def write_sweep(folder: Path, experiment: str) -> Path:
-    """Write the file sweep.json, which marks a folder of runs as that of a sweep."""
+    """Write a sweep's file sweep.json into a folder of runs."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "sweep.json").write_text(json.dumps({"experiment": experiment, "runs": {}}))
     return folder

@@ -8,7 +8,7 @@ from accel_rl.report.aggregates import TAUS, improvement, iqm, percentiles, resa
 
 
 def scores_of(seeds, games=None, seed=0):
-    """Return random {game: scores}. `seeds` is the number of seeds of each of `games` games, or a tuple of numbers."""
+    """Return random {game: scores}. `seeds` is the number of scores of each game, or a tuple of the games' numbers."""
     rng = np.random.default_rng(seed)
     counts = [seeds] * games if games else seeds
     return {f"game {i}": rng.lognormal(-0.5, 0.8, n) for i, n in enumerate(counts)}
@@ -26,7 +26,8 @@ def test_the_interquartile_mean_drops_a_quarter_at_each_end(n):
 
 
 def test_runs_of_a_game_with_more_seeds_weigh_less():
-    """Four runs of one game weigh 1/8 each, and one run of another game 1/2. The IQM cuts off the two lowest runs."""
+    """Four runs of one game weigh 1/8 each, and one run of another game 1/2. The interquartile mean omits the two
+    lowest."""
     scores = {"many": np.array([0.0, 1.0, 2.0, 3.0]), "one": np.array([10.0])}
     assert weights(scores) == pytest.approx([1 / 8] * 4 + [1 / 2])
     assert iqm(flat(scores), weights(scores)) == pytest.approx((2 / 8 + 3 / 8 + 10 / 2) / (1 / 8 + 1 / 8 + 1 / 2))
@@ -54,12 +55,12 @@ def test_statistics_by_their_definitions(counts):
     ]
     assert middle == pytest.approx(sum(w * x for x, w in inner) / sum(w for _, w in inner))
     twice = statistics(np.stack([flat(scores), 2 * flat(scores)]), scores)
-    # statistics() computes several samples in one call.
+    # One call of statistics() computes two samples of scores.
     assert twice[0] == pytest.approx([median, middle, mean, gap, *shares])
 
 
 def test_every_seed_of_every_game_counts():
-    """A missing seed of one game removes no seed of another game."""
+    """If a seed of one game is missing, the other games still count all their seeds."""
     scores = scores_of((3, 3, 3, 2))
     changed = {**scores, "game 0": np.array([*scores["game 0"][:2], 9.0])}
     assert summarise(changed, 20).mean.value > summarise(scores, 20).mean.value

@@ -1,4 +1,4 @@
-"""Costs of runs with one or several launches, from files that the writers of a run have written."""
+"""The report's time and energy of runs with one or several launches (the first start or a resume)."""
 
 import csv
 import json
@@ -20,7 +20,7 @@ CPU = {"cpu": "Another CPU", "gpus": [], "cores": 2, "git": None, "versions": {}
 
 
 def write(folder, machines, rows, config=None):
-    """Write a run with launches {env steps: machine} and rows {env steps: row}."""
+    """Write a run with launches {env steps at the launch: machine} and rows of metrics {env steps: row}."""
     run = RunFolder.create(folder, config or replace(suite.run("pqn", "pong", 1), env_steps=LENGTH))
     for env_steps in machines:
         launches.record(run, env_steps)
@@ -44,8 +44,8 @@ def table(folder, tmp_path, *options):
 def moved(tmp_path):
     """A run that took an hour on a GPU, and then four hours on a CPU.
 
-    The last launch resumed the run from 6,000 env steps, and replaced the rows of the second launch. The first row
-    after each resume has a wrong rate of env steps/s.
+    The second launch is at 8,000 env steps. The third launch is at 4,000 env steps, and replaces the later rows. The
+    column steps_per_s is wrong in the first row after the third launch.
     """
     hour, energy = 3600, {"cpu_s": 7200.0, "joules": KWH, "gpu_joules": KWH / 2}
     rows = {

@@ -1,4 +1,4 @@
-"""Table 3 of Dalton & Frosio 2020 for our runs: each run is in its column, next to the paper's cell."""
+"""The report has table 3 of Dalton & Frosio 2020 (CuLE), with our runs' numbers next to the paper's."""
 
 import math
 
@@ -38,7 +38,8 @@ def test_rates_and_time_to_score():
 @pytest.mark.parametrize("game", published_by("dalton")["table_3"]["games"])
 @pytest.mark.parametrize("column", COLUMNS)
 def test_a_run_as_fast_as_the_papers_has_the_papers_cells(game, column):
-    """The paper's four numbers in a column describe one run. Our cells for such a run must have equal numbers."""
+    """The report must compute the four numbers in a column of the paper from a run that was made up from these
+    numbers."""
     printed = published_by("dalton")["table_3"]
     kfps, updates, minutes, mframes = (row[list(COLUMNS).index(column)] for row in printed["games"][game]["rows"])
     score = printed["games"][game]["score"]

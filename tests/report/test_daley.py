@@ -1,4 +1,4 @@
-"""The report has tables 1 to 4 of Daley & Amato for our runs."""
+"""The report has tables 1 to 4 of Daley & Amato, with the numbers of our runs."""
 
 import statistics
 
@@ -13,7 +13,7 @@ from accel_rl.results.trained_run import by_setting
 from tests.report.dummies import dummy, write_run
 from tests.report.test_stooke import cells
 
-PONG = (-20.0, -5.0, 5.0, 0.0)  # Scores in Pong. The best, 5, is 85.7 % in the human-normalized scale.
+PONG = (-20.0, -5.0, 5.0, 0.0)  # Scores in Pong, the best of which, 5, is 85.7 % human-normalized.
 
 
 def test_each_of_the_14_variants_has_a_name_of_its_own(tmp_path):
@@ -46,9 +46,9 @@ def test_tables_1_to_3_are_hours_percent_and_speed_up(tmp_path):
 
 
 def test_the_random_steps_that_fill_the_replay_take_no_time(tmp_path):
-    """The made-up run makes random steps four times as fast as training steps.
+    """The paper measures training time from t = 1, when random steps have filled the replay.
 
-    The paper measures training time from t = 1, when the replay is filled.
+    In this run, random steps are four times as fast as training steps.
     """
     config = daley.table_1(1, "standard")
     slow, past = 250.0, config.env_steps - 50_000

@@ -1,4 +1,4 @@
-"""Runs compared with published scores of libraries. The runs are made up, but written by a run's writers."""
+"""The report compares runs with published scores of libraries. The runs' files are written without training."""
 
 import csv
 from dataclasses import replace
@@ -23,7 +23,7 @@ TEN_MILLION = suite.TEN_MILLION
 
 
 def write(folder, config, env_steps, score, seconds=20_000.0, recorded=True):
-    """Write a run until `env_steps`, with ten rows and evaluations. With `recorded`, rows have CPU time and energy."""
+    """Write a run of `env_steps` env steps with ten rows of metrics, if `recorded` with CPU time and energy."""
     run = RunFolder.create(folder, config)
     launches.record(run, 0)
     sink = CsvSink(run.path / "metrics.csv")
@@ -37,7 +37,7 @@ def write(folder, config, env_steps, score, seconds=20_000.0, recorded=True):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Runs of PQN with three seeds in Breakout and one in Pong, an unfinished run, and runs of PPO in Breakout."""
+    """Runs of PQN, PPO and A2C in several games, two of which are unfinished."""
     out = tmp_path_factory.mktemp("suite") / "runs"
     for seed, score in ((1, 380.0), (2, 390.0), (3, 400.0)):
         write(out / f"pqn-breakout-{seed}", suite.run("pqn", "breakout", seed), TEN_MILLION - 5_000, score)
@@ -67,17 +67,17 @@ def rows(report, name):
 
 
 def test_each_game_is_beside_its_published_score(report):
-    """Training scores are compared with published training scores at equal env steps, both less the random score."""
+    """The column "% of published" is (our score - score of random play) / (published score - score of random play)."""
     cells = {(r["game"], r["setting"].split(",")[0], r["source"]): r for r in rows(report, "equal_steps")}
     pqn = cells["breakout", "pqn", "CleanRL, pqn_atari_envpool.py"]
     assert (pqn["training score"], pqn["evaluation"], pqn["M env steps"]) == ("389.81", "428.79", "10")
     share = 100 * (389.805 - 1.7) / (float(pqn["published"]) - 1.7)
     assert (pqn["% of published"], pqn["place"]) == (f"{share:.0f}", "inside")
-    # EnvPool's rules differ slightly from the runs' rules.
+    # EnvPool's rules of Atari differ slightly from the rules of our runs.
     assert pqn["verdict"] == "" and pqn["rules that differ"] == "EnvPool's FIRE, time limit and first stack"
     ppo = cells["breakout", "PPO-16env", "CleanRL, ppo_atari.py"]
     assert (ppo["verdict"], ppo["place"], ppo["kind"]) == ("inferior", "below", "training")
-    # Breakout: the margin is a quarter of 414.66 - 1.7, the published score less the score of random play.
+    # In Breakout, the published score is 414.66, and random play scores 1.7. The margin is a quarter of the difference.
     assert float(ppo["margin %"]) == pytest.approx(100 * 0.25 * (414.66 - 1.7) / (30.5 - 1.7), abs=0.1)
     zoo = cells["breakout", "A2C-16env", "RL Zoo, A2C of Stable-Baselines3"]
     assert zoo["kind"] == "evaluation" and zoo["95 % interval"].endswith("deviation assumed")
@@ -90,13 +90,12 @@ def test_each_game_is_beside_its_published_score(report):
 
 
 SOURCES = {"ppo": "CleanRL, ppo_atari", "pqn": "CleanRL", "a2c": "RL Zoo", "dqn": "Dopamine, DQN (Adam"}
-"""Maps each algorithm to the source whose scores its made-up runs have. Other runs have Dopamine's scores."""
+"""Maps an algorithm to the source whose published scores our runs have. Other algorithms have Dopamine's scores."""
 
 
 @pytest.fixture(scope="module")
 def complete(tmp_path_factory):
-    """The report of a suite whose runs with the first seed have ended. The scores of each algorithm's runs are those of
-    one source."""
+    """The report of a suite with one seed. Each algorithm's runs have the published scores of one source."""
     out = tmp_path_factory.mktemp("complete")
     for member in suite.cpu().members:
         config = member.config
@@ -112,7 +111,7 @@ def complete(tmp_path_factory):
 def test_a_complete_suite_has_a_place_in_every_cell_with_a_source(complete):
     """With six algorithms and eight games, 45 of 48 cells have a published score.
 
-    Each cell with a published score says how our score compares with this score.
+    In each of these 45 cells, the column `place` is "inside", because our score is the published one.
     """
     places: dict[tuple[str, str], set[str]] = {}
     for row in rows(complete, "equal_steps"):
@@ -138,7 +137,7 @@ def test_a_complete_suite_has_curves_over_its_games(complete):
 
 
 def made_up(scores, game="pong"):
-    """Return {setting: {game: runs}}, with one finished run of PPO for each given score."""
+    """Return {setting: {game: runs}} with one run of PPO per score, which ends with this score."""
     settings = dict(flat(suite.run("ppo", game, 1).to_dict()))
     columns = [(np.array([1e5, 1e7]), np.array([x, x])) for x in scores]
     runs = [
@@ -159,7 +158,7 @@ def beside(scores, game, source):
         ("pong", (8.0, 9.0, 8.5), "inferior"),
         ("pong", (20.0, 2.0, 21.0), "undecided"),
         ("breakout", (900.0, 930.0, 910.0), "not inferior"),
-        # Published scores are -12.96, above random play (-18.6), and -22,978 +- 9,894, below random play (-17,098).
+        # Double Dunk: published -12.96, random play -18.6. Skiing: published -22,978 +- 9,894, random play -17,098.
         ("double_dunk", (-12.8, -13.0, -12.9), "equivalent"),
         ("double_dunk", (-18.0, -18.3, -17.9), "inferior"),
         ("double_dunk", (-1.2, -1.3, -1.1), "not inferior"),
@@ -181,7 +180,7 @@ def test_a_margin_is_a_share_of_the_distance_from_random_play():
 
 
 def test_the_assumed_deviation_is_the_median_of_published_ones():
-    """The median is over all games and points of all sources with several seeds."""
+    """The median is taken over all games and points of all published curves with several seeds."""
     shares = []
     for source in read_sources():
         for game, points in source.games.items():
@@ -199,7 +198,7 @@ def test_the_page_shows_the_curves_and_both_tables(report):
 
 
 def test_a_training_score_is_of_the_episodes_of_the_sources_window(tmp_path):
-    """Dopamine's scores are means over all episodes of a window of 250,000 env steps, not over rows."""
+    """A score of Dopamine is the mean over all episodes that ended within 250,000 env steps."""
     rows = [(100_000, 4, -21.0), (300_000, 6, -18.0), (400_000, 6, ""), (500_000, 9, -12.0), (600_000, 12, 0.0)]
     text = "\n".join(f"{steps},{count},{new},-20.0" for steps, count, new in rows)
     (tmp_path / "metrics.csv").write_text(f"env_steps,episodes,new_score,score\n{text}\n")

@@ -1,4 +1,4 @@
-"""A published number is printed next to a run. Settings in which the run differs from the paper are listed."""
+"""Reports print a paper's number next to a run, and list the settings in which the run differs from the paper."""
 
 from dataclasses import replace
 
@@ -34,7 +34,7 @@ def of(config):
 
 
 def settings(algorithm, **changed):
-    """Return a run's settings by full name. In the arguments, `__` stands for a dot."""
+    """Return an algorithm's default settings by full name, with changes whose names have `__` in place of a dot."""
     config = default_config(algorithm)
     if changed.pop("on_cluster", False):
         config = on_gorila(config)
@@ -64,7 +64,7 @@ def test_every_published_setting_is_a_setting():
         assert {name for group in paper.values() for name in group} <= known
 
 
-STOOKE = [  # Each case: a run, the paper's hours next to the run, and the run's differing settings.
+STOOKE = [  # Cases: (settings of a run, hours in the paper, differences from the paper's settings).
     (settings("dqn", algo__batch_size=512, algo__intensity=1.0), 8.3, ["intensity=1 (paper: 8)"]),
     (
         settings("dqn", on_cluster=True, algo__batch_size=512, gorila__bundles=8, algo__network="dqn"),

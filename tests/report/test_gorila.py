@@ -1,4 +1,4 @@
-"""Tables 1 to 4 and figures 3 to 5 of Nair et al. 2015 for our runs."""
+"""The report has tables 1 to 4 and figures 3 to 5 of Nair et al. 2015, with the scores of our runs."""
 
 import json
 import math
@@ -28,7 +28,8 @@ def evaluation(score, starts="saved", env_steps=0, episodes=100, points="abc", *
 
 
 def made_up(folder, game, seed=0, final=None, training=(), starts="saved", points="abc"):
-    """Write a run of a Gorila sweep. `final` maps names of files to scores; `training` has one score per hour."""
+    """Write a Gorila run. `final` maps files of final evaluations to scores. `training` has one score per hour of
+    training."""
     config = replace(default_config("dqn"), seed=seed, env_steps=1_000 * max(1, len(training)))
     config = replace(config, env=replace(config.env, game=game))
     file = f"{game}.starts.json" if starts == "saved" else ""
@@ -159,7 +160,7 @@ def test_figure_4_has_both_kinds_of_starts(tmp_path):
     made_up(tmp_path, "double_dunk", final={"saved": -11.0})
     (setting,) = settings_of(tmp_path)
     bars = gorila_figures.figure_4(setting.by_starts)
-    # In Asterix, a score of 124.5 is 100 %, and the score of random play 0 %.
+    # In the scale for Asterix, 124.5 is 100 %, and the score of random play is 0 %.
     assert bars["ours, our start points"]["asterix"] == pytest.approx(100)
     assert bars["ours, null op starts"] == {"asterix": 0.0}
     assert bars["Gorila (paper), human starts"]["asterix"] == pytest.approx(2670.44, abs=0.01)

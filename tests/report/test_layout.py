@@ -1,4 +1,4 @@
-"""The papers' figures in the papers' layout, drawn from the folder of a sweep."""
+"""The report draws the papers' figures in the papers' layout from the runs of a sweep."""
 
 import csv
 import re
@@ -21,7 +21,7 @@ SCORES = (-20.0, -10.0, 0.0, 5.0)
 
 
 def swept(folder, figure, *experiments, **chosen):
-    """Write the folder of a figure's sweep, with runs of the given experiments."""
+    """Write the sweep folder of a figure, with the runs of the experiments whose labels are in `chosen`."""
     write_sweep(folder, f"experiments.stooke:{figure}")
     for experiment in experiments:
         for member in find_grid(f"experiments.stooke:{experiment}").members:
@@ -147,7 +147,7 @@ def test_a_table_that_was_swept_comes_first(tmp_path):
 
 @pytest.mark.parametrize("experiment", ["figure_3", "figure_5", "figure_6", "figure_9", "table_1"])
 def test_runs_without_anything_to_show_are_reported(tmp_path, experiment):
-    """A run without rows, or with only rows without a score, has nothing to show in a figure."""
+    """A run without rows of metrics, or without any score in the rows, appears in no figure."""
     make = {"figure_6": stooke.secondary_learner, "figure_9": stooke.optimizers}.get(experiment, stooke.a2c_scaling)
     write_sweep(tmp_path / "S", f"experiments.stooke:{experiment}")
     (write_run(tmp_path / "S" / "a", make()) / "metrics.csv").unlink()

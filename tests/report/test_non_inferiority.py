@@ -1,4 +1,4 @@
-"""Statistical tests of means against published means, checked by tables of Student's t, by hand and by simulation."""
+"""Statistical tests of our means against published means are checked by tables, by hand and by simulation."""
 
 import numpy as np
 import pytest
@@ -52,9 +52,9 @@ def test_a_verdict(mean, outcome):
 
 @pytest.mark.parametrize("deviation, seeds", [(0.2, 3), *(slow(0.1, n) for n in (2, 3))])
 def test_size_and_power_of_the_test_of_one_game(deviation, seeds):
-    """Runs that are worse by the margin are called not inferior in at most 5 % (+ 2 standard errors) of 1,000 draws.
+    """If our true mean is lower by the margin, at most 5 % (+ 2 standard errors) of 1,000 verdicts are "not inferior".
 
-    Equal runs are called not inferior as often as `chances` predicts.
+    If the true means are equal, the fraction of the verdict "not inferior" is the one that `chances` predicts.
     """
     rng, margin = np.random.default_rng(1), 0.25
 
@@ -72,7 +72,7 @@ def test_size_and_power_of_the_test_of_one_game(deviation, seeds):
 
 
 def test_the_error_of_several_games_is_held_together():
-    """If all eight games are worse by the margin, any is called not inferior in at most 5 % of 1,000 draws."""
+    """If all eight true means are lower by the margin, at most 5 % of 1,000 draws call any game "not inferior"."""
     rng = np.random.default_rng(2)
     x, y = (rng.normal(mean, 0.1, (1_000, 8, 3)) for mean in (0.75, 1.0))
     p = not_lower(x.mean(-1) - y.mean(-1) + 0.25, [v.var(-1, ddof=1) / 3 for v in (x, y)], [np.array(2.0)] * 2)
@@ -94,6 +94,6 @@ def test_an_assumed_deviation_has_a_normal_quantile():
 
 
 def test_equal_scores_without_deviation_have_a_verdict():
-    """All three runs reach a game's highest score, so that the deviation is 0."""
+    """All runs reach 21, Pong's highest score, so that the deviation is 0."""
     assert verdict(welch(Sample(21.0, 0.0, 3), Sample(21.0, 0.0, 3), margin=10.0)) == "equivalent"
     assert non_inferiority.MARGIN == 0.25  # The report and docs/sweeps.md call the margin a quarter.

@@ -1,4 +1,4 @@
-"""Our files of published tables agree with other numbers that the papers derive from these tables."""
+"""Our copies of papers' tables agree with other numbers in the papers, which follow from these tables."""
 
 import statistics
 import sys
@@ -32,7 +32,7 @@ def test_the_49_games_are_there():
 def test_daley_and_amatos_percentages_follow_from_their_scores(game):
     random, human, dqn, _, score, _, dqn_percent, own_percent = DALEY[game]
     assert 100 * (score - random) / (human - random) == pytest.approx(own_percent, abs=0.051)
-    if game != "riverraid":  # The paper misprints this percentage: 55.8 % follows from its score.
+    if game != "riverraid":  # The percentage in the paper is a misprint: 55.8 % follows from the score.
         assert 100 * (dqn - random) / (human - random) == pytest.approx(dqn_percent, abs=0.051)
 
 

@@ -1,4 +1,4 @@
-"""One statistical test over all games: its error and power, simulated with known true scores."""
+"""Simulations with known true scores check the error and power of the statistical test over all games."""
 
 import numpy as np
 import pytest
@@ -7,12 +7,13 @@ from accel_rl.report.non_inferiority import Sample
 from accel_rl.report.pooled import chance, pooled
 from tests.marks import slow
 
-# Human-normalized means like PPO's in the suite: one game is far above all other games, and one near random play.
+# Human-normalized scores of eight games like PPO's: one is far above the other scores, and one near random play (0).
 MEANS = np.array([1.17, 13.2, 0.12, 0.7, 0.03, 1.3, 0.3, 1.1])
 
 
 def rates(share, seeds, theirs, deviation, draws=1_000):
-    """Return the fraction of draws with each verdict, if our true means are `share` times the published means."""
+    """Return the fraction of each verdict in `draws` simulations, if our true means are `share` times the published
+    means."""
     rng, counts = np.random.default_rng(5), {"not inferior": 0, "inferior": 0, "undecided": 0}
 
     def samples(means, n):
@@ -29,10 +30,11 @@ def rates(share, seeds, theirs, deviation, draws=1_000):
     "seeds, theirs, deviation", [*(slow(*x) for x in ((1, 3, 0.2), (1, 5, 0.1), (3, 3, 0.2), (2, 3, 0.4)))]
 )
 def test_error_and_power(seeds, theirs, deviation):
-    """With a true ratio of 0.75, at most 5 % (+ 2 standard errors) of 1,000 draws are "not inferior".
+    """If our true means are 0.75 of the published means, at most 5 % (+ 2 standard errors) of verdicts are "not
+    inferior".
 
-    With a ratio of 1, no draw is "inferior", and the fraction of "not inferior" is that of `chance`. With a ratio of
-    0.5, no draw is "not inferior".
+    If the true means are equal, at most 2 % of verdicts are "inferior", and the fraction of "not inferior" is about
+    `chance`. If our true means are half of the published ones, at most 1 % of verdicts are "not inferior".
     """
     assert rates(0.75, seeds, theirs, deviation)["not inferior"] <= 0.065
     equal = rates(1.0, seeds, theirs, deviation)

@@ -1,4 +1,4 @@
-"""The report of made-up runs: its numbers, its page, and refused input."""
+"""The report's numbers, its page and refused input, with runs that were written without training."""
 
 import csv
 import html.parser
@@ -26,7 +26,8 @@ def table(out, name):
 
 
 class Page(html.parser.HTMLParser):
-    """Parses a page: the cells of each table by the table's id, and external resources that the page would load."""
+    """Parses a report's page into the cells of each table (by the table's id) and the addresses that the page refers
+    to."""
 
     def __init__(self, text):
         super().__init__()
@@ -46,7 +47,7 @@ class Page(html.parser.HTMLParser):
             self._rows.append([])
         if tag in ("td", "th"):
             self._cell = ""
-        if tag == "td":  # On a phone, a cell is printed after its column's name.
+        if tag == "td":  # Phones show `data-column` before the cell.
             assert attrs["data-column"] == self._rows[0][len(self._rows[-1])]
 
     def handle_endtag(self, tag):
@@ -62,7 +63,7 @@ class Page(html.parser.HTMLParser):
 
 @pytest.fixture
 def runs(tmp_path):
-    """Runs of two games with two settings and two seeds. In pong, 18 is 128.6 % and 12 is 108.9 % of human."""
+    """Runs of two games, each with 16 and 32 environments and two seeds."""
     for envs, add in ((16, 0.0), (32, -6.0)):
         for seed in (0, 1):
             dummy(
@@ -111,7 +112,7 @@ def test_aggregates_are_those_of_the_definition(runs, tmp_path):
     row = {r["setting"]: r for r in table(tmp_path / "out", "aggregates")}["A2C-16env"]
     pong, breakout = [100 * (s + 20.7) / (14.6 + 20.7) for s in (18.0, 19.0)], 100 * 60.2 / 28.8
     assert float(row["median %"]) == pytest.approx(np.median([np.mean(pong), breakout]), abs=0.06)
-    # The IQM of four scores cuts off one score at each end.
+    # The interquartile mean of four scores omits the lowest and the highest.
     assert float(row["IQM %"]) == pytest.approx(np.mean(sorted([*pong, breakout, breakout])[1:3]), abs=0.06)
     with open(tmp_path / "out" / "aggregates.csv", newline="") as f:
         cells = next(r for r in csv.reader(f) if r[0] == "A2C-16env")
@@ -147,7 +148,7 @@ def test_a_report_without_an_atari_game_has_no_tables_of_papers(tmp_path):
     page = (tmp_path / "out" / "index.html").read_text()
     for word in ("49 games", "Stooke", "Daley", "Gorila</th>", "Human</th>", "200 M frames</th>", "50 M</th>"):
         assert word not in re.sub(r"<p.*?</p>", "", page), word
-    # The runs differ only in callbacks and W&B, which do not affect learning.
+    # The runs differ only in callbacks and Weights & Biases, so that they count as one setting.
     (row,) = table(tmp_path / "out", "scores")
     assert [*row][-2:] == ["score", "deviation"] and row["seeds"] == "2"
 
@@ -174,7 +175,7 @@ def test_the_page_is_self_contained_and_its_numbers_are_the_csvs(runs, tmp_path,
         filled = [column for column in columns if any(column[1:])]
         assert [list(row) for row in zip(*filled, strict=True)] == rows, name
     pictures = re.findall(r'(srcset|src)="data:image/png;base64,[A-Za-z0-9+/=]{1000,}', text)
-    # The page has two versions of each plot: for large screens and for phones.
+    # Each plot is on the page twice: for large screens and for phones.
     assert Counter(pictures) == {"src": 5, "srcset": 5}
     assert "prefers-color-scheme: dark" in text
 

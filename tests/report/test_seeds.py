@@ -1,4 +1,4 @@
-"""Statistics over seeds count each seed once, and only evaluations with the usual number of episodes."""
+"""Statistics over seeds count each seed once, and omit evaluations with fewer episodes."""
 
 import csv
 import shutil
@@ -23,7 +23,7 @@ RESULTS = Path(__file__).parents[2] / "experiments" / "results"
 
 @pytest.fixture
 def copied(tmp_path):
-    """A run of seed 0 with an exported model in its folder, a copy of this run, and a run of seed 1."""
+    """A folder with a run of seed 0 that contains an exported model, a copy of this run, and a run of seed 1."""
     run = dummy(tmp_path / "runs" / "a", seed=0)
     model = run / "model"
     model.mkdir()
@@ -42,7 +42,7 @@ def test_exported_models_are_no_runs(copied):
 
 
 def test_seeds_with_other_timeouts_and_intervals_of_files_have_one_label(tmp_path):
-    """Runs of a sweep with --idle, for example, have longer timeouts than other runs."""
+    """Timeouts and intervals do not affect learning. Runs of a sweep with --idle, for example, have longer timeouts."""
     config = default_config("pqn")
     patient = replace(
         config,

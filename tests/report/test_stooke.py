@@ -1,4 +1,4 @@
-"""Tables 1 to 3 of Stooke & Abbeel for our runs: the cell of each run, and its contents."""
+"""The report has tables 1 to 3 of Stooke & Abbeel, with our runs in the right cells."""
 
 import math
 from dataclasses import replace
@@ -26,7 +26,7 @@ def test_every_run_of_the_experiments_has_the_hours_that_its_cell_prints():
     for number in ("2", "3"):
         for member in find_grid(f"experiments.stooke:table_{number}").members:
             if (algorithm := member.labels["algorithm"]) == "async-dqn-512":
-                hours = 3.9  # The paper prints these 3.9 hours, with an asterisk, in the column of four GPUs.
+                hours = 3.9  # The paper's 3.9 hours are in the column of four GPUs, with an asterisk.
             else:
                 row = printed[f"table_{number}"]["algorithms"][names.get(algorithm, algorithm.upper())]
                 hours = row[STOOKE_GPUS.index(int(member.labels["gpus"]))]

@@ -1,7 +1,4 @@
-"""The unit of each published table of speeds is confirmed by other numbers of the same paper.
-
-test_papers.py (Daley & Amato) and test_gorila.py (Nair et al.) check the percentages in tables of scores.
-"""
+"""The units in papers' tables of speeds (env steps or frames) follow from other numbers in the same paper."""
 
 import pytest
 
@@ -18,27 +15,27 @@ FULL = 50_000_000  # Env steps of a run in the papers' tables of hours.
 @pytest.mark.parametrize("game", CULE["games"])
 @pytest.mark.parametrize("column", COLUMNS)
 def test_cules_frames_are_env_steps(game, column):
-    """In table 3 of Dalton & Frosio, an update has SPU new steps of each environment, and frames/s x time = frames."""
+    """In table 3 of Dalton & Frosio, frames/s equal updates/s x environments x SPU (env steps per update)."""
     kfps, updates, minutes, mframes = (row[list(COLUMNS).index(column)] for row in CULE["games"][game]["rows"])
     _, envs, batches, ranks = COLUMNS[column]
     _, steps_per_update = BATCHES[batches]
     assert 1e3 * kfps == pytest.approx(updates * envs * ranks * steps_per_update, rel=0.04)
-    # The paper prints 3.0 M frames, but 5.1 M follow from this cell's rate and time.
+    # The paper prints 3.0 M frames for Ms. Pac-Man on four GPUs, but rate x time is 5.1 M.
     slip = (game, column) == ("ms_pacman", "gpu-4x1200-20")
     if minutes is not None and mframes is not None and not slip:
-        # The paper rounds numbers of frames to half a million.
+        # The paper rounds frames to half a million.
         assert kfps * 60 * minutes / 1e3 == pytest.approx(mframes, rel=0.15, abs=0.25)
 
 
 def test_cules_raw_frames_are_four_times_its_training_frames():
-    """Table 1 and section 4 of Dalton & Frosio have 142,000 to 187,000 raw frames/s for the 4-GPU training of table
+    """The raw frames/s in section 4 of Dalton & Frosio, 142,000 to 187,000, are four times the 4-GPU frames/s of table
     3."""
     rates = [1e3 * FRAMES * game["rows"][0][-1] for game in CULE["games"].values()]
     assert min(rates) == pytest.approx(142e3, rel=0.01) and max(rates) == pytest.approx(187e3, rel=0.01)
 
 
 def test_stookes_samples_are_env_steps():
-    """In section 5.2 of Stooke & Abbeel, more than 35,000 samples/s are 500 million emulator frames per hour."""
+    """Stooke & Abbeel, section 5.2, equate 35,000 samples/s and 500 million emulator frames per hour."""
     rates = [cell for cells in STOOKE["table_1"]["simulators"].values() for cell in cells]
     above = [r for r in rates if r > 35]
     assert len(above) == 4 and min(above) * 1e3 * 3600 * FRAMES == pytest.approx(500e6, rel=0.05)
@@ -46,7 +43,7 @@ def test_stookes_samples_are_env_steps():
 
 @pytest.mark.parametrize(("table", "algorithm"), [(t, a) for t in (2, 3) for a in STOOKE[f"table_{t}"]["algorithms"]])
 def test_stookes_hours_are_for_50_million_env_steps(table, algorithm):
-    """No training is faster than the sampling in table 1, and more GPUs never take longer."""
+    """At 50 M env steps per run, no training is faster than the fastest sampling, and more GPUs take fewer hours."""
     hours = [h for h in STOOKE[f"table_{table}"]["algorithms"][algorithm] if h is not None]
     fastest = 1e3 * max(cell for cells in STOOKE["table_1"]["simulators"].values() for cell in cells)
     assert all(FULL / (3600 * h) < fastest for h in hours) and hours == sorted(hours, reverse=True)
@@ -54,8 +51,8 @@ def test_stookes_hours_are_for_50_million_env_steps(table, algorithm):
 
 
 def test_stookes_speed_ups():
-    """Sections 5.3 and 5.4: on 8 GPUs, A2C and Categorical DQN are over 6 x as fast; on one, DQN takes 8 h, Rainbow 14
-    h."""
+    """In sections 5.3 and 5.4, A2C and Categorical DQN are 6 x as fast on 8 GPUs. On one GPU, DQN takes 8 h, and
+    Rainbow 14 h."""
     a2c, c51 = STOOKE["table_2"]["algorithms"]["A2C"], STOOKE["table_3"]["algorithms"]["Categorical-DQN-2048"]
     assert a2c[0] / a2c[-1] > 6 and c51[0] / c51[-1] == pytest.approx(6, rel=0.02) and c51[-1] < 2
     assert round(STOOKE["table_3"]["algorithms"]["DQN-512"][0]) == 8

@@ -1,4 +1,4 @@
-"""Measured pauses of real processes that are suspended, that compete for the cores, or that are undisturbed."""
+"""The measured pauses of a process: suspended, competing with other processes for a core, or undisturbed."""
 
 import os
 import subprocess
@@ -30,7 +30,8 @@ SPIN = "import os\nos.sched_setaffinity(0, {core})\nwhile True: pass"
 
 
 def paused_s(what, act, seconds, beside=0):
-    """Return the paused seconds of a program on one core, on which `beside` other programs also run."""
+    """Return the paused seconds that a program on one core measures, while `beside` other programs use the same
+    core."""
     core = {min(os.sched_getaffinity(0))}
     spin = [sys.executable, "-S", "-c", SPIN.format(core=core)]
     programs = [subprocess.Popen(spin) for _ in range(beside)]

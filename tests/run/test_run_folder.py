@@ -55,10 +55,7 @@ def test_a_run_is_never_begun_twice(tmp_path):
     "name", ["best", "best/checkpoints", "best-training/segments", "ranks/1", "ranks/1/checkpoints"]
 )
 def test_a_link_at_any_depth_is_refused(tmp_path, name):
-    """A run removes old checkpoints in several subfolders of its run folder.
-
-    If such a subfolder were a link, the checkpoints of another run would be removed.
-    """
+    """A run removes old checkpoints from its subfolders. If a subfolder is a link, files elsewhere would be removed."""
     RunFolder.create(tmp_path / "one", CONFIG)
     link = tmp_path / "one" / name
     link.parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +109,7 @@ def test_events_are_lines_with_the_time(tmp_path):
 
 
 def test_two_runs_never_share_a_folder(tmp_path, monkeypatch):
-    """Folders differ even if both runs begin in the same second, or simultaneously."""
+    """Run folders have different names even if the runs begin in the same second, or simultaneously."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("time.strftime", lambda pattern: "20260101-000000")
     paths = [RunFolder.new_path(CONFIG) for _ in range(3)]
@@ -160,7 +157,8 @@ def test_versions():
 
 
 def test_a_users_class_that_is_missing_names_the_folder_of_the_run(tmp_path, monkeypatch):
-    """A user's module is searched in the current folder, which may differ from that at the run's start."""
+    """Python searches a user's module in the current folder, which may differ from the folder in which the run
+    started."""
     run = RunFolder.create(tmp_path / "run", default_config("ppo"))
     values = json.loads((run.path / "config.json").read_text())
     (run.path / "config.json").write_text(json.dumps({**values, "algorithm": "no_such_module:Mine"}))
@@ -173,9 +171,8 @@ def test_a_users_class_that_is_missing_names_the_folder_of_the_run(tmp_path, mon
 
 
 def test_a_run_that_is_refused_late_leaves_no_folder(tmp_path, capsys, monkeypatch):
-    """The shared memory is larger than `ulimit -f` allows. The limit becomes apparent only when the memory is
-    allocated."""
-    monkeypatch.chdir(tmp_path)  # A run saves the uncommitted changes of the current folder's repository.
+    """The run needs more shared memory than `ulimit -f` allows, which fails only when the memory is allocated."""
+    monkeypatch.chdir(tmp_path)  # A run in a repository would save its uncommitted changes.
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, before[1]))
     try:

@@ -1,4 +1,4 @@
-"""Time and energy of a run over several processes. The GPU's energy counter is a stand-in for NVML."""
+"""The time and energy of a run add up over the processes that resume it. A stand-in for NVML counts a GPU's energy."""
 
 from functools import partial
 
@@ -12,7 +12,7 @@ from tests.machine.test_gpu_energy import compiled
 
 @pytest.fixture
 def counter(tmp_path, monkeypatch):
-    """The file with the counter of the GPU cuda:0, in millijoules."""
+    """The file from which the stand-in for NVML reads the energy of the GPU cuda:0, in millijoules."""
     monkeypatch.setattr(run_time, "GpuEnergy", partial(GpuEnergy, library=compiled(tmp_path)))
     monkeypatch.setattr(run_time, "gpu_id", lambda device: {"cuda:0": "GPU-a"}[device])
     file = tmp_path / "GPU-a"

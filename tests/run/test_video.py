@@ -84,7 +84,7 @@ class Remembering(CategoricalPolicyAgent):
 
 
 def test_an_episode_is_what_the_agent_sees():
-    """From the first step on, the agent gets the same stacks as from a plain list of the environment's frames."""
+    """The agent gets the same stacks of frames as from a plain list of the environment's frames."""
     torch.manual_seed(0)
     agent = Remembering(ActorCritic(CONFIG.spec))
     episode = video.FilmedEpisode(CONFIG, agent, seed=5, max_steps=7)

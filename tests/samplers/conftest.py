@@ -65,9 +65,9 @@ def make_sampler(
     capture=True,
     **pool,
 ):
-    """Return a sampler. With 0 workers, the engine is serial.
+    """Return a sampler. With 0 workers, one process steps all environments.
 
-    With `threaded_inference`, groups have separate workers and server threads.
+    With `threaded_inference`, each group of environments has its own worker processes and inference thread.
     """
     spec, grouping = (
         make_spec(env, training=True),
@@ -89,12 +89,13 @@ def make_sampler(
 
 
 def digest(sampler, agent, rollouts):
-    """Collect `rollouts` rollouts, and return their digest and their number of ends."""
+    """Collect `rollouts` rollouts. Returns their SHA-256 digest, and the number of episodes that ended."""
     return digest_of(sampler.collect(agent) for _ in range(rollouts))
 
 
 def digest_of(rollouts):
-    """Return a digest of all arrays in the rollouts (of final frames only those at ends), and the number of ends."""
+    """Return the SHA-256 digest of all arrays, including final frames of ended episodes, and the number of ended
+    episodes."""
     h, ended = hashlib.sha256(), 0
     for r in rollouts:
         for name in ARRAYS:

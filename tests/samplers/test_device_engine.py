@@ -1,4 +1,4 @@
-"""Rollouts of the device engine equal those of the other engines with counter randomness, bit for bit."""
+"""With --env.randomness counter, rollouts of the device engine equal those of other engines bit for bit."""
 
 import functools
 
@@ -31,7 +31,7 @@ CELLS = ("frames", "age", "action", "reward", "terminated", "truncated", "ended"
 
 
 def counter_env(game: str, **rules: object) -> EnvConfig:
-    """Return an environment with counter randomness. With few no-ops, its tables of start states are small."""
+    """Return settings of an environment with counter randomness. With at most 4 no-ops, few start states are stored."""
     return env_of(game=game, randomness="counter", **{"max_episode_steps": 60, "noop_max": 4, **rules})
 
 
@@ -67,7 +67,7 @@ def assert_equal(expected, found, recorded_atol: float = 0.0) -> None:
 
 def assert_same_rollouts(env: EnvConfig, rollouts: int, reset: str = "immediate", groups: int = 1) -> None:
     agent, first, second = policy(env), in_process(env, reset=reset), device_sampler(env, reset=reset, groups=groups)
-    # The batches of two groups are smaller, so that matrix products may sum in another order.
+    # With two groups, batches are smaller, so that matrix products may sum in another order.
     atol = 0.0 if groups == 1 else 1e-5
     for _ in range(rollouts):
         assert_equal(first.collect(agent), second.collect(agent), atol)
@@ -78,7 +78,7 @@ def assert_same_rollouts(env: EnvConfig, rollouts: int, reset: str = "immediate"
 EIGHT = ("asterix", "breakout", "freeway", "montezuma_revenge", "ms_pacman", "pong", "robotank", "seaquest")
 
 
-QUICK = ("montezuma_revenge",)  # tests/emulator/device tests all eight games.
+QUICK = ("montezuma_revenge",)  # The quick tests of tests/emulator/device cover all eight.
 
 
 @pytest.mark.parametrize("game", [g if g in QUICK else slow(g) for g in EIGHT])

@@ -1,4 +1,4 @@
-"""A vector environment of tensors on the device engine gives the same rollouts as its numpy version."""
+"""A user's vector environment of torch tensors, in the device engine, gives the same rollouts as its numpy version."""
 
 import json
 from functools import partial

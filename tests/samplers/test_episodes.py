@@ -1,4 +1,4 @@
-"""Scores collected from rollouts equal those of a loop over every cell."""
+"""EpisodeTracker finds the same episodes and scores in rollouts as a loop over all steps and environments."""
 
 import math
 from dataclasses import replace
@@ -18,7 +18,8 @@ T, B = 7, 5
 
 
 def random_rollouts(seed: int, n: int, waits: float = 0.3) -> list[RolloutArrays]:
-    """Return random rollouts whose skipped cells contain values of earlier rollouts: NaN rewards and random flags."""
+    """Return random rollouts. Skipped steps have NaN rewards and random flags, as if these came from earlier
+    rollouts."""
     rng, rollouts = np.random.default_rng(seed), []
     for _ in range(n):
         layout = rollout_layout(SPEC, T, B)
@@ -69,7 +70,7 @@ def test_an_episode_whose_beginning_nobody_saw_is_left_out():
 
 @pytest.mark.parametrize("partial_starts", [False, True])
 def test_a_lost_worker_is_forgotten(partial_starts):
-    """Episodes of the lost worker's environments begin again. Episodes of other environments continue."""
+    """The environments of a lost worker process begin new episodes. Episodes of other environments continue."""
     before, after = random_rollouts(1, 4), random_rollouts(2, 8)
     tracker = EpisodeTracker(B, 100, partial_starts)
     for r in before:
@@ -114,18 +115,18 @@ def test_state_goes_through_a_checkpoint():
     want = [whole.add(r) for r in rollouts]
     for r in rollouts[:2]:
         first.add(r)
-    for r in random_rollouts(4, 3):  # The loaded state must replace the episodes of these rollouts.
+    for r in random_rollouts(4, 3):  # Loading the state must discard these rollouts.
         second.add(r)
     state = decode(*encode(first.state_dict()))
     for r in rollouts[2:5]:
-        first.add(r)  # The episodes of these rollouts must not change the saved state.
+        first.add(r)  # These rollouts must not change the saved state.
     second.load_state_dict(state)
     assert [second.add(r) for r in rollouts[2:]] == want[2:]
     assert second.count == whole.count and second.recent == whole.recent
 
 
 def test_small_rewards_do_not_drown():
-    """A float32 score would not grow beyond 2**24 by adding ones."""
+    """In float32, 2**24 + 1 + 1 would be 2**24."""
     layout = rollout_layout(SPEC, 3, 1)
     r = RolloutArrays.of({k: np.zeros(s, d) for k, (d, s) in layout.items()}, 1)
     r.valid[:] = True

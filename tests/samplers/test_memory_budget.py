@@ -1,4 +1,4 @@
-"""The measured memory of workers and environments stays within the estimates of `memory`."""
+"""The memory of worker processes and environments is at most the estimate of `memory_budget.bound`."""
 
 import psutil
 import pytest
@@ -15,7 +15,7 @@ def private_bytes(env: ResolvedEnv, B: int, reset: str) -> int:
     try:
         for _ in range(3):
             sampler.collect(agent)
-        pages = 4096 * 18 * 2  # Every array begins on a new page of memory.
+        pages = 4096 * 18 * 2  # Each array begins on a new page of 4096 bytes.
         limit = bound(sampler.spec, sampler.T, reset)
         assert sampler.engine._memory.rollouts.nbytes <= B * limit.shared + pages
         return psutil.Process(sampler.engine.pids()[0]).memory_full_info().uss
@@ -40,7 +40,7 @@ def test_an_environment_stays_within_its_bound(game: str, reset: str, frame: str
     limit = bound(make_spec(env, True), 5, reset)
     assert few <= limit.worker + limit.emulator
     assert many - few <= limit.emulator * 4
-    if backend == "ale":  # With ale-py, the measured memory must exceed 0.3 times its bound.
+    if backend == "ale":  # The bound for ale-py is at most the measured memory / 0.3.
         assert 0.3 * limit.emulator * 4 < many - few
 
 

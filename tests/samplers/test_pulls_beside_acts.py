@@ -1,4 +1,4 @@
-"""Server threads act simultaneously for their groups. A pull of central parameters must wait for all acting threads."""
+"""Inference threads act simultaneously. A pull of central parameters waits until no thread acts."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ ENV = env_of(game="pong")
 
 
 class Noted(CategoricalPolicyAgent):
-    """An agent with slow acts, which counts the threads that are acting."""
+    """An agent that acts slowly, and counts the threads that call `act` at the same time."""
 
     acting, most = 0, 0
     lock = threading.Lock()
@@ -29,13 +29,13 @@ class Noted(CategoricalPolicyAgent):
 
 
 class Central:
-    """Fake central parameters whose slow pull records the number of acting threads."""
+    """Fake central parameters, whose slow pull records how many threads act meanwhile."""
 
     def __init__(self, agent):
         self.agent, self.refreshed, self.found, self.pulls = agent, 0, [], 0
 
     def beat(self):
-        """Send no sign of life, because no other process watches this rank."""
+        """Do nothing, because no other process watches this rank."""
 
     def pull_now(self):
         self.pulls, self.refreshed = self.pulls + 1, self.refreshed + 1

@@ -1,4 +1,4 @@
-"""The alternating sampler with worker processes equals the serial sampler, bit for bit."""
+"""The rollouts of a sampler with worker processes equal those of the serial sampler bit for bit."""
 
 from itertools import islice
 
@@ -17,7 +17,7 @@ from tests.env_settings import env_of
 from tests.marks import slow
 from tests.samplers.conftest import SMALL, digest, digest_of, make_agent, make_noisy_agent, make_sampler
 
-# With short time limits, there are many ends and resets.
+# Short time limits cause many ends of episodes and resets.
 GAMES = [
     env_of(game="breakout", max_episode_steps=40, noop_max=5),
     env_of(game="pong", max_episode_steps=23, noop_max=5, repeat_action_probability=0.25),
@@ -25,7 +25,6 @@ GAMES = [
 ]
 
 
-# All cases but one are slow tests.
 CASES = [
     pytest.param(env, groups, reset, marks=() if default else pytest.mark.slow, id=f"{env.game}-{groups}-{reset}")
     for env in GAMES
@@ -102,10 +101,7 @@ def test_groups_that_are_served_beside_one_another_equal_the_serial_sampler(made
 
 @pytest.mark.parametrize("reset", ["immediate", slow("wait")])
 def test_actions_that_depend_on_nothing_are_played_alike(reset):
-    """If actions do not depend on observations, groups do not wait for each other in a rollout.
-
-    Some environments are skipped.
-    """
+    """If actions do not depend on observations, workers play a rollout without waits between groups of environments."""
     agent, got = RandomAgent(make_spec(GAMES[0], training=True).n_actions), {}
     for workers in (0, 3):
         sampler = make_sampler(GAMES[0], 12, 2, workers, reset=reset, decorrelation_steps=10)
@@ -121,7 +117,7 @@ def test_actions_that_depend_on_nothing_are_played_alike(reset):
 
 
 def test_environments_that_become_idle_are_skipped_from_the_next_rollout_that_begins():
-    """A rollout of random play begins before it is requested, and keeps the mask with which it began."""
+    """The next rollout of random play begins in advance, so that a change of `idle` takes effect one rollout later."""
     sampler = make_sampler(GAMES[0], 4, 1, 0)
     rollouts, idle = sampler.rollouts(RandomAgent(sampler.spec.n_actions)), np.array([False, True, False, True])
     assert next(rollouts).valid.all()
@@ -135,9 +131,8 @@ def test_environments_that_become_idle_are_skipped_from_the_next_rollout_that_be
 @pytest.mark.slow  # as the next test
 @pytest.mark.parametrize("reset", ["immediate", "cached", "wait"])
 def test_rollouts_that_are_begun_ahead_are_those_that_are_collected(reset):
-    """A random agent's rollouts are equal, whether or not they begin before they are requested. After an early stop,
-    the
-    sampler's state is as after one more rollout."""
+    """Rollouts are equal whether or not they begin in advance. If the iterator of rollouts is closed, the sampler's
+    state includes the rollout that had begun."""
     agents = RandomAgent(make_spec(GAMES[0], training=True).n_actions), make_agent(GAMES[0])
     for agent in agents:
         got = {}
@@ -167,7 +162,7 @@ def test_rollouts_that_are_begun_ahead_are_those_that_are_collected(reset):
 @pytest.mark.slow
 @pytest.mark.parametrize("reset", ["immediate", "wait"])
 def test_a_fixed_agent_plays_on_as_it_is_collected(reset):
-    """Groups with separate threads do not wait for each other at a rollout's end, but the rollouts stay equal."""
+    """Groups with separate threads begin the next rollout without waits for each other, and rollouts stay equal."""
     agent, random = make_agent(GAMES[0]), RandomAgent(make_spec(GAMES[0], training=True).n_actions)
     sampler = make_sampler(GAMES[0], 12, 2, 2, reset=reset, threaded_inference=True, decorrelation_steps=10)
     other = make_sampler(GAMES[0], 12, 2, 0, reset=reset, decorrelation_steps=10)
@@ -195,7 +190,7 @@ def test_a_fixed_agent_plays_on_as_it_is_collected(reset):
     [*(slow(*pair) for pair in ((False, False), (True, False))), (True, True)],
 )
 def test_rollouts_of_an_agent_that_begins_to_look(threaded, fixed):
-    """A rollout that began before the agent's epsilon was lowered keeps its random actions."""
+    """A rollout that has begun in advance keeps its random actions after the agent's epsilon was lowered."""
     agent = EpsilonGreedyAgent(QNetwork(make_spec(GAMES[0], training=True), SMALL))
     sampler, other = make_sampler(GAMES[0], 12, 2, 2, threaded_inference=threaded), make_sampler(GAMES[0], 12, 2, 0)
     try:
@@ -231,12 +226,12 @@ def test_a_slow_worker_keeps_only_itself_waiting(monkeypatch):
     finally:
         sampler.close()
     assert sorted(order) == [0] * 8 + [1] * 8
-    assert order[-4:] == [0] * 4, order  # Group 1, which is fast, finished its rollout long before group 0.
+    assert order[-4:] == [0] * 4, order  # Group 1 finished its rollout long before the slow group 0.
 
 
 @pytest.mark.parametrize("reset", ["immediate", "wait"])
 def test_the_serial_sampler_equals_a_loop_over_environments(reset):
-    """The oracle is a loop over single environments with plain lists of observations."""
+    """The expected rollouts come from a loop over single environments, with plain lists of observations."""
     env, B, T, rollouts = GAMES[0], 4, 5, 30
     spec, agent = make_spec(env, training=True), make_agent(env)
     sampler = make_sampler(env, B, 1, 0, T=T, reset=reset)
@@ -286,8 +281,8 @@ def test_the_serial_sampler_equals_a_loop_over_environments(reset):
 
 
 def valid_after(rollout, b):
-    """Whether environment b continues after the rollout. In the reset mode `wait`, an environment stops at the end of
-    its episode."""
+    """Whether environment b makes steps until the rollout's end. With --sampler.reset wait, an environment stops at the
+    end of its episode."""
     return not bool(rollout.ended[:, b].any())
 
 
@@ -312,7 +307,7 @@ def test_a_state_goes_on_bit_for_bit(reset):
 
 @pytest.mark.slow
 def test_every_mode_of_reset_plays_the_same_episodes():
-    """The actions depend only on the observation, and worker processes play the episodes."""
+    """The agent's actions depend only on observations, so that all reset modes must play the same episodes."""
     env, B = GAMES[0], 4
     agent = make_agent(env).evaluating(greedy=True)
     played = {}
@@ -344,7 +339,7 @@ def test_frames_before_the_rollout_are_the_last_ones_of_the_one_before():
     tail, age = before.frames[-4:].clone(), before.age[-1].clone()
     after = sampler.collect(agent)
     assert torch.equal(after.frames[:4], tail) and torch.equal(after.age[0], age)
-    # A sampler with two rollout buffers does not overwrite the previous rollout.
+    # The sampler has two rollout buffers, and did not overwrite the previous rollout.
     assert torch.equal(before.frames[-4:], tail)
 
 

@@ -1,1 +1,2 @@
-"""Runs the real code of several processes in one process and virtual time, in orders that a seed determines."""
+"""Simulates several processes of accel_rl in one process and in virtual time. A seed determines the order of their
+steps."""

@@ -1,15 +1,11 @@
-"""Run the real code of several processes in simulated orders, and find orders in which this code fails.
+"""Run accel_rl's code of several processes in many simulated orders of events, and report the orders in which it fails.
 
     python -m tests.schedules --schedules 10000 --seed 1       # both memory models, three kinds of schedules
     python -m tests.schedules --seed 1 --only sampling/17/weak  # run one schedule again
     python -m tests.schedules --planted                        # after how many schedules planted faults are found
 
-Simulated are:
-
-- the sampler with its workers, which die and hang, and with inference threads;
-- the periods of concurrent training, which are interrupted;
-- asynchronous ranks on central parameters, which die;
-- synchronous ranks that sum gradients in shared memory.
+Each schedule simulates one part of accel_rl: sampling, concurrent training, ranks, Gorila's messages, or checkpoints on
+a disk. Simulated processes may be killed or hang, and the power may fail.
 
 The program needs the package greenlet.
 """
@@ -72,7 +68,8 @@ class Options:
 
 
 def run_one(kind: str, number: int, seed: int, weak: bool) -> int:
-    """Run a schedule, and return the number of its scheduling points. Raises the error of a schedule that fails."""
+    """Run a schedule (simulated order of events), and return its number of scheduling points. Raises the schedule's
+    error."""
     from tests.schedules.world import World
 
     module, _, name = KINDS[kind].partition(":")
@@ -83,7 +80,7 @@ def run_one(kind: str, number: int, seed: int, weak: bool) -> int:
 
 
 def run(o: Options) -> dict[str, Any]:
-    """Run all schedules, and return the counts and the schedules that failed."""
+    """Run all schedules. Returns how many were run of each kind, and the schedules that failed."""
     import torch
 
     logging.disable(logging.WARNING)

@@ -1,4 +1,4 @@
-"""Simulated Ray actors, which may be killed before or after they execute a call."""
+"""Simulated actors of the library Ray, which may be killed before or after they execute a call."""
 
 import copy
 from collections import deque
@@ -26,7 +26,7 @@ class RayTaskError(RayError):
 
 
 class SimulatedActor:
-    """A Ray actor with one thread, which executes the calls of each caller in their order."""
+    """A simulated Ray actor with one thread, which executes the calls of each caller in the order of the calls."""
 
     def __init__(self, ray: "SimulatedRay", name: str, thing: Any) -> None:
         self._world, self.thing = ray.world, thing
@@ -41,7 +41,7 @@ class SimulatedActor:
         return self.actor.is_killed
 
     def _send(self, method: str, arguments: tuple[Any, ...]) -> "Reference":
-        # Arguments are copied before a call returns, as by Ray.
+        # As in Ray, arguments are copied before the call returns.
         reference, copied = Reference(self), copy.deepcopy(arguments)
         self._world.point()
         self._calls.setdefault(self._world.current, deque()).append((reference, method, copied))
@@ -53,12 +53,12 @@ class SimulatedActor:
             calls = self._world.rng.choice([queue for queue in self._calls.values() if queue])
             reference, method, arguments = calls.popleft()
             result = getattr(self.thing, method)(*arguments)
-            self._world.point()  # An actor may die after it has executed a call, and before it answers.
+            self._world.point()  # The actor may be killed before it answers.
             reference.result, reference.is_done = result, True
 
 
 class Reference:
-    """The result of an actor's call, in place of Ray's ObjectRef."""
+    """The future result of a call of an actor, in place of Ray's ObjectRef."""
 
     def __init__(self, actor: SimulatedActor) -> None:
         self.actor, self.is_done, self.result = actor, False, None
@@ -69,14 +69,14 @@ class Reference:
 
 
 class SimulatedRay:
-    """The functions of Ray that the parameter server calls."""
+    """Replaces the functions of Ray that Gorila's driver, learners and members call."""
 
     exceptions = SimpleNamespace(
         RayError=RayError, GetTimeoutError=GetTimeoutError, RayActorError=RayActorError, RayTaskError=RayTaskError
     )
 
     def __init__(self, world: World, make: Callable[..., Any]) -> None:
-        """`make` returns the object of an actor from the actor's arguments."""
+        """`make(*arguments)` builds the object whose methods an actor executes."""
         self.world, self._make = world, make
         self.actors = dict[str, SimulatedActor]()
 

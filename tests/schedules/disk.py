@@ -1,11 +1,10 @@
-"""A simulated disk for the real code of checkpoints and segments. Processes are killed, and then the power fails.
+"""A simulated disk, on which processes save checkpoints until they are killed, and until a power failure.
 
-The code works on real files, and each of its operations is recorded. After the power failure, the disk has all
-operations that a sync has made durable, and a random choice of the others. New names of files may be lost. Written
-bytes may be lost, incomplete, or replaced by bytes of another file. With strong order, as on journaling file systems,
-changes of names
-survive in the order of the operations, and a sync of any file keeps all earlier changes. With weak order, which POSIX
-allows, each name survives or not, unless its own folder was synced.
+Each file operation of accel_rl's code is recorded. After the power failure, the disk contains all operations that a
+sync has made durable, and a random part of the other operations. New file names may be lost.
+Written bytes may be lost, incomplete, or replaced by bytes of another file.
+With strong order, as on journaling file systems, a sync of any file makes all earlier changes of names durable.
+With weak order, which POSIX allows, a changed name is durable only after a sync of its own folder.
 """
 
 import builtins
@@ -31,7 +30,7 @@ STEP = 10
 
 
 class File:
-    """The recorded writes (operation, offset, data) and syncs of a file."""
+    """The recorded writes of a file, as (operation number, offset, data), and the operation numbers of its syncs."""
 
     def __init__(self) -> None:
         self.writes: list[tuple[int, int, bytes]] = []
@@ -39,14 +38,14 @@ class File:
 
 
 class Folder:
-    """The recorded changes of names (operation, {name: its new file or folder, or None}) and syncs of a folder."""
+    """The recorded changes of a folder, as (operation number, {name: new entry or None}), and its syncs."""
 
     def __init__(self) -> None:
         self.changes: list[tuple[int, dict[str, Entry | None]]] = []
         self.syncs: list[int] = []
 
     def get(self, name: str) -> "Entry | None":
-        """Return the file or folder with this name for running processes, or None."""
+        """Return the current file or folder with this name, or None."""
         return next((change[name] for _, change in reversed(self.changes) if name in change), None)
 
 
@@ -54,7 +53,7 @@ Entry = File | Folder
 
 
 class SimulatedDisk:
-    """Records the operations of processes on the folder `root`, which must be empty."""
+    """Records all file operations of simulated processes in the folder `root`, which must be empty at first."""
 
     def __init__(self, world: World, root: Path) -> None:
         self.world, self.root = world, root
@@ -63,7 +62,8 @@ class SimulatedDisk:
     # What processes do
 
     def recorded(self) -> Any:
-        """Return a context manager that records file operations. At each, another simulated process may continue."""
+        """Return a context manager that records file operations. At each operation, another simulated process may
+        continue."""
         changes = {
             "mkdir": self._naming(os.mkdir, Folder), "unlink": self._naming(os.unlink), "rmdir": self._naming(os.rmdir),
             "rename": self._renaming(os.rename), "replace": self._renaming(os.replace), "fsync": self._fsync,
@@ -72,7 +72,7 @@ class SimulatedDisk:
         return replaced(*functions, (builtins, "open", self._opening(open)))
 
     def _naming(self, real: Callable[..., None], new: Callable[[], Entry | None] = lambda: None) -> Callable[..., None]:
-        """Return a function like `real` that also records the new file or folder of a name."""
+        """Return a function that calls `real`, and records which file or folder the path now names."""
 
         def change(path: Any, *args: Any, dir_fd: int | None = None, **options: Any) -> None:
             self.world.point()
@@ -114,7 +114,7 @@ class SimulatedDisk:
         return Path(path if dir_fd is None else os.path.join(os.readlink(f"/proc/self/fd/{dir_fd}"), path))
 
     def _entry(self, path: Path) -> tuple[Folder, Entry | None]:
-        """Return the folder of a path, and the file or folder to which the path leads now."""
+        """Return the folder that contains a path, and the current file or folder at the path."""
         folder = self.folder
         *parents, name = path.relative_to(self.root).parts
         for parent in parents:
@@ -133,8 +133,8 @@ class SimulatedDisk:
     # After a power failure
 
     def after_failure(self, moment: int, target: Path) -> None:
-        """Write a possible content of the disk to the folder `target`, after a power failure before the operation
-        number `moment`."""
+        """Write to `target` what the disk may contain after a power failure just before the operation number
+        `moment`."""
         rng = self.world.rng
         last_sync = max((n for n in self._syncs(self.folder) if n < moment), default=0)
         until, likely = rng.randint(last_sync, moment), rng.choice((0.1, 0.5, 0.9))
@@ -169,7 +169,7 @@ class SimulatedDisk:
         for n, offset, data in file.writes:
             if n >= moment:
                 break
-            # A write that does not survive is lost, incomplete, or replaced by old bytes of this place on the disk.
+            # A write that is not durable is lost, incomplete, or replaced by random bytes.
             if not survives(n, file):
                 part = data[: rng.randrange(len(data))]
                 data = rng.choice((b"", part, part.ljust(len(data), b"\0"), rng.randbytes(len(data))))
@@ -183,7 +183,7 @@ class SimulatedDisk:
 
 
 class _RecordedFile(io.FileIO):
-    """A new file whose writes are recorded. An operation writes at most one block."""
+    """A new file whose writes are recorded, as operations of at most BLOCK bytes."""
 
     def __init__(self, disk: SimulatedDisk, path: str, mode: str) -> None:
         super().__init__(path, mode)
@@ -201,10 +201,8 @@ class _RecordedFile(io.FileIO):
 
 
 class Disk:
-    """Simulates processes that save checkpoints until they are killed or the power fails.
-
-    After a kill, the next process resumes from the newest checkpoint.
-    """
+    """Simulates processes that save checkpoints until a power failure. If a process is killed, the next one resumes
+    from the newest checkpoint."""
 
     def __init__(self, world: World, faults: int) -> None:
         self.world, self.kills = world, faults
@@ -237,7 +235,7 @@ class Disk:
             self._check(root.with_name("after") / "run", moment)
 
     def _until_killed(self, process: Actor) -> None:
-        """Wait for the end of a process, or kill it after some operations."""
+        """Wait until a process ends, or kill the process after a random number of operations."""
         operations = self.world.rng.randint(1, 120) if self.kills else 10_000
 
         def count() -> None:
@@ -264,12 +262,12 @@ class Disk:
             self.finished.append((disk.operations, steps))
 
     def _check(self, run: Path, moment: int) -> None:
-        """Check the checkpoints that a power failure has left. Raises AssertionError or ConfigError."""
+        """Check that the checkpoints after a power failure are complete. Raises AssertionError or ConfigError."""
         saved = [steps for n, steps in self.finished if n <= moment]
         checkpoints = Checkpoints(run / "checkpoints", self.keep)
         newest = max(checkpoints.steps(), default=0)
         assert newest >= max(saved, default=0), f"the newest checkpoint is at {newest}, saved were {saved}"
-        # A call of `save` that has not returned may have written the newest checkpoint.
+        # The newest checkpoint may come from a call of `save` that was interrupted after the write.
         written = {newest, *(steps for n, steps in self.finished + self.resumed if n <= moment and steps < newest)} - {
             0
         }
@@ -278,7 +276,7 @@ class Disk:
         if durable := [steps for n, steps in self.launched if n <= moment]:
             assert durable[-1] <= int((run / "launches.json").read_bytes()) <= durable[-1] + STEP
         checkpoints.clean()
-        checkpoints.save(1_000, _state(1_000))  # A process that resumes the run must be able to save a checkpoint.
+        checkpoints.save(1_000, _state(1_000))  # The next process can save a checkpoint.
         _assert_equal(load(checkpoints.path(1_000)), 1_000)
 
 
@@ -287,10 +285,7 @@ def _segment(low: int) -> Segment:
 
 
 def _state(steps: int) -> dict[str, Any]:
-    """Return the state that a checkpoint at `steps` env steps contains.
-
-    The state has the segments of the last 30 steps.
-    """
+    """Return the state of a checkpoint at `steps` env steps, with replay segments of the last 30 env steps."""
     segments = [_segment(low) for low in range(max(0, steps - 30), steps, STEP)]
     return {"env_steps": steps, "weights": torch.arange(200.0) + steps, "segments": segments}
 

@@ -1,7 +1,7 @@
-"""Simulates messages of the global replay: real clients, and the replay's real actor, which is killed and replaced.
+"""Simulates messages between Gorila's global replay, which is killed and replaced, and the members that fill it.
 
-A rollout is (member, process of the member, number). A batch must have only rollouts that were sent by the newest
-process of each member. The replay must have enough rollouts before it returns a batch.
+A rollout is (member, process of the member, number). A batch must contain only rollouts from the newest process of each
+member, and only after the replay has enough rollouts.
 """
 
 import itertools
@@ -23,7 +23,7 @@ Rollout = tuple[int, int, int]
 
 
 class Part:
-    """The transitions of one member, one for each rollout."""
+    """The part of the replay that one member fills. A transition is a whole rollout."""
 
     def __init__(self) -> None:
         self.rollouts: list[Rollout] = []
@@ -40,7 +40,7 @@ class Part:
 
 
 class ReplayMessages:
-    """Simulates an order of messages in which Gorila's members fill a global replay and a learner draws from it."""
+    """Simulates one order of messages, in which Gorila's members fill a global replay, and a learner draws batches."""
 
     def __init__(self, world: World, faults: int) -> None:
         """The simulation kills the replay at most `faults` times."""
@@ -79,12 +79,12 @@ class ReplayMessages:
         return RemoteReplay(self.ray, NAME, member, life, START, torch.device("cpu"), TIMEOUT_S)
 
     def _fill(self, member: int) -> None:
-        """Send rollouts from one process, or from several processes of which each replaces the previous one."""
+        """Send rollouts of a member from one process, or from several processes that replace each other."""
         lives = self.world.rng.choice((1, 2))
         for life in itertools.count():
             try:
                 self._live(member, life, is_last=life >= lives - 1)
-            except RunError:  # A member fails if the replay was lost. The driver then replaces this member.
+            except RunError:  # The replay was lost, and the member is replaced.
                 if not self._is_disturbed:
                     raise
             else:
@@ -128,7 +128,7 @@ class ReplayMessages:
         schedule = self
 
         class Checked(GlobalReplay):
-            """A replay without network and environment, which checks the rollouts that it stores."""
+            """A global replay without network and environment, which records the newest process of each member."""
 
             def __init__(self) -> None:
                 self._generator = torch.Generator().manual_seed(0)

@@ -1,7 +1,7 @@
-"""Simulates learners: asynchronous ranks on central parameters, and synchronous ranks that sum their gradients.
+"""Simulates asynchronous ranks, which push gradients to central parameters, and synchronous ranks, which sum gradients.
 
-Each asynchronous rank's pushes are recorded. The central parameters must be the result of all pushes in some order,
-with each push counted once. If a rank dies at any point, every chunk of the parameters must stay complete.
+The central parameters must be the result of all pushes in some order, with each push counted once.
+If a rank is killed, every chunk of the central parameters must stay complete.
 """
 
 import os
@@ -37,7 +37,7 @@ def gradient(rank: int, update: int, size: int) -> Tensor:
 
 
 class SharedTensor(Tensor):
-    """A tensor in shared memory. A copy of the tensor is made in two parts, between which other actors may run."""
+    """A tensor in shared memory. Copies are made in two halves, between which other simulated processes may run."""
 
     world: World
     label: Any
@@ -67,7 +67,7 @@ class SharedTensor(Tensor):
 
 
 class SimulatedLocks:
-    """Robust locks: the death of an actor releases its locks."""
+    """Simulated robust mutexes, which are released if the process that holds them is killed."""
 
     def __init__(self, world: World, n: int) -> None:
         self._world = world
@@ -83,7 +83,7 @@ class SimulatedLocks:
         if not self._is_free(i):
             return False
         self._world.receive(self._views[i])
-        if (owner := self._owners[i]) is not None:  # The stores of a process that has died have all reached the memory.
+        if (owner := self._owners[i]) is not None:  # All stores of the killed process are visible.
             self._world.receive(owner.view)
         self._owners[i] = self._world.current
         return True
@@ -102,7 +102,7 @@ class SimulatedLocks:
 
 
 class Words:
-    """The words of `Central`: version and index of the current copy, and the number of updates of each chunk."""
+    """The integers that `Central` shares for each chunk: version, index of the current copy, and number of updates."""
 
     def __init__(self, world: World, on_publish: Callable[[int, int], None]) -> None:
         self._world, self._on_publish = world, on_publish
@@ -117,7 +117,7 @@ class Words:
 
 
 class AsynchronousRanks:
-    """Simulates asynchronous ranks, some of which are killed."""
+    """Simulates asynchronous ranks on central parameters, some of which are killed."""
 
     def __init__(self, world: World, faults: int) -> None:
         self.world, self.system, self._faults = world, System(world), faults
@@ -134,7 +134,7 @@ class AsynchronousRanks:
         self._actors: dict[int, Actor] = {}
 
     def main(self) -> None:
-        """Let the ranks learn, and check their pushes."""
+        """Run all ranks, and check the central parameters."""
         with self._simulated(), memory_file() as fd:
             self._fd = fd
             first = self._rank(0, create=True)
@@ -203,7 +203,7 @@ class AsynchronousRanks:
                 raise AssertionError(f"chunk {k} has version {word >> 1} after {len(versions)} writes")
             if self.local_updates > 1:
                 continue
-            # Applied in the order of their versions, the pushed gradients must give the central parameters.
+            # The pushed gradients, applied in the order of versions, must give the central parameters.
             optimizer, data = self.build(part.stop - part.start), versions[0][3].clone()
             for _, rank, update, parameters, _ in versions[1:]:
                 optimizer.step(data, gradient(rank, update, SIZE)[part], LEARNING_RATE)
@@ -230,7 +230,7 @@ class AsynchronousRanks:
 
 
 class Turns:
-    """The array of turns [R, 1] of `SharedMemoryMean`."""
+    """Replaces the shared array of turns [R, 1] in `SharedMemoryMean`."""
 
     def __init__(self, world: World, ranks: int) -> None:
         self._world, self._ranks = world, ranks
@@ -248,7 +248,7 @@ class Turns:
 
 
 class SynchronousRanks:
-    """Simulates synchronous ranks, whose gradients are summed in shared memory. One rank may be killed."""
+    """Simulates synchronous ranks, which sum gradients in shared memory. One rank may be killed."""
 
     def __init__(self, world: World, faults: int) -> None:
         self.world, self.system, self._faults = world, System(world), faults
@@ -259,7 +259,7 @@ class SynchronousRanks:
         world.on_point = self._maybe_kill
 
     def main(self) -> None:
-        """Let all ranks reduce, and compare each mean with a plain sum."""
+        """Run all ranks, and compare each mean gradient with a plain sum."""
         simulated = replaced(
             (shared_reduce, "time", self.system.time),
             (process, "time", self.system.time),

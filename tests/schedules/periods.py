@@ -1,6 +1,6 @@
-"""Simulates concurrent training: the real periods of sampler and trainer, which may be interrupted at any point.
+"""Simulates concurrent training, in which sampling and updates of a period are simultaneous, and may be interrupted.
 
-The parameters for acting, and the data of each update, must be the same as if sampling and training alternated.
+The parameters that act, and the data of each update, must be the same as if sampling and training alternated.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ PER_UPDATE = 2
 
 
 class Steps:
-    """A rollout of the simulated sampler, of which some steps may be invalid."""
+    """A rollout of the simulated sampler, with its number and its valid env steps."""
 
     def __init__(self, number: int, env_steps: int) -> None:
         self.number, self.env_steps = number, env_steps
@@ -38,7 +38,7 @@ class Steps:
 
 
 class Weight(nn.Module):
-    """A network whose only weight is the number of the learner's updates."""
+    """A network whose only parameter counts the learner's updates."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +96,8 @@ class Periods:
         world.on_point = self._maybe_interrupt
 
     def main(self) -> None:
-        """Run all concurrent periods, and compare them with periods in which sampling and training alternate."""
+        """Run all concurrent periods, and compare their actions and updates with those of alternating sampling and
+        training."""
         with self._simulated():
             schedule = self._schedule()
             done = 0
@@ -105,7 +106,7 @@ class Periods:
                 env_steps, _ = schedule.cycle(10**9)
                 if env_steps:
                     done += 1
-                elif self.world.rng.random() < 0.5:  # After an interruption, another process may resume the run.
+                elif self.world.rng.random() < 0.5:  # Another process may resume the run.
                     schedule.close()
                     state, schedule = schedule.state_dict(), self._schedule()
                     schedule.load_state_dict(state)

@@ -1,4 +1,5 @@
-"""Faults planted into the real code, to measure after how many simulated orders of events each fault is found."""
+"""Faults that are inserted into accel_rl's code, to measure how many simulated orders of events are needed to find
+them."""
 
 import inspect
 import textwrap
@@ -34,7 +35,7 @@ from tests.schedules.world import World
 
 @dataclass(frozen=True)
 class Planted:
-    """A fault that replaces a function of the real code."""
+    """A function with a fault, which replaces a function of accel_rl."""
 
     kind: str
     """Kind of the simulation that should find the fault: sampling, asynchronous or synchronous."""
@@ -46,7 +47,7 @@ class Planted:
     """Whether only weakly ordered memory reveals the fault."""
 
     def planted(self) -> AbstractContextManager[Any]:
-        """Return a context manager that plants the fault into the code."""
+        """Return a context manager in which the faulty function replaces the original."""
         return mock.patch.object(self.owner, self.name, self.function)
 
 
@@ -201,7 +202,7 @@ def _append_to_any_life(self: GlobalReplay, member: int, life: int, rollout: Any
 
 
 def _edited(function: Callable[..., Any], *edits: tuple[str, str]) -> Callable[..., Any]:
-    """Return a function whose source is changed by (old text, new text) pairs."""
+    """Return a copy of a function, with (old text, new text) replaced in its source."""
     text = textwrap.dedent(inspect.getsource(function))
     for old, new in edits:
         assert text.count(old) == 1, f"{function.__qualname__} has no {old}"

@@ -1,6 +1,6 @@
-"""Simulates sampling: the real sampler, worker pool and workers, which may die or hang at any point.
+"""Simulates a sampler with worker processes, which may be killed or hang at any point.
 
-Rollouts are compared with those of the serial engine, except for environments whose worker was replaced.
+Rollouts must equal those of the serial engine, except for environments whose worker process was replaced.
 """
 
 import itertools
@@ -44,7 +44,7 @@ T, TIMEOUT_S = 3, 0.2
 
 
 class TinyEnv:
-    """A small environment whose observations, rewards and ends are determined by the seed and all actions."""
+    """A small environment. The seed and the actions determine observations, rewards and ends of episodes."""
 
     spec = SPEC
 
@@ -79,7 +79,7 @@ class TinyEnv:
 
 
 class TinyAgent:
-    """An agent whose actions are determined by the observations and the random numbers drawn for them."""
+    """An agent whose actions depend only on observations and random numbers."""
 
     needs_obs, reentrant, state_size = True, True, 0
 
@@ -103,7 +103,8 @@ class TinyAgent:
 
 
 class NotedEnvs(SequentialEnv):
-    """Environments of a simulated worker. Its reads of actions and its writes of observations are recorded."""
+    """The environments of a simulated worker process, whose reads of actions and writes of observations are
+    recorded."""
 
     def __init__(self, sampling: "Sampling", setup: WorkerSetup, first: int, seeds: list[int]) -> None:
         super().__init__([TinyEnv(seed, sampling.world.point) for seed in seeds], setup.reset, 0, seeds)
@@ -124,10 +125,10 @@ class NotedEnvs(SequentialEnv):
 
 
 class Sampling:
-    """Simulates one sampler with its workers."""
+    """Simulates one sampler with its worker processes."""
 
     def __init__(self, world: World, faults: int) -> None:
-        """The simulation kills or freezes at most `faults` workers."""
+        """The simulation kills or freezes at most `faults` worker processes."""
         self.world, self.system, self.threads = world, System(world), Threads(world)
         rng = world.rng
         self.reset = rng.choice(("immediate", "wait"))
@@ -149,7 +150,7 @@ class Sampling:
         return Grouping(groups * workers * rng.choice((1, 2)), groups, workers)
 
     def main(self) -> None:
-        """Run the sampler's plan, and compare each result with that of the serial engine."""
+        """Make random calls of the sampler, and compare each result with that of the serial engine."""
         with self._simulated():
             setup = self._setup()
             engine = WorkerPool(
@@ -220,7 +221,7 @@ class Sampling:
             self._check_transitions({name.partition("/")[2]: x for name, x in of_rollout.items()})
 
     def _check_transitions(self, x: dict[str, np.ndarray]) -> None:
-        """Check that each valid step, also of a replaced worker, is one that `TinyEnv` makes."""
+        """Check that `TinyEnv` could have made each valid step, including those of replaced worker processes."""
         before, after = x["frames"][:-1], x["frames"][1:]
         goes_on = x["valid"] & ~x["ended"]
         count = after[..., 1] == before[..., 1] + 1
@@ -256,7 +257,7 @@ class Sampling:
         memory: dict[int, SharedArrays] = {}
 
         def create(layout: Layout) -> SharedArrays:
-            # Simulated processes share one memory mapping, so that a cell has one address.
+            # Simulated processes use the same mapping, so that each word of shared memory has one address.
             arrays = SharedArrays.create(layout)
             memory[arrays.fd] = arrays
             return arrays
@@ -297,7 +298,7 @@ class Sampling:
 
 
 class ThreadedSampling(Sampling):
-    """Simulates one sampler whose groups of workers each have an inference thread."""
+    """Simulates one sampler in which each group of worker processes has its own inference thread."""
 
     steps = ("collect", "rollouts", "rollouts", "state")
 

@@ -1,8 +1,7 @@
-"""Simulates a parameter server: the real shards, learners and replay exchange messages with each other.
+"""Simulates messages between learners and the shards of a parameter server, which may be killed.
 
-In each shard's slice, the gradient of an update is 1 at the update's own place, and the optimizer subtracts the
-gradient. The parameters therefore count how often each update was made: at most once, and exactly once if no shard was
-lost.
+In each shard, the gradient of update number i is 1 at parameter i and 0 elsewhere, and the optimizer subtracts the
+gradient. Parameter i therefore counts how often update i was made: at most once, and exactly once if no shard was lost.
 """
 
 import itertools
@@ -33,7 +32,7 @@ TIMEOUT_S = 1.0
 
 
 class ParameterServer:
-    """Simulates the shards of a parameter server, and learners that push gradients to the shards."""
+    """Simulates learners, which push gradients to the shards of a parameter server."""
 
     def __init__(self, world: World, faults: int) -> None:
         """The simulation kills at most `faults` shards or learners."""
@@ -58,7 +57,7 @@ class ParameterServer:
         world.on_point = self._maybe_kill
 
     def main(self) -> None:
-        """Run the learners, and check the parameters of the shards."""
+        """Run all learners, and check the parameters of the shards."""
         with self._simulated():
             self.ray = SimulatedRay(self.world, lambda shard: ShardActor(_copied(shard)))
             first = self._sync("learner-0")
@@ -66,7 +65,7 @@ class ParameterServer:
             rng = self.world.rng
             actors = [self._spawn(f"learner-{i}", self._learn) for i in range(rng.choice((1, 2, 3, 4)))]
             while not all(actor.is_over for actor in actors):
-                # The driver replaces dead shards, and also shards that have not answered in time.
+                # `look` replaces shards that were killed or do not answer in time.
                 if self.server.look(TIMEOUT_S / 4):
                     self._is_disturbed = True
                 if rng.random() < 0.2:
@@ -89,7 +88,7 @@ class ParameterServer:
     # Learners
 
     def _learn(self, name: str) -> None:
-        """Train in one process, or in two processes of which the second replaces the first."""
+        """Train as one learner in one process, or in two processes one after the other."""
         for _ in range(self.world.rng.choice((1, 1, 2))):
             sync = self._sync(name)
             sync.connect(ActorTransport(self.ray, self.server.names))
@@ -107,7 +106,7 @@ class ParameterServer:
             self._check_counts(sync)
 
     def _ages(self, sync: ShardedSync, act: Callable[[], Any]) -> None:
-        """Act, and check that the learner's parameters are never replaced by older parameters."""
+        """Call `act`, and check that the learner did not replace its parameters by older ones."""
         before = list(sync._versions)
         act()
         for old, new in zip(before, sync._versions, strict=True):
@@ -123,7 +122,7 @@ class ParameterServer:
     # Checks
 
     def _note(self, shard: Shard, push: Push, answer: Answer) -> None:
-        """Record which updates were in a push that a shard has answered."""
+        """Record the updates of a push that a shard refused, and check that pushes were accepted rightly."""
         updates = torch.nonzero(push.gradient).flatten().tolist()
         if answer != "accepted":
             self.lost.update(updates)
@@ -179,7 +178,7 @@ def _flat(size: int) -> FlatParameters:
 
 
 def _copied(shard: Shard) -> Shard:
-    """Return the copy of a shard that an actor receives."""
+    """Return a copy of a shard, as Ray would pass it to the shard's actor."""
     result = Shard(shard._parameters, Subtract(0), shard.max_delay)  # type: ignore[arg-type]
     result._sequences, result.version = dict(shard._sequences), shard.version
     return result

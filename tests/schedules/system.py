@@ -1,4 +1,4 @@
-"""Simulated events, sockets, polls, processes and cells of shared memory, which replace those of the system."""
+"""Simulated event file descriptors, sockets, polls, processes and words of shared memory, in place of the system's."""
 
 import subprocess
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def replaced(*changes: tuple[Any, str, Any]) -> ExitStack:
 
 
 class System:
-    """The file descriptors of a simulated machine."""
+    """The file descriptors, processes and clock of a simulated machine."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -41,17 +41,17 @@ class System:
         return fd
 
     def event(self, fds: tuple[int, int] | None = None) -> "SimulatedEvent":
-        """Return a new event, or the event of another process that has the descriptors `fds`."""
+        """Return a new event, or the existing event with the file descriptors `fds`."""
         return SimulatedEvent(self) if fds is None else self.files[fds[0]]
 
     def cells(self, array: np.ndarray) -> "Cells | OrderedWords":
-        """Return the cells of an array of integers in shared memory, as `channel._cells` does."""
+        """Return the words of an integer array in shared memory, as `channel._cells` does."""
         words = Cells(self.world, array.__array_interface__["data"][0])
         return OrderedWords(words, self.world.fence) if self.world.weak else words
 
 
 class Cells:
-    """Words of shared memory, which are identified by an address."""
+    """Words of simulated shared memory. Each word is identified by its address."""
 
     def __init__(self, world: World, address: int) -> None:
         self._world, self._address = world, address
@@ -109,7 +109,7 @@ class SimulatedPoll:
 
 
 class SimulatedSocket:
-    """One end of a socket pair, with the methods that `Control` calls."""
+    """One end of a simulated socket pair, with the methods that the class Control calls."""
 
     def __init__(self, system: System) -> None:
         self._world = system.world
@@ -157,8 +157,8 @@ def socket_pair(system: System) -> tuple[SimulatedSocket, SimulatedSocket]:
 
 
 class SimulatedProcess:
-    """A process with the methods of subprocess.Popen that `WorkerProcess` calls. The end of the process closes the
-    process's socket."""
+    """A simulated process with the methods of subprocess.Popen that WorkerProcess calls. The end of the process closes
+    its socket."""
 
     def __init__(self, system: System, name: str, function: Callable[[], Any], socket: SimulatedSocket) -> None:
         self._world, self._socket = system.world, socket

@@ -1,4 +1,4 @@
-"""Simulated threads, locks and flags of one process, which replace those of Python."""
+"""Simulated threads, locks, events and futures of one process, in place of Python's."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -9,7 +9,7 @@ from tests.schedules.world import Actor, View, World
 
 
 class Threads:
-    """Replacements for the modules `threading` and `concurrent.futures`."""
+    """Replaces the modules `threading` and `concurrent.futures` by simulated threads."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -24,7 +24,7 @@ class Threads:
     def pool(
         self, n: int, name: str = "thread", initializer: Callable[..., Any] | None = None, arguments: Sequence[Any] = ()
     ) -> "SimulatedPool":
-        """Return an executor with one simulated thread. The initializer, which would pin a real thread, is not
+        """Return an executor with one simulated thread. `initializer`, which would pin a real thread to a core, is not
         called."""
         assert n == 1
         return SimulatedPool(self._world, name)
@@ -88,7 +88,7 @@ class SimulatedFuture:
         self.is_done = False
 
     def run(self, call: Callable[[], Any]) -> None:
-        """Call a function in the current actor."""
+        """Call a function in the current simulated thread."""
         try:
             self._result = call()
         except Exception as e:

@@ -1,14 +1,13 @@
-"""A simulated machine with virtual time and memory as weakly ordered as aarch64's. One actor runs at a time.
+"""A simulated machine with virtual time, and with memory that is as weakly ordered as that of aarch64 processors.
 
-An actor is a process or a thread, and runs as a greenlet. At each `World.point` (a load, a store, a wait or a message)
-the scheduler chooses which actor continues, and may kill or freeze an actor. One seed determines all choices of the
-scheduler, so that a simulation can be repeated.
+An actor is a simulated process or thread. One actor runs at a time. At each `World.point` (a load, a store, a wait or a
+message) the scheduler chooses which actor continues, and may kill or freeze an actor. The seed determines all choices
+of the scheduler, so that a simulation can be repeated.
 
-Each cell of shared memory has an ordered list of all stored values. An actor's view has, for each cell, the position of
-the oldest value in this list that the actor may still read. A plain load may return this value or any newer one. An
-actor may therefore see loads and stores of different cells out of order, as on aarch64. Fences, events and messages
-pass the
-view of one actor to another. With `weak` false every load is an acquire and every store is a release, as on x86-64.
+Each cell (word of shared memory) has a list of all values that were stored. An actor's view contains, for each cell,
+the position of the oldest value that the actor may still read. A plain load may return this value or any newer one, so
+that an actor may see the stores of different cells out of order. Fences, events and messages pass the view of one actor
+to another. If `weak` is false, every load is an acquire and every store is a release, as on x86-64.
 """
 
 import random
@@ -35,7 +34,7 @@ class Ended(BaseException):
 
 
 class Actor:
-    """A simulated process or thread."""
+    """A simulated process or thread, which runs as a greenlet."""
 
     def __init__(self, world: "World", name: str, function: Callable[[], Any]) -> None:
         self.world, self.name = world, name
@@ -74,7 +73,7 @@ class Actor:
 
 
 class World:
-    """Runs actors in an order that is determined by a seed."""
+    """Runs actors (simulated processes and threads) in an order that the seed determines."""
 
     def __init__(self, seed: object, weak: bool = False, limit: int = 100_000) -> None:
         """A simulation with more than `limit` scheduling points raises Hang."""
@@ -88,7 +87,7 @@ class World:
         """The scheduler's greenlet, in which the world was made."""
         self.is_over = False
         self._stored: dict[Any, list[tuple[Any, View]]] = {}
-        # Half of the seeds switch actors often, and half rarely, because some faults occur only if one actor runs long.
+        # Half of the seeds switch between actors rarely, because some faults occur only if one actor runs long.
         self._switch = self.rng.choice((0.5, 0.2, 0.05, 0.02))
         self._by_priority = self.rng.random() < 0.5
 
@@ -118,7 +117,7 @@ class World:
                 raise Ended
 
     def block(self, ready: Callable[[], bool], seconds: float | None = None) -> bool:
-        """Let the current actor wait until `ready()` or for a number of virtual seconds. Return the last value of
+        """Let the current actor wait until `ready()` is true, or for some virtual seconds. Return the last value of
         `ready()`."""
         actor = self.current
         self._tick()
@@ -154,7 +153,7 @@ class World:
         finally:
             self.is_over = True
             for actor in self.actors:
-                while actor.greenlet:  # a greenlet is true if it has begun, and has not ended
+                while actor.greenlet:  # A greenlet is true if it has begun and not ended.
                     actor.greenlet.throw(Ended)
         if main.error is not None:
             raise main.error
@@ -169,8 +168,7 @@ class World:
         if self._by_priority:
             if self.rng.random() < 0.05:
                 self.rng.choice(able).priority = self.rng.random()
-            # The actor with the highest priority must not run for ever, because it may spin until another actor stores
-            # a value.
+            # Other actors also run, because the one with the highest priority may poll for a value that they store.
             return max(able, key=lambda a: a.priority) if self.rng.random() < 0.8 else self.rng.choice(able)
         return self.rng.choice(able)
 
@@ -188,7 +186,7 @@ class World:
     # Memory
 
     def load(self, cell: Any, initial: Any = 0) -> Any:
-        """Return a value of the cell that the current actor may read."""
+        """Return one of the stored values of a word that the current actor may read."""
         self.point()
         stored = self._stored.get(cell)
         if not stored:
@@ -215,33 +213,34 @@ class World:
         stored.append((value, view))
 
     def fence(self) -> None:
-        """Order all earlier loads and stores of the current actor before all later ones."""
+        """Order all earlier loads and stores of the current actor before all its later loads and stores."""
         actor = self.current
         _join(actor.view, actor.read)
         actor.read = {}
         actor.released = dict(actor.view)
 
     def pass_on(self, view: View) -> None:
-        """Add the current actor's view to another view, as a system call that wakes another process does."""
+        """Make all stores that the current actor sees visible in `view`, as a system call that wakes another process
+        does."""
         self.fence()
         _join(view, self.current.view)
 
     def receive(self, view: View) -> None:
-        """Add another view to that of the current actor."""
+        """Make all stores in `view` visible to the current actor."""
         _join(self.current.view, view)
         self.current.released = dict(self.current.view)
 
-    # `data` is memory that is not read cell by cell, such as the frames of an env step.
+    # Shared data that is not read word by word, such as the frames of an env step.
 
     def written(self, name: Any) -> None:
-        """Record that the current actor has written the data `name`."""
+        """Record that the current actor has written the shared data `name`."""
         self.point()
         stored = self._stored.setdefault(name, [])
         stored.append((None, {}))
         self.current.view[name] = len(stored)
 
     def check_read(self, name: Any) -> None:
-        """Raise Race if the newest data `name` may not have reached the current actor yet."""
+        """Raise Race if the current actor may not see the newest write of the shared data `name`."""
         last = len(self._stored.get(name, ()))
         if self.current.view.get(name, 0) < last:
             raise Race(f"{self.current.name} reads {name}, which may be stale")

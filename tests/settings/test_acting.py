@@ -1,4 +1,4 @@
-"""A network can be evaluated whatever the settings of the machine are on which it was trained."""
+"""A trained network can be evaluated on any machine, whatever its run's settings of cores and GPUs are."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""For a flag of CleanRL or Stable-Baselines3, the error message has the flag's name in the chosen algorithm."""
+"""If a flag of CleanRL or Stable-Baselines3 is unknown, the error message names the corresponding flag of accel_rl."""
 
 import pytest
 
@@ -26,11 +26,11 @@ def answer(algorithm: str, flag: str) -> str:
 @pytest.mark.parametrize("name", HINTS)
 def test_one_line_names_a_flag_that_exists(algorithm, name):
     said = answer(algorithm, f"--{name}")
-    if not said:  # Without a message, the algorithm has a flag of this name, such as --batch-size of dqn.
+    if not said:  # There is no error if the algorithm has this flag, as dqn has --batch-size.
         return
     assert "\n" not in said and "nearest" not in said and said.startswith(f"unknown option --{name}: ")
     for word in said.split(": ", 1)[1].translate(str.maketrans(";,()", "    ")).split():
-        if word.startswith("--") and word != "--env":  # The command `train` reads --env as --env.id.
+        if word.startswith("--") and word != "--env":  # `train` reads --env as --env.id
             full_flag(word, FLAGS[algorithm])
 
 

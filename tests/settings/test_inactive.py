@@ -1,4 +1,4 @@
-"""A setting either always has an effect, or accel_rl.settings.advice has the condition under which it has none."""
+"""Each setting always has an effect, or has a condition in accel_rl.settings.advice under which it has none."""
 
 from dataclasses import replace
 

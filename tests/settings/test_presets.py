@@ -1,4 +1,4 @@
-"""Presets equal their sources: each source's names and values are translated to this project's settings."""
+"""Presets have the hyperparameters of their sources, which the tests translate to accel_rl's settings."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -426,12 +426,12 @@ def test_a_preset_that_does_not_exist_is_one_line(algorithm, preset, line):
 
 @pytest.mark.parametrize("name", ["dqn", "c51", "qrdqn", "rainbow"])
 def test_the_guard_is_for_q_learning(name):
-    """Outlier gradients are discarded by the absolute DQN loss (Nair et al. 2015, section 4.2)."""
+    """Nair et al. 2015, section 4.2, discard gradients whose absolute DQN loss is an outlier."""
     assert on_gorila(default_config(name)).gorila.outlier_deviations == 5.0
 
 
 def test_the_guard_is_for_clipped_rewards():
-    """The guard against outlier gradients is off without clipped rewards, as with Gymnasium environments or R2D2."""
+    """Outlier gradients are not discarded if rewards are unclipped, as in Gymnasium environments or R2D2."""
     assert on_gorila(default_config("r2d2")).gorila.outlier_deviations == 0.0
     config = on_gorila(default_config("dqn"), is_atari=False)
     assert config.gorila.outlier_deviations == 0.0
@@ -465,7 +465,8 @@ def test_without_reward_clipping_the_guard_is_refused():
 
 
 def test_what_a_reward_adds_to_a_loss():
-    """One clipped reward can add an error of 2, which is a Huber loss of 1.5, to a batch of 8."""
+    """A clipped reward that changes from -1 to 1 adds an error of 2, or a Huber loss of 1.5, to the sum over a batch of
+    8."""
     made = DQN(DQN.Config(batch_size=8, reward_clip=1.0), SPEC, T=2, B=2)
     assert made.config.usual_loss() == pytest.approx(1.5 / 8)
     squared = DQN(DQN.Config(batch_size=8, huber=0.0, reward_clip=0.5), SPEC, T=2, B=2)

@@ -1,4 +1,4 @@
-"""Settings that a class does not read are found in its code."""
+"""`unread` finds the settings that an algorithm's class never reads, by the source code of the class."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class _Config(DQNConfig):
 
 
 class _Unread(DQN):
-    """An algorithm that does not read its settings temperature and margin, nor the settings of DQN's loss."""
+    """An algorithm that reads neither its own settings `temperature` and `margin`, nor the settings of DQN's loss."""
 
     Config = _Config
 
@@ -91,7 +91,7 @@ def test_what_no_method_reads_is_found(algorithm: Any, names: set[str]) -> None:
 
 
 def test_a_method_that_nothing_calls_does_not_count() -> None:
-    """`DQN._epsilon` and `DQN.build_model` read settings, but the tested class does not call these methods."""
+    """`DQN._epsilon` and `DQN.build_model` read settings, but the class _WithoutEpsilon never calls these methods."""
     names = {f.name for f in dataclasses.fields(DQNConfig) if "epsilon" in f.name}
     assert unread(_WithoutEpsilon) >= names | {"network", "dueling", "hidden", "learning_rate_schedule"}
     assert not unread(_WithoutEpsilon) & {"margin", "noisy", "gamma", "n_step", "target_interval", "clip_grad_norm"}

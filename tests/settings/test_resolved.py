@@ -1,4 +1,4 @@
-"""Resolved settings have a value for each setting, and no setting can be unset again."""
+"""Resolved settings have a value for each setting, and a setting cannot be changed back to "not set"."""
 
 import json
 from dataclasses import replace

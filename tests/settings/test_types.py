@@ -1,4 +1,4 @@
-"""Values from Python and from files are converted to the types that the command line would give."""
+"""Settings from Python and from files are converted to the types that settings from the command line have."""
 
 import json
 import math

@@ -22,7 +22,8 @@ BYTES = 16
 
 
 class Operand(NamedTuple):
-    """A tensor that a product reads or writes. `offset` is its first element's offset in bytes, modulo 16."""
+    """A tensor that a matrix product or convolution reads or writes. `offset` is the tensor's offset in its allocation,
+    in bytes modulo 16."""
 
     operation: str
     line: str
@@ -38,7 +39,7 @@ def is_product(name: str) -> bool:
 
 
 def note(name: str, tensors: Sequence[Tensor]) -> None:
-    """Add a product's operands to the lists of all active `operands` contexts."""
+    """Add the operands of a matrix product or convolution to the lists of all open `operands` contexts."""
     if not _open:
         return
     line = source_lines.text(source_lines.here())
@@ -49,7 +50,7 @@ def note(name: str, tensors: Sequence[Tensor]) -> None:
 
 @contextmanager
 def operands() -> Iterator[list[Operand]]:
-    """Yield a list of the operands of all products in the context, including those in a capture."""
+    """Yield a list, to which the operands of all matrix products and convolutions in the context are added."""
     operands: list[Operand] = []
     _open.append(operands)
     try:

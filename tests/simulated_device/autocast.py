@@ -1,4 +1,4 @@
-"""Autocast on simulated devices, with the same lists of operations as on CUDA."""
+"""Autocast on simulated devices converts the arguments of the same torch operations as on CUDA."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Collectives of torch's process groups on tensors of a simulated device."""
+"""torch.distributed's collectives on tensors of a simulated device."""
 
 import ctypes
 import os
@@ -17,9 +17,8 @@ _lost: list[int] = []
 def collectives_on_device() -> Iterator[None]:
     """Let collectives in the context behave like NCCL's: the host does not wait for them, and graphs capture them.
 
-    Outside the context, collectives behave like gloo's: data goes through the host.
-
-    A captured collective also runs immediately, so that all ranks must capture it together.
+    Outside the context, collectives behave like gloo's, which copy data through the host.
+    Captured collectives also run during the capture, so that all ranks must capture at the same time.
     """
     _on_device[0] = True
     try:
@@ -29,9 +28,10 @@ def collectives_on_device() -> Iterator[None]:
 
 
 def stay_on_device() -> None:
-    """Let collectives behave like NCCL's until this process ends, and torch report NCCL for simulated devices.
+    """Let collectives behave like NCCL's until this process ends. torch then reports NCCL as the simulated devices'
+    backend.
 
-    If the environment variable LOST is "rank signal n", this rank sends itself the signal in its n-th collective.
+    If the environment variable LOST is "rank signal n", the rank sends itself the signal in its n-th collective.
     """
     import torch.distributed as dist
 
@@ -45,14 +45,14 @@ def is_collective(name: str) -> bool:
 
 
 def wait() -> str | None:
-    """Return a description of the host's wait in a collective, or None if the host does not wait."""
+    """Return a description of how the host waits for a collective, or None if it does not wait."""
     return None if _on_device[0] else "collective through the host"
 
 
 def finished(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the operation, changed to return only when the collective is done.
+    """Return a collective operation that returns only when it is done.
 
-    On the device, a collective whose peer is dead or hangs is never done, and no signal ends the wait.
+    As with NCCL, if another rank is dead or hangs, a collective never ends, and no signal ends the wait.
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -82,7 +82,7 @@ def _be_lost() -> None:
 
 
 def _wait_for_ever() -> NoReturn:
-    """Block as CUDA's driver does: other Python threads run, but signal handlers do not."""
+    """Wait for ever, as CUDA's driver does. Other Python threads continue, but signal handlers do not run."""
     libc, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(64)
     for _ in range(2):
         libc.pthread_mutex_lock(mutex)

@@ -14,7 +14,7 @@ _PAGEABLE = "operation not permitted when stream is capturing: a copy from or to
 
 
 def _is_asynchronous(host: Tensor, device: Tensor, non_blocking: bool) -> bool:
-    """Whether a GPU can copy directly from or to the host tensor, so that the host need not wait."""
+    """Whether a GPU can copy to or from the host tensor while the host continues."""
     dense = host.is_contiguous() or (host.stride() == device.stride() and host.dtype == device.dtype)
     return non_blocking and dense and host.shape == device.shape and page_locks.holds(host)
 
@@ -77,7 +77,7 @@ def _to_host(host: Tensor, source: DeviceTensor, non_blocking: bool) -> Tensor:
 
 
 def _between(target: DeviceTensor, source: DeviceTensor) -> Tensor:
-    """Copy to another device. The current streams of both devices wait for each other before and after the copy."""
+    """Copy to another device. Before and after the copy, the current streams of both devices wait for each other."""
     to, at = (streams.current(t.memory.device) for t in (target, source))
     if to.capture is not None or at.capture is not None:
         capture = to.capture or at.capture

@@ -1,4 +1,4 @@
-"""Counts of what happens on simulated devices, by "file:line what", such as "accel_rl/x.py:12 item"."""
+"""Counts of events on simulated devices by source line and kind, such as "accel_rl/x.py:12 item"."""
 
 import threading
 from collections import Counter
@@ -9,7 +9,7 @@ from tests.simulated_device import source_lines
 
 
 class Counts:
-    """The counters of events that are active now, for all threads. Counters in `always` stay active."""
+    """Adds events of all threads to the counters of the open `counting` contexts, and to the counters in `always`."""
 
     def __init__(self, *always: Counter[str]) -> None:
         self._open = list(always)
@@ -25,7 +25,7 @@ class Counts:
 
     @contextmanager
     def counting(self) -> Iterator[Counter[str]]:
-        """Yield a Counter of the events of all threads in the context."""
+        """Yield a Counter of all threads' events during the context."""
         counter: Counter[str] = Counter()
         with self._lock:
             self._open.append(counter)

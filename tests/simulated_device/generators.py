@@ -1,8 +1,8 @@
-"""Random generators of a simulated device. As on CUDA, the state is a seed and an offset.
+"""Random generators of a simulated device. As on CUDA, a generator's state is a seed and an offset.
 
-The numbers after `manual_seed` equal those of a host generator with that seed, so that runs on a simulated GPU can be
-compared with runs on the CPU. The offset is 4 times the number of 32-bit words that the host's Mersenne Twister has
-drawn since the seed.
+A generator draws the same numbers as a CPU generator with the same seed, so that runs on a simulated GPU can be
+compared with runs on the CPU. The offset is 4 times the number of 32-bit words that the Mersenne Twister of the CPU
+generator has drawn since it was seeded.
 """
 
 import struct
@@ -17,8 +17,8 @@ from tests.simulated_device import streams
 HostGenerator = torch._C.Generator
 _known: "weakref.WeakValueDictionary[int, DeviceGenerator]" = weakref.WeakValueDictionary()
 _N = 624  # The number of 32-bit words in a Mersenne Twister's state.
-_TWISTER = 5016  # Bytes of a Mersenne Twister (seed, left, seeded, next, words) in the state of a CPU generator.
-_MOST = 1 << 28  # The largest number of drawn words that can be restored: skipping one takes 5 ns.
+_TWISTER = 5016  # Bytes of the Mersenne Twister in a CPU generator's state.
+_MOST = 1 << 28  # The largest number of drawn words that a restored state may have, because skipping each takes 5 ns.
 
 
 class DeviceGenerator(HostGenerator):
@@ -27,7 +27,7 @@ class DeviceGenerator(HostGenerator):
     def __new__(cls, device: Any = "sim") -> "DeviceGenerator":
         generator = super().__new__(cls, "cpu")
         generator._index = streams.index_of(device)
-        # A copy of the host's generator in the last state that get_state returned, and the words drawn until then.
+        # A CPU generator in the state of the last call of get_state, and the number of words drawn until this state.
         generator._counted, generator._words = HostGenerator(), 0
         _known[generator._cdata] = generator
         return generator
@@ -43,10 +43,10 @@ class DeviceGenerator(HostGenerator):
         return self
 
     def get_state(self) -> Tensor:
-        """Return [16] uint8 on the host.
+        """Return the state [16] uint8 on the host.
 
-        A normal number that the host's generator stores for the next draw is dropped, because a GPU's generator stores
-        none.
+        A CPU generator draws two normal numbers, and stores the second, which is dropped here, because a GPU's
+        generator stores none.
         """
         state = super().get_state()
         state[_TWISTER:] = 0
@@ -97,7 +97,7 @@ class DeviceGenerator(HostGenerator):
         self._words += words
 
     def _count(self, state: Tensor) -> None:
-        """Count the words that were drawn until the given state of the host's generator."""
+        """Count the words that the CPU generator has drawn until `state`."""
         counted = self._counted.get_state()
         self._skip((_next_word(state) - _next_word(counted)) % _N)
         while not torch.equal(self._counted.get_state()[:_TWISTER], state[:_TWISTER]):
@@ -110,7 +110,7 @@ def _bytes(x: bytes) -> Tensor:
 
 
 def _next_word(state: Tensor) -> int:
-    """Return the index of the next word that a CPU generator in this state would use."""
+    """Return the index of the next word in a CPU generator's state."""
     return int(state[16:24].view(torch.int64))
 
 
@@ -120,7 +120,7 @@ class _Kind(type):
 
 
 class Generator(metaclass=_Kind):
-    """Replaces the class torch.Generator: creates a generator of the host or of a simulated device."""
+    """Replaces the class torch.Generator. Creates a CPU generator, or a generator of a simulated device."""
 
     def __new__(cls, device: Any = "cpu") -> Any:
         return DeviceGenerator(device) if torch.device(device).type == "sim" else HostGenerator(device)
@@ -138,13 +138,13 @@ In torch 2.11 the capture mode is for all threads, and a failed capture does not
 
 
 def check_draw(generator: HostGenerator, index: int, in_capture: bool) -> None:
-    """Raise RuntimeError for a draw outside the capture if the generator is in capture mode."""
+    """Raise RuntimeError if a generator that a capture uses draws numbers outside the capture."""
     if not in_capture and (index, generator._cdata) in capturing:
         raise RuntimeError("Offset increment outside graph capture encountered unexpectedly.")
 
 
 def check(generator: HostGenerator, device: torch.device) -> None:
-    """Raise RuntimeError if the generator is not on the device."""
+    """Raise RuntimeError if the generator is not one of the device."""
     known = _known.get(generator._cdata)
     if known is None:
         raise RuntimeError("Expected a 'sim' device type for generator but found 'cpu'")
@@ -153,7 +153,7 @@ def check(generator: HostGenerator, device: torch.device) -> None:
 
 
 def with_default(func: Any) -> Any:
-    """Return an operation with the default generator if its call has no argument `generator`."""
+    """Return the overload of a random operation that has an argument `generator`."""
     if any(a.name == "generator" for a in func._schema.arguments):
         return func
     packet, name = func.overloadpacket, func._overloadname

@@ -1,7 +1,7 @@
-"""Graphs: operations that are recorded once and replayed on the same memory.
+"""Simulated CUDA graphs, whose operations are captured once and replayed on the same memory.
 
-While a graph is captured, its operations also run, because later operations need their results. The end of the capture
-restores all overwritten memory.
+Operations also run during the capture, because later operations need their results.
+At the end of the capture, all overwritten memory is restored.
 """
 
 import threading
@@ -40,7 +40,7 @@ class CUDAGraph:
         self._results: list[Tensor] = []
         self._undo: list[tuple[Tensor, Tensor]] = []
         self._states: list[tuple[DeviceGenerator, Any]] = []
-        # Memory outside the graph that its operations access, with the last write to each.
+        # The memory outside the graph that the graph's operations access, with the last write to it.
         self._outside: list[tuple[weakref.ref[Memory], Access | None]] = []
         self._own: list[Memory] = []
         self._written: set[int] = set()  # id of outside memory
@@ -78,7 +78,7 @@ class CUDAGraph:
         if self._error is not None:
             error = FAILED if self._error == FAILED else f"{FAILED}: {self._error}"
             self.reset()
-            raise RuntimeError(error)  # As in torch, the memory pool of a failed capture remains in recording mode.
+            raise RuntimeError(error)  # As in torch, the pool of a failed capture stays in recording mode.
         recording_pools.remove(self._pool)
         generators.capturing.difference_update(self._capturing)
         self.is_captured = True
@@ -92,7 +92,7 @@ class CUDAGraph:
             tensor.copy_(before)
         for generator, snapshot in self._states:
             generator.rewind(snapshot)
-        for result in self._results:  # Before the first replay, the graph's results are undefined.
+        for result in self._results:  # Results are undefined before the first replay.
             result.fill_(float("nan") if result.is_floating_point() else 0)
         for memory in self._seen.values():
             if not memory.is_graph:
@@ -100,13 +100,13 @@ class CUDAGraph:
         self._undo, self._states, self._streams, self._seen = [], [], [], {}
 
     def join(self, stream: Stream) -> None:
-        """Record the operations of another stream, too."""
+        """Capture the operations of another stream, too."""
         if stream.capture is not self:
             stream.capture = self
             self._streams.append(stream)
 
     def fail(self, error: str) -> None:
-        """Raise RuntimeError(error), and make the capture fail at its end."""
+        """Raise RuntimeError(error). The end of the capture will fail, too."""
         self._error = error
         raise RuntimeError(error)
 
@@ -119,11 +119,11 @@ class CUDAGraph:
         self._generators.append(generator)
 
     def before_write(self, tensor: Tensor) -> None:
-        """Save the values of a tensor that an operation will overwrite."""
+        """Save the values of a tensor that an operation will overwrite, to restore them at the end of the capture."""
         self._undo.append((tensor, tensor.clone()))
 
     def owns(self, memory: Memory) -> None:
-        """Record memory that an operation of the capture has allocated."""
+        """Add memory that an operation of the capture has allocated to the graph."""
         self._own.append(memory)
 
     def note(self, memory: Memory, is_write: bool) -> None:
@@ -132,7 +132,7 @@ class CUDAGraph:
             (self._written if is_write else self._read).add(id(memory))
 
     def record(self, operation: Callable[[], None], results: list[Tensor] | None = None) -> None:
-        """Record an operation that each replay calls, and the memory `results` to which it writes."""
+        """Add an operation to the graph. `results` are the tensors that the operation has allocated."""
         self._operations.append(operation)
         self._results += results or []
 
@@ -141,7 +141,7 @@ class CUDAGraph:
     def replay(self) -> None:
         if not self.is_captured:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
-        # As in CUDA, a replay uses the graph's device, whatever the current device is.
+        # As in CUDA, a replay runs on the graph's device, even if another device is current.
         stream = streams.current(self._device)
         if stream.capture is not None:
             stream.capture.fail("a graph is replayed during capture")
@@ -210,7 +210,7 @@ class graph:
             raise
 
     def __exit__(self, *_: object) -> None:
-        self._graph.capture_end()  # If the capture failed, its stream remains the current one, as in torch.
+        self._graph.capture_end()  # As in torch, the stream stays current if this fails.
         streams.thread.leave(self._before)
 
 

@@ -34,7 +34,7 @@ class _Guard(torch._C._acc.DeviceGuard):
 
 
 def _makes_tensors(schema: Any) -> bool:
-    """Whether an operation has no tensor arguments, and creates a tensor on a given device."""
+    """Whether an operation has an argument `device` and no tensor arguments, as torch.zeros."""
     kinds = [str(a.type) for a in schema.arguments]
     names = [a.name for a in schema.arguments]
     return "device" in names and "names" not in names and not any("Tensor" in k or "Storage" in k for k in kinds)
@@ -64,16 +64,15 @@ def _factory(func: Any) -> Callable[..., Any]:
 
 
 def install(races: bool = True) -> None:
-    """Register the device type "sim". The simulated devices are unavailable before a call of `present`. `races`: find
-    unordered
-    accesses."""
+    """Register the device type "sim", whose devices become available by `present`. If `races`, unordered accesses raise
+    errors."""
     if not _libraries:
         _register()
     memory.races[0] = races
 
 
 def reset() -> None:
-    """Reset counts, the order of accesses, unfinished copies and captures, and page locks. Called between tests."""
+    """Between two tests, forget counts, the order of accesses, unfinished copies and captures, and page locks."""
     waits.waits.clear()
     streams.reset()
     memory.page_locks.clear()
@@ -87,7 +86,7 @@ def _synchronize(device: Any = None, /) -> None:
 def _backward(run: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(run)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        # Creating the state of the calling thread makes the backward pass run in this thread.
+        # This attribute creates the state of the calling thread, which makes the backward pass run in this thread.
         _ = streams.thread.device
         return run(*args, **kwargs)
 
@@ -95,7 +94,7 @@ def _backward(run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _to(to: Callable[..., Any]) -> Callable[..., Any]:
-    """Let the device "sim" mean the current device. In torch, "sim" would mean sim:0."""
+    """Return `Tensor.to`, changed to read the device "sim" as the current device, where torch would read sim:0."""
 
     @functools.wraps(to)
     def moved(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -134,7 +133,7 @@ def _replacements() -> list[tuple[Any, str, Any]]:
 
 @contextmanager
 def present() -> Iterator[None]:
-    """Make the devices available in the context, also in child processes that have the folder `site` on PYTHONPATH."""
+    """Make the simulated devices available in the context, also in child processes that have `site` on PYTHONPATH."""
     install(memory.races[0])
     if runtime.is_present[0]:
         yield
@@ -158,7 +157,7 @@ def present() -> Iterator[None]:
 
 
 def stay() -> None:
-    """Make the devices available until this process ends."""
+    """Make the simulated devices available until this process ends."""
     context = present()
     context.__enter__()
     _kept.append(context)
@@ -166,7 +165,7 @@ def stay() -> None:
 
 @contextmanager
 def child_processes() -> Iterator[None]:
-    """Make the devices available to Python processes that are started in the context."""
+    """Make the simulated devices available to Python processes that are started in the context."""
     site, root = str(Path(__file__).parent / "site"), str(Path(__file__).parents[2])
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([site, root, *([before] if before else [])])

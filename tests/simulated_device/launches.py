@@ -1,4 +1,4 @@
-"""Counts the host's launches on simulated devices: operations outside of captures, copies, and replays of graphs."""
+"""Counts what the host launches on simulated devices: operations outside captures, copies, and replays of graphs."""
 
 from tests.simulated_device.counts import Counts
 

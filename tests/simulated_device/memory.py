@@ -20,17 +20,17 @@ Access = tuple[Stream, int, SourceLine | None]
 
 
 class Memory:
-    """One allocation on a device, shared by all views. The last accesses to the memory are recorded."""
+    """One allocation on a simulated device, shared by all views, and the last accesses of streams."""
 
     __slots__ = ("__weakref__", "device", "in_parts", "is_graph", "key", "nbytes", "reads", "write")
 
     def __init__(self, raw: Tensor, device: int, is_graph: bool = False) -> None:
-        """`is_graph`: the memory belongs to a graph."""
+        """`is_graph`: whether the memory belongs to a CUDA graph."""
         storage = raw.untyped_storage()
         self.key, self.nbytes = storage._cdata, storage.nbytes()
         self.device, self.is_graph = device, is_graph
         streams.touched.add(device)
-        # Whether streams access different parts of the memory, so that their order is not checked.
+        # Whether streams access different parts of the memory, so that the order of accesses is not checked.
         self.in_parts = False
         self.write: Access | None = None
         self.reads: dict[int, Access] = {}
@@ -42,12 +42,12 @@ class Memory:
         if allocated[device] > peak[device]:
             peak[device] = allocated[device]
 
-    # `allocated` is a default argument, because at its exit Python clears this module before it deletes all objects.
+    # `allocated` is an argument, because Python clears this module's names before it deletes the last objects.
     def __del__(self, allocated: list[int] = allocated) -> None:
         allocated[self.device] -= self.nbytes
 
     def note_read(self, stream: Stream, line: SourceLine | None) -> None:
-        """Record a read. Raises RuntimeError if the stream is not ordered after the last write."""
+        """Record a read by a stream. Raises RuntimeError if the stream did not wait for the last write."""
         if self.in_parts:
             return
         write = self.write
@@ -56,7 +56,8 @@ class Memory:
         self.reads[stream.stream_id] = stream, stream.epoch, line
 
     def note_write(self, stream: Stream, line: SourceLine | None) -> None:
-        """Record a write. Raises RuntimeError if the stream is not ordered after the last write and all later reads."""
+        """Record a write by a stream. Raises RuntimeError if the stream did not wait for the last write and all later
+        reads."""
         if self.in_parts:
             return
         write, clock = self.write, stream.clock
@@ -70,7 +71,7 @@ class Memory:
         self.write = stream, stream.epoch, line
 
     def _unordered(self, what: str, stream: Stream, line: SourceLine | None, before: str, access: Access) -> None:
-        self.write, self.reads = None, {}  # One error is raised for each race.
+        self.write, self.reads = None, {}  # Each race raises one error only.
         raise RuntimeError(
             f"unordered {what} by {source_lines.text(line)} on stream {stream.stream_id} "
             f"after {before} by {source_lines.text(access[2])} on stream {access[0].stream_id}"
@@ -78,7 +79,7 @@ class Memory:
 
 
 class PageLocks:
-    """The page-locked parts of the host's memory, with the error codes of CUDA's driver."""
+    """The page-locked parts of the host's memory. Methods return the error codes of CUDA's driver."""
 
     SUCCESS, INVALID_VALUE, ALREADY_REGISTERED, NOT_REGISTERED = 0, 1, 712, 713
 
@@ -87,7 +88,7 @@ class PageLocks:
         self._parts: list[tuple[int, int]] = []  # sorted, disjoint pairs (first address, end address)
 
     def register(self, address: int, size: int) -> int:
-        streams.touched.add(streams.thread.device)  # Page locking creates a context on the current device.
+        streams.touched.add(streams.thread.device)  # As in CUDA, page locking uses the current device.
         if size <= 0:
             return self.INVALID_VALUE
         with self._lock:
@@ -110,7 +111,7 @@ class PageLocks:
         return TOTAL - allocated[index], TOTAL
 
     def holds(self, host: Tensor) -> bool:
-        """Whether the whole memory of the tensor is page-locked."""
+        """Whether the host tensor is completely in page-locked memory."""
         if not host.numel():
             return True
         size = host.element_size()
@@ -139,10 +140,8 @@ mode."""
 
 
 def _cuda_endAllocateToPool(device: int, pool: tuple[int, int]) -> None:
-    """Check that the memory pool is in recording mode.
-
-    As in torch, page-locked memory stays in recording mode.
-    """
+    """Check that the memory pool is in recording mode. As in torch, the pool of page-locked memory stays in this
+    mode."""
     if pool not in recording_pools:
         raise RuntimeError("endAllocatePool: not currently recording to mempool_id")
 

@@ -1,4 +1,4 @@
-"""Operations on simulated devices. An operation's reads, writes and waits are recorded; then it runs on host
+"""Operations on simulated devices: reads, writes and waits are recorded, and then the operation runs on host
 tensors."""
 
 from collections.abc import Callable
@@ -36,14 +36,15 @@ _MASKS = (torch.bool, torch.uint8)
 
 
 class _Plan:
-    """The arguments that an operation of torch reads and writes, and its results, found by the operation's schema."""
+    """What torch's schema of an operation says about the arguments that the operation reads and writes, and its
+    results."""
 
     def __init__(self, func: Any) -> None:
         schema = func._schema
         name = schema.name
         self.is_collective = collectives.is_collective(name)
         written = [i for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
-        if self.is_collective:  # The schemas of collectives do not declare writes.
+        if self.is_collective:  # Collectives' schemas declare no writes.
             written = [0]
         self.written = tuple(i for i in written if not schema.arguments[i].kwarg_only)
         self.written_names = tuple(schema.arguments[i].name for i in written if schema.arguments[i].kwarg_only)
@@ -100,7 +101,7 @@ def _inside(values: Any, here: list[DeviceTensor], hosts: list[Tensor]) -> list[
 
 
 def run(func: Any, args: Any, kwargs: Any) -> Any:
-    """Run an operation with a tensor argument or result on a simulated device."""
+    """Run an operation of torch that has a tensor argument or result on a simulated device."""
     plan = _plans.get(func)
     if plan is None:
         plan = _plans[func] = _Plan(func)
@@ -149,7 +150,7 @@ def run(func: Any, args: Any, kwargs: Any) -> Any:
             if not t.memory.is_graph:
                 capture.before_write(t.raw)
         if hosts:
-            # A graph stores the values of zero-dimensional host tensors at its capture.
+            # As in CUDA, a capture copies the values of zero-dimensional host tensors.
             values = {id(h): h.clone() for h in hosts}
             inner = _replaced(inner, values)
             inner_kw = {n: _replaced([x], values)[0] for n, x in inner_kw.items()}
@@ -162,7 +163,7 @@ def run(func: Any, args: Any, kwargs: Any) -> Any:
     if plan.reshapes:
         for t in written:
             _follow(t)
-    if new or written or not flat:  # An operation that only makes views accesses no memory.
+    if new or written or not flat:  # An operation whose results are all views accesses no memory.
         if capture is not None:
             if not plan.is_empty:
                 capture.record(_replayed(plan.call, inner, inner_kw, new), [t.raw for _, t in new])
@@ -217,7 +218,8 @@ def _wrapped(
     flat: list[Any],
     is_graph: bool,
 ) -> Any:
-    """Wrap the results. (position, tensor) of results in new memory is added to `new`, and all results to `flat`."""
+    """Return the results as device tensors. Appends all results to `flat`, and (position, result) to `new` if newly
+    allocated."""
     if isinstance(out, Tensor):
         for t in tensors:
             if t.raw is out:
@@ -244,7 +246,7 @@ def _wrapped(
 
 
 def _follow(tensor: DeviceTensor) -> None:
-    """Copy the shape that an operation has given to the wrapped host tensor."""
+    """Copy the wrapped host tensor's shape and strides, which an operation may have changed."""
     raw = tensor.raw
     if tensor.shape != raw.shape or tensor.stride() != raw.stride():
         torch._C.TensorBase.data.__set__(tensor, DeviceTensor(raw, tensor.memory))  # type: ignore[attr-defined]

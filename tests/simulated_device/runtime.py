@@ -1,4 +1,4 @@
-"""The module of the device type "sim", like torch.cuda for CUDA. torch finds the module as `torch.sim`."""
+"""The module `torch.sim`, which is for the device type "sim" what torch.cuda is for CUDA."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -53,7 +53,8 @@ def set_device(device: Any) -> None:
 
 
 class device:
-    """A context manager that makes a device the current device. With None or an index below 0, nothing changes."""
+    """A context manager that makes a device the current device. The context manager has no effect for None or a
+    negative index."""
 
     def __init__(self, device: Any) -> None:
         is_none = device is None or (isinstance(device, int) and device < 0)

@@ -1,4 +1,4 @@
-"""The source line of accel_rl or of a test that started an operation."""
+"""Finds the source line, in accel_rl or in a test, that called an operation of torch."""
 
 import sys
 import sysconfig
@@ -25,7 +25,8 @@ def _is_skipped(code: CodeType) -> bool:
 
 
 def here() -> SourceLine | None:
-    """Return the innermost line outside torch, the standard library and the simulated device."""
+    """Return the innermost source line on the call stack outside torch, the standard library and the simulated
+    device."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code

@@ -1,8 +1,8 @@
-"""Streams and events: the order of their work by vector clocks, and unfinished copies to the host.
+"""Simulated streams and events, whose order is computed by vector clocks, and unfinished copies to the host.
 
-A stream's clock maps each other stream to an epoch: all work of the other stream up to this epoch is done before the
-stream's next operation. A stream's own epoch is incremented whenever another stream or the host may synchronize with
-it.
+A stream's clock maps other streams to epochs.
+All work of the other stream up to this epoch is done before the stream's next operation.
+A stream's epoch is incremented whenever another stream or the host may synchronize with the stream.
 """
 
 import itertools
@@ -37,7 +37,7 @@ _lock = threading.RLock()
 _all: "weakref.WeakSet[Stream]" = weakref.WeakSet()
 # pools of streams by (device, priority)
 _pools: dict[tuple[int, int], "tuple[list[Stream], itertools.count[int]]"] = {}
-_host: Clock = {}  # The host's vector clock: work that the host knows to be done.
+_host: Clock = {}  # The host's vector clock, with all work that the host has waited for.
 _numbers = iter(range(1 << 60))
 
 
@@ -64,9 +64,9 @@ def index_of(device: Any) -> int:
 
 
 class Stream:
-    """A queue of operations. Operations run immediately; only their order is simulated.
+    """A simulated stream. Operations run immediately, and only their order is simulated.
 
-    As in torch, a device has POOL streams of each priority, and `Stream` returns them in turn.
+    As in torch, each device has POOL streams of each priority, and calls of `Stream` return these streams cyclically.
     """
 
     device_index: int
@@ -112,7 +112,7 @@ class Stream:
         return self.capture is not None
 
     def release(self) -> Clock:
-        """Return the clock of all work up to now. Later work belongs to the next epoch."""
+        """Return the vector clock of all work up to now, and begin the stream's next epoch."""
         touched.add(self.device_index)
         with _lock:
             clock = {**self.clock, self.stream_id: self.epoch}
@@ -134,8 +134,8 @@ class Stream:
         wait_for("Stream.synchronize", self)
 
     def query(self) -> bool:
-        """Whether all work is done. With unfinished copies to the host, the first call returns False and finishes
-        them."""
+        """Whether all work is done. If copies to the host are unfinished, the first call returns False, and the second
+        finishes them."""
         if not self.copies:
             return True
         done = getattr(self, "_asked", False)
@@ -156,7 +156,7 @@ class Stream:
 
 
 class Event:
-    """A point in a stream's work."""
+    """A simulated event: a point in a stream's work."""
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, **_: Any):
         self.enable_timing = enable_timing
@@ -183,10 +183,11 @@ class Event:
                 _join(stream.clock, self.clock)
 
     def query(self) -> bool:
-        """Whether the work before the event is done. The first call after `record` returns False, later calls True."""
+        """Whether the work before the event is done. The first call after `record` returns False, and later calls
+        return True."""
         if self.clock is None:
             return True
-        if not busy.acquire(blocking=False):  # Another thread runs a collective, which has not ended.
+        if not busy.acquire(blocking=False):  # Another thread runs a collective.
             return False
         busy.release()
         self._asked, asked = True, self._asked
@@ -203,7 +204,7 @@ class Event:
             know(self.clock)
 
     def elapsed_time(self, end_event: "Event") -> float:
-        """Return milliseconds between the times at which the host recorded the events."""
+        """Return the milliseconds between the host's calls of `record` for both events."""
         if not (self.enable_timing and end_event.enable_timing):
             raise RuntimeError("Both events must be created with argument 'enable_timing=True'.")
         return (end_event._time - self._time) * 1e3
@@ -215,11 +216,11 @@ class _Thread(threading.local):
     def __init__(self) -> None:
         self.device = 0
         self.streams = list(defaults)
-        # The backward pass must run in the calling thread, on this thread's current streams.
+        # torch's backward pass must run in the calling thread, whose current streams it uses.
         torch._C._set_multithreading_enabled(False)
 
     def enter(self, stream: Stream) -> tuple[int, list[Stream]]:
-        """Make the stream the current stream. Returns what `leave` needs to undo this."""
+        """Make the stream the current stream. Returns the argument with which `leave` restores the previous one."""
         before = self.device, list(self.streams)
         self.device = stream.device_index
         self.streams[stream.device_index] = stream
@@ -239,14 +240,14 @@ def current(device: Any = None) -> Stream:
 
 
 def refuse_in_capture() -> None:
-    """Raise RuntimeError if a capture forbids this thread to wait for a GPU."""
+    """Raise RuntimeError if a capture is active that forbids this thread to wait for a GPU."""
     for graph in captures:
         if graph.thread == threading.get_ident() or graph.mode == "global":
             graph.fail("operation not permitted when stream is capturing")
 
 
 def wait_for(what: str, *streams: Stream) -> None:
-    """Count one wait of the host for the work of all given streams."""
+    """Count one wait of the host, and finish the work of the given streams."""
     if captures:
         refuse_in_capture()
     waits.count(what)
@@ -255,9 +256,9 @@ def wait_for(what: str, *streams: Stream) -> None:
 
 
 def know(clock: Clock) -> None:
-    """Record that the host knows that the work of `clock` is done, so that all its later work is ordered after that."""
+    """Record that the host has waited for the work in `clock`, which all later work of the host follows."""
     with _lock:
-        # What the host knew earlier is already in the clocks of all streams.
+        # Earlier waits of the host are already in the clocks of all streams.
         news = {stream: epoch for stream, epoch in clock.items() if _host.get(stream, -1) < epoch}
         _host.update(news)
         for stream in list(_all):
@@ -279,26 +280,27 @@ def _bytes(x: Tensor) -> Tensor:
 
 
 def read_later(stream: Stream, host: Tensor) -> None:
-    """Check that page-locked memory has not changed when the host knows that the stream has read it."""
+    """When the host has waited for the stream's copy from page-locked memory, check that this memory was not
+    changed."""
     with _lock:
         stream.reads.append((stream.epoch, host, host.clone(), source_lines.here()))
 
 
 def copy_later(stream: Stream, host: Tensor, values: Tensor) -> None:
-    """Write the values to the host tensor when the host has waited for this point of the stream."""
+    """Write the values to the host tensor only when the host has waited for this point of the stream."""
     with _lock:
         stream.copies.append((stream.epoch, host, values))
 
 
 def synchronize(device: Any = None) -> None:
-    """Wait for all streams of a device."""
+    """Let the host wait for all streams of a device."""
     index = index_of(device)
     touched.add(index)
     wait_for("synchronize", *[s for s in list(_all) if s.device_index == index])
 
 
 def reset() -> None:
-    """Discard unfinished copies and captures, and the order of all work."""
+    """Discard unfinished copies and captures, and order all earlier work before all later work."""
     with _lock:
         captures.clear()
         _pools.clear()

@@ -12,12 +12,12 @@ from tests.simulated_device.memory import Memory, races
 
 _make = torch.Tensor._make_wrapper_subclass
 _data = torch._C.TensorBase.data  # type: ignore[attr-defined]
-# Contains the function operations.run: this module cannot import `operations`, which imports this module.
+# Contains operations.run, because this module cannot import `operations`, which imports this module.
 run: list[Callable[..., Any]] = []
 
 
 class DeviceTensor(Tensor):
-    """A tensor whose values are in `raw`. `memory` is shared with all views of the same allocation."""
+    """A tensor on a simulated device. `raw` is the host tensor with its values. All views share one `memory`."""
 
     raw: Tensor
     memory: Memory
@@ -54,7 +54,7 @@ class DeviceTensor(Tensor):
         self.raw, self.memory = value.raw, value.memory
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Assign to an index. As in CUDA, a number is copied from the host, which makes a capture fail."""
+        """Assign a value to an index. As in CUDA, the assignment of a Python number makes a capture fail."""
         capture = streams.current(self.memory.device).capture
         if capture is not None and isinstance(value, int | float):
             capture.fail(
@@ -114,7 +114,7 @@ class DeviceTensor(Tensor):
         if id(self) in memo:
             return memo[id(self)]
         key = ("device memory", id(self.memory))
-        raw = copy.deepcopy(self.raw, memo)  # After a deep copy, views of one storage share one storage again.
+        raw = copy.deepcopy(self.raw, memo)  # The copies of views of one storage share a new storage.
         memory = memo.get(key)  # type: ignore[call-overload]
         if memory is None:
             memory = memo[key] = Memory(raw, self.memory.device)  # type: ignore[index]

@@ -6,5 +6,5 @@ import torch
 
 @pytest.fixture
 def gpu(simulated_gpu):
-    """The simulated device's module, `torch.sim`, which corresponds to torch.cuda."""
+    """The module `torch.sim`, which corresponds to torch.cuda."""
     return torch.get_device_module("sim")

@@ -10,7 +10,7 @@ GPU = "sim:0"
 
 
 def captured(gpu, step, **settings):
-    """Capture the function `step`, and return the graph."""
+    """Capture the function `step` in a graph, and return the graph."""
     graph, side = gpu.CUDAGraph(), gpu.Stream()
     side.wait_stream(gpu.current_stream())
     for generator in settings.pop("generators", ()):

@@ -1,4 +1,4 @@
-"""The simulated device raises the errors of a GPU. tests/gpu compares its results with the host in whole runs."""
+"""Operations on the simulated device raise the same errors as on a GPU."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Accesses of several streams must be ordered on the simulated device."""
+"""Unordered accesses of several streams to the same memory raise errors on the simulated device."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Waits for the simulated device are counted, and copies complete when the host waits for them."""
+"""The host's waits for the simulated device are counted, and copies to the host are complete only after a wait."""
 
 import threading
 
@@ -19,7 +19,7 @@ def page_locked(x: Tensor) -> Tensor:
 
 
 def kinds(counter) -> dict[str, int]:
-    """Return the number of waits by kind, and check that all waits come from this test file."""
+    """Return the counted waits by kind, and check that their source lines are in this file."""
     assert all(key.startswith("tests/simulation/test_waits.py:") for key in counter), counter
     return {key.split(" ", 1)[1]: n for key, n in counter.items()}
 

@@ -1,4 +1,4 @@
-"""Kernel calls that are recorded, replayed, and moved to other memory."""
+"""A CallGraph replays recorded calls of kernels, also on other memory."""
 
 import pytest
 import torch
@@ -54,7 +54,7 @@ def test_memory_outlives_those_who_made_it():
     with CallRecorder() as recorder:
         call(compiled(), "copy", y.nbytes, torch.full_like(y, 3.0), y)
     y.zero_()
-    torch.full_like(y, 7.0)  # If the recorded tensor's memory had been freed, this tensor would overwrite it.
+    torch.full_like(y, 7.0)  # This tensor would overwrite the recorded tensor if the latter's memory were free.
     calls = recorder.graph(compiled())
     calls.settle([])
     calls.run(0)

@@ -1,4 +1,4 @@
-"""Replayed captured inference equals calling the agent at every step, bit for bit."""
+"""Rollouts with replayed inference equal those of an agent that is called at every step, bit for bit."""
 
 import pytest
 import torch
@@ -32,7 +32,7 @@ def q_agent(epsilon=0.3, **network):
 
 
 def play(agent, n=6, between=lambda agent, i: None, groups=2, **options):
-    """Return (digest of n rollouts, the server's CapturedInference)."""
+    """Collect n rollouts. Returns the SHA-256 digest of the rollouts, and the sampler's CapturedInference."""
     sampler = make_sampler(ENV, 8, groups, options.pop("workers", 0), **options)
     try:
 
@@ -48,7 +48,7 @@ def play(agent, n=6, between=lambda agent, i: None, groups=2, **options):
 
 @pytest.fixture
 def called(monkeypatch):
-    """`called(make, ...)` checks that replays give the rollouts of an agent that is called at every step."""
+    """called(make, ...) checks that the rollouts of the agent make() are equal with and without replays."""
 
     def both(make, **options):
         with monkeypatch.context() as patch:
@@ -125,7 +125,7 @@ def test_networks_with_more_than_is_compiled_are_called(called, network):
 
 
 class Counting(CategoricalPolicyAgent):
-    """An agent whose `act` changes a number in Python."""
+    """An agent whose `act` counts its calls in Python, which a replay would skip."""
 
     acted = 0
 
@@ -164,7 +164,7 @@ def test_a_users_layer_is_called_at_every_step():
 
 def test_another_agent_is_recorded_anew(monkeypatch):
     def both():
-        """Collect rollouts by two agents, which alternate after every two rollouts."""
+        """Collect eight rollouts. Two agents alternate after every two rollouts."""
         agents, sampler = (policy_agent(), q_agent()), make_sampler(ENV, 8, 2, 0)
         try:
             return digest_of(sampler.collect(agents[i // 2 % 2]) for i in range(8)), sampler.server._inference
@@ -179,7 +179,7 @@ def test_another_agent_is_recorded_anew(monkeypatch):
 
 @register_module
 class Doubling(nn.Module):
-    """A user's module that is registered as safe to capture."""
+    """A user's torch module, which register_module declares as safe to capture."""
 
     def __init__(self, body):
         super().__init__()

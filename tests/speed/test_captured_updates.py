@@ -1,4 +1,4 @@
-"""Updates are captured, or run from Python with one line that gives the reason. Replays equal Python bit for bit."""
+"""Updates are captured and replayed with equal bits, or run from Python after one line that gives the reason."""
 
 from dataclasses import replace
 
@@ -18,7 +18,8 @@ NAME = "tests.speed.test_captured_updates"
 
 
 class WithABonus(A2C):
-    """An algorithm whose loss uses a scheduled number and a tensor of the batch, without any declaration."""
+    """A user's algorithm whose loss uses a scheduled number and a recorded tensor of the batch. Updates can be
+    captured."""
 
     def schedules(self, progress, env_steps):
         return {**super().schedules(progress, env_steps), "bonus": 1e-3 * env_steps}
@@ -39,7 +40,7 @@ class Waiting(A2C):
 
 
 class Replacing(A2C):
-    """An algorithm whose loss reads a tensor that each rollout replaces."""
+    """A user's algorithm whose loss reads an attribute that each rollout replaces by a new tensor."""
 
     def ingest(self, rollout):
         super().ingest(rollout)
@@ -52,7 +53,7 @@ class Replacing(A2C):
 
 
 class ReplacingInAMethod(Replacing):
-    """Like `Replacing`, but the method that reads the tensor is stored as an attribute."""
+    """Like `Replacing`, but the loss calls a method, stored as an attribute, which reads the tensor."""
 
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
@@ -68,7 +69,7 @@ class ReplacingInAMethod(Replacing):
 
 
 class HookedGradients(A2C):
-    """An algorithm with a gradient hook that reads a number which each update changes."""
+    """A user's algorithm with a gradient hook that reads a Python number, which each update changes."""
 
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
@@ -80,7 +81,7 @@ class HookedGradients(A2C):
 
 
 class CountingUpdates(A2C):
-    """An algorithm whose step length depends on a count in Python."""
+    """A user's algorithm whose loss depends on a count of updates in Python."""
 
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
@@ -96,7 +97,7 @@ class CountingUpdates(A2C):
 
 
 class CountingNet(nn.Module):
-    """A network that anneals its logits by a count in Python."""
+    """A user's network whose logits depend on a count of forward passes in Python."""
 
     def __init__(self, inputs, actions):
         super().__init__()
@@ -115,7 +116,7 @@ class CountingNetwork(A2C):
 
 
 class ManyKinds(PPO):
-    """An algorithm whose batches have tensors of many different sizes."""
+    """A user's algorithm whose batches contain a tensor of 40 different sizes."""
 
     def batches(self):
         for i, batch in enumerate(super().batches()):
@@ -153,14 +154,14 @@ class WaitingForAdvantages(A2C):
 
 
 class LastFrames(A2C):
-    """An algorithm whose advantages read a part of the rollout that is not copied to fixed addresses."""
+    """A user's algorithm whose advantages read final frames, which are not copied to fixed addresses."""
 
     def advantages(self, rollout, value, bootstrap):
         return super().advantages(rollout, value, bootstrap) + 0 * rollout.final_frames[0].float().mean()
 
 
 class WaitingOnTheHost(A2C):
-    """An algorithm whose advantages read the host's copy of the rollout."""
+    """A user's algorithm whose advantages read the copy of the rollout on the host."""
 
     def advantages(self, rollout, value, bootstrap):
         scale = 1 + 0.1 * int(rollout.on_host.terminated.sum())
@@ -168,7 +169,7 @@ class WaitingOnTheHost(A2C):
 
 
 class WithBatches(A2C):
-    """An algorithm whose batches are of the class of the samples at fixed addresses, and must not overwrite them."""
+    """A user's algorithm whose batches are changed copies of the samples, which a capture must not overwrite."""
 
     def batches(self):
         for _ in range(3):
@@ -222,7 +223,6 @@ def test_the_number_of_graphs_is_limited(simulated_gpu, tmp_path):
 
 
 def test_settings_of_a_subclass_of_the_base_class():
-    """A user's subclass of PolicyGradient needs only to define a loss."""
     from accel_rl.algos.policy_gradient import PolicyGradient
     from tests.algos.made_up import SPEC, B, T, act_over, ingest, rollout
 

@@ -1,5 +1,4 @@
-"""A failed capture leaves the stream and the random generators usable, on a simulated GPU and on a real one (`pytest -m
-gpu`)."""
+"""After a failed capture, the GPU stream and the random generators can be used (real GPUs: `pytest -m gpu`)."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Inference by CUDA graphs equals calls of the agent at every step, on a simulated and a real GPU (`pytest -m gpu`)."""
+"""Inference by CUDA graphs gives the same rollouts as calls of the agent at every step (real GPUs: `pytest -m gpu`)."""
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ from tests.speed.test_captured_inference import ENV, SPEC, Counting, anneal, apa
 
 
 def play(make, captured, n=6, between=lambda agent, i: None, groups=2, device="sim:0", workers=0):
-    """Return (digest of n rollouts, number of captured acts, messages)."""
+    """Collect n rollouts. Returns (SHA-256 digest of the rollouts, number of captured graphs, messages)."""
     from tests.simulated_device import in_parts
 
     agent, notes = make(), []
@@ -101,7 +101,7 @@ def recurrent_agent():
 
 OF_VALUES = [q_agent, dueling_agent, c51_agent, quantile_agent, data_efficient_agent, last_step_agent]
 AGENTS = [policy, noisy_agent, recurrent_agent, *OF_VALUES, padded_agent, hadamax_agent, btr_agent]
-# test_an_epsilon_that_changes and whole runs in tests/gpu test more networks of Q-learning.
+# The quick cases omit Q-learning, which test_an_epsilon_that_changes and tests/gpu also test.
 QUICK = [(policy, 1), (recurrent_agent, 2)]
 CASES = [(make, groups) for make in AGENTS for groups in (1, 2)]
 
@@ -110,7 +110,7 @@ CASES = [(make, groups) for make in AGENTS for groups in (1, 2)]
 def test_the_same_as_called(simulated_gpu, make, groups):
     want, _, notes = play(make, False, groups=groups)
     assert notes == ["inference is not captured, Python runs at every step: --sampler.no-capture"]
-    assert play(make, True, groups=groups) == (want, groups, [])  # One graph per group serves all rollout buffers.
+    assert play(make, True, groups=groups) == (want, groups, [])  # one graph per group
 
 
 @pytest.mark.slow
@@ -154,7 +154,7 @@ def test_what_cannot_be_captured_is_called_and_said_once(simulated_gpu, monkeypa
 
 
 class Asking:
-    """A setting whose truth value makes the host wait for the GPU."""
+    """An object whose conversion to bool makes the host wait for the GPU."""
 
     def __bool__(self):
         return bool(torch.ones((), device="sim:0"))
@@ -179,7 +179,7 @@ def test_a_graph_keeps_what_it_reads_and_has_no_effect_when_captured(simulated_g
     graphs, out = CudaGraphs(torch.device("sim:0")), torch.zeros(3, device="sim:0")
 
     def captured():
-        local = torch.arange(3, device="sim:0")  # The captured graph must keep this local tensor alive.
+        local = torch.arange(3, device="sim:0")  # This tensor must stay alive as long as the graph.
         return graphs.capture(lambda: out.add_(local))
 
     replay = captured()

@@ -1,4 +1,4 @@
-"""Batches of one kind are copied to the same addresses by one launch."""
+"""Batches of equal shapes are copied to the same addresses, by one launch."""
 
 from dataclasses import dataclass, field
 
@@ -54,7 +54,7 @@ def test_rollouts_with_and_without_invalid_steps_share_the_memory_of_frames():
     one, other = (fixed.load(kind_of(x, "cpu"), x) for x in (complete, partial))
     assert one is not other and one.rollout.frames is other.rollout.frames is not r.frames
     assert one.valid is None and torch.equal(other.valid, r.valid)
-    # Final frames are not copied: few steps need them, but they would take as much memory as the frames.
+    # Final frames are not copied, because few steps need them and they take as much memory as the frames.
     assert one.rollout.final_frames is None
 
 

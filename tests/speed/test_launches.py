@@ -1,4 +1,4 @@
-"""The number of the host's launches per minibatch and per rollout, after all captures."""
+"""The numbers of launches on the GPU per minibatch and per training cycle, after all captures."""
 
 from itertools import pairwise
 
@@ -9,9 +9,9 @@ from accel_rl.algos.algorithm import advance
 from tests.gpu.runs import GPU, RUNS, build, cycles
 from tests.marks import slow
 
-WARM = 8  # After these training cycles, advantages and updates are captured as graphs.
-# Number of launches of a training cycle, without those of its updates.
-# The launches copy a rollout, compute values at time limits and advantages, and sum up metrics, for example.
+WARM = 8  # Number of training cycles until all parts are captured as graphs.
+# Number of launches in a training cycle, without those of updates.
+# Launches copy a rollout, compute advantages, and sum up metrics, for example.
 CYCLE = {
     "a2c, pong": 7,
     "a2c, LSTM, pong": 7,

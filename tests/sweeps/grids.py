@@ -1,4 +1,4 @@
-"""Grids for the tests, with runs of one or two seconds."""
+"""Grids for the tests of sweeps. Most of their runs take one or two seconds."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,24 +37,24 @@ def seeded(seeds: Sequence[int] = (0, 1)) -> Grid:
 
 
 def machines() -> Grid:
-    """Runs with one, three and eight GPUs."""
+    """Three runs, which ask for one, three and eight GPUs."""
     return grid(cartpole(), Level({"envs": (4, 48, 64)}, gpus=(1, 3, 8)))
 
 
 def mixed() -> Grid:
-    """Two runs with one core, and one run with two cores."""
+    """Two runs that ask for one core, and one run that asks for two cores."""
     base = replace(cartpole(), env_steps=2_400)
     return grid(base, Level({"envs": (4, 8)}, cores=(1, 2)), {"seed": (0,)}) + grid(base, {"envs": (4,)}, seeds=(1,))
 
 
 def long() -> Grid:
-    """Two runs that are long enough for a test to interrupt them, and a third run that starts after one of them."""
+    """Three runs, which take long enough for a test to interrupt them."""
     base = replace(cartpole(), env_steps=2_400)
     return grid(base, {"envs": (4,)}, seeds=(0, 1)) + grid(base, {"envs": (8,)}, seeds=(0,))
 
 
 def failing() -> Grid:
-    """One run with NaN rewards, and one correct run."""
+    """A correct run, and a run that fails because rewards are NaN."""
     base = replace(cartpole(), max_skipped_updates=2, env_steps=800)
     return grid(base, {"env.id": ("CartPole-v1", "tests.environments:without_a_reward")})
 
@@ -80,11 +80,11 @@ def no_grid() -> int:
 
 
 def pair() -> Grid:
-    """Two runs that are long enough for a test to interrupt them."""
+    """Two runs, which take long enough for a test to interrupt them."""
     return grid(replace(cartpole(), env_steps=2_400), seeds=(0, 1))
 
 
 def uneven() -> Grid:
-    """Two similar runs that cannot finish within minutes, and a short run with other settings."""
+    """Two runs that would take hours and differ only in the seed, and a short run."""
     endless = grid(replace(cartpole(), env_steps=10_000_000), {"envs": (4,)}, seeds=(0, 1))
     return endless + grid(replace(cartpole(), env_steps=1_200), {"envs": (8,)}, seeds=(0,))

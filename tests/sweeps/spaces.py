@@ -1,4 +1,4 @@
-"""Spaces for the tests of searches, with runs of one or two seconds."""
+"""Search spaces for the tests of hyperparameter searches, with runs of one or two seconds."""
 
 from dataclasses import replace
 from typing import Any
@@ -12,7 +12,7 @@ def cartpole(trial: Any) -> TrainConfig:
 
 
 def sometimes_impossible(trial: Any) -> TrainConfig:
-    """Trials with four environments, except the second, whose five environments cannot be divided into two groups."""
+    """Trials of which the second has impossible settings: five environments cannot be divided into two groups."""
     learning_rate = trial.suggest_float("learning_rate", 1e-4, 1e-2, log=True)
     config = grids.cartpole(envs=5 if trial.number == 1 else 4, learning_rate=learning_rate, groups=2)
     return replace(config, env_steps=2_400)

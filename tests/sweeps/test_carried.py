@@ -1,4 +1,4 @@
-"""The files of --carry: limits, order of writing, files after a kill, and packing and unpacking of runs."""
+"""The files of a sweep with --carry: limits of size, contents after a kill, and packing and unpacking of runs."""
 
 import hashlib
 import io
@@ -69,10 +69,8 @@ def test_a_newer_item_replaces_the_older_and_evicted_ones(tmp_path):
 
 @pytest.mark.parametrize("writes", range(8))
 def test_a_kill_at_any_write_leaves_the_older_or_the_newer_item(writes, tmp_path, monkeypatch):
-    """A process is killed while it writes a file of --carry.
-
-    Another process reads the remaining files, and continues.
-    """
+    """A process is killed while it replaces a packed item in the files of --carry, and another process reads these
+    files."""
     before = {Item("a", 10, False): os.urandom(35_000), Item("b", 1): b"b" * 4_000}
     carried = opened(tmp_path / "out")
     for item, data in before.items():
@@ -117,7 +115,7 @@ def test_a_damaged_file_is_ignored_and_kept(tmp_path):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Path:
-    """A run of 800 env steps, with checkpoints at 400 and 800."""
+    """The folder of a run of 800 env steps."""
     folder = tmp_path_factory.mktemp("carried") / "run"
     config = cartpole()
     evaluation = replace(config.evaluation, interval=400, episodes=2, parallel=2)
@@ -147,7 +145,7 @@ def test_a_finished_run_is_packed_with_its_network_in_half_precision(trained, tm
     assert not (run / "checkpoints").exists() and not (run / packed_run.SCRATCH).exists()
     assert SweepFolder(run.parent).saved_at("run") == 800 and SweepFolder(run.parent).finished("run", 800)
     assert not SweepFolder(run.parent).finished("run", 801)
-    # A finished run is packed without checkpoints, and can then be packed again.
+    # A finished run that was unpacked has no checkpoints, and can be packed again.
     assert packed_run.pack(run, is_finished=True)
     assert accel_rl.Run(run).evaluate(episodes=1, parallel=1)
 
@@ -163,10 +161,8 @@ def test_an_unfinished_run_is_packed_with_its_newest_checkpoint(trained, tmp_pat
 
 @pytest.mark.parametrize("moves", range(0, 9, 2))
 def test_an_interrupted_unpacking_is_repeated(moves, trained, tmp_path, monkeypatch):
-    """If the process is killed when it moves a file, the run is not finished.
-
-    The next call of `unpack` completes the unpacking.
-    """
+    """If the process is killed while it moves files, the run does not count as finished, and the next `unpack`
+    completes it."""
     folder, data = SweepFolder(tmp_path), packed_run.pack(trained, is_finished=True)
     run, move, count = fresh(tmp_path / "run", trained), os.replace, 0
 
@@ -198,7 +194,7 @@ def test_a_run_with_other_settings_is_refused(trained, tmp_path):
 
 
 def test_finished_runs_take_the_room_of_checkpoints_and_the_rest_is_named(trained, tmp_path):
-    """The order of the grid determines which checkpoint is removed first."""
+    """If space is short, checkpoints of the runs that come last in the grid are removed first."""
     folder = SweepFolder(tmp_path / "sweep")
     names = ["first", "second", "third", "fourth"]
     for name in names:
@@ -247,7 +243,7 @@ def test_a_translated_game_is_carried_to_an_empty_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "first"))
     file = translation.translation_file("pong")
     file.parent.mkdir(parents=True)
-    library = b"not a library"  # The cache of compiled code checks digest and owner before a library is loaded.
+    library = b"not a library"  # Only the digest and the owner of the file are checked.
     file.write_bytes(library + hashlib.sha256(library).digest())
     file.chmod(0o600)
     carried = opened(tmp_path / "out")
@@ -295,7 +291,7 @@ def test_links_are_neither_packed_nor_followed(tmp_path):
 
 
 def test_runs_of_a_grid_are_named_after_their_settings_in_the_archive(tmp_path):
-    """A run's name is read back correctly even if it contains @ and looks like that of a checkpoint."""
+    """Names with "@" or "-unfinished", which separate the parts of file names, are read back correctly."""
     carried = opened(tmp_path)
     items = [Item("game@2,seed=0-unfinished", 3), Item("x.1of2", 4, False)]
     for item in items:

@@ -1,4 +1,4 @@
-"""Gorila runs on described machines: whether the bundles and their replays fit on the machines."""
+"""A dry run tells whether a Gorila run's bundles and replays fit on described machines."""
 
 import math
 from dataclasses import replace
@@ -13,7 +13,7 @@ from accel_rl.sweeps.sweep_plan import cluster_needs, describe_clusters
 from accel_rl.text.errors import ConfigError
 
 GIB = 2**30
-REPLAY = 7_104 * 1_000_000 / GIB  # GiB of a million transitions of 84x84 pictures, as in docs/benchmarks.md.
+REPLAY = 7_104 * 1_000_000 / GIB  # GiB of a million transitions of 84x84 pictures.
 
 
 def machine(cores: int, gib: float | None, machines: int = 1, gpus: tuple[int, ...] = ()) -> Machine:
@@ -69,7 +69,7 @@ def test_a_cluster_fits_or_not(there, line):
 
 
 def test_one_machine_holds_its_replays_or_not():
-    """Bundles on one machine share cores, but each bundle needs its own memory."""
+    """Bundles may share the cores of a machine, but each bundle needs its own memory."""
     _, fit = describe_clusters([config(bundles=2)], machine(2, 16), 1)
     assert fit == "  on this machine of 2 cores and 16.0 GiB"
     _, fit = describe_clusters([config()], machine(4, 16), 1)

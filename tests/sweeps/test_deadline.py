@@ -1,4 +1,5 @@
-"""Runs that a sweep with --minutes starts and stops; real sweeps that are killed, and continued only from --carry."""
+"""Which runs a sweep with --minutes starts and stops, and killed sweeps that are continued from the files of
+--carry."""
 
 import json
 import os
@@ -55,7 +56,7 @@ def write_rows(run_dir: Path, text: str, env_steps: int = 0, host: tuple[str, in
 
 def test_the_pace_counts_neither_evaluations_nor_the_start(tmp_path):
     assert read_pace(tmp_path, 0.0) is None
-    # Rows of metrics.csv: the first has a slow start, the second fills a replay, the third has an evaluation of 30 s.
+    # Rows of metrics.csv: a slow start, random steps that fill a replay, and then an evaluation of 30 s.
     slow, random, warm = "1000,5,100,10,\n", "2000,0,9000,20,\n", "3000,9,100,60,1.5\n4000,9,200,65,\n"
     write_rows(tmp_path, slow + random + warm)
     pace = read_pace(tmp_path, 15.0)
@@ -70,7 +71,7 @@ def test_the_pace_counts_neither_evaluations_nor_the_start(tmp_path):
 
 
 def fresh(tmp_path: Path, lengths: dict[str, int], slots: list[Slot], interval: int = 0) -> tuple[SweepFolder, Layout]:
-    """Create a sweep's folder with runs of one kind. Returns the folder and the layout."""
+    """Create the folder of a sweep, whose runs differ in name, length and seed. Returns the folder and the layout."""
     size = Size(len(slots[0].gpus), 0 if slots[0].gpus else 1)
     config = grids.cartpole()
     evaluation = replace(config.evaluation, interval=interval)
@@ -89,7 +90,7 @@ ONE = [Slot((0,))]
 
 
 def test_runs_that_can_finish_are_planned_in_the_order_of_the_grid(tmp_path):
-    """Runs train 100 env steps/s. 108 s remain for training, and each run takes 10 s to start and end."""
+    """Runs make 100 env steps/s, and need 10 s for start and end. 108 s remain until the deadline."""
     folder, layout = fresh(
         tmp_path, {"done": 1000, "long": 20_000, "first": 4_000, "second": 6_000, "third": 3_000}, ONE
     )
@@ -126,12 +127,12 @@ def test_the_rate_of_another_host_does_not_count(tmp_path):
         assert deadline.rate("next") != deadline.rate("next")
         assert deadline.plan(["next"])[1] == "  next: starts at 0:00, its rate is measured"
     assert Deadline(folder, layout, 2.0, time.time(), {"a2c": 50.0}).needed_s("next") == 10 + 80
-    # The 6 s that remain are too short to measure a run's rate.
+    # 6 s until the deadline are too short to measure a run's rate.
     assert not Deadline(folder, layout, 0.2, time.time(), {})._fits("next")
 
 
 class Stopping(Feeder):
-    """A feeder with given runs in slots, which records the runs that are stopped."""
+    """A Feeder whose running runs are given, and which records the runs that it is asked to stop."""
 
     def __init__(self, folder: SweepFolder, layout: Layout, slots: dict[str, Slot]):
         super().__init__(folder, layout, View(folder).lengths, 0, 0)
@@ -172,7 +173,8 @@ def test_a_slow_run_is_stopped_only_for_a_run_that_can_finish(tmp_path):
 
 
 def test_late_runs_that_share_a_gpu_are_stopped_one_by_one_from_the_last(tmp_path):
-    """Of several runs that are too slow, the last in the grid is stopped first, so that the others get faster."""
+    """If several runs on a GPU are too slow, only the last in the grid is stopped, because the others then get
+    faster."""
     slots = [Slot((2 * i, 2 * i + 1), (0,)) for i in range(4)]
     names = ["a", "b", "c", "d"]
     folder, layout = fresh(tmp_path, dict.fromkeys(names, 20_000), slots)
@@ -184,7 +186,7 @@ def test_late_runs_that_share_a_gpu_are_stopped_one_by_one_from_the_last(tmp_pat
     assert feeder.stopped == ["c"]
     deadline._read_at = -1e9
     deadline.step(feeder)
-    # After a stop, the other runs' rates are measured again before another run is stopped.
+    # Before the next run is stopped, rates are measured again.
     assert feeder.stopped == ["c"]
     looked(deadline, feeder)
     looked(deadline, feeder)
@@ -193,8 +195,7 @@ def test_late_runs_that_share_a_gpu_are_stopped_one_by_one_from_the_last(tmp_pat
 
 @pytest.fixture
 def control(tmp_path, monkeypatch):
-    """Install a stand-in for nvidia-cuda-mps-control that records its calls. The stand-in's daemon keeps its output
-    open."""
+    """A function that installs a stand-in for nvidia-cuda-mps-control, which records its calls."""
 
     def install(is_running: bool = False, starts: bool = True) -> Path:
         program, log, flag = tmp_path / "bin" / mps.CONTROL, tmp_path / "calls", tmp_path / "running"
@@ -297,10 +298,7 @@ def test_a_dry_run_prints_the_choice_and_writes_nothing(tmp_path, capsys):
 
 @pytest.fixture(scope="module")
 def ordinary(tmp_path_factory) -> Path:
-    """A sweep of `pair` without --minutes, whose runs are trained one after another.
-
-    Interrupted sweeps of `pair` must equal this sweep.
-    """
+    """The runs of the grid `pair`, trained without interruptions. Interrupted sweeps must have equal results."""
     folder = tmp_path_factory.mktemp("ordinary")
     for member in grids.pair().members:
         accel_rl.train(member.config, run_dir=folder / member.name)
@@ -308,7 +306,7 @@ def ordinary(tmp_path_factory) -> Path:
 
 
 def assert_equal(folder: Path, ordinary: Path, names: Sequence[str] = ("seed=0", "seed=1")) -> None:
-    """Check that each run of the sweep has the rows and the final network of the ordinary sweep."""
+    """Check that runs have the same rows of metrics and the same final network as the uninterrupted runs."""
     for name in names:
         assert rows(folder / name) == rows(ordinary / name)
         expected = checkpoint.load(Checkpoints(ordinary / name / "checkpoints").path(2_400))["learner"]["network"]
@@ -326,7 +324,7 @@ def is_packed(out: Path, name: str = "") -> bool:
 
 @pytest.mark.slow
 def test_a_stopped_sweep_continues_elsewhere_with_its_packed_checkpoints(ordinary, tmp_path):
-    """A sweep is stopped by Ctrl-C. The same command in a new folder continues only from the packed files."""
+    """After Ctrl-C, the same command with a new folder continues the sweep from the files of --carry."""
     out, one = tmp_path / "out", (PAIR, "--only", "seed=1", *ONE_CORE)
     process = start(*one, "--carry", out, "--out", tmp_path / "first")
     wait_for(lambda: progressed(tmp_path / "first" / "seed=1", 4))
@@ -339,7 +337,7 @@ def test_a_stopped_sweep_continues_elsewhere_with_its_packed_checkpoints(ordinar
     done = run(*one, "--carry", out, "--out", tmp_path / "second")
     assert done.returncode == 0, done.stderr
     assert_equal(tmp_path / "second", ordinary, ["seed=1"])
-    for name, item in items.items():  # The sweep in the new folder began at the packed checkpoint.
+    for name, item in items.items():  # The new sweep resumed from the packed checkpoint.
         *_, last = json.loads((tmp_path / "second" / name / "launches.json").read_text())
         assert last["env_steps"] == item.env_steps > 0
     assert is_packed(out, "seed=1")
@@ -351,7 +349,7 @@ def test_a_stopped_sweep_continues_elsewhere_with_its_packed_checkpoints(ordinar
 
 @pytest.mark.slow
 def test_a_run_that_cannot_finish_gives_its_slot_to_one_that_can(tmp_path):
-    """On one core, the sweep measures and stops the first run, and does not begin the second, similar run.
+    """On one core, the sweep stops the first run, which cannot finish, and does not begin the second, similar run.
 
     The short run finishes and is packed. The sweep then ends, because no other run can finish.
     """
@@ -370,7 +368,8 @@ def test_a_run_that_cannot_finish_gives_its_slot_to_one_that_can(tmp_path):
 
 @pytest.mark.slow
 def test_the_deadline_is_kept(tmp_path, capsys):
-    """If no other runs can start, two runs train until the time that is reserved for packing their checkpoints."""
+    """Two runs that cannot finish train until 12 s before the deadline at most, and their checkpoints are then
+    packed."""
     out, folder, began = tmp_path / "out", tmp_path / "sweep", time.monotonic()
     process = start(UNEVEN, "--only", "envs=4", "--minutes", 0.8, "--carry", out, "--out", folder, "--gpus", "none")
     wait_for(lambda: progressed(folder / "envs=4,seed=0", 2))

@@ -1,4 +1,4 @@
-"""Grids with crossed and zipped levels, strict keys, and names of folders."""
+"""Grids of settings: crossed and zipped levels, unknown keys, and names of run folders."""
 
 from dataclasses import replace
 
@@ -154,7 +154,7 @@ def test_every_member_is_a_whole_configuration():
 
 
 def test_a_scaled_run_has_room_for_a_rollout_and_few_evaluations():
-    """A replay has room for a rollout and its n-step returns. Evaluations of few steps still play whole episodes."""
+    """A run that --scale makes shorter is valid, and has at most ten evaluations."""
     base = stooke.dqn_scaling(batch_size=32)
     for scale in (1e-4, 1e-5):
         small = scaled(base, scale)
@@ -168,7 +168,7 @@ def test_a_scaled_run_has_room_for_a_rollout_and_few_evaluations():
 @pytest.mark.parametrize("threads", [1, 8])
 @pytest.mark.parametrize("scale", [0.5, 0.02, 0.002, 0.0005])
 def test_a_scaled_concurrent_run_has_several_periods(scale, threads):
-    """A run of a single period learns nothing: at --scale 0.002, Daley & Amato's table then had a speed-up of 8."""
+    """A concurrent run needs several periods, because a run of a single period makes no updates."""
     base = daley.table_1(threads, "both" if threads > 1 else "concurrent")
     small = scaled(base, scale)
     resolve(small)

@@ -1,4 +1,4 @@
-"""Sweeps in idle time: scheduling class, and --resume by experiment."""
+"""Sweeps with --idle: the scheduling class of processes, and --resume with an experiment's name."""
 
 import json
 import os
@@ -22,13 +22,13 @@ def test_a_run_in_idle_time_has_the_lowest_share_of_the_cores(tmp_path):
         wait_for(lambda: state.exists() and states(folder)[NAMES[0]] == "running")
         assert json.loads(config.read_text())["sampler"]["timeout_s"] == TIMEOUT_S
         assert all(os.sched_getscheduler(p.pid) == os.SCHED_IDLE for p in tree(process.pid))
-        # With autogroups, the kernel divides the cores among sessions before it considers the scheduling class.
-        # The file `autogroup` is empty without autogroups, and for a process of the first session.
+        # With autogroups, Linux divides the cores among sessions before it considers the scheduling class.
+        # The file `autogroup` is empty without autogroups, and in processes of the first session.
         session = Path(f"/proc/{json.loads(state.read_text())[NAMES[0]]['pid']}/autogroup")
         if session.exists() and session.read_text():
             wait_for(lambda: session.read_text().split()[-2:] == ["nice", "19"])
             assert Path("/proc/self/autogroup").read_text().split()[-1:] != ["19"]
-    finally:  # The run is killed, because on a busy machine it would get no time to save a checkpoint.
+    finally:  # On a busy machine, the run would get no time to stop.
         for p in tree(process.pid):
             p.kill()
         process.communicate()

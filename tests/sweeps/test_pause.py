@@ -1,4 +1,4 @@
-"""Sweeps are paused and continued, also after a kill during a pause."""
+"""Sweeps are paused and continued. A sweep that is killed during a pause can also be continued."""
 
 import signal
 import subprocess
@@ -24,12 +24,12 @@ def test_a_pause_stops_every_process_until_it_ends(tmp_path, capsys):
     assert time.monotonic() - began < 1
     paused = tree(process.pid)
     assert len(paused) > 1
-    # SIGSTOP takes effect only when a process next gets a core.
+    # A process that gets no core handles SIGSTOP late.
     wait_for(lambda: {p.status() for p in paused} == {psutil.STATUS_STOPPED}, 20, "the pause")
     rows = (folder / NAMES[0] / "metrics.csv").read_bytes()
     time.sleep(0.5)
     assert (folder / NAMES[0] / "metrics.csv").read_bytes() == rows
-    # Paused runs handle the stop request, and save checkpoints, only after the pause.
+    # Paused runs handle SIGINT and save checkpoints only after the pause.
     process.send_signal(signal.SIGINT)
     assert sweep.main(["--unpause", str(folder)]) == 0
     process.communicate(timeout=200)

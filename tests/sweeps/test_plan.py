@@ -1,4 +1,4 @@
-"""The printed plan of a sweep: the requested and the allotted GPUs and cores of runs of several sizes."""
+"""A sweep's dry run prints the GPUs and cores that each run asks for and gets."""
 
 import re
 from pathlib import Path
@@ -25,7 +25,7 @@ def planned(tmp_path, monkeypatch, capsys):
 
 
 def row(lines: list[str], name: str) -> list[str]:
-    """Return the cells of a run: name, env steps, requested resources, allotted resources."""
+    """Return the cells of a run's row: name, env steps, requested GPUs and cores, allotted GPUs and cores."""
     found = [line for line in lines if line.split()[:1] == [name]]
     assert len(found) == 1, (name, lines)
     return re.split(r" {2,}", found[0].strip())
@@ -38,7 +38,7 @@ def test_table_2_is_one_sweep_of_runs_of_1_to_8_gpus(planned):
             asked, got = f"{n} GPUs, {n} cores", f"{n} GPUs, {5 * n} cores, {n} ranks"
             name = f"gpus={n},{algorithm},seed=0"
             assert row(lines, name) == [name, "50,000,000", asked, got]
-        if algorithm in ("a2c", "ppo"):  # A3C and APPO have no run on one GPU in this sweep.
+        if algorithm in ("a2c", "ppo"):  # A3C and APPO have no run on one GPU.
             assert row(lines, f"gpus=1,{algorithm},seed=0")[2:] == ["1 GPU, 1 core", "1 GPU, 5 cores"]
     for head in ("8 GPUs, 40 cores, 1", "4 GPUs, 20 cores, 2", "2 GPUs, 10 cores, 4"):
         assert f"4 runs of {head} at the same time:" in lines
@@ -108,7 +108,7 @@ def test_slurm_plans_jobs(planned, monkeypatch):
 
 
 def test_ranks_on_the_gpus_that_are_there_divide_the_environments(planned):
-    """With six GPUs, 256 environments are divided among ranks on four GPUs, and 16 learners share all six GPUs."""
+    """On six GPUs, A2C divides its 256 environments among four ranks, and the 16 learners of A3C share all six GPUs."""
     only = ("--only", "game=pong", "seed=0", "algorithm=a2c-256env,a3c-16env-16")
     lines = planned("experiments.stooke:figure_10", *only, "--gpus", "0-5")
     assert row(lines, "pong,a2c-256env,seed=0")[2:] == ["8 GPUs, 1 core", "4 GPUs, 20 cores, 4 ranks"]

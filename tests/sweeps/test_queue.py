@@ -1,5 +1,4 @@
-"""Order of starts: largest runs first, in disjoint slots. No large run waits for smaller runs that are later in the
-queue."""
+"""A sweep starts its largest runs first, in disjoint slots. Smaller runs that come later never delay a large run."""
 
 import itertools
 import random
@@ -40,7 +39,7 @@ def test_the_largest_begin_first_and_others_fill_what_is_left():
 def test_a_run_that_waits_keeps_smaller_ones_out_of_its_slot_alone():
     sizes, here = queue(a=1, b=1, big=4), slots(1, 4)
     in_use = [here[Size(4)][0], here[Size(1)][5]]  # GPUs 0-3, and GPU 5
-    # The large run claims GPUs 4-7, of which only GPU 5 is in use.
+    # The run `big` reserves GPUs 4-7, of which only GPU 5 is in use.
     assert starts(["a", "b", "big"], sizes, here, in_use) == []
     found = starts(["a", "b", "big"], sizes, here, in_use[:1])
     assert gpus_of(found) == {"big": (4, 5, 6, 7)}
@@ -51,10 +50,10 @@ def test_a_run_that_waits_keeps_smaller_ones_out_of_its_slot_alone():
 def test_sizes_that_do_not_divide_the_machine_do_not_overlap():
     sizes, here = queue(a=3, b=3, pair=2, e=1, f=1, c=3, d=3), slots(1, 2, 3)
     few = gpus_of(starts(["a", "b", "pair", "e", "f"], sizes, here, []))
-    # The run `pair` claims GPUs 2 and 3, and is the next to use them.
+    # The run `pair` reserves GPUs 2 and 3, and waits for GPU 2.
     assert few == {"a": (0, 1, 2), "b": (4, 5, 6), "e": (7,)}
     many = gpus_of(starts(sizes, sizes, here, []))
-    # The runs c and d start next, and leave GPUs 3 and 7 free.
+    # The runs c and d will replace a and b, and do not need GPUs 3 and 7.
     assert many == {"a": (0, 1, 2), "b": (4, 5, 6), "e": (3,), "f": (7,)}
 
 
@@ -83,19 +82,19 @@ def test_cores_without_a_gpu_are_of_any_size_too():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_nothing_overlaps_and_small_runs_never_keep_larger_ones_waiting(seed):
-    """Runs have random sizes and lengths. All larger runs end, although small runs restart for ever."""
+    """All larger runs start and end, although small runs are queued again whenever they end."""
     rng = random.Random(seed)
     here = slots(1, 2, 3, 4, 5, 8)
     sizes = {f"{i}": Size(rng.choice((2, 3, 4, 5, 8))) for i in range(30)}
     small = {f"small{i}": Size(1) for i in range(12)}
     waiting, running, ended = [*small], {}, set()
     for now in range(2_000):
-        if now % 10 == 0 and now // 10 < len(sizes):  # Larger runs are added while small runs use all GPUs.
+        if now % 10 == 0 and now // 10 < len(sizes):  # A run of several GPUs is added every ten steps.
             waiting.append(f"{now // 10}")
         for name in [n for n, (_, until) in running.items() if until <= now]:
             del running[name]
             if name in small:
-                waiting.insert(0, name)  # The small run is queued again, as in a retry.
+                waiting.insert(0, name)  # as in a retry
             else:
                 ended.add(name)
         for name, slot in starts(waiting, sizes | small, here, [s for s, _ in running.values()]):

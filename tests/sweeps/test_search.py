@@ -1,4 +1,4 @@
-"""Searches of real runs by Optuna, started by the command line: finished, pruned, stopped, killed, resumed."""
+"""Hyperparameter searches by Optuna, with real runs: finished, pruned, stopped, killed, and resumed."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def trials(folder: Path) -> list[Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_stopped_search_goes_on_with_the_run_that_it_had_begun_and_is_in_the_report(number, tmp_path, capsys):
-    """The second trial's impossible settings make this trial fail, but not the search."""
+    """The second trial fails because its settings are impossible, and the search continues."""
     folder = tmp_path / "search"
     process = start("tests.sweeps.spaces:sometimes_impossible", "--trials", 1, "--out", folder)
     wait_for(lambda: progressed(folder / "trial=000", 2))
@@ -83,7 +83,7 @@ def test_a_stopped_search_goes_on_with_the_run_that_it_had_begun_and_is_in_the_r
 
 @pytest.fixture
 def begun(tmp_path):
-    """A search that has begun. The test itself begins and ends the trials."""
+    """A search whose trials begin and end only when the test calls it."""
     folder = SweepFolder(tmp_path / "search")
     folder.path.mkdir()
     folder.create({}, {}, {"placing": {}, "slurm": False})
@@ -93,9 +93,9 @@ def begun(tmp_path):
 
 
 def ran(search: Search, scores: list[float]) -> tuple[str, bool]:
-    """Begin a trial, and write rows of its run's metrics. A whole run has PERIODS rows.
+    """Begin a trial, and write one row of metrics per score, at most PERIODS.
 
-    Return the trial's name, and whether the search stopped the trial after its last row.
+    Returns the trial's name, and whether the search has stopped the trial.
     """
     search._ask()
     name, is_bad = list(search._running)[-1], False
@@ -141,7 +141,7 @@ def test_a_run_below_the_median_is_pruned_and_one_above_is_not(begun, capsys):
     ],
 )
 def test_a_trials_score_is_that_of_the_last_evaluation_or_of_training(begun, rows, state, score):
-    """A run with neither an evaluation nor a training score has failed."""
+    """A trial without an evaluation and without training scores has failed."""
     begun._ask()
     (name,) = begun._running
     begun._folder.run(name).joinpath("metrics.csv").write_text(rows)

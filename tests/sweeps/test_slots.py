@@ -14,7 +14,7 @@ from accel_rl.settings.resolved import ResolvedSampler
 from accel_rl.settings.train import default_config
 from accel_rl.text.errors import ConfigError
 
-DGX1 = Machine(  # Two sockets with 20 cores each and two threads per core, numbered as by Linux, and 8 GPUs.
+DGX1 = Machine(  # Two NUMA nodes, each with 20 cores of two hyperthreads and 4 GPUs.
     (
         Node(tuple((c, c + 40) for c in range(20)), (0, 1, 2, 3)),
         Node(tuple((c, c + 40) for c in range(20, 40)), (4, 5, 6, 7)),
@@ -31,7 +31,7 @@ def test_the_papers_machine(gpus_per_run, slots, runs_per_gpu):
     found = slots_of(DGX1, None, gpus_per_run, runs_per_gpu)
     assert len(found) == slots * runs_per_gpu
     for a, b in itertools.combinations(found, 2):
-        # No two slots share a core, not even by its two hyperthreads.
+        # Two slots never use hyperthreads of the same core.
         assert not {CORE_OF[t] for t in a.held} & {CORE_OF[t] for t in b.held}
     for s in found:
         assert len(s.gpus) == gpus_per_run
@@ -39,14 +39,14 @@ def test_the_papers_machine(gpus_per_run, slots, runs_per_gpu):
         assert len(s.reserved) == gpus_per_run and set(s.reserved) <= set(s.cores)
         for gpu, core in zip(s.gpus, s.reserved, strict=True):
             assert NODE_OF_GPU[gpu] == NODE_OF_CORE[core]
-            # No other process of the run uses the core that is reserved for the GPU's process.
+            # The core that is reserved for a GPU's process belongs to no other process of the run.
             assert not set(CORE_OF[core]) - {core} & set(s.cores)
         assert {t for c in s.held for t in CORE_OF[c]} == set(s.held)  # hyperthreads together
-        for i, gpu in enumerate(s.gpus):  # The cores of a rank are on the NUMA node of its GPU.
+        for i, gpu in enumerate(s.gpus):  # A rank's cores are on the NUMA node of its GPU.
             mine = share_of_cores(s.cores, gpus_per_run, i)
             assert mine[0] == s.reserved[i] and {NODE_OF_CORE[t] for t in mine} == {NODE_OF_GPU[gpu]}
         per_gpu = len({CORE_OF[t] for t in s.held}) / gpus_per_run
-        assert per_gpu == (5 if runs_per_gpu == 1 else 2)  # The machine of Stooke & Abbeel has five cores per GPU.
+        assert per_gpu == (5 if runs_per_gpu == 1 else 2)  # A DGX-1 has five cores per GPU.
     if gpus_per_run < 8:
         assert all(len(s.nodes) == 1 for s in found)
 
@@ -74,7 +74,7 @@ def test_cores_alone_are_slots_of_whole_cores():
     slots = slots_of(DGX1, [], cores_per_run=4)
     assert len(slots) == 10 and slots[0].cores == (0, 1, 2, 3, 40, 41, 42, 43)
     assert sorted(t for s in slots for t in s.cores) == list(range(80))
-    # With slots of 12 cores, 8 of a socket's 20 cores are unused.
+    # A slot of 12 cores leaves 8 of its node's 20 cores unused.
     assert [len(s.nodes) for s in slots_of(DGX1, [], cores_per_run=12)] == [1, 1]
     assert slots_of(DGX1, [], cores_per_run=40)[0].nodes == (0, 1)
 

@@ -1,4 +1,4 @@
-"""Slurm jobs: runs of each size are one job array, which requests the GPUs and cores of its runs."""
+"""A sweep with --slurm submits one job array for all runs that ask for the same GPUs and cores."""
 
 import os
 import re
@@ -19,7 +19,7 @@ from accel_rl.sweeps.sweep_plan import planned
 from accel_rl.text.errors import ConfigError
 from tests.integration.runs import wait_for
 
-# If a test imported submitit, this import would close all logging handlers, and with them pytest's stderr.
+# The import of submitit closes all logging handlers, which inside a test would include pytest's stderr.
 submitit = pytest.importorskip("submitit")
 
 
@@ -70,7 +70,7 @@ def test_given_sizes_and_a_nodes_gpus_limit_what_a_job_asks_for():
 
 @pytest.mark.slow
 def test_a_job_ends_as_its_run(tmp_path, capsys):
-    """submitit's local executor runs the job, so that the test covers everything except Slurm itself."""
+    """submitit's local executor runs the job, in place of Slurm."""
     grid = find_grid("tests.sweeps.grids:seeded").only({"seed": ["0"]}).changed(lambda c: replace(c, env_steps=400))
     sizes = slurm.sizes({m.name: m.needs for m in grid.members}, sweep.SweepOptions(gpus="none"))
     folder = SweepFolder(tmp_path / "sweep")
@@ -95,7 +95,7 @@ def test_options_are_passed_to_slurm(tmp_path, monkeypatch):
 
 
 def test_a_dry_run_needs_no_slurm(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("PATH", str(tmp_path))  # The PATH has no sbatch.
+    monkeypatch.setenv("PATH", str(tmp_path))  # a PATH without sbatch
     argv = ["tests.sweeps.grids:mixed", "--slurm", "--gpus", "none", "--only", "envs=4,8"]
     assert sweep.main([*argv, "--dry-run", "--rates", str(tmp_path), "--rate", "a2c=100"]) == 0
     out = capsys.readouterr().out
@@ -106,7 +106,7 @@ def test_a_dry_run_needs_no_slurm(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("name", ["a,LD_PRELOAD=x", "my sweep", "a;touch x", "$(touch x)", "it's", "plain"])
 def test_a_folders_name_adds_no_variable_to_a_job(tmp_path, monkeypatch, name):
-    """The test parses the job's script, which submitit writes, as sbatch and bash would."""
+    """The test reads the script that submitit writes for the job, as sbatch and bash would."""
     monkeypatch.setattr(submitit, "AutoExecutor", Executor)
     monkeypatch.setattr(Executor, "submitted", [])
     folder = SweepFolder(tmp_path / name)

@@ -1,4 +1,4 @@
-"""Sweeps of real runs, started by the command line: finished, killed, stopped, resumed."""
+"""Sweeps of real runs: finished, killed, stopped, and resumed."""
 
 import contextlib
 import json
@@ -52,7 +52,7 @@ def assert_equal(a: Path, b: Path, names: list[str]) -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """An uninterrupted sweep of the grid `long`, which interrupted sweeps must equal."""
+    """An uninterrupted sweep of the grid `long`, whose results interrupted sweeps must also have."""
     folder = tmp_path_factory.mktemp("sweeps") / "whole"
     done = run(LONG, "--out", folder)
     assert done.returncode == 0, done.stderr
@@ -77,14 +77,14 @@ def test_a_killed_run_is_retried_and_equals_its_twin(whole, tmp_path):
 
 @pytest.mark.slow
 def test_ctrl_c_and_resume_give_the_same_results(whole, tmp_path, capsys):
-    """The test also checks that each run is pinned to its slot, and that no core is shared."""
+    """While the sweep runs, each run is also pinned to its own core."""
     folder = tmp_path / "sweep"
     process = start(LONG, "--out", folder)
     seen: dict[int, list[int]] = {}
 
     def two_are_pinned() -> bool:
         for p in psutil.Process(process.pid).children():
-            # The process may be git, which the sweep calls for the revision, and may have just ended.
+            # A child process may be git, which ends soon.
             with contextlib.suppress(psutil.Error):
                 if "resume" in p.cmdline():
                     seen[p.pid] = p.cpu_affinity()
@@ -113,16 +113,16 @@ def test_ctrl_c_and_resume_give_the_same_results(whole, tmp_path, capsys):
 
 
 def watched(process: Forked, until=lambda: False) -> list[dict[str, tuple[int, ...]]]:
-    """Return the cores of each run, sampled every 20 ms until the sweep ends."""
+    """Return the cores of all running runs, {name of a run: cores}, sampled every 20 ms until the sweep ends."""
     looks: list[dict[str, tuple[int, ...]]] = []
     while process.poll() is None and not until():
         look = {}
-        with contextlib.suppress(psutil.Error):  # The sweep's process may have just ended.
+        with contextlib.suppress(psutil.Error):  # The sweep may have just ended.
             for p in psutil.Process(process.pid).children():
                 line, now = p.cmdline(), p.cpu_affinity()
                 if "resume" in line:
                     given = tuple(int(c) for c in line[line.index("--cores") + 1 :])
-                    # A run may use fewer cores for a moment, when it pins itself to one core after another.
+                    # A run pins itself to single cores for a moment.
                     assert set(now) <= set(given)
                     look[Path(line[line.index("resume") + 1]).name] = given
         looks.append(look)
@@ -141,10 +141,10 @@ def test_runs_of_one_and_of_two_cores_in_one_sweep_and_resumed(tmp_path, capsys)
     assert process.returncode == 0, process.communicate()
     for look in looks:
         cores = [c for run_cores in look.values() for c in run_cores]
-        assert len(set(cores)) == len(cores)  # No core is used by two runs.
+        assert len(set(cores)) == len(cores)  # No two runs share a core.
     seen = {name: {look[name] for look in looks if name in look} for name in names}
     assert seen[names[0]] == {both} and all(len(c) == 1 for n in names[1:] for c in seen[n])
-    assert any(len(look) == 2 for look in looks)  # Two runs, those with one core, train simultaneously.
+    assert any(len(look) == 2 for look in looks)  # The two runs with one core run at the same time.
     sizes = json.loads((whole / "sweep.json").read_text())["sizes"]
     assert sizes[names[0]] == {"asks": {"gpus": 1, "cores": 2}, "gets": {"gpus": 0, "cores": 2}}
 
@@ -254,7 +254,7 @@ def test_a_run_with_several_gpus_has_a_rank_on_each():
 
 @pytest.mark.slow
 def test_ranks_take_the_cores_of_their_slot(tmp_path):
-    """A run of two ranks on one slot is killed once, and then has the same result as an undisturbed run."""
+    """A run of two ranks in one slot is killed once and retried, and has the same result as an uninterrupted run."""
     argv = ["tests.sweeps.grids:long", "--only", "envs=4", "seed=0", "--cores-per-run", len(hardware.allowed_cores())]
     more = ["--override", "distributed.ranks=2", "env-steps=1200"]
     assert run(*argv, *more, "--out", tmp_path / "whole").returncode == 0
@@ -269,7 +269,7 @@ def test_ranks_take_the_cores_of_their_slot(tmp_path):
 
 def test_a_child_of_another_parent_leaves_at_once():
     with pytest.raises(SystemExit) as e:
-        child([str(os.getpid()), "", "nowhere"])  # os.getpid() is not the id of this process's parent.
+        child([str(os.getpid()), "", "nowhere"])  # os.getpid() is not the parent's id.
     assert e.value.code == 128 + signal.SIGTERM
 
 

@@ -1,4 +1,4 @@
-"""In the sweep folder of another person, no file outside the folder is written."""
+"""A sweep in a folder from another person writes no file outside this folder."""
 
 import json
 from dataclasses import replace
@@ -56,7 +56,7 @@ def test_temporary_files_are_removed_under_the_lock(folder):
 
 
 def test_names_of_a_foreign_sweep_are_text(folder, capsys, monkeypatch):
-    """Escape sequences and rich's markup in names are printed as text."""
+    """In the names of runs, escape sequences and markup of the package rich are printed as text."""
     monkeypatch.setenv("COLUMNS", "200")
     name = "\x1b[2J[red]x"
     RunFolder.create(folder.path / name, replace(fill_in(default_config("ppo")), env_steps=10))

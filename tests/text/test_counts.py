@@ -1,4 +1,4 @@
-"""Numbers with nouns, as in "1 run" and "2 runs"."""
+"""counted(n, noun) returns a number with a noun in singular or plural, as in "1 run" and "2 runs"."""
 
 import pytest
 

@@ -1,7 +1,5 @@
-"""An error of an exhausted limit is one line that names the limit.
-
-Errors of other kinds are printed with their traceback.
-"""
+"""If the system's limits are exhausted, the error is one line that names the limit. Errors of other kinds are printed
+with a traceback."""
 
 import errno
 import os

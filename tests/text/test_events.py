@@ -1,4 +1,4 @@
-"""Events of modules, in the order in which they were logged."""
+"""Events that modules log are written in their order, and only inside `output.written`."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Imports of a user's modules from the current folder."""
+"""A user's modules are imported from the current folder."""
 
 import subprocess
 import sys

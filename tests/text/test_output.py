@@ -13,7 +13,7 @@ from accel_rl.text.output import escaped, print_text
         ("\x9b2J\x7f\x00", r"\x9b2J\x7f\x00"),
         ("a\nb\rc\td", r"a\nb\rc\td"),
         ("\u202egnp.exe\u2028", r"\u202egnp.exe\u2028"),
-        # A byte of a file name that is not UTF-8. Printed unescaped, the byte would raise UnicodeEncodeError.
+        # Python's form of a byte in a file name that is not UTF-8, which cannot be printed.
         ("caf\udce9", r"caf\udce9"),
         ("Pöng-v5 ± 3 日本", "Pöng-v5 ± 3 日本"),
     ],

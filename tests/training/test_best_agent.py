@@ -1,4 +1,4 @@
-"""The best network of a run is stored by score, also after resumes, and its files are complete at any moment."""
+"""A run stores the network with the best score, also after resumes, and replaces the files atomically."""
 
 import math
 
@@ -37,7 +37,7 @@ def test_the_highest_score_stays(tmp_path):
 
 def test_a_resumed_run_goes_on_from_its_best_of_before(tmp_path):
     BestAgent(RunFolder(tmp_path)).note(2_000, of(5.0), state(5.0))
-    resumed = BestAgent(RunFolder(tmp_path))  # The run is resumed from a checkpoint at 2,000 env steps.
+    resumed = BestAgent(RunFolder(tmp_path))  # The run is resumed at 2,000 env steps.
     assert not resumed.note(2_500, of(4.0), state(4.0))
     assert resumed.note(2_600, of(6.0), state(6.0))
     assert resumed.load()["env_steps"] == BestAgent(RunFolder(tmp_path)).load()["env_steps"] == 2_600
@@ -56,7 +56,7 @@ def test_the_best_network_until_each_checkpoint_stays(tmp_path):
     resumed = BestAgent(run)
     assert not resumed.note(500, of(399.0), state(0.0)) and resumed.note(600, of(401.0), state(1.0))
     assert sorted(p.name for p in (tmp_path / "abandoned-1").iterdir()) == [f"{750:012d}", "best"]
-    # If a kill lost the checkpoint at 650 env steps, best networks after the one at 450 env steps are abandoned, too.
+    # If the run is resumed from an older checkpoint, best networks that are newer than this checkpoint are abandoned.
     rewind(run, 450, chosen=False)
     assert checkpoints.steps() == [450] and BestAgent(run).load()["env_steps"] == 400
     assert [p.name for p in (tmp_path / "abandoned-2/best/checkpoints").iterdir()] == [f"{600:012d}"]
@@ -86,8 +86,8 @@ def test_a_damaged_file_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["MANIFEST.json", "state.json", "state.safetensors"])
 def test_a_damaged_best_network_does_not_end_the_run(tmp_path, name):
-    """New networks are compared with the previous best network. A better network replaces the damaged network."""
-    # a run with a checkpoint, from which it could be resumed
+    """If the best network's files are damaged, new networks are compared with the previous best one."""
+    # The run has a checkpoint, from which it could be resumed.
     (tmp_path / "checkpoints" / f"{1:012d}").mkdir(parents=True)
     best = BestAgent(RunFolder(tmp_path))
     assert best.note(1, of(1.0), state(1.0)) and best.note(2, of(5.0), state(5.0))

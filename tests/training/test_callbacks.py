@@ -1,4 +1,4 @@
-"""A user's callbacks and sinks in every mode of training."""
+"""A user's callbacks and sinks are called in every mode of training."""
 
 import csv
 import sys
@@ -132,7 +132,7 @@ def test_the_order_of_the_calls(tmp_path):
 
 @pytest.fixture(scope="module")
 def observed(tmp_path_factory):
-    """Return a run with callbacks and a sink, and this sink."""
+    """A run that was trained with two callbacks and a sink, and the sink."""
     sink = Rows()
     callbacks = [Calls(), SaveBest()]
     return train(tmp_path_factory.mktemp("observed"), callbacks, [sink], checkpoint__interval=64), sink

@@ -1,4 +1,4 @@
-"""The concurrent schedule equals sequential sampling and training.
+"""With --schedule concurrent, results equal those of sequential sampling and training.
 
 An exception in sampling or in training ends both.
 """
@@ -63,7 +63,7 @@ def trainer(tmp_path):
 
 
 def sequential(trainer, periods):
-    """Run Daley & Amato's algorithm 1 without threads. Returns the metrics of each update."""
+    """Run periods of Daley & Amato's algorithm 1 in one thread. Returns the metrics of each update."""
     torch.manual_seed(9)  # the learner's noise
     algo, learner, found = trainer.learner.algo, trainer.learner, []
     player = algo.behaviour()
@@ -121,7 +121,7 @@ def test_it_equals_a_sequential_program(trainer, algorithm, more, env):
 
 
 class FixedEpsilon(DQN):
-    """A user's algorithm whose only schedule is the learning rate (docs/extending.md)."""
+    """A user's algorithm that schedules only the learning rate, and not epsilon."""
 
     def build_agent(self, spec):
         agent = super().build_agent(spec)
@@ -152,9 +152,10 @@ def test_workers_and_a_second_learner_change_nothing(trainer):
 @pytest.mark.parametrize("schedule", ["lockstep", "concurrent"])
 @pytest.mark.parametrize("reset", [slow("immediate"), "wait"])
 def test_the_training_intensity_is_that_of_the_steps_that_were_taken(trainer, schedule, reset):
-    """A transition is used `intensity` times on average, even if environments skip steps while they wait for resets.
+    """Each transition is trained on `intensity` times on average, even if environments skip steps while they wait for
+    resets.
 
-    The tolerance is one batch, and with the concurrent schedule also the updates of one period.
+    The tolerance is one batch, and with --schedule concurrent also one period's updates.
     """
     t = trainer(schedule=schedule, env="tests.golden.runs:short_pole", reset=reset)
     steps = updates = began = 0
@@ -165,12 +166,12 @@ def test_the_training_intensity_is_that_of_the_steps_that_were_taken(trainer, sc
             began = began or steps
             updates += len(metrics)
         steps += n
-    if reset == "wait":  # Many steps are skipped, because episodes last at most twelve steps.
+    if reset == "wait":  # Episodes have at most 12 steps, so that many steps are skipped.
         assert steps < 0.95 * 8 * C
     late = C if schedule == "concurrent" else 0
     wanted = (steps - began) * 2.0 / 16
     assert abs(updates - wanted) <= 1 + late * 2.0 / 16, (updates, wanted)
-    # Trained transitions, plus the transitions that remain due, are exactly the intensity times the env steps.
+    # The transitions trained on, and those that are still due, are together exactly the intensity times the env steps.
     if schedule == "concurrent":
         algo = t.learner.algo
         assert updates * 16 + algo.budget.transitions == 2.0 * (steps - began)
@@ -186,7 +187,7 @@ def test_every_step_is_in_the_replay_once_after_each_meeting(trainer):
         return rollout
 
     t.sampler.collect = noted
-    # In the last period, only the requested env steps are sampled, rounded up to whole rollouts.
+    # The last period samples only the remaining env steps, rounded up to whole rollouts.
     for remaining in (C, C, C, 50):
         t.schedule.cycle(remaining)
         ring, n = t.learner.algo.replay.ring, len(seen) * T
@@ -215,7 +216,7 @@ def test_nothing_is_lost_on_ctrl_c_nor_around_an_evaluation(tmp_path):
         t.sampler.collect = noted
         return t, t.run()
 
-    t, first = play(None, stop_at=3 * C // (T * B) + 1)  # Ctrl-C comes after the first rollout of the fourth period.
+    t, first = play(None, stop_at=3 * C // (T * B) + 1)  # Ctrl-C after the first rollout of period 4
     assert first.exit_code == 130 and t.schedule.pending and first.env_steps == 3 * C == len(seen) * T * B - T * B
     t, second = play(t.saver.checkpoints.load_latest()[1], stop_at=-1)
     ring, (frames, actions) = t.learner.algo.replay.ring, (torch.cat(x) for x in zip(*seen, strict=True))

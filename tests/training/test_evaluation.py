@@ -1,4 +1,4 @@
-"""The rule that selects the episodes that count in an evaluation."""
+"""Quota, which selects the episodes that count in an evaluation, favours neither short nor long episodes."""
 
 import math
 from dataclasses import replace
@@ -16,7 +16,8 @@ from accel_rl.training.evaluator import CHUNK, evaluation_env
 
 
 def play(quota: Quota, B: int, draw, chunk: int = CHUNK) -> list[Episode]:
-    """Simulate the loop of `evaluate` with episodes whose score is their length. Returns the counted episodes."""
+    """Simulate an evaluation with B environments, in which an episode's score is its length. Returns the counted
+    episodes."""
     left = [draw() for _ in range(B)]
     begun = list(left)
     counted: list[Episode] = []
@@ -33,7 +34,7 @@ def play(quota: Quota, B: int, draw, chunk: int = CHUNK) -> list[Episode]:
 
 
 def two_lengths(rng: np.random.Generator):
-    """Return a function that draws lengths: 90 % of episodes are short, but most steps are in the long ones."""
+    """Return a function that draws lengths of episodes: 10 % have 300 steps, and 90 % have 5."""
     return lambda: 300 if rng.random() < 0.1 else 5
 
 
@@ -41,7 +42,7 @@ TRUE_MEAN = 0.1 * 300 + 0.9 * 5
 
 
 def drop_unfinished(B: int, steps: int, draw) -> list[int]:
-    """Return the episodes counted by the usual, biased rule: all that end within a fixed number of steps."""
+    """Return the lengths of the episodes that a biased rule counts: all that end within a fixed number of steps."""
     counted = []
     for _ in range(B):
         used = 0
@@ -52,7 +53,8 @@ def drop_unfinished(B: int, steps: int, draw) -> list[int]:
 
 
 def z_of_ratio(sums: np.ndarray, counts: np.ndarray) -> float:
-    """Return the difference of the mean over all evaluations' episodes from the true mean, in standard errors."""
+    """Return (mean over all episodes - TRUE_MEAN) in standard errors, for the evaluations' sums and counts of
+    scores."""
     mean = sums.sum() / counts.sum()
     error = np.sqrt(((sums - mean * counts) ** 2).sum()) / counts.sum()
     return float((mean - TRUE_MEAN) / error)
@@ -67,7 +69,7 @@ def test_the_rule_by_steps_does_not_favour_short_episodes():
         return z_of_ratio(np.array([sum(s) for s in scores]), np.array([len(s) for s in scores]))
 
     assert abs(z(by_rule)) < 3.5
-    assert z(by_dropping) < -6  # `z_of_ratio` detects the bias of the usual rule.
+    assert z(by_dropping) < -6  # The biased rule is detected.
 
 
 def test_the_rule_by_episodes_favours_none():
@@ -83,7 +85,7 @@ def test_by_steps_each_finishes_what_it_began_within_its_share():
         return [(e.b, e.length) for e in quota.count([Episode(0.0, n, b) for b, n in episodes])]
 
     assert count((0, 49), (1, 50)) == [(0, 49), (1, 50)]
-    # An environment with 49 of its 50 steps begins one more episode, which counts whatever its length.
+    # Environment 0 has 1 of its 50 steps left, and begins one more episode, which counts whatever its length.
     assert quota.idle.tolist() == [False, True]
     assert count((1, 3), (0, 1000), (0, 2)) == [(0, 1000)]
     assert quota.idle.tolist() == [True, True]
@@ -103,7 +105,7 @@ def test_by_episodes_exactly_so_many_count(B, episodes):
     counted = play(Quota(B, 10**9, episodes), B, two_lengths(np.random.default_rng(2)), 200)
     assert len(counted) == episodes
     each = np.bincount([e.b for e in counted], minlength=B)
-    # The number of episodes per environment is fixed in advance, independently of their speed.
+    # Environments count equal numbers of episodes, whether they are fast or slow.
     assert each.max() - each.min() <= 1
 
 
@@ -138,5 +140,5 @@ def test_the_shorter_time_limit_counts():
     [(1_000_000, 1_500_000, 125_000), (250_000, 1_010_000, 31_250), (1_000_000, 80_000, 10_000), (10**6, 4, 1)],
 )
 def test_all_evaluations_of_a_run_have_one_size(interval, env_steps, steps):
-    """The last evaluation is as large as the others, even if the previous one was only few env steps earlier."""
+    """The evaluation at the end of a run has the usual size, even if the previous one was few env steps earlier."""
     assert EvaluationConfig(interval=interval).size(env_steps) == steps

@@ -1,4 +1,4 @@
-"""An evaluation that reuses the previous evaluation's sampler equals an evaluation with a new sampler."""
+"""An evaluation that reuses the sampler of the previous evaluation has the same scores as one with a new sampler."""
 
 import os
 import signal
@@ -41,7 +41,7 @@ def learner_of(config: Resolved) -> Learner:
 
 
 def step(learner: Learner) -> None:
-    """Change the parameters in place, like an update."""
+    """Change the parameters in place, as an update would."""
     with torch.no_grad():
         learner.flat.data.add_(torch.randn(len(learner.flat.data)), alpha=0.05)
 
@@ -51,7 +51,6 @@ def fresh(config: Resolved, agent, seed: int):
         return evaluator.evaluate(agent, steps=1_000, seed=seed)
 
 
-# Cases with workers are slow tests: test_workers_stay_and_one_that_is_killed_between_evaluations_is_replaced is fast.
 @pytest.mark.parametrize("engine", [slow("workers"), "in-process"])
 @pytest.mark.parametrize(
     ("env", "algorithm", "algo"),

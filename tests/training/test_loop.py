@@ -1,4 +1,5 @@
-"""A `Trainer` gives the same parameters, optimizer state and scores as the readable loop, bit for bit."""
+"""A `Trainer` gives the same parameters, optimizer state and scores as the plain loop in training/loop.py, bit for
+bit."""
 
 from dataclasses import replace
 

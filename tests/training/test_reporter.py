@@ -1,4 +1,4 @@
-"""The columns of metrics.csv that a reporter computes itself."""
+"""The columns of metrics.csv that `Reporter` computes, such as scores, times and env steps/s."""
 
 import csv
 import math
@@ -22,9 +22,9 @@ def rows(path):
 
 
 def test_scores_and_cpu_time_of_a_resumed_run(tmp_path):
-    """The mean score of new episodes in each row, weighted by their number, averages to the mean score of all episodes.
+    """The scores of new episodes in all rows, weighted by the numbers of episodes, give the mean score of all episodes.
 
-    The CPU time in a row is the sum over all processes of the run.
+    A row's CPU time is the sum over all processes of the run, also after a resume.
     """
     config = default_config("ppo")
     config = replace(
@@ -68,7 +68,8 @@ SLOW |= {"decorrelation_steps": 0, "evaluation__interval": 0, "checkpoint__inter
 
 
 class Watch(Callback):
-    """A callback that measures the seconds of training, and calls `acts[n]` at n env steps."""
+    """A callback that measures the wall time of training in seconds, and calls the function `acts[n]` at n env
+    steps."""
 
     def __init__(self, acts):
         self.acts, self.seconds = acts, 0.0
@@ -87,10 +88,8 @@ class Watch(Callback):
 @pytest.mark.slow
 @pytest.mark.parametrize("resumes", [1, 3])
 def test_the_times_of_a_resumed_run_are_those_of_its_processes(tmp_path, resumes):
-    """A process is stopped between two rows. The next process continues from the checkpoint's times.
-
-    The rate of env steps/s in the first row after the resume must be correct, too.
-    """
+    """A run is stopped between two rows, and another process resumes it. Times and env steps/s in all rows must be
+    correct."""
     stops = [100 + 200 * i for i in range(resumes)]
     watch = Watch({at: lambda: os.kill(os.getpid(), signal.SIGTERM) for at in stops})
     with pytest.raises(SystemExit):
@@ -106,10 +105,10 @@ def test_the_times_of_a_resumed_run_are_those_of_its_processes(tmp_path, resumes
         times = [float(row[name]) for row in table]
         assert times == sorted(times)
     assert float(table[-1]["wall_s"]) == pytest.approx(watch.seconds, rel=0.05)
-    # 200 env steps / (env steps/s), summed over the rows, must equal the measured seconds.
+    # The sum over rows of 200 env steps / (env steps/s) must be the measured time.
     seconds = sum(200 / float(row["steps_per_s"]) for row in table)
     assert seconds == pytest.approx(watch.seconds, rel=0.05)
-    # A step of 4 environments takes at least 8 ms, so that the rate is below 500 env steps/s.
+    # 4 environments take at least 8 ms for a step each, so that rates are below 500 env steps/s.
     assert max(float(row["steps_per_s"]) for row in table) < 500
 
 
@@ -133,5 +132,5 @@ def test_the_rate_of_a_row_excludes_its_evaluation(tmp_path):
     run = accel_rl.train("a2c", **values, log__interval=200, env_steps=400, run_dir=tmp_path / "run")
     table = rows(run.path)
     trained_s = sum(200 / float(row["steps_per_s"]) for row in table)
-    # 30 evaluation episodes have more than 200 steps of 2 ms, which are 0.4 s.
+    # The 30 episodes of the evaluation have more than 200 steps, which take more than 0.4 s.
     assert trained_s < float(table[-1]["wall_s"]) - 0.4

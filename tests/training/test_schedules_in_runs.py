@@ -1,4 +1,4 @@
-"""In runs of all algorithms, the sampler, optimizer, loss and replay use the values of all schedules."""
+"""In runs of all algorithms, learning rate, clip range, epsilon and beta have the values of their schedules."""
 
 import math
 from collections import defaultdict
@@ -16,7 +16,7 @@ from tests.golden.runs import SMALL as Q
 from tests.marks import slow_unless
 
 B, T = 8, 4
-ROLLOUT, END, RUN = T * B, 256, 384  # Env steps of a rollout, at the end of the linear schedules, and of the run.
+ROLLOUT, END, RUN = T * B, 256, 384  # Env steps of a rollout, of the linear schedules, and of the run.
 START, PERIOD = 80, Q["target_interval"]
 
 
@@ -26,31 +26,28 @@ def line(begin, end, share):
 
 
 def decay(s):
-    """1 - progress after s env steps (Mnih et al. 2016; Schulman et al. 2017)."""
+    """Return a factor that falls linearly from 1 to 0 at END env steps (Mnih et al. 2016; Schulman et al. 2017)."""
     return line(1, 0, s / END)
 
 
 def warm(s):
-    """Goyal et al. 2017, section 2.2: over a quarter of the schedule, the rate grows to twice the reference rate."""
+    """The learning rate with the warmup of Goyal et al. 2017, section 2.2, in the first quarter of the schedule."""
     return line(7e-4, 14e-4, s / (0.25 * END)) * decay(s)
 
 
 def pqn_epsilon(s):
-    """Gallici et al. 2024: epsilon falls from 1 to 0.01 over half of the schedule.
-
-    A rollout's epsilon is set after the previous rollout, and depends on the env steps at the beginning of that
-    rollout.
-    """
+    """The epsilon of Gallici et al. 2024, which falls from 1 to 0.01 over half of the schedule, one rollout late."""
     return line(1, 0.01, (s - ROLLOUT) / (0.5 * END))
 
 
 def q_epsilon(final, s):
-    """Mnih et al. 2015: epsilon is 1 until `START` env steps, and then falls to `final` over 100 env steps."""
+    """The epsilon of Mnih et al. 2015, which is 1 until START env steps, and then falls to `final` over
+    epsilon_steps."""
     return line(1, final, (s - START) / Q["epsilon_steps"])
 
 
 def beta(s):
-    """Schaul et al. 2016, section 3.4: beta grows from 0.4 to 1 at the end."""
+    """The exponent beta of Schaul et al. 2016, section 3.4, which grows from 0.4 to 1 at END env steps."""
     return line(0.4, 1, s / END)
 
 
@@ -59,15 +56,15 @@ def before_period(s):
 
 
 def updates(s, first=START // ROLLOUT * ROLLOUT):
-    """Stooke & Abbeel 2018, section 5: intensity x env steps / batch size.
+    """The number of updates of Stooke & Abbeel 2018, section 5: intensity x (env steps - first) / batch size.
 
-    Env steps are counted from `first`, the beginning of the training cycle that reaches `START` env steps.
+    `first` is the beginning of the training cycle that reaches START env steps.
     """
     return max(0, int((s - first) * Q["intensity"] / Q["batch_size"]))
 
 
 def spread(epsilon, exponent=7):
-    """Horgan et al. 2018: environment i of B explores with epsilon^(1 + exponent i / (B - 1))."""
+    """The epsilons of Horgan et al. 2018: epsilon^(1 + exponent i / (B - 1)) for environment i of B."""
     return lambda s: [epsilon(s) ** (1 + exponent * i / (B - 1)) for i in range(B)]
 
 
@@ -80,7 +77,7 @@ def c51_epsilon(s):
 
 
 def btr_epsilon(s):
-    """An exponential decay as in the code of Clark et al. 2024, which ends in these runs after 300 env steps."""
+    """The exponentially decaying epsilon in the code of Clark et al. 2024, here set to 0 after 300 env steps."""
     if s < START:
         return 1.0
     return 0.0 if s >= 300 else 0.01 + 0.99 * math.exp(-0.1) * math.exp(-(s - START) / Q["epsilon_steps"])
@@ -127,7 +124,7 @@ CASES = {  # Maps a case to (algorithm, settings, {kind of value: expected value
         "rainbow", {**RATE, **CONSTANT, "noisy": True},
         {"rate": lambda s: 1e-3, "epsilon": lambda s: float(s < START), "beta": beta},
     ),
-    "rainbow, concurrent": (  # In the concurrent schedule, beta stays constant in a period.
+    "rainbow, concurrent": (  # Beta stays constant in a concurrent period.
         "rainbow", {**RATE, **LINEAR},
         {
             "rate": lambda s: 1e-3 * decay(before_period(s)), "epsilon": c51_epsilon,
@@ -138,10 +135,10 @@ CASES = {  # Maps a case to (algorithm, settings, {kind of value: expected value
 
 
 class Used:
-    """Records the values that a run uses. `values[name][s]` has the values of the training cycle that began after s env
-    steps.
+    """Records the scheduled values that a run uses.
 
-    Values of epsilon are those of the rollout that began after s env steps.
+    `values[name][s]` are the values in the training cycle that began after s env steps, or for epsilon, in the rollout
+    that began after s env steps.
     """
 
     def __init__(self, trainer, monkeypatch):
@@ -181,9 +178,9 @@ class Used:
             values.append(value)
 
     def note_beta(self, replay, batch):
-        """Compute beta from the importance weights (p / min p)^-beta (Schaul et al. 2016, section 3.4)."""
+        """Compute and record the beta that gave the batch its importance weights (p / min p)^-beta."""
         p = replay.selection.tree[replay.ring.position_of(batch.cell)].double().log()
-        # In the first batch, all priorities are equal, so that beta cannot be computed.
+        # Beta cannot be computed from a batch with equal priorities, such as the first.
         if float(p.max() - p.min()) > 0.1:
             i = int(p.argmax())
             self.note("beta", round(float(-batch.weight[i].double().log() / (p[i] - p.min())), 3))
@@ -201,7 +198,6 @@ def run(open_trainer, case, monkeypatch):
     return used
 
 
-# Slow tests, because the algorithm of each of these cases has another case.
 MORE = ("a2c, constant", "ppo, constant", "pqn", "dqn, spread, constant", "rainbow")
 
 
@@ -216,7 +212,7 @@ def test_a_run_uses_the_values_of_its_schedules(open_trainer, case, monkeypatch)
             want = expected(s)
             if name == "epsilon" and isinstance(want, float):
                 want = [want] * B
-            # Beta is inexact, because it is computed from float32 weights.
+            # The computed beta has the rounding errors of float32 weights.
             tolerance = 0.01 if name == "beta" else 1e-5
             assert values[0] == pytest.approx(want, rel=tolerance, abs=1e-7), f"{name} after {s} env steps"
     assert set(used.values) == set(CASES[case][2]), "a schedule is not asserted"
@@ -232,11 +228,10 @@ def parameters(network):
 
 @pytest.mark.parametrize("case", ["dqn", "c51", "rainbow", "rainbow, concurrent"])
 def test_updates_begin_at_the_start_and_the_target_is_copied_in_intervals(open_trainer, case):
-    """The target network is a copy of the online network at the last multiple of the interval.
+    """The target network is copied when env steps reach a multiple of the interval.
 
-    The copy is made before a training cycle's updates, or in the concurrent schedule (Daley & Amato 2021) at a period's
-    end.
-    The number of updates follows from the training intensity (Stooke & Abbeel 2018, section 5).
+    The copy is made before a training cycle's updates, or with --schedule concurrent (Daley & Amato 2021) at the end of
+    a period. The number of updates follows from the training intensity (Stooke & Abbeel 2018, section 5).
     """
     algorithm, changes, _ = CASES[case]
     concurrent = case.endswith("concurrent")
@@ -244,7 +239,7 @@ def test_updates_begin_at_the_start_and_the_target_is_copied_in_intervals(open_t
     settings = config(algorithm, POLE, horizon=T, env_steps=RUN, **changes | {"target_interval": interval})
     trainer = open_trainer(replace(settings, schedule="concurrent" if concurrent else "lockstep"))
     algo = trainer.learner.algo
-    # In the concurrent schedule, a period trains on the replay's contents at the period's beginning.
+    # With --schedule concurrent, a period's updates use the replay as it was at the beginning of the period.
     first = math.ceil(START / PERIOD) * PERIOD if concurrent else START // ROLLOUT * ROLLOUT
     online = {0: parameters(algo.agent.model)}
     for s in range(cycle, RUN + 1, cycle):

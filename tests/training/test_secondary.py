@@ -1,4 +1,4 @@
-"""The second learner has the first learner's replay and initial parameters, but draws other batches."""
+"""The second learner of a run uses the first learner's replay and initial parameters, but draws its own batches."""
 
 from dataclasses import replace
 

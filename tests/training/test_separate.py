@@ -1,4 +1,4 @@
-"""A rank that only samples and a rank that only learns, with a common replay, equal a single ordinary rank."""
+"""A rank that only samples and a rank that only learns have together the same results as one ordinary rank."""
 
 from dataclasses import replace
 

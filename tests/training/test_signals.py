@@ -22,7 +22,7 @@ def test_a_signal_asks_for_the_end(number):
 def test_a_second_ctrl_c_does_not_wait():
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt), StopRequest() as stop:
-        os.kill(os.getpid(), signal.SIGTERM)  # Another process, such as one that forwards a Ctrl-C, sends this signal.
+        os.kill(os.getpid(), signal.SIGTERM)  # A program that forwards Ctrl-C may send SIGTERM.
         os.kill(os.getpid(), signal.SIGINT)
         assert stop.exit_code == 143
         os.kill(os.getpid(), signal.SIGINT)
@@ -36,7 +36,7 @@ def test_one_within_another_begins_with_what_that_was_asked():
             assert inner.exit_code == 130
             with pytest.raises(KeyboardInterrupt):
                 os.kill(os.getpid(), signal.SIGINT)
-        # The signal arrives after training has ended, but before the process ends.
+        # The signal comes between the end of training and the end of the process.
         os.kill(os.getpid(), signal.SIGTERM)
     assert outer.exit_code == 130
 

@@ -1,4 +1,4 @@
-"""Recorded start points, evaluations from these points, and the random agent at 10 Hz."""
+"""Start points are recorded from episodes, evaluations begin at these points, and a random agent acts at 10 Hz."""
 
 import os
 import signal

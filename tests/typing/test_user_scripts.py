@@ -1,7 +1,4 @@
-"""The generated types of keywords equal those of the settings' classes.
-
-`.ci/beside tools` checks the scripts of this folder with pyright and mypy.
-"""
+"""The keyword types that settings_stub.py generates for the Python API equal those of the settings' classes."""
 
 import ast
 import importlib.util
@@ -24,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def tool() -> Any:
-    """The program that generates the types, which is not a part of the package."""
+    """The module settings_stub.py, which generates types and is not a part of the package."""
     spec = importlib.util.spec_from_file_location("settings_stub", ROOT / "settings_stub.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -32,13 +29,13 @@ def tool() -> Any:
 
 
 def written(tool: Any, name: str) -> dict[str, str]:
-    """Return the keywords and types of a class in the generated source."""
+    """Return {keyword: type} of a class in the generated source."""
     (body,) = (n.body for n in ast.parse(tool.stub()).body if isinstance(n, ast.ClassDef) and n.name == name)
     return {field.target.id: ast.unparse(field.annotation).replace("'", '"') for field in body}
 
 
 def text(hint: Any) -> str:
-    """Return the source text of a setting's type. Integers are typed as float, so that 1e6 is allowed."""
+    """Return the source text of a type. int becomes float, so that type checkers allow 1e6."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Literal:
         return f"Literal[{', '.join(repr(a) for a in args)}]".replace("'", '"')
@@ -51,7 +48,7 @@ def text(hint: Any) -> str:
 
 
 def wanted() -> dict[str, str]:
-    """Return the type of each keyword of `accel_rl.train`, computed from the settings' classes."""
+    """Return {keyword of accel_rl.train: type}, computed from the settings' classes."""
     result: dict[str, dict[str, None]] = {}
     for algorithm in ALGORITHMS:
         settings = list(settings_in(default_config(algorithm)))

@@ -9,7 +9,7 @@
 // | FE     8 KB   2 x 4 KB               none: A13 of the 16-bit program counter chooses
 // | DPC   10 KB   2 x 4 KB, 2 KB data    $1FF8 $1FF9; a chip at $1000-$107F: dpc.h
 //
-// All kinds of cartridges except FE have four slices of 1 KB, so that a fetch is one table look-up.
+// Except in FE cartridges, each of four slices of 1 KB is mapped to a part of the ROM, and a fetch is one look-up.
 // | byte = rom[slice[address >> 10 & 3] + (address & 0x3FF)]
 #pragma once
 #include "dpc.h"
@@ -59,7 +59,7 @@ HD void cartridge_reset(Cartridge& c, const Rom& rom) {
     }
 }
 
-// Handles an access to the cartridge at or above `hotspots`.
+// Switches banks after an access to a cartridge address at or above `hotspots`.
 HD void cartridge_switch(Cartridge& c, const Rom& rom, u32 offset) {
     switch (rom.kind) {
         case CART_F8:

@@ -9,7 +9,7 @@
 // | or ends at     a TIA write after the last line of the format, or after 25,000 instructions: then it is partial,
 // |                and the next update continues it
 //
-// CPU cycles are counted from the frame's start. `tia.frame_clock` is the clock at which line 0 begins.
+// `cycle` counts CPU cycles from the frame's start. `tia.frame_clock` is the colour clock at which scan line 0 begins.
 #pragma once
 #include "cartridge.h"
 #include "instructions.h"
@@ -21,7 +21,7 @@ namespace accel {
 constexpr i32 LINE_CYCLES = 76;
 constexpr i32 NTSC_LAST_LINE = 290, PAL_LAST_LINE = 342;
 constexpr u32 MOST_INSTRUCTIONS = 25000;
-// If a program never ends its frame, the clock restarts after MOST_CYCLES, so that it does not overflow.
+// If a program never ends its frame, `cycle` restarts after MOST_CYCLES, so that it does not overflow.
 constexpr i32 MOST_CYCLES = 1 << 26;
 
 struct State {
@@ -39,17 +39,18 @@ struct State {
 };
 static_assert(sizeof(State) < 1024, "one environment's state stays under 1 KB");
 
-// The paddle's capacitor reaches its threshold after a time in proportion to the paddle's resistance.
+// Returns whether a paddle's capacitor has reached its threshold, after a time in proportion to the paddle's
+// resistance.
 HD bool paddle_ready(const State& s, u32 i) {
     if (s.tia.dumped || s.paddle[i] < 0) return false;
     return s.cycle - s.tia.dump_cycle > i32(1.6e-8 * s.paddle[i] * 1.19e6);
 }
 
-// The inputs INPT4 and INPT5 are low while their buttons are pressed.
-// On the chip, bit 6 of VBLANK latches INPT4 and INPT5, but ale-py ignores this bit.
+// INPT4 and INPT5 are low while the players' fire buttons are pressed. A real TIA latches these inputs if bit 6 of
+// VBLANK is set, but ale-py ignores this bit.
 HD u8 fire_input(const State& s, u32 port) { return s.fire[port] ? 0 : 0x80; }
 
-// Writes VSYNC, and returns whether the frame is over.
+// Handles a write to the register VSYNC, and returns whether the write ends the frame.
 HD bool write_vsync(Tia& t, u8 value, i32 clock) {
     if (value & 2) {
         t.vsync_clock = clock + LINE_CLOCKS;
@@ -65,7 +66,7 @@ HD void write_inputs(Tia& t, u8 value, i32 cycle) {
     t.dumped = value >> 7;
 }
 
-// Starts a frame, and makes all clocks count from the start of the frame.
+// Starts a frame: subtracts the last frame's cycles from all stored times.
 HD void begin_clocks(State& s, i32 last_line) {
     const i32 cycles = s.cycle, clocks = 3 * s.cycle;
     const i32 phase = line_clock(s.tia, clocks);
@@ -142,10 +143,9 @@ struct Console {
         log.writes[log.count++] = TiaWrite{clock, u8(reg), value};
     }
 
-    // Runs the console until the frame ends, or until MOST_INSTRUCTIONS instructions have run.
-    // Frames are drawn into two pictures in turn. Lines that a short frame does not draw show the frame before the
-    // last.
-    // For traces, `before` is called with the console before each instruction.
+    // Runs the console until the current frame ends, or until MOST_INSTRUCTIONS instructions have run. Frames are drawn
+    // alternately into two pictures, so that lines below a short frame show the frame before the last.
+    // `before(console)` is called before each instruction, for traces.
     struct Untraced {
         HD void operator()(const Console&) const {}
     };
@@ -166,7 +166,7 @@ struct Console {
 
     HD void start_frame() { begin_clocks(s, last_line); }
 
-    // A power cycle resets the whole console except the RAM, which keeps its contents.
+    // Resets the console as a power cycle does, but keeps the RAM. `timer` is the value of the RIOT's timer afterwards.
     HD void reset(u8 timer) {
         s.cycle = 0;
         s.bus = 0;

@@ -4,8 +4,7 @@
 //
 // | P:  N V 1 B D I Z C      stored separately, as source values: `n` bit 7, `z` zero or not, `c` and `v` 0 or 1
 //
-// `Bus` provides read, write (16-bit address) and clock. Undocumented opcodes are one-byte no-operations of two cycles.
-// None of the supported games executes an undocumented opcode.
+// Undocumented opcodes, which no supported game executes, are no-operations of one byte and two cycles.
 #pragma once
 #include "types.h"
 

@@ -10,7 +10,7 @@
 // | window   opens when the counter's low byte equals the top, closes when it equals the bottom; checked before a read
 // | voice    the low byte is decremented at 15,750 Hz and restarts at the top; the window is open above the bottom
 //
-// In ale-py, the chip's other forms of data at $1018-$1037 (swapped, reversed, rotated) read as 0.
+// As in ale-py, reads of $1018-$1037 return 0. A real DPC returns swapped, reversed or rotated data at these addresses.
 //
 // Reads of $1000-$107F and $1FC0-$1FFF, and writes to the cartridge, advance DPC's random number.
 #pragma once
@@ -31,15 +31,14 @@ struct Dpc {
     u8 random;
 };
 
-// At power-on DPC's random number is 1.
-// ale-py resets the console once before the actual reset, and its two reads of the reset vector advance the random
-// number.
+// DPC's random number is 1 at power-on, and 7 after the two reads of the reset vector in ale-py's additional first
+// reset.
 HD void dpc_start(Dpc& d) {
     d = Dpc{};
     d.random = 7;
 }
 
-// A reset of DPC changes only the voices' clock.
+// A reset changes only the clock of DPC's three voices.
 HD void dpc_reset(Dpc& d) {
     d.part = 0;
     d.voice_cycle = 0;

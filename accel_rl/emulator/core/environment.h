@@ -38,8 +38,8 @@ HD void set_joystick(State& s, u32 action, u32 port) {
     s.fire[1 - port] = 0;
 }
 
-// A paddle turns by 23,000 ohms per frame, times the radius of a continuous action. The paddle's button is wired to the
-// pin of a joystick direction.
+// At full speed, an action changes a paddle's resistance by 23,000 ohms per frame. The buttons of paddles use the pins
+// of joystick directions.
 enum Controllers : u8 { JOYSTICKS, PADDLES, PADDLES_SWAPPED, JOYSTICKS_SWAPPED, CONTROLLERS };
 constexpr i32 PADDLE_LEAST = 27450, PADDLE_MOST = 790196, PADDLE_TURN = 23000;
 constexpr i32 PADDLE_MIDDLE = (PADDLE_LEAST + PADDLE_MOST) / 2;

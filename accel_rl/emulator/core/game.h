@@ -1,11 +1,11 @@
-// The rules of a game: how score, lives and the end are read from the game's RAM, and which button presses start the
+// The rules of a game: how score, lives and the game's end are read from the console's RAM, and which inputs start the
 // game.
 // | score   = a sum of tables, each indexed by one RAM byte (digits are BCD in most games)
 // | reward  = change of the score over a frame; wrapped if the display rolls over, clipped if the game requires it
 // | lives   = one more table
 // | over    = a clause holds, that is, all of its conditions; a condition is a set of values of one byte
 //
-// The rules are read from games.json; no code is specific to a single game.
+// All rules come from games.json. No code is specific to one game.
 #pragma once
 #include "environment.h"
 
@@ -37,8 +37,8 @@ struct Clause {
     }
 };
 
-// One input of a reset: an action and switches, held for some frames, once or until a condition on the RAM holds. After
-// a press of RESET, the action that sticky actions may repeat is noop.
+// One input of a reset: an action and console switches, which are held for some frames, once or repeatedly until a
+// condition on the RAM holds. A press of RESET makes NOOP the last action that sticky actions may repeat.
 struct Step {
     u8 action, switches, frames, gap;  // Each press of a reset's step is followed by `gap` frames without a press.
     u8 sticks;                         // If 1, the action is sticky like an agent's action, and draws random numbers.
@@ -53,8 +53,7 @@ struct Game {
     u8 score_bytes;
     ScoreByte score[6];
     u8 first_bytes;  // Only changes of the first_bytes leading score bytes give reward (games before points in tennis).
-    // If per_change is not 0, any change of the leading score bytes adds per_change to the reward from the other score
-    // bytes.
+    // If per_change is not 0, any change of the leading score bytes adds per_change points to the reward.
     i32 per_change;
     Clause unscored;  // While `unscored` holds (a title picture replaces the digits), the score counts as 0.
     Clause scored;    // If `scored` is not empty, the score counts only while `scored` holds (a bonus for a win).
@@ -68,7 +67,7 @@ struct Game {
     i16 lives[256];
     u8 more_lives_address;  // The number of lives may have a second RAM byte, with this address.
     i16 more_lives[256];
-    // The number of lives reported between a reset and the first frame; -1 means the number in the RAM.
+    // The number of lives between a reset and the first frame, or -1 for the number in the RAM.
     i16 lives_at_reset;
     Clause lives_when;  // While lives_when does not hold, lives are lives_else, or unchanged if lives_else is -1.
     i16 lives_else;
@@ -83,10 +82,10 @@ struct Game {
     u8 clauses;
     Clause over[4];
     u8 over_when_scored;  // If 1, the game is over whenever the score is not 0 (a game is one round).
-    // If full_bytes is not 0, the game is over when all full_bytes RAM bytes are not 0 (a full board).
+    // If full_bytes is not 0, the game is over when this number of RAM bytes, from address full_from on, are all not 0.
     u8 full_from, full_bytes;
     u8 steps;
-    // After 60 frames, a reset presses RESET, then SELECT until the mode is chosen, and then plays the game's start
+    // The inputs of a reset, after 60 frames: RESET, SELECT until the mode is chosen, and then the game's start
     // actions.
     Step step[MOST_STEPS];
     u8 fire_is_noop;  // If 1, actions with the fire button have no effect.

@@ -2,8 +2,8 @@
 // | opcode  aaabbbcc     the table below, by opcode; modes name the place of the operand:
 // | IM immediate  ZP ZX ZY zero page  AB AX AY absolute  IX (zp,X)  IY (zp),Y      x: + 1 cycle when a page is crossed
 //
-// AX and AY add a cycle for a crossed page only if the instruction reads.
-// The base cycle count of a store includes the cycle for a crossed page.
+// Indexed reads (AX, AY) take one more cycle if they cross a page of 256 bytes. Stores always take this cycle, which is
+// in their base count.
 #pragma once
 #include "cpu.h"
 
@@ -63,8 +63,8 @@ struct Instruction {
     HD void nz(u8 value) { p.n = p.z = value; }
     HD void push(u8 value) { bus.write(0x100 | p.sp--, value); }
     HD u8 pull() { return bus.read(0x100 | ++p.sp); }
-    // A pull first reads the byte at the old stack pointer. If the pull then reads the TIA, undriven bits have this
-    // byte's value.
+    // A pull first reads the byte at the old stack pointer. If the pulled byte is read from the TIA, undriven bits keep
+    // the value of the first byte.
     HD void before_pull() { bus.read(0x100 | p.sp); }
 
     HD void branch(bool taken) {
@@ -123,7 +123,7 @@ struct Instruction {
         p.pc = u16(low | pull() << 8);
     }
 
-    // A read-modify-write instruction reads its address once, and writes it once.
+    // Runs one instruction. Read-modify-write instructions write once, while a real 6507 writes twice.
     HD void step() {
         const u8 opcode = fetch();
         bus.tick(base_cycles(opcode));

@@ -3,12 +3,11 @@
 // |                                           -> 104x80-mean  without the first and the last row, means of 2x2
 // |                                           -> 84x84        areas of 5/2 rows by 40/21 pixels, as cv2's INTER_AREA
 //
-// A row that equals the row above is stored as a reference to that row (`source`), and the results for that row are
-// reused.
+// If a row of a picture equals the row above, `source` refers to the row above, whose results are reused.
 //
-// An 84x84 pixel is the mean of an area of the picture, computed with integers: each picture pixel has 21 x 2 parts,
-// and each area 200 parts. cv2's rounding errors matter only if a mean is halfway between two integers. Areas with such
-// a mean are summed again in floats, in cv2's order.
+// A pixel of the 84x84 observation is the mean of an area of the picture. The mean is computed with integers: a pixel
+// of the picture has 21 x 2 parts, and an area has 200 parts. cv2's rounding errors matter only for means halfway
+// between two integers, which are computed again in floats, in cv2's order.
 #pragma once
 #include "tia.h"
 
@@ -30,7 +29,7 @@ HD i32 observation_height(ObservationKind kind) { return kind == AREA ? 84 : 104
 HD i32 observation_width(ObservationKind kind) { return kind == AREA ? 84 : 80; }
 HD i32 subsampled_row(i32 y, i32 rows) { return 1 + y * (rows - 2) / 104; }
 
-// Returns whether the observation depends on the picture's row `row`.
+// Returns whether an observation depends on row `row` of a picture with `rows` rows.
 HD bool row_counts(ObservationKind kind, i32 row, i32 rows) {
     if (kind == MEAN) return row > 0 && row < rows - 1;
     if (kind == AREA) return true;
@@ -45,7 +44,7 @@ HD i32 rows_of_lines(ObservationKind kind, i32 lines, i32 rows) {
     return kind == MEAN ? 2 * lines + 1 : subsampled_row(lines - 1, rows) + 1;
 }
 
-// An AreaAxis has cv2's weights along one axis: for each output, up to four pixels from `first` on.
+// cv2's weights along one axis. Each of 84 outputs is a weighted sum of up to four pixels from `first` on.
 struct AreaAxis {
     struct Part {
         i32 first, count;
@@ -77,7 +76,8 @@ HD constexpr AreaAxis area_axis(i32 size) {
     return axis;
 }
 
-// Horizontally, an area has 40 parts, a picture pixel has 21 parts, and an area overlaps at most three pixels.
+// Integer weights along a row. An area has 40 parts, a pixel of the picture has 21, and an area overlaps up to three
+// pixels.
 struct AreaRow {
     struct Part {
         u16 first, weight[3];
@@ -97,12 +97,12 @@ HD constexpr AreaRow area_row() {
     return row;
 }
 
-// The picture rows of one line of areas: two whole rows and half of a third row, each in both frames.
+// The rows of two frames that make one line of areas: two whole rows, and half of a third row.
 struct AreaRows {
     const u8 *whole[2], *other[2], *half[2];
 };
 
-// Writes a line of 84 pixels. Sets bit x of the two words `halfway` if mean x is halfway between two integers.
+// Writes a line of 84 pixels to `out`. Sets bit x of the two words `halfway` if mean x is halfway between two integers.
 using AreaLine = void(const AreaRows& from, u8* out, u64* halfway);
 
 HD void area_line(const AreaRows& from, u8* __restrict out, u64* halfway) {
@@ -131,8 +131,8 @@ HD void area_line(const AreaRows& from, u8* __restrict out, u64* halfway) {
     for (i32 x = 0; any && x < 84; x++) halfway[x >> 6] |= u64(sums[x] % 200 == 100) << (x & 63);
 }
 
-// Computes an observation pixel in floats, in cv2's order, from the maximum of two pictures. row(y) returns a picture's
-// row.
+// Computes pixel x, y of the 84x84 observation of two pictures in floats, in cv2's order. `Rows` returns a row by its
+// number.
 template <class Rows>
 HD u8 area_as_floats(const Rows& first, const Rows& second, u32 x, i32 y) {
     static constexpr AreaAxis columns = area_axis(WIDTH), lines = area_axis(ROWS);
@@ -188,7 +188,7 @@ struct Observer {
     u8 largest[ROWS][WIDTH];  // For MEAN, `largest` has the maximum of two frames, in rows that `at` names.
     u16 at[ROWS];             // `at` maps each picture row to the row of `largest` with the row's values.
 
-    // If `second` is null, only the first frame is used.
+    // Writes the observation of one or two frames to `out`. `second` may be null.
     HD void observe(const GrayFrame& first, const GrayFrame* second, u8* out) {
         const GrayFrame& other = second ? *second : first;
         if (kind == SUBSAMPLE) subsample(first, other, out);
@@ -235,7 +235,7 @@ struct Observer {
                             *const d = second.row(top + 2);
             const u8 *const m = first.row(top + 1), *const n = second.row(top + 1);
             const AreaRows from = y & 1 ? AreaRows{{c, d}, {m, n}, {a, b}} : AreaRows{{a, b}, {m, n}, {c, d}};
-            // Means halfway between two integers are computed again in floats, which may round differently.
+            // Means halfway between two integers are then computed again in floats.
             line ? line(from, out, halfway) : area_line(from, out, halfway);
             for (u32 word = 0; word < 2; word++)
                 for (u64 left = halfway[word]; left; left &= left - 1) {
@@ -244,7 +244,7 @@ struct Observer {
                 }
         }
     }
-    // If two rows have the same source, so have all rows between them, because sources are in ascending order.
+    // Sources are in ascending order, so if two rows have the same source, all rows between them are equal, too.
     HD static bool repeats(const GrayFrame& frame, i32 from, i32 to) { return frame.source[from] == frame.source[to]; }
 };
 

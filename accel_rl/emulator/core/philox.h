@@ -40,8 +40,8 @@ struct StartDraws {
     u32 row, column;
 };
 
-// Selects a row and a column of a table of start states. All rows are equally likely, up to a difference of 1 / 2^32 in
-// probability, and so are all columns.
+// Selects a row and a column of a table of start states. Probabilities of rows differ by at most 1 / 2^32, and so do
+// those of columns.
 HD StartDraws start_draws(u32 seed, u32 episode, u32 rows, u32 columns) {
     const Words drawn = philox(seed, 0, Words{{0, episode, START, 0}});
     return StartDraws{high_product(drawn.word[0], rows), high_product(drawn.word[1], columns)};

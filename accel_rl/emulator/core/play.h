@@ -2,9 +2,9 @@
 // | agent step     frame  frame  frame  frame        frame_skip of them, or fewer at an end of the game
 // |                  -      -    drawn  drawn   ->   maximum, observation
 //
-// The rules of an agent step are those of envs/ale.py.
-// If the game ends within an agent step, the observation shows only the last screen. With `life_loss`, a lost life sets
-// `terminated`. A step that reaches the time limit is not `truncated` if the game ends or a life is lost in this step.
+// The rules of an agent step are those of envs/ale.py. If the game ends within an agent step, the observation shows
+// only the last screen. If `life_loss` is set, a lost life sets `terminated`. A step that reaches the time limit is not
+// `truncated` if it ends the game or loses a life.
 #pragma once
 #include "observation.h"
 #include "progress.h"
@@ -24,7 +24,7 @@ struct Outcome {
     bool terminated, truncated, ended;
 };
 
-// A Play is the state of a console and its game, without pictures and random numbers.
+// The state of a console and its game, without pictures and random number generators.
 struct Play {
     State state;
     Progress progress;
@@ -46,8 +46,8 @@ HD void set_inputs(State& s, const Game& game, u32 action, u8 switches, u8 diffi
 // Returns the action that is played for an agent's action. In some games, an agent's actions with FIRE do nothing.
 HD u32 played_action(const Game& game, u32 action) { return game.fire_is_noop && action_directions(action) & FIRE ? 0 : action; }
 
-// Returns a message about the defect of a loaded state, or null if the state is valid.
-// Emulation from a defective state could access memory outside an array, overflow in a division, or loop forever.
+// Returns what is wrong with a loaded state, or null if the state is valid. From an invalid state, the emulator could
+// access memory outside an array, overflow in a division, or loop forever.
 HD const char* damage_of(const Play& p, const Rom& rom) {
     const State& c = p.state;
     const Tia& t = c.tia;
@@ -81,19 +81,19 @@ HD const char* damage_of(const Play& p, const Rom& rom) {
     return p.last_action < ACTIONS ? nullptr : "the last action";
 }
 
-// Counts a frame of an agent step, and returns the frame's reward.
+// Updates counters, score and lives after an emulated frame. Returns the frame's reward.
 HD i32 end_frame(Play& play, const Game& game) {
     play.frame++;
     play.episode_frame++;
     return advance_progress(game, play.progress, play.state.ram);
 }
 
-// Returns whether an agent step ends before its last frame.
+// Returns whether the agent step ends now, although fewer than frame_skip frames were played.
 HD bool ends_step(const EpisodeSteps& episode, const Rules& rules, const Progress& progress) {
     return progress.over || (rules.one_life && progress.lives < episode.lives_before);
 }
 
-// Returns the outcome of an agent step, after its frames, where `reward` is the sum of the frames' rewards.
+// Returns the outcome of an agent step after its last frame. `reward` is the sum of the frames' rewards.
 HD Outcome end_step(EpisodeSteps& episode, const Rules& rules, const Progress& progress, double reward) {
     const bool over = progress.over, lost = progress.lives < episode.lives_before;
     Outcome outcome{float(reward), over || (lost && (rules.life_loss || rules.one_life)), false,

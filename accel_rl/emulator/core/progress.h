@@ -1,4 +1,4 @@
-// The progress of a game: score, lives, whether the game is over, and what some rules remember of earlier frames.
+// The progress of a game: score, lives, whether the game is over, and data from earlier frames that some rules need.
 // | reset -> start_progress        each frame -> advance_progress, which returns the reward
 #pragma once
 #include "game.h"

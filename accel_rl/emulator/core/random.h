@@ -2,8 +2,8 @@
 // | console randomness   one fixed seed: 128 bytes of RAM, then the timer at each reset
 // | sticky actions       the user's seed: two draws an emulated frame
 //
-// The generator's state is larger than the console's. A saved console therefore has only the number of draws since the
-// fixed seed.
+// Because the generator's state is larger than the console's, a saved console contains only the number of draws since
+// the fixed seed.
 #pragma once
 #include "types.h"
 

@@ -7,13 +7,13 @@
 // | $285          1  -  1        INSTAT
 // | $294       1  1  0  0                        TIM1T, TIM8T, TIM64T, T1024T by A1 A0
 //
-// After 3 is written to TIM8T, the table has the timer's values by CPU cycles since the write:
+// The value of the timer INTIM after 3 was written to TIM8T (one step per 8 cycles), by CPU cycles since the write:
 // | cycle  1 ........ 8 9 ....... 16 17 ...... 24 25 26 27 28
 // | INTIM  2            1            0            FF FE FD FC     after expiry it decreases every cycle ...
 //
-// From the first read of INTIM after expiry, the timer decreases at the prescaled rate again, from the read value.
-// `read_offset` is the number of cycles between the timer's expiry and the first read of INTIM.
-// A read of INTIM in the cycle of expiry itself does not count.
+// The first read of INTIM after the timer's expiry makes the timer decrease every 8 cycles again, from the value that
+// was read. `read_offset` is the number of cycles from the expiry to this read. A read in the cycle of the expiry has
+// no such effect.
 #pragma once
 #include "types.h"
 
@@ -52,7 +52,7 @@ HD u8 riot_read(Riot& r, u32 address, i32 cycle) {
     return u8(u32(counted) - u32(r.read_offset));
 }
 
-// Returns the number of reads of INTIM, every `period` cycles, until INTIM is 0, after a read at `cycle`.
+// Returns how many reads of INTIM, one every `period` cycles after the read at `cycle`, return a value other than 0.
 HD i32 riot_reads_before_zero(const Riot& r, u8 read, i32 cycle, i32 period) {
     const i32 elapsed = cycle - r.set_cycle;
     if (!read || r.read_offset || elapsed < 1 || elapsed > i32(u32(r.value) << r.shift)) return 0;

@@ -1,15 +1,14 @@
-// The TIA is the picture chip: its registers, and the log of writes to the registers.
+// The TIA, the console's graphics chip: its registers, and the log of writes to the registers.
 // | one scan line, 228 colour clocks = 76 CPU cycles
 // | 0                68                      148                     228
 // | |  HBLANK         | left half: PF0 PF1 PF2 | right half, again or reflected |
 //
 // | write log:   clock of the write, register, value   ->   tia_settle.h replays it up to a given clock
 //
-// A write to the TIA only enters the log.
-// State that depends on the position of the beam (collisions, objects' positions, the picture) is computed only when it
-// is needed.
-// The logged writes are applied ("settled") when collisions are read, at the end of a frame, or when the log is full.
-// Clocks are colour clocks since the start of the frame's first cycle. Line 0 begins at `frame_clock`, at or before 0.
+// A write to the TIA only enters the log. Collisions, positions of objects and the picture are computed only when they
+// are needed. The logged writes are applied ("settled") when collisions are read, at the end of a frame, or when the
+// log is full. Clocks are colour clocks since the start of the frame's first CPU cycle. Scan line 0 begins at the clock
+// `frame_clock`, which is 0 or negative.
 #pragma once
 #include "types.h"
 
@@ -23,8 +22,8 @@ enum TiaRegister : u8 {
     // clang-format on
 };
 
-// `pos` and `hm` list the objects in the order of TiaObject.
-// In the set of objects that cover a pixel, bit i stands for the object number i, and bit 5 for the playfield.
+// `pos` and `hm` list the objects in the order of TiaObject. In a set of objects, bit i stands for the object number i,
+// and bit 5 for the playfield.
 enum TiaObject : u8 { P0, P1, M0, M1, BL, PF };
 
 constexpr i32 LINE_CLOCKS = 228;
@@ -66,15 +65,15 @@ struct TiaWrite {
     u8 reg, value;
 };
 
-// A frame has about a thousand TIA writes.
-// A full log is settled before the frame ends, so its size affects only speed.
+// A frame has about a thousand TIA writes. If the log is full, its writes are applied before the frame ends, so SIZE
+// affects only speed.
 struct TiaLog {
     static constexpr u32 SIZE = 256;
     u32 count;
     TiaWrite writes[SIZE];
 };
 
-// The memory to draw into, and which lines are displayed.
+// The memory for a drawn picture, and which scan lines are displayed.
 struct Picture {
     u8* pixels;  // `pixels` are colour bytes [height, 160], or null if only collisions are computed.
     i32 first_line;
@@ -82,12 +81,12 @@ struct Picture {
     bool hmove_blanks;  // HMOVE blanks are off for the few games that would display them wrongly.
 };
 
-// Return the position of a clock within its scan line, and the number of the scan line.
+// Return the number of clocks since the start of the scan line, and the number of the scan line.
 HD i32 line_clock(const Tia& t, i32 clock) { return i32(u32(clock - t.frame_clock) % LINE_CLOCKS); }
 HD i32 line_number(const Tia& t, i32 clock) { return i32(u32(clock - t.frame_clock) / LINE_CLOCKS); }
 
-// Returns the number of clocks until a write to a register takes effect.
-// `at` is the clock of the write, since the start of the frame or of any line.
+// Returns the number of clocks until a write to a register takes effect. `at` is the clock of the write, counted from
+// the start of the frame or of any scan line.
 HD i32 write_delay(u32 reg, i32 at) {
     switch (reg) {
             // clang-format off

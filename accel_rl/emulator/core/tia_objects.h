@@ -9,15 +9,15 @@
 // | 6            0 32 64                  1
 // | 7            0                        4, starting one pixel later
 //
-// After HMOVE at CPU cycle c of a line, every object first moves right by 8 pixels, because a blank of 8 pixels is
-// shown at the left edge. After the blank, the object moves left by one pixel for each of its motion pulses, one every
-// 4 clocks. A late HMOVE (55 <= c < 75) moves objects only to the left, and an HMOVE with 20 < c < 55 moves no object.
+// A write to HMOVE at CPU cycle c of a scan line first moves every object right by 8 pixels, because the line begins
+// with a blank of 8 pixels. An object then moves left by one pixel per motion pulse, every 4 clocks. A late HMOVE (55
+// <= c < 75) moves objects only to the left, and an HMOVE with 20 < c < 55 moves no object.
 #pragma once
 #include "tia.h"
 
 namespace accel {
 
-// Bit i is set if the object has a copy at 16 * i pixels.
+// Returns the copies of an object for a value of NUSIZ: bit i is set if a copy is 16 * i pixels from the first copy.
 HD u32 copies(u8 nusiz) {
     static constexpr u8 at[8] = {1, 3, 5, 7, 17, 1, 21, 1};
     return at[nusiz & 7];
@@ -55,14 +55,14 @@ HD const i8* hmove_motions(i32 cycle) {
     return table.pixels[cycle];
 }
 
-// Returns the position of an object that is reset at the given clock of a line.
-// `latency` is 5 colour clocks for players, and 4 for missiles and the ball.
+// Returns the position (pixel) of an object whose position is reset at the clock `at` of a scan line. `latency` is 5
+// clocks for players, and 4 for missiles and the ball.
 HD u8 reset_position(i32 at, i32 latency) {
     if (at < HBLANK_CLOCKS) return u8(latency - 2);
     return u8((at - HBLANK_CLOCKS + latency) % WIDTH);
 }
 
-// The reset of an object's position soon after an HMOVE coincides with the motion pulses of the HMOVE. Measurements
+// If an object's position is reset during the motion pulses of an HMOVE, the new position may be unusual. Measurements
 // with HMOVE at cycles 3-6 and 8-39 found five such cases:
 // | object   HMOVE at   reset at cycle   position
 // | ball     3          9                5
@@ -79,9 +79,9 @@ HD i32 late_reset_position(u32 object, i32 cycle, i32 since_hmove) {
     return -1;
 }
 
-// If HMM0 changes from 7 to 6 in the 21st cycle after HMOVE, missile 0 draws stars.
-// Until the next HMOVE, missile 0 then moves at the end of each line, with a period of four lines. Missile 0 is wide on
-// one of these four lines, and hidden on another.
+// If HMM0 changes from 7 to 6 in the 21st cycle after HMOVE, missile 0 draws stars. Until the next HMOVE, missile 0
+// then moves at the end of each scan line, in a cycle of four lines. Missile 0 is wide on one of the four lines, and
+// hidden on another.
 // | line after the write   1       2       3    4
 // | pixels to the left     33      0       17   18
 // | missile 0              wide    hidden

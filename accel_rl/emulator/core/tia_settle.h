@@ -1,13 +1,13 @@
-// Applies the logged TIA writes ("settles" them): computes collisions, and pixels if a picture is needed.
+// Applies the logged writes to the TIA ("settles" them): computes collisions, and draws pixels if a picture is needed.
 // | settled ......... write + its delay ......... write + its delay ......... until
 // |         draw with               draw with                 draw with
 // |         the registers           the first write           both
 //
-// A write becomes visible after a delay in clocks that depends on the register:
+// A write becomes visible after a delay of some colour clocks, which depends on the register:
 // | VBLANK, REFPx, GRPx 1     NUSIZx 8     PF0-2 2 to 5, by where in a 4-pixel cell of the playfield     others 0
 //
-// A pixel is described by the set of objects that are visible at the pixel, one bit each.
-// The object of the highest priority gives the pixel its colour, and every pair of objects in the set collides.
+// The set of objects that are visible at a pixel, one bit per object, determines the pixel: the object of the highest
+// priority gives the colour, and every pair of objects in the set collides.
 #pragma once
 #include "tia_objects.h"
 
@@ -15,8 +15,7 @@ namespace accel {
 
 constexpr u8 BIT_P0 = 1, BIT_P1 = 2, BIT_M0 = 4, BIT_M1 = 8, BIT_BL = 16, BIT_PF = 32;
 
-// Returns the pairs of objects in a set, as bits of the collision latches. While drawing, one bit per set records that
-// some pixel has this set of objects, and collisions are computed later from these bits.
+// Returns the collision latches that a pixel with this set of visible objects sets.
 HD u32 pairs_of(u32 set) {
     // The 15 collision latches in the order of the registers from CXM0P on: in each register bit 7, then bit 6.
     static constexpr u8 pair[15] = {
@@ -82,7 +81,7 @@ HD void put_playfield(Line& line, const Tia& t) {
     }
 }
 
-// Returns which of the line's four colours a pixel with the given set of visible objects has.
+// Returns the colour register (0 to 3) of a pixel with the given set of visible objects.
 HD u32 colour_index(u32 set, u8 ctrlpf, bool right) {
     const bool score = (ctrlpf & 6) == 2;
     if (ctrlpf & 4 && set & (BIT_PF | BIT_BL)) return 2;
@@ -116,8 +115,8 @@ HD void draw_pixels(Tia& t, u8* row, i32 begin, i32 end) {
     for (x = begin; x < end; x++) row[x] = t.colour[colour_index(line.set[x], t.ctrlpf, x >= 80)] | t.colour_loss;
 }
 
-// Called at the end of a displayed line. The blank of an HMOVE that was written before cycle 75 of this line ends. An
-// HMOVE that was written later blanks the next line.
+// Called at the end of a displayed line. Ends the blank of an HMOVE, unless HMOVE was written from cycle 75 of this
+// line on, which blanks the next line.
 HD void end_blank(Tia& t, i32 line_start) {
     if (t.hmove_clock < line_start + 3 * 75) t.hmove_blank = 0;
 }
@@ -133,7 +132,7 @@ HD void end_line(Tia& t, i32 line_start) {
     t.pos[M0] = u8(wrap(t.pos[M0] - star_motion(t.stars)));
 }
 
-// Draws the clocks from `settled` to `until` with the current registers; only displayed lines are drawn.
+// Draws the pixels of displayed lines between the clocks `settled` and `until` with the current registers.
 HD_CALL void draw_until(Tia& t, const Picture& picture, i32 until) {
     const i32 start = t.frame_clock + picture.first_line * LINE_CLOCKS;
     const i32 stop = start + picture.height * LINE_CLOCKS;
@@ -156,13 +155,13 @@ HD_CALL void draw_until(Tia& t, const Picture& picture, i32 until) {
     }
 }
 
-// A player may be reset while its copies at the old position are visible or about to be visible.
-// The effect of a player's reset depends on the distance from the start of an old copy to the new position:
+// A write to RESPx resets a player's position, perhaps while copies at the old position are drawn. The effect depends
+// on the distance in pixels from the start of an old copy to the new position:
 // | 0-3            the new first copy is visible at once
 // | 4 ... width+3  the beam is inside the old copy: its next 11 clocks are still drawn
 // | others         the old copies are not drawn any more
 //
-// Except for distances 0-3, the new first copy becomes visible on the next line, or after a write to HMOVE or NUSIZ.
+// At other distances than 0-3, the new first copy becomes visible on the next line, or after a write to HMOVE or NUSIZ.
 struct PlayerReset {
     i32 delay;
     bool hides;  // The first copy is hidden.
@@ -184,13 +183,13 @@ HD void reset_player(Tia& t, Target& picture, u32 i, i32 clock) {
     const i32 at = line_clock(t, clock);
     const PlayerReset reset = player_reset(t.nusiz[i], t.pos[i], at);
     if (reset.delay) draw_until(t, picture, clock + reset.delay);
-    // A reset at clock 0 of a line takes effect before the line is drawn.
+    // A reset at clock 0 of a scan line takes effect before the line is drawn.
     t.first_hidden[i] = reset.hides && (reset.delay || at);
     t.pos[i] = reset_position(at, 5);
 }
 
-// After its reset, a missile is drawn at the old position for 8 more clocks. By then the beam has passed the first copy
-// at the new position, unless the missile is 8 clocks wide.
+// Resets a missile's position, after the missile was drawn at the old position for 8 more clocks. The beam has then
+// passed the first copy at the new position, unless the missile is 8 clocks wide.
 template <class Target>
 HD void reset_missile(Tia& t, Target& picture, u32 object, i32 clock, u8 position) {
     draw_until(t, picture, clock + 8);
@@ -204,8 +203,8 @@ HD_FOLD u32 move_object(Tia& t, u32 i, const i8* motions) {
     return u32(motion != 0) << i;
 }
 
-// Returns the set of the objects that have moved. The five calls are not a loop, because translated ROMs are compiled
-// with -O1.
+// Handles a write to HMOVE, and returns the set of objects that have moved. The five calls are not a loop, which -O1
+// (for translated ROMs) would not unroll.
 HD_FOLD u32 write_hmove(Tia& t, i32 clock, i32 at) {
     const i32 cycle = at / 3;
     const i8* const motions = hmove_motions(cycle);
@@ -224,7 +223,8 @@ HD u32 reversed_bits(u32 value) {
     return result;
 }
 
-// `picture` is a Picture, or the fast core's FastTia, which calls this function with a constant `reg`.
+// Applies a write to a register. `picture` is a Picture, or the FastTia of the fast core, which passes a constant
+// `reg`.
 template <class Target>
 // clang-format off
 HD_FOLD void apply_write(Tia& t, Target& picture, u32 reg, u8 value, i32 clock) {

@@ -1,10 +1,11 @@
-// Defines integer types and macros of all headers of the emulator's core, which needs no standard library.
+// Integer types and macros for all headers of the emulator's core, which needs no C++ standard library.
 // | CPU compiler      HD is empty
 // | nvcc, NVRTC       HD marks a function for host and device; HD_CALL one that is not inlined: a CUDA compiler would
 // |                   inline the whole TIA into every instruction, and would not finish
 // | HD_FOLD           one that a CPU compiler inlines, since its arguments are constants at most calls
 //
-// Tables are constants inside functions, because CUDA device code cannot index a constant array at namespace scope.
+// Constant tables are defined inside functions, because CUDA device code cannot index a constant array at namespace
+// scope.
 #pragma once
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
@@ -31,11 +32,11 @@ using u32 = unsigned int;
 using i32 = int;
 using u64 = unsigned long long;
 
-// Converts a time to a later origin. Times before LONG_AGO become LONG_AGO.
+// Returns a time relative to the later time `start`. Times before LONG_AGO become LONG_AGO.
 constexpr i32 LONG_AGO = -(1 << 28);
 HD i32 rebased(i32 moment, i32 start) { return moment - start > LONG_AGO ? moment - start : LONG_AGO; }
 
-// Operations on bytes and bits use the compiler's builtin functions, unless ACCEL_PLAIN is defined.
+// Operations on bytes and bits, by builtin functions of the compiler unless ACCEL_PLAIN is defined.
 #ifdef __CUDA_ARCH__
 HD void copy_bytes(void* to, const void* from, u32 count) { memcpy(to, from, count); }
 HD void fill_bytes(void* to, u8 value, u32 count) { memset(to, value, count); }
@@ -53,7 +54,7 @@ HD void copy_bytes(void* to, const void* from, u32 count) {
 HD void fill_bytes(void* to, u8 value, u32 count) {
     for (u32 i = 0; i < count; i++) static_cast<u8*>(to)[i] = value;
 }
-// A de Bruijn sequence, shifted by 0 to 63 bits, has 64 different values of its top 6 bits.
+// A de Bruijn sequence: if it is shifted left by 0 to 63 bits, its top 6 bits have 64 different values.
 constexpr u64 PLACE_SEQUENCE = 0x03F79D71B4CB0A89ull;
 struct BitPlaces {
     u8 of[64];

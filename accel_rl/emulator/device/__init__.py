@@ -1,1 +1,1 @@
-"""An Atari emulator made of GPU kernels, which can also be compiled for CPUs."""
+"""The Atari emulator for GPUs, whose kernels can also be compiled for CPUs."""

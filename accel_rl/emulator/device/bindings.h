@@ -1,5 +1,5 @@
-// Python bindings of the kernels that are compiled for CPUs, of the counter-based random numbers, and of the tables and
-// memory layouts of environments on a device.
+// Python bindings of the GPU kernels compiled for CPUs, of counter-based random numbers, and of the kernels' tables and
+// memory layouts.
 #pragma once
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>

@@ -1,10 +1,10 @@
-"""Choose the block of code to run by one indexed jump. NVRTC compiles even a switch with hundreds of cases to a tree of
+"""Rewrite compiled code so that one indexed jump chooses the block of a ROM to run, in place of NVRTC's tree of
 comparisons.
 
     | NVRTC -> PTX with a mark at the choice and at each case -> brx.idx to the cases' labels -> nvJitLink -> a cubin
 
-The indexed jump makes NVRTC's comparisons unreachable. The PTX is refused if an unreachable instruction writes a
-register that a reachable instruction reads.
+NVRTC's comparisons are unreachable after the jump. The PTX is refused if an unreachable instruction writes a register
+that a reachable instruction reads.
 """
 
 import re
@@ -23,7 +23,7 @@ _WRITES_NOTHING = ("st.", "bra", "ret", "@", "bar.", "call", "{", "}", "//", "br
 
 def compile_with_jump(texts: dict[str, str], main: str, architecture: str) -> nvrtc.Compiled:
     """Compile as nvrtc.compile_sources does, but with an indexed jump. If nvJitLink is missing, or the PTX cannot be
-    rewritten, keep NVRTC's comparisons."""
+    rewritten, the compiled code keeps NVRTC's comparisons."""
     try:
         ptx = nvrtc.compile_sources(texts, main, architecture.replace("sm_", "compute_"), "-DMARKS").code.decode()
         return linked(with_jump(ptx.rstrip("\0")), architecture)
@@ -33,8 +33,8 @@ def compile_with_jump(texts: dict[str, str], main: str, architecture: str) -> nv
 
 
 def with_jump(ptx: str) -> str:
-    """Insert a brx.idx into PTX, before the first branch after the mark DISPATCH. Raises RunError if reachable
-    instructions would read undefined registers."""
+    """Insert the indexed jump brx.idx into PTX, before the first branch after the mark DISPATCH. Raises RunError if
+    reachable instructions would read undefined registers."""
     lines, label, labels = ptx.splitlines(), "", {}
     for line in lines:
         if match := _LABEL.match(line):
@@ -74,7 +74,7 @@ def _check(function: list[str]) -> None:
 
 
 def _reached(function: list[str]) -> set[int]:
-    """Return the numbers of the lines that are reachable from the function's first line."""
+    """Return the numbers of the lines of a PTX function that can be reached from its first line."""
     places = {match[1]: n for n, line in enumerate(function) if (match := _LABEL.match(line))}
     result: set[int] = set()
     todo = [0]

@@ -3,8 +3,8 @@ use.
 
     | ROM -> blocks of C++ (blocks.py) -> NVRTC -> machine code -> a file of the cache folder -> trial (kernel_trial.py)
 
-The first reset waits for the compiler, so that no kernel is loaded while a CUDA graph is captured. Games that cannot be
-compiled, or whose trial fails, are played by the kernel `step`.
+The environments' first reset waits for the compiler, so that no kernel is loaded while a CUDA graph is captured. The
+kernel `step` plays games that cannot be compiled, or whose trial fails.
 """
 
 import json
@@ -36,16 +36,16 @@ jumps have been compiled and checked, but have never run on a GPU."""
 
 
 class Trial(NamedTuple):
-    """Comparison of a game's own kernel with the kernel of all games on a GPU. `milliseconds` [2, 2] per agent step:
-    with 4 and with 32 environments per warp, by the game's own kernel and by that of all games. `differs` names the
-    first result in which the kernels differed, or is ""."""
+    """The comparison of a game's own kernel with the kernel of all games on a GPU. `milliseconds` [2, 2] are per agent
+    step. Rows are for 4 and for 32 environments per warp, and columns for the game's own kernel and the kernel of all
+    games. `differs` names the first result in which the kernels differed, or is ""."""
 
     milliseconds: Sequence[Sequence[float]]
     differs: str = ""
 
     def prefers_own(self, lanes: int) -> bool:
-        """Return whether the game's own kernel was at least as fast with about `lanes` environments per warp. The
-        kernels were measured with 4 and with 32 environments per warp; the measurement nearer in ratio decides."""
+        """Return whether the game's own kernel was at least as fast with about `lanes` environments per warp. Of the
+        measurements with 4 and with 32 environments per warp, the one that is nearer to `lanes` in ratio counts."""
         if self.differs:
             return False
         of_game, of_all = self.milliseconds[lanes > FEW]
@@ -67,14 +67,14 @@ class GameKernel(NamedTuple):
 
 @cache
 def begin(game: str, gpu: int) -> Future[GameKernel | None]:
-    """Start a thread that compiles a game for a GPU and tries the compiled kernel. If this fails, the future's result
-    is None."""
+    """Start a thread that compiles a game for a GPU and tries the compiled kernel. The result of the returned future is
+    None if the game cannot be compiled."""
     result: Future[GameKernel | None] = Future()
 
     def run() -> None:
         try:
             result.set_result(_from_child(game, gpu))
-        except BaseException as error:  # The environments' first reset raises this exception.
+        except BaseException as error:  # The environments' first reset raises this error.
             result.set_exception(error)
 
     threading.Thread(target=run, name="blocks", daemon=True).start()
@@ -82,8 +82,8 @@ def begin(game: str, gpu: int) -> Future[GameKernel | None]:
 
 
 def _from_child(game: str, gpu: int) -> GameKernel | None:
-    """Compile and try the kernel in a child process: a process that exits while NVRTC compiles in a thread crashes, and
-    after a kernel fails, its process can no longer use the GPU."""
+    """Compile and try the kernel in a child process. A process that exits while NVRTC compiles in a thread would crash,
+    and a process whose kernel fails can no longer use the GPU."""
     arguments = command("accel_rl.emulator.device.kernel_trial", game, str(gpu), str(os.getpid()))
     child = start(arguments, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     content = child.communicate()[0]
@@ -101,8 +101,8 @@ def unpacked(content: bytes) -> GameKernel:
 
 
 def is_on(translate: bool) -> bool:
-    """Return whether games are compiled for GPUs: not if `translate` is false, if ACCEL_RL_TRANSLATE=off, or if the
-    emulator was compiled from other sources (emulator/translation.py)."""
+    """Return whether games get their own GPU kernels: not if `translate` is false, if ACCEL_RL_TRANSLATE=off, or if the
+    C++ headers have changed since the emulator was compiled."""
     return translate and not translation.is_off() and not translation.is_stale()
 
 

@@ -1,12 +1,11 @@
 """Translate a game's ROM to blocks of C++, which kernels/blocks.h includes as the cases of a switch. The lanes of a
-warp run blocks together.
+GPU's warp run the same block at the same time.
 
     | translation.h: a line for each instruction -> where blocks begin -> each block's instructions
 
-A block ends at a jump, at a taken branch, and where another block begins. After a branch that is not taken, lanes
-continue in the next block if no other path leads to that block. A block that branches to its own start is repeated
-until the scan line ends. Continuing in the next block, and repeating a block, avoid a choice by the switch, which costs
-a warp about as much as two instructions.
+A block ends at a jump, at a taken branch, and where another block begins. Two rules save choices by the switch, each of
+which costs a warp about as much as two instructions. After a branch that is not taken, lanes continue in the next block
+if no other path leads to that block. A block that branches to its own start is repeated until the scan line ends.
 """
 
 import re
@@ -28,7 +27,7 @@ _JUMPS = {"JMP", "JSR", "JMI", "RTS", "RTI", "BRK"}
 @dataclass(frozen=True)
 class Instruction:
     """One instruction of the ROM, parsed from a line T(...) that translation.h writes. `offset`, `target` and `behind`
-    (the next instruction) are offsets in the ROM. If `is_static` is true, a jump always leads to `target`."""
+    (of the following instruction) are offsets in the ROM. If `is_static` is true, a jump always leads to `target`."""
 
     offset: int
     body: str
@@ -49,7 +48,8 @@ class Instruction:
 
 
 class Blocks:
-    """The blocks of a ROM. `translated` is the text of translation.h, and `kind` the number of the cartridge's kind."""
+    """The blocks of a ROM. `translated` is the text that translation.h writes, and `kind` the number of the cartridge's
+    kind."""
 
     def __init__(self, translated: str, kind: int) -> None:
         self.kind = kind
@@ -65,8 +65,7 @@ class Blocks:
         self._number = {offset: n for n, offset in enumerate(self.starts)}
 
     def _cut(self, starts: set[int]) -> set[int]:
-        """Split blocks of instructions that have more than LONGEST instructions. Return the offsets at which blocks
-        start."""
+        """Split blocks with more than LONGEST instructions. Return the offsets at which all blocks start."""
         result = set(starts)
         for start in starts:
             for n, one in enumerate(self._block(start, starts), 1):

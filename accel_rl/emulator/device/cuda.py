@@ -17,11 +17,11 @@ from accel_rl.emulator.device.nvrtc import compiled, version
 from accel_rl.emulator.device.step_arguments import StepArguments
 from accel_rl.text.errors import ConfigError, RunError
 
-WARP, DRAWING, BEGINNING = 32, 64, 64  # The kernels step, draw and begin have 32, 64 and 64 threads per block.
+WARP, DRAWING, BEGINNING = 32, 64, 64  # Numbers of threads per block of the kernels step, draw and begin.
 # Number of warps of the kernel `step` per multiprocessor.
 # A warp uses 31 KB of local memory (up to 45 KB in a game's own kernel), so only a few warps fit into the cache.
 STEP_WARPS = 2
-LEAST_LANES = 4  # A warp of the kernel `step` plays at least 4 environments, or all if there are fewer than 4.
+LEAST_LANES = 4  # Minimum number of environments per warp of the kernel `step`.
 REJECTED = ("CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "CUDA_ERROR_NO_BINARY_FOR_GPU", "CUDA_ERROR_INVALID_IMAGE")
 OLDEST = (8, 0)  # The lowest supported compute capability
 
@@ -48,8 +48,8 @@ def kernels_of(device: torch.device) -> "CudaKernels":
 
 
 class CudaKernels:
-    """Launches the emulator's kernels on one GPU, without synchronizing with the GPU. Each translated game has its own
-    kernel `step_blocks` in place of `step`."""
+    """Launches the emulator's kernels on one GPU, and never waits for the GPU. Translated games have their own kernels
+    `step_blocks` in place of the kernel `step` of all games."""
 
     def __init__(self, device: torch.device) -> None:
         from cuda.bindings import driver
@@ -57,7 +57,7 @@ class CudaKernels:
         self._driver, self._device = driver, device
         self._properties = torch.cuda.get_device_properties(device)
         with torch.cuda.device(device):
-            torch.cuda.current_stream().synchronize()  # This call makes torch create the GPU's CUDA context.
+            torch.cuda.current_stream().synchronize()  # This call makes torch create the CUDA context.
             self._context = self._checked(driver.cuCtxGetCurrent())
             self.code = compiled(torch.cuda.get_device_capability(device)).code
             names = ("step", "rows", "draw", "finish", "begin")
@@ -90,16 +90,16 @@ class CudaKernels:
             (self._kernels[game],) = self._loaded(code, block_kernel.KERNEL)
 
     def has_blocks(self, game: str, lanes: int = WARP) -> bool:
-        """Return whether the game's own kernel is loaded, and is to be used with `lanes` environments per warp."""
+        """Return whether the game's own kernel is loaded, and was at least as fast in its trial with `lanes`
+        environments per warp."""
         trial = self.trials.get(game)
         return self._kernels.get(game) is not None and (trial is None or trial.prefers_own(lanes))
 
     def step(self, a: StepArguments, game: str = "") -> None:
-        """Launch the kernel `step`, which plays one agent step. In this launch, each environment has one thread, and
-        each block has one warp. A small number of environments is spread evenly over two warps per multiprocessor,
-        because a warp with fewer lanes diverges less. On an H100, more warps with fewer lanes each were slower. If
-        `game` has its own kernel, that kernel is launched in place of `step`, unless that kernel was slower than `step`
-        in its trial."""
+        """Launch the kernel `step`, which plays one agent step, with one thread per environment and one warp per block.
+        A small number of environments is spread evenly over two warps per multiprocessor, because a warp with fewer
+        lanes diverges less. On an H100, more warps with fewer lanes each were slower. If `game` has its own kernel,
+        which was not slower in its trial, this kernel is launched in place of `step`."""
         rom_words = (a.tables.rom_bytes + 5) // 4
         lanes = min(WARP, max(LEAST_LANES, -(-a.envs.n // self.warps)))
         is_translated = self.has_blocks(game, lanes)
@@ -107,14 +107,14 @@ class CudaKernels:
         self._launch(game if is_translated else "step", -(-a.envs.n // lanes), WARP, shared, a)
 
     def draw(self, a: StepArguments) -> None:
-        """Launch the kernel `rows`, with one thread per picture, and the kernel `draw`, which draws the frames, with
-        one block per environment and one warp per picture."""
+        """Launch the kernel `rows`, with one thread per picture, and the kernel `draw`, with one block per environment
+        and one warp per picture."""
         self._launch("rows", -(-2 * a.envs.n // WARP), WARP, 0, a)
         self._launch("draw", a.envs.n, DRAWING, core().device.sizes["band"], a)
 
     def finish(self, a: StepArguments, scratch: Tensor) -> None:
-        """Launch the kernel `finish`, in which the plain core emulates the frames that the fast core has abandoned.
-        The memory `scratch` is [threads, bytes] uint8."""
+        """Launch the kernel `finish`, in which the plain core repeats the steps that the fast core has given up.
+        `scratch` is working memory, [threads, bytes] uint8."""
         self._launch("finish", len(scratch), 1, 0, a, ctypes.c_void_p(scratch.data_ptr()))
 
     def begin(self, a: StepArguments, all_of_them: bool) -> None:
@@ -133,7 +133,7 @@ class CudaKernels:
     @contextlib.contextmanager
     def _on_device(self) -> Iterator[None]:
         with torch.cuda.device(self._device):
-            # A new thread has no CUDA context, and torch sets no context for a GPU that is already the current device.
+            # A new thread has no CUDA context. torch sets no context if the GPU is already the current device.
             if not int(self._checked(self._driver.cuCtxGetCurrent())):
                 self._checked(self._driver.cuCtxSetCurrent(self._context))
             yield
@@ -146,7 +146,8 @@ class CudaKernels:
 
 
 def remedy(error: str) -> str:
-    """Return advice for an error message if the driver rejects the compiled kernels, or "" for other errors."""
+    """Return advice for the error message if the CUDA driver has rejected the compiled kernels, or "" for other
+    errors."""
     if error in REJECTED:
         return ": the driver is older than NVRTC; update it, or install the NVRTC of the driver's CUDA version"
     return ""

@@ -34,8 +34,8 @@ FRAMES = {(84, 84): "84x84", (104, 80): "104x80"}
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceOptions(VectorOptions):
-    """`device` is "cuda" or "cuda:N", or "cpu" for the GPU emulator compiled for CPUs, which is slow. Sticky actions
-    never repeat the button presses of a reset. With `translate`, the first reset waits until the game's own kernel is
+    """`device` is "cuda" or "cuda:N", or "cpu" for the kernels compiled for CPUs, which are slow. Sticky actions never
+    repeat the button presses of a reset. If `translate` is true, the first reset waits until the game's own kernel is
     compiled (block_kernel.py). Raises ConfigError."""
 
     autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP
@@ -79,8 +79,8 @@ class DeviceOptions(VectorOptions):
 
 class DeviceInfo(TypedDict, total=False):
     """With AutoresetMode.SAME_STEP, `_final_obs` [num_envs] bool is true for environments whose episode ended in this
-    step. In the rows of these environments, `final_obs` [num_envs, stack_num, height, width] uint8 has the episode's
-    last observation; other rows are undefined. `reset` returns neither key."""
+    step. `final_obs` [num_envs, stack_num, height, width] uint8 has the last observations of these episodes. Other rows
+    of `final_obs` are undefined. `reset` returns neither key."""
 
     final_obs: Tensor
     _final_obs: Tensor
@@ -164,7 +164,7 @@ class DeviceVectorEnv(EmulatedVectorEnv):
             raise ValueError(
                 f"actions of shape {tuple(action.shape)} and {action.dtype}: must be whole numbers [{self.num_envs}]"
             )
-        # Actions are clamped and not checked, because a check would synchronize with the GPU.
+        # Invalid actions are clamped, because an error would need a wait for the GPU.
         action = action.long().clamp(0, len(self.action_codes) - 1)
         out, same_step, waits = self._out, self._mode == AutoresetMode.SAME_STEP, self._ended
         self._envs.step(torch.where(waits, -1, action), out, begins=same_step)
@@ -175,7 +175,7 @@ class DeviceVectorEnv(EmulatedVectorEnv):
         terminated, truncated = out.terminated.clone(), out.truncated.clone()
         info: DeviceInfo = {}
         last = torch.where(_rows(out.ended), final, obs)
-        if same_step:  # With life_loss_info, final_obs also has a row for a game that continues after a lost life.
+        if same_step:  # If life_loss_info is true, final_obs also has rows for lost lives.
             info = {"_final_obs": terminated | truncated, "final_obs": last}
         else:
             obs = torch.where(_rows(waits), self._obs, last)
@@ -187,7 +187,7 @@ class DeviceVectorEnv(EmulatedVectorEnv):
 
 
 def _rows(mask: Tensor) -> Tensor:
-    """Append axes of size 1 to a mask [num_envs, ...], so that it broadcasts over observations."""
+    """Append axes of size 1 to a mask [num_envs, ...], so that the mask broadcasts over observations."""
     return mask[(..., *[None] * (4 - mask.dim()))]
 
 

@@ -1,5 +1,4 @@
-"""Environments on a device, which is a GPU, or a CPU for tests. The environments' states, frames and rewards are in the
-device's memory."""
+"""A batch of environments on a GPU, or on a CPU for tests. States, frames and rewards are in the device's memory."""
 
 from typing import NamedTuple
 
@@ -98,8 +97,8 @@ class DeviceEnvs:
         step_atari(action, self._state, list(out), self._tables, self._rules, repeat_probability, part, translated)
 
     def step_counting(self, action: Tensor, out: DeviceStep) -> tuple[int, int]:
-        """Play an agent step on a CPU, as `step` does. Return the total numbers of iterations of the 6507's instruction
-        loop that all warps and all lanes made."""
+        """Play an agent step on a CPU, as `step` does. Return the numbers of iterations of the 6507's instruction loop,
+        summed over warps and summed over lanes."""
         a = step_arguments(
             action, self._state, list(out), self._tables, self._rules, self.game.rules.repeat_probability
         )
@@ -108,13 +107,14 @@ class DeviceEnvs:
         return counted
 
     def hide_history(self) -> None:
-        """Set the age of all environments to 0, so that the next stacked observations contain no earlier frames."""
+        """Set the number of earlier frames of all environments to 0, so that the next stacks of observations contain
+        none."""
         self.state["envs"][self._words["age"]] = 0
 
     @property
     def code(self) -> Tensor:
-        """One code [n] uint8 per environment (enum Code in kernels/envs.h): 0 if the fast core played the last step,
-        and otherwise why the plain core played it, or that the state is invalid."""
+        """The Code (kernels/envs.h) of each environment's last step, [n] uint8: 0 if the fast core played the step, and
+        otherwise why the plain core played it, or that the state is invalid."""
         return self.state["code"]
 
     def get_state(self) -> list[bytes]:

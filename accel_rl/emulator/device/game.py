@@ -1,4 +1,4 @@
-"""The ROM, rules and start states of a game, which all its environments on a device share."""
+"""The ROM, rules and start states of a game, which all environments of the game on a device share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from accel_rl.emulator.games import cartridge, read_rom, settings
 
 
 class Starts(NamedTuple):
-    """A table of start states: `play` [rows, columns, bytes] uint8 is the state of console and game, and `frames`
-    [rows, columns, height, width] uint8 is the first frame. Random numbers (emulator/counter.py) select an episode's
-    row and column."""
+    """A table of start states: `play` [rows, columns, bytes] uint8 are states of console and game, and `frames` [rows,
+    columns, height, width] uint8 their first frames. Random numbers (emulator/counter.py) select the row and the column
+    of an episode."""
 
     play: np.ndarray
     frames: np.ndarray
@@ -26,9 +26,8 @@ class Starts(NamedTuple):
 def start_table(
     core: AtariEnvCore, starts: list[list[tuple[int, int]]], frame_shape: tuple[int, ...], fire: bool = False
 ) -> Starts:
-    """Build the table of start states by emulating every start state. `starts` [rows, columns] has (timer, number of
-    no-op frames), with one timer per row. With `fire`, the fire button is pressed in the first frame, as in
-    VectorEnv."""
+    """Emulate all start states. `starts` [rows, columns] has (timer, number of no-op frames), with one timer per row.
+    If `fire` is true, the fire button is pressed in the first frame, as in VectorEnv."""
     plays: list[list[np.ndarray]] = []
     frames = np.zeros((len(starts), len(starts[0]), *frame_shape), np.uint8)
     frame = np.zeros((1, *frame_shape), np.uint8)
@@ -46,8 +45,8 @@ def start_table(
 
 
 def begin_translation(game: str, device: torch.device | str, translate: bool = True) -> str:
-    """If `device` is a GPU and translation is on, start compiling a kernel for this game in the background, and return
-    the game's name. Otherwise return "", so that the kernel for all games plays the game."""
+    """If `device` is a GPU and translation is on, start to compile the game's own kernel in the background, and return
+    the game's name. Otherwise return "", so that the kernel of all games is used."""
     if torch.device(device).type != "cuda":
         return ""
     from accel_rl.emulator.device import block_kernel, cuda
@@ -67,7 +66,7 @@ class AgentStepRules:
     life_loss: bool
     repeat_probability: float
     frame: str
-    oldest: int  # The age of an episode is counted up to `oldest` steps.
+    oldest: int  # The age (steps) of an episode is counted only up to `oldest`.
     one_life: bool = False  # If true, a lost life ends the step and the episode.
 
 
@@ -84,8 +83,8 @@ class DeviceGame:
         device: torch.device | str,
         translated: str = "",
     ) -> None:
-        """`codes` has the joystick action of each agent action. `luminance` [256] uint8 maps the TIA's colours to gray.
-        `translated` is the result of `begin_translation`."""
+        """`codes` maps the agent's actions to joystick actions. `luminance` [256] uint8 maps the TIA's colour bytes to
+        gray. `translated` is the result of `begin_translation`."""
         functions = core().device
         self.game, self.translated = game, translated
         self.rules = rules

@@ -1,5 +1,4 @@
-// The kernels compiled for CPUs, for machines without a GPU and for tests: loops run the blocks and threads one after
-// another.
+// The GPU kernels compiled for CPUs, for machines without a GPU and for tests. Loops run the threads one after another.
 // | on a GPU     all lanes of a warp run a phase (a scan line), and meet
 // | here         one lane after the other runs the phase
 #pragma once
@@ -19,7 +18,7 @@
 
 namespace accel {
 
-// The draw kernel reads `frame_clock` and `writes` at these offsets in a Shot.
+// The draw kernel reads `frame_clock` and `writes` of a Shot at these offsets.
 static_assert(offsetof(Shot, tia.frame_clock) == 0 && offsetof(Shot, writes) == sizeof(Tia), "the layout of a shot");
 
 struct HostWarp {
@@ -65,7 +64,7 @@ struct HostDrawing : HostBlock {
     u32* memory() { return band; }
 };
 
-// Counts iterations of the instruction loop: of warps, of all lanes, and of warps in which a lane needed the plain
+// Counts of iterations of the instruction loop: by warps, by all lanes, and by warps in which a lane needed the plain
 // interpreter.
 struct Divergence {
     u64 warps, lanes, slow;
@@ -103,8 +102,8 @@ inline void host_begin(const StepArguments& a, bool all) {
     for (u32 i = 0; i < a.envs.n; i++) begin_block(a, i, all, block);
 }
 
-// For a start state in the middle of a frame, returns the console at the end of this frame. If that depends on the
-// action, returns the start state unchanged.
+// For a start state in the middle of a frame, returns the console at the end of the frame, or the start state if the
+// end depends on the action.
 inline State continued_start(const Play& start, const Rom& rom, const Game& game) {
     const auto input = [&](State s, u32 action) {
         set_inputs(s, game, played_action(game, action), NO_SWITCH, start.difficulty);
@@ -126,8 +125,7 @@ inline State continued_start(const Play& start, const Rom& rom, const Game& game
     return end;
 }
 
-// Returns continued_start of all start states [starts, STATE_WORDS], or "" if no start state is in the middle of a
-// frame.
+// Returns continued_start of all start states, [starts, STATE_WORDS], or "" if none is in the middle of a frame.
 inline std::string continued_starts(const std::string& envs, const Rom& rom, const Game& game) {
     const size_t starts = envs.size() / sizeof(Env);
     std::string result(starts * sizeof(State), 0);
@@ -143,7 +141,7 @@ inline std::string continued_starts(const std::string& envs, const Rom& rom, con
     return any ? result : "";
 }
 
-// Marks the polling loops of a ROM for Program.
+// Returns a copy of a ROM in which polling loops are marked (see Program).
 inline std::string program_code(const std::string& rom, CartridgeKind kind) {
     std::string code = rom;
     std::vector<u32> ops(rom.size() + RAM_OPS);

@@ -4,8 +4,8 @@ only if its results are equal and it is not slower.
     | child process  compile (block_kernel.py) -> both kernels play the same steps -> the trial is stored in the cache
     | run            uses the game's kernel if it was equal, and faster with as many environments per warp
 
-Before the trial, the environments play for different numbers of steps, so that they are at different points of the
-game.
+Before the trial, each environment plays a different number of steps, so that environments are at different points of
+the game.
 """
 
 import contextlib
@@ -41,8 +41,8 @@ STICKY = 0.25
 
 
 def main(game: str, index: str, parent_pid: str) -> int:
-    """Compile a game for a GPU and try its kernel on that GPU, or wait for another process that does so. Write the
-    kernel and its trial to the standard output."""
+    """Compile a game for a GPU and try the kernel on the GPU, or wait for another process that does so. Write the
+    kernel and its trial to stdout."""
     accept_signals()
     os.nice(rom_compiler.NICE)
     if not watch_parent(int(parent_pid), signal.SIGTERM):
@@ -53,7 +53,7 @@ def main(game: str, index: str, parent_pid: str) -> int:
         capability = torch.cuda.get_device_capability(device)
         lock = cache_folder() / f"emulator-{game}-{capability[0]}{capability[1]}"
         with contextlib.ExitStack() as stack:
-            # Without a cache folder, each process compiles its own copy of the game's kernel.
+            # If the cache folder cannot be used, each process compiles the game's kernel again.
             with contextlib.suppress(OSError, ConfigError):
                 stack.enter_context(rom_compiler.turn(lock))
             compiled = block_kernel.compiled(game, capability)
@@ -75,7 +75,7 @@ def stored(game: str, compiled: nvrtc.Compiled, device: torch.device) -> Trial:
     if not is_refused and (content := code_cache.read(file)) is not None:
         return Trial(**json.loads(content))
     trial = play(game, compiled, kernels, device)
-    if not trial.differs:  # If the kernels' results differ, each run reports this when it loads the game's own kernel.
+    if not trial.differs:  # Runs report the difference of the kernels themselves.
         print(f"{game} on {gpu}: {trial}", file=sys.stderr)
     if not is_refused:
         with contextlib.suppress(OSError):
@@ -112,7 +112,7 @@ def play(game: str, compiled: nvrtc.Compiled, kernels: CudaKernels, device: torc
 
 
 def in_play(game: DeviceGame, n: int, n_actions: int, steps: int) -> DeviceEnvs:
-    """Return n environments, each of which has played between `steps` / 2 and `steps` random actions."""
+    """Return n environments, which have played different numbers of random actions, from `steps` / 2 to `steps`."""
     generator = torch.Generator(game.device).manual_seed(1)
     envs, out = DeviceEnvs(game, list(range(n))), DeviceStep.empty(n, game)
     envs.begin(out)
@@ -124,7 +124,7 @@ def in_play(game: DeviceGame, n: int, n_actions: int, steps: int) -> DeviceEnvs:
 
 
 class _Side:
-    """The environments that one of the two compared kernels plays."""
+    """The environments of one of the two kernels that are compared."""
 
     def __init__(self, game: DeviceGame, states: torch.Tensor) -> None:
         n = states.shape[1]

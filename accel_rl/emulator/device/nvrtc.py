@@ -28,8 +28,8 @@ _LENGTH_BYTES = 8
 
 
 class Compiled(NamedTuple):
-    """Kernels compiled for one GPU architecture: machine code (a cubin), or PTX, which the driver compiles for a GPU
-    that is newer than NVRTC."""
+    """Kernels compiled for one GPU architecture. `code` is machine code (a cubin), or PTX, which the driver compiles
+    for a GPU that is newer than NVRTC."""
 
     code: bytes
     log: str
@@ -37,8 +37,8 @@ class Compiled(NamedTuple):
 
 
 class Resources(NamedTuple):
-    """The registers and bytes of memory that one thread of a kernel uses. Register spills of called functions are
-    included."""
+    """The registers and bytes of memory that one thread of a kernel uses, including register spills of called
+    functions."""
 
     registers: int
     stack_bytes: int
@@ -73,9 +73,8 @@ def stored(
     content: object,
     compile_for: Callable[[str], Compiled],
 ) -> Compiled:
-    """Read kernels from the cache folder, or compile them for the capability's architecture and store them. The file's
-    name has a hash of `content`, of the compiler's flags, of the architecture and of NVRTC's version. Raises
-    ConfigError if NVRTC is not installed."""
+    """Read compiled kernels from the cache folder, or compile and store them. The file's name has a hash of `content`,
+    the compiler's flags, the architecture and NVRTC's version. Raises ConfigError if NVRTC is not installed."""
     nvrtc = _nvrtc()
     architecture = architecture_of(capability, _checked(nvrtc.nvrtcGetSupportedArchs()))
     file = cache_folder() / f"{stem}-{architecture}-{_key(content, architecture, _version(nvrtc))}"
@@ -112,8 +111,8 @@ def with_rooted_includes(path: Path) -> str:
 
 
 def compile_sources(texts: dict[str, str], main: str, architecture: str, *more: str) -> Compiled:
-    """Compile the file `main`, which includes other files of `texts`. `architecture` is, for example, sm_90, or
-    compute_90 for PTX only. `more` are further compiler flags. Raises RunError with the compiler's first error."""
+    """Compile the file texts[main], which may include the other files in `texts`. `architecture` is, for example,
+    sm_90, or compute_90 for PTX. `more` are further compiler flags. Raises RunError with the compiler's first error."""
     nvrtc = _nvrtc()
     headers = {name: text for name, text in texts.items() if name != main}
     program = _checked(
@@ -151,7 +150,7 @@ def parse_log(log: str) -> dict[str, Resources]:
     for kernel, lines in _by_kernel(log):
         sizes = [int(size) for size in re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", lines)]
         registers = re.search(r"Used (\d+) registers", lines)
-        # A cumulative stack size, including called functions, is reported only for kernels that call functions.
+        # The log has a cumulative stack size only for kernels that call functions.
         cumulative = re.search(r"(\d+) bytes cumulative stack size", lines)
         shared = re.search(r"(\d+) bytes smem", lines)
         result[kernel] = Resources(
@@ -171,8 +170,8 @@ def _by_kernel(log: str) -> Iterator[tuple[str, str]]:
 
 def architecture_of(capability: tuple[int, int] | int, supported: Sequence[int]) -> str:
     """Return the architecture to compile for, such as sm_90. `supported` lists the compute capabilities that NVRTC
-    supports. For a GPU that NVRTC does not support yet, return the newest supported capability below that of the GPU as
-    PTX, such as compute_120. Raises ConfigError if the GPU is older than all supported capabilities."""
+    supports. For a newer GPU, return the newest supported capability below that of the GPU as PTX, such as compute_120.
+    Raises ConfigError if the GPU is older than all supported capabilities."""
     number = capability if isinstance(capability, int) else 10 * capability[0] + capability[1]
     if number in supported:
         return f"sm_{number}"

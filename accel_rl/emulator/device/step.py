@@ -1,4 +1,4 @@
-"""The torch operator `step_atari` plays one agent step of environments on a device. On a GPU the operator launches
+"""The torch operator `step_atari` plays one agent step of a batch of environments. On a GPU the operator launches
 kernels, and on a CPU it calls the same kernels compiled for CPUs.
 
     | step -> rows -> draw -> finish -> begin        (kernels/kernels.cu; a translated game has its own step: blocks.cu)
@@ -39,11 +39,12 @@ def step_atari(
     """Play one agent step of n environments. `state`, `out`, `tables` (tensors) and `rules` (numbers) are in the order
     of STATE, OUT, TABLES and RULES.
 
-    `action` [n] int64 are indices of the game's actions; a negative action skips the environment. The results `out` [n,
-    ...] are the arrays of a `Step`. If an episode ends, the next episode begins in the same step, and `frame` is the
-    next episode's first frame. If `part` is "play", no episode begins. If `part` is "begin", no step is played, and the
-    next episode begins where `out.ended` is true. If `part` is "begin all", episode 0 begins in all environments.
-    `translated` is the game's name if it has its own kernel on a GPU (block_kernel.py).
+    `action` [n] int64 are indices of the game's actions. A negative action skips the environment. `out` are the arrays
+    [n, ...] for the results, as in the class Step. If `part` is "step", the next episode begins in the step in which an
+    episode ends, and `frame` is the next episode's first frame. If `part` is "play", no episode begins. If `part` is
+    "begin", no step is played, and the next episode begins where `out.ended` is true. If `part` is "begin all", episode
+    0 begins in all environments. `translated` is the game's name if the game has its own kernel on a GPU
+    (block_kernel.py).
     """
     a = step_arguments(action, state, out, tables, rules, repeat_probability)
     if part in ("step", "play"):
@@ -63,7 +64,7 @@ def _on_cuda(
     part: str = "step",
     translated: str = "",
 ) -> None:
-    # The module is imported here, because the import loads CUDA's libraries.
+    # cuda.py is imported here, because the import loads CUDA's libraries.
     from accel_rl.emulator.device.cuda import kernels_of
 
     a = step_arguments(action, state, out, tables, rules, repeat_probability)
@@ -79,8 +80,8 @@ def _on_cuda(
 
 
 def play_on_host(a: StepArguments) -> tuple[int, int]:
-    """Play an agent step on a CPU, without beginning new episodes. Return the total numbers of iterations of the 6507's
-    instruction loop that all warps and all lanes made."""
+    """Play an agent step on a CPU. No new episodes begin. Return the numbers of iterations of the 6507's instruction
+    loop, summed over warps and summed over lanes."""
     kernels, given = core().device, bytes(a)
     warps, lanes, _ = kernels.step(given)
     kernels.draw(given)
@@ -96,7 +97,7 @@ def step_arguments(
     rules: Sequence[int],
     repeat_probability: float,
 ) -> StepArguments:
-    """Return the kernels' argument: the addresses of the arrays in the device's memory, and the rules."""
+    """Return the argument of all kernels: the addresses of arrays in the device's memory, and the rules."""
     assert all(x.is_contiguous() for x in (action, *state, *out))
     envs, table, outputs = (_addresses(*pair) for pair in ((STATE, state), (TABLES, tables), (OUT, out)))
     r = dict(zip(RULES, rules, strict=True))
@@ -118,5 +119,5 @@ def _addresses(names: Sequence[str], tensors: Sequence[Tensor]) -> dict[str, int
 
 
 def _filled(structure: Any, values: Mapping[str, float]) -> Any:
-    """Fill a structure's fields from `values`, which may also have other keys."""
+    """Return a ctypes structure whose fields are taken from `values`, which may have further keys."""
     return structure(**{name: values[name] for name, *_ in structure._fields_})

@@ -7,7 +7,7 @@ POINTER = c_uint64  # a 64-bit address in a GPU's memory
 
 
 class EnvArrays(ctypes.Structure):
-    """The states of n environments."""
+    """Addresses of the arrays with the states of n environments."""
 
     _fields_ = [
         ("n", c_uint32),

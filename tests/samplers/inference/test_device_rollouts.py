@@ -1,6 +1,6 @@
-"""While the host waits for a GPU's actions, other threads get the GIL.
+"""While the sampler waits for actions from a GPU, other Python threads can run.
 
-If the host has nothing left to copy, it waits for the GPU outside Python.
+A sampler that has nothing left to copy waits for the GPU outside Python, with the GIL released.
 """
 
 import sys
@@ -18,7 +18,7 @@ MOST = 100_000
 
 
 class Slow:
-    """A fake event that is done when `is_done()` returns true."""
+    """A fake GPU event, which is reached when `is_done()` returns true."""
 
     def __init__(self, is_done=lambda: False):
         self.is_done, self.queries, self.waits = is_done, 0, 0
@@ -40,7 +40,7 @@ def rollouts_waiting_for(event):
 
 @pytest.fixture
 def slow_switches():
-    """Let a thread get the GIL only when another thread releases it."""
+    """Set Python's switch interval to 1,000 s, so that threads keep the GIL until they release it."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1_000.0)
     yield
@@ -54,7 +54,7 @@ def test_another_thread_works_during_the_wait(slow_switches):
         began.set()
         for _ in range(20):
             made[0] += 1
-            torch.zeros(1 << 18).sum()  # Summing this tensor releases the GIL, as the launch of an update does.
+            torch.zeros(1 << 18).sum()  # torch's sum releases the GIL.
 
     thread = threading.Thread(target=work)
     event = Slow(lambda: made[0] == 20)
@@ -81,7 +81,8 @@ def on_gpu(groups):
 
 
 def test_first_frames_are_copied_beside_the_update_from_the_last_rollout(simulated_gpu):
-    """A rollout's first frames are copied after all earlier updates, which may read the same rollout buffer."""
+    """The first frames of a rollout overwrite a buffer that earlier updates read, so that the copy waits for these
+    updates."""
     sampler, agent = on_gpu(groups=2)
     gpu, now = sampler.server._gpu, torch.sim.current_stream("sim:0")
     update = torch.ones(4, device="sim:0")
@@ -103,7 +104,8 @@ def test_first_frames_are_copied_beside_the_update_from_the_last_rollout(simulat
 
 @pytest.mark.parametrize("groups", [1, 2])
 def test_a_sampler_whose_next_group_is_ready_polls_once(simulated_gpu, groups, monkeypatch):
-    """With a single group, or after a rollout's last group, the host has nothing to copy while it waits."""
+    """With one group of environments, or after a rollout's last group, the sampler has nothing to copy while it
+    waits."""
     waits, await_actions = [], DeviceRollouts.await_actions
 
     def counted(self, group, meanwhile):

@@ -1,4 +1,4 @@
-"""Pulls of central parameters during a rollout: the steps of the pulls, and the gradient after a pull."""
+"""An asynchronous rank pulls central parameters at the right steps of a rollout, and then the right gradient."""
 
 import os
 import threading
@@ -25,7 +25,7 @@ T, B = 8, 8
 
 
 class Counts:
-    """Fake central parameters that record the number of acts of the first group at each pull."""
+    """Fake central parameters, which record at each pull how often the first group has acted."""
 
     def __init__(self):
         self.refreshed, self.acts, self.pulled_at = 0, 0, []
@@ -41,7 +41,8 @@ class Counts:
 
 @pytest.mark.parametrize("groups", [1, 2])
 def test_each_pull_comes_the_same_number_of_acts_after_the_last(groups):
-    """With the 64 steps of Stooke & Abbeel 2018, section 5.3, pulls happen at the acts 0, 64, 128, 192 and 256."""
+    """With a pull every 64 steps (Stooke & Abbeel 2018, section 5.3), pulls precede the steps 0, 64, 128, 192 and
+    256."""
     central = Counts()
     agent = PullingAgent(object(), central, steps=64)
     agent.begin()
@@ -53,7 +54,7 @@ def test_each_pull_comes_the_same_number_of_acts_after_the_last(groups):
 
 
 def test_no_pull_while_another_thread_acts():
-    """A pull of parameters waits until the acting server thread of another group has finished."""
+    """A pull waits until the inference thread of another group has finished acting."""
     central = Counts()
     agent = PullingAgent(object(), central, steps=1)
     agent.before_act(slice(0, 4))
@@ -102,7 +103,8 @@ def test_no_act_begins_during_a_pull():
 
 
 class Interrupted(PullingAgent):
-    """An agent. Before its act number `at` (from 0), another rank pushes a random gradient."""
+    """An agent that pulls parameters. Another rank pushes a random gradient before the call number `at` of this
+    agent."""
 
     def __init__(self, agent, gradient_sync, steps, other, at):
         super().__init__(agent, gradient_sync, steps)
@@ -137,10 +139,8 @@ def ranks():
 
 
 def plain_gradient(algo, flat, rollout):
-    """Compute A2C's gradient by its definition, at the current parameters.
-
-    Only the recorded values and the rewards come from the sampler.
-    """
+    """Compute A2C's gradient at the current parameters by its definition, from the rollout's recorded values and
+    rewards."""
     logits, value = (x.view(T, B, -1) for x in algo.agent.model(rollout.observations(0, T)))
     value = value[..., 0]
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""The server that computes actions uses the precision of the run's settings."""
+"""Actions are computed in the precision that the run's settings choose, as updates are."""
 
 import torch
 

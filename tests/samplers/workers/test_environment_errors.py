@@ -1,4 +1,4 @@
-"""An environment's error in a worker process is reported in one line, or the worker is replaced if this is allowed."""
+"""If an environment raises an error, the run ends with one line, or replaces the worker process if settings allow."""
 
 import time
 

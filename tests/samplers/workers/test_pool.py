@@ -1,4 +1,4 @@
-"""Worker processes that are killed, suspended, or fail."""
+"""The sampler continues if worker processes are killed or suspended, or if their code fails."""
 
 import gc
 import os
@@ -47,7 +47,7 @@ def test_a_killed_worker_is_replaced_and_its_part_marked(warned):
 
 
 def test_a_killed_worker_is_noticed_within_a_second(warned):
-    """Because other programs may delay the test, it suffices that one of three kills is noticed within a second."""
+    """At least one of three kills must be noticed within a second. Other programs on the machine may delay the test."""
     took = []
     sampler, agent = make_sampler(ENV, 8, 2, 2), make_agent(ENV)
     try:
@@ -118,7 +118,7 @@ def test_an_agent_that_fails_in_a_thread_ends_the_rollout(ahead):
 
 @pytest.mark.parametrize("threaded", [slow(False), True])
 def test_a_worker_killed_while_the_next_rollout_is_begun(threaded, warned):
-    """The killed worker's part is missing in both rollouts. The other workers' parts are unchanged."""
+    """The environments of the killed worker are invalid in both rollouts. Other environments are unchanged."""
     agent = make_agent(ENV) if threaded else RandomAgent(make_spec(ENV, training=True).n_actions)
     sampler, calm = make_sampler(ENV, 8, 2, 2, threaded_inference=threaded), make_sampler(ENV, 8, 2, 0)
     lost, kept, missing = [0, 1, 4, 5], [2, 3, 6, 7], 0
@@ -184,9 +184,9 @@ def test_a_hung_worker_is_replaced(warned):
 
 @pytest.mark.slow
 def test_a_worker_that_hangs_while_it_starts_is_replaced(warned, monkeypatch):
-    """Worker 1's first process hangs, and later the replacement of a killed process hangs.
+    """Worker 1's first process hangs at its start. Later, a process that replaces a killed process hangs at its start.
 
-    The test shortens the time that both processes have left for their start.
+    The test shortens the time limits for the starts of both processes.
     """
     launch, stopped = pool.WorkerProcess.launch, []
 
@@ -232,7 +232,7 @@ def test_a_worker_that_never_starts_ends_the_run_in_a_line():
 
 @pytest.mark.slow
 def test_a_hung_worker_is_given_up_on_while_another_gets_on():
-    """The answers of one worker, in 20 steps of 0.1 s, do not extend the time limit of a suspended worker."""
+    """One worker answers for 2 s, in 20 steps of 0.1 s, which must not extend the time limit of a suspended worker."""
     env, seen = env_of(id="tests.environments:slow"), []
     sampler = make_sampler(env, 2, 1, 2, T=20, timeout_s=0.5)
     try:
@@ -250,10 +250,8 @@ def test_a_hung_worker_is_given_up_on_while_another_gets_on():
 
 @pytest.mark.parametrize("fault", [signal.SIGKILL, *(slow(f) for f in (None, signal.SIGSTOP))])
 def test_a_rollout_whose_actions_are_all_chosen_outlasts_the_timeout_but_not_a_fault(fault, warned):
-    """A rollout of 10 steps of 0.1 s exceeds the timeout of 0.5 s.
-
-    The timeout does not apply to a worker that still makes steps.
-    """
+    """A worker that still makes steps may take longer than the timeout of 0.5 s for a rollout, here 10 steps of 0.1
+    s."""
     env = env_of(id="tests.environments:slow")
     sampler = make_sampler(env, 2, 1, 2, T=10, timeout_s=0.5)
     agent = RandomAgent(sampler.spec.n_actions)
@@ -297,7 +295,7 @@ def test_a_worker_lost_while_a_checkpoint_is_written_is_replaced(fault, warned):
         state = sampler.state_dict()
         assert len(warned) == 1 and f"worker 1 (pid {victim}) was killed by SIGKILL" in warned[0]
         other.load_state_dict(state)
-        for _ in range(3):  # The checkpoint contains the replaced environments with their first observations.
+        for _ in range(3):  # The saved state contains the new environments' first observations.
             a, b = sampler.collect(agent), other.collect(agent)
             assert a.valid.all() and b.valid.all()
             assert all(
@@ -345,7 +343,7 @@ def test_nothing_is_left_behind():
         pids = sampler.engine.pids()
         sampler.close()
         assert not any(psutil.pid_exists(p) for p in pids)
-    del sampler  # The engine's shared memory is freed with the last array that refers to this memory.
+    del sampler  # Shared memory is freed with the last array in it.
     gc.collect()
     assert (me.num_fds(), set(os.listdir("/dev/shm"))) == before
 

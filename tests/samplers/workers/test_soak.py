@@ -1,4 +1,4 @@
-"""While workers are killed and suspended, sampling does not hang, leak, stay slow or return incomplete rollouts."""
+"""If worker processes are killed or suspended, the sampler does not hang, leak memory, or stay slow."""
 
 import random
 import signal
@@ -18,14 +18,14 @@ from benchmarks.harness.sampling import Sampling, sampling_config
 
 FRAMES = EnvSpec("frames", (104, 80), "uint8", n_actions=6, stack=4)
 HANG_S = 4.0  # A worker that does not answer for HANG_S seconds counts as hung.
-# The sampling rate must recover within BACK_S seconds. Half suffices on a machine without other programs.
+# The sampling rate must recover within BACK_S seconds, twice the time that an idle machine needs.
 BACK_S = 15.0
-RECOVERED = 0.7  # Fraction of the rate before a kill that counts as recovered.
+RECOVERED = 0.7  # Fraction of the sampling rate before the kills that counts as recovered.
 MEMORY_GROWTH = 0.02
 
 
 def error_of(r: Rollout) -> str | None:
-    """Return None for a correct rollout, or its error, such as an incomplete part that is not marked as invalid."""
+    """Return what is wrong with a rollout, such as missing steps that are not marked as invalid, or None."""
     valid, lost = r.valid, ~r.valid.any(0)
     if bool((valid[1:] & ~valid[:-1]).any()) or bool((valid[:-1] & ~valid[1:] & ~r.ended[:-1]).any()):
         # Only an environment whose episode has ended may skip the rest of the rollout.
@@ -39,10 +39,8 @@ def error_of(r: Rollout) -> str | None:
 
 @dataclass(frozen=True)
 class Resources:
-    """Resources of this process and its workers.
-
-    `memory` is the sum of the processes' private bytes and of the shared memory, which is counted once.
-    """
+    """Resources of this process and its worker processes. `memory` is the private memory of all processes plus the
+    shared memory, in bytes."""
 
     processes: int
     descriptors: int
@@ -57,7 +55,7 @@ class Resources:
 
 
 def collect_for(sampling: Sampling, seconds: float) -> float:
-    """Collect and check rollouts. Returns the number of valid env steps per second."""
+    """Collect and check rollouts for some seconds. Returns the valid env steps per second."""
     steps, begin = 0, time.monotonic()
     while (took := time.monotonic() - begin) < seconds:
         began = time.monotonic()
@@ -70,7 +68,7 @@ def collect_for(sampling: Sampling, seconds: float) -> float:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_sampling_survives_kills_and_stops():
-    """Every fourth victim is suspended instead of killed, so that it seems to hang."""
+    """The test kills three worker processes, suspends a fourth, and repeats this once."""
     before = psutil.Process().children(recursive=True)
     sampling = Sampling(sampling_config("pong", 4, 2, decorrelation_steps=0, timeout_s=HANG_S))
     choice, held = random.Random(0), None
@@ -82,7 +80,7 @@ def test_sampling_survives_kills_and_stops():
             begin = time.monotonic()
             while collect_for(sampling, 1.0) < RECOVERED * rate or sampling.sampler.engine.absent():
                 assert time.monotonic() - begin < HANG_S + BACK_S
-            # Resources are first measured after the first replacement of a worker, when all memory has been used.
+            # Resources are compared with those after the first kill, when all memory has been used.
             held = held or Resources.now()
         after = Resources.now()
     finally:

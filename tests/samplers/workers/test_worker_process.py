@@ -1,4 +1,4 @@
-"""The handle by which the pool controls a worker process."""
+"""WorkerProcess, with which the pool of workers controls a worker process, reacts to a stop request."""
 
 import socket
 import subprocess
@@ -16,7 +16,7 @@ from accel_rl.samplers.workers.worker_process import WorkerLost, WorkerProcess
 
 
 def test_a_stop_request_shortens_a_wait_that_has_begun(monkeypatch):
-    """The sampler waits for a suspended worker, which does not answer, when the stop of the run is requested."""
+    """The user stops the run while the sampler waits for a worker process that does not answer."""
     monkeypatch.setattr(process, "STOP_PATIENCE_S", 1.0)
     ours, theirs = socket.socketpair()
     silent = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])

@@ -1,8 +1,5 @@
-"""Python runs this file at its start if its folder is on PYTHONPATH. The file installs the simulated device when torch
-is imported.
-
-A process that never imports torch only reads one environment variable.
-"""
+"""Installs the simulated device when torch is imported. Python runs this file at its start if the folder is on
+PYTHONPATH."""
 
 import os
 import sys
@@ -10,7 +7,7 @@ import sys
 if os.environ.get("ACCEL_RL_TEST_SIMULATED_DEVICE") == "1":
 
     class _AfterTorch:
-        """A module finder that lets other finders find torch, and installs the device after torch's execution."""
+        """A module finder, which installs the simulated device after the first import of torch."""
 
         def find_spec(self, name, path=None, target=None):
             if name != "torch":
@@ -27,7 +24,7 @@ if os.environ.get("ACCEL_RL_TEST_SIMULATED_DEVICE") == "1":
                 execute(module)
                 from tests import simulated_device
 
-                # Groups of a sampler share tensors (see `in_parts`), so unordered accesses are not checked.
+                # Groups of environments share tensors (see `in_parts`), so that unordered accesses are no errors.
                 simulated_device.install(races=False)
                 simulated_device.stay()
                 if os.environ.get("ACCEL_RL_TEST_NCCL") == "1":

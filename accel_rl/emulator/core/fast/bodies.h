@@ -1,8 +1,8 @@
-// The code of each instruction of the fast core is a macro, its body, which the interpreter (cpu.h) and translated ROMs
+// The body (code) of each instruction of the fast core is a macro, which the interpreter (cpu.h) and translated ROMs
 // expand.
 // | READ_IM(LDA)    m = operand; DO_LDA; NEXT(2)         the place of the operand, and what is done with `m`
 //
-// A body uses these names of the function that expands it:
+// A body uses these names, which the function that expands the body defines:
 // | registers       a x y sp nz c v d, `cycle`, `zero` and `line` (cpu.h), and m, address and offset as temporaries
 // | console         s, k, ram, rom, low, span, deadline, give_up
 // | ARG HERE        the instruction's operand and its offset in the ROM
@@ -18,7 +18,7 @@
 #define BUS_READ(from, noise) m = k.read(from, noise, cycle);
 #define BUS_WRITE(to, value, n) { cycle = k.write(to, u8(value), cycle); if (k.frame_over) END_FRAME(n) NEXT(n) }
 #define SWITCHES_BANK(at) ((at) & 0x1000 && ((at) & 0xFFF) - low >= span)
-// Reads an indexed address of the ROM, the RAM or the bus that does not switch the bank (SWITCHES_BANK is false).
+// Reads an indexed address in the ROM, in the RAM or of a chip. The address must not switch the bank (SWITCHES_BANK).
 #define READ_ANY(noise) \
     if (address & 0x1000) m = rom[k.rom_offset(address)]; \
     else if ((address & 0x280) == 0x80) m = ram[address & 0x7F]; \
@@ -65,7 +65,7 @@
 
 #define COMPARE(left) c = left >= m; nz = (left - m) & 0xFF;
 #define ADD() { const u32 sum = a + m + c; v = (a ^ sum) & (m ^ sum); c = sum >> 8; a = nz = sum & 0xFF; }
-// Decimal mode is rare: the plain interpreter's functions compute it, and are not inlined.
+// Decimal mode is rare, so the functions of the plain interpreter (core/cpu.h) compute its sums and differences.
 #define DECIMAL(function) { STORE_CPU() function(s.cpu, u8(m)); LOAD_CPU() }
 #define DO_ORA a |= m; nz = a;
 #define DO_AND a &= m; nz = a;
@@ -182,7 +182,7 @@
     BUS_WRITE(m, address, 1)
 #define PHA(op) PUSH(a)
 #define PHP(op) PUSH(FLAGS())
-// A pull first reads the byte at the old stack pointer.
+// PLA first reads the byte at the old stack pointer, as on the 6507.
 #define PLA(op) \
     cycle += 4; \
     if (sp >= 0x80 && sp < 0xFF) { sp++; a = nz = ram[sp & 0x7F]; NEXT(1) } \
@@ -214,7 +214,7 @@
     if ((ARG & 3) == 0) a = nz; else if ((ARG & 3) == 1) x = nz; else y = nz; \
     NEXT(5)
 #define SLOW(op) SLOWLY
-// An instruction in RAM is decoded, and then executed by the interpreter.
+// An instruction in RAM is decoded when it is reached, and then executed.
 #define RAM(op) EXECUTE(k.ram_code.decoded(ram, HERE & 0x7F, low, k.high))
 // clang-format on
 

@@ -1,15 +1,14 @@
-// The bus of the fast core reads and writes the plain core's State.
+// The bus of the fast core, which reads and writes the same State (console.h) as the plain core.
 // | write of the TIA  -> at once, or into a log: log.h      read of a collision register -> looks up to now: tia.h
 //
-// The last value on the bus is not stored between instructions, because fetching an instruction puts a new value on the
-// bus.
+// The last value on the bus is not stored between instructions, because the fetch of the next instruction replaces it.
 #pragma once
 #include "../console.h"
 #include "tia.h"
 
 namespace accel {
 
-// `Log` is WritesAtOnce or FastLog. `Chip`, the TIA, applies the log's writes.
+// `Log` (WritesAtOnce or FastLog) gets the writes to the TIA, and `Chip` is the class of the TIA that applies them.
 template <class Log, class Chip = FastTia>
 struct Bus {
     State& s;
@@ -53,7 +52,7 @@ struct Bus {
         return reg < 14 ? noise | fire_input(s, reg - 12) : noise;
     }
 
-    // Writes a byte, and returns the cycle after the write. After a write to WSYNC, this is the end of the scan line.
+    // Writes a byte. Returns the CPU cycle after the write, which is the end of the scan line after a write to WSYNC.
     HD_CALL i32 write(u32 address, u8 value, i32 cycle) {
         s.bus = value;
         if (address & 0x1000) cartridge_write(s.cartridge, rom, address, value);
@@ -78,7 +77,7 @@ struct Bus {
         return cycle;
     }
 
-    // Runs one instruction by the plain interpreter.
+    // The bus for an instruction that the plain interpreter (instructions.h) runs.
     struct SlowBus {
         Bus& k;
         HD void tick(u32 cycles) { k.s.cycle += i32(cycles); }
@@ -86,8 +85,8 @@ struct Bus {
         HD u8 read(u32 address) { return k.s.bus = k.read(address, k.s.bus, k.s.cycle); }
         HD void write(u32 address, u8 value) { k.s.cycle = k.write(address, value, k.s.cycle); }
     };
-    // If the stack pointer addresses the TIA, BRK and JSR write several bytes in the same cycle, which the log cannot
-    // represent.
+    // Returns whether the next instruction is a BRK or JSR that pushes several bytes to the TIA in one cycle, which the
+    // log cannot represent.
     HD bool writes_twice() const {
         const u32 pc = s.cpu.pc, opcode = pc & 0x1000 && (pc & 0xFFF) - low < high - low ? rom.bytes[rom_offset(pc)] : 0;
         return s.cpu.sp < 0x83 && (opcode == 0x00 || opcode == 0x20);

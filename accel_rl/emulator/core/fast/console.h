@@ -3,8 +3,8 @@
 // | the frame             run_fast
 // | end of the frame      the TIA is drawn up to the end: tia.h
 //
-// The plain core runs partial frames, each frame after a partial frame, and frames that the fast core gives up, from
-// the copied state.
+// The plain core runs partial frames, the frames after partial frames, and, from the copied state, frames that the fast
+// core gives up.
 #pragma once
 #include "bus.h"
 #include "ops.h"
@@ -24,7 +24,7 @@ struct FastConsole : Bus<WritesAtOnce> {
     FastEnd (*translated)(FastConsole&) = nullptr;  // `translated` is run_fast with the ROM's code, or null.
     RamCode ram_code{};
 
-    // Updates `page` after an instruction that may have switched banks.
+    // Recomputes the table `page` if the last instruction has switched banks.
     HD void map() {
         if (bytes_differ(mapped, s.cartridge.slice, sizeof mapped)) map_pages();
     }
@@ -45,7 +45,7 @@ struct FastConsole : Bus<WritesAtOnce> {
     }
 };
 
-// A number that differs between compilers with different memory layouts of FastConsole.
+// A number from the memory layout of FastConsole, which must be equal in a translated ROM and in the emulator.
 HD constexpr u32 layout_of_translations() { return u32(sizeof(FastConsole) << 8 | alignof(FastConsole) << 4 | sizeof(void*)); }
 
 }  // namespace accel

@@ -1,17 +1,15 @@
-// Interprets the decoded ROM. The 6507's registers are local variables, and the code of each instruction jumps to that
-// of the next.
+// The interpreter of the decoded ROM. The 6507's registers are local variables, and the code of each instruction jumps
+// to the code of the next.
 // | at      the decoded instruction          pc = its offset in the ROM - zero; `zero` changes with jumps alone
 // | nz      of the last result               negative: nz & $8080     zero: (nz & $FF) == 0     (BIT sets them apart)
 // | v       overflow in bit 7                c: 0 or 1
 //
-// If an instruction is `slow`, the plain interpreter runs the instruction on the same state.
-// The fast core then continues with the next instruction.
-// The last value on the bus is not stored between instructions, because fetching an instruction puts a new value on the
-// bus. A frame longer than any regular frame is abandoned, and the caller runs the frame again with the plain core.
+// The plain interpreter runs instructions that are marked SLOW on the same state. If a frame is longer than any regular
+// frame, the function gives up, and the caller runs the frame again with the plain core.
 //
-// If TRANSLATED is defined, it names a file that translation.h has written, and the function also contains the
-// translated code of one ROM. The interpreter jumps into the translated code at an `entry`, and runs instructions that
-// are not translated.
+// If TRANSLATED is defined, it is the path of a file that translation.h has written, and the function also contains the
+// translated code of one ROM. The interpreter runs instructions that are not translated, and jumps into the translated
+// code at an `entry`.
 #pragma once
 #include "bodies.h"
 
@@ -22,7 +20,7 @@ namespace accel {
 #define FAST_THREADED 1
 #endif
 
-// After a jump, FOLLOW continues with the instruction at `at`.
+// NEXT(n) continues n bytes later, and FOLLOW(), after a jump, at the decoded instruction `at`.
 #ifndef FAST_THREADED
 #define NEXT(n) { at += n; goto next; }
 #define FOLLOW() NEXT(0)
@@ -44,8 +42,7 @@ namespace accel {
 #define SLOWLY goto slow;
 #define END_FRAME(n) { at += n; goto over; }
 #define WRITE_TIA(reg, value) k.tia.write(reg, u8(value), 3 * cycle);
-// Jumps to a 16-bit address.
-// A program outside the ROM and the RAM is run by the plain interpreter, because its instructions may be read from an
+// Jumps to a 16-bit address. The plain interpreter runs code outside the ROM and the RAM, which may be read from an
 // undriven bus.
 #define GO(to, carried) { \
     address = (to); \

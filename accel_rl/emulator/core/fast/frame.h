@@ -7,20 +7,20 @@
 
 namespace accel {
 
-// The fast console shares the state of a plain console.
+// Returns the bus of a fast console that works on the state of a plain console.
 HD Bus<WritesAtOnce> fast_bus(const Console& plain, const Form* form) {
     const Picture& p = plain.picture;
     return Bus<WritesAtOnce>{
         plain.s, plain.rom, 0, 0, plain.last_line, FastTia{plain.s.tia, p.first_line, p.height, p.hmove_blanks, ALL_PAIRS, form}};
 }
-// `ops` is the decoded ROM.
+// Inserts a cartridge. `ops` is the decoded ROM.
 HD void insert_rom(FastConsole& k, const Rom& rom, const u32* ops) {
     k.insert(rom);
     k.ops = ops;
     k.map_pages();
 }
 
-// Returns false, with unchanged state, if the plain core must run the frame.
+// Runs a frame by the fast core. Returns false, and leaves the state unchanged, if the plain core must run the frame.
 HD bool run_fast_frame(FastConsole& k, Console& plain, const FastCanvas& canvas) {
     State& s = k.s;
     if (s.partial || s.cycle > MOST_CYCLES) return false;

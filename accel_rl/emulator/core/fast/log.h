@@ -1,10 +1,9 @@
-// The fast core ignores TIA writes without effect. All other TIA writes are applied immediately on a CPU. On a GPU they
-// are logged for the whole frame, and another kernel draws the picture from the log.
+// The fast core ignores writes to the TIA that change nothing. On a CPU, other writes are applied immediately. On a
+// GPU, the writes of a whole frame are logged, and another kernel draws the picture from the log.
 // | write -> the register's last value again? -- yes --> nothing
 // |                                           -- no  --> the TIA, or the log: cycle, register, value
 //
-// `last` has the last value of each register, or one of two marks that differ from every byte, so that no write is
-// ignored:
+// `last` maps each register to its last value, or to one of two marks, which ensure that the next write is not ignored:
 // | ALWAYS   the register does something whenever it is written (RESPx, HMOVE, CTRLPF by when, NUSIZ0 among stars ...)
 // | ONCE     the same value would do something now: GRP0 and GRP1 hand on each other's, ENABL's goes with GRP1's, and
 // |          NUSIZx shows a player that was just reset
@@ -27,7 +26,7 @@ struct LastWrites {
     static constexpr u16 ALWAYS = 256, ONCE = 512;
     u16 last[64];
 
-    // At the start of a frame, sets `last` from the TIA's registers.
+    // Sets `last` from the TIA's registers at the start of a frame.
     HD void begin_frame(const Tia& t) {
         for (u16& value : last) value = ALWAYS;
         for (u32 i = 0; i < 4; i++) last[COLUP0 + i] = t.colour[i];
@@ -45,7 +44,7 @@ struct LastWrites {
         for (u32 i = 0; i < 3; i++) last[PF0 + i] = ONCE;
     }
 
-    // Writes to the following registers only store a value, except that a write to HMM0 may start stars.
+    // Returns whether writes to a register only store a value (HMM0 is included, although its writes may start stars).
     HD static bool simple(u32 reg) { return reg < TIA_REGISTERS && 0x3FB'6000'FBC0ull >> reg & 1; }
 
     HD_FOLD void keep(u32 reg, u32 value) {
@@ -82,7 +81,7 @@ struct WritesAtOnce : LastWrites {
     }
 };
 
-// Records all writes of a frame to the TIA, which are applied later.
+// Records the writes to the TIA in a frame. settle_writes applies them later.
 struct FastLog : LastWrites {
     FastWrite* writes;
     u32 count, settled;  // The log has `count` writes, and the TIA's state contains the first `settled` writes.
@@ -99,7 +98,7 @@ struct FastLog : LastWrites {
         writes[count++] = FastWrite::of(cycle, reg, value);
         keep(reg, value);
     }
-    // Applies the logged writes. Collisions after the last write are not computed.
+    // Applies the logged writes to the TIA, and computes collisions up to the last write.
     template <class Chip>
     HD void settle_writes(Chip& tia) {
         tia.settle_writes(writes + settled, count - settled);

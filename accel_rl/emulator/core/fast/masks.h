@@ -12,8 +12,7 @@ struct Mask {
     u64 w[4];
 };
 
-// Look-up tables by byte: its bits in reverse order, each bit repeated 4 and 8 times, and the pixels of a player of
-// this shape.
+// Tables indexed by a byte: its bits reversed, its bits repeated 4 and 8 times, and a player's pixels for this shape.
 struct BitTables {
     u8 reversed[256];
     u32 four[256];
@@ -43,9 +42,8 @@ HD const BitTables& bit_tables() {
     return tables;
 }
 
-// Returns a mask with at most 72 given pixels from x (0-159) on. Pixels past the end of the line wrap to its start.
-// The 64-bit words are selected by AND, because branches would be hard to predict.
-// Words are not loaded from memory at an offset, because a load that spans two recent stores is slow.
+// Returns the mask of up to 72 pixels that begin at pixel x (0-159) of the line, and wrap around at its end. The code
+// avoids branches, which would be hard to predict, and loads that span two recent stores, which are slow.
 HD Mask placed(u64 low, u64 high, u32 x) {
     const u32 shift = x & 63;
     const u64 a = low << shift, b = high << shift | low >> 1 >> (63 - shift), c = high >> 1 >> (63 - shift);
@@ -54,7 +52,7 @@ HD Mask placed(u64 low, u64 high, u32 x) {
                  (first & c) | (((second & b) | (third & a)) & 0xFFFFFFFFu), 0}};
 }
 
-// Up to 128 pixels from position x on: the first 64 in `low`, the next 64 in `high`.
+// Up to 128 pixels of an object from pixel x of a line on: the first 64 in `low`, the next 64 in `high`.
 struct Pixels {
     u64 low, high;
     u32 x;
@@ -62,14 +60,14 @@ struct Pixels {
 
 HD Mask placed(const Pixels& p) { return placed(p.low, p.high, p.x); }
 
-// Returns an object's copies according to NUSIZ. The object has up to 16 pixels, or up to 32 if there is a single copy.
+// Returns the pixels of all copies of an object that the register NUSIZ requests. `pixels` is one copy.
 HD Pixels copied(u64 pixels, u32 nusiz, u32 x, bool first_hidden) {
     static constexpr u64 low[8] = {1, 0x10001, 0x100000001, 0x100010001, 1, 1, 0x100000001, 1};
     static constexpr u8 high[8] = {0, 0, 0, 0, 1, 0, 1, 0};
     return Pixels{pixels * (low[nusiz & 7] - first_hidden), pixels * high[nusiz & 7], x};
 }
 
-// Returns the mask of the pixels `first` to `last` - 1.
+// Returns the mask in which the pixels `first` to `last` - 1 are set.
 HD Mask span_mask(i32 first, i32 last) {
     Mask m{};
     for (i32 i = 0; i < 3; i++) {
@@ -111,7 +109,7 @@ HD Mask playfield_mask(const Tia& t) {
     return Mask{{low, high | right_low << 16, right_low >> 48 | right_high << 16, 0}};
 }
 
-// Writes the pixels `first` to `last` - 1.
+// Writes `value` to the pixels `first` to `last` - 1 of a line.
 HD void fill_pixels(u8* line, u8 value, i32 first, i32 last) { fill_bytes(line + first, value, u32(last - first)); }
 
 HD u64 load_eight(const u8* at) {
@@ -121,8 +119,8 @@ HD u64 load_eight(const u8* at) {
 }
 HD void store_eight(u8* at, u64 eight) { copy_bytes(at, &eight, 8); }
 
-// Writes the pixels of the mask `span`. Pixels of the disjoint masks `zero`, `one` and `two` get the first three
-// colours, and all other pixels the fourth.
+// Writes those pixels of a line that are set in `span`. Pixels in the disjoint masks `zero`, `one` and `two` get
+// colour[0] to colour[2], and all other pixels get colour[3].
 HD void spread(u8* line, const u64* zero, const u64* one, const u64* two, const u64* span, const u8* colour) {
     const BitTables& bits = bit_tables();
     const u64 ones = 0x0101010101010101ull, back = colour[3] * ones;
@@ -140,7 +138,7 @@ HD void spread(u8* line, const u64* zero, const u64* one, const u64* two, const 
     }
 }
 
-// Returns the pixels in the colours of player 0, player 1 and the playfield, by priority (as colour_index).
+// Computes which pixels have the colour of player 0, of player 1 and of the playfield, by the priority of colour_index.
 HD void by_priority(const Mask* mask, u8 ctrlpf, Mask& zero, Mask& one, Mask& two) {
     const bool field_first = ctrlpf & 4, score = (ctrlpf & 6) == 2;
     for (u32 i = 0; i < 3; i++) {

@@ -1,4 +1,5 @@
-// The decoded ROM has a word for every offset: the instruction that begins at the offset, and its operand.
+// The decoded ROM is an array with one word per byte of the ROM: the instruction that begins at this byte, and its
+// operand.
 // | bits 31 ............ 16 15 ...... 0
 // |      operand            FastOp = instruction x place
 //
@@ -16,14 +17,12 @@
 // | _TS     zero page store, another TIA register        register
 // | _WS     zero page store, WSYNC
 //
-// SLOW marks an instruction that the plain interpreter executes, such as a rare instruction.
-// POLL is a loop that waits for the timer: LDA, LDX or LDY of INTIM, and a branch back to this load.
-// RAM marks the offsets of the RAM, which follow those of the ROM. An instruction in RAM is decoded when it is
-// executed.
+// SLOW marks an instruction that the plain interpreter executes, such as a rare instruction. POLL is a loop that waits
+// for the timer: LDA, LDX or LDY of INTIM, and a branch back to this load. RAM marks the words of the 128 bytes of RAM,
+// which follow the words of the ROM. Instructions in RAM are decoded when they are executed.
 //
-// The address of an instruction is its offset in the ROM plus a distance.
-// Only a jump changes the distance, because a branch out of its bank is SLOW.
-// The low 8 bits of an instruction's address and offset are equal.
+// The interpreter stores the difference between an instruction's address and its offset in the ROM. Only jumps change
+// this difference, because a branch to another bank is SLOW. The difference is a multiple of 256.
 #pragma once
 #include "../cartridge.h"
 #include "log.h"
@@ -42,7 +41,7 @@ namespace accel {
 #define FAST_IMPLIED(X, n) X(IMPLY, n, n)
 #define FAST_BRANCH(X, n) X(BRANCH, n, n)
 #define FAST_SPECIAL(X, n) X(n, n, n)
-// FAST_OPS calls X(body, instruction with place, instruction) for each fast instruction, in the order of FastOp.
+// FAST_OPS expands X(body, instruction with place, instruction) for each fast instruction, in the order of FastOp.
 #define FAST_OPS(X) \
     FAST_SPECIAL(X, SLOW) FAST_SPECIAL(X, RAM) FAST_SPECIAL(X, POLL) FAST_SPECIAL(X, JMP) FAST_SPECIAL(X, JMI) FAST_SPECIAL(X, JSR) FAST_SPECIAL(X, RTS) \
     FAST_SPECIAL(X, BRK) FAST_SPECIAL(X, RTI) FAST_SPECIAL(X, PHA) FAST_SPECIAL(X, PHP) FAST_SPECIAL(X, PLA) FAST_SPECIAL(X, PLP) \
@@ -71,7 +70,7 @@ constexpr u32 MOST_ROM = 16384;
 constexpr u32 RAM_CODE = 125;  // Up to here, an instruction and the next opcode are in RAM.
 constexpr u32 RAM_OPS = 260;   // Behind the decoded ROM are the addresses 0-$FF, with RAM from $80 on, and what follows.
 
-// Decodes opcodes to fast instructions and their operands.
+// The addressing modes of the 6507's opcodes.
 enum Place : u8 {
     NO_PLACE,
     IMPLIED,
@@ -96,8 +95,8 @@ struct FastDecode {
     HD u32 at(u32 offset, u32 i) const { return rom[offset + i]; }
     HD static u32 op(u32 fast, u32 operand) { return fast | operand << 16; }
 
-    // Returns the ROM offset of the 256 bytes of an indexed read, or -1 if not all 256 bytes are plain ROM of the same
-    // unit.
+    // Returns the ROM offset of the 256 bytes that an indexed read may access, or -1 if some are not plain ROM of the
+    // same bank.
     HD i32 table(u32 offset, u32 address) const {
         const u32 first = address & 0xFFF;
         if (!(address & 0x1000) || first < low || first + 255 >= high || kind == CART_E0) return -1;
@@ -110,8 +109,8 @@ struct FastDecode {
         return address & 0x1000 && (at < low || at >= high);
     }
 
-    // `first` is the first fast instruction of an opcode, followed by those of the opcode's other places, in FAST_ALU's
-    // order.
+    // Decodes an arithmetic instruction. `first` is the instruction's first FastOp, to which the place of the operand
+    // is added.
     HD u32 alu(u32 first, u32 place, u32 offset) const {
         const u32 zp = at(offset, 1), address = place >= ABSOLUTE && place <= ABSOLUTE_Y ? zp | at(offset, 2) << 8 : 0;
         i32 start;
@@ -135,11 +134,12 @@ struct FastDecode {
     HD u32 index_register(u32 first, u32 place, u32 offset) const {  // LDX and LDY have only one index register.
         const u32 done = alu(first, place, offset);
         const u32 fast = done & 0xFFFF;
-        // LDX has _RY and _AY at the positions where FAST_ALU has _RX and _AX.
+        // In the order of FastOp, LDX_RY and LDX_AY have the positions that _RX and _AX have in FAST_ALU.
         if (place == ABSOLUTE_Y && fast != FAST_SLOW) return done - 2;
         return done;
     }
-    // A store's fast instructions are in the order of places RZ TZ TS WS GZ GA, then the indexed places.
+    // Decodes a store, whose fast instructions are in the order of places RZ TZ TS WS GZ GA, and then the indexed
+    // places.
     HD u32 store(u32 first, u32 place, u32 offset) const {
         const u32 zp = at(offset, 1), address = place >= ABSOLUTE && place <= ABSOLUTE_Y ? zp | at(offset, 2) << 8 : 0;
         switch (place) {
@@ -166,8 +166,8 @@ struct FastDecode {
         }
         return op(FAST_SLOW, 0);
     }
-    // A branch's operand has the extra cycles of a taken branch (1 or 2) in its low two bits, and the branch's distance
-    // above them.
+    // Decodes a branch. The low two bits of the operand are the extra cycles if the branch is taken (1 or 2), and the
+    // other bits are the distance.
     HD u32 branch(u32 fast, u32 offset) const {
         const i32 distance = 2 + i8(at(offset, 1)), target = i32(offset) + distance;
         if (target < 0 || u32(target) / unit != offset / unit || u32(target) >= size) return op(FAST_SLOW, 0);
@@ -198,7 +198,7 @@ struct FastDecode {
         return instruction(offset);
     }
 
-    // Decodes an instruction whose bytes are all plain ROM of the unit, or RAM.
+    // Decodes an instruction whose bytes are all in plain ROM of the same bank, or in RAM.
     HD u32 instruction(u32 offset) const {
         const u32 opcode = rom[offset], place = place_of(opcode);
         if (opcode == 0x20 || opcode == 0x4C || opcode == 0x6C) {
@@ -274,8 +274,7 @@ struct FastDecode {
         return op(FAST_SLOW, 0);
     }
 
-    // Returns the place of an opcode's operand, which the opcode's bits determine; opcodes without operands are
-    // IMPLIED.
+    // Returns an opcode's addressing mode, which is IMPLIED for opcodes without operands.
     HD static u32 place_of(u32 opcode) {
         const u32 row = opcode >> 2 & 7, column = opcode & 3;
         if (column == 3) return NO_PLACE;
@@ -309,8 +308,7 @@ HD void fast_decode(u32* ops, const Rom& rom) {
         ops[offset] = FastDecode::op(offset - rom.size - 128 < RAM_CODE ? FAST_RAM : FAST_SLOW, 0);
 }
 
-// A cache of decoded instructions in RAM. Each entry has the three bytes that were decoded, because programs overwrite
-// RAM.
+// A cache of decoded instructions in RAM. An entry is valid while the three bytes that were decoded are unchanged.
 struct RamCode {
     u32 bytes[RAM_CODE], ops[RAM_CODE];
 
@@ -318,8 +316,8 @@ struct RamCode {
         const u32 now = u32(ram[i]) | u32(ram[i + 1]) << 8 | u32(ram[i + 2]) << 16 | 1u << 24;
         if (bytes[i] != now) {
             bytes[i] = now;
-            // With CART_E0, no indexed read is decoded as a read of a known ROM offset. JSR is SLOW, because it may
-            // push onto its own operand.
+            // CART_E0 stands for a cartridge without known ROM offsets, so that indexed reads use the general code. JSR
+            // is SLOW, because it may overwrite its own operand.
             const FastDecode d{ram, 128, 128, low, high, CART_E0};
             ops[i] = ram[i] == 0x20 ? FastDecode::op(FAST_SLOW, 0) : d.instruction(i);
         }

@@ -1,15 +1,13 @@
-// The fast core applies TIA writes as tia_settle.h does, but draws with bit masks of a whole line instead of single
-// pixels.
+// The fast core's TIA, which applies writes as tia_settle.h does, but draws by bit masks of a line, not pixel by pixel.
 // | write -> does it change the picture? -- no --> only the register changes; the drawing stays behind
 // |                                      -- yes -> draw up to it with the previous registers
 //
 // | drawing    a stretch of a line: collisions by AND of masks, colours by priority
 // |            the following lines without a change: copies of the first of them
 //
-// A read of the collisions computes collisions up to the beam, but the picture is drawn only at the next write. A frame
-// whose picture is not needed is not drawn: only collisions that are not latched yet are computed.
-// Lines are skipped if no objects can collide and the end of the line changes no register.
-// `apply_write` of tia_settle.h defines the effect of register writes, and up to which clock they draw first.
+// If a program reads collisions, they are computed up to the beam, but the picture is drawn only at the next write. If
+// a frame's picture is not needed, only collisions that are not latched yet are computed. Lines in which no objects can
+// collide are then skipped. The effect of each register write is defined by `apply_write` of tia_settle.h.
 #pragma once
 #include "log.h"
 #include "masks.h"
@@ -28,7 +26,7 @@ constexpr u32 ALL_PAIRS = 0x7FFF;
     X(HMBL) X(VDELP0) X(VDELP1) X(VDELBL) X(RESMP0) X(RESMP1) X(HMOVE) X(HMCLR) X(CXCLR)
 // clang-format on
 
-// Maps each set of objects to the pairs of objects in the set, with bit k as in `collisions`.
+// Maps each set of objects to its pairs of objects, as bits in the order of the TIA's 15 collision latches.
 struct PairTable {
     u16 pairs[64];
     u8 first[15], second[15];
@@ -47,7 +45,7 @@ HD const PairTable& pair_table() {
     return table;
 }
 
-// A FastCanvas is the destination of a drawn picture.
+// The memory into which a picture is drawn.
 struct FastCanvas {
     u8* pixels;         // The picture is [height, 160], or null to compute only collisions.
     const u8* palette;  // Maps each of the 256 colour bytes to the drawn value.
@@ -57,13 +55,13 @@ struct FastCanvas {
     HD u8* row(i32 y) const { return pixels + y * WIDTH; }
 };
 
-// A part of a line: its pixels `first` to `last` - 1 are drawn, and collisions are latched from pixel `looks` on.
+// The part of a line from pixel `first` to pixel `last` - 1, in which collisions are latched from pixel `looks` on.
 struct Span {
     i32 first, last, looks;
 };
 
-// Function pointers to drawing code for the processor's instruction set (stretch_x86.h), and to a function for writes
-// to each register. Translated ROMs call these functions instead of compiling them again.
+// Pointers to the drawing functions for the processor's instruction set (stretch_x86.h), and to one function per TIA
+// register for its writes. Translated ROMs call these functions, so that they need not be compiled again.
 struct FastTia;
 struct Form {
     void (*draw_lines)(FastTia& tia, i32 until);
@@ -115,7 +113,8 @@ struct FastTia {
         if (reg >= COLUP0 && reg <= COLUBK) mix(reg - COLUP0);
     }
 
-    // HMOVE changes only the objects that it moves or shows, most often one or two of the five.
+    // Handles a write to HMOVE. Only the masks of moved or newly shown objects, often one or two of five, are computed
+    // again.
     HD_FOLD void write_hmove(i32 clock) {
         skip_lines(t.settled);
         unbuilt |= t.first_hidden[0] | u32(t.first_hidden[1]) << 1;
@@ -126,12 +125,12 @@ struct FastTia {
         look_at(BIT_M0);
     }
 
-    // Updates the drawn value of a colour register.
+    // Updates the value to draw for the colour register i.
     HD void mix(u32 i) {
         if (canvas.pixels) shade[i] = canvas.palette[t.colour[i] | t.colour_loss];
     }
 
-    // Returns whether a register write leaves the picture and the collisions unchanged until another write.
+    // Returns whether the picture and the collisions until the next write do not depend on this register write.
     HD_FOLD bool unseen(u32 reg, u8 value) const {
         switch (reg) {
                 // clang-format off
@@ -174,7 +173,7 @@ struct FastTia {
         if (shows[reg]) look_at(shows[reg]);
     }
 
-    // Updates which of the given objects are visible (`active`).
+    // Updates the set `active` of visible objects for the given objects.
     HD_FOLD void look_at(u32 objects) {
         u32 on = 0;
         if (objects & BIT_P0) on |= u32((t.vdel[0] ? t.grp_old[0] : t.grp[0]) != 0);
@@ -210,17 +209,17 @@ struct FastTia {
         if (until > quiet && !(blind() && (!restless() || until < row_clock + LINE_CLOCKS))) draw_lines(until);
         t.settled = until;
     }
-    // Draws up to the clock `until`, after which the state equals the plain core's.
+    // Draws up to the clock `until`, and makes the state equal to that of the plain core.
     HD void settle_until(i32 until) {
         draw_until(until);
         skip_lines(until);
     }
 
-    // Returns the pairs of visible objects whose collisions are not latched yet.
+    // Returns the pairs of visible objects whose collisions are needed and not latched yet.
     HD u32 possible() const { return pair_table().pairs[active] & watched & ~t.collisions; }
     HD u32 colliding() const { return t.vblank & 2 ? 0 : possible(); }
     HD bool blind() const { return !canvas.pixels && !colliding(); }
-    // Returns whether the end of a scan line changes what collides.
+    // Returns whether the end of a scan line may change which objects collide on the next line.
     HD bool restless() const { return t.first_hidden[0] | t.first_hidden[1] | t.stars | (t.right_reflected ^ (t.ctrlpf & 1)); }
     // Returns whether the end of a scan line leaves all registers unchanged.
     HD bool calm() const { return !(t.hmove_blank | restless()); }
@@ -228,8 +227,8 @@ struct FastTia {
     HD void draw_lines(i32 until) { form->draw_lines(*this, until); }
     HD void look_lines(i32 until) { form->look_until(*this, until); }
 
-    // `Stretch` has a function `stretch`, which latches collisions of given pairs in a span, and also draws the span if
-    // a line is given.
+    // Draws lines. `Stretch::stretch` latches the collisions of given pairs of objects in a span, and draws the span if
+    // it gets a line.
     template <class Stretch>
     HD_FOLD void draw_lines_by(i32 until) {
         if (until < row_clock + LINE_CLOCKS) return draw<Stretch>(t.settled, until);
@@ -255,7 +254,7 @@ struct FastTia {
         find_quiet();
     }
 
-    // Advances past the scan lines before the clock `from`, whose ends change at most the blank of HMOVE.
+    // Skips the scan lines that end before the clock `from`, whose ends may change only the blank of an HMOVE.
     HD void skip_lines(i32 from) {
         if (from < row_clock + LINE_CLOCKS || row_clock >= stop) return;
         const i32 passed = ((from < stop ? from : stop) - row_clock) / LINE_CLOCKS;
@@ -267,7 +266,7 @@ struct FastTia {
     }
     HD void find_quiet() { quiet = row < height ? row_clock + HBLANK_CLOCKS : NEVER; }
 
-    // Latches the collisions before the clock `until`. The picture is drawn later, because the registers do not change.
+    // Latches the collisions before the clock `until`. The picture is drawn later, with the same registers.
     HD void look_until(i32 until) {
         if ((canvas.pixels ? !calm() : restless()) || colliding()) look_lines(until);
     }
@@ -282,7 +281,7 @@ struct FastTia {
         if (looked < until) looked = until;
     }
 
-    // Returns the pixel of the row at a clock, or 0 for a clock before the row's first pixel.
+    // Returns the pixel of the current row at a clock, or 0 if the clock is before the first pixel.
     HD i32 line_first(i32 clock) const {
         const i32 pixel = clock - row_clock - HBLANK_CLOCKS;
         return pixel > 0 ? pixel : 0;
@@ -304,7 +303,7 @@ struct FastTia {
         look_at(BIT_M0);
     }
 
-    // Repeats the line above `count` times, because no register has changed since that line was drawn.
+    // Draws `count` lines as copies of the line above, because no register has changed since.
     HD void repeat(i32 count) {
         for (i32 i = row; canvas.source && i < row + count; i++) canvas.source[i] = u16(row - 1);
         for (i32 i = row; canvas.pixels && !canvas.source && i < row + count; i++)
@@ -313,7 +312,7 @@ struct FastTia {
         row_clock += count * LINE_CLOCKS;
     }
 
-    // Draws the row from the clock `from` to the clock `end`, which is after the row's first pixel.
+    // Draws the current row from the clock `from` to the clock `end`, which must be after the row's first pixel.
     template <class Stretch>
     HD_FOLD void draw(i32 from, i32 end) {
         const i32 first = line_first(from), last = end - row_clock - HBLANK_CLOCKS;
@@ -379,7 +378,7 @@ inline const Form* plain_form() {
 }
 #endif
 
-// `apply_write` of tia_settle.h calls draw_until.
+// The function `apply_write` of tia_settle.h calls this function.
 HD void draw_until(Tia&, FastTia& fast, i32 until) { fast.draw_until(until); }
 
 }  // namespace accel

@@ -1,4 +1,5 @@
-// The code of a translated ROM, which is part of run_fast (cpu.h). The file TRANSLATED has one line per instruction:
+// Macros for the code of a translated ROM, a part of run_fast (cpu.h). The file TRANSLATED has one line per
+// instruction:
 // | T(offset, body, operand, static, zero, target, next)    the body of bodies.h, and the labels behind it
 // | X(offset)                                               an instruction that is not translated
 //

@@ -1,15 +1,15 @@
-// After the end of an episode, the begin kernel starts the next episode from a table of all start states.
+// The begin kernel starts the next episode of environments whose episode has ended, from a table of start states.
 //
 // A start state depends only on the timer's value after the power cycle (75 values) and the number of no-ops. If a
-// game's reset clears all traces of the last episode, the table of all combinations contains every possible start. With
-// cached starts, the table contains a few random starts.
+// game's reset clears all traces of the last episode, the table of all combinations contains every possible start. For
+// cached starts, the table contains a few random combinations.
 #pragma once
 #include "envs.h"
 
 namespace accel {
 
-// A block of threads begins the next episode of environment i if its episode has ended. With `all`, the block begins
-// episode 0.
+// Begins the next episode of environment i by a block of threads, if the environment's episode has ended. If `all` is
+// true, begins episode 0.
 template <class Block>
 HD void begin_block(const StepArguments& a, u32 i, bool all, Block& block) {
     if (!all && !a.out.ended[i]) return;

@@ -1,14 +1,14 @@
-// Each lane's 6507 runs a game's ROM as blocks (device/blocks.py), which are the cases of a switch. The lanes of a warp
-// enter the switch together.
+// The 6507 of each lane runs a game's ROM as blocks (device/blocks.py), which are the cases of a switch. All lanes of a
+// warp enter the switch at the same time.
 // | lane       0  1  2  3 ...
 // | block     17  9  9 17      the lane with the least cycle chooses a block: the lanes at this block run it, the others wait
 // | cycle     40 52 60 44      block 17: lanes 0 and 3; then block 9
 //
-// As with LaneCpu (cpu.h), all lanes wait for each other at the end of every scan line. A frame ends with the same
-// State and log as in LaneCpu, or is given up. The plain interpreter runs instructions that are in no block, or whose
-// operand a block cannot read or write.
+// As in LaneCpu (cpu.h), all lanes wait for each other at the end of every scan line. A frame ends with the same State
+// and log as in LaneCpu, or is given up. The plain interpreter runs instructions that are in no block, or whose operand
+// a block cannot read or write.
 //
-// The macro BLOCKS is the path of the game's file, which has these lines:
+// The macro BLOCKS is the path of a game's file from blocks.py, which has these lines:
 // | BLOCK(n)                                                   the block n begins
 // | T(offset, body, operand, static, zero, leave)              an instruction: a body of bodies.h; `leave` if a jump is taken
 // | LEAVE(n, offset)                                           continues at the block n, which begins at `offset`
@@ -38,8 +38,8 @@ namespace accel {
 #endif
 
 constexpr u32 NO_BLOCK = 0xFFFF;
-// This part of the file defines BLOCK_COUNT, KIND (of the cartridge), and BLOCK_OF: the block that begins at an offset
-// of the ROM, or NO_BLOCK.
+// Reads from the file BLOCKS: BLOCK_COUNT, the cartridge's KIND, and BLOCK_OF, which maps an offset in the ROM to the
+// block that begins there, or to NO_BLOCK.
 #define BLOCK_TABLES
 #include BLOCKS
 #undef BLOCK_TABLES
@@ -62,7 +62,7 @@ struct Pages {
     }
 };
 
-// The console, which the bodies name `k`.
+// The console, as the macros of bodies.h expect it under the name `k`.
 struct BlockConsole {
     FastBus& bus;
     FastLog& log;
@@ -92,7 +92,7 @@ struct BlockCpu : LaneRegisters {
         end = RUNNING;
         go(s, s.cpu.pc, s.bus);
     }
-    // Continues at an address. If no chip responds to this address, the fetch reads the last value on the bus,
+    // Continues at an address. If no chip responds at this address, the fetched byte is the last value on the bus,
     // `carried`.
     HD void go(State& s, u32 address, u32 carried) {
         i32 offset = Pages{slices}[address >> 8 & 63];

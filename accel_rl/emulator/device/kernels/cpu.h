@@ -3,8 +3,8 @@
 // |           1  line 17 ..|   |        line 18 ......      all lanes meet at the end of every scan line, so that they
 // |           2  line 17 ....| |        line 18 ....        run the same part of the program at the same time
 //
-// A frame ends with the same State and log as in run_fast (core/fast/cpu.h), or the frame is given up. The plain
-// interpreter runs instructions for which there is no stage, one at a time.
+// A frame ends with the same State and log of TIA writes as in run_fast (core/fast/cpu.h), or is given up. The plain
+// interpreter runs instructions that have no stages.
 #pragma once
 #include "../../core/fast/console.h"
 #include "settle.h"
@@ -26,14 +26,15 @@ enum FrameEnd : u32 { RUNNING, OVER, ABANDONED };
 
 constexpr u32 MOST_LOGGED = 1536;  // The log has room for 1,536 writes; a frame of the 57 games has at most 1,061 writes.
 
-// The offsets `low` to `high` - 1 of a bank are plain ROM. If `far_banks` is true, bit 13 of an address selects the
+// Which offsets of a bank are plain ROM: `low` to `high` - 1. If `far_banks` is true, bit 13 of an address selects the
 // bank.
 struct PlainRom {
     u32 low, high;
     bool far_banks;
 };
 
-// Returns A, C, N, Z and V of a sum or a difference in decimal mode, as bits 0-7, 8, 15, 16 and 23. Decimal mode is rare.
+// Adds or subtracts in decimal mode, which is rare. Returns the register A and the flags C, N, Z and V as bits 0-7, 8,
+// 15, 16 and 23.
 HD_CALL u32 decimal_result(u32 a, u32 m, u32 c, bool subtracts) {
     Cpu cpu{};
     cpu.a = u8(a), cpu.c = u8(c), cpu.d = 1;
@@ -42,8 +43,8 @@ HD_CALL u32 decimal_result(u32 a, u32 m, u32 c, bool subtracts) {
     return cpu.a | u32(cpu.c) << 8 | u32(cpu.n & 0x80) << 8 | u32(cpu.z != 0) << 16 | u32(cpu.v) << 23;
 }
 
-// For measurements on a CPU, counts a lane's iterations of the instruction loop. A bit of `slow` marks each iteration
-// of the current line in which the plain interpreter ran the instruction.
+// On a CPU, counts a lane's iterations of the instruction loop for measurements. Each bit of `slow` is an iteration of
+// the current scan line, and is 1 if the plain interpreter ran the instruction.
 #ifdef __CUDA_ARCH__
 struct LaneCounts {
     HD void begin_line() {}
@@ -91,7 +92,7 @@ struct LaneRegisters {
         if (end == RUNNING && (cycle > bus.give_up || bus.log.count + LINE_CYCLES > MOST_LOGGED)) end = ABANDONED;
         return end == RUNNING;
     }
-    // Runs the next instruction of the state `s` by the plain interpreter, or gives the frame up.
+    // Runs the next instruction by the plain interpreter on the state `s`, or gives up the frame.
     HD void run_plain(State& s, FastBus& bus) {
         if (cycle > bus.give_up || bus.writes_twice()) {
             end = ABANDONED;
@@ -119,9 +120,8 @@ struct LaneCpu : LaneRegisters {
         return i32(u32(slices >> (address >> 6 & 48) & 0xFFFF) + (address & 0x3FF) + bank);
     }
 
-    // Runs to the end of the scan line, and returns whether the frame continues.
-    // The loop works on a copy of *this whose address is not passed to any function, so that a GPU keeps the copy in
-    // registers.
+    // Runs to the end of the scan line, and returns whether the frame continues. The loop works on a copy of *this,
+    // whose address is passed to no function, so that a GPU keeps the copy in registers.
     HD bool run_line(State& s, FastBus& bus, const Program& program) {
         const PlainRom plain{bus.low, bus.high, bus.rom.kind == CART_FE};
         LaneCpu cpu = *this;
@@ -277,7 +277,7 @@ struct LaneCpu : LaneRegisters {
         return false;
     }
 
-    // Returns whether a jump accesses only the RAM, for the stack and for an indirect target.
+    // Returns whether the stack and the indirect target of a jump are in the RAM.
     HD bool jumps(u32 work, u32 kind, u32 address) const {
         if (work == WORK_JSR) return sp >= (kind == JUMP_BRK ? 0x83 : 0x81);
         if (work == WORK_RTS) return sp >= 0x80 && sp <= (kind == JUMP_RTI ? 0xFC : 0xFD);
@@ -304,7 +304,8 @@ struct LaneCpu : LaneRegisters {
         if (flag == CLEAR_V) v = 0;
         if (flag == CLEAR_I || flag == SET_I) s.cpu.i = flag == SET_I;
     }
-    // For a branch, `which` has the flag (N, V, C, Z) and the value at which the branch is taken.
+    // Executes a branch. `which` is the flag (N, V, C, Z), and in its lowest bit the value of the flag with which the
+    // branch is taken.
     HD void branch(State& s, u32 which, u32 offset) {
         const u32 flag = which >> 1;
         const bool set = flag == 0 ? (nz & 0x8080) != 0 : flag == 1 ? (v & 0x80) != 0 : flag == 2 ? c != 0 : !(nz & 0xFF);
@@ -319,7 +320,7 @@ struct LaneCpu : LaneRegisters {
         s.bus = u8(target >> 8);
     }
 
-    // Executes a whole polling loop: reads INTIM until the branch is not taken.
+    // Executes a loop that polls the timer: reads INTIM until the branch is not taken.
     HD bool poll(Riot& riot, i32 give_up, const u8* loop) {
         const u8 load = loop[0], jump = loop[3];
         const i32 crossed = ((pc + 5) ^ pc) & 0xFF00 ? 1 : 0, period = 7 + crossed;

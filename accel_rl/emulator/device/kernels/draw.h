@@ -1,11 +1,12 @@
-// The draw kernel computes the observation of an environment from the rows and the logs of one or two frames.
+// The draw kernel computes an environment's observation from the row records (rows.h) and the logs of TIA writes of one
+// or two frames.
 // | thread 0 ... 31     a row each of the first shot's picture  --+
 // | thread 32 ... 63    a row each of the second shot's picture --+-- in shared memory --> maximum, resize -> memory
 //
-// A band has the picture rows for twelve lines of the observation. Each thread paints a row of the band. Then all
-// threads wait for each other and write the observation's lines, and the next band uses the same memory.
-// To paint a row, a thread starts from the registers at the row's start (rows.h) and applies the row's writes. Before
-// each visible write, it paints up to that write.
+// A band contains the picture's rows for twelve lines of the observation. Each thread paints one row of the band. After
+// all threads have painted, they write the lines of the observation, and the next band uses the same memory. To paint a
+// row, a thread starts from the TIA's registers at the start of the row, and applies the writes of the row. Before each
+// visible write, the thread paints up to this write.
 #pragma once
 #include "rows.h"
 
@@ -17,7 +18,7 @@ constexpr u32 ROW_WORDS = WIDTH / 4 + 1;  // With an odd number of words, 32 thr
 constexpr u32 SUM_WORDS = WIDTH / 2 + 1;  // A line's sums of columns, two to a word. The last area reads beyond the line.
 constexpr u32 BAND_BYTES = 4 * (2 * BAND_ROWS * ROW_WORDS + BAND_LINES * SUM_WORDS);
 
-// The rows of a gray picture from row `first` on, `stride` bytes apart.
+// Rows of a gray picture, from row `first` on. Rows are `stride` bytes apart.
 struct GrayRows {
     const u8* pixels;
     i32 first, stride;
@@ -29,8 +30,8 @@ struct GrayRows {
 HD u32 bytes_by_index(u32 low, u32 high, u32 chosen) { return __byte_perm(low, high, chosen); }
 HD void store_four(u8* at, u32 four) { *reinterpret_cast<u32*>(at) = four; }
 #else
-// Returns four of the eight bytes of `low` and `high`. The four lowest hexadecimal digits of `chosen` are the bytes'
-// numbers (0-7).
+// Returns four of the eight bytes of `low` and `high`, whose numbers (0-7) are the four lowest hexadecimal digits of
+// `chosen`.
 HD u32 bytes_by_index(u32 low, u32 high, u32 chosen) {
     const u64 bytes = low | u64(high) << 32;
     u32 four = 0;
@@ -80,7 +81,7 @@ class RowPainter {
         return action;
     }
 
-    // Applies the row's next write, or returns what must be painted first.
+    // Applies the next write of the row, or returns what must be painted before the write.
     HD Action turn() {
         Written w{r_, first_pixel_ + WIDTH, 0, STORES, false};
         if (next_ < writes_) w = written(r_, log_[next_], frame_clock_);
@@ -96,7 +97,7 @@ class RowPainter {
         return APPLIED;
     }
 
-    // Decides which of the four colours each pixel up to `end_` has.
+    // Selects one of four colours for each pixel up to `end_`.
     HD void compose() {
         const Mask span = span_mask(composed_, end_);
         const ObjectMasks objects = object_masks(r_);
@@ -111,7 +112,7 @@ class RowPainter {
         composed_ = end_;
     }
 
-    // Writes the pixels from `flushed_` to the row's end. Pixels after `composed_` will be overwritten by a later call.
+    // Writes the pixels from `flushed_` to the end of the row. A later call overwrites the pixels after `composed_`.
     HD void flush() {
         u32 palette = 0;
         const u32 lost = r_.blank & LOSES_COLOUR ? 1 : 0, black = luminance_[0] * 0x01010101u;
@@ -144,13 +145,14 @@ class RowPainter {
     i32 end_ = 0, composed_ = 0, flushed_ = 0;
 };
 
-// Returns the larger of two bytes, separately for the two 16-bit halves of a word.
+// Returns the larger one of two bytes in each of the two 16-bit halves of a word.
 HD u32 larger_halves(u32 a, u32 b) {
     const u32 wins = (((a | 0x01000100) - b) >> 8 & 0x00010001) * 255;
     return (a & wins) | (b & ~wins);
 }
 
-// Sums of four columns for a line of areas: two whole rows have weight 2, and half of a third row has weight 1.
+// Weighted sums of four columns for a line of areas. Two whole rows have weight 2, and half of a third row has weight
+// 1.
 struct ColumnSums {
     u32 even = 0, odd = 0;
 
@@ -199,7 +201,7 @@ HD void observe_areas(Block& block, const GrayRows& first, const GrayRows& secon
     }
 }
 
-// Writes one thread's share of the lines `line` to `end` - 1 of the observation of two pictures.
+// Writes the pixels of one thread in the lines `line` to `end` - 1 of the observation of two pictures.
 HD void observe(const StepArguments& a, const GrayRows& first, const GrayRows& second, u8* out, i32 line, i32 end, u32 thread,
                 u32 threads) {
     const ObservationKind kind = a.rules.observation;
@@ -208,8 +210,8 @@ HD void observe(const StepArguments& a, const GrayRows& first, const GrayRows& s
         out[at] = observed_pixel(kind, a.tables.game->height, first, second, at % width, i32(at / width));
 }
 
-// Draws the observation of environment i by a block of 64 threads. `Block` has their shared memory of BAND_BYTES bytes
-// and their barrier.
+// Draws the observation of environment i by a block of 64 threads. `Block` has a shared memory of BAND_BYTES bytes and
+// a barrier for these threads.
 template <class Block>
 HD void draw_block(const StepArguments& a, u32 i, Block& block) {
     const u32 shown = a.envs.shown[i], bytes = observation_bytes(a.rules.observation);

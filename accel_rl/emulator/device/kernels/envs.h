@@ -5,8 +5,8 @@
 // | finish   a thread an environment, seldom: a step that `step` gave up, by the plain core    -> all of it
 // | begin    a block an environment: where an episode ended, a start state         -> env, first observation
 //
-// An array of structures is stored as words, with word w of environment i at [w][i], so that neighbouring threads read
-// neighbouring words.
+// In arrays of structures, word w of environment i is stored at [w][i], so that neighbouring threads read neighbouring
+// words.
 #pragma once
 #include "../../core/philox.h"
 #include "../../core/play.h"
@@ -21,7 +21,7 @@ struct Env {
     u32 age;           // Counts agent steps since the episode's first observation, up to `oldest`.
 };
 
-// The input for drawing a frame: the TIA at the frame's start, and the number of logged writes.
+// The input of the draw kernel for a frame: the TIA at the start of the frame, and the number of writes in the log.
 struct Shot {
     Tia tia;
     u32 writes;
@@ -39,10 +39,11 @@ HD void store_words(const Structure& from, u32* words, u32 n, u32 i) {
     for (u32 w = 0; w < sizeof(Structure) / 4; w++) words[u64(w) * n + i] = reinterpret_cast<const u32*>(&from)[w];
 }
 
-// Bits 0 and 1 select the frames that the observation combines; if both bits are 0, the observation is zeros.
+// Which frames an observation combines: the first by bit 0, the second by bit 1. If both bits are 0, the observation is
+// zeros.
 enum Shown : u8 { SHOWS_ZEROS = 0, SHOWS_FIRST = 1, SHOWS_SECOND = 2, SHOWS_BOTH = 3, SHOWS_FINISHED = 4 };
 
-// Why the plain core played an environment's step, or why the step failed.
+// Which core played an environment's last step and why, or that the environment was skipped.
 enum Code : u8 {
     ALL_FAST = 0,
     PLAIN = 1,  // The plain core has played the step, with the same result as the fast core.
@@ -73,7 +74,7 @@ struct GameTables {
     CartridgeKind kind;
 };
 
-// The results of a step are written to the caller's arrays, as in data.Step.
+// The caller's arrays for the results of a step, as in the Python class data.Step.
 struct StepOutputs {
     u8 *frame, *final_frame;  // [n, height, width]
     u8* age;
@@ -84,13 +85,13 @@ struct StepOutputs {
 struct Starts {
     const u32* envs;   // The start states are [rows, columns, ENV_WORDS], of which `play` is used.
     const u8* frames;  // The first observations are [rows, columns, height, width].
-    // The consoles [rows, columns, STATE_WORDS] at the end of the frame in which each start state lies. Null if no
+    // For each start state, the console at the end of the start state's frame, [rows, columns, STATE_WORDS]. Null if no
     // start state lies in the middle of a frame.
     const u32* continued;
     u32 rows, columns;  // A start state has a timer (row) and no-ops (column), or is cached (row).
 };
 
-// Returns the index of an episode's start state.
+// Returns the index of an episode's start state in the table of start states.
 HD u64 start_of(const Starts& starts, u32 seed, u32 number) {
     const StartDraws drawn = start_draws(seed, number, starts.rows, starts.columns);
     return u64(drawn.row) * starts.columns + drawn.column;
@@ -111,7 +112,7 @@ HD i32 last_line_of(const Game& game) { return game.pal ? PAL_LAST_LINE : NTSC_L
 
 HD u32 observation_bytes(ObservationKind kind) { return u32(observation_height(kind) * observation_width(kind)); }
 
-// Writes the results of environment i's step, and advances its counters.
+// Writes the results of a step of environment i, and updates its counters of steps.
 HD void write_outcome(const StepArguments& a, Env& env, u32 i, double reward) {
     const Outcome o = end_step(env.episode, a.rules, env.play.progress, reward);
     env.age = env.age < a.oldest ? env.age + 1 : a.oldest;

@@ -81,7 +81,7 @@ class FinishedStep {
     bool unknown_ = false;
 };
 
-// Computes the outputs of the step of every `threads`-th environment, beginning with environment `thread`. `scratch` has
+// Repeats the steps that were given up in every `threads`-th environment from environment `thread` on. `scratch` has
 // one entry per thread.
 HD void finish_steps(const StepArguments& a, FinishScratch* scratch, u32 thread, u32 threads) {
     for (u32 i = thread; i < a.envs.n; i += threads) {

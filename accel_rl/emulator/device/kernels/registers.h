@@ -3,9 +3,9 @@
 // | colours  COLUP0, COLUP1, COLUPF, COLUBK      modes    NUSIZ0, NUSIZ1, CTRLPF, position of BL
 // | field    playfield, and flags of the line    motion   HMxx, and flags of the objects
 //
-// A table describes each register write by a word, a rotation and a mask, so that threads that write different
-// registers execute the same instructions. Only writes that move objects need branches.
-// `apply_write` of tia_settle.h defines the effect and the delay of register writes.
+// A table describes each register's write by a word, a rotation and a mask, so that threads that write different
+// registers execute the same instructions. Only writes that move objects need branches. The effects and delays of
+// writes are those of `apply_write` in tia_settle.h.
 #pragma once
 #include "../../core/fast/log.h"
 #include "../../core/fast/masks.h"
@@ -13,8 +13,8 @@
 
 namespace accel {
 
-// Flags in the word `field`, above the playfield's 20 bits, and in the word `motion`, above five motions of 4 bits
-// each.
+// Flags in the word `field`, above the 20 bits of the playfield, and in the word `motion`, above the five objects'
+// motions of 4 bits each.
 enum FieldFlag : u32 { REFLECTED = 1u << 20, HIDDEN = 1u << 21, BLANKS = 1u << 23, STARS = 1u << 24, FORM = 1u << 27 };
 enum MotionFlag : u32 {
     REFLECTS = 1u << 20,
@@ -42,7 +42,8 @@ struct Registers {
     HD bool restless() const { return field & (ALL_HIDDEN | ALL_STARS) || !(field & REFLECTED) != !(ctrlpf() & 1); }
     HD bool calm() const { return !(field & BLANKS) && !restless(); }
 
-    // Returns a mask of the visible shapes in the word `shapes`: a player with VDELPx set shows its old shape.
+    // Returns the mask of the visible shapes in the word `shapes`. A player whose register VDELPx is set shows its old
+    // shape.
     HD u32 visible_shapes() const {
         return (motion & DELAYED ? 0xFF0000u : 0xFFu) | (motion & 2u * DELAYED ? 0xFF000000u : 0xFF00u);
     }
@@ -100,8 +101,8 @@ HD void store(const Registers& r, Tia& t) {
 enum WriteKind : u8 { STORES, FIELD, SHAPE, CONTROL, STARTS_STARS, CLEARS_MOTIONS, CLEARS_COLLISIONS, UNLOCKS, RESETS, MOVES };
 enum Word : u8 { NO_WORD, SHAPES, COLOURS, MODES, FIELDS, MOTIONS, BLANK };
 
-// The effect of writing a register: the value is rotated left, its bits in `mask` replace the same bits of the state
-// word `word`, and the bits `clears` of the state word `field` are cleared.
+// The effect of a write to a register. The value is rotated left, and its bits in `mask` replace those of the word
+// number `word` of Registers. The bits `clears` of the word `field` are cleared.
 struct WriteEntry {
     u32 mask, clears;
     u8 word, rotation, delay, objects;  // `objects` is the set of objects that the write may change.
@@ -113,7 +114,7 @@ struct WriteTable {
 };
 HD constexpr WriteTable make_write_table() {
     WriteTable table{};
-    // Bits from `from` on of the written value become bits from `to` on of the word.
+    // Fills in the entry of `reg`: the value's bits from `from` on replace the word's bits from `to` on.
     const auto stores = [&table](u32 reg, Word word, u32 from, u32 to, u32 bits, u32 objects, u32 delay = 0) {
         table.of[reg] = WriteEntry{((1u << bits) - 1) << to, 0, word, u8((to - from) & 31), u8(delay), u8(objects), STORES};
     };
@@ -166,7 +167,7 @@ HD const WriteEntry& write_entry(u32 reg) {
     return table.of[reg];
 }
 
-// The registers `next` after a register write, which takes effect at the clock `until`.
+// The result of a register write: the registers `next`, which apply from the clock `until` on.
 struct Written {
     Registers next;
     i32 until;
@@ -184,7 +185,7 @@ HD void put_place(Registers& r, u32 object, u32 x) {
     else r.places = (r.places & ~(255u << (8 * object))) | x << (8 * object);
 }
 
-// Applies the writes that set positions of objects: MOVES, RESETS and UNLOCKS.
+// Applies writes that change positions of objects, of the kinds MOVES, RESETS and UNLOCKS.
 HD void write_places(Written& w, const Registers& r, u32 reg, u32 value, i32 clock, i32 at) {
     Registers& next = w.next;
     if (w.kind == MOVES) {
@@ -226,8 +227,8 @@ HD Written written(const Registers& r, FastWrite write, i32 frame_clock) {
     put_bits(next.motion, entry.word == MOTIONS, entry.mask, bits);
     put_bits(next.blank, entry.word == BLANK, entry.mask, bits);
     next.field &= ~entry.clears;
-    // A write of one player's shape copies the other player's shape to its old shape. A write of GRP1 also copies the
-    // ball's state to its old state.
+    // A write of one player's shape copies the other player's current shape to the other player's old shape. A write to
+    // GRP1 also copies the ball's current state to the ball's old state.
     put_bits(next.shapes, reg == GRP0, 0xFF000000, r.shapes << 16);
     put_bits(next.shapes, reg == GRP1, 0x00FF0000, r.shapes << 16);
     put_bits(next.motion, reg == GRP1, OLD_BALL, r.motion << 1);

@@ -2,7 +2,7 @@
 // | the log     write, write ... | row 0: write ... | row 1 ...     a thread a picture
 // | records     the registers at the start of row 0, row 1 ..., each with the row's first write
 //
-// From the record of a row, a thread of the draw kernel paints this row independently. A row without a record equals
+// From a row's record, a thread of the draw kernel can paint the row without other rows. A row without a record equals
 // the row above: neither row has a write, and the end of the row above changes no register.
 #pragma once
 #include "envs.h"
@@ -20,7 +20,8 @@ HD u32 highest_bit(u32 bits) {
 }
 #endif
 
-// The records of a picture's rows. The index of a row's first write is in the upper half of the word `blank`.
+// The records of a picture's rows. The upper half of the word `blank` of a record is the index of the row's first write
+// in the log.
 struct PictureRows {
     Registers* start;  // [height]
     u32* recorded;     // Bit y % 32 of the word y / 32 is set if row y has a record.
@@ -33,7 +34,7 @@ struct PictureRows {
     }
 };
 
-// The words of `recorded` are stored after the picture's rows, in the space of two more rows: 262 rows need 9 words.
+// The words of `recorded` are stored after the records, in the space of two more records (262 rows need 9 words).
 constexpr u32 RECORDED_ROWS = 2;
 HD PictureRows picture_rows(const StepArguments& a, u32 i, u32 slot) {
     const u32 height = u32(a.tables.game->height);
@@ -62,7 +63,7 @@ class RowRecorder {
     u32 bits_ = 0;
 };
 
-// Records the rows of the frame `slot` (0 or 1) of environment i.
+// Computes the records of the rows of frame `slot` (0 or 1) of environment i.
 HD void record_rows(const StepArguments& a, u32 i, u32 slot) {
     if (!(a.envs.shown[i] >> slot & 1)) return;
     Shot shot;

@@ -3,15 +3,15 @@
 // | a search    collisions of a stretch      only if the next write changes an object that can still collide: the lane
 // |                                          waits for the other lanes, and all that need a search do it together
 //
-// A stretch may contain several lines if the registers do not change between them.
+// A stretch may span several scan lines if the registers do not change.
 #pragma once
 #include "../../core/fast/bus.h"
 #include "registers.h"
 
 namespace accel {
 
-// Lanes apply at most four writes between searches. With fewer writes, lanes wait less for each other, but search more
-// often.
+// Maximum number of writes that a lane applies between two searches for collisions. With fewer writes, lanes wait less
+// for each other, but search more often.
 constexpr u32 MOST_TURNS = 4;
 
 // Returns the pairs of objects that contain an object of the set `objects`.
@@ -35,12 +35,12 @@ struct LaneTia {
         stop = start + height * LINE_CLOCKS;
         searched = t.settled;
     }
-    // For a frame that has already ended (see continue_start in step.h), whose picture is unknown.
+    // Prepares a frame of which no picture is computed, because it has already ended (see continue_start in step.h).
     HD void skip_frame() {
         stop = NEVER;
         row_clock = NEVER - LINE_CLOCKS;
     }
-    // Copies the registers at the end of the frame to the console's Tia.
+    // At the end of a frame, copies the registers to the console's Tia.
     HD void end_frame() { store(r, t); }
 
     HD void settle_writes(const FastWrite* log, u32 count) { settle(log, count, count, 0); }
@@ -55,7 +55,7 @@ struct LaneTia {
         t.settled = s.settled, t.collisions = s.collisions;
     }
 
-    // The local state of the function `settle`: copies that a GPU keeps in registers.
+    // The local variables of the function `settle`, which a GPU keeps in registers.
     struct Settling {
         const LaneTia& tia;
         const FastWrite* log;
@@ -67,7 +67,7 @@ struct LaneTia {
         i32 row_clock, searched;
         u32 next = 0;
 
-        // Applies up to MOST_TURNS writes. Returns true if collisions before the clock `settled` must be searched
+        // Applies up to MOST_TURNS writes. Returns true when collisions before the clock `settled` must be searched
         // before the next write.
         HD bool needs_search() {
             for (u32 k = 0; k < MOST_TURNS && next < turns; k++)
@@ -75,7 +75,7 @@ struct LaneTia {
             return false;
         }
 
-        // Applies the next write. After the last write, one more turn advances to the clock `until`.
+        // Applies the next write. If all writes have been applied, advances to the clock `until`.
         HD bool turn() {
             const bool writes = next < count;
             Written w = writes ? written(r, log[next], frame_clock) : Written{r, until, 63, STORES, false};
@@ -104,7 +104,7 @@ struct LaneTia {
             return false;
         }
 
-        // Advances past the rows that end before the clock `settled`, whose ends change at most the blank of HMOVE.
+        // Skips the rows that end before the clock `settled`, whose ends may change only the blank of an HMOVE.
         HD void pass_rows(Written& w) {
             const i32 to = settled < tia.stop ? settled : tia.stop;
             row_clock += (to - row_clock) / LINE_CLOCKS * LINE_CLOCKS;
@@ -116,7 +116,7 @@ struct LaneTia {
         HD i32 last() const { return settled < tia.stop ? settled : tia.stop; }
         HD bool has_pixels() const { return first() < last() && (first() < row_clock || last() > row_clock + HBLANK_CLOCKS); }
 
-        // Latches the collisions between the clocks `searched` and `settled`.
+        // Searches the clocks from `searched` to `settled` for collisions, and latches them.
         HD void search() {
             const i32 from = first() - tia.start, to = last() - tia.start;
             const i32 x = from % LINE_CLOCKS - HBLANK_CLOCKS, end = to % LINE_CLOCKS - HBLANK_CLOCKS;

@@ -1,5 +1,5 @@
-// Each opcode of the 6507 is executed as a sequence of stages, whose code all lanes of a warp share.
-// One word per opcode defines what each stage does:
+// An instruction of the 6507 is executed as a sequence of stages, whose code all lanes of a warp share. For each
+// opcode, a table word defines what each stage does:
 // | operand  ->  read  ->  adder, logic or shifter  ->  write
 //
 // | LDA zp,X     ZX       yes      pass M -> A
@@ -59,13 +59,13 @@ struct Stages {
     HD bool counts_pages() const { return bits >> 22 & 1; }  // If true, an access across a page takes one more cycle.
     HD u32 length() const { return bits >> 23 & 3; }
     HD i32 cycles() const { return i32(bits >> 25 & 7); }
-    // WORK_FLAG has a Flag, WORK_BRANCH a flag and the value at which the branch is taken, WORK_ADD a Right, and the
-    // jumps a Jump.
+    // Returns a Flag for WORK_FLAG, the flag and its value for a taken branch for WORK_BRANCH, a Right for WORK_ADD,
+    // and a Jump for jumps.
     HD u32 extra() const { return bits >> 28; }
     // clang-format on
 };
 
-// The adder's right operand: M in binary, M in binary or decimal mode, or none.
+// The right operand of the adder: M in binary, M in binary or decimal mode, or nothing.
 enum Right : u32 { RIGHT_M, RIGHT_DECIMAL, RIGHT_NONE };
 enum Flag : u32 { CLEAR_C, SET_C, CLEAR_D, SET_D, CLEAR_V, CLEAR_I, SET_I, NO_FLAG };
 // Kinds of jumps: JMP () reads its target from the RAM, BRK also pushes the flags, and RTI also pulls the flags.
@@ -75,7 +75,7 @@ struct StageTable {
     Stages of[256];
 };
 
-// Builds the table of stages by groups of opcodes.
+// Builds the table of stages, by groups of similar opcodes.
 struct StageMaker {
     StageTable table{};
 
@@ -98,7 +98,7 @@ struct StageMaker {
     }
     HD constexpr void implied(u32 opcode, u32 cycles, const Alu& a) { put(opcode, MODE_IMPLIED, a, false, false, cycles); }
 
-    // Sets the eight addressing modes of one of ORA, AND, EOR, ADC, LDA, CMP, SBC and STA.
+    // Fills in the eight addressing modes of ORA, AND, EOR, ADC, LDA, CMP or SBC.
     HD constexpr void accumulator(u32 first, const Alu& a) {
         const u32 modes[8] = {MODE_IX, MODE_ZP, MODE_IMMEDIATE, MODE_AB, MODE_IY, MODE_ZX, MODE_AY, MODE_AX};
         const u32 cycles[8] = {6, 3, 2, 4, 5, 4, 4, 4};
@@ -110,7 +110,7 @@ struct StageMaker {
         const u32 modes[7] = {MODE_IX, MODE_ZP, MODE_AB, MODE_IY, MODE_ZX, MODE_AY, MODE_AX};
         for (u32 k = 0; k < 7; k++) put(opcodes[k], modes[k], a, false, true, cycles[k]);
     }
-    // LDX and LDY are indexed by the other register, and CPX and CPY (NOWHERE) are not indexed.
+    // Fills in LDX, LDY, CPX or CPY. LDX is indexed by Y, LDY by X, and CPX and CPY have no indexed modes (NOWHERE).
     HD constexpr void indexed(u32 immediate, u32 index, const Alu& a) {
         const u32 zero = index == IN_Y ? MODE_ZY : MODE_ZX, absolute = index == IN_Y ? MODE_AY : MODE_AX;
         put(immediate, MODE_IMMEDIATE, a, false, false, 2);

@@ -3,15 +3,15 @@
 // |                    run_line on all lanes, until no lane's frame goes on
 // |                    end_frame on all lanes
 //
-// If the fast core cannot run a lane's frame, the lane leaves its environment unchanged, and the kernel `finish`
-// repeats the step. The fast core cannot start in the middle of a frame. Qbert's start states without no-ops lie in the
-// middle of a frame, so a table has the consoles at the end of this frame.
+// If the fast core cannot run a frame, the lane leaves its environment unchanged, and the kernel `finish` repeats the
+// step. The fast core cannot start in the middle of a frame. Because Qbert's start states without no-ops lie in the
+// middle of a frame, a table has the consoles at the end of this frame.
 #pragma once
 #include "envs.h"
 
 namespace accel {
 
-// Plays one environment during a step. `Cpu` is LaneCpu, or the BlockCpu of one game (blocks.h).
+// Plays an agent step of one environment on one lane. `Cpu` is LaneCpu, or the BlockCpu of one game (blocks.h).
 template <class Cpu>
 class LaneOf {
   public:
@@ -106,8 +106,8 @@ class LaneOf {
         if (a_.rules.repeat_probability <= 0) return 1;
         return sticky_draw(env_.seed, env_.number, env_.episode.steps, frame, a_.rules.frame_skip);
     }
-    // Replaces a start state in the middle of a frame by the state at the end of this frame. Returns false if the table
-    // has no such state, or if this frame must be drawn.
+    // Replaces a start state in the middle of a frame by the state at the end of the frame. Returns false if the table
+    // has no such state, or if the frame must be drawn.
     HD bool continue_start(u32 frame) {
         State& s = env_.play.state;
         if (!a_.starts.continued || env_.episode.steps || frame || a_.rules.frame_skip < 3) return false;
@@ -138,8 +138,8 @@ class LaneOf {
 
 using Lane = LaneOf<LaneCpu>;
 
-// `warp.each` calls a function on each lane of the type AnyLane. `warp.run_frame` runs the program until the frame has
-// ended on all lanes.
+// Plays an agent step on all lanes of a warp. `warp.each` calls a function on each lane, and `warp.run_frame` runs the
+// console until the frame has ended on all lanes.
 template <class AnyLane, class Warp>
 HD void step_warp(Warp& warp, u32 frame_skip) {
     warp.each([](AnyLane& lane) { lane.load(); });
@@ -151,10 +151,10 @@ HD void step_warp(Warp& warp, u32 frame_skip) {
     warp.each([](AnyLane& lane) { lane.store(); });
 }
 
-// All lanes settle their TIA writes together every 16 scan lines, because longer logs differ more in length. When a
-// lane reads collisions, it settles its own writes immediately, while other lanes wait. To keep the logs short, all
-// lanes also settle at the end of a line with such a read. If this or the last frame has more than 16 lines with reads,
-// all lanes settle every second line instead.
+// Decides when all lanes apply their logged TIA writes together: every 16 scan lines, because the lengths of longer
+// logs differ more. A lane that reads collisions applies its own writes immediately, while other lanes wait. To keep
+// logs short, all lanes also apply their writes at the end of a scan line with such a read. If this or the last frame
+// has more than 16 lines with reads, all lanes instead apply their writes every second line.
 struct SettlingPace {
     static constexpr u32 LINES = 16, MANY = 16;
     u32 line = 0, looked = 0, looked_before = 0;
@@ -163,8 +163,8 @@ struct SettlingPace {
         looked_before = looked;
         line = looked = 0;
     }
-    // Returns whether all lanes settle at the end of this line. `has_looked`: whether a lane has read collisions in
-    // this line.
+    // Returns whether all lanes apply their writes at the end of this scan line. `has_looked` is true if a lane has
+    // read collisions in this line.
     HD bool is_due(bool has_looked) {
         line++;
         looked += has_looked;
@@ -172,8 +172,8 @@ struct SettlingPace {
     }
 };
 
-// Runs a frame of LaneCpu, one scan line after another. `warp.any` returns whether a function returns true on any lane,
-// and `warp.pace` is a SettlingPace.
+// Runs a frame on all lanes of a warp, one scan line after another. `warp.any` returns whether a function returns true
+// on any lane, and `warp.pace` is a SettlingPace.
 template <class Warp>
 HD void run_lines(Warp& warp, const Program& program) {
     warp.pace.begin_frame();
