@@ -87,7 +87,7 @@ SLOW += [
     "--schedule",
     "experiments.",
 ]
-SLOW += ["--engine device", "--envs 64", "--network my_", "--replay.size", "starts RUN"]
+SLOW += ["--engine device", "--envs 64", "--network my_", "--replay.size", "starts RUN", "soft_q:"]
 # Maps a part of a command line to the Python package that the command needs.
 EXTRA = {"--onnx": "onnxscript", "accel-rl search": "optuna", "recorded_env:": "pygame", "MinAtar/": "minatar"}
 

@@ -20,6 +20,7 @@ def test_the_statistic_is_standard_normal_and_independent_of_the_deviation():
         assert abs(q.mean()) < 4 / math.sqrt(len(q)) and abs(q.std() - 1) < 0.07
 
 
+@pytest.mark.slow
 def test_the_alarm_is_rare_without_a_change_and_quick_after_a_fall():
     """With an alarm rate of 1 / 370 per night, the median number of nights to the first alarm is 256."""
     assert 150 < np.median(nights_to_alarm(24, 0.0, 40)) < 380

@@ -329,7 +329,8 @@ def test_a_run_continues_on_another_device(finished, tmp_path, capsys):
     assert "continued on cpu" in (run.path / "events.log").read_text()
 
 
-@pytest.mark.parametrize("prioritized", [slow(False), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("prioritized", [False, True])
 def test_a_q_learner_of_a_gpu_continues_on_a_cpu(tmp_path, monkeypatch, prioritized):
     """A Q-learner's run on a GPU continues on a CPU, although the state of a CUDA generator (16 bytes) is no CPU
     generator's state (5,056 bytes)."""

@@ -9,6 +9,7 @@ from accel_rl.kernels import native
 from accel_rl.kernels.conv_u8 import conv_u8, supports
 from accel_rl.kernels.frames import FrameStacks
 from accel_rl.models.networks import NETWORKS
+from tests.marks import slow
 
 if native.compiled() is None or not native.compiled().vectors:
     pytest.skip("no compiler built the extension, or this CPU has no AVX2", allow_module_level=True)
@@ -34,7 +35,7 @@ def gradients(function, obs, weight, bias):
     "size", [(4, 104, 80), (4, 84, 84), (4, 8, 8), (1, 8, 8), (4, 21, 50), (3, 21, 50), (2, 12, 180)]
 )
 @pytest.mark.parametrize("channels", [16, 32, 48, 64])
-@pytest.mark.parametrize("N", [1, 3, 33])
+@pytest.mark.parametrize("N", [1, slow(3), 33])
 def test_it_is_the_convolution(N, channels, size):
     obs, weight, bias = made(N, *size, channels)
     got = gradients(conv_u8, obs, weight, bias)

@@ -22,6 +22,7 @@ def test_a_slope_has_an_interval():
         slope(x[:20], steady[:20])
 
 
+@pytest.mark.slow
 def test_growth_is_seen():
     usage, kept = Usage(), []
     for n in range(40):

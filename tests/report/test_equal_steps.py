@@ -108,6 +108,7 @@ def complete(tmp_path_factory):
     return out / "report"
 
 
+@pytest.mark.slow
 def test_a_complete_suite_has_a_place_in_every_cell_with_a_source(complete):
     """With six algorithms and eight games, 45 of 48 cells have a published score.
 

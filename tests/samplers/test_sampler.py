@@ -71,14 +71,12 @@ def test_workers_served_as_they_come_equal_the_serial_sampler(made, reset):
     assert restored["envs"] == state["envs"] and (restored["frames"] == state["frames"]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("made", "reset"),
     [
-        (make_agent, "wait"),
-        *(
-            slow(*pair)
-            for pair in ((make_noisy_agent, "wait"), (make_agent, "immediate"), (make_noisy_agent, "immediate"))
-        ),
+        *((make_agent, "wait"), (make_noisy_agent, "wait")),
+        *((make_agent, "immediate"), (make_noisy_agent, "immediate")),
     ],
 )
 def test_groups_that_are_served_beside_one_another_equal_the_serial_sampler(made, reset):
@@ -229,7 +227,7 @@ def test_a_slow_worker_keeps_only_itself_waiting(monkeypatch):
     assert order[-4:] == [0] * 4, order  # Group 1 finished its rollout long before the slow group 0.
 
 
-@pytest.mark.parametrize("reset", ["immediate", "wait"])
+@pytest.mark.parametrize("reset", ["immediate", slow("wait")])
 def test_the_serial_sampler_equals_a_loop_over_environments(reset):
     """The expected rollouts come from a loop over single environments, with plain lists of observations."""
     env, B, T, rollouts = GAMES[0], 4, 5, 30

@@ -187,7 +187,7 @@ class WithBatches(A2C):
         ("WaitingForAdvantages", "advantages are not captured as CUDA graphs, Python runs for each of them: operation"),
         slow("LastFrames", "advantages are not captured as CUDA graphs, Python runs for each of them: 'NoneType'"),
         slow("WaitingOnTheHost", "advantages are not captured as CUDA graphs, Python runs for each of them: operation"),
-        ("WithBatches", ""),
+        slow("WithBatches", ""),
     ],
 )
 def test_a_subclass_with_advantages_or_batches_of_its_own(simulated_gpu, tmp_path, cls, why):

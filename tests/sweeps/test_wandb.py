@@ -12,6 +12,7 @@ from accel_rl.settings.train import TrainConfig, default_config
 EXAMPLE = Path(__file__).parent.parent.parent / "experiments" / "wandb_sweep.yaml"
 
 
+@pytest.mark.slow
 @pytest.mark.needs("wandb")
 def test_the_example_sweeps_arguments_are_ours():
     from wandb.sdk.launch.sweeps.utils import create_sweep_command_args

@@ -33,6 +33,7 @@ def test_blocks_are_numbered_in_the_order_of_the_rom(pong: Blocks) -> None:
     assert {at: n for at, n in enumerate(table) if n != NO_BLOCK} == {at: n for n, at in enumerate(pong.starts)}
 
 
+@pytest.mark.slow
 def test_a_block_leads_to_the_block_that_begins_there(pong: Blocks) -> None:
     left = re.findall(r"LEAVE\((\d+)u, (\d+)u\)", pong.text)
     assert len(left) > 200
@@ -133,6 +134,7 @@ def test_a_wrong_chain_is_found(tmp_path: Path) -> None:
     assert play("breakout", compiled(blocks, tmp_path), blocks, steps=60).counts.differing
 
 
+@pytest.mark.slow
 def test_a_game_that_cannot_be_compiled_is_interpreted(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

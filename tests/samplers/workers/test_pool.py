@@ -248,7 +248,8 @@ def test_a_hung_worker_is_given_up_on_while_another_gets_on():
         sampler.close()
 
 
-@pytest.mark.parametrize("fault", [signal.SIGKILL, *(slow(f) for f in (None, signal.SIGSTOP))])
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", [signal.SIGKILL, None, signal.SIGSTOP])
 def test_a_rollout_whose_actions_are_all_chosen_outlasts_the_timeout_but_not_a_fault(fault, warned):
     """A worker that still makes steps may take longer than the timeout of 0.5 s for a rollout, here 10 steps of 0.1
     s."""
