@@ -37,8 +37,8 @@ class GymnasiumEnv:
     part of the observation.
 
     Observation spaces [H, W], [H, W, C] or [C, H, W] of uint8, bool or floats are pictures, with frames [H, W] or [C,
-    H, W]; see `picture_layout`. A Dict space may contain one picture (`mixed_layout`). Other observation spaces are
-    flattened to a float32 vector (Discrete: one-hot). Raises ConfigError if a flattened space contains a picture.
+    H, W]; see `picture_layout`. A Dict space may contain at most one picture (`mixed_layout`). Other observation spaces
+    are flattened to a float32 vector (Discrete: one-hot). Raises ConfigError if a flattened space contains a picture.
 
     An episode's seed also seeds the environment's own states of the global generators of `numpy.random` and `random`.
     If the environment has the methods `get_state()`, which returns bytes, and `set_state(bytes)`, a saved state

@@ -31,7 +31,7 @@ def check(config: Resolved) -> None:
 
 def rank_config(config: Resolved, rank: int, local_rank: int | None = None, local_size: int | None = None) -> Resolved:
     """The settings of one rank: its environments, device, part of the replay buffer and share of the machine's cores.
-    `local_rank` and `local_size` are the index and number of the ranks on this machine."""
+    `local_rank` is the rank's index among the ranks of this machine, and `local_size` is their number."""
     d = config.distributed
     if not d.several:
         return replace(config, device=d.device(0, 1, config.device))

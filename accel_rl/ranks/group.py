@@ -176,8 +176,8 @@ class RankGroup:
         self._replace(rank, stop, self._counters)
 
     def _killed(self) -> RankProcess | None:
-        """A rank that was killed, or None. Ranks are polled for a while, because another rank may fail before this
-        process notices the killed rank."""
+        """A rank that was killed, or None. All ranks are polled for a while: the error of a rank that lost its peer may
+        be noticed before the end of the killed rank."""
         deadline = time.monotonic() + self._starter.settle_s
         while True:
             for rank in self._ranks:

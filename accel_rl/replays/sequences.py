@@ -195,8 +195,8 @@ class SequenceRing:
         )
 
     def _find_cuts(self, where: Tensor) -> tuple[Tensor, Tensor]:
-        """`cut` and `cut_t` of a batch. `where` [R, N] marks all cuts of its sequences. Does not synchronize with a
-        GPU."""
+        """The fields `cut` and `cut_t` of a SequenceBatch: where its sequences are cut. `where` [R, N] marks all cuts.
+        The host does not wait for the GPU."""
         begin = self.shape.burn_in
         later = torch.arange(len(where) - 1, begin, -1, device=where.device)[:, None]
         order, t = (where[begin:-1] * later).topk(self.most_cuts, 0)

@@ -209,8 +209,8 @@ class SweepFolder:
         return self.records
 
     def begin(self, waiting: Sequence[str]) -> None:
-        """Initialise the records of a sweep that starts or is resumed. The status of the runs in `waiting` becomes
-        waiting; all other runs have ended."""
+        """Initialise the records of a sweep that starts or is resumed. Runs in `waiting` get the status "waiting".
+        Other runs are done, unless they failed or were pruned."""
         for name, record in self.load_records().items():
             ended = record.status if record.status in (PRUNED, "failed") else "done"
             status = "waiting" if name in waiting else ended

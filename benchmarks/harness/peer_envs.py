@@ -19,7 +19,7 @@ Act = Callable[[np.ndarray], np.ndarray]
 class Shape:
     game: str
     envs: int  # Number of environments of packages that step a batch by one object.
-    process_envs: int  # Number of environments of packages that use one process per environment.
+    process_envs: int  # Number of environments for packages that start one process per environment.
     cores: int
     height: int = 104
     width: int = 80

@@ -62,8 +62,8 @@ def test_state_round_trip(ready: bool) -> None:
 
 
 def test_a_reserve_that_cannot_be_restored_is_reset() -> None:
-    """If the state of a reserve environment cannot be restored, the reserve is reset, so that no episode of one step is
-    added."""
+    """If the state of a reserve environment cannot be restored, the reserve is reset, so that the resumed run plays no
+    episode of one step."""
 
     def drifting() -> ReservedEnv:
         config = env_of(id="tests.envs.test_gymnasium:drifting")

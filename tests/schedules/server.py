@@ -88,7 +88,7 @@ class ParameterServer:
     # Learners
 
     def _learn(self, name: str) -> None:
-        """Train as one learner in one process, or in two processes one after the other."""
+        """Train one learner in one process, or in a first process that ends and a second that continues."""
         for _ in range(self.world.rng.choice((1, 1, 2))):
             sync = self._sync(name)
             sync.connect(ActorTransport(self.ray, self.server.names))

@@ -173,7 +173,7 @@ struct SettlingPace {
 };
 
 // Runs a frame on all lanes of a warp, one scan line after another. `warp.any` returns whether a function returns true
-// on any lane, and `warp.pace` is a SettlingPace.
+// on any lane. `warp.pace` (SettlingPace) decides after which scan lines the lanes apply their logged TIA writes.
 template <class Warp>
 HD void run_lines(Warp& warp, const Program& program) {
     warp.pace.begin_frame();
