@@ -11,42 +11,42 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
-    "accel_rl": 116,  # IQN, BTR, R2D2, ReplayBuffer
-    "agents": 274,  # policies of several numbers; LastStepAgent, for R2D2; FunctionAgent
-    "algos": 1_464,  # reward_norm.py; types of settings in subclasses; QR-DQN, IQN, BTR, R2D2, Munchausen
-    "api": 1_440,  # clipped actions; notebook.py; budget.py: a trial run measures how many env steps fit into a time
-    "checkpoints": 475,  # saved_steps.py: lists of runs read it without torch
-    "cli": 1_022,  # train --help without torch; --config, --quiet; words of other libraries; hidden modules
-    "compat": 563,  # envpool: the spec, dm_env, rendering and the resets of EnvPool 1.2.5, by value; an EnvPool's text
-    "data": 464,  # Step.clear, from envs; actions of several numbers; the picture of an observation
+    "accel_rl": 116,  # accel_rl/__init__.py exports IQN, BTR, R2D2 and ReplayBuffer.
+    "agents": 274,  # `agents` includes policies of several numbers, LastStepAgent for R2D2, and FunctionAgent.
+    "algos": 1_464,  # `algos` includes QR-DQN, IQN, BTR, R2D2, Munchausen's term, and reward_norm.py.
+    "api": 1_440,  # `api` includes notebook.py, and budget.py, which measures how many env steps fit into a time.
+    "checkpoints": 475,  # saved_steps.py lets lists of runs be printed without importing torch.
+    "cli": 1_022,  # `train --help` works without torch; the words of other libraries' commands are recognised.
+    "compat": 563,  # envpool.py returns the values of EnvPool 1.2.5, also its spec, dm_env API, rendering and resets.
+    "data": 464,  # `data` includes Step.clear, actions of several numbers, and the spec of a picture in an observation.
     "distributed": 1_036,
-    "emulator": 2_359,  # device/block_*.py: a ROM as a kernel of a GPU, and kernel_trial.py; autoreset modes
-    "envs": 2_364,  # several_games.py, info_mask.py; env.restore; pictures of floats and bools, and in a Dict
-    "experiments": 515,  # suite.early; recall in a stack of four; atari_100k: 26 games, 100,000 env steps
-    "files": 346,  # the system cache of a container image, and who could write to it
-    "gorila": 1_989,  # a single game; the global replay stores no recurrent states
+    "emulator": 2_359,  # device/block_*.py compile a ROM to a GPU kernel, which kernel_trial.py compares with `step`.
+    "envs": 2_364,  # `envs` includes several_games.py, info_mask.py, --env.restore, and pictures inside a Dict.
+    "experiments": 515,  # `experiments` includes suite.early, the recall task with stacked frames, and atari_100k.py.
+    "files": 346,  # code_cache.py reads a system cache, and checks that nobody else could write to it.
+    "gorila": 1_989,  # Several games, and recurrent states in the global replay, are not supported on a cluster.
     "kernels": 727,
-    "launch": 14,  # each command's exit code
-    "machine": 826,  # visible_gpus.py: GPUs by UUID and MIG; cores_of_rank: ranks by NUMA node and physical core
-    "metrics": 713,  # quiet runs; offline files if W&B does not answer; curves without the runs that have no rows
-    "models": 948,  # body.py: a user's module; implicit quantiles; hadamax; BTR's network; sequence_q_network.py
-    "ops": 298,  # policies.py; quantiles.py; Munchausen's target; sequences.py; sampled_kl
-    "optim": 391,  # the root of zero takes MKL 20 times as long as others
-    "papers": 1_601,  # paper.py: papers register what a report takes; sections of Gorila's figures, from report
-    "parsing": 195,  # words and options of a command, from cli
-    "planning": 330,  # a plan has the settings of each rank, made once
-    "processes": 246,  # run_program: no program hangs in a destructor of torch; watch_parent
+    "launch": 14,  # Each program in `launch` returns a command's exit code.
+    "machine": 826,  # visible_gpus.py finds GPUs by UUID and MIG part; cores_of_rank places ranks by NUMA node.
+    "metrics": 713,  # Quiet runs, wandb's offline files, and curves that omit runs without rows are included.
+    "models": 948,  # `models` includes body.py, for a user's module, and the networks of IQN, Hadamax, BTR and R2D2.
+    "ops": 298,  # `ops` includes policies.py, quantiles.py, sequences.py, and Munchausen's target.
+    "optim": 391,  # MKL takes 20 times as long for the root of zero as for the roots of other numbers.
+    "papers": 1_601,  # paper.py lets each paper register its part of a report, such as Gorila's figures.
+    "parsing": 195,  # `parsing` includes the words and options of each command, which were in `cli`.
+    "planning": 330,  # A plan contains the settings of each rank, which are computed once.
+    "processes": 246,  # run_program ends programs without torch's destructors, in which a program could hang.
     "ranks": 895,
-    "replays": 1_035,  # buffer.py, the replay alone; sequences.py and their stored states
-    "report": 1_647,  # pictures and tables for phones; dark pages
-    "results": 268,  # section.py, from report
-    "run": 636,  # listed_runs.py: what lists of runs read without torch, from report and sweeps
-    "samplers": 2_346,  # pulling_agent.py, from training; device_vectorized.py: simulators on the GPU
-    "settings": 1_637,  # which network small pictures have; presets, one line for each setting of a source
-    "speed": 803,  # hooks of gradients; advantages in graphs, metrics summed in them; kinds exchanged once per rollout
-    "sweeps": 2_506,  # launch_command.py, script_folder.py: scripts of other libraries
-    "text": 294,  # help at any width; outputs without UTF-8; a removed folder
-    "training": 1_925,  # Learner.ingest, whose advantages are captured; after_phase
+    "replays": 1_035,  # buffer.py is the replay for learners of other libraries; sequences.py is R2D2's replay.
+    "report": 1_647,  # The pictures and tables of a report fit on a phone, and have dark colours on a dark page.
+    "results": 268,  # `results` includes section.py, which was in `report`.
+    "run": 636,  # listed_runs.py lets lists of runs be printed without importing torch.
+    "samplers": 2_346,  # `samplers` includes pulling_agent.py, and device_vectorized.py for simulators on a GPU.
+    "settings": 1_637,  # `settings` includes the presets, with one line for each setting of a source.
+    "speed": 803,  # CUDA graphs compute advantages and sum metrics; ranks exchange the kinds of their batches.
+    "sweeps": 2_506,  # launch_command.py and script_folder.py run scripts of other libraries.
+    "text": 294,  # Help fits terminals of any width; outputs without UTF-8 and a removed current folder are supported.
+    "training": 1_925,  # Learner.ingest captures the computation of advantages, and Learner calls after_phase.
 }
 
 

@@ -132,7 +132,7 @@ class MaxValueAgent(EpsilonGreedyAgent):
 
 
 class RecurrentMaxValueAgent(MaxValueAgent):
-    """The network is a `RecurrentQNetwork`."""
+    """An agent whose network is a `RecurrentQNetwork`, with an LSTM."""
 
     model: RecurrentQNetwork
 
@@ -147,7 +147,7 @@ class RecurrentMaxValueAgent(MaxValueAgent):
 
 
 class LastStepAgent(EpsilonGreedyAgent):
-    """The network is a `SequenceQNetwork`, which also reads the last action and the last reward."""
+    """An agent whose network is a `SequenceQNetwork`, which also reads the last action and the last reward."""
 
     model: SequenceQNetwork
     needs_obs = True

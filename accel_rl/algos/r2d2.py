@@ -183,8 +183,8 @@ class R2D2(DQN[C]):
         return q.unflatten(0, (-1, len(state))), after
 
     def _greedy_value(self, q_t: Tensor, q: Tensor) -> Tensor:
-        """The target network's value q_t(argmax_a q(a)) [...], from q_t and q [..., A]. Without double Q-learning,
-        max_a q_t(a)."""
+        """The target network's value q_t(argmax_a q(a)) [...], from q_t and q [..., A]. Without double Q-learning, the
+        value is max_a q_t(a)."""
         chosen = (q if self.config.double else q_t).argmax(-1, keepdim=True)
         return q_t.gather(-1, chosen).squeeze(-1)
 

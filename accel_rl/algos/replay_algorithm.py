@@ -89,11 +89,12 @@ class UpdateBudget:
         """Number of updates made."""
 
     def add(self, env_steps: int) -> None:
-        """Subtract updates if `env_steps` is negative."""
+        """Make the transitions of `env_steps` env steps due for training. A negative number reverses an earlier
+        call."""
         self.transitions += env_steps * self.intensity
 
     def set(self, updates: int) -> None:
-        """The number is independent of the number of sampled steps."""
+        """Make `updates` updates due, however many env steps have been sampled."""
         self.transitions = float(updates * self.batch_size)
 
     def due(self) -> int:

@@ -31,8 +31,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class StopAtScore(Callback):
-    """End the run when the mean score of the last `episodes` training episodes reaches `score`, which is in percent of
-    human for several games."""
+    """End the run when the mean score of the last `episodes` training episodes reaches `score`. In a run of several
+    games, `score` is in percent of the human score."""
 
     score: float
     episodes: int = 100

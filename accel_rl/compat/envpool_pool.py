@@ -25,7 +25,8 @@ class Games(VectorEnv):
 
 
 class Results(NamedTuple):
-    """One batch. `begins` marks environments that were reset, whose action was not used."""
+    """The results of a step of one batch of environments. `begins` marks environments that were reset instead of
+    playing their action."""
 
     obs: np.ndarray
     reward: np.ndarray

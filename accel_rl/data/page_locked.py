@@ -37,7 +37,7 @@ class _Driver:
     def register(self, address: int, size: int) -> int:
         arguments = ctypes.c_void_p(address), ctypes.c_size_t(size), ctypes.c_uint(PORTABLE)
         error = int(self._library.cuMemHostRegister_v2(*arguments))
-        if error in NO_CONTEXT:  # This call creates the thread's missing CUDA context.
+        if error in NO_CONTEXT:  # `synchronize` creates the CUDA context that this thread lacks.
             torch.cuda.current_stream().synchronize()
             error = int(self._library.cuMemHostRegister_v2(*arguments))
         return error
@@ -81,7 +81,7 @@ class PageLocked:
         self._locks = page_locks(module)
         self._locked: list[int] = []
         for address, size in whole_pages(tensors):
-            with module.device(device):  # The GPU is selected, because in a new thread the first GPU is selected.
+            with module.device(device):  # Without this selection, a new thread would use the first GPU.
                 error = self._locks.register(address, size)
             if error:
                 say_once(

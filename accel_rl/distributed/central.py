@@ -31,7 +31,7 @@ def chunks(size: int, k: int) -> list[slice]:
 
 @dataclass(slots=True)
 class _Copy:
-    tensors: dict[str, Tensor]  # Views of the shared memory, including "parameters"
+    tensors: dict[str, Tensor]  # Views of the shared memory: "parameters" and the optimizer's state vectors
     numbers: dict[str, np.ndarray]  # Scalars of the optimizer's state, as arrays [1] float64
 
 

@@ -11,7 +11,7 @@ import psutil
 import torch
 import torch.distributed as dist
 
-# If the module were imported while a process group exists, the module would keep a reference to the group.
+# If torch.distributed.nn were imported while a process group exists, it would keep a reference to this group.
 import torch.distributed.nn
 from torch.distributed.rendezvous import rendezvous
 

@@ -75,13 +75,13 @@ class SharedMemoryMean:
     def _meet(self) -> None:
         """Wait at a barrier for all ranks. Raises RunError, which names the missing ranks."""
         turns, rank = self._turns, self.communicator.rank
-        self._fence()  # Other ranks must not see the new turn before the data that were written earlier.
+        self._fence()  # Other ranks must not see this rank's new counter value before its gradient.
         turns[rank, 0] += 1
         self._await(turns, turns[rank, 0])
         self._fence()
 
     def _await(self, turns: np.ndarray, turn: int) -> None:
-        """Wait until the counters `turns` of all ranks have reached `turn`."""
+        """Wait until all ranks have reached barrier number `turn`. `turns` [ranks, 8] counts each rank's barriers."""
         patience = Patience(self._timeout_s)
         spin_until = time.monotonic() + _SPIN_S
         while time.monotonic() < spin_until:

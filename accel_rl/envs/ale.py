@@ -199,7 +199,8 @@ class AtariEnv:
 
     @property
     def episode_info(self) -> dict[str, float]:
-        """The points of forced frames in the current episode: see `FORCED`."""
+        """The points of the current episode for which the agent gets no reward, because the protocol played the actions
+        (`FORCED`)."""
         return {FORCED: self._forced} if self._forced else {}
 
     @property

@@ -77,8 +77,8 @@ class GymnasiumEnv:
         self._restores = restore == "replay"
         self._is_replayed = self._restores and self._saved is None
         self._steps = 0
-        self._actions: list[Any] = []  # of the current episode, if they may be replayed
-        self.is_lost = False  # True if a restore could not continue the episode, until the episode is truncated
+        self._actions: list[Any] = []  # Actions of the current episode, if a resume may replay them
+        self.is_lost = False  # True from a failed restore of the episode to its truncation
         self.episode_info: dict[str, float] = {}
         self.spec = EnvSpec(
             name=id,

@@ -22,9 +22,9 @@ class Protocol:
     same action is played for `frame_skip` frames (60 frames per second)."""
 
     name: str
-    frame_skip: int = 4  # emulated frames per action, 1-60 (Mnih et al. 2015, Methods)
+    frame_skip: int = 4  # Number of emulated frames per action, 1-60 (Mnih et al. 2015, Methods)
     repeat_action_probability: float = 0.0  # The probability, 0 to 1, that a frame repeats the last frame's action
-    noop_min: int = 0  # no-op frames after a reset: a random number from noop_min to noop_max (0-1000)
+    noop_min: int = 0  # A reset is followed by a random number of no-op frames: noop_min to noop_max (0-1000).
     noop_max: int = 30
     fire_reset: str = "none"  # none, frame or steps: see `presses`
     life_loss_ends_return: bool = True  # If true, a lost life ends the return in training.

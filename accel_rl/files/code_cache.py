@@ -81,9 +81,9 @@ def _remove(folder: str, pid: int) -> None:
 
 @contextlib.contextmanager
 def opened(folder: Path, create: bool = False) -> Iterator[Path]:
-    """Open and check a cache folder, and yield a path that leads to the opened folder, even if its name is given to
-    another folder meanwhile. With `create`, a missing folder is created. Raises ConfigError if others could write to
-    the folder, and OSError."""
+    """Open and check a cache folder, and yield a path that leads to the checked folder, even if another folder gets its
+    name later. With `create`, a missing folder is created. Raises ConfigError if others could write to the folder, and
+    OSError."""
     if create:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
@@ -183,7 +183,7 @@ def write_in(folder: Path, file: Path, content: bytes) -> None:
         with os.fdopen(handle, "wb") as f:
             f.write(content + hashlib.sha256(content).digest())
             if file.parent == system_folder():
-                os.fchmod(f.fileno(), 0o644)  # Other users load this file.
+                os.fchmod(f.fileno(), 0o644)  # Other users may read files of the system cache.
         os.replace(name, folder / file.name)
     except BaseException:
         os.unlink(name)

@@ -91,7 +91,7 @@ class Driver:
         self.evaluation: Evaluation | None = None
         self.best = BestAgent(run)
         self._shards_replaced, self._snapshot_at = 0, self.updates
-        self._short_since: float | None = None  # When the number of running bundles fell below --gorila.min-bundles
+        self._short_since: float | None = None  # Time since which fewer than --gorila.min-bundles members run
         self._saved_s = time.monotonic()
         self._short_s = max(g.timeout_s, START_S)
 

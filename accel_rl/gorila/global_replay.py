@@ -44,7 +44,7 @@ class GlobalReplay:
         algo = cls(self.config.algo, spec, T=self.config.T, B=self.config.sampler.envs)
         assert isinstance(algo, ReplayAlgorithm)
         self._spec, self._returns = spec, algo.build_returns()
-        # By member: (number of the member's process, transitions of this process)
+        # Maps each member to (number of the member's current process, transitions of this process).
         self._parts: dict[int, tuple[int, Replay]] = {}
 
     def append(self, member: int, life: int, rollout: dict[str, Any]) -> int:
@@ -96,7 +96,7 @@ def from_message(message: dict[str, Any]) -> Rollout:
     return Rollout(**arrays, final_frames=final_frames, stack=message["stack"])
 
 
-IN_FLIGHT = 2  # Maximum numbers of a member's rollouts that are not stored yet, and of its batches requested in advance
+IN_FLIGHT = 2  # A member sends at most IN_FLIGHT rollouts, and requests as many batches, ahead of the answers.
 LOOK_S = 0.05
 SIZE_S = 0.5  # A replay with too few transitions for learning is polled every SIZE_S seconds.
 
@@ -120,8 +120,8 @@ class RemoteReplay(Replay):
         self._timeout_s = timeout_s
         self._actor: Any = None
         self._sent: deque[Any] = deque()
-        self._drawn: deque[tuple[int, Any]] = deque()  # (batch size, call that fetches a batch of this size)
-        self._last: dict[int, ReplayBatch] = {}  # The batch that was last received, by batch size
+        self._drawn: deque[tuple[int, Any]] = deque()  # (batch size, pending call that fetches such a batch)
+        self._last: dict[int, ReplayBatch] = {}  # Maps each batch size to the batch that was received last.
         self._size, self._looked_at = 0, 0.0
 
     def _replay(self) -> Any:

@@ -10,9 +10,9 @@ from accel_rl.text.errors import ConfigError, RunError
 
 logger = logging.getLogger(__name__)
 
-MOST = 3  # From this number of consecutive deaths on, a process is restarted after a pause.
+MOST = 3  # After MOST or more consecutive deaths, a pause precedes the restart of a process.
 OVER_S = 300.0  # The run ends after more than MOST consecutive deaths and OVER_S seconds without progress.
-MAX_PAUSE_S = 30.0  # The longest pause before a dead process is replaced
+MAX_PAUSE_S = 30.0  # Maximum pause before a dead process is replaced, in seconds
 
 
 def pause_after(deaths: int) -> float:

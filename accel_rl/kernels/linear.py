@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 from accel_rl.kernels import native
 from accel_rl.kernels.native import call
 
-MAX_ROWS = 64  # Maximum batch size of the kernel in linear_small_batch.h
+MAX_ROWS = 64  # Maximum number of rows (batch size) for the kernel in linear_small_batch.h
 MIN_COLUMNS = 256  # For layers with fewer than 256 inputs, torch's CPU library is as fast as the kernel.
 
 

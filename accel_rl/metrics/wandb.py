@@ -64,9 +64,9 @@ class WandbSink(Sink):
 
 
 def wandb_sink(config: Any, folder: Path) -> list[Sink]:
-    """If the server does not answer in time, wandb writes offline files. The list is empty if the sink is disabled, or
-    if wandb cannot start at all (a message is printed once). Raises ConfigError if the run's folder contains a settings
-    file of wandb."""
+    """Return a sink for Weights & Biases, or [] if the sink is disabled or wandb cannot start (a message is printed
+    once). If the server does not answer in time, wandb writes offline files. Raises ConfigError if the run's folder
+    contains a settings file of wandb."""
     if config.wandb == "disabled":
         return []
     os.environ.setdefault("WANDB_SILENT", "true")
@@ -99,7 +99,8 @@ def wandb_sink(config: Any, folder: Path) -> list[Sink]:
 
 
 def _run_id(folder: Path) -> str:
-    """The id stays the same after a resume, so that the curve continues."""
+    """The id by which Weights & Biases knows the run, from the run folder, so that a resumed run continues its
+    curve."""
     file = folder / "wandb_id"
     if not file.exists():
         write_durably(file, f"{os.urandom(4).hex()}\n".encode())
