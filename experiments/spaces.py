@@ -12,7 +12,7 @@ from experiments import cpu
 
 
 def cartpole_dqn(trial: Any) -> TrainConfig:
-    """Five settings of the learner, in runs of 30,000 env steps."""
+    """Five settings of DQN are searched, in runs of 30,000 env steps of CartPole."""
     values = {
         "learning_rate": trial.suggest_float("learning_rate", 1e-4, 1e-2, log=True),
         "batch_size": trial.suggest_categorical("batch_size", (32, 64, 128)),
@@ -24,7 +24,7 @@ def cartpole_dqn(trial: Any) -> TrainConfig:
 
 
 def pong_ppo(trial: Any) -> TrainConfig:
-    """Five settings of the learner, in runs of 500,000 env steps."""
+    """Five settings of PPO are searched, in runs of 500,000 env steps of Pong."""
     values = {
         "learning_rate": trial.suggest_float("learning_rate", 1e-4, 2e-3, log=True),
         "epochs": trial.suggest_int("epochs", 1, 6),

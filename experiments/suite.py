@@ -64,7 +64,8 @@ def _cpu() -> Iterator[TrainConfig]:
 
 
 def cpu() -> Grid:
-    """Six algorithms on eight games, as long as the published runs: first one seed of each, then two more."""
+    """Six algorithms on eight games, for as many env steps as the published runs: first one seed of each, then two
+    more."""
     members = []
     for config in _cpu():
         labels = {"algorithm": config.algorithm, "game": config.env.game, "seed": str(config.seed)}

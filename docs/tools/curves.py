@@ -21,7 +21,7 @@ from accel_rl.settings.presets import with_preset
 from accel_rl.settings.train import default_config
 
 RESULTS = Path(__file__).parents[2] / "experiments/results"
-EPISODES = 10  # Curves omit evaluations that have fewer episodes.
+EPISODES = 10  # Curves omit evaluations of fewer than `EPISODES` episodes.
 RECORDED = {
     "pong_ppo": ("env_steps", {"Xeon": "pong_ppo_winograd", "EPYC": "pong_ppo_wide"}),
     "pong_pqn": ("env_steps", {"PQN": "pong_pqn/seed*"}),
