@@ -159,8 +159,8 @@ class Algorithm(ABC, Generic[C]):
         self.B = B
         self.device = torch.device(device)
         self.now = Schedules()
-        # T and B are the numbers of rollout steps and environments of one rank. Batch sizes and env steps in the
-        # settings are totals over ranks.
+        # T and B are the numbers of rollout steps and environments of one rank.
+        # In the settings, batch sizes and env steps are totals over ranks.
         self.communicator: Communicator = SINGLE_PROCESS
         norm = RewardNorm(B, config.gamma).to(self.device) if config.normalize_rewards else nn.Identity()
         self.reward_norm: nn.Module = norm  # Maps clipped rewards [...] to normalized rewards

@@ -24,9 +24,9 @@ a run."""
 
 
 def settings(what: What, env: str | Callable[..., Any] | None, values: dict[str, Any]) -> TrainConfig:
-    """Raises ConfigError with one line. `env` is the id of a Gymnasium environment, or a function that creates an
-    environment. `values` are other settings by short name (game) or full name, with two underscores for a point
-    (evaluation__interval). Whole numbers in `values` may be floats (1e6) or numpy's numbers."""
+    """Raises ConfigError, with a message of one line. `env` is the id of a Gymnasium environment, or a function that
+    creates an environment. `values` are other settings by short name (game) or full name, with two underscores for a
+    point (evaluation__interval). Whole numbers in `values` may be floats (1e6) or numpy's numbers."""
     config = plain(_base(what))
     if env is not None:
         values = {**values, "env__id": _id_of(env)}

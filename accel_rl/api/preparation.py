@@ -55,8 +55,7 @@ def _check_network(config: Resolved, device: str) -> None:
         if "overflow" in str(e):
             raise ConfigError(f"the network is too large: {' '.join(str(e).split())}") from e
         return
-    # Each parameter needs at least 12 bytes: float32 numbers for the parameter, its gradient, and the optimizer's
-    # state.
+    # Each parameter needs at least three float32 numbers: parameter, gradient and optimizer state.
     need, free = 12 * sum(p.numel() for p in algo.agent.model.parameters()), hardware.free_memory(device)
     if need > free:
         raise ConfigError(

@@ -79,7 +79,7 @@ class Checkpoints:
             self.remove(old for old in self.steps()[: -self.keep] if old != env_steps)
             for doomed in self.folder.glob(f".writing-{os.getpid()}-old-*"):  # Left by a failed removal
                 remove_folder(doomed)
-        except OSError as e:  # The next `save` tries to remove it.
+        except OSError as e:  # The next `save` tries again to remove the folder.
             logger.warning(f"an old checkpoint in {self.folder} could not be removed: {e.strerror or e}")
         return final
 

@@ -16,8 +16,8 @@ def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = Non
 
     # The file format has no strides, so tensors are made contiguous.
     complete = {name: x.contiguous() for name, x in tensors.items()}
-    # safetensors aborts the process if it cannot allocate memory. The memory is therefore allocated and released before
-    # the call, so that a lack of memory raises an error.
+    # safetensors aborts the process if it cannot allocate memory.
+    # Allocating and releasing the memory before the call raises an error if memory is lacking.
     with mmap.mmap(-1, 2**20 + _COPIES * sum(x.nbytes for x in complete.values())):
         pass
     return torch.save(complete, None if metadata is None else dict(metadata))

@@ -43,8 +43,8 @@ class Config(NamedTuple):
 
 
 DEFAULTS = Config()._asdict()
-# `ONLY` lists the options for which the emulator supports a single value. The values of base_path and task are
-# computed.
+# `ONLY` lists the options for which the emulator supports a single value.
+# The values of base_path and task are computed.
 ONLY = (
     *("max_num_players", "base_path", "gym_reset_return_info", "img_height", "img_width", "task"),
     *("use_inter_area_resize", "gray_scale"),

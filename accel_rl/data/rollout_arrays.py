@@ -64,8 +64,8 @@ class Step:
 
 TENSORS = ("frames", "final_frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
 """`TENSORS` lists the arrays that a `Rollout` has as tensors."""
-# Actions and rewards that were never written have a sentinel value, which tests detect. An environment whose action is
-# the sentinel (-1, or NaN if actions are real) is not stepped.
+# Actions and rewards that were never written have a sentinel value, which tests detect.
+# An environment whose action is the sentinel (-1, or NaN if actions are real) is not stepped.
 SENTINEL_ACTION = -1
 SENTINEL_REWARD = float("nan")
 

@@ -26,7 +26,7 @@ JOIN = timedelta(seconds=60)
 def file_store(fd: int, size: int) -> Any:
     """Open a torch store over a file descriptor that all ranks of this machine have inherited. The store has its own
     copy of the descriptor, so the caller may close fd."""
-    # The copy of the descriptor must stay open, because FileStore's destructor opens its path again.
+    # The copy of the descriptor must stay open, because FileStore's destructor opens the descriptor's path again.
     return dist.FileStore(f"/proc/self/fd/{os.dup(fd)}", size)  # type: ignore[attr-defined]
 
 

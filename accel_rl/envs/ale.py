@@ -29,8 +29,8 @@ class AtariEnv:
     `terminated` and `truncated` are never both True: the time limit is ignored in a step in which the game ends or a
     life is lost.
 
-    `exact_restore` is False for games whose states ale-py 0.12.1 restores inexactly: these may continue differently
-    after `set_state`.
+    `exact_restore` is False for games whose states ale-py 0.12.1 restores inexactly: such games may continue
+    differently after `set_state`.
     """
 
     def __init__(self, game: str, protocol: Protocol, seed: int, training: bool = True, cached: bool = False) -> None:
@@ -133,7 +133,7 @@ class AtariEnv:
 
     def _press(self, after_life: bool) -> bool:
         """Play the actions of `Protocol.presses`, which precede the agent's actions after a reset or a lost life.
-        Return whether the episode has ended. If the game ends during these actions after a reset, the game is reset
+        Return whether the episode has ended. If the game ends during automatic actions after a reset, the game is reset
         again."""
         for code, frames in self.presses[after_life]:
             for frames_left in range(frames, 0, -1):

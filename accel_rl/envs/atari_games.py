@@ -26,8 +26,8 @@ GAMES = tuple(
     """.split()  # noqa: SIM905
 )
 
-# In these games, ale-py 0.12.1 restores some states inexactly.
-# These games were found by restoring 40 states of each of the 104 games.
+# Games of which ale-py 0.12.1 restores some states inexactly.
+# The games were found by restoring 40 states of each of the 104 games.
 INEXACT_RESTORE = frozenset({"qbert", "tetris", "tic_tac_toe_3d"})
 
 # Mnih et al. 2015, Extended Data Table 2.
@@ -60,7 +60,7 @@ ATARI_57 = tuple(
 
 
 # Aitchison, Sweetser & Hutter 2023, Atari-5, arXiv:2210.02019.
-# The scores of these five (ten) games predict the median score over 57 games best.
+# The scores of the five games of ATARI_5 predict the median score over 57 games best (ATARI_10: of ten games).
 ATARI_5 = ("battle_zone", "double_dunk", "name_this_game", "phoenix", "qbert")
 ATARI_10 = tuple(sorted((*ATARI_5, "amidar", "bowling", "frostbite", "kung_fu_master", "riverraid")))
 

@@ -85,7 +85,7 @@ class BatchEnv(Protocol):
 
 
 _MAGIC = b"accel_rl.env.1\n"  # includes the format's version
-_LENGTH = 4  # bytes of the header's length, and of the checksum; both little-endian
+_LENGTH = 4  # The header's length and the checksum are little-endian numbers of _LENGTH bytes.
 
 
 def pack_state(header: dict[str, Any], blob: bytes = b"") -> bytes:

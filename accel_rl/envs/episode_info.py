@@ -46,8 +46,8 @@ def _number(x: Any) -> float | None:
 
 
 def packed(numbers: dict[str, float]) -> np.ndarray:
-    """Convert numbers to bytes [INFO_BYTES]. If they do not fit, the last numbers are omitted, and the count of omitted
-    numbers is stored. The score is never omitted."""
+    """Convert numbers to bytes [INFO_BYTES]. If the numbers do not fit, the last ones are omitted, and the count of
+    omitted numbers is stored. The score is never omitted."""
     names = sorted(numbers, key=lambda name: name != SCORE)
     kept = {name: numbers[name] for name in names}
     while len(text := json.dumps(kept).encode()) > INFO_BYTES:

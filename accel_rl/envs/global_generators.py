@@ -23,7 +23,7 @@ from accel_rl.text.notes import say_once
 BYTES = 4 * 625
 """Size of a Mersenne twister's state: 624 words, and the position of the next word."""
 
-_python: Any = random._inst  # the generator of the functions of `random`
+_python: Any = random._inst  # Generator from which `random.random()` and the other functions of `random` draw
 _seeded_numpy, _seeded_python = np.random.RandomState(0), random.Random(0)
 
 

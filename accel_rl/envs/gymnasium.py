@@ -42,7 +42,7 @@ class GymnasiumEnv:
 
     An episode's seed also seeds the environment's own states of the global generators of `numpy.random` and `random`.
     If the environment has the methods `get_state()`, which returns bytes, and `set_state(bytes)`, a saved state
-    contains these bytes. Otherwise, with `restore` "replay", it contains the episode's seed and actions, and
+    contains these bytes. Otherwise, with `restore` "replay", a saved state contains the episode's seed and actions, and
     `set_state` plays the actions again. Replaying the actions is exact if the environment is deterministic, and slow in
     a long episode. With `restore` "new", a restored episode is always truncated at its next step.
     """
@@ -206,7 +206,7 @@ class GymnasiumEnv:
 
     def screen_rgb(self) -> np.ndarray:
         """Return the rendered environment [H, W, 3] uint8, or its observation if it is not rendered. Raises ConfigError
-        if neither is a picture of bytes."""
+        if neither the rendering nor the observation is a picture of bytes."""
         try:
             screen = self._env.render() if self._env.render_mode == "rgb_array" else None
         except Exception as e:
@@ -278,13 +278,13 @@ class GymnasiumEnv:
 
 
 def _make(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.Env:
-    """Create the environment. Raises ConfigError if its code tries to end the process."""
+    """Create the environment. Raises ConfigError if the environment's code tries to end the process."""
     with no_exit(lambda call: ConfigError(f"id={id!r}: {call} while the environment was made")):
         make = user_function(id)
         return _made_by_id(id, kwargs, offers) if make is None else _made_by(make, id, kwargs, offers)
 
 
-LONG = 10_000  # From this number of steps on, replaying an episode issues a warning.
+LONG = 10_000  # Replaying an episode of at least LONG steps issues a warning.
 STATEFUL = (gymnasium.wrappers.NormalizeObservation, gymnasium.wrappers.NormalizeReward)
 
 

@@ -8,7 +8,7 @@ from accel_rl.text.errors import ConfigError, nearest
 
 FRAMES = {"104x80": (104, 80), "104x80-mean": (104, 80), "84x84": (84, 84)}
 FIRE_RESETS = ("none", "frame", "steps")
-FIRE = 1  # the code of FIRE among the 18 joystick actions
+FIRE = 1  # Number of the action FIRE among the 18 joystick actions
 
 
 def _check_int(name: str, value: object, low: int, high: int) -> None:

@@ -28,15 +28,15 @@ def is_vectorized(id: str) -> bool:
 class VectorizedEnv:
     """Adapts a gymnasium.vector.VectorEnv of n environments, with any autoreset mode, to `BatchEnv`.
 
-    `id` is "module:function". The function is called with `num_envs` and the keyword arguments `kwargs`. If it has
-    these parameters, it is also called with `index` (the first environment's index in the run), `training`, and
-    `device` (the learner's device with --sampler.engine device, otherwise "cpu"). Observations and rewards may be
-    arrays of any library.
+    `id` is "module:function". The function is called with `num_envs` and the keyword arguments `kwargs`. If the
+    function has the parameters `index` (the first environment's index in the run), `training`, and `device` (the
+    learner's device with --sampler.engine device, otherwise "cpu"), it receives them too. Observations and rewards may
+    be arrays of any library.
 
-    A step is not `valid` for an environment that it only resets (AutoresetMode.NEXT_STEP), or whose action is negative.
-    The environments can be saved if they have the methods `get_state()`, which returns bytes, and `set_state(bytes)`.
-    Otherwise, a resumed run truncates the current episodes and begins new ones. No random decorrelation actions are
-    played, and time limits are those of the vector environment.
+    A step is not `valid` for an environment that the step only resets (AutoresetMode.NEXT_STEP), or whose action is
+    negative. The environments can be saved if they have the methods `get_state()`, which returns bytes, and
+    `set_state(bytes)`. Otherwise, a resumed run truncates the current episodes and begins new ones. No random
+    decorrelation actions are played, and time limits are those of the vector environment.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class VectorizedEnv:
         self._says_ignored = training and not index and not self.spec.mask
         self.late_resets = 0
         self.age = np.zeros(n, np.uint8)
-        self.over = np.zeros(n, bool)  # whether the next step only resets the environment
+        self.over = np.zeros(n, bool)  # Whether the next step of each environment only resets the environment
         self.newest = np.zeros((n, *self.spec.frame_shape), self.spec.frame_dtype)
         self.is_lost = False
         self._action: np.ndarray | None = None

@@ -64,8 +64,8 @@ def open_in_place(file: Path, flags: int, mode: int = 0o666) -> int:
     """Open a file that is not replaced but changed in place (`flags` as in `os.open`), and return the descriptor.
     Raises ConfigError if the file is a link or not a regular file, and OSError."""
     refuse_link(file)
-    # O_NOFOLLOW is set because the file may have become a link since the check, and O_NONBLOCK because opening a pipe
-    # would wait.
+    # O_NOFOLLOW is set because the file may have become a link since the check.
+    # O_NONBLOCK is set because opening a pipe would wait.
     descriptor = os.open(file, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)

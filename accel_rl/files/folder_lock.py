@@ -21,7 +21,7 @@ FILE = ".lock"
 OWNER = ".lock-owner"
 """File that exists while a process holds the lock on a file system without locks."""
 NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
-PATIENCE_S = 0.5  # Locking is tried for this time, because `holder` acquires the lock briefly for a test.
+PATIENCE_S = 0.5  # Locking is tried for PATIENCE_S seconds, because `holder` acquires the lock briefly for a test.
 
 logger = logging.getLogger(__name__)
 
@@ -89,8 +89,8 @@ def _claim(folder: Path, message: Callable[[Holder], str]) -> Path:
 
 
 def _owner(folder: Path) -> Holder | None:
-    """The process that the folder's file OWNER names. None without such a file, or if the process was on this host and
-    has ended."""
+    """The process that the folder's file OWNER names. None if the file OWNER is missing, or if its process was on this
+    host and has ended."""
     try:
         pid, host, started = (folder / OWNER).read_text(errors="replace").split()
         owner = Holder(int(pid), host)

@@ -102,8 +102,8 @@ class Board:
         return Answer(env_steps, self._stop, time.monotonic() - self._heard)
 
     def read(self, stop: bool) -> list[MemberCount]:
-        """The counts of each cluster member. The driver calls `read` regularly; the members end if these calls
-        stop. If `stop` is true, the board requests every member to end."""
+        """The counts of each cluster member. The driver calls `read` regularly; the members end if the driver no longer
+        calls `read`. If `stop` is true, the board requests every member to end."""
         self._heard, self._stop = time.monotonic(), stop or self._stop
         return self._members
 
@@ -174,7 +174,7 @@ class BoardLine:
         self._member = member
         self._life = life
         self._board: Any = None
-        self._asked: Any = None  # The call of the board whose answer has not arrived
+        self._asked: Any = None  # The pending call of the board, whose answer has not arrived
         self._sent_at, self._heard_at = 0.0, time.monotonic()
         self.answer = Answer(0, False, 0.0)  # The board's last answer
         self.answered = Work()  # The counts that the board has received

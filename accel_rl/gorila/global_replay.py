@@ -96,7 +96,7 @@ def from_message(message: dict[str, Any]) -> Rollout:
     return Rollout(**arrays, final_frames=final_frames, stack=message["stack"])
 
 
-IN_FLIGHT = 2  # A member sends at most IN_FLIGHT rollouts, and requests as many batches, ahead of the answers.
+IN_FLIGHT = 2  # Maximum number of a member's unanswered rollouts, and of its unanswered requests for batches
 LOOK_S = 0.05
 SIZE_S = 0.5  # A replay with too few transitions for learning is polled every SIZE_S seconds.
 

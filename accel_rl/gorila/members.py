@@ -290,7 +290,7 @@ class RemoteEvaluator(Keeper):
     def __init__(self, ray: Any, setup: Setup, seed: int):
         super().__init__(ray, "the evaluator", EvaluatorActor, f"{setup.name}/evaluator", setup)
         self._seed = seed
-        self._asked: tuple[int, int] | None = None  # the requested evaluation: (env_steps, steps)
+        self._asked: tuple[int, int] | None = None  # The requested evaluation, as (env_steps, steps)
 
     @property
     def busy(self) -> bool:

@@ -54,7 +54,7 @@ def check(config: Resolved) -> None:
 class RayStarter:
     """Starts a Ray actor for each rank, inside one placement group. If a rank is lost, all ranks end."""
 
-    settle_s = 40.0  # Ray detects a lost node by missing heartbeats within this time.
+    settle_s = 40.0  # Within `settle_s`, Ray detects a lost node by missing heartbeats.
     counters = None
 
     def __init__(self, config: Resolved, ray: Any, run: RunFolder, strategy: str, env_steps: int | None):

@@ -30,7 +30,7 @@ from accel_rl.text.errors import ConfigError, RunError
 INSTALL = "pip install 'accel_rl[cluster]'"
 LOOPBACK = "127.0.0.1"
 NAMESPACE = "accel_rl"
-# These environment variables make Ray listen on the loopback address and require a token.
+# Environment variables that make Ray listen only on the loopback address, and require a token
 _CONFINED = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token"}
 
 
@@ -124,7 +124,7 @@ def cluster_ray(address: str) -> Iterator[Any]:
     """
     check_address(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # By default, Ray tries to connect 20 times. This takes 14 minutes if another program listens at the address.
+    # By default, Ray tries to connect 20 times, which takes 14 minutes if another program listens at the address.
     os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "2")
     ray = load_ray()
     if ray.is_initialized():

@@ -85,7 +85,7 @@ class ShardCalls:
 
     def __init__(self, transport: ActorTransport, timeout_s: float):
         self.transport, self._timeout_s = transport, timeout_s
-        # For each shard: when its first call without an answer was made, or None if it has answered since
+        # Time of the first unanswered call of each shard, or None if the shard has answered all calls
         self._silent_since: list[float | None] = [None] * transport.shards
 
     def ask(self, shard: int, method: Method, *arguments: Any) -> Any:

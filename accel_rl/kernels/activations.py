@@ -9,7 +9,7 @@ from torch import Tensor
 from accel_rl.kernels import native
 from accel_rl.kernels.native import call
 
-EPSILON = 1e-5  # src/nn/layer_norm.h has the same constant.
+EPSILON = 1e-5  # Epsilon of the layer norm, the same as in src/nn/layer_norm.h
 
 
 def relu_(x: Tensor) -> Tensor:

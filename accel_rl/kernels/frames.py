@@ -9,7 +9,7 @@ from torch import Tensor
 from accel_rl.kernels import native
 from accel_rl.kernels.native import call
 
-WORD = 8  # bytes of a machine word
+WORD = 8  # Bytes per machine word
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,7 +18,7 @@ from accel_rl.kernels import native
 from accel_rl.kernels.ring_arrays import Gathered, RingArrays, empty, gather
 from accel_rl.text.notes import say_once
 
-FANOUT = 32  # src/replay.h has the same constant.
+FANOUT = 32  # Fan-out of the sum tree on the host, the same as in src/replay.h
 
 
 def host_ring(ring: RingArrays) -> Any:

@@ -57,7 +57,7 @@ def _cgroup_folders(controller: str, root: str | Path, proc: str | Path) -> set[
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
-            continue  # In cgroup v1, this line belongs to other controllers.
+            continue  # In cgroup v1, the line belongs to other controllers than `controller`.
         bases = [root / controllers, root / controller] if controllers else [root]
         for base in bases:
             folder = base / path.lstrip("/")

@@ -13,8 +13,8 @@ from torch.nn.parameter import is_lazy
 
 from accel_rl.text.errors import ConfigError, nearest
 
-# The listed classes of torch, and modules of this project without `has_mode`, compute the same results in train mode
-# and in eval mode.
+# In train mode and eval mode, the listed classes of torch compute the same results.
+# The same is true of this project's modules without `has_mode`.
 _WITHOUT_MODE = {
     nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.Linear, nn.Conv2d, nn.LSTMCell, nn.LayerNorm, nn.Identity,
     nn.Flatten, nn.MaxPool2d, nn.AdaptiveMaxPool2d, nn.Tanh, nn.ReLU, nn.ELU, nn.GELU, nn.SiLU,

@@ -31,7 +31,7 @@ class SpectralNorm(nn.Module):
 
     @torch.no_grad()
     def iterate(self, weight: Tensor, times: int = 1) -> None:
-        if weight.is_meta:  # A meta tensor has no memory, and torch would import its compiler.
+        if weight.is_meta:  # A meta tensor has no values to normalize, and torch would import its compiler.
             return
         matrix = weight.flatten(1)
         for _ in range(times):
