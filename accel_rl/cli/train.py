@@ -1,5 +1,4 @@
-"""The command accel-rl train ALGORITHM [options] trains a run. Without an algorithm, the help of `accel-rl train` lists
-the algorithms."""
+"""The command accel-rl train ALGORITHM [options] trains a run. Without an algorithm, its help lists the algorithms."""
 
 import re
 from pathlib import Path
