@@ -29,7 +29,7 @@ class Agent(Protocol):
 
     @property
     def needs_obs(self) -> bool:
-        """Whether `act` reads observations. If not, the argument `obs` of `act` is None."""
+        """Whether `act` reads observations. If `act` reads no observations, its argument `obs` is None."""
 
     @property
     def reentrant(self) -> bool:

@@ -94,7 +94,8 @@ class DQNConfig(NetworkConfig, ReplayAlgorithmConfig):
 
     @property
     def explores_by_epsilon(self) -> bool:
-        """Whether the agent explores epsilon-greedily. If not, epsilon is 0 after the initial random play."""
+        """Whether the agent explores epsilon-greedily. If the agent explores otherwise, epsilon is 0 after the initial
+        random play."""
         return not self.noisy
 
     @property

@@ -92,7 +92,7 @@ class PageLocked:
                 self._locked.append(address)
 
     def close(self) -> None:
-        """Call before the memory is freed."""
+        """Unlock the pages. `close` must be called before the memory is freed."""
         while self._locked:
             self._locks.unregister(self._locked.pop())
 

@@ -136,7 +136,7 @@ class Rollout:
 
     def memory(self, t: int = 0, T: int | None = None, b: slice | Tensor = slice(None)) -> RnnState | None:
         """The recurrent state of the environments `b` for T steps, beginning at step t, which must be 0 or the
-        rollout's end. With None, T is the rollout's length."""
+        rollout's end. By default, T is the number of steps from t to the rollout's end."""
         state = self.state if t == 0 else self.next_state
         if state is None:
             return None

@@ -33,8 +33,8 @@ class Staging:
     """Copies host tensors to a GPU asynchronously, through buffers of page-locked memory (slots).
 
     After a copy is started, the caller may change or free the host tensor immediately. A slot is reused after its copy
-    is complete. If all slots are in use, a new slot is allocated, and from MOST slots on a copy is awaited. `Staging`
-    is not thread-safe, and cannot be used within a CUDA graph.
+    is complete. If all slots are in use, a new slot is allocated, but from MOST slots on, `Staging` waits until a copy
+    is complete. `Staging` is not thread-safe, and cannot be used within a CUDA graph.
     """
 
     def __init__(self, device: torch.device | str):

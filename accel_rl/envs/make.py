@@ -202,7 +202,7 @@ def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
 
 
 def emulator_is_built() -> bool:
-    """Return whether the emulator can be imported. If not, print the reason once."""
+    """Return whether the emulator can be imported. If the import fails, print the reason once."""
     from accel_rl.emulator.atari import core
 
     try:

@@ -215,8 +215,8 @@ def mark_unfinished(panel: Any, x: float, y: float, colour: Any) -> None:
 
 
 def literal(text: str) -> str:
-    """Escape a name for a picture. Names come from files of runs. Matplotlib would read text between two dollar signs
-    as a formula, and cannot draw control characters."""
+    """Escape a name for a picture. Names come from the files of runs, and may contain any characters. Matplotlib would
+    read text between two dollar signs as a formula, and cannot draw control characters."""
     return escaped(text).replace("$", r"\$")
 
 

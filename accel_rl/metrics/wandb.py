@@ -29,7 +29,7 @@ def check_wandb(mode: str) -> None:
 
         os.environ.setdefault("WANDB_SILENT", "true")
         try:
-            # Versions before 0.31 have no parameter `prompt`.
+            # Versions of wandb before 0.31 have no parameter `prompt`.
             has_key = "prompt" not in inspect.signature(wandb.login).parameters or wandb.login(
                 prompt=False, verify=False
             )

@@ -101,5 +101,5 @@ class BTRNet(ImpalaNet):
 
 @cache
 def impala_network(width: int) -> type[ImpalaNet]:
-    """`width` times as many channels as ImpalaNet."""
+    """A subclass of ImpalaNet with `width` times as many channels."""
     return ImpalaNet if width == 1 else type(f"ImpalaNet{width}", (ImpalaNet,), {"width": width})
