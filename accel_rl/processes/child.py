@@ -38,7 +38,7 @@ def command(module: str, *arguments: str) -> list[str]:
     """The command that runs a module as `python -m` does, with this interpreter and its flags. The process must be
     started with the environment variables that `environment` returns."""
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # also used by multiprocessing
-    # With -P, modules in this file's folder do not hide top-level modules of the same name.
+    # Without -P, modules in this file's folder would hide top-level modules of the same name.
     safe = [] if sys.flags.safe_path else ["-P"]
     return [sys.executable, *flags, *safe, os.path.abspath(__file__), module, *arguments]
 
@@ -51,7 +51,7 @@ def environment(variables: Mapping[str, str] = os.environ, packages: Sequence[st
     return {**variables, VARIABLE: json.dumps(imports)}
 
 
-_starters: dict[int, Any] = {}  # Maps a process id to the process's executor of one thread; a fork needs its own.
+_starters: dict[int, Any] = {}  # {process id: executor of one thread}; a forked process needs a new one.
 
 
 def start(command: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":

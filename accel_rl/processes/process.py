@@ -29,10 +29,9 @@ def before_torch() -> None:
     if "torch" not in sys.modules:
         # OpenMP threads spin for about 0.1 ms, the time between two operations.
         os.environ.setdefault("GOMP_SPINCOUNT", "6000")
-        # During its import, NumPy's OpenBLAS starts a thread for each core, and no code of this project uses these
-        # threads. If OpenBLAS cannot start such a thread, it sends SIGINT to the process. When the process exits,
-        # OpenBLAS then waits for the thread with the failed thread's number, which may be a thread of torch that never
-        # ends.
+        # NumPy's import would start OpenBLAS threads, which this project does not use. If OpenBLAS cannot start one of
+        # these threads, it sends SIGINT to the process. At the end of the process, OpenBLAS then waits for the missing
+        # thread's number, which may be that of a torch thread that never ends.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if os.environ.get("LD_PRELOAD", "").find("malloc") >= 0:
         return

@@ -31,7 +31,7 @@ from accel_rl.results.trained_run import BySetting, TrainedRun
 
 # In the text beside figure 5, Nair et al. 2015 report results after 6, 12, 24 and 36 hours of training.
 HOURS = (6.0, 12.0, 24.0, 36.0)
-LINEAR = 100  # The axis is linear up to 100 %, and logarithmic beyond 100 %.
+LINEAR = 100  # The axis of scores is linear up to 100 %, and logarithmic beyond 100 %.
 
 Bars = Mapping[str, Mapping[str, float]]
 """`Bars` maps the label of each bar to {game: percent}. A percentage of NaN is not drawn."""
