@@ -69,7 +69,7 @@ class SharedCounters:
         return Totals(int(self._run[_FROM] + sums[_STEPS]), int(sums[_EPISODES]), int(sums[_UPDATES]))
 
     def of_rank(self, rank: int) -> int:
-        """The env steps of a rank, including its earlier processes."""
+        """The env steps of a rank, including those of the rank's earlier processes."""
         return int(self._counts[rank, _STEPS])
 
     def add(self, rank: int, env_steps: int, updates: int, episodes: EpisodeTracker) -> None:

@@ -15,9 +15,9 @@ from accel_rl.kernels.ring_arrays import SAMPLEABLE
 from accel_rl.machine.devices import Device
 from accel_rl.replays.ring import NONE, FrameRing, ReplayBatch
 
-SEGMENT_BYTES = 32 * 2**20  # Approximate size of a segment
+SEGMENT_BYTES = 32 * 2**20  # Approximate size of a segment of rows in a checkpoint
 _CELLS = ("frames", "age", "action", "reward", "flags")
-_KNOWN_TO_HOST = ("age", "flags")  # These arrays are restored in `HostCells`, from which the ring copies them to a GPU.
+_KNOWN_TO_HOST = ("age", "flags")  # Restored in `HostCells`, from which the ring copies them to a GPU
 
 
 class History:
@@ -55,7 +55,7 @@ class History:
         return Segment(f"rows-{low:012d}-{high:012d}", rows.load)
 
     def make_room(self, T: int) -> None:
-        """Read the rows that the next T rows will replace, if they are in segments that have not been read."""
+        """Before the next T rows replace old rows, read the old rows that the newest checkpoint has not read."""
         for rows in self._unread:
             if rows.low < self.ring.cursor + T - self.ring.L:
                 rows.keep()

@@ -62,7 +62,7 @@ class LaunchCosts:
 
     @property
     def score(self) -> float:
-        """Score of the last evaluation until the end of the launch. NaN without an evaluation, or if the agent plays
+        """The score of the last evaluation before the end of the launch, or NaN if there is none or the agent plays
         several games."""
         if self.run.part:
             return math.nan

@@ -137,7 +137,7 @@ CAPTION = (
     f"{MEAN.capitalize()}; training scores are of the last 100 episodes (of several games, 100 times their number). A "
     "circle ends curves of unfinished runs."
 )
-SECONDARY_FIGURES, NORM_FIGURES = ("6", "7", "8"), ("9",)  # All figures except 6 to 9 have learning curves.
+SECONDARY_FIGURES, NORM_FIGURES = ("6", "7", "8"), ("9",)  # The paper's other figures have learning curves.
 OVERS: tuple[tuple[Over, str], ...] = (("env steps", "curves"), ("minutes", "curves_by_time"))
 
 Shown = tuple[list[Section], list[Table]]

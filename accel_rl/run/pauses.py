@@ -72,13 +72,12 @@ class Pauses:
                 pauses.append(turn - PERIOD_S - used_s - (0.0 if gives_way else queued_s))
             for file, (ran, queued) in counts.items():
                 task = tasks[file]
-                # The kernel adds a wait to `queued` when the wait ends. The wait began after the last change of the
-                # counts.
+                # The kernel adds a wait to `queued` when the wait ends; it began after the last change of the counts.
                 if (ran, queued) != (task.ran, task.queued):
                     waited_s = (queued - task.queued) / 1e9 - (self._cpu_s - task.cpu_s)
                     pauses.append(waited_s if gives_way else 0.0)
                     tasks[file] = Task(ran, queued, self._cpu_s)
-            # Two tasks may report the same pause in different measurements.
+            # The same pause may appear in later measurements of other tasks, and is counted once.
             pause = min(max(pauses), now - self._counted_until)
             if pause > PERIOD_S / 2:
                 self._total_s += pause

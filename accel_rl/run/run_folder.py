@@ -65,7 +65,7 @@ class RunFolder:
         self._rank = rank
         self._unwritten: list[str] = []  # Lines that could not be written to events.log yet
         self._held: HeldFolder | None = None
-        self.moved = ""  # A line about the folder's move, if it was moved while the run trained
+        self.moved = ""  # A message about the folder's new path, if the folder was moved during training
 
     @classmethod
     def default_path(cls, config: "TrainConfig") -> Path:

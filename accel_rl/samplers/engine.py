@@ -72,8 +72,8 @@ class Engine(Protocol):
     def is_ready(self, group: int) -> bool: ...
 
     def late_resets(self) -> int:
-        """With --sampler.reset swap: return the number of episodes that began with an immediate reset, because the
-        reserve environment was not ready."""
+        """With --sampler.reset swap, return how many episodes began with an immediate reset, because the spare
+        environment was not ready."""
 
     def get_state(self) -> list[bytes]:
         """Return the state of each environment, in the order of the environments. Raises WorkersReplaced."""

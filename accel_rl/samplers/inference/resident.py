@@ -14,7 +14,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.data.staging import Staging
 from accel_rl.machine.devices import runtime
 
-# The arrays of a rollout that are copied from the GPU to the host
+# Names of the arrays of a rollout that are copied from the GPU to the host
 KNOWN = ("age", "action", "reward", "terminated", "truncated", "ended", "valid")
 
 

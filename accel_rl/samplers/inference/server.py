@@ -64,7 +64,7 @@ class ActionServer:
             self._inference = acceleration.on_gpu(self._groups, self._gpu, precision)
         self.rollouts = host if self._gpu is None else self._gpu.rollouts
         self.state: torch.Tensor | None = None  # The agent's recurrent state [B, Z], or None
-        self._uniform: dict[int, torch.Tensor] = {}  # the uniform random numbers [T, B] of each buffer
+        self._uniform: dict[int, torch.Tensor] = {}  # {buffer: uniform random numbers [T, B]}
         self._one_at_a_time = Lock()  # Serializes the calls of an agent that is not reentrant.
         # For each buffer, whether all actions were drawn before the rollout, so that no frames need to be copied
         self._is_unseen = [False] * len(host)

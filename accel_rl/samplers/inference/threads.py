@@ -26,7 +26,7 @@ class InferenceThreads:
     """
 
     def __init__(self, pool: WorkerPool, cores: Sequence[Sequence[int]], torch_threads: int):
-        def settle(cores: Sequence[int]) -> None:  # called in each inference thread when it starts
+        def settle(cores: Sequence[int]) -> None:  # `settle` runs at the start of each inference thread.
             if cores:
                 pin(cores)
             torch.set_num_threads(torch_threads)

@@ -49,7 +49,7 @@ CLOSE_TIMEOUT_S = 2.0
 MAX_FAILED_STARTS = 3
 WARNED_DEATHS = 3  # After this number of consecutive deaths, a warning says that the run may end.
 MAX_DEATHS_IN_A_ROW = 10  # The run ends after this number of a worker's deaths without a complete rollout in between.
-# A saved state of ale-py contains one byte per action, and about 500 actions are replayed per second.
+# A saved state of ale-py is a list of actions of one byte, of which about 500 per second are replayed.
 REPLAYED_BYTES_PER_S = 500
 
 
@@ -88,7 +88,7 @@ class WorkerPool:
         self._side = ServerSide(self._memory.counters.arrays, self._event, config.spins, self._group_events)
         # The lock guards the set of active worker processes, because inference threads send requests in parallel.
         self._changing = threading.Lock()
-        self._guard = Guard() if setup.env.id else None  # not for Atari games, which start no processes
+        self._guard = Guard() if setup.env.id else None  # Atari games start no processes, and need no guard.
         self._workers: list[WorkerProcess | None] = [None] * grouping.workers
         self._history = [History() for _ in range(grouping.workers)]
 
