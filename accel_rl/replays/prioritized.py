@@ -35,10 +35,8 @@ class SumTree:
                 break
         self._compiled = host_tree(self.levels, self.fanout)
         from_last = torch.arange(self.fanout, 0, -1, device=device)
-        self._if_above, self._if_below = (
-            self.fanout + from_last,
-            -from_last,
-        )  # Constants with which `find` selects a child by an argmax
+        # Constants with which `find` selects a child by an argmax
+        self._if_above, self._if_below = self.fanout + from_last, -from_last
 
     @property
     def total(self) -> Tensor:

@@ -17,7 +17,7 @@ from accel_rl.replays.ring import NONE, FrameRing, ReplayBatch
 
 SEGMENT_BYTES = 32 * 2**20  # Approximate size of a segment of rows in a checkpoint
 _CELLS = ("frames", "age", "action", "reward", "flags")
-_KNOWN_TO_HOST = ("age", "flags")  # Restored in `HostCells`, from which the ring copies them to a GPU
+_KNOWN_TO_HOST = ("age", "flags")  # Arrays that are restored in `HostCells`, and copied from there to a GPU
 
 
 class History:

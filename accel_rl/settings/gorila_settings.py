@@ -48,7 +48,7 @@ class ParameterServerConfig:
         """Raise ConfigError, with a message of one line, for an impossible value."""
         for name, holds, allowed in (
             ("in_flight", self.in_flight <= MAX_IN_FLIGHT, f"0 to {MAX_IN_FLIGHT}"),
-            # A learner's own unanswered pushes add to the age of its gradients.
+            # Each unanswered push of a learner increases the age of the learner's next gradient.
             ("in_flight", self.in_flight <= self.delay_limit, f"at most --gorila.max-delay {self.max_delay}"),
         ):
             if not holds:

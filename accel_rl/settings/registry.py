@@ -40,7 +40,9 @@ PAPER_PREFIXES = ("", "experiments.", f"{PAPERS}.")
 def find_algorithm(name: str) -> "type[Algorithm]":
     """The algorithm class `name`, such as `a2c` or a user's `module:Class`. The user's module may be in the current
     folder. Raises ConfigError."""
-    from accel_rl.algos.algorithm import Algorithm  # Names of algorithms are needed without torch.
+    from accel_rl.algos.algorithm import (
+        Algorithm,
+    )  # Other callers of this module do without torch.
 
     result = find(name)
     if not (isinstance(result, type) and issubclass(result, Algorithm)):

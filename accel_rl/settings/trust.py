@@ -1,5 +1,6 @@
 """Settings may name a user's code, as `module:Class`. Code that a folder's config.json names is imported only if the
-user names the same code, or trusts the folder. The same holds for callbacks and sinks that send data to a server."""
+user names the same code, or trusts the folder. Callbacks and sinks that send data to a server also require one of these
+two permissions."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

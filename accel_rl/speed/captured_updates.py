@@ -56,7 +56,10 @@ class CapturedUpdates:
         is_refused = self.advantages.why or self.updates.why
         if isinstance(algo, PolicyGradient) and algo.samples is not None and is_plain and not is_refused:
             last, samples = algo.samples, algo.prepare(rollout)
-            samples.advantage, samples.target = last.advantage, last.target  # The memory that the graph writes
+            samples.advantage, samples.target = (
+                last.advantage,
+                last.target,
+            )  # The graph overwrites them.
             (key,) = self.advantages.keys([id(algo.samples) if self._fix(algo, samples) else None])
             self.advantages.run(key, lambda: algo.ingest(rollout), _store_advantages)
         else:
@@ -66,7 +69,7 @@ class CapturedUpdates:
         """Yield after each update, without synchronizing with the GPU. `metrics` returns the updates' metrics."""
         algo, batches = self._algo, type(self._algo).batches
         if self.updates.why:
-            self._samples = FixedAddresses()  # Frees the memory of copied rollouts.
+            self._samples = FixedAddresses()  # Free the memory of the rollouts that were copied for graphs.
         elif isinstance(algo, PolicyGradient) and batches is PolicyGradient.batches:
             yield from self._minibatches(algo)
             return
@@ -137,7 +140,7 @@ class CapturedUpdates:
 
     def _update_from(self, algo: Any, batch: Any, allocate: Callable[[Tensor], Tensor] | None = None) -> _Names:
         """Make an update, add its metrics to their sums, and return the names of the metrics. Sums are not allocated
-        during a capture, because graphs share that memory."""
+        during a capture, because all graphs share the memory of a capture."""
         metrics = UpdateMetrics.of(self._update(batch, algo))
         if metrics.names not in self._sums:
             if allocate is None:
@@ -148,7 +151,7 @@ class CapturedUpdates:
 
 
 def _store_advantages(algo: PolicyGradient) -> None:
-    """Compute advantages and value targets, and write them to the memory of those of the last rollout."""
+    """Compute advantages and value targets, and write them over those of the last rollout."""
     samples = algo.samples
     assert samples is not None
     advantage, target = algo.estimate(samples)

@@ -117,7 +117,7 @@ class Captures:
         once. A kind is None if the computation cannot be captured. With `limited`, at most MOST kinds are captured. If
         a computation must run from Python on any rank, its key is None."""
         if self.why:
-            self._log(self.why)  # Logged here, because events.log is written only during training.
+            self._log(self.why)  # The reason is logged now, because events.log is written only during training.
             return [None for _ in kinds]
         numbers = [self._number(kind, limited) for kind in kinds]
         communicator = self._algo.communicator
@@ -170,12 +170,16 @@ class Captures:
                 why = f"an update changes {changed!r} of {type(algo).__name__}"
         except RunError:
             raise
-        except (RuntimeError, TypeError, AttributeError) as e:  # TypeError or AttributeError: a field that batches lack
+        except (
+            RuntimeError,
+            TypeError,
+            AttributeError,
+        ) as e:  # TypeError, AttributeError: a batch lacks a field.
             why = " ".join(str(e).split())[:300]
         if algo.communicator.all_reduce_min(int(not why)):
             self._reads[key.number] = reads
             return True
-        reads.restore()  # The computation runs again, from Python.
+        reads.restore()  # Restored, because the computation now runs again from Python
         self._stop(why)
         say_once(self._line(self.why))
         return False

@@ -44,7 +44,7 @@ class CudaGraphInference(Inference):
         self._captures: dict[int, _Capture] = {}
         self._agent: Agent | None = None
         self._state: Tensor | None = None
-        # Maps each group to the number of steps since the key changed.
+        # {group: number of steps since `Eligibility.key` changed}
         self._served: dict[int, int] = {}
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:

@@ -27,7 +27,7 @@ FILES = (
     "evaluations/*.json", "model.json", "model.safetensors",
 )  # fmt: skip
 SCRATCH = ".carried"
-FAST = 1  # compression level; higher levels hardly compress an optimizer's state further
+FAST = 1  # Compression level: higher levels hardly reduce the size of an optimizer's state.
 COMPARED = ("algorithm", "env", "algo", "seed", "env_steps", "schedule", "precision")
 COMPARED_OF_SAMPLER = ("envs", "horizon", "reset", "decorrelation_steps")
 

@@ -33,7 +33,7 @@ class Packing:
 
     def __init__(self, folder: SweepFolder, carried: Carried):
         self._folder, self._carried = folder, carried
-        self._left_out: dict[str, str] = {}  # runs that are not packed, with the reason
+        self._left_out: dict[str, str] = {}  # {run that is not packed: reason}
 
     def unpack(self) -> None:
         """Copy finished runs and later checkpoints from the folder of --carry to the sweep's folder."""

@@ -187,7 +187,7 @@ def _overrides(callback: Any, method: str) -> bool:
 class Callbacks:
     def __init__(self, callbacks: Sequence[Callback], training: Training):
         self.training = training
-        self.stopped = False  # `stopped` is true after a method has returned False.
+        self.stopped = False  # `stopped` is true after a callback's method has returned False.
         self._methods = {
             name: [callback for callback in callbacks if _overrides(callback, name)] for name in METHODS
         }  # fmt: skip

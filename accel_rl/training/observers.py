@@ -55,7 +55,7 @@ def check(config: Resolved) -> None:
         for text in getattr(config, kind):
             built, arguments = _parsed(kind, text, base)
             _check_arguments(kind, text, built, arguments)
-            if dataclasses.is_dataclass(built):  # Objects of other classes may open files, and are only built later.
+            if dataclasses.is_dataclass(built):  # Other classes are built later, as they may open files.
                 _built(kind, text, base)
             if issubclass(built, Callback):
                 check_methods(built, config.mode.has_members)

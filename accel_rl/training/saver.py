@@ -99,7 +99,7 @@ class Saver:
             return True
 
     def close(self) -> None:
-        """Complete the checkpoint that is being written when an error ends the run, or abandon this checkpoint."""
+        """After an error that ends the run, complete the checkpoint that is being written, or abandon it."""
         with suppress(Exception):
             self.finish()
 

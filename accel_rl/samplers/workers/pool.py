@@ -231,7 +231,7 @@ class WorkerPool:
         while not any(x is not None and x.is_ready for x in self._workers):
             self._until_ready()
         for worker in self._workers:
-            if worker is not None and worker.has_joined:  # The worker has completed a rollout.
+            if worker is not None and worker.has_joined:  # A worker that has joined has completed a rollout.
                 self._history[worker.index].deaths_in_a_row = 0
         joined = [x for x in self._workers if x is not None and x.is_ready and not x.has_joined]
         for worker in joined:
@@ -356,7 +356,7 @@ class WorkerPool:
             try:
                 reply, _ = worker.control.receive(self.config.start_timeout_s)
             except Disconnected:
-                # `_on_death` increments the generation, so that the replacement also has generation 0.
+                # `_on_death` increments the generation to 0, the generation of all workers after a reseed.
                 self._history[w].generation = -1
                 self._on_death(w)
                 continue

@@ -139,7 +139,7 @@ def main() -> None:
         with exits_raised():
             run(control)
     except Disconnected:
-        pass  # raised if the main process has ended
+        pass  # Disconnected means that the main process has ended.
     except (Exception, KeyboardInterrupt) as e:  # An environment may raise KeyboardInterrupt.
         try:
             control.send(_failure(e))
