@@ -19,9 +19,9 @@ from accel_rl.text.errors import ConfigError
 
 FILE = ".lock"
 OWNER = ".lock-owner"
-"""File that exists while a process holds the lock on a file system without locks."""
+"""On a file system without locks, this file exists while a process holds the lock."""
 NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
-PATIENCE_S = 0.5  # Locking is tried for this time, because `holder` acquires the lock briefly for a test.
+PATIENCE_S = 0.5  # A lock is retried for this time, because `holder` briefly acquires the lock to test it.
 
 logger = logging.getLogger(__name__)
 
@@ -72,8 +72,8 @@ def locked(folder: Path, message: Callable[[Holder], str]) -> Iterator[int]:
 
 
 def _claim(folder: Path, message: Callable[[Holder], str]) -> Path:
-    """Create the file OWNER. Raises ConfigError if another process holds the lock by this file. The file of a process
-    of this host that has ended is replaced."""
+    """Create the file OWNER. Raises ConfigError if another process holds the lock by this file. If the file names a
+    process of this host that has ended, the file is replaced."""
     file = folder / OWNER
     logger.warning(f"{folder} is on a file system without locks: {OWNER} takes their place")
     if (other := _owner(folder)) is not None:

@@ -98,7 +98,7 @@ class RayStarter:
         for rank, (node, _, _, actor) in enumerate(placed):
             of_node = nodes.count(node)
             setup = {"rank": rank, "size": size, "local_rank": rank - nodes.index(node), "local_size": of_node}
-            setup["ranks_on_gpus"] = 1 if self._bundle["GPU"] else of_node  # With Ray, a rank sees only its own GPU.
+            setup["ranks_on_gpus"] = 1 if self._bundle["GPU"] else of_node  # With Ray, each rank sees only its own GPU.
             environment = {"RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": host, "MASTER_PORT": port}
             calls.append(actor.start.remote(self._setup | setup, {k: str(v) for k, v in environment.items()}))
         pids = self._ray.get(calls, timeout=START_S)

@@ -75,7 +75,7 @@ class Device(str):
         if not self.queues_work:
             return HostStream()
         if (stream := self._free_stream()) is None:
-            gc.collect()  # Deletes owners of earlier runs that are part of reference cycles.
+            gc.collect()  # Owners of earlier runs in reference cycles are freed.
             stream = self._free_stream()
         if stream is None:
             say_once(

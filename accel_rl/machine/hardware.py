@@ -57,7 +57,7 @@ def _cgroup_folders(controller: str, root: str | Path, proc: str | Path) -> set[
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
-            continue  # In cgroup v1, this line belongs to other controllers.
+            continue  # In cgroup v1, each line lists some of the controllers.
         bases = [root / controllers, root / controller] if controllers else [root]
         for base in bases:
             folder = base / path.lstrip("/")
@@ -157,7 +157,7 @@ def cpu_name(cpuinfo: Path = CPUINFO) -> str:
     return values.get("model name", platform.machine()) + vectors
 
 
-@functools.cache  # The result is cached, because every step of a rollout needs it.
+@functools.cache  # cpu_flags is called at every step of a rollout.
 def cpu_flags(cpuinfo: Path = CPUINFO) -> frozenset[str]:
     """Names of the processor's features in /proc/cpuinfo. Empty outside Linux."""
     values = _first_core(cpuinfo)
