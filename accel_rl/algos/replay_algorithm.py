@@ -28,7 +28,7 @@ class TargetNetwork:
         self.interval = interval
         self.unit = unit
         self.model: Any = copy.deepcopy(online).requires_grad_(False)
-        self._intervals = 0  # If the unit is "updates", `_intervals` counts the intervals that have begun with a copy.
+        self._intervals = 0  # With the unit "updates", the number of intervals so far, each begun with a copy
         self.copies = 0
         """Number of copies so far."""
         self._pending = 0  # Number of copies to make between the updates of the next phase
@@ -93,7 +93,7 @@ class UpdateBudget:
         self.transitions += env_steps * self.intensity
 
     def set(self, updates: int) -> None:
-        """The number is independent of the number of sampled steps."""
+        """Set the number of due updates, independently of the number of sampled env steps."""
         self.transitions = float(updates * self.batch_size)
 
     def due(self) -> int:

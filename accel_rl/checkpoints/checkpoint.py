@@ -57,7 +57,7 @@ class Checkpoints:
         try:
             self.segments.begin()
             text, tensors = encode(state, self.segments.put)
-            self.folder.mkdir(exist_ok=True)  # Parents are not created, in case the run folder was removed.
+            self.folder.mkdir(exist_ok=True)  # If the run folder was removed, it is not created again.
             remove_folder(temporary)
             temporary.mkdir()
             for name, data in zip(_FILES, (text, tensors), strict=True):
@@ -68,7 +68,7 @@ class Checkpoints:
             manifest["checksum"] = _checksum(manifest)
             write_synced(temporary / "MANIFEST.json", json.dumps(manifest, indent=1).encode())
             sync_folder(temporary)
-            sync_folder(self.folder.parent)  # Makes the names of the folders of checkpoints and of segments durable.
+            sync_folder(self.folder.parent)  # The folders' own names become durable.
             self._remove(final)
             os.rename(temporary, final)
             sync_folder(self.folder)
@@ -77,9 +77,9 @@ class Checkpoints:
             raise RunError(f"could not write checkpoint {final}: {e.strerror or e}; the earlier ones are whole") from e
         try:
             self.remove(old for old in self.steps()[: -self.keep] if old != env_steps)
-            for doomed in self.folder.glob(f".writing-{os.getpid()}-old-*"):  # Left by a failed removal
+            for doomed in self.folder.glob(f".writing-{os.getpid()}-old-*"):  # left by a removal that failed
                 remove_folder(doomed)
-        except OSError as e:  # The next `save` tries to remove it.
+        except OSError as e:  # The next `save` tries to remove the checkpoint again.
             logger.warning(f"an old checkpoint in {self.folder} could not be removed: {e.strerror or e}")
         return final
 

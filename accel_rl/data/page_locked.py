@@ -81,7 +81,7 @@ class PageLocked:
         self._locks = page_locks(module)
         self._locked: list[int] = []
         for address, size in whole_pages(tensors):
-            with module.device(device):  # The GPU is selected, because in a new thread the first GPU is selected.
+            with module.device(device):  # In a new thread, CUDA's current GPU would be the first GPU.
                 error = self._locks.register(address, size)
             if error:
                 say_once(
@@ -92,7 +92,7 @@ class PageLocked:
                 self._locked.append(address)
 
     def close(self) -> None:
-        """Call before the memory is freed."""
+        """Unlock the pages. `close` must be called before the memory is freed."""
         while self._locked:
             self._locks.unregister(self._locked.pop())
 
@@ -104,6 +104,6 @@ def page_locked_zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.
     begin = -memory.data_ptr() % PAGE  # The memory begins on a new page, because no page can be locked twice.
     tensor = memory[begin : begin + size].view(dtype).view(shape)
     locked = PageLocked([tensor], device)
-    # The pages are not unlocked at exit, when the system frees the memory.
+    # At exit, the system itself unlocks the pages.
     weakref.finalize(tensor, locked.close).atexit = False
     return tensor

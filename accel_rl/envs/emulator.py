@@ -97,7 +97,7 @@ class EmulatorEnv:
             rules.mode,
             rules.difficulty,
             translate=self._translate,
-            outlives=False,  # No compiler keeps running after the run.
+            outlives=False,  # The game's compiler process ends with the run.
         )
         self._start: bytes | None = None
         if self._cached and self.counter is None:

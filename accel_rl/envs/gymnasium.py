@@ -77,7 +77,7 @@ class GymnasiumEnv:
         self._restores = restore == "replay"
         self._is_replayed = self._restores and self._saved is None
         self._steps = 0
-        self._actions: list[Any] = []  # of the current episode, if they may be replayed
+        self._actions: list[Any] = []  # actions of the current episode, if a restore may replay them
         self.is_lost = False  # True if a restore could not continue the episode, until the episode is truncated
         self.episode_info: dict[str, float] = {}
         self.spec = EnvSpec(
@@ -274,7 +274,7 @@ class GymnasiumEnv:
 
     def _write(self, observation: Any, frame: np.ndarray) -> None:
         np.copyto(frame, self._observations.frame(observation), casting="unsafe")
-        np.copyto(self._newest, frame)  # The newest frame verifies a restored state.
+        np.copyto(self._newest, frame)  # After a replay of actions, this frame is compared with the saved one.
 
 
 def _make(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.Env:
@@ -284,7 +284,7 @@ def _make(id: str, kwargs: dict[str, Any], offers: dict[str, Any]) -> gymnasium.
         return _made_by_id(id, kwargs, offers) if make is None else _made_by(make, id, kwargs, offers)
 
 
-LONG = 10_000  # From this number of steps on, replaying an episode issues a warning.
+LONG = 10_000  # A warning is issued if an episode of at least LONG steps is replayed.
 STATEFUL = (gymnasium.wrappers.NormalizeObservation, gymnasium.wrappers.NormalizeReward)
 
 
@@ -306,7 +306,7 @@ class Observations:
         if mask := _mask_size(space, actions):
             assert isinstance(space, gymnasium.spaces.Dict)
             parts = sorted(space.items(), key=lambda part: part[0] == MASK)
-            space = gymnasium.spaces.Dict(OrderedDict(parts))  # Gymnasium keeps the order of an OrderedDict.
+            space = gymnasium.spaces.Dict(OrderedDict(parts))  # Gymnasium does not sort an OrderedDict.
         self.space, self.picture = space, picture_layout(space) or mixed_layout(space)
         if self.picture is None:
             check_flat(f"id={id!r}", space)

@@ -145,7 +145,7 @@ class VectorizedEnv:
         """Do nothing, because the vector environment resets itself."""
 
     def get_state(self) -> list[bytes]:
-        """Return one state per environment. The first one also contains the state of the vector environment."""
+        """Return one state per environment. The first state also contains the state of the vector environment."""
         env: Any = self.vector_env.unwrapped
         blob = env.get_state() if hasattr(env, "get_state") and hasattr(env, "set_state") else b""
         header = {"kind": "vectorized", "id": self.id, "is_saved": bool(blob), "resets": self._resets}
