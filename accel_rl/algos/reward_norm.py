@@ -41,7 +41,7 @@ class RewardNorm(nn.Module):
 
     @torch.no_grad()
     def add(self, reward: Tensor, rollout: Rollout, communicator: Communicator) -> None:
-        """Update the statistics with one rollout. Each rank calls this once per rollout. `reward` [T, B] has been
+        """Update the statistics with one rollout. Each rank calls `add` once per rollout. `reward` [T, B] has been
         clipped (--reward-clip). Skipped steps do not change R. A reward that is not finite counts as 0, because updates
         from such a reward are skipped."""
         valid, goes_on = rollout.valid, (~rollout.terminated).double()

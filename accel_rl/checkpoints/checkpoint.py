@@ -136,8 +136,8 @@ class Checkpoints:
             remove_folder(doomed)
 
     def clean(self) -> None:
-        """Remove the temporary files of an interrupted write, and unused segments. A run calls `clean` only after it
-        has restored its checkpoint, so that no file of a damaged checkpoint is removed."""
+        """Remove the temporary files of an interrupted write, and unused segments. A run restores its checkpoint before
+        it calls `clean`, so that no file of a damaged checkpoint is removed."""
         if self.folder.is_dir() and not self.folder.is_symlink():
             for p in self.folder.glob(".writing-*"):
                 if _WRITING.fullmatch(p.name):

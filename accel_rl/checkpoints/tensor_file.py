@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-_COPIES = 3  # safetensors copies all bytes to Rust's memory, and from there to a bytes object.
+_COPIES = 3  # safetensors copies all bytes to Rust's memory, and then to a bytes object.
 
 
 def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:

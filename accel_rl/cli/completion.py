@@ -58,7 +58,7 @@ complete -o bashdefault -o default -F _accel_rl accel-rl
 @dataclass(frozen=True, slots=True)
 class Word:
     """A word that a shell completes after the words `context`, such as `train ppo`. An option has a description, and
-    `values` that are completed after it."""
+    `values` that may follow the option."""
 
     context: str
     name: str

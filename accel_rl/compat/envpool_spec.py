@@ -171,7 +171,7 @@ class Spec:
 
 
 def task_ids() -> dict[str, str]:
-    """{EnvPool's id, such as MsPacman-v5: game}. Only TicTacToe3d-v5 differs from Gymnasium's ids."""
+    """{EnvPool's id, such as MsPacman-v5: game}. Of EnvPool's ids, only TicTacToe3d-v5 differs from Gymnasium's."""
     return {f"{''.join(word.capitalize() for word in game.split('_'))}-v5": game for game in vector_games()}
 
 

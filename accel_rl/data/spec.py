@@ -45,7 +45,7 @@ class EnvSpec:
 
     @property
     def oldest(self) -> int:
-        """Largest value of `age`. This value is at least 1, so that age 0 always marks an episode's first step."""
+        """Largest value of `age`. `oldest` is at least 1, so that age 0 always marks an episode's first step."""
         return max(self.stack - 1, 1)
 
     @property

@@ -73,8 +73,7 @@ class ChunkTransfer:
         """Write chunk k from the GPU to the central parameters, as a version with `updates` new updates. The caller
         must hold the chunk's lock, and the GPU's chunk must be based on the central chunk's current version.
 
-        `is_finite` [] bool, on the GPU, determines whether the chunk is written; None means that it is written. Return
-        whether the chunk was written.
+        The chunk is written if `is_finite`, [] bool on the GPU, is true or None. Return whether the chunk was written.
         """
         spare = self._central.spare(k)
         self._stream.wait_stream(self._runtime.current_stream(self._device))

@@ -21,7 +21,7 @@ class _Timespec(ctypes.Structure):
 
 
 def supported() -> bool:
-    """Whether the operating system supports robust mutexes between processes. Only Linux does."""
+    """Whether the operating system supports robust mutexes between processes. Only Linux supports them."""
     return sys.platform == "linux"
 
 

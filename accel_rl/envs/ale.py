@@ -29,8 +29,8 @@ class AtariEnv:
     `terminated` and `truncated` are never both True: the time limit is ignored in a step in which the game ends or a
     life is lost.
 
-    `exact_restore` is False for games whose states ale-py 0.12.1 restores inexactly: these may continue differently
-    after `set_state`.
+    `exact_restore` is False for games whose states ale-py 0.12.1 restores inexactly: such a game may continue
+    differently after `set_state`.
     """
 
     def __init__(self, game: str, protocol: Protocol, seed: int, training: bool = True, cached: bool = False) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from accel_rl.text.errors import ConfigError, nearest
 
-# 4 of ale-py's 108 games are left out: they need two players, and loadROM of ale-py 0.12.1 ends the process for them.
+# 4 of ale-py's 108 games are left out: games for two players, for which loadROM of ale-py 0.12.1 ends the process.
 GAMES = tuple(
     """
     adventure air_raid alien amidar assault asterix asteroids atlantis atlantis2 backgammon bank_heist

@@ -42,9 +42,10 @@ class GymnasiumEnv:
 
     An episode's seed also seeds the environment's own states of the global generators of `numpy.random` and `random`.
     If the environment has the methods `get_state()`, which returns bytes, and `set_state(bytes)`, a saved state
-    contains these bytes. Otherwise, with `restore` "replay", it contains the episode's seed and actions, and
-    `set_state` plays the actions again. Replaying the actions is exact if the environment is deterministic, and slow in
-    a long episode. With `restore` "new", a restored episode is always truncated at its next step.
+    contains these bytes. Without these methods, and with `restore` "replay", a saved state contains the episode's seed
+    and actions, and `set_state` plays the actions again. Replaying the actions is exact if the environment is
+    deterministic, and slow in a long episode. With `restore` "new", a restored episode is always truncated at its next
+    step.
     """
 
     def __init__(
@@ -155,9 +156,9 @@ class GymnasiumEnv:
         return state
 
     def set_state(self, state: bytes) -> None:
-        """Restore the saved episode, or set `is_lost`, so that it is truncated at the next step. Raises ValueError for
-        bytes that are corrupt or no saved state. If replaying the actions does not lead to the saved state, a warning
-        says that the environment is not deterministic, and `is_lost` is set."""
+        """Restore the saved episode, or set `is_lost`, so that the episode is truncated at the next step. Raises
+        ValueError for bytes that are corrupt or no saved state. If replaying the actions does not lead to the saved
+        state, a warning says that the environment is not deterministic, and `is_lost` is set."""
         header, blob = unpack_state(state, kind="gymnasium", id=self.id)
         frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)
         if header["episode_seed"] is not None:

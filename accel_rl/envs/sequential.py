@@ -128,8 +128,8 @@ class SequentialEnv:
                 self._age[i] = out.age[i] = 0
 
     def _play(self, action: np.ndarray, skipped: np.ndarray | None, out: Step) -> None:
-        """Step the environments where `skipped` [n] is false, or all if it is None. Write zeros into `out` for the
-        skipped environments."""
+        """Step the environments where `skipped` [n] is false, or all environments if `skipped` is None. Write zeros
+        into `out` for the skipped environments."""
         steps = self._steps
         if skipped is None:
             results = [step(a, frame) for step, a, frame in zip(steps, action.tolist(), out.frame, strict=True)]

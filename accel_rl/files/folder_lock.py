@@ -89,8 +89,8 @@ def _claim(folder: Path, message: Callable[[Holder], str]) -> Path:
 
 
 def _owner(folder: Path) -> Holder | None:
-    """The process that the folder's file OWNER names. None without such a file, or if the process was on this host and
-    has ended."""
+    """The process that the folder's file OWNER names. Return None without such a file, or if the process was on this
+    host and has ended."""
     try:
         pid, host, started = (folder / OWNER).read_text(errors="replace").split()
         owner = Holder(int(pid), host)

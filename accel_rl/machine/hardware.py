@@ -159,7 +159,7 @@ def cpu_name(cpuinfo: Path = CPUINFO) -> str:
 
 @functools.cache  # cpu_flags is called at every step of a rollout.
 def cpu_flags(cpuinfo: Path = CPUINFO) -> frozenset[str]:
-    """Names of the processor's features in /proc/cpuinfo. Empty outside Linux."""
+    """Names of the processor's features in /proc/cpuinfo. The set is empty outside Linux."""
     values = _first_core(cpuinfo)
     return frozenset(values.get("flags", values.get("Features", "")).split())  # Arm has Features.
 

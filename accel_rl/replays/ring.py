@@ -115,7 +115,7 @@ class NStep:
 
 
 class StoredStates:
-    """The recurrent states of B simulators before every period-th row. Each of these rows must be the first row of a
+    """The recurrent states of B simulators before every period-th row. Every period-th row must be the first row of a
     rollout."""
 
     def __init__(self, L: int, B: int, period: int, size: int, device: torch.device | str):

@@ -292,7 +292,7 @@ def _version_of(package: str) -> str | None:
 
 @cache
 def git_revision(folder: Path = SOURCE) -> str | None:
-    """The git revision of a checkout, followed by + if files have uncommitted changes. None outside a checkout.
+    """The git revision of a checkout, followed by + if files have uncommitted changes. Return None outside a checkout.
     `folder` is by default the folder of this package."""
     head = git("rev-parse", "HEAD", folder=folder)
     if not head:

@@ -90,8 +90,8 @@ class Resolved(TrainConfig):
 
 
 def resolve(config: TrainConfig) -> Resolved:
-    """Check settings, and compute those that follow from others. Makes all checks that do not require another process.
-    Raises ConfigError, with a message of one line, for impossible settings."""
+    """Check settings, and compute those that follow from others. `resolve` makes all checks that do not require another
+    process. Raises ConfigError, with a message of one line, for impossible settings."""
     config.check()
     resolved = fill_in(config)
     check_modes(resolved)

@@ -19,7 +19,7 @@ LOCAL = tuple(
 """The callbacks of accel_rl that only write to the run's folder. All other callbacks and all sinks send data to a
 server or may write to any folder."""
 Trust = bool | Collection[str]
-"""True if the user trusts all code that a file names; otherwise the names of code that the user has also given."""
+"""True if the user trusts all code that a file names; otherwise, the names of the code that the user trusts."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ class CallRecord:
 
 
 class CallRecorder(TorchDispatchMode):
-    """Records every kernel that the thread calls through `kernels.native.call` while it is active.
+    """While the recorder is active, it records every kernel that the thread calls through `kernels.native.call`.
 
     `unsupported` contains the names of torch operations that computed values while the recorder was active. A replay
     would omit torch operations, so only views and allocations are allowed.
@@ -183,7 +183,7 @@ class CapturedInference(Inference):
 
 
 def copy_(out: Tensor, source: Tensor) -> None:
-    """Copy an array [n] of values of a step, by a kernel if the arrays allow it."""
+    """Copy an array [n] of one step's values, by a kernel if the kernel supports the arrays."""
     module = native.compiled() if _are_alike(out, source) else None
     if module is None:
         out.copy_(source)

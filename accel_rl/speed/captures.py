@@ -88,9 +88,9 @@ class Captures:
     """The CUDA graphs of one of an algorithm's computations. The first computations of each kind run from Python, and
     later ones replay a CUDA graph.
 
-    The results of replayed computations are bitwise equal to those from Python. There is one graph for each kind of
-    computation. A computation that synchronizes with the GPU, or reads Python values that change, is not captured, and
-    the reason is logged once.
+    The results of replayed computations are bitwise equal to those from Python. Each kind of computation has its own
+    graph. A computation that synchronizes with the GPU, or reads Python values that change, is not captured, and the
+    reason is logged once.
 
     NCCL requires that either all ranks capture a collective operation or none, and that the ranks launch matching
     graphs together. The ranks therefore exchange the numbers of the kinds of their next computations, and there is one

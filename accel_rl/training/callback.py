@@ -136,8 +136,8 @@ class Callback:
 
     @classmethod
     def check_settings(cls, config: Resolved) -> None:
-        """Raise ConfigError for settings with which the callback cannot work. Called before the run's folder is
-        created."""
+        """Raise ConfigError for settings with which the callback cannot work. `check_settings` is called before the
+        run's folder is created."""
 
     def on_start(self, training: Training) -> bool | None:
         """Called once in each process of the run, before its first rollout."""

@@ -40,8 +40,8 @@ def tables(runs: Sequence[TrainedRun]) -> list[Table]:
 
 
 def sampling_rate(run: TrainedRun) -> float:
-    """Median env steps/s of a run's rows of metrics, without the first row. With fewer than three rows, the env steps/s
-    of the whole run; without rows, NaN."""
+    """Return the median env steps/s of a run's rows of metrics, without the first row. If the run has fewer than three
+    rows, return the env steps/s of the whole run, or NaN without rows."""
     rates = run.speeds[1]
     return float(np.median(rates[1:])) if len(rates) > 2 else run.steps_per_s
 
@@ -131,8 +131,8 @@ def stooke_row(settings: Settings) -> tuple[int, str] | None:
 
 
 def stooke_cell(settings: Settings) -> Cell | None:
-    """A run's cell of tables 2 and 3, even if the cell is empty in the paper. None for other runs, such as runs with
-    another number of environments per rank."""
+    """A run's cell of tables 2 and 3, even if the cell is empty in the paper. Return None for other runs, such as runs
+    with another number of environments per rank."""
     if (row := stooke_row(settings)) is None:
         return None
     n, envs = ranks(settings), total_envs(settings)
