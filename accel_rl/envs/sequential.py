@@ -33,7 +33,8 @@ def decorrelation_actions(rng: np.random.Generator, spec: EnvSpec, most: int) ->
 
 
 def allowed_action(action: Any, frame: np.ndarray, mask: int) -> Any:
-    """Return the random action `action`, or an allowed one if the action mask in the observation `frame` forbids it."""
+    """Return the random action `action`, or an allowed action if the action mask in the observation `frame` forbids
+    `action`."""
     if not mask:
         return action
     known = np.flatnonzero(frame.view(np.float32)[-mask:] > 0.5)

@@ -28,10 +28,10 @@ def is_vectorized(id: str) -> bool:
 class VectorizedEnv:
     """Adapts a gymnasium.vector.VectorEnv of n environments, with any autoreset mode, to `BatchEnv`.
 
-    `id` is "module:function". The function is called with `num_envs` and the keyword arguments `kwargs`. If it has
-    these parameters, it is also called with `index` (the first environment's index in the run), `training`, and
-    `device` (the learner's device with --sampler.engine device, otherwise "cpu"). Observations and rewards may be
-    arrays of any library.
+    `id` is "module:function". The function is called with `num_envs` and the keyword arguments `kwargs`. If the
+    function has these parameters, it is also called with `index` (the first environment's index in the run),
+    `training`, and `device` (the learner's device with --sampler.engine device, otherwise "cpu"). Observations and
+    rewards may be arrays of any library.
 
     A step is not `valid` for an environment that it only resets (AutoresetMode.NEXT_STEP), or whose action is negative.
     The environments can be saved if they have the methods `get_state()`, which returns bytes, and `set_state(bytes)`.

@@ -1,8 +1,9 @@
 """Code that is compiled at its first use is stored in the cache folder, from which later processes load it.
 
-Whoever can write a cached file, or exchange its folder, runs code as this user. The folder is therefore opened once and
-checked as ssh checks ~/.ssh: it must belong to this user, and others may not write to it. All files are opened relative
-to the opened folder, without following links. Each file is opened once, so that exactly the checked bytes are loaded.
+Whoever can write a cached file, or exchange its folder, runs code as this user. The cache folder is therefore opened
+once and checked as ssh checks ~/.ssh: the folder must belong to this user, and others may not write to it. All files
+are opened relative to the opened folder, without following links. Each file is opened once, so that exactly the checked
+bytes are loaded.
 
     | $ACCEL_RL_SYSTEM_CACHE   code compiled when a container image was built; may belong to root; runs only read it
     | cache_folder()           code compiled at its first use; belongs to this user
@@ -81,9 +82,9 @@ def _remove(folder: str, pid: int) -> None:
 
 @contextlib.contextmanager
 def opened(folder: Path, create: bool = False) -> Iterator[Path]:
-    """Open and check a cache folder, and yield a path that leads to the opened folder, even if its name is given to
-    another folder meanwhile. With `create`, a missing folder is created. Raises ConfigError if others could write to
-    the folder, and OSError."""
+    """Open and check a cache folder, and yield a path that leads to the opened folder, even if another folder gets its
+    name later. With `create`, a missing folder is created. Raises ConfigError if others could write to the folder, and
+    OSError."""
     if create:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
@@ -176,8 +177,8 @@ def write(file: Path, content: bytes) -> None:
 
 
 def write_in(folder: Path, file: Path, content: bytes) -> None:
-    """Create or replace a cached file in its folder, which `opened` has yielded. Raises OSError, also if the folder has
-    been removed meanwhile."""
+    """Create or replace a cached file in its folder, which `opened` has yielded. Raises OSError, also if the folder was
+    removed after it was opened."""
     handle, name = tempfile.mkstemp(dir=folder, prefix=f"{file.stem}-")
     try:
         with os.fdopen(handle, "wb") as f:

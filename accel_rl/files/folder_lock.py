@@ -103,8 +103,8 @@ def _owner(folder: Path) -> Holder | None:
 
 
 def _started(pid: int) -> str:
-    """The time at which a process was started, which distinguishes it from later processes with the same pid, or "" if
-    there is no such process."""
+    """The start time of a process, which distinguishes the process from later ones with the same pid, or "" if there is
+    no such process."""
     try:
         return f"{psutil.Process(pid).create_time():.2f}"
     except psutil.Error:

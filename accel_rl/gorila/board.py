@@ -122,7 +122,7 @@ class BoardKeeper:
 
     def _start(self) -> Any:
         self._starts_until = time.monotonic() + START_S
-        # The board runs on the driver's machine, so that the loss of another machine does not affect it.
+        # The board runs on the driver's machine, so that the board survives the loss of other machines.
         place = beside(self._ray)
         return start_named(
             self._ray, Board, self._name, self.members, self._window, self._stop, scheduling_strategy=place

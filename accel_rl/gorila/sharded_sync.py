@@ -227,7 +227,7 @@ class OutlierGuard:
     first 1 / SHARE losses have equal weights; afterwards, the weight of older losses decays exponentially. The mean and
     the deviation include outliers, so that the guard adapts to a lasting change of the loss.
 
-    `usual` is not in Nair et al.: it is an upper bound on what one transition with an unexpected reward can add to the
+    `usual` is this project's addition: an upper bound on what one transition with an unexpected reward can add to the
     loss of a batch. Without `usual`, if rewards are rare, the guard would discard batches because they contain a
     reward. For example, in Pong (batches of 8, 20,000 updates) the guard discarded 26 % of the batches with a won
     point, and 0.6 % of the batches with lost points only.

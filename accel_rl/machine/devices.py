@@ -37,7 +37,7 @@ class HostStream:
     """A stream of the CPU, whose operations run in order on the host."""
 
     def wait_stream(self, other: object) -> None:
-        """Return immediately, because operations on the CPU are complete when they return."""
+        """Do nothing, because an operation on the CPU is complete before the next one begins."""
 
     def synchronize(self) -> None: ...
 

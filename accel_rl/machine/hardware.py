@@ -276,8 +276,8 @@ def siblings(processor: int) -> tuple[int, ...]:
 
 
 def hyperthreads(core: int, cpus: Path = Path(SYS) / "cpu") -> tuple[int, ...]:
-    """All logical processors that share the physical core of processor `core`, or only this one if Linux does not
-    report them."""
+    """All logical processors that share the physical core of the logical processor `core`, or only `core` if Linux does
+    not report the others."""
     try:
         return tuple(numbers((cpus / f"cpu{core}" / "topology" / "thread_siblings_list").read_text().strip()))
     except (OSError, ConfigError):

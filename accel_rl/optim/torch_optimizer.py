@@ -35,7 +35,7 @@ class TorchOptimizer:
         begin = getattr(self._optimizer, "_init_group", None)
         if begin is None:
             raise ValueError(f"{cls.__name__}: torch.optim optimizers with a state for each parameter are supported")
-        # This call creates the optimizer's state before the first step.
+        # `_init_group` creates the optimizer's state before the first step.
         begin(self._group, *([] for _ in range(len(inspect.signature(begin).parameters) - 1)))
         # SGD's momentum begins at zero, so that torch's first step sets it to the first gradient, as without a state.
         if isinstance(self._optimizer, torch.optim.SGD) and self._group["momentum"]:

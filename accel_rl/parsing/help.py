@@ -132,9 +132,9 @@ def _texts(cls: type) -> dict[str, str]:
 
 
 def help_text(prog: str, does: str, options: list[Option], main: Mapping[str, str], modes: Mapping[str, str]) -> str:
-    """`main` maps each flag that is described first to its short form; the other options are then described in a line.
+    """`main` maps each flag that is described first to its short form; each other option is then described in one line.
     Without `main`, all options are described. `modes` maps each group of options that the text omits to the condition
-    under which they have an effect."""
+    under which the group has an effect."""
     width, lines = help_width(), [f"usage: {prog} [options]"]
     for paragraph in does.strip().split("\n\n"):  # An indented paragraph contains commands, whose line breaks are kept.
         lines += ["", paragraph if paragraph.startswith(" ") else " ".join(paragraph.split())]

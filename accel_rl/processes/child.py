@@ -72,8 +72,8 @@ def start(command: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
 
 def reply_of(module: str, question: str, timeout_s: float) -> tuple[str, int | None]:
     """Run a module with a file descriptor and `question` as its arguments. Return (reply, exit code). The reply is the
-    line that the module writes to the descriptor, or "". The exit code is None if the child was killed, because it did
-    not end within timeout_s seconds, or within CLOSE_S seconds after its reply."""
+    line that the module writes to the descriptor, or "". A child that does not end within timeout_s seconds, or within
+    CLOSE_S seconds after its reply, is killed, and the exit code is None."""
     receiving, sending = os.pipe()
     with open(receiving, "rb", buffering=0) as pipe:
         process = start(

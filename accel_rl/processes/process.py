@@ -66,7 +66,7 @@ VECTOR_FUNCTIONS = (
 
 
 def tune_torch(threads: int) -> None:
-    """Set the number of intra-op threads, flush denormal numbers to zero (they take a hundred times as long), and call
+    """Set the number of intra-op threads, flush denormal numbers (which take a hundred times as long) to zero, and call
     every vector function once in a single thread.
 
     MKL chooses the implementation of a vector function at the function's first call. If several threads make the first
@@ -116,7 +116,7 @@ class Patience:
         self.left = seconds
 
     def spend(self, wait: Callable[[float], Result]) -> Result:
-        """Call `wait` with a time limit of at most SLICE_S seconds, and subtract the time that it took from the
+        """Call `wait` with a time limit of at most SLICE_S seconds, and subtract the time of the call from the
         budget."""
         began = time.monotonic()
         result = wait(max(0.0, min(self.left, SLICE_S)))

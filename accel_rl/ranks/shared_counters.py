@@ -88,7 +88,7 @@ class SharedCounters:
         self._beats[rank] += 1
 
     def rest(self, rank: int) -> None:
-        """Record that a rank starts or saves a checkpoint, during which it neither acts nor learns."""
+        """Record that a rank neither acts nor learns, because it starts or saves a checkpoint."""
         self._beats[rank] = 0
 
     def beats(self, rank: int) -> int:

@@ -4,8 +4,8 @@
 
 If a rank dies, torchrun's agent on the rank's machine ends the machine's other ranks. The agent sends SIGTERM to these
 ranks, and SIGKILL 30 seconds later. At SIGTERM, asynchronous ranks save a checkpoint. Asynchronous ranks on other
-machines save a checkpoint when they notice the loss, and all ranks end. With torchrun's --max-restarts, every agent
-then restarts its ranks, which continue from their checkpoints.
+machines save a checkpoint when they notice the loss of this rank, and all ranks end. With torchrun's --max-restarts,
+every agent then restarts its ranks, which continue from their checkpoints.
 """
 
 import os

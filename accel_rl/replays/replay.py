@@ -67,7 +67,7 @@ class History:
         position = (row[:, None] * ring.B + torch.arange(ring.B)).flatten()
         on_device = position.to(ring.device)
         tensors = {name: getattr(ring, name).index_select(0, on_device).cpu() for name in _CELLS}
-        # The bit SAMPLEABLE is not saved, because it depends on later steps and is recomputed.
+        # The bit SAMPLEABLE depends on later steps, so it is not saved, but recomputed after a restore.
         tensors["flags"] &= ~SAMPLEABLE & 0xFF
         if ring.states is not None:
             tensors["states"] = ring.states.read(low, high)
@@ -149,7 +149,7 @@ class _Rows:
 class Replay:
     """Stores rollouts (`append`), draws batches (`sample`), and sets priorities from the errors of a batch (`update`).
 
-    Several replays may use the same ring, but only one of them writes to it.
+    Several replays may use the same ring, but only one replay appends rollouts to the ring.
 
     If the ring and the batches are on the same GPU, no method synchronizes with the GPU. On a single GPU, `sample` and
     `update` can be captured as a CUDA graph for a fixed number of transitions. The random generator `generator` must be

@@ -260,7 +260,7 @@ class FrameRing:
     # -- writing ------------------------------------------------------------
 
     def append(self, rollout: Rollout) -> None:
-        """Append T steps to the ring, as one block of memory, or as two if they extend past the end of the ring."""
+        """Append T steps to the ring, as one block of memory, or as two blocks at the end of the ring's memory."""
         S = self.spec.stack
         T = rollout.T
         host = self.host

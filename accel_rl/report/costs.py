@@ -62,8 +62,8 @@ class LaunchCosts:
 
     @property
     def score(self) -> float:
-        """The score of the last evaluation before the end of the launch, or NaN if there is none or the agent plays
-        several games."""
+        """The score of the last evaluation before the end of the launch, or NaN if there was no evaluation or the agent
+        plays several games."""
         if self.run.part:
             return math.nan
         steps, scores = (x[~self.run.short] for x in self.run.evaluations)

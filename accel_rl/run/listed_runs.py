@@ -65,6 +65,7 @@ def read_progress(run: Path) -> Progress:
 
 
 def updates_in(settings: Mapping[str, Any]) -> int:
-    """Number of updates after which a run with these settings, by full names, ends, or 0 if it ends after env steps."""
+    """The length of a run in updates, or 0 if the length is given in env steps. `settings` are the run's settings by
+    full names."""
     updates = settings.get("gorila.updates")
     return updates if settings.get("cluster") == "gorila" and isinstance(updates, int) else 0

@@ -130,7 +130,7 @@ class RunFolder:
     def open(cls, path: Path, trust: Trust = False) -> "tuple[RunFolder, TrainConfig]":
         """Raises ConfigError if the folder contains no run, or if its settings name code without `trust`
         (accel_rl/settings/trust.py)."""
-        from accel_rl.settings.train import TrainConfig  # Imported here, because lists of runs do not need torch.
+        from accel_rl.settings.train import TrainConfig  # This import of torch is not needed for lists of runs.
 
         values = read_file(path)
         try:

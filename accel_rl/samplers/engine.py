@@ -66,8 +66,8 @@ class Engine(Protocol):
         step, is explained in `GroupStepper`."""
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
-        """Wait until one of the groups has finished its requested steps, not counting the last `ahead` of them, and
-        return this group."""
+        """Wait until one of the groups has finished its requested steps, except the last `ahead` ones, and return this
+        group."""
 
     def is_ready(self, group: int) -> bool: ...
 

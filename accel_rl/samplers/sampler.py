@@ -1,5 +1,5 @@
 """A sampler plays T steps in each of B environments. The environments are divided into groups, whose actions are
-computed in turn."""
+computed one group after another."""
 
 import logging
 from collections.abc import Iterator

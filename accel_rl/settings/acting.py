@@ -27,7 +27,7 @@ def acting_config(config: TrainConfig, device: str = "", backend: str = "") -> R
 
     Settings for the training machine, such as GPUs or a cluster, therefore do not prevent an evaluation on another
     machine. `device` and `backend` override the run's values. Where `device` or `backend` is "", the run's device or
-    backend is used. If this machine does not have it, another one is chosen, and the choice is logged. Raises
+    backend is used. If this machine lacks the run's device or backend, another one is chosen and logged. Raises
     ConfigError, with a message of one line.
     """
     env = played_by(config.env, backend) if backend else _playable(config.env)

@@ -8,8 +8,7 @@ from accel_rl.text.errors import ConfigError
 
 MAX_IN_FLIGHT = 2
 SLACK = 100
-"""If all learners are equally fast, the default max_delay exceeds the age of a gradient by at least this number of
-pushes."""
+"""The default max_delay exceeds the age of gradients of equally fast learners by at least SLACK pushes."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ Hours = Mapping[tuple[str, str], list[float]]  # Maps the cell (threads, variant
 def speed_tables(runs: Sequence[TrainedRun]) -> list[Table]:
     """Tables 1 to 3, for each number of threads and variant: the hours for 50 M env steps, the hours in percent, and
     the speed-up. Tables 2 and 3 are relative to the standard variant with one thread. The paper's runs were not
-    evaluated, so runs with evaluations are used only if there are no others."""
+    evaluated, so runs with evaluations are used only if all runs have evaluations."""
     timed = [r for r in runs if daley_cell(r.settings) and not math.isnan(hours_counted(r))]
     measured = [r for r in timed if not r.settings.get("evaluation.interval")] or timed
     cells: dict[tuple[str, str], list[TrainedRun]] = {}

@@ -140,8 +140,8 @@ def _hours(run: TrainedRun, starts: Starts) -> tuple[float, float] | None:
 
 
 def figure_5(p: TrainingHours, setting: Setting) -> tuple[bytes, Table]:
-    """Plot two curves over training hours: the share of games in which the runs have passed DQN's score, and the share
-    in which they have reached their own best score. The table contains the numbers in the picture."""
+    """Plot two curves over training hours: the shares of games in which the runs have passed DQN's score, and in which
+    the runs have reached their own best score. The table contains the numbers in the picture."""
     n, text = len(p.peak), published_by("gorila")["figure_5"]
     theirs = {float(hours): count for hours, count in text["games_by_hours"].items()}
     figure, axis = subplots(figsize=(7, 4))

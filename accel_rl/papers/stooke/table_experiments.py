@@ -38,8 +38,8 @@ class SamplingOnlyConfig(PolicyGradientConfig):
 
 
 class SamplingOnly(PolicyGradient[SamplingOnlyConfig]):
-    """Acts without learning. Synchronous ranks synchronize after every rollout, as they would for an update.
-    Asynchronous ranks run independently."""
+    """Acts without learning. After every rollout, synchronous ranks synchronize as for an update. Asynchronous ranks
+    run independently."""
 
     Config = SamplingOnlyConfig
 

@@ -28,9 +28,9 @@ class ActionServer:
     """Computes actions for one group of environments at a time.
 
     With a GPU, each new frame is copied once (`DeviceRollouts`), and stacks of frames are assembled on the GPU. If the
-    action server shares its cores with the worker processes, the server moves to another core for each batch. On a
-    fixed core, it would always slow down the same worker process, for which the other worker processes would have to
-    wait.
+    action server shares its cores with the worker processes, the server moves to another core for each batch. If the
+    server stayed on one core, it would always slow down the same worker process, and all other worker processes would
+    wait for this process.
     """
 
     def __init__(

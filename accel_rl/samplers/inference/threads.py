@@ -59,7 +59,7 @@ class InferenceThreads:
 
     def wait(self) -> None:
         """Wait until the oldest running rollout has ended. While waiting, replace worker processes that die or hang. If
-        an inference thread raises an exception, stop all threads and raise it here."""
+        an inference thread raises an exception, stop all threads and raise the exception again."""
         oldest = self._rollouts[0]
         every = [f for futures in self._rollouts for f in futures]
         is_done = False

@@ -102,7 +102,7 @@ class WorkerSide:
     def __init__(
         self, arrays: dict[str, np.ndarray], worker: int, event: EventFd, server: EventFd, control: Control, spins: int
     ):
-        """`spins`: how often the worker process reads the request counters before it sleeps."""
+        """`spins` is the number of times that the worker process reads the request counters before it sleeps."""
         self._request, self._answer, self._step = (_cells(arrays[k][worker]) for k in ("request", "answer", "step"))
         self.groups = arrays["request"].shape[1]
         self._event = event
